@@ -3,7 +3,7 @@ import { constrainedMemory } from "node:process";
 import { z } from "zod";
 import { integerOf } from "../schemas/shapes.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
-import { isStoreLocation } from "../snapshots/store/open-storage.ts";
+import { cacheDisk, isStoreLocation } from "../snapshots/store/open-storage.ts";
 import { parseTrust } from "./access/client-address.ts";
 
 /** The environment cannot be used. The message has one line per faulty variable and names it. */
@@ -80,6 +80,8 @@ export const Environment = z.object({
   pollSeconds: integer(1, 3600).default(5),
   staleAfterSeconds: integer(1, 31_536_000).default(93_600),
   cacheBytes: integer(leastCacheBytes, Number.MAX_SAFE_INTEGER).optional(),
+  cacheDir: z.string().optional(),
+  cacheDiskBytes: integer(cacheDisk.leastBytes, Number.MAX_SAFE_INTEGER).default(cacheDisk.defaultBytes),
   logLevel: oneOf(logLevels).default("info"),
   shutdownSeconds: integer(0, 3600).default(10),
 });

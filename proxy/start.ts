@@ -50,14 +50,15 @@ export async function startService(
 ) {
   const limits = { ...defaultLimits, ...changes };
   const metrics = createMetrics();
-  const storage = await openStorage(config.snapshotStore, directory, environment, limits.store);
+  const cache = { ...config, warn: (line: string) => log.warn(line) };
+  const storage = await openStorage(config.snapshotStore, directory, environment, limits.store, cache);
   const at = (file: string | undefined) => file && resolve(directory, file);
   const { trustPolicy, trustedKeys, checkpointFile } = config;
   const reader = await openLogReader(
     storage,
     { TRUST_POLICY: at(trustPolicy), TRUSTED_KEYS: at(trustedKeys), CHECKPOINT_FILE: at(checkpointFile) },
     {
-      warn: (line) => log.warn(line),
+      warn: cache.warn,
       refused(error) {
         metrics.untrusted.inc();
         log.error({ err: error }, "what the trusted keys or the policy do not vouch for is not taken up");

@@ -107,6 +107,9 @@ export async function runProgram(program: Program, args: readonly string[], shel
   }
 }
 
+/** An option of npm that has a value in every script. Taken from us, it costs time and nothing else. */
+const alwaysOfNpm = "cache";
+
 /**
  * npm takes options before `--` for its own, and tells of them in the environment only: a dry run of gc would delete.
  * Throws UsageError when it took one of ours.
@@ -116,6 +119,7 @@ function requireUntaken({ call, commands }: Program, args: readonly string[], en
   const taken = new Set(
     commands
       .flatMap(({ options }) => Object.keys(options))
+      .filter((name) => name !== alwaysOfNpm)
       .filter((name) => env[`npm_config_${name.replaceAll("-", "_")}`] && !given.has(`--${name}`)),
   );
   if (taken.size === 0) return;

@@ -1,7 +1,8 @@
-import { openStorage, requireStore } from "../snapshots/store/open-storage.ts";
+import { integerOf } from "../schemas/shapes.ts";
+import { cacheDisk, openStorage, requireStore } from "../snapshots/store/open-storage.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
 import { parseS3Location } from "../snapshots/store/storage.ts";
-import { requiredOption } from "./cli.ts";
+import { requiredOption, UsageError } from "./cli.ts";
 import type { Shell } from "./shell.ts";
 
 /** The option that names a store. */
@@ -35,7 +36,20 @@ export async function openStoreToWrite(
   return storage;
 }
 
-/** Opens the store that --store names, whether or not it exists. Throws UsageError. */
-export function openNewStore(shell: Shell, location: string | undefined): Promise<Storage> {
-  return openStorage(requiredOption("store", location), shell.directory, shell.env);
+/**
+ * Opens the store that --store names, whether or not it exists. Objects of one in S3 are kept in the folder `cacheDir`,
+ * where that is given. Throws UsageError.
+ */
+export function openNewStore(
+  shell: Shell,
+  location: string | undefined,
+  cacheDir?: string | undefined,
+): Promise<Storage> {
+  const { CACHE_DISK_BYTES: given } = shell.env;
+  const [least, most] = [cacheDisk.leastBytes, Number.MAX_SAFE_INTEGER];
+  const cacheDiskBytes = given ? integerOf(given, least, most) : cacheDisk.defaultBytes;
+  if (cacheDiskBytes === undefined)
+    throw new UsageError(`CACHE_DISK_BYTES must be an integer from ${least} to ${most}`);
+  const cache = { cacheDir, cacheDiskBytes, warn: (line: string) => shell.warn(line) };
+  return openStorage(requiredOption("store", location), shell.directory, shell.env, undefined, cache);
 }

@@ -37,6 +37,10 @@ const meanings: Record<Setting, string> = {
   cacheBytes:
     "memory of each process for stored pages and scores; walks are fastest where the archive fits in " +
     `(\`${layout.pages}\` of the store)`,
+  cacheDir:
+    "with a store in S3, a folder of this machine that keeps objects over restarts, for all processes that are given " +
+    "it; each is hashed when it is read",
+  cacheDiskBytes: "bytes of all files in CACHE_DIR; those that were not used for longest go first",
   logLevel: "`trace` to `fatal`, or `silent`",
   shutdownSeconds: "how long requests under way may take after SIGTERM",
 };

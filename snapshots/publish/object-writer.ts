@@ -69,7 +69,7 @@ export class ObjectWriter {
   async #putAndCheck(key: string, body: Uint8Array): Promise<boolean> {
     for (let tries = 1; ; tries += 1) {
       if (await this.#storage.put(key, body)) return true;
-      const stored = await this.#storage.get(key, { maxBytes: body.length });
+      const stored = await this.#storage.get(key, { maxBytes: body.length, fresh: true });
       if (stored || tries === putTries) return stored?.equals(body) === true;
     }
   }

@@ -1,24 +1,38 @@
 import { resolve } from "node:path";
 import { directoryStorage } from "./backends/directory.ts";
+import { cachedOnDisk } from "./backends/disk-cache.ts";
 import type { S3Environment, S3Limits } from "./backends/s3.ts";
 import { layout } from "./layout.ts";
 import { parseS3Location, type Storage, StorageError } from "./storage.ts";
 
+/** The folder in which a process keeps objects of a remote store, relative to `base`; without a name, in none. */
+export interface CacheFolder {
+  cacheDir?: string | undefined;
+  /** Bytes of all files in it. */
+  cacheDiskBytes: number;
+  warn: (line: string) => void;
+}
+
 /**
  * Opens the store at a location given by a user: `s3://bucket/prefix`, or a directory relative to `base`. `limits`
- * replaces the S3 limits, whose default suits publishers. Throws StorageError for any other kind of address.
+ * replaces the S3 limits, whose default suits publishers. A directory does without `cache`. Throws StorageError for any
+ * other kind of address.
  */
 export async function openStorage(
   location: string,
   base: string,
   environment: S3Environment = {},
   limits?: S3Limits,
+  cache?: CacheFolder,
 ): Promise<Storage> {
   const s3 = parseS3Location(location);
   if (s3) {
     // The SDK takes 35 MB of memory, and longer to load than everything else. A directory does without it.
     const { createS3Client, s3Storage } = await import("./backends/s3.ts");
-    return s3Storage(s3, createS3Client(environment, limits), limits);
+    const storage = s3Storage(s3, createS3Client(environment, limits), limits);
+    if (!cache?.cacheDir) return storage;
+    const { cacheDir, cacheDiskBytes: maxBytes, warn } = cache;
+    return cachedOnDisk(storage, { directory: resolve(base, cacheDir), maxBytes, warn });
   }
   if (!isStoreLocation(location))
     throw new StorageError(`${location}: a store is a directory or s3://bucket/prefix`);
@@ -29,6 +43,9 @@ export async function openStorage(
 export function isStoreLocation(location: string): boolean {
   return parseS3Location(location) !== undefined || !location.includes("://");
 }
+
+/** The least bound of a cache folder, and that of one which is given none. */
+export const cacheDisk = { leastBytes: 2 ** 20, defaultBytes: 4 * 2 ** 30 };
 
 /** A store has objects under at least one of these prefixes. */
 const signs = [layout.commits, layout.keys];

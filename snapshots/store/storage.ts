@@ -18,6 +18,8 @@ export interface GetOptions {
   maxBytes?: number;
   /** Reads this part alone, which `maxBytes` does not concern. */
   range?: ByteRange;
+  /** Reads what the store has now, past any cache. */
+  fresh?: boolean;
   signal?: AbortSignal;
 }
 

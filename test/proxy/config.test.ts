@@ -20,6 +20,7 @@ describe("readConfig(env)", () => {
       pollSeconds: 5,
       staleAfterSeconds: 93_600,
       cacheBytes: 1e9,
+      cacheDiskBytes: 2 ** 32,
       logLevel: "info",
       shutdownSeconds: 10,
     });

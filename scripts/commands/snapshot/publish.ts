@@ -58,6 +58,12 @@ export const publishCommand = command({
       does: "writes a JSON file with the SHA-256 of each source file, the snapshot and the checkpoint",
     },
     export: flag("then exports the snapshot as Parquet files, and what its commit changed"),
+    cache: {
+      type: "string",
+      value: "DIR",
+      does: "with a store in S3, a folder that keeps its objects for the next run, of CACHE_DISK_BYTES (or CACHE_DIR)",
+      otherwise: "none",
+    },
     "dry-run": flag("writes nothing"),
   },
   async run(values, _operand, shell) {
@@ -77,7 +83,7 @@ export const publishCommand = command({
     // Opened before anything is published: a path that cannot be written to shows here.
     await using statement =
       values.statement && !dryRun ? await open(shell.path(values.statement), "w") : undefined;
-    const storage = await openNewStore(shell, values.store);
+    const storage = await openNewStore(shell, values.store, values.cache ?? shell.env.CACHE_DIR);
     const { report, files } = await publishFrom(shell, choices, storage, { ...told, signing, dryRun });
     if (report.signature === "lost") shell.say(lostSignature);
     if (values.export && !dryRun) await exportNewest(shell, storage, signing);

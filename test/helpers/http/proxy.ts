@@ -55,6 +55,7 @@ const config: Config = {
   trustProxy: undefined,
   pollSeconds: 0.05,
   staleAfterSeconds: 93_600,
+  cacheDiskBytes: 2 ** 20,
   cacheBytes: 8 * 1024 * 1024,
   logLevel: "trace",
   shutdownSeconds: 2,
