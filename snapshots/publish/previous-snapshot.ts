@@ -1,6 +1,7 @@
 import type { Commit, Manifest, ScoreRefs, SegmentRef } from "../../schemas/snapshot.ts";
 import type { Page } from "../format/page.ts";
 import { type CorruptObjectError, isLoss, MissingObjectError } from "../store/errors.ts";
+import { inParallel } from "../store/in-parallel.ts";
 import { layout, manifestPrefixes } from "../store/layout.ts";
 import { partsOf, readParts } from "../store/manifest.ts";
 import { besideSegment, readObject, scoreObjects, sourceObjects } from "../store/objects.ts";
@@ -92,15 +93,20 @@ export class PreviousSnapshot {
     const manifest = { ...root, segments: lists.flatMap((list) => list ?? []) };
     const named = namedBy(manifest);
     const present = await presentOf(storage, named, manifestPrefixes, absent);
+    const tables = new Map<SegmentRef, PageTable>();
+    await inParallel(manifest.segments, async (ref) => {
+      const key = layout.segment(ref.hash);
+      const table = present.has(key) ? await readPagesIfSound(storage, key, ref, damaged) : undefined;
+      if (table) tables.set(ref, table);
+      else present.delete(key);
+    });
     const segments: PreviousSegment[] = [];
     let [start, firstPage] = [0, 0];
     for (const [index, { markets }] of root.parts.lists.entries()) {
       let place = start;
       for (const ref of lists[index] ?? []) {
-        const key = layout.segment(ref.hash);
-        const table = present.has(key) ? await readPagesIfSound(storage, key, ref, damaged) : undefined;
-        if (!table) present.delete(key);
-        else {
+        const table = tables.get(ref);
+        if (table) {
           segments.push({ ref, start: place, firstPage, ...table });
           firstPage += table.pages.length;
         }
@@ -178,6 +184,8 @@ export class PreviousSnapshot {
   }
 }
 
+type PageTable = ReturnType<typeof readPreviousPages>;
+
 /** The page table of a segment; undefined where it is damaged or gone. */
 async function readPagesIfSound(storage: Storage, key: string, ref: SegmentRef, damaged: Damaged) {
   try {
@@ -213,9 +221,9 @@ async function presentOf(
   faulty: ReadonlySet<string>,
 ): Promise<Map<string, number>> {
   const present = new Map<string, number>();
-  for (const prefix of prefixes) {
+  await inParallel(prefixes, async (prefix) => {
     for await (const { key, bytes } of storage.list(prefix))
       if (wanted.get(key) === bytes && !faulty.has(key)) present.set(key, bytes);
-  }
+  });
   return present;
 }

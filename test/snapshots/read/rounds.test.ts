@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
+import { layout, manifestPrefixes } from "../../../snapshots/store/layout.ts";
+import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { aroundCalls, memoryStorage, type StorageCall } from "../../helpers/store/storages.ts";
 import { goodStore } from "../../helpers/store/tamper.ts";
 
@@ -39,4 +40,17 @@ test("a start reads side by side what does not follow from each other", async ()
   expect(catalog.requireCurrent().archive.segments.map(({ markets }) => markets)).toHaveLength(2);
   expect(catalog.requireCurrent().commit.commit).toBe(3);
   expect(catalog.checkedAt()).toBeDefined();
+});
+
+test("a publish lists side by side what the store has of the snapshot before", async () => {
+  const isListing = ({ operation, key }: StorageCall) =>
+    operation === "list" && manifestPrefixes.includes(key);
+  const storage = answeredTogether(await goodStore(), [
+    { of: isListing, together: manifestPrefixes.length },
+    { of: isUnder(layout.segments), together: 2 },
+  ]);
+  await publishRecords(storage, recordsOf(0, 118));
+  const catalog = new Catalog(storage, { cacheBytes: 2 ** 20 });
+  await catalog.refresh();
+  expect(catalog.requireCurrent().commit.commit).toBe(4);
 });
