@@ -833,6 +833,10 @@ export class Prover {
    */
   #filterOf(filters) {
     const given = Object.entries(filters).filter(([, value]) => value !== undefined);
+    // Words would be cut around them, and other markets counted than the service counts.
+    const unknown = /\p{Cn}/u.exec(Object.fromEntries(given).q ?? "");
+    if (unknown)
+      throw this.#invalid(`q has a character that this platform's Unicode does not know: ${unknown[0]}`, "q");
     return this.#reading(() => readFilter(String(new URLSearchParams(given))));
   }
 

@@ -115,6 +115,8 @@ describe("a total", () => {
       code: "INVALID_PARAMETER",
       parameter: "category",
     });
+    // No version of Unicode will ever have this one.
+    await expect(recompute({ filters: { q: "un\u{2FFFE}known" } })).rejects.toMatchObject({ parameter: "q" });
     await expect(recompute({ by: ["colour"] })).rejects.toMatchObject({ parameter: "by" });
     expect(asked).toEqual([]);
     await expect(recompute({ by: ["tier"], limit: 0 })).rejects.toMatchObject({ parameter: "limit" });
