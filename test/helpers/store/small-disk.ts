@@ -8,7 +8,7 @@ import { afterAll } from "vitest";
  * Mounts a small file system for the tests of a file; call it outside of tests. Returns its folder, or undefined where
  * none can be mounted, and says so.
  */
-export function mountSmallDisk(kilobytes = 600): string | undefined {
+export function mountSmallDisk(kilobytes = 800): string | undefined {
   const folder = mkdtempSync(join(tmpdir(), "prs-disk-"));
   const mounted = mount(folder, kilobytes);
   afterAll(() => {
