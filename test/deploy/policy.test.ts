@@ -37,6 +37,7 @@ const begins = (key: string, ...prefixes: string[]) => prefixes.some((prefix) =>
 const readByGc = [
   ...[layout.commits, layout.checked, layout.log, layout.manifests, layout.segments],
   ...[layout.segmentLists, layout.scoreRefs, layout.changes, layout.exportRecords],
+  layout.exportedChanges,
 ];
 
 /** What each role needs of an object, by S3's names of the actions. */
