@@ -5,6 +5,7 @@ import { ChangePart, putLine } from "../format/change-part.ts";
 import { leafHash } from "../format/tree.ts";
 import { CorruptObjectError, unless } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
+import { refuseCollected } from "../store/log/gc-records.ts";
 import { readObject } from "../store/objects.ts";
 import { seal, unseal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
@@ -18,34 +19,37 @@ const maxRecordBytes = 1024 * 1024;
 const maxTextBytes = 256 * 1024 * 1024;
 const lineEnds = putLine(Buffer.alloc(0)).length - "}\n".length;
 
-/** Reads the record of a change as Parquet files; undefined when there is none, or it is damaged. */
+/** Reads the record of a change as Parquet files; undefined when there is none. */
+export async function readChanges(storage: Storage, changes: string): Promise<ChangeFiles | undefined> {
+  const key = layout.exportedChangesOf(changes);
+  const bytes = await storage.get(key, { maxBytes: maxRecordBytes });
+  if (!bytes) return undefined;
+  const record = unseal(key, bytes, ChangeFiles);
+  if (record.changes !== changes) throw new CorruptObjectError(key, "it is of another change");
+  return record;
+}
+
+/** The same; undefined when the record is damaged, too. */
 export function readSoundChanges(storage: Storage, changes: string): Promise<ChangeFiles | undefined> {
-  return unless(CorruptObjectError, async () => {
-    const key = layout.exportedChangesOf(changes);
-    const bytes = await storage.get(key, { maxBytes: maxRecordBytes });
-    if (!bytes) return undefined;
-    const record = unseal(key, bytes, ChangeFiles);
-    if (record.changes !== changes) throw new CorruptObjectError(key, "it is of another change");
-    return record;
-  });
+  return unless(CorruptObjectError, () => readChanges(storage, changes));
 }
 
 /** The keys of such a record, and of its files and their chunks. */
 export async function keysOfChanges(storage: Storage, changes: string): Promise<string[]> {
   const { files = [] } = (await readSoundChanges(storage, changes)) ?? {};
-  const objects = files.flatMap(({ hash, chunks }) => [
-    layout.exportFile(hash),
-    layout.exportChunksOf(chunks.hash),
-  ]);
-  return [layout.exportedChangesOf(changes), ...objects];
+  return [layout.exportedChangesOf(changes), ...objectsOf(files)];
 }
+
+const objectsOf = (files: readonly ParquetFile[]) =>
+  files.flatMap(({ hash, chunks }) => [layout.exportFile(hash), layout.exportChunksOf(chunks.hash)]);
 
 /** What happened to a market in a change record. */
 type ChangeType = "insert" | "update_preimage" | "update_postimage" | "delete";
 
 /**
  * Writes a change record as Parquet files with the columns of an export and what happened. Each is read back before it
- * is put; the record, which names all, is put last. Throws ExportCheckError, MissingObjectError or CorruptObjectError.
+ * is put; the record, which names all, is put last. Throws ExportCheckError, CollectedMeanwhileError,
+ * MissingObjectError or CorruptObjectError.
  */
 export async function writeChangeFiles(
   storage: Storage,
@@ -80,6 +84,7 @@ export async function writeChangeFiles(
     await file?.close();
     await rm(text, { force: true });
   }
+  await refuseCollected(storage, new Set(objectsOf(files)));
   const made: Omit<ChangeFiles, "digest"> = { formatVersion, changes, files };
   const sign = signRecord(signing.key, subjectOf.changes(made));
   await storage.put(layout.exportedChangesOf(changes), seal(made, sign));

@@ -1,11 +1,13 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import {
+  type ChangeRecord,
   type Commit,
   type ExportFile,
   type ExportRecord,
   formatVersion,
   type ObjectRef,
+  type ParquetFile,
   type Size,
 } from "../../schemas/snapshot.ts";
 import { readChangeRecord } from "../changes/record.ts";
@@ -75,9 +77,8 @@ export async function exportSnapshot(
   if (newest.withdrawn.some(([first, last]) => first <= commit.commit && commit.commit <= last))
     throw new ExportError(`commit ${commit.commit} was withdrawn by a rollback; give another snapshot`);
   try {
-    const exported = options.changes ? await exportedCommits(storage) : undefined;
+    if (options.changes) await exportChanges(storage, commit, options);
     const report = await exportCommit(storage, commit, options);
-    if (exported) await exportChanges(storage, commit, exported, options);
     // The description of the data names the files.
     await updateMutableObjects(storage, { signing: options.signing });
     return report;
@@ -158,25 +159,25 @@ async function exportedCommits(storage: Storage): Promise<ReadonlySet<number>> {
 }
 
 /**
- * Writes the changes of a commit and of those before it, back to one whose changes are there, or which is among
- * `exported`. Where a change record is gone, they end.
+ * Writes the changes of a commit and of those before it, back to one whose changes are there, or whose snapshot is
+ * exported. Where a change record is gone, they end. The oldest come first, and all before the export, so that a run
+ * that breaks off leaves no gap behind those that are there.
  */
-async function exportChanges(
-  storage: Storage,
-  newest: Commit,
-  exported: ReadonlySet<number>,
-  options: ExportOptions,
-): Promise<void> {
+async function exportChanges(storage: Storage, newest: Commit, options: ExportOptions): Promise<void> {
   const trust = trustOf(options.signing ?? {});
+  const [stored, exported] = [await storedFiles(storage), await exportedCommits(storage)];
+  const missing: { hash: string; record: ChangeRecord }[] = [];
   for await (const { commit, changes } of logFrom(storage, newest)) {
-    if (commit < newest.commit && exported.has(commit)) return;
+    if (commit < newest.commit && exported.has(commit)) break;
     if (!changes) continue;
-    const found = await readSoundChanges(storage, changes.hash);
-    if (found && !trust?.changes(found)) return;
+    const { hash } = changes;
+    const found = await readSoundChanges(storage, hash);
+    if (found && !trust?.changes(found) && found.files.every((file) => isStored(file, stored))) break;
     const record = await unless(ObjectError, () => readChangeRecord(storedObject(storage), changes));
-    if (!record) return;
-    await writeChangeFiles(storage, changes.hash, record, options);
+    if (!record) break;
+    missing.push({ hash, record });
   }
+  for (const { hash, record } of missing.reverse()) await writeChangeFiles(storage, hash, record, options);
 }
 
 const storedObject = (storage: Storage) => (key: string, ref: ObjectRef) => readObject(storage, key, ref);
@@ -193,7 +194,7 @@ async function storedFiles(storage: Storage): Promise<Map<string, number>> {
   return stored;
 }
 
-function isStored({ hash, bytes, chunks }: ExportFile, stored: ReadonlyMap<string, number>): boolean {
+function isStored({ hash, bytes, chunks }: ParquetFile, stored: ReadonlyMap<string, number>): boolean {
   const isChunked = stored.get(layout.exportChunksOf(chunks.hash)) === chunks.bytes;
   return isChunked && stored.get(layout.exportFile(hash)) === bytes;
 }

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import type { Commit, ExportRecord, ParquetFile } from "../../schemas/snapshot.ts";
-import { readSoundChanges } from "../export/change-files.ts";
+import type { ChangeFiles, Commit, ExportRecord, ParquetFile } from "../../schemas/snapshot.ts";
+import { readChanges } from "../export/change-files.ts";
 import { readChunkHashes, readChunks } from "../export/chunks.ts";
 import { readExport } from "../export/export-records.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
@@ -10,8 +10,8 @@ import type { Trust } from "../trust/trust.ts";
 import type { StoreCheck } from "./store-check.ts";
 
 /**
- * Checks all exports of a store against the commits by their numbers: each record, and every byte of its files. Records
- * must have a signature that `trust` accepts.
+ * Checks all exports of a store against the commits by their numbers, and all exported changes: each record, and every
+ * byte of its files. Records must have a signature that `trust` accepts.
  */
 export async function checkExports(
   check: StoreCheck,
@@ -20,8 +20,12 @@ export async function checkExports(
 ): Promise<void> {
   const { storage } = check;
   const checked = new Set<string>();
-  for await (const { key } of storage.list(layout.exportedChanges))
-    await check.attempt(() => checkChangeFiles(check, hashIn(key), trust));
+  for await (const { key, bytes } of storage.list(layout.exportedChanges)) {
+    const record = await check.attempt(() => readChangesRecord(storage, key, trust));
+    if (!record) continue;
+    check.count(key, bytes);
+    for (const file of record.files) await check.attempt(() => checkFile(check, file));
+  }
   for await (const { key, bytes } of storage.list(layout.exportRecords)) {
     const record = await check.attempt(() => readRecord(storage, key, commits, trust));
     if (!record) continue;
@@ -34,15 +38,16 @@ export async function checkExports(
   }
 }
 
-/** Checks a change record's Parquet files, where there are any. */
-async function checkChangeFiles(check: StoreCheck, changes: string, trust: Trust | undefined): Promise<void> {
-  const key = layout.exportedChangesOf(changes);
-  const record = await readSoundChanges(check.storage, changes);
-  if (!record) return;
+async function readChangesRecord(
+  storage: Storage,
+  key: string,
+  trust: Trust | undefined,
+): Promise<ChangeFiles> {
+  const record = await readChanges(storage, hashIn(key));
+  if (!record) throw new MissingObjectError(key);
   const refusal = trust?.changes(record);
   if (refusal) throw new CorruptObjectError(key, refusal.reason);
-  check.count(key, JSON.stringify(record).length);
-  for (const file of record.files) await check.attempt(() => checkFile(check, file));
+  return record;
 }
 
 async function readRecord(

@@ -47,8 +47,8 @@ export class Exports {
   readonly #log: CommitLog;
   readonly #reader: LogReader;
   readonly #recent: Recent<readonly ExportRecord[]>;
-  /** The files of change records, by their hashes. */
-  readonly #changes = new LRUCache<string, readonly ParquetFile[]>({ max: 1000 });
+  /** The files of change records, by their hashes. A record may be made again, with other files. */
+  readonly #changes = new LRUCache<string, readonly ParquetFile[]>({ max: 1000, ttl: 3_600_000 });
   /** By key and tag, what the last look made of the records, so that each is read once. */
   #known = new Map<string, ExportRecord | undefined>();
 

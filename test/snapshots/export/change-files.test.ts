@@ -1,0 +1,155 @@
+import { describe, expect, test } from "vitest";
+import { readChanges } from "../../../snapshots/export/change-files.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { readCommit } from "../../../snapshots/store/log/commits.ts";
+import { seal } from "../../../snapshots/store/records.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
+import { signRecord, subjectOf } from "../../../snapshots/trust/notes/record-notes.ts";
+import { Trust } from "../../../snapshots/trust/trust.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { exportNewest } from "../../helpers/archive/exports.ts";
+import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
+import { Crash, steppedStorage } from "../../helpers/store/faulty-store.ts";
+import { testKey } from "../../helpers/store/signing.ts";
+import { countingStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
+import { start, timedStore } from "../../helpers/store/timed-store.ts";
+
+const folder = testFolder();
+const exported = (storage: Storage) => exportNewest(storage, folder, { changes: true });
+const dayMs = 86_400_000;
+
+/** Publishes the snapshot of a round, a day after that of the round before. */
+const publish = (storage: Storage, round: number) =>
+  publishRecords(storage, recordsOf(round, 20 + 2 * round), 700 + round, {
+    now: () => new Date(start + round * dayMs),
+  });
+
+const hashOf = async (storage: Storage, commit: number) => (await readCommit(storage, commit))!.changes!.hash;
+
+/** The numbers of the commits whose changes are exported. */
+async function exportedChanges(storage: Storage, commits: readonly number[]): Promise<number[]> {
+  const keys = (await listed(storage, layout.exportedChanges)).map(({ key }) => key);
+  const found: number[] = [];
+  for (const commit of commits)
+    if (keys.includes(layout.exportedChangesOf(await hashOf(storage, commit)))) found.push(commit);
+  expect(found).toHaveLength(keys.length);
+  return found;
+}
+
+/** A store with an exported first commit, and two more that are not exported. */
+async function unexported(objects = new Map<string, Buffer>()) {
+  const storage = memoryStorage(objects);
+  await publish(storage, 0);
+  await exportNewest(storage, folder);
+  for (const round of [1, 2]) await publish(storage, round);
+  return { objects, storage };
+}
+
+describe("exported changes", () => {
+  test("are kept with the change records, and collected with them", async () => {
+    const { storage, collect, pass } = timedStore();
+    for (const round of [0, 1, 2, 3]) {
+      await publish(storage, round);
+      await exported(storage);
+      pass(24);
+    }
+    pass(100);
+    const now = new Date(start + 8 * dayMs);
+    expect((await collect({ keepChangesDays: 30, now })).tiers.changes).toBeGreaterThan(0);
+    expect(await exportedChanges(storage, [2, 3, 4])).toEqual([2, 3, 4]);
+    const { files } = (await readChanges(storage, await hashOf(storage, 2)))!;
+    const { deleted } = await collect({ keepChangesDays: 6, now });
+    // Commits 3 and 4 were published within the days that stay.
+    expect(await exportedChanges(storage, [2, 3, 4])).toEqual([3, 4]);
+    expect(deleted.keys).toContain(layout.changeRecord(await hashOf(storage, 2)));
+    for (const file of files)
+      expect(deleted.keys).toEqual(
+        expect.arrayContaining([layout.exportFile(file.hash), layout.exportChunksOf(file.chunks.hash)]),
+      );
+    expect((await verify(storage, () => {})).faults).toEqual([]);
+  });
+
+  test("are checked by verify to the last byte, and made whole by another run", async () => {
+    const { objects, storage } = await unexported();
+    await exported(storage);
+    const [changes, other] = [await hashOf(storage, 3), await hashOf(storage, 2)];
+    const [file] = (await readChanges(storage, changes))!.files;
+    const whole = new Map(objects);
+    const record = layout.exportedChangesOf(changes);
+    const damages: [string, Buffer | undefined, RegExp][] = [
+      [layout.exportFile(file!.hash), undefined, /missing/],
+      [layout.exportFile(file!.hash), Buffer.alloc(file!.bytes), /chunk 0/],
+      [layout.exportChunksOf(file!.chunks.hash), undefined, /missing/],
+      [record, Buffer.from("{}"), /format version/],
+      [record, objects.get(layout.exportedChangesOf(other))!, /of another change/],
+    ];
+    for (const [key, bytes, reason] of damages) {
+      if (bytes) objects.set(key, bytes);
+      else objects.delete(key);
+      expect((await verify(storage, () => {})).faults).toMatchObject([
+        { key, reason: expect.stringMatching(reason) },
+      ]);
+      // What has the right length is not read by an export.
+      if (bytes?.length === file!.bytes) objects.set(key, whole.get(key)!);
+      await exported(storage);
+      expect((await verify(storage, () => {})).faults).toEqual([]);
+    }
+    const counting = countingStorage(storage);
+    await exported(counting);
+    expect(counting.written()).toEqual([]);
+  });
+
+  test("need the signature of a key that is trusted, and are made again without it", async () => {
+    const key = testKey();
+    const objects = new Map<string, Buffer>();
+    const storage = memoryStorage(objects);
+    const signing = { key, trusted: [key] };
+    for (const round of [0, 1])
+      await publishRecords(storage, recordsOf(0, 20 + round), 700 + round, { signing });
+    const run = () => exportNewest(storage, folder, { changes: true, signing });
+    const trust = new Trust([key]);
+    const faults = async () => (await verify(storage, () => {}, { trust })).faults.map((fault) => fault.key);
+    await run();
+    expect(await faults()).toEqual([]);
+    const changes = await hashOf(storage, 2);
+    const name = layout.exportedChangesOf(changes);
+    const { digest: _, note: __, ...record } = (await readChanges(storage, changes))!;
+    const signatures = [
+      undefined,
+      signRecord(testKey("other.example"), subjectOf.changes(record)),
+      signRecord(key, subjectOf.changes({ changes: "0".repeat(64) })),
+    ];
+    for (const sign of signatures) {
+      objects.set(name, seal({ ...record, files: [] }, sign));
+      expect(await faults()).toEqual([name]);
+      await run();
+      expect(await faults()).toEqual([]);
+    }
+  });
+
+  test("are whole or not there after a kill at any operation, and the next commit's run leaves no gap", async () => {
+    const { objects } = await unexported();
+    let [ended, partly] = [false, 0];
+    for (let n = 0; !ended; n += 2) {
+      const storage = memoryStorage(new Map(objects));
+      const before = (operation: number) => {
+        if (operation >= n) throw new Crash();
+      };
+      ended = await exported(steppedStorage(storage, { before })).then(
+        () => true,
+        () => false,
+      );
+      const there = await exportedChanges(storage, [2, 3]);
+      if (ended) expect(there).toEqual([2, 3]);
+      if (there.length === 1) partly += 1;
+      if (n % 12 > 0) continue;
+      expect((await verify(storage, () => {})).faults).toEqual([]);
+      await publish(storage, 3);
+      await exported(storage);
+      expect(await exportedChanges(storage, [2, 3, 4])).toEqual([2, 3, 4]);
+      expect((await verify(storage, () => {})).faults).toEqual([]);
+    }
+    expect(partly).toBeGreaterThan(2);
+  });
+});
