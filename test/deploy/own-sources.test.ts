@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
@@ -9,6 +8,7 @@ import { snapshotCommand } from "../helpers/publish/commands.ts";
 import { loadSample, writeTables } from "../helpers/publish/editable-sources.ts";
 import { blocksIn, guide } from "../helpers/publish/guides.ts";
 import { readAll } from "../helpers/publish/sources.ts";
+import { findDuckDbHome } from "../helpers/servers/duckdb-home.ts";
 import { findPostgres, startPostgres, type TestPostgres } from "../helpers/servers/postgres.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
@@ -122,18 +122,7 @@ describe("a market API's JSON", () => {
   });
 });
 
-/** A folder with DuckDB's extension for PostgreSQL, or undefined where it is not installed; under CI that is an error. */
-function findExtension(): string | undefined {
-  const { TEST_DUCKDB_HOME: home, CI } = process.env;
-  if (home && existsSync(home)) return home;
-  if (CI) throw new Error("CI runs the tests with DuckDB's extension: TEST_DUCKDB_HOME must name its folder");
-  console.warn(
-    "Tests with PostgreSQL are skipped: test/servers/duckdb-install.sh installs DuckDB's extension",
-  );
-  return undefined;
-}
-
-const [programs, home] = [findPostgres(), findExtension()];
+const [programs, home] = [findPostgres(), findDuckDbHome()];
 describe.skipIf(!programs || !home)("PostgreSQL", () => {
   let server: TestPostgres;
   beforeAll(async () => {

@@ -19,6 +19,7 @@ import { runCommand } from "../helpers/publish/commands.ts";
 import { loadSample, publishCounted, writeTables } from "../helpers/publish/editable-sources.ts";
 import { type Block, blocksIn, guide, guides } from "../helpers/publish/guides.ts";
 import { findClients } from "../helpers/servers/clients.ts";
+import { findDuckDbHome } from "../helpers/servers/duckdb-home.ts";
 import { findProgram, nodeOptions } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
@@ -308,6 +309,33 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     ]);
     expect(rows).toEqual(expected.sort(([a], [b]) => (String(a) < String(b) ? -1 : 1)));
     expect(rows.length).toBeGreaterThan(1);
+  });
+
+  test("DuckDB: an export where it is, by its ranges", async ({ skip }) => {
+    const text = block("sql", "INSTALL httpfs");
+    const home = findDuckDbHome();
+    if (!home) return skip();
+    const { snapshotId } = await exportNewest(proxy.storage, folder);
+    proxy.clock.now += 60_000;
+    const statements = text
+      .replaceAll("127.0.0.1:8080", `127.0.0.1:${proxy.port}`)
+      .replace("YOUR_AEGIS_KEY", key)
+      .replace("SNAPSHOT_ID", snapshotId)
+      .split(";\n");
+    const query = statements.splice(3)[0]!;
+    const rows = await withDuckDb(folder, async (sql) => {
+      await sql.run(`SET extension_directory = '${join(home, ".duckdb/extensions")}'`);
+      for (const statement of statements) await sql.run(statement);
+      return (await sql.runAndReadAll(query)).getRowsJson();
+    });
+    const markets: HistoricalMarket[] = linesOf(await wholeArchive()).map((line) => JSON.parse(line));
+    const counts = [...Map.groupBy(markets, ({ tier }) => tier)].map(([tier, some]) => [
+      tier,
+      String(some.length),
+    ]);
+    expect(rows).toEqual(counts.sort());
+    const path = `/api/v1/markets/exports/${snapshotId}/markets-0001.parquet`;
+    expect((await proxy.get(path)).status).toBe(401);
   });
 
   test("curl and jq: what was published, and totals as of then and now", async () => {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs DuckDB's extension for PostgreSQL as `INSTALL postgres` would, into a folder that a test takes for its user's:
+# Installs DuckDB's extensions for PostgreSQL and HTTP as `INSTALL` would, into a folder that a test takes for its user's:
 #
 #   test/servers/duckdb-install.sh DIR
 #
-# It comes as a Python package, for the version of DuckDB that the service has. DuckDB checks its signature when it loads it. On
+# They come as Python packages, for the version of DuckDB that the service has. DuckDB checks a signature when it loads one. On
 # stdout come the KEY=VALUE lines that the tests read from their environment.
 set -Eeuo pipefail
 
@@ -14,9 +14,9 @@ case $(uname -m) in aarch64) platform=linux_arm64 ;; *) platform=linux_amd64 ;; 
 
 python3 -m venv "$dir/python" >&2
 "$dir/python/bin/pip" install --quiet --disable-pip-version-check --no-deps \
-  "duckdb-extension-postgres-scanner==$version" >&2
+  "duckdb-extension-postgres-scanner==$version" "duckdb-extension-httpfs==$version" >&2
 into="$dir/home/.duckdb/extensions/v$version/$platform"
 mkdir -p "$into"
-cp "$dir"/python/lib/python3*/site-packages/duckdb_extension_postgres_scanner/extensions/"v$version"/*.duckdb_extension "$into"
+cp "$dir"/python/lib/python3*/site-packages/duckdb_extension_*/extensions/"v$version"/*.duckdb_extension "$into"
 
 echo "TEST_DUCKDB_HOME=$dir/home"
