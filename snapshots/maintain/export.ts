@@ -148,12 +148,12 @@ async function exportCommit(storage: Storage, commit: Commit, options: ExportOpt
   return report("exported", files, sizeOf(made));
 }
 
-/** The commits of all exports, by their numbers. */
-async function exportedCommits(storage: Storage): Promise<ReadonlySet<number>> {
+/** The commits of all exports that can be believed, by their numbers. */
+async function exportedCommits(storage: Storage, trust: Trust | undefined): Promise<ReadonlySet<number>> {
   const exported = new Set<number>();
   for await (const { key } of storage.list(layout.exportRecords)) {
     const record = await readSoundExport(storage, hashIn(key));
-    if (record) exported.add(record.commit);
+    if (record && !trust?.export(record)) exported.add(record.commit);
   }
   return exported;
 }
@@ -165,7 +165,7 @@ async function exportedCommits(storage: Storage): Promise<ReadonlySet<number>> {
  */
 async function exportChanges(storage: Storage, newest: Commit, options: ExportOptions): Promise<void> {
   const trust = trustOf(options.signing ?? {});
-  const [stored, exported] = [await storedFiles(storage), await exportedCommits(storage)];
+  const [stored, exported] = [await storedFiles(storage), await exportedCommits(storage, trust)];
   const missing: { hash: string; record: ChangeRecord }[] = [];
   for await (const { commit, changes } of logFrom(storage, newest)) {
     if (commit < newest.commit && exported.has(commit)) break;

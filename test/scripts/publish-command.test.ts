@@ -2,9 +2,11 @@ import { existsSync } from "node:fs";
 import { appendFile, cp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { readChanges } from "../../snapshots/export/change-files.ts";
 import { quoted } from "../../snapshots/sources/duckdb/sql-literals.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
+import { readCommit } from "../../snapshots/store/log/commits.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { addMarkets } from "../helpers/archive/odd-markets.ts";
 import { runSql } from "../helpers/archive/sql.ts";
@@ -91,6 +93,27 @@ describe("npm run snapshot -- publish", () => {
     expect([again.code, JSON.parse(again.stdout).outcome]).toEqual([0, "unchanged"]);
     const said = JSON.parse(await readFile(join(folder, "statement.json"), "utf8"));
     expect(said).toMatchObject({ snapshotId, commit: 1, sources: [{}, {}, {}] });
+  });
+
+  test("--export exports the snapshot and what its commit changed, once", async () => {
+    const growing = await copyOfSources("growing");
+    const storage = directoryStorage(join(folder, "exported"));
+    const publish = async () => {
+      const { code, stdout, stderr } = await run(
+        "publish --sources growing --store exported --export --json",
+      );
+      expect([code, stderr]).toEqual([0, expect.stringMatching(/^Exported in \d+ files? \(\d+ bytes\)$/m)]);
+      return JSON.parse(stdout);
+    };
+    expect(await publish()).toMatchObject({ outcome: "published", commit: 1 });
+    await addMarkets(growing, 3);
+    expect(await publish()).toMatchObject({ outcome: "published", commit: 2 });
+    const { files } = (await readChanges(storage, (await readCommit(storage, 2))!.changes!.hash))!;
+    expect(files.map(({ rows }) => rows)).toEqual([3]);
+    const before = await contentOf(storage);
+    expect(await publish()).toMatchObject({ outcome: "unchanged", commit: 2 });
+    expect(await contentOf(storage)).toEqual(before);
+    expect((await verify(storage, () => {})).faults).toEqual([]);
   });
 
   test("warns of a column it ignores, and publishes the same", async () => {

@@ -1,13 +1,20 @@
-import { mkdtemp } from "node:fs/promises";
+import { mkdtemp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { readChanges } from "../../../snapshots/export/change-files.ts";
 import { revokeKey } from "../../../snapshots/keys/records.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
-import { sha256 } from "../../../snapshots/store/layout.ts";
+import { layout, sha256 } from "../../../snapshots/store/layout.ts";
+import { readCommit } from "../../../snapshots/store/log/commits.ts";
+import { seal } from "../../../snapshots/store/records.ts";
+import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
+import { signRecord, subjectOf } from "../../../snapshots/trust/notes/record-notes.ts";
+import type { Signing } from "../../../snapshots/trust/signing.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, type Call, until } from "../../helpers/http/proxy-client.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { testKey } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
@@ -32,17 +39,26 @@ afterAll(async () => {
   for (const proxy of proxies) await proxy.stop();
 });
 
+interface Served extends TestProxyOptions {
+  quota?: number;
+  /** Exports what commits changed, too. */
+  changes?: boolean;
+  signing?: Signing;
+}
+
 /** Commits 1 to 4 of one day each, of which 1, 3 and 4 are exported; 4 has files of few markets. */
-async function served(options: TestProxyOptions & { quota?: number } = {}) {
-  const { quota = 100_000, ...others } = options;
+async function served(options: Served = {}) {
+  const { quota = 100_000, changes = false, signing = {}, ...others } = options;
   const proxy = await startTestProxy({ empty: true, apiUrl: new URL("https://api.example.org/"), ...others });
   proxies.push(proxy);
   const files = await mkdtemp(join(folder, "exports-"));
   for (const number of [1, 2, 3, 4]) {
     await publishRecords(proxy.storage, markets.slice(0, 56 + number), 500 + number, {
       now: () => new Date(day(number)),
+      signing,
     });
-    if (number !== 2) await exportNewest(proxy.storage, files, number === 4 ? { maxTextBytes: 10_000 } : {});
+    const small = number === 4 && { maxTextBytes: 10_000 };
+    if (number !== 2) await exportNewest(proxy.storage, files, { ...small, changes, signing });
   }
   proxy.clock.now += 60_000;
   const key = await proxy.issue({ quota });
@@ -243,6 +259,74 @@ describe("Delta Sharing", () => {
     const headers = bearer(await proxy.issue());
     expect((await proxy.get(shares, { headers })).status).toBe(200);
     expect(errorOf(await proxy.get(`${table}/version`, { headers }))).toBe("404 VERSION_NOT_FOUND");
+  });
+});
+
+describe("the changes of the table", () => {
+  /** The version of each line of changes. */
+  const versionsIn = (answer: Answer) =>
+    linesOf(answer)
+      .slice(2)
+      .map(({ add, cdf }) => (add ?? cdf).version);
+
+  test("are those of the versions from one time to another, both included", async () => {
+    const { get } = await served({ changes: true });
+    const asked = (query: string) => get(`${table}/changes?${query}`);
+    const versions: [string, number[]][] = [
+      [`startingTimestamp=${day(2)}&endingTimestamp=${day(3)}`, [2, 3]],
+      ["startingTimestamp=2026-02-01T00:00:01Z&endingTimestamp=2026-02-03T23:59:59Z", [2, 3]],
+      ["startingTimestamp=2026-02-03T00:00:01Z&endingTimestamp=2030-01-01T00:00:00Z", [4]],
+      [`startingVersion=3&endingTimestamp=${day(3)}`, [3]],
+      [`startingTimestamp=${day(3)}&endingVersion=4`, [3, 4]],
+    ];
+    for (const [query, expected] of versions) {
+      const answer = await asked(query);
+      expect([query, versionsIn(answer)]).toEqual([query, expected]);
+      expect(answer.headers["delta-table-version"]).toBe(String(expected[0]));
+    }
+    const lines = linesOf(await asked(`startingTimestamp=2020-01-01T00:00:00Z&endingTimestamp=${day(2)}`));
+    expect(lines.slice(2)).toMatchObject([
+      { add: { version: 1, timestamp: Date.parse(day(1)) } },
+      { cdf: { version: 2, timestamp: Date.parse(day(2)) } },
+    ]);
+    const refused = [
+      `startingTimestamp=${day(5)}`,
+      `startingTimestamp=${day(3)}&endingTimestamp=${day(2)}`,
+      // No version lies between them.
+      "startingTimestamp=2026-02-02T01:00:00Z&endingTimestamp=2026-02-02T02:00:00Z",
+      `startingVersion=1&startingTimestamp=${day(1)}`,
+      `startingVersion=1&endingVersion=2&endingTimestamp=${day(2)}`,
+      "startingTimestamp=yesterday",
+      `endingTimestamp=${day(2)}`,
+    ];
+    for (const query of refused)
+      expect([query, errorOf(await asked(query))]).toEqual([query, "400 INVALID_PARAMETER"]);
+  });
+
+  test("are served from a signed store only as the record was signed", async () => {
+    const key = testKey();
+    const trustedKeys = join(folder, "trusted.keys");
+    await writeFile(trustedKeys, `${verifierText(key)}\n`);
+    const signing = { key, trusted: [key] };
+    const { proxy, get } = await served({ changes: true, trustedKeys, signing });
+    const { storage } = proxy;
+    const asked = (query: string) => get(`${table}/changes?${query}`);
+    const hashOf = async (version: number) => (await readCommit(storage, version))!.changes!.hash;
+    const [name, other] = [await hashOf(2), await hashOf(3)];
+    const { digest: _, note: __, ...record } = (await readChanges(storage, name))!;
+    const signed = (await storage.get(layout.exportedChangesOf(name)))!;
+    const { files } = (await readChanges(storage, other))!;
+    const stranger = signRecord(testKey("other.example"), subjectOf.changes({ ...record, files }));
+    for (const sign of [undefined, stranger]) {
+      await storage.put(layout.exportedChangesOf(name), seal({ ...record, files }, sign));
+      const answer = await asked("startingVersion=1");
+      expect(errorOf(answer)).toBe("404 VERSION_NOT_FOUND");
+      expect(answer.json().message).toContain("What version 2 changed");
+      expect(versionsIn(await asked("startingVersion=3"))).toEqual([3, 4]);
+    }
+    expect(proxy.logged.filter((line) => line.includes(layout.exportedChangesOf(name)))).not.toEqual([]);
+    await storage.put(layout.exportedChangesOf(name), signed);
+    expect(versionsIn(await asked("startingVersion=2&endingVersion=3"))).toEqual([2, 3]);
   });
 });
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { readChanges } from "../../../snapshots/export/change-files.ts";
+import { readSoundExport } from "../../../snapshots/export/export-records.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/records.ts";
@@ -126,6 +127,23 @@ describe("exported changes", () => {
       await run();
       expect(await faults()).toEqual([]);
     }
+  });
+
+  test("go back past an export that nobody signed", async () => {
+    const key = testKey();
+    const storage = memoryStorage(new Map());
+    const signing = { key, trusted: [key] };
+    const run = () => exportNewest(storage, folder, { changes: true, signing });
+    const commit = (round: number) =>
+      publishRecords(storage, recordsOf(0, 20 + round), 700 + round, { signing });
+    const { snapshotId: first } = await commit(0);
+    await run();
+    const { snapshotId } = await commit(1);
+    const { digest: _, note: __, ...record } = (await readSoundExport(storage, first))!;
+    await storage.put(layout.exportRecord(snapshotId), seal({ ...record, commit: 2, snapshotId }));
+    await commit(2);
+    await run();
+    expect(await exportedChanges(storage, [2, 3])).toEqual([2, 3]);
   });
 
   test("are whole or not there after a kill at any operation, and the next commit's run leaves no gap", async () => {

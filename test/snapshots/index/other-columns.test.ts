@@ -7,13 +7,18 @@ import { decodeRows } from "../../../snapshots/index/decode-rows.ts";
 import { sealSections } from "../../../snapshots/index/section-writer.ts";
 import { openSections, sectionsIn } from "../../../snapshots/index/sections.ts";
 import { encodeSegment, readColumns, readPages } from "../../../snapshots/index/segment.ts";
+import { changesOf } from "../../../snapshots/read/sharing/changes.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
+import { exportNewest } from "../../helpers/archive/exports.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
 import { newestManifest, type Objects, replaceSegment, wordsRefOf } from "../../helpers/store/tamper.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
+
+const folder = testFolder();
 
 const [segmentEnd] = segmentEnds().take(1);
 /** Markets of two segments. */
@@ -101,6 +106,37 @@ test("The next publish indexes what is missing in a commit of the same snapshot,
     await proxy.stop();
   }
   expect((await verify(storage, () => {})).faults).toEqual([]);
+});
+
+test("A commit that only indexes anew, or a repair, changes nothing in the exported changes", async () => {
+  const { objects, storage } = await storeWith(lacking);
+  await exportNewest(storage, folder, { changes: true });
+  expect(await publishRecords(storage, markets)).toMatchObject({ commit: 2, reindexed: 2 });
+  // Ends the changes that the next run writes before this commit.
+  await exportNewest(storage, folder);
+  const more = recordsOf(0, 103).map((market, index) => markets[index] ?? market);
+  await publishRecords(storage, more);
+  await exportNewest(storage, folder, { changes: true });
+  const exportedChanges = async () => {
+    const proxy = await startArchiveProxy(storage);
+    const { versions } = await changesOf(proxy.catalog, new Map([["startingVersion", "1"]]));
+    await proxy.stop();
+    return versions;
+  };
+  const before = await exportedChanges();
+  expect(before.map(({ version, kind, files }) => [version, kind, files.map(({ rows }) => rows)])).toEqual([
+    [1, "add", [100]],
+    [2, "cdf", []],
+    [3, "cdf", [3]],
+  ]);
+  for (const [key, { length }] of objects)
+    if (key.startsWith(layout.segments)) objects.set(key, Buffer.alloc(length));
+  const { faults } = await verify(storage, () => {});
+  expect(faults).not.toEqual([]);
+  // As `verify --repair` does.
+  await publishRecords(storage, more, 700, { faulty: new Set(faults.map(({ key }) => key)) });
+  await exportNewest(storage, folder, { changes: true });
+  expect(await exportedChanges()).toEqual(before);
 });
 
 test("columns that this version does not know are passed over, and verify says so", async () => {
