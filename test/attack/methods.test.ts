@@ -1,5 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
+import type { Problem } from "../../schemas/errors.ts";
+import { foreignError } from "../../schemas/foreign-errors.ts";
 import { plans } from "../../schemas/plans.ts";
 import { type Attacked, expectOwnRequest, startAttacked } from "../helpers/attack/target.ts";
 import { answersIn, headerOf, type WireAnswer } from "../helpers/attack/wire.ts";
@@ -24,10 +26,15 @@ async function ask(method: string, path: string, fields = ""): Promise<WireAnswe
   return received[0]!;
 }
 
-const codeOf = (answer: WireAnswer): string | undefined =>
-  /json$/.test(headerOf(answer, "content-type") ?? "") && answer.text !== ""
-    ? (JSON.parse(answer.text).error?.data ?? JSON.parse(answer.text)).code
-    : undefined;
+/** The code of an error, in the service's own shape or in that of MCP or Delta Sharing. */
+function codeOf(answer: WireAnswer): string | undefined {
+  if (!/json/.test(headerOf(answer, "content-type") ?? "") || answer.text === "") return undefined;
+  const said = JSON.parse(answer.text);
+  return (said.error?.data ?? said).code ?? said.errorCode;
+}
+
+/** Whether errors at a path have the shape of another protocol. */
+const isForeign = (path: string) => foreignError(path, {} as Problem) !== undefined;
 
 /** The methods a path answers beside OPTIONS, by the table. */
 function answeredAt(path: string): string[] {
@@ -80,7 +87,7 @@ describe.each(addresses)("%s", (path) => {
     const answer = await ask("TRACE", path, fields);
     expect(answer.status).toBe(405);
     expect(headerOf(answer, "content-type")).toMatch(
-      path === endpoints.agents.path ? /^application\/json$/ : /^application\/problem\+json$/,
+      isForeign(path) ? /^application\/json/ : /^application\/problem\+json$/,
     );
     expect(JSON.stringify(answer)).not.toMatch(/CANARY|TRACE \/|prs_live|message\/http/i);
   });
