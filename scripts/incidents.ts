@@ -31,6 +31,10 @@ export const incidents: readonly Incident[] = [
     back: "delete it, and run `export --snapshot ID` for the snapshots that had it",
   },
   {
+    of: [layout.exportedChanges],
+    back: "delete it; what this version changed is then refused by name, and clients read the table anew",
+  },
+  {
     of: [layout.collecting],
     back: "delete it when no gc is running; it stops publishes for an hour at most, and gc deletes it after a day",
   },

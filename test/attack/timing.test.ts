@@ -41,8 +41,10 @@ describe("a key as text", () => {
     const digested =
       /secretHash: sha256\(key\)|bySecret\.get\(sha256\(key\)\)|\[record\.secretHash, record\]/;
     expect(uses.filter((line) => digested.test(line))).toHaveLength(3);
+    // Signed addresses are compared by timingSafeEqual.
+    const known = /let bySecret = new Map<string, KeyRecord>\(\)|addressSignature\(|createHmac\(/;
     const others = uses.filter((line) => !digested.test(line));
-    expect(others.filter((line) => !/let bySecret = new Map<string, KeyRecord>\(\)/.test(line))).toEqual([]);
+    expect(others.filter((line) => !known.test(line))).toEqual([]);
   });
 
   test.each([

@@ -123,7 +123,7 @@ describe.skipIf(!environment)("a publish over S3", () => {
       // A try that hangs is given up soon; there are more than a busy machine needs.
       const limits =
         fault === "hang"
-          ? { connectSeconds: 5, attemptSeconds: 1, operationSeconds: 120, attempts: 20 }
+          ? { connectSeconds: 5, attemptSeconds: 2, operationSeconds: 120, attempts: 20 }
           : patient;
       // Where each costs a second, one of each kind meets it, in eight trials.
       const slow = fault === "hang" || fault === "unavailable";
