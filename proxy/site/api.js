@@ -157,6 +157,13 @@ export class Api {
     return response.blob();
   }
 
+  /** The profile with which clients of Delta Sharing read the archive by this key. */
+  sharingProfile() {
+    const endpoint = new URL("../../delta-sharing/", `${this.base}/`).href;
+    const profile = { shareCredentialsVersion: 1, endpoint, bearerToken: this.#key };
+    return new Blob([JSON.stringify(profile)], { type: "application/json" });
+  }
+
   /** @param {string | undefined} key */
   #clientWith(key) {
     return new Client({

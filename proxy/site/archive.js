@@ -411,9 +411,7 @@ class Explorer {
         button.disabled = true;
         fill(problem);
         try {
-          const href = URL.createObjectURL(await this.#api.download(filters, asOf, type));
-          html("a", { href, download: `markets.${ending}` }).click();
-          URL.revokeObjectURL(href);
+          save(await this.#api.download(filters, asOf, type), `markets.${ending}`);
         } catch (error) {
           fill(problem, failure(error));
         }
@@ -450,6 +448,22 @@ class Explorer {
         "application/x-ndjson",
         "ndjson",
         "One JSON text a line, byte for byte as in the archive, with all evidence.",
+      ),
+      html(
+        "section",
+        { class: "take" },
+        html("h3", {}, "Delta Sharing"),
+        html(
+          "p",
+          { class: "quiet" },
+          "For Spark, pandas, Power BI and Tableau: the whole archive as a table, as it was last exported. The profile " +
+            "tells them where it is. It holds your key, so keep it as you keep that.",
+        ),
+        html(
+          "button",
+          { type: "button", onclick: () => save(this.#api.sharingProfile(), "prs.share") },
+          "Download profile",
+        ),
       ),
       problem,
     );
@@ -682,4 +696,15 @@ function pagerOf(query, page, last) {
       html("button", { type: "submit", class: "plain" }, "Go"),
     ),
   );
+}
+
+/**
+ * Saves a file as the browser saves downloads.
+ * @param {Blob} file
+ * @param {string} name
+ */
+function save(file, name) {
+  const href = URL.createObjectURL(file);
+  html("a", { href, download: name }).click();
+  URL.revokeObjectURL(href);
 }

@@ -219,6 +219,16 @@ describe.skipIf(!program)("the archive of the site in Chromium", () => {
       await page.click(`text=Download ${name}`);
       expect(String(await readFile(await (await saved).path()))).toBe(direct.text);
     }
+    const saved = page.waitForEvent("download");
+    await page.click("text=Download profile");
+    const profile = JSON.parse(String(await readFile(await (await saved).path())));
+    expect(profile).toEqual({
+      shareCredentialsVersion: 1,
+      endpoint: new URL("/delta-sharing/", site.home).href,
+      bearerToken: site.aegis,
+    });
+    const shares = await proxy.get("/delta-sharing/shares", { headers: bearer(profile.bearerToken) });
+    expect(shares.json().items).toEqual([{ name: "prs" }]);
     expect(await unsoundness(watched)).toEqual([]);
   });
 
