@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import type { Logger } from "pino";
 import { keyRing } from "../snapshots/keys/ring.ts";
 import { Catalog } from "../snapshots/read/catalog/catalog.ts";
+import { createPoller } from "../snapshots/read/polling.ts";
 import type { S3Environment } from "../snapshots/store/backends/s3.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
 import { noStoreAt, openStorage, storeExists } from "../snapshots/store/open-storage.ts";
@@ -15,7 +16,6 @@ import { createLiveFeed } from "./feed/live-feed.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
 import { cdnOrigin, storeOrigin } from "./origin/origin.ts";
 import { publicObjects } from "./origin/public-objects.ts";
-import { createPoller } from "./polling.ts";
 import { createQuota } from "./quota/quota.ts";
 import { redisQuota } from "./quota/redis.ts";
 import { sqliteQuota } from "./quota/sqlite.ts";
@@ -161,17 +161,11 @@ async function warnOfNoStore(storage: Storage, log: Logger): Promise<void> {
 /** Throws ConfigError if the file cannot be used. A Redis server that is away does not prevent the start. */
 async function openQuota(location: string, directory: string, log: Logger): Promise<QuotaStore> {
   const failed = (error: Error) => log.warn({ err: error }, "no connection to the quota store");
-  return usable("QUOTA_STORE cannot be used", () =>
-    isRedisAddress(location) ? redisQuota(location, failed) : sqliteQuota(resolve(directory, location)),
-  );
-}
-
-/** What opens a file. Throws ConfigError that begins with the setting if that fails. */
-async function usable<T>(setting: string, open: () => T | Promise<T>): Promise<T> {
   try {
-    return await open();
+    if (isRedisAddress(location)) return await redisQuota(location, failed);
+    return sqliteQuota(resolve(directory, location));
   } catch (error) {
-    throw new ConfigError(`${setting}: ${messageOf(error)}`);
+    throw new ConfigError(`QUOTA_STORE cannot be used: ${messageOf(error)}`);
   }
 }
 

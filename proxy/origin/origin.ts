@@ -9,7 +9,7 @@ import { DeadlineError, within } from "../../snapshots/store/deadline.ts";
 import { hasCode, ObjectError } from "../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { readObject } from "../../snapshots/store/objects.ts";
-import { joined, type Storage } from "../../snapshots/store/storage.ts";
+import { collected, type Storage } from "../../snapshots/store/storage.ts";
 import { guardPeer } from "../errors/breaker.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Request, Response } from "../exchange.ts";
@@ -141,14 +141,9 @@ async function bodyOf(answer: IncomingMessage, { hash, bytes }: ObjectRef): Prom
     answer.on("error", () => {}).destroy();
     throw new OriginFault(`the origin answered ${answer.statusCode}`);
   }
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
-    length += chunk.length;
-    if (length > bytes) throw new OriginFault(`the body is longer than the ${bytes} bytes published`);
-    chunks.push(chunk);
-  }
-  const body = joined(chunks);
-  if (length === bytes && sha256(body) === hash) return body;
+  const body = await collected(answer, bytes, () => {
+    throw new OriginFault(`the body is longer than the ${bytes} bytes published`);
+  });
+  if (body.length === bytes && sha256(body) === hash) return body;
   throw new OriginFault(`the body of ${layout.publicObject(hash)} is not the published one`);
 }

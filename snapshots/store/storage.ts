@@ -86,3 +86,20 @@ export function joined(chunks: readonly Uint8Array[]): Buffer {
   }
   return whole;
 }
+
+/** All bytes of a body. `refuse` is called with their number as soon as they are more than `maxBytes`, and throws. */
+export async function collected(
+  body: AsyncIterable<Uint8Array>,
+  maxBytes: number,
+  refuse: (bytes: number) => never,
+): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  // Leaving the loop early destroys the body. Left unread, it would occupy its connection.
+  for await (const chunk of body) {
+    length += chunk.length;
+    if (length > maxBytes) refuse(length);
+    chunks.push(chunk);
+  }
+  return joined(chunks);
+}

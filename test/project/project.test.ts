@@ -29,7 +29,6 @@ const proxyRoot = [
   "exchange.ts",
   "limits.ts",
   "parts.ts",
-  "polling.ts",
   "server.ts",
   "start.ts",
 ];

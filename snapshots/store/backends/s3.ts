@@ -16,8 +16,8 @@ import { CorruptObjectError, tooLarge, tooShort } from "../errors.ts";
 import { headersOf } from "../layout.ts";
 import type { S3Location } from "../storage.ts";
 import {
+  collected,
   type GetOptions,
-  joined,
   maxObjectBytes,
   type ObjectInfo,
   type Storage,
@@ -233,17 +233,14 @@ async function bodyOf(
   key: string,
   maxBytes: number,
 ): Promise<Buffer> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  // Leaving the loop early destroys the body. Left unread, it would occupy its connection.
-  for await (const chunk of (Body ?? []) as AsyncIterable<Uint8Array>) {
-    if (Math.max(length + chunk.length, ContentLength ?? 0) > maxBytes)
-      throw tooLarge(key, ContentLength ?? length + chunk.length, maxBytes);
-    length += chunk.length;
-    chunks.push(chunk);
-  }
-  if (length !== (ContentLength ?? length)) throw new Error(`${length} of ${ContentLength} bytes`);
-  return joined(chunks);
+  const refuse = (bytes: number): never => {
+    throw tooLarge(key, ContentLength ?? bytes, maxBytes);
+  };
+  const most = (ContentLength ?? 0) > maxBytes ? 0 : maxBytes;
+  const bytes = await collected((Body ?? []) as AsyncIterable<Uint8Array>, most, refuse);
+  if (bytes.length !== (ContentLength ?? bytes.length))
+    throw new Error(`${bytes.length} of ${ContentLength} bytes`);
+  return bytes;
 }
 
 function infoOf(entry: _Object, prefix: string): ObjectInfo {

@@ -1,7 +1,7 @@
 import { sha256 } from "../../snapshots/store/layout.ts";
-import type { StaticFile } from "../site/static-file.ts";
-import { compress, tagsOf } from "./coding.ts";
-import type { Reply } from "./reply.ts";
+import { compress, tagsOf } from "../reply/coding.ts";
+import type { Reply } from "../reply/reply.ts";
+import type { StaticFile } from "./static-file.ts";
 
 /**
  * A function from the address of a static file to its reply. It throws Error for an address of the table without a

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { within } from "../snapshots/store/deadline.ts";
+import { within } from "../store/deadline.ts";
 
 /** Something to do periodically. The name is for log and metrics. */
 export interface PollingTask {

@@ -1,0 +1,35 @@
+import { type Endpoint, endpoints } from "./endpoints.ts";
+import { marketIdPattern } from "./market.ts";
+import { exportNamePattern, logFilePattern } from "./primitives.ts";
+import { digestPattern } from "./shapes.ts";
+
+const all: readonly Endpoint[] = Object.values(endpoints);
+
+const variable = /\\?[:*](slug|id|hash|snapshotId|name|logFile|share|schema|table|changes)/g;
+
+/** Addresses without a variable part, and those of all files. */
+const fixed = new Set(
+  all
+    .filter(({ path }) => path.search(variable) < 0)
+    .flatMap(({ path, files }) => files?.map((file) => path.replace(":file", file)) ?? [path]),
+);
+
+// A segment that has one spelling only: nothing percent-encoded, no backslash, no fragment, no dot segment.
+const segment = "(?!\\.{1,2}(?:/|$))[^/%\\\\#]+";
+/** A pattern without its ends. */
+const inner = ({ source }: RegExp) => source.slice(1, -1);
+const spelt: Record<string, string> = {
+  id: inner(marketIdPattern),
+  ...Object.fromEntries(["hash", "snapshotId", "changes"].map((name) => [name, inner(digestPattern)])),
+  name: inner(exportNamePattern),
+  logFile: inner(logFilePattern),
+};
+const spelling = (_: string, name: string) => spelt[name] ?? segment;
+const literal = (text: string) => text.replace(/[^A-Za-z0-9/_-]/g, "\\$&");
+const patterns = all
+  .filter(({ path }) => path.search(variable) >= 0)
+  .map(({ path }) => new RegExp(`^${literal(path).replaceAll(variable, spelling)}$`));
+
+/** Whether a path is, byte for byte, an address of the endpoint table. */
+export const isAddress = (path: string): boolean =>
+  fixed.has(path) || patterns.some((pattern) => pattern.test(path));
