@@ -1,0 +1,181 @@
+import {
+  type Commit,
+  formatVersion,
+  type Manifest,
+  type ObjectRef,
+  type Size,
+} from "../../schemas/snapshot.ts";
+import { protocolChanges } from "../changes/protocols.ts";
+import type { Changes, MarketChanges } from "../changes/summary.ts";
+import { layout } from "../store/layout.ts";
+import { publicationTime } from "../store/log/clock.ts";
+import { appendCommit, type CommitContent } from "../store/log/commits.ts";
+import { refuseCollected } from "../store/log/gc-records.ts";
+import { partsOf } from "../store/manifest.ts";
+import { readObject, referTo, sourceObjects } from "../store/objects.ts";
+import type { Storage } from "../store/storage.ts";
+import { requireStillNewest } from "../trust/log/run-log.ts";
+import { isSigned, signerOf } from "../trust/signing.ts";
+import { buildManifest } from "./build-manifest.ts";
+import type { Witnessed } from "./log-checkpoint.ts";
+import type { Before, BuildOptions, MadeArchive } from "./make-archive.ts";
+import { finishRun, type SiteOptions } from "./mutable-objects.ts";
+import type { ObjectWriter } from "./object-writer.ts";
+import type { PreviousSnapshot } from "./previous-snapshot.ts";
+import { treeBefore } from "./public-log.ts";
+import { namesOfProtocols } from "./public-names.ts";
+import { planRun } from "./run-plan.ts";
+import { objectsByHash, type ScoreObjects } from "./score-objects.ts";
+
+/** How a run ends. */
+export interface FinishOptions extends SiteOptions, BuildOptions {
+  now: () => Date;
+  /** Told of what the operator should know before the commit is made. */
+  warn?: (line: string) => void;
+}
+
+/** The result of a publish run. */
+export interface PublishReport {
+  outcome: "published" | "unchanged" | "dry-run";
+  /** Of a dry run: whether a run that writes would make a commit. */
+  wouldCommit?: boolean;
+  /** The current commit after the run; 0 when there is none. */
+  commit: number;
+  snapshotId: string;
+  counts: Manifest["counts"];
+  /** Compared with the snapshot that was current before; null when what that takes of it is gone or damaged. */
+  changes: Changes | null;
+  /** Of what the run makes, or would make. `lost`: the current commit was signed, and that is not. */
+  signature: "signed" | "unsigned" | "lost";
+  /** Segments of the snapshot before that lacked a column for a filter, and were made anew. */
+  reindexed: number;
+  /** Objects of the snapshot that were uploaded, those that the store had, and both: the size of the commit. */
+  uploaded: Size;
+  unchanged: Size;
+  total: Size;
+  /** What was uploaded beside the snapshot: the record of what it changes. */
+  changeRecord: Size;
+  /** Of each witness of the publisher's policy. */
+  witnessed: Witnessed[];
+}
+
+/** Builds the snapshot of an archive, plans what becomes of it, and does that. Throws as `publish` does. */
+export async function finishPublish(
+  options: FinishOptions,
+  made: MadeArchive,
+  { current, previous }: Before,
+): Promise<PublishReport> {
+  const { storage, now, dryRun = false, signing = {} } = options;
+  const { objects, scores, changes: archiveChanges } = made;
+  const { manifest, stored } = await buildManifest(made);
+  const changes = await changesOf(storage, made, manifest, { current, previous });
+  const ref = referTo(stored);
+  const manifestKey = layout.manifest(ref.hash);
+  const { kind, reasons, keepsManifest } = planRun({
+    current,
+    previous,
+    built: { snapshotId: manifest.snapshotId, manifestHash: ref.hash },
+    signed: current !== undefined && isSigned(current, signing),
+    dryRun,
+  });
+  if (!keepsManifest) await objects.writeHeld();
+  const record =
+    changes && reasons.length > 0
+      ? await archiveChanges.finishRecord(previous?.manifest.snapshotId, manifest.snapshotId)
+      : null;
+  // Objects of the current snapshot are safe. A manifest must not be put when a collection is deleting its objects.
+  if (kind === "commit")
+    await refuseCollected(storage, objects.written.union(archiveChanges.written), namesOfProtocols(manifest));
+  if (keepsManifest) keepManifest(objects, previous!);
+  else await objects.write(manifestKey, stored);
+
+  let commit = current?.commit ?? 0;
+  if (kind === "commit") {
+    await refuseCollected(storage, new Set([manifestKey]));
+    await requireStillNewest(storage, current, signing);
+    const content = nextCommit(current, manifest, {
+      manifest: ref,
+      changes: record,
+      changeCounts: changes ? countsOf(changes.markets) : null,
+      size: objects.total,
+      publishedAt: publicationTime(storage, current, options),
+      tree: await treeBefore(storage, current),
+    });
+    ({ commit } = await appendCommit(storage, content, signerOf(signing)));
+  }
+  const outcome = outcomes[kind];
+  const witnessed =
+    outcome === "dry-run" ? [] : await finishRun(storage, objectsByHash(scores), outcome, now(), options);
+  const { uploaded, unchanged, total } = objects;
+  return {
+    outcome,
+    ...(dryRun && { wouldCommit: reasons.length > 0 }),
+    commit,
+    snapshotId: manifest.snapshotId,
+    counts: manifest.counts,
+    changes: changes ?? null,
+    signature: signing.key ? "signed" : current?.note === undefined ? "unsigned" : "lost",
+    reindexed: previous?.unindexed ?? 0,
+    uploaded,
+    unchanged,
+    total,
+    changeRecord: archiveChanges.size,
+    witnessed,
+  };
+}
+
+const outcomes = { same: "unchanged", commit: "published", "dry-run": "dry-run" } as const;
+
+/** Counts the manifest, its parts and the source files that the current commit names as objects that stay. */
+function keepManifest(objects: ObjectWriter, { commit, manifest }: PreviousSnapshot): void {
+  for (const [key, { bytes }] of [...partsOf(manifest), ...sourceObjects(manifest)]) objects.keep(key, bytes);
+  objects.keep(layout.manifest(commit.manifest.hash), commit.manifest.bytes);
+}
+
+/** What differs from the current snapshot; undefined when what that takes of it is gone or damaged. */
+async function changesOf(
+  storage: Storage,
+  { changes: { markets }, scores }: MadeArchive,
+  { scores: { records } }: Manifest,
+  { current, previous }: Before,
+): Promise<Changes | undefined> {
+  const before = current ? previous?.manifest.scores?.records : {};
+  if (!before || !markets) return undefined;
+  return { markets, protocols: await protocolChanges(before, records, recordReader(storage, scores)) };
+}
+
+/** Reads records of protocols: those of this run from memory, the current snapshot's from the store. */
+function recordReader(storage: Storage, scores: ScoreObjects) {
+  const inMemory = objectsByHash(scores);
+  return async (ref: ObjectRef) =>
+    inMemory.get(ref.hash) ?? (await readObject(storage, layout.publicObject(ref.hash), ref));
+}
+
+const countsOf = ({ added, changed, removed }: MarketChanges) => ({ added, changed, removed });
+
+/** The commit after `current`, which makes this manifest current. */
+function nextCommit(
+  current: Commit | undefined,
+  { feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot, counts }: Manifest,
+  own: Pick<CommitContent, "manifest" | "changes" | "changeCounts" | "size" | "publishedAt" | "tree">,
+): CommitContent {
+  return {
+    formatVersion,
+    commit: (current?.commit ?? 0) + 1,
+    feedVersion,
+    snapshotId,
+    archiveRoot,
+    scoresRoot,
+    indexRoot,
+    manifest: own.manifest,
+    changes: own.changes,
+    changeCounts: own.changeCounts,
+    counts,
+    size: own.size,
+    publishedAt: own.publishedAt,
+    hold: false,
+    withdrawn: current?.withdrawn ?? [],
+    previous: current?.digest ?? null,
+    tree: own.tree,
+  };
+}

@@ -1,0 +1,114 @@
+import { type Commit, maxProtocols } from "../../schemas/snapshot.ts";
+import { nameOfAll } from "../sources/files/source-files.ts";
+import type { Sources } from "../sources/sources.ts";
+import { layout } from "../store/layout.ts";
+import { probeConditionalWrites } from "../store/open-storage.ts";
+import type { Storage } from "../store/storage.ts";
+import { ArchiveChanges } from "./archive-changes.ts";
+import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
+import { type Allowance, type ArchiveDifference, checkGuards, requireAtMost } from "./guards.ts";
+import { mergeMarkets } from "./merge-markets.ts";
+import { ObjectWriter } from "./object-writer.ts";
+import type { PreviousSnapshot } from "./previous-snapshot.ts";
+import type { ReadSources } from "./read-sources.ts";
+import type { ScoreObjects } from "./score-objects.ts";
+
+/** How a snapshot is built. */
+export interface BuildOptions {
+  storage: Storage;
+  /** Does everything except writing to the store. */
+  dryRun?: boolean;
+  /** Differences that the operator allows the guards to let pass. */
+  allow?: Allowance;
+  /** Called as the work advances; `of` is the value of `done` at the end of the step. */
+  progress?: (step: string, done: number, of: number) => void;
+}
+
+/** The commit that is current, and its snapshot unless the manifest is gone or damaged. */
+export interface Before {
+  current: Commit | undefined;
+  previous: PreviousSnapshot | undefined;
+}
+
+/** Sources that have been read and found sound: the files, their numbers of rows in that order, and the scores. */
+export interface SoundSources {
+  sources: Pick<Sources, "files" | "scoreFiles" | "rowDigests">;
+  fileRows: readonly number[];
+  scores: ScoreObjects;
+}
+
+/** An archive whose pages and segments are written, with all that a run takes to finish a snapshot of it. */
+export interface MadeArchive extends SoundSources {
+  archive: WrittenArchive;
+  /** What counts and writes the objects of the snapshot; it holds what only a new commit may need. */
+  objects: ObjectWriter;
+  changes: ArchiveChanges;
+}
+
+/** Compares what was read with the current snapshot, and writes its pages and segments. Throws GuardRefusal. */
+export async function makeArchive(
+  options: BuildOptions,
+  read: ReadSources,
+  before: Before,
+): Promise<MadeArchive> {
+  const { storage, dryRun = false, progress = () => {} } = options;
+  const { previous } = before;
+  const { sources, kept, sameOrigins, sort, difference, markets: total } = read;
+  requireFewProtocols(read);
+  const objects = snapshotWriter(storage, previous, dryRun);
+  const origins = { files: sources.files.map(({ hash }) => hash), kept, sameOrigins };
+  const writer = new ArchiveWriter(objects, previous, origins, (done) =>
+    progress("writing pages", done, total),
+  );
+  try {
+    const compared = difference && (await difference.markets());
+    guardArchive(before, compared, { ...read, markets: total }, options.allow);
+    // Every row has passed validation and the guards. Nothing is written to the store before this point.
+    if (!dryRun) await prepareStore(storage);
+    const changes = new ArchiveChanges(new ObjectWriter(storage, new Set(), dryRun), compared, total);
+    await mergeMarkets(writer, previous, kept, sort.sorted(), changes.take);
+    const archive = await writer.finish();
+    if (archive.markets !== total)
+      throw new Error(`${total} markets were read, but ${archive.markets} were written`);
+    return { ...read, archive, objects, changes };
+  } finally {
+    await writer.close();
+  }
+}
+
+/** What writes the objects of a snapshot that the current one does not have. */
+export function snapshotWriter(
+  storage: Storage,
+  previous: PreviousSnapshot | undefined,
+  dryRun: boolean,
+): ObjectWriter {
+  const present = new Set(previous?.present.keys());
+  if (previous) present.add(layout.manifest(previous.commit.manifest.hash));
+  return new ObjectWriter(storage, present, dryRun);
+}
+
+/** Throws SourceRefusal when there are more protocols than a snapshot can have. */
+export function requireFewProtocols({ sources, scores }: SoundSources): void {
+  const name = nameOfAll(sources.scoreFiles, "protocol_scores");
+  requireAtMost(name, scores.records.size, maxProtocols, "protocols");
+}
+
+/** Throws GuardRefusal when more would change than an ordinary run explains. */
+export function guardArchive(
+  { current, previous }: Before,
+  compared: ArchiveDifference | undefined,
+  { markets, scores }: Pick<SoundSources, "scores"> & { markets: number },
+  allow: Allowance = {},
+): void {
+  if (!current) return;
+  const records = previous?.manifest.scores?.records;
+  const slugs = records && Object.keys(records);
+  const after = { markets, slugs: new Set(scores.records.keys()) };
+  checkGuards({ counts: current.counts, slugs }, compared?.judged, after, allow);
+}
+
+/** Makes sure that the store can keep commits apart, and removes what killed writers left in it. */
+export async function prepareStore(storage: Storage): Promise<void> {
+  await probeConditionalWrites(storage);
+  await storage.removeLeftovers?.();
+}
