@@ -185,8 +185,8 @@ const proofOfMarket = {
 };
 
 /**
- * Answer of GET /api/v1/markets/:id/proof (INTERFACE 4.9): a market's text, and what leads from it to the entry of its commit in
- * the public log, and from there to a signature. snapshots/SPEC.md, "Proofs", says how to check it.
+ * Answer of GET /api/v1/markets/:id/proof (INTERFACE 4.9): a market's text, and what leads from it to the entry of its
+ * commit in the public log, and from there to a signature. snapshots/SPEC.md, "Proofs", says how to check it.
  */
 export const MarketProof = z.strictObject({
   market: z.string().describe("The market's JSON text, byte for byte as in the archive."),

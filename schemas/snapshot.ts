@@ -32,10 +32,10 @@ export type Size = z.infer<typeof Size>;
 
 /**
  * A segment of a manifest. `root` is that of the tree over its pages (snapshots/SPEC.md, "Roots"). `rows` refers to the
- * digests of its source rows; the next publish run finds changes by them. `ids` finds a market by its id, and
- * has the root of its tree; `words` finds markets by the words of their questions. `index` refers to its index header
- * ("Index root"), which is a section of the segment. `origins` tells which source files its rows come from, so that the next publish run does not read files that did not
- * change.
+ * digests of its source rows; the next publish run finds changes by them. `ids` finds a market by its id, and has the
+ * root of its tree; `words` finds markets by the words of their questions. `index` refers to its index header ("Index
+ * root"), which is a section of the segment. `origins` tells which source files its rows come from, so that the next
+ * publish run does not read files that did not change.
  */
 export const SegmentRef = ObjectRef.extend({
   markets: z.int().min(1).max(65_536),

@@ -12,7 +12,10 @@ import { counted, UsageError } from "./cli.ts";
 import type { Progress } from "./progress.ts";
 import type { Shell } from "./shell.ts";
 
-/** Parses --sources into the absolute path of a directory or script, or a place on S3. Throws UsageError when it is neither. */
+/**
+ * Parses --sources into the absolute path of a directory or script, or a place on S3. Throws UsageError when it is
+ * neither.
+ */
 export function sourcesLocation(shell: Shell, location: string): string | S3Location {
   const remote = isStoreLocation(location) ? parseS3Location(location) : undefined;
   if (!isStoreLocation(location) || (remote && isScript(location)))
@@ -31,8 +34,8 @@ interface LocalSources {
 type FetchSources = (known: KnownFiles | undefined) => Promise<LocalSources>;
 
 /**
- * A directory is where it is. A script runs once and leaves its tables in the temporary folder. Sources on S3 are fetched
- * into the user's cache.
+ * A directory is where it is. A script runs once and leaves its tables in the temporary folder. Sources on S3 are
+ * fetched into the user's cache.
  */
 function fetching(
   shell: Shell,

@@ -9,7 +9,9 @@ export interface StaticFile {
   headers?: Record<string, string>;
 }
 
-/** A script or style without what only its authors read: comments that have lines of their own, and spaces around lines. */
+/**
+ * A script or style without what only its authors read: comments that have lines of their own, and spaces around lines.
+ */
 export function lean(text: string): string {
   const code = text.replaceAll(/^\s*(?:\/\/.*|\/\*(?:[^*]|\*(?!\/))*\*\/)\n/gm, "");
   return code.replaceAll(/^\s+|[ \t]+$/gm, "");

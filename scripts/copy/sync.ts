@@ -33,8 +33,8 @@ export interface SyncParts {
   published: PublishedIndex;
   copy: CopyFolder;
   /**
-   * Public keys, of which one must have signed what is taken up, or the text of a policy that it must satisfy. Undefined
-   * when no signature is asked for.
+   * Public keys, of which one must have signed what is taken up, or the text of a policy that it must satisfy.
+   * Undefined when no signature is asked for.
    */
   trusted: string | readonly string[] | undefined;
   say: (line: string) => void;

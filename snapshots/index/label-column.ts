@@ -3,7 +3,10 @@ import { type Bitmap, copyBits, countFrom, hasBit, nthBit, setBit, wordsFor } fr
 import { frequentShare } from "./columns.ts";
 import { buildIntegerColumn, type IntegerColumn, keepRanges } from "./integer-column.ts";
 
-/** A text column of one segment as it is stored: frequent labels have codes, rare ones posting lists. Labels are sorted by UTF-16 code units. */
+/**
+ * A text column of one segment as it is stored: frequent labels have codes, rare ones posting lists. Labels are sorted
+ * by UTF-16 code units.
+ */
 export interface LabelColumn {
   /** Code n stands for frequent[n - 1], code 0, which exists only beside rare labels, for any of these. */
   codes: IntegerColumn;

@@ -160,7 +160,9 @@ export function readPages(key: string, stored: Buffer): Page[] {
   return readWholePages(key, copy, section, header);
 }
 
-/** Reads the columns of a segment. They are views of a copy of the part that queries need. Throws CorruptObjectError. */
+/**
+ * Reads the columns of a segment. They are views of a copy of the part that queries need. Throws CorruptObjectError.
+ */
 export function readColumns(key: string, stored: Buffer): StoredColumns {
   const { header, body } = openSegment(key, stored);
   return columnsFrom(key, header, residentPart(key, header, body).section);

@@ -47,7 +47,9 @@ export function epochsIn(header: JsonValue, markets: number): TimeColumn["epochs
   return epochs;
 }
 
-/** A column as it is stored. `key` is the object's, for errors. Throws CorruptObjectError when the times do not ascend. */
+/**
+ * A column as it is stored. `key` is the object's, for errors. Throws CorruptObjectError when the times do not ascend.
+ */
 export function timesFrom(key: string, stored: Stored): TimeColumn {
   const { low, epochs } = stored;
   for (const [index, [first]] of epochs.entries()) {

@@ -5,8 +5,8 @@ import type { KeyRecord } from "../../schemas/keys.ts";
 export const addressSeconds = 15 * 60;
 
 /**
- * The signature of an address that its holder may read without a header until `expires` (epoch seconds). It follows from
- * the key's record, so every process checks it, and nothing but the end of the key is needed to end it.
+ * The signature of an address that its holder may read without a header until `expires` (epoch seconds). It follows
+ * from the key's record, so every process checks it, and nothing but the end of the key is needed to end it.
  */
 export function addressSignature({ secretHash }: KeyRecord, path: string, expires: number): string {
   const text = `address ${path} ${expires}`;

@@ -31,8 +31,8 @@ import { type ArchiveFilter, parseFacetNames, parseFilter } from "./query/filter
 import { readParameters } from "./query/parameters.ts";
 
 // What answers a query over sections of the index, in a reader's hands as in the proxy. Nothing here needs Node or a
-// library, and nothing hashes: whoever calls it has checked the sections against their roots. Their owner may be hostile
-// all the same, so bytes that no segment has throw a CorruptObjectError that names the section.
+// library, and nothing hashes: whoever calls it has checked the sections against their roots. Their owner may be
+// hostile all the same, so bytes that no segment has throw a CorruptObjectError that names the section.
 
 export { parseIndexHeader } from "../index/header-reader.ts";
 export { csvHead, csvOf } from "./archive/csv.ts";
@@ -126,8 +126,8 @@ export class Evaluation {
 
 /**
  * Selects the markets of an archive, whose segments come from the oldest. What was read of their sections is kept for
- * as long as `segments` is, so that the next filter over the same segments is faster. Throws InvalidParameterError where
- * the index has no column of a condition, and CorruptObjectError.
+ * as long as `segments` is, so that the next filter over the same segments is faster. Throws InvalidParameterError
+ * where the index has no column of a condition, and CorruptObjectError.
  */
 export async function evaluate(
   segments: readonly SegmentIndex[],

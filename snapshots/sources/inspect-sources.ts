@@ -25,8 +25,8 @@ export interface Inspection {
 }
 
 /**
- * Looks for everything that a publish would refuse. Throws one SourceRefusal for all of it, where a publish stops at the
- * first kind of fault. The guards, which compare with the current snapshot, are no part of it.
+ * Looks for everything that a publish would refuse. Throws one SourceRefusal for all of it, where a publish stops at
+ * the first kind of fault. The guards, which compare with the current snapshot, are no part of it.
  */
 export async function inspectSources(directory: string, options: SourcesOptions): Promise<Inspection> {
   const { memoryMegabytes: megabytes = 600, threads } = options;

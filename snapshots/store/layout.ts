@@ -5,8 +5,8 @@ export { sha256 } from "../format/sha256.ts";
 
 const mebibyte = 2 ** 20;
 
-// These bounds, those of `kinds` and those of format/maxima.ts stand in the table of snapshots/SPEC.md, "Maxima". A hash shows only that an object
-// is what somebody named, so each bound is checked before memory is taken.
+// These bounds, those of `kinds` and those of format/maxima.ts stand in the table of snapshots/SPEC.md, "Maxima". A
+// hash shows only that an object is what somebody named, so each bound is checked before memory is taken.
 
 /** Bytes of a market's JSON text at most (INTERFACE 8.3). */
 export const maxMarketBytes = 256 * 1024;

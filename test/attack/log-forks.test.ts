@@ -22,8 +22,9 @@ import { testKey } from "../helpers/store/signing.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
-// What test/snapshots/trust/two-faces.test.ts does to the proxy's reader of the log, done to the client, of which `sync` and
-// `ask` are made, to `verify`, and to a policy's verifier that others wrote: for every commit of a log of 200.
+// What test/snapshots/trust/two-faces.test.ts does to the proxy's reader of the log, done to the client, of which
+// `sync` and `ask` are made, to `verify`, and to a policy's verifier that others wrote: for every commit of a log of
+// 200.
 
 const size = 200;
 const key = testKey();

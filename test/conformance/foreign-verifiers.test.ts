@@ -56,8 +56,8 @@ function keyed(key: string): Trust | undefined {
 const hashes = (path: readonly string[]) => path.map((hash) => Buffer.from(hash, "hex"));
 
 /**
- * Go passes over bits that the last digit of base64 has too many, and takes capitals in the id of a key. Ours refuse what
- * can be spelled in two ways.
+ * Go passes over bits that the last digit of base64 has too many, and takes capitals in the id of a key. Ours refuse
+ * what can be spelled in two ways.
  */
 function isSpelledOnce({ key, answer: { checkpoint } }: LogProof): boolean {
   const words = checkpoint.slice(checkpoint.lastIndexOf("\n\n") + 2).split(/[ \n]/);

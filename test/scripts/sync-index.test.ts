@@ -58,8 +58,8 @@ const publish = (all = more, signing: PublishOptions["signing"] = { key }) =>
   publishRecords(storage, all, 700, { signing, now, resume: true });
 
 /**
- * Publishes a change of the newest snapshot's index, in a commit whose hashes and signatures are all right: the owner of
- * the key builds on an unsigned commit with the change, and rolls back to it.
+ * Publishes a change of the newest snapshot's index, in a commit whose hashes and signatures are all right: the owner
+ * of the key builds on an unsigned commit with the change, and rolls back to it.
  */
 async function publishLie(change: () => void): Promise<void> {
   const { commit } = newestCommit();

@@ -69,10 +69,10 @@ export declare class IntegrityError extends ApiError {
   constructor(detail: string);
 }
 /**
- * What is served does not follow from what you trust, or does not belong to it: at least one byte of it is wrong. `what`
- * names the part: `checkpoint`, `entry`, `inclusion` (that the log has the entry), `index root`, `archive root`, `header`
- * (of a segment's index), `section`, `words`, `page` (the leaf hashes of its markets), `page roots`, `total`, `row`,
- * `rows`, `absence` or `answer`. The message says which one.
+ * What is served does not follow from what you trust, or does not belong to it: at least one byte of it is wrong.
+ * `what` names the part: `checkpoint`, `entry`, `inclusion` (that the log has the entry), `index root`, `archive root`,
+ * `header` (of a segment's index), `section`, `words`, `page` (the leaf hashes of its markets), `page roots`, `total`,
+ * `row`, `rows`, `absence` or `answer`. The message says which one.
  */
 export declare class VerificationError extends IntegrityError {
   what: string;
@@ -291,8 +291,8 @@ export declare class Client {
    */
   usage(options?: CallOptions): Promise<Usage>;
   /**
-   * One page of the archive. Needs the Aegis plan, as all of the archive does. With `verified` it is shown to have exactly
-   * the markets that match, as by rows.
+   * One page of the archive. Needs the Aegis plan, as all of the archive does. With `verified` it is shown to have
+   * exactly the markets that match, as by rows.
    * @param {Filters} [filters]
    * @param {Verifying} [options]
    * @returns {Promise<MarketPage & { vouched?: Vouched }>}
@@ -350,8 +350,8 @@ export declare class Client {
     options?: CallOptions,
   ): Promise<MarketFacets>;
   /**
-   * How many markets match, and their facets, evaluated here on those sections of the archive's index that it takes. Each
-   * is checked against the index root that the log's entry names, so nothing of it is the service's word:
+   * How many markets match, and their facets, evaluated here on those sections of the archive's index that it takes.
+   * Each is checked against the index root that the log's entry names, so nothing of it is the service's word:
    * `client.recompute({ filters: { disputed: true }, by: ["tier"], trust: { key } })`. Sections are kept for later
    * calls. Throws VerificationError.
    * @param {Proving & { filters?: Omit<Filters, "page" | "pageSize" | "cursor" | "skip" | "asOf">, by?: readonly string[],
@@ -734,8 +734,9 @@ export type Quorum =
     };
 /**
  * Checks that a checkpoint satisfies a policy (the text of c2sp.org/tlog-policy), or that one of these keys, each
- * `NAME+ID+BASE64`, signed it, and returns what it says and how many of the policy's witnesses did. Cosignatures that the platform cannot check do not count:
- * those with ML-DSA-44 outside Node 24.7 and later. Throws IntegrityError; a DOMException in browsers without Ed25519.
+ * `NAME+ID+BASE64`, signed it, and returns what it says and how many of the policy's witnesses did. Cosignatures that
+ * the platform cannot check do not count: those with ML-DSA-44 outside Node 24.7 and later. Throws IntegrityError; a
+ * DOMException in browsers without Ed25519.
  * @param {string | null} checkpoint
  * @param {string | readonly string[]} keys
  * @returns {Promise<{ origin: string, size: number, root: string, cosigners: number }>}

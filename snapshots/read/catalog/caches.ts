@@ -135,8 +135,9 @@ function shortened(name: string): string {
 const idBytes = 200;
 
 /**
- * Caches recompressed pieces, market ids and hashes. Clients that walk the archive with the same page size cut the stored pages
- * at the same places, so they need the same ones. Names contain the page's hash, so no entry ever goes stale.
+ * Caches recompressed pieces, market ids and hashes. Clients that walk the archive with the same page size cut the
+ * stored pages at the same places, so they need the same ones. Names contain the page's hash, so no entry ever goes
+ * stale.
  */
 export class DerivedCache {
   readonly #pieces: BoundedCache<DeflatePiece>;

@@ -26,7 +26,9 @@ export function prunedFiles(files: readonly ExportFile[], hints: Hints): readonl
   });
 }
 
-/** Whether a condition holds for some row of a file, and whether it is false for some. Neither is so where it is null. */
+/**
+ * Whether a condition holds for some row of a file, and whether it is false for some. Neither is so where it is null.
+ */
 interface Outcome {
   holds: boolean;
   fails: boolean;

@@ -32,7 +32,9 @@ async function versionsOf({ exports, log }: Catalog): Promise<TableVersion[]> {
   });
 }
 
-/** The version that is wanted. Throws InvalidParameterError or VersionNotFoundError, which names those that there are. */
+/**
+ * The version that is wanted. Throws InvalidParameterError or VersionNotFoundError, which names those that there are.
+ */
 export async function findVersion(
   catalog: Catalog,
   { version, timestamp }: WantedVersion,

@@ -130,9 +130,9 @@ function sqlType(shape: Shape, indent: string): string {
 type JsonSchema = Record<string, unknown>;
 
 /**
- * JSON Schema (2020-12) for both sources as one object: `markets` and `protocol_scores`, each a list of rows. A row's own
- * schema is in `$defs`. What JSON Schema cannot express, such as the size of a row or that no id occurs twice, stands in
- * comments.
+ * JSON Schema (2020-12) for both sources as one object: `markets` and `protocol_scores`, each a list of rows. A row's
+ * own schema is in `$defs`. What JSON Schema cannot express, such as the size of a row or that no id occurs twice,
+ * stands in comments.
  */
 export function contractJsonSchema(): JsonSchema {
   const names = contracts.map(({ table }) => table.name);

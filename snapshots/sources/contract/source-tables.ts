@@ -75,7 +75,8 @@ export function marketsTable(latest: Date | undefined): SourceTable {
       },
     ],
     unique: {
-      // The cast accepts spellings that are refused later. It turns 36 bytes into 16, so that more keys fit into memory.
+      // The cast accepts spellings that are refused later. It turns 36 bytes into 16, so that more keys fit into
+      // memory.
       key: "TRY_CAST(id AS UUID)",
       column: "id",
       rule: "must not be the id of two markets",

@@ -29,10 +29,10 @@ export function isScript(path: string): boolean {
 }
 
 /**
- * Runs a DuckDB script, which may do all that its user may, in the process's current folder. Writes the tables or views `markets` and
- * `protocol_scores` that it leaves to Parquet files, so that a publish reads the same rows as often as it needs to.
- * Throws SourceRefusal when a statement fails, when a table is missing or cannot be read, and when columns do not match
- * the contract: files cannot hold every type.
+ * Runs a DuckDB script, which may do all that its user may, in the process's current folder. Writes the tables or views
+ * `markets` and `protocol_scores` that it leaves to Parquet files, so that a publish reads the same rows as often as it
+ * needs to. Throws SourceRefusal when a statement fails, when a table is missing or cannot be read, and when columns do
+ * not match the contract: files cannot hold every type.
  */
 export async function runScript(path: string, options: ScriptOptions): Promise<ScriptTables> {
   const script = basename(path);
@@ -156,8 +156,8 @@ async function checkedQuery(
 }
 
 /**
- * The type with BIGINT for integers of 128 bits, which DuckDB makes of sums and of JSON, but writes to Parquet as DOUBLE.
- * The cast fails for numbers that do not fit.
+ * The type with BIGINT for integers of 128 bits, which DuckDB makes of sums and of JSON, but writes to Parquet as
+ * DOUBLE. The cast fails for numbers that do not fit.
  */
 function withoutWideIntegers(type: string): string {
   return type.replace(/"(?:[^"]|"")*"|\bU?HUGEINT\b/g, (part) => (part.startsWith('"') ? part : "BIGINT"));

@@ -5,7 +5,10 @@ import { type NotedCheckpoint, parseCheckpoint } from "../notes/checkpoint.ts";
 import { maxNoteBytes, NoteError } from "../notes/signed-note.ts";
 import { type Trust, type TrustedCheckpoint, UntrustedError } from "../trust.ts";
 
-/** So many checkpoints of sizes are looked at, some at once: anybody who can write to the store may have put others above. */
+/**
+ * So many checkpoints of sizes are looked at, some at once: anybody who can write to the store may have put others
+ * above.
+ */
 const maxLooked = 256;
 const atOnce = 16;
 
