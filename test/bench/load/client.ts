@@ -15,6 +15,12 @@ export interface Timed {
   sent: Buffer;
 }
 
+/** What an answer says, and how long it took until it was there. */
+export interface Asked {
+  milliseconds: number;
+  answer: ReturnType<typeof JSON.parse>;
+}
+
 const oneConnection = new Agent({ keepAlive: true, maxSockets: 1 });
 
 /** One request, over one connection for all or those of an agent. Throws on any status but 200. */

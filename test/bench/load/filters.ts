@@ -1,5 +1,5 @@
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { scoreColumns } from "../peers/postgres-load.ts";
+import { scoreColumns } from "../peers/market-lines.ts";
 
 /** Numbers from 0 up to `below`, the same ones in every run (mulberry32). */
 export function randomNumbers(seed: number): (below: number) => number {

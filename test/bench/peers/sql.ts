@@ -1,5 +1,5 @@
 import { bucketStarts, facetNames, filterFields } from "../../../schemas/filters.ts";
-import { scoreColumns } from "./postgres-load.ts";
+import { scoreColumns } from "./market-lines.ts";
 
 /** A part of a statement with its values, `$1` and on. */
 export interface Where {

@@ -1,6 +1,7 @@
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { ask, jsonOf, type Target } from "../load/client.ts";
+import { type Asked, ask, jsonOf, type Target } from "../load/client.ts";
 import { randomFilters } from "../load/filters.ts";
+import { startChdb } from "../peers/clickhouse.ts";
 import { startArchivePeer } from "../peers/peers.ts";
 import { type Measurement, quantile } from "../run/measurement.ts";
 import { startProxy } from "../run/proxy.ts";
@@ -9,10 +10,10 @@ import { evaluate } from "./evaluation.ts";
 import { measureLastPages } from "./last-page.ts";
 import { sameAnswers } from "./walk.ts";
 
-/** Both sides of a comparison. */
+/** Both sides of a comparison, each with what asks it a query. */
 interface Sides {
-  ours: Target;
-  peer: Target;
+  ours(query: string): Promise<Asked>;
+  peer(query: string): Promise<Asked>;
 }
 
 /** Milliseconds of both, one figure a filter. */
@@ -25,19 +26,32 @@ const paths = { ours: "/api/v1/markets/historical", peer: "/markets" };
 // Asked before, and not counted: they compile code and open connections.
 const warmUps = 30;
 
-/** Rows 3 to 5: filters, asked one at a time over one connection a side. */
+const postgres = "Express + PostgreSQL";
+
+/** Rows 3 to 5 and 17: filters, asked one at a time over one connection a side. */
 export async function measureFilters(bench: Bench): Promise<Measurement[]> {
   const wants = (row: number) => bench.options.rows.includes(row);
   const store = await bench.data.store();
   const ours = await startProxy(bench, store);
   const { filters: count } = bench.options.effort;
-  const filters = randomFilters(await someMarkets(ours), count + warmUps);
+  // Each filter is asked for once, so that nobody knows it: those of the two comparisons are others.
+  const all = randomFilters(await someMarkets(ours), 2 * (count + warmUps));
+  const [filters, others] = [all.slice(0, all.length / 2), all.slice(all.length / 2)];
   const measured: Measurement[] = [];
+  const askOurs = overHttp(ours, paths.ours);
+  const work = "first page of a new filter of 2-4 conditions, exact total";
   if (wants(3) || wants(4)) {
-    const { first, next } = await askAll({ ours, peer: await startArchivePeer(bench) }, filters);
-    if (wants(3))
-      measured.push(...compared(3, "first page of a new filter of 2-4 conditions, exact total", first));
-    if (wants(4)) measured.push(...compared(4, "next page of that filter", next));
+    const peer = overHttp(await startArchivePeer(bench), paths.peer);
+    const { first, next } = await askAll({ ours: askOurs, peer }, filters);
+    if (wants(3)) measured.push(...compared(3, work, postgres, first));
+    if (wants(4)) measured.push(...compared(4, "next page of that filter", postgres, next));
+  }
+  const { chdb } = bench.programs;
+  if (wants(17) && !chdb) bench.say("row 17 is left out: test/servers/chdb-install.sh installs chdb");
+  if (wants(17) && chdb) {
+    const peer = await startChdb(bench, chdb);
+    const { first } = await askAll({ ours: askOurs, peer }, others, { next: false });
+    measured.push(...compared(17, work, "chdb, MergeTree in the archive's order", first));
   }
   if (wants(3)) measured.push(...(await evaluationRows(store, filters.slice(warmUps))));
   if (wants(5)) measured.push(...(await measureLastPages(bench, ours, filters)));
@@ -57,10 +71,21 @@ export async function someMarkets(target: Target): Promise<HistoricalMarket[]> {
   return markets;
 }
 
-/** Asks both for the first page of each filter and, if there is one, the next; the answers must be alike. */
+const overHttp =
+  (target: Target, path: string) =>
+  async (query: string): Promise<Asked> => {
+    const timed = await ask(target, `${path}?${query}`);
+    return { milliseconds: timed.milliseconds, answer: jsonOf(timed) };
+  };
+
+/**
+ * Asks both for the first page of each filter and, if there is one and it is wanted, the next; the answers must be
+ * alike.
+ */
 async function askAll(
   sides: Sides,
   filters: readonly string[],
+  { next: wantsNext = true } = {},
 ): Promise<{ first: Latencies; next: Latencies }> {
   const first: Latencies = { ours: [], peer: [] };
   const next: Latencies = { ours: [], peer: [] };
@@ -68,7 +93,7 @@ async function askAll(
     const counted = number >= warmUps;
     const begun = await askBoth(sides, number, { ours: filter, peer: filter });
     if (counted) note(first, begun.milliseconds);
-    if (begun.cursors.ours === null) continue;
+    if (begun.cursors.ours === null || !wantsNext) continue;
     const queries = { ours: `cursor=${begun.cursors.ours}`, peer: `${filter}&cursor=${begun.cursors.peer}` };
     const continued = await askBoth(sides, number, queries);
     if (counted) note(next, continued.milliseconds);
@@ -87,17 +112,16 @@ async function askBoth(sides: Sides, number: number, queries: { ours: string; pe
   const milliseconds = { ours: 0, peer: 0 };
   const answers = new Map<string, ReturnType<typeof jsonOf>>();
   for (const side of order) {
-    const timed = await ask(sides[side], `${paths[side]}?${queries[side]}`);
-    milliseconds[side] = timed.milliseconds;
-    answers.set(side, jsonOf(timed));
+    const asked = await sides[side](queries[side]);
+    milliseconds[side] = asked.milliseconds;
+    answers.set(side, asked.answer);
   }
   const [ours, peer] = [answers.get("ours"), answers.get("peer")];
   sameAnswers(ours, peer, queries.peer);
   return { milliseconds, cursors: { ours: ours.nextCursor, peer: peer.nextCursor } };
 }
 
-function compared(row: number, work: string, { ours, peer }: Latencies): Measurement[] {
-  const name = "Express + PostgreSQL";
+function compared(row: number, work: string, name: string, { ours, peer }: Latencies): Measurement[] {
   return [
     {
       row,

@@ -11,7 +11,7 @@ import { measureWords } from "./words.ts";
 
 export const parts: readonly Part[] = [
   { rows: [1, 2], measure: measureWalk },
-  { rows: [3, 4, 5], measure: measureFilters },
+  { rows: [3, 4, 5, 17], measure: measureFilters },
   { rows: [6], measure: measureScores },
   { rows: [7, 8, 9, 13, 14], measure: measurePublish },
   { rows: [10], measure: measureMemory },

@@ -6,21 +6,26 @@ import { UsageError } from "../../../scripts/cli.ts";
 const packages = {
   wrk: "wrk",
   nginx: "nginx",
+  "ngx_http_lua_module.so": "libnginx-mod-http-lua",
   postgres: "postgresql",
   initdb: "postgresql",
   psql: "postgresql-client",
 } as const;
 
-export type Programs = Record<keyof typeof packages, string>;
+export interface Programs extends Record<keyof typeof packages, string> {
+  /** A Python that has chdb, where test/servers/chdb-install.sh has made one. */
+  chdb: string | undefined;
+}
 
 // Debian puts servers where only root's PATH leads, and PostgreSQL's programs in a folder for each version.
 const versions = "/usr/lib/postgresql";
 const debian = existsSync(versions)
   ? readdirSync(versions).map((version) => join(versions, version, "bin"))
   : [];
-const folders = [...debian, ...(process.env.PATH ?? "").split(delimiter), "/usr/sbin"];
+const servers = ["/usr/sbin", "/usr/lib/nginx/modules"];
+const folders = [...debian, ...(process.env.PATH ?? "").split(delimiter), ...servers];
 
-const names = Object.keys(packages) as (keyof Programs)[];
+const names = Object.keys(packages) as (keyof typeof packages)[];
 
 const find = (name: string) => folders.map((folder) => join(folder, name)).find(existsSync);
 
@@ -34,5 +39,6 @@ export function missingPrograms(): string[] {
 export function findPrograms(): Programs {
   const missing = missingPrograms();
   if (missing.length > 0) throw new UsageError(missing.join("\n"));
-  return Object.fromEntries(names.map((name) => [name, find(name)])) as Programs;
+  const found = Object.fromEntries(names.map((name) => [name, find(name)])) as Omit<Programs, "chdb">;
+  return { ...found, chdb: process.env.BENCH_CHDB_PYTHON };
 }

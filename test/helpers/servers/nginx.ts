@@ -58,12 +58,16 @@ export const startBalancer = (program: string, [first, second]: readonly number[
     }),
   );
 
-/** Starts nginx with a site that listens on the port given to it. Throws when it does not start. */
-export async function startNginx(program: string, site: (port: number) => string): Promise<Nginx> {
+/** Starts nginx with a site that listens on the port given to it, and these modules. Throws when it does not start. */
+export async function startNginx(
+  program: string,
+  site: (port: number) => string,
+  modules: readonly string[] = [],
+): Promise<Nginx> {
   const folder = await mkdtemp(join(tmpdir(), "prs-nginx-"));
   await mkdir(join(folder, "temp"));
   const port = await freePort();
-  await writeFile(join(folder, "nginx.conf"), configuration(folder, site(port)));
+  await writeFile(join(folder, "nginx.conf"), configuration(folder, site(port), modules));
   const child = spawn(program, ["-p", folder, "-c", "nginx.conf", "-e", "stderr"], {
     stdio: ["ignore", "ignore", "pipe"],
   });
@@ -80,9 +84,10 @@ export async function startNginx(program: string, site: (port: number) => string
   };
 }
 
-function configuration(folder: string, site: string): string {
+function configuration(folder: string, site: string, modules: readonly string[]): string {
   const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
   return `
+    ${modules.map((module) => `load_module ${module};`).join("\n    ")}
     daemon off;
     master_process off;
     pid ${folder}/pid;
