@@ -39,6 +39,10 @@ export const incidents: readonly Incident[] = [
     back: "delete it when no gc is running; it stops publishes for an hour at most, and gc deletes it after a day",
   },
   {
+    of: [layout.runs],
+    back: "plan the run again under another --run; gc deletes what a run has left two days after its plan",
+  },
+  {
     of: [layout.keys],
     back: "issue its owner another key, and revoke this one; a key whose revocation is damaged stays revoked",
   },

@@ -31,8 +31,8 @@ export interface DifferingRows {
  */
 export async function* differingRows(
   read: ReadObject,
-  older: Manifest,
-  newer: Manifest,
+  older: Pick<Manifest, "segments">,
+  newer: Pick<Manifest, "segments">,
   yieldLoop?: YieldLoop,
 ): AsyncGenerator<DifferingRows, void, void> {
   const [old, fresh] = [new Side(read, older, newer, yieldLoop), new Side(read, newer, older, yieldLoop)];
@@ -56,7 +56,12 @@ class Side {
   readonly #segments: readonly SegmentRef[];
   readonly #yieldLoop: YieldLoop | undefined;
 
-  constructor(read: ReadObject, manifest: Manifest, other: Manifest, yieldLoop: YieldLoop | undefined) {
+  constructor(
+    read: ReadObject,
+    manifest: Pick<Manifest, "segments">,
+    other: Pick<Manifest, "segments">,
+    yieldLoop: YieldLoop | undefined,
+  ) {
     this.#read = read;
     this.#yieldLoop = yieldLoop;
     const shared = new Set(other.segments.map(({ root }) => root));

@@ -53,6 +53,8 @@ const collected = [...new Set(collectedKinds.map(({ prefix }) => prefix))];
 const hour = 3_600_000;
 /** No publish run takes longer. Objects newer than the newest commit stay for this long, whatever `keepHours` says. */
 const runHours = 6;
+/** A run in parts may take so long from its plan to its join. */
+const runInPartsHours = 48;
 /** Records of killed collections are deleted after this time. */
 const leftoverHours = 24;
 
@@ -169,7 +171,9 @@ class Survey {
     const masks = tierMasksOf(commits, this.#options);
     await this.#reachSnapshots(commits, masks);
     const published = newest && (await modifiedOf(this.#storage, layout.commit(newest.commit)));
-    const isOld = (info: ObjectInfo) => this.#isOld(info, published);
+    const planned = this.#reachRuns(listed);
+    const isOld = (info: ObjectInfo) =>
+      this.#isOld(info, published) && !(planned && info.modified >= planned);
     // A record of changes that is too young to be deleted needs its parts, which may be older.
     const young = listed.filter((info) => info.key.startsWith(layout.changes) && !isOld(info));
     await this.#reachChanges(commits, new Set(young.map(({ key }) => key)));
@@ -180,6 +184,29 @@ class Survey {
       keptCommits: masks.filter((mask) => mask > 0).length,
       tiers: this.#bytesOf(listed),
     };
+  }
+
+  /**
+   * Marks the records of runs in parts that may still be joined. Returns when the first of them was planned, by the
+   * store's clock: all that they need was put since, or belongs to the newest commit.
+   */
+  #reachRuns(listed: readonly ObjectInfo[]): Date | undefined {
+    const since = this.#options.now.getTime() - runInPartsHours * hour;
+    const records = listed.filter(({ key }) => key.startsWith(layout.runs));
+    const open = records.filter(
+      ({ key, modified }) => key.endsWith("/plan.json") && modified.getTime() > since,
+    );
+    for (const { key: plan } of open) {
+      const folder = plan.slice(0, -"plan.json".length);
+      this.#reach(
+        records.flatMap(({ key }) => (key.startsWith(folder) ? [key] : [])),
+        tiers.current,
+      );
+    }
+    return open.reduce<Date | undefined>(
+      (first, { modified }) => (first && first <= modified ? first : modified),
+      undefined,
+    );
   }
 
   /** The bytes that only one tier keeps. */

@@ -3,7 +3,7 @@ import { feedVersion } from "../../schemas/market.ts";
 import type { ChangeCounts, SnapshotCounts } from "../../schemas/snapshot.ts";
 import { type Difference, difference, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
-import { keyOfLine, lineOf, memberOfLine } from "../format/market-line.ts";
+import { keyOfLine, lineOf, type MarketKey, memberOfLine } from "../format/market-line.ts";
 import { leafHash } from "../format/tree.ts";
 import { SourceRefusal } from "../sources/contract/refusals.ts";
 import type { FileNumbers, RenderedMarket } from "../sources/sources.ts";
@@ -43,19 +43,46 @@ export interface ArchiveDifference {
 }
 
 /**
+ * Two archives side by side, market by market as they come, of which one is the current snapshot's. The tag of an entry
+ * tells one formula version from another; in an upgrade of the feed, one market from another without what is new.
+ */
+export class ArchiveSides {
+  readonly before = new Entries();
+  readonly after = new Entries();
+  readonly #upgrade: boolean;
+  readonly #tagOf: (record: Uint8Array) => number;
+
+  /** The current snapshot is of this version of the feed. */
+  constructor(versionBefore: string) {
+    this.#upgrade = versionBefore !== feedVersion;
+    this.#tagOf = this.#upgrade ? textBefore(versionBefore) : formulaOf;
+  }
+
+  add(side: keyof Sides, key: MarketKey, line: Uint8Array): void {
+    this[side].add(key, leafHash(line), this.#tagOf(line));
+  }
+
+  /** `whole` is whether every removed or changed market of the current snapshot was added. */
+  async difference(whole: boolean): Promise<ArchiveDifference> {
+    const { before, after } = this;
+    const found = await difference({ before, after });
+    const { added, changed, removed } = found;
+    const judgedChanges = changed.before.filter((index, position) => {
+      const same = before.tag(index) === after.tag(changed.after[position]!);
+      return same !== this.#upgrade;
+    });
+    const judged = { added: added.length, changed: judgedChanges.length, removed: removed.length };
+    return { sides: { before, after }, found, judged, whole };
+  }
+}
+
+/**
  * Compares the rows of a publish run with the current snapshot. The cost grows with what differs, not with the archive.
  */
 export class RunDifference {
   readonly #previous: PreviousSnapshot;
   readonly #kept: FileNumbers;
-  /** Whether this run publishes members that the current snapshot's version of the feed does not have. */
-  readonly #upgrade: boolean;
-  /**
-   * The tag of an entry tells one formula version from another; in an upgrade, one market from another without what is
-   * new.
-   */
-  readonly #tagOf: (record: Uint8Array) => number;
-  readonly #fresh = new Entries();
+  readonly #sides: ArchiveSides;
 
   /**
    * `kept` is 0 except at the ordinals of unchanged rows. `markets()` reads it, so it may still be filled until then.
@@ -63,19 +90,16 @@ export class RunDifference {
   constructor(previous: PreviousSnapshot, kept: FileNumbers) {
     this.#previous = previous;
     this.#kept = kept;
-    const { feedVersion: before } = previous.manifest;
-    this.#upgrade = before !== feedVersion;
-    this.#tagOf = this.#upgrade ? textBefore(before) : formulaOf;
+    this.#sides = new ArchiveSides(previous.manifest.feedVersion);
   }
 
   /** Adds markets that were rendered because they are new or changed. */
   add(rows: readonly RenderedMarket[]): void {
-    for (const row of rows) this.#fresh.add(row, leafHash(row.json), this.#tagOf(row.json));
+    for (const row of rows) this.#sides.add("after", row, row.json);
   }
 
   /** Finds the differences. Reads only those pages of the current snapshot that hold a removed or changed row. */
   async markets(): Promise<ArchiveDifference> {
-    const old = new Entries();
     // Pages of a segment that is gone are not known.
     const known = this.#previous.pages.reduce((sum, { page }) => sum + page.markets, 0);
     let whole = known === this.#previous.markets;
@@ -86,18 +110,10 @@ export class RunDifference {
       if (!usable) continue;
       const lines = await this.#previous.rows.pageLines(index);
       lines.forEach((line, position) => {
-        if (this.#kept[end - 1 - position] === 0) old.add(keyOfLine(line), leafHash(line), this.#tagOf(line));
+        if (this.#kept[end - 1 - position] === 0) this.#sides.add("before", keyOfLine(line), line);
       });
     }
-    const sides = { before: old, after: this.#fresh };
-    const found = await difference(sides);
-    const { added, changed, removed } = found;
-    const judgedChanges = changed.before.filter((index, position) => {
-      const same = old.tag(index) === sides.after.tag(changed.after[position]!);
-      return same !== this.#upgrade;
-    });
-    const judged = { added: added.length, changed: judgedChanges.length, removed: removed.length };
-    return { sides, found, judged, whole };
+    return this.#sides.difference(whole);
   }
 }
 

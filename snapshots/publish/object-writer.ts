@@ -13,9 +13,9 @@ export class ObjectWriter {
   readonly unchanged: Size = { objects: 0, bytes: 0 };
   readonly #storage: Storage;
   readonly #present: ReadonlySet<string>;
-  readonly #counted = new Set<string>();
+  readonly #counted = new Map<string, number>();
   readonly #written = new Set<string>();
-  readonly #held = new Map<string, Uint8Array>();
+  readonly #held = new Map<string, Uint8Array | number>();
   readonly #dryRun: boolean;
 
   /** `present`: keys of the current snapshot's objects that the store has. A dry run counts, but writes nothing. */
@@ -23,6 +23,11 @@ export class ObjectWriter {
     this.#storage = storage;
     this.#present = present;
     this.#dryRun = dryRun;
+  }
+
+  /** All objects so far, uploaded or unchanged: bytes by key. */
+  get objects(): ReadonlyMap<string, number> {
+    return this.#counted;
   }
 
   /** Keys of the objects that were written. */
@@ -57,9 +62,24 @@ export class ObjectWriter {
     this.#held.set(key, body);
   }
 
+  /** Takes an object of so many bytes that another process has written, as if it had been written here. */
+  adopt(key: string, bytes: number): void {
+    if (this.#counted.has(key) || this.keep(key, bytes)) return;
+    this.#count(this.uploaded, key, bytes);
+    this.#written.add(key);
+  }
+
+  /** The same of one that a commit may never name. */
+  adoptHeld(key: string, bytes: number): void {
+    this.#held.set(key, bytes);
+  }
+
   /** Writes what was held. */
-  writeHeld(): Promise<void> {
-    return inParallel(this.#held, ([key, body]) => this.write(key, body));
+  async writeHeld(): Promise<void> {
+    await inParallel(this.#held, async ([key, body]) => {
+      if (typeof body === "number") this.adopt(key, body);
+      else await this.write(key, body);
+    });
   }
 
   /**
@@ -82,7 +102,7 @@ export class ObjectWriter {
   }
 
   #count(tally: Size, key: string, bytes: number): void {
-    this.#counted.add(key);
+    this.#counted.set(key, bytes);
     tally.objects += 1;
     tally.bytes += bytes;
   }

@@ -2,7 +2,7 @@ import { type Manifest, type ObjectRef, type SourceFileRef, SourceFiles } from "
 import { firstWhere } from "../format/first-where.ts";
 import { longIdHash, mayShare } from "../index/id-table.ts";
 import { addRowsByFile, decodeOrigins, type Origins } from "../index/origin-table.ts";
-import type { FileNumbers, KnownFiles } from "../sources/sources.ts";
+import type { FileNumbers, KeyRange, KnownFiles } from "../sources/sources.ts";
 import { ObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { besideSegment, readObject } from "../store/objects.ts";
@@ -122,11 +122,15 @@ export class PreviousSources {
   }
 
   /**
-   * Digests of the source rows that are not `kept`, segment by segment from ordinal `start`; 0, or no segment, for
+   * Digests of the source rows that are not `kept`, and may be in a range, segment by segment from ordinal `start`; 0, or no segment, for
    * others and where an object is gone.
    */
-  async *rowDigests(kept: FileNumbers): AsyncGenerator<{ start: number; digests: BigUint64Array }> {
+  async *rowDigests(
+    kept: FileNumbers,
+    range?: KeyRange,
+  ): AsyncGenerator<{ start: number; digests: BigUint64Array }> {
     for (const segment of this.#stored.segments) {
+      if (range && !overlaps(segment, range)) continue;
       const { ref, start } = segment;
       const rows = kept.subarray(start, start + ref.markets);
       if (!rows.includes(0)) continue;
@@ -141,4 +145,10 @@ export class PreviousSources {
       yield { start, digests };
     }
   }
+}
+
+/** Whether some of a segment's markets may be in a range. */
+function overlaps({ pages }: PreviousSegment, { from, before }: KeyRange): boolean {
+  const [oldest, newest] = [pages[0]?.oldest ?? 0, pages.at(-1)?.newest ?? 0];
+  return (from?.resolvedAt ?? newest) <= newest && oldest <= (before?.resolvedAt ?? oldest);
 }

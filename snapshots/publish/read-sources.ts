@@ -4,6 +4,7 @@ import { SourceRefusal } from "../sources/contract/refusals.ts";
 import { namesOnlyChanges } from "../sources/files/source-files.ts";
 import {
   type FileNumbers,
+  type KeyRange,
   type KnownFiles,
   type OpenSources,
   type Sources,
@@ -15,7 +16,7 @@ import type { PreviousSnapshot } from "./previous-snapshot.ts";
 import { renderScores, type ScoreObjects } from "./score-objects.ts";
 
 /** Markets per bucket of the external sort: about 50 MB of JSON text. */
-const bucketMarkets = 16_384;
+export const bucketMarkets = 16_384;
 
 /** The sources as a run has read them: all rows have passed validation, but not yet the guards. */
 export interface ReadSources {
@@ -89,21 +90,28 @@ function checkUnread(known: KnownFiles, { files }: Sources, fileRows: readonly n
       throw new UnreadFilesError(`${name}: ${fileRows[index]} of ${rowsOf.get(hash)} rows are known`);
 }
 
-async function sortMarkets({ previous, progress }: Reading, sources: Sources, sort: ExternalSort) {
+/** Reads the markets of the sources, or of a range of them, which is compared with nothing. */
+export async function sortMarkets(
+  { previous, progress, range }: Pick<Reading, "previous" | "progress"> & { range?: KeyRange },
+  sources: Sources,
+  sort: ExternalSort,
+) {
   const { files, marketCount } = sources;
   // Two bytes a market suffice, unless there are very many files.
   const Numbers = files.length < 2 ** 16 ? Uint16Array : Uint32Array;
   const kept = new Numbers(previous?.markets ?? 0);
-  const difference = previous && new RunDifference(previous, kept);
+  const difference = range ? undefined : previous && new RunDifference(previous, kept);
   const fileRows = new Array<number>(files.length).fill(0);
   const unchanged = new Map<string, number>();
-  for (const [index, { hash, unchanged: same }] of files.entries()) if (same) unchanged.set(hash, index + 1);
+  for (const [index, { hash, unchanged: same }] of files.entries())
+    if (same && !range) unchanged.set(hash, index + 1);
   const sameOrigins = unchanged.size > 0 ? await previous!.sources.keepFiles(unchanged, kept) : new Map();
   const comparable = previous?.manifest.rowDigests === sources.rowDigests;
   const fresh: number[] = [];
   let read = 0;
   for await (const rows of sources.markets(
-    comparable ? { digests: previous.sources.rowDigests(kept), kept } : undefined,
+    comparable ? { digests: previous.sources.rowDigests(kept, range), kept } : undefined,
+    range,
   )) {
     difference?.add(rows);
     sort.add(rows);

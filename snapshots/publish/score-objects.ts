@@ -43,23 +43,25 @@ export function renderList(
   return { list: Buffer.from(JSON.stringify(list)), newestUpdatedAt };
 }
 
-/** Writes the objects and returns their references for the manifest. */
-export async function writeScores(
-  objects: ObjectWriter,
-  { list, records, histories, dimensions }: ScoreObjects,
-): Promise<Manifest["scores"]> {
-  const stored: Manifest["scores"] = {
+/** The references of the objects for the manifest. */
+export function referToScores({ list, records, histories, dimensions }: ScoreObjects): Manifest["scores"] {
+  return {
     formatVersion,
     list: referTo(list),
     records: referToAll(records),
     histories: referToAll(histories),
     dimensions: referToAll(dimensions),
   };
+}
+
+/** Writes the objects and returns their references for the manifest. */
+export async function writeScores(objects: ObjectWriter, scores: ScoreObjects): Promise<Manifest["scores"]> {
+  const { list, records, histories, dimensions } = scores;
   const open = [list, ...records.values()];
   await inParallel(open, (bytes) => objects.write(layout.publicObject(referTo(bytes).hash), bytes));
   const closed = [...histories.values(), ...dimensions.values()];
   await inParallel(closed, (bytes) => objects.write(layout.privateObject(referTo(bytes).hash), bytes));
-  return stored;
+  return referToScores(scores);
 }
 
 /** The public score objects, by hash. */

@@ -9,6 +9,7 @@ import { marketsTable, protocolScoresTable } from "./contract/source-tables.ts";
 import type { SourceTable } from "./contract/table-schema.ts";
 import { openSession, withConnection } from "./duckdb/duckdb.ts";
 import { digestKind } from "./duckdb/known-rows.ts";
+import { readKeys } from "./duckdb/market-keys.ts";
 import { readCutPoints, readMarkets } from "./duckdb/markets.ts";
 import { planMemory } from "./duckdb/memory-plan.ts";
 import { countRows, type ListedSource, type OpenSource } from "./duckdb/read-source.ts";
@@ -16,7 +17,14 @@ import { readScores } from "./duckdb/scores.ts";
 import { groupFiles } from "./files/file-groups.ts";
 import { contentOf, type HashedFiles, hashContents } from "./files/file-hashes.ts";
 import { listSourceFiles, nameOfAll, type SourceFile } from "./files/source-files.ts";
-import { type KnownFiles, type MarketsFile, type Sources, UnreadFilesError } from "./sources.ts";
+import {
+  type KnownFiles,
+  type MarketsFile,
+  type NamedContent,
+  type PinnedFiles,
+  type Sources,
+  UnreadFilesError,
+} from "./sources.ts";
 
 /** How to read the sources. */
 export interface SourcesOptions {
@@ -32,6 +40,8 @@ export interface SourcesOptions {
   unfetched?: ReadonlyMap<string, SourceFileRef>;
   /** The files of the current snapshot; those that are still the same are not read. */
   known?: KnownFiles | undefined;
+  /** The files that a run in parts was planned with. */
+  pinned?: PinnedFiles | undefined;
   /** A local folder for DuckDB's spill files. */
   temporaryDirectory: string;
   /** The memory limit of DuckDB's buffers, in millions of bytes; default 600. The process takes about 300 more. */
@@ -57,14 +67,20 @@ export async function openSources(directory: string, options: SourcesOptions): P
     (source) => listSource(directory, source, options),
   );
   const { instance, close } = await openSourceSession(listed, options);
+  const { pinned } = options;
   try {
     const rowDigests = await withConnection(instance, digestKind);
     const [markets, scores] = listed;
     const hashed = await hashContents([...markets.files, ...scores.files]);
+    if (pinned) requirePinned(pinned, namedContents([...markets.files, ...scores.files], hashed, unfetched));
     const unchanged = findUnchanged(markets, { ...options, ...hashed, unfetched, rowDigests });
     const content = { ...hashed, unchanged, unfetched, listed: options.listed ?? new Map() };
     return {
-      ...(await checkedSources(instance, listed, content, { megabytes, threads })),
+      ...(await checkedSources(instance, listed, content, {
+        megabytes,
+        threads,
+        checked: pinned !== undefined,
+      })),
       rowDigests,
       close,
     };
@@ -143,7 +159,7 @@ async function checkedSources(
   instance: DuckDBInstance,
   [allMarkets, allScores]: readonly [ListedSource, ListedSource],
   content: FileContents,
-  limits: { megabytes: number; threads: number | undefined },
+  limits: { megabytes: number; threads: number | undefined; checked: boolean },
 ): Promise<Omit<Sources, "close" | "rowDigests">> {
   const { unchanged, unfetched } = content;
   const read = allMarkets.files.filter((file) => !unchanged.has(file));
@@ -161,7 +177,7 @@ async function checkedSources(
       { source: markets, elsewhere },
       { source: scores, elsewhere: false },
     ],
-    ({ source, elsewhere }) => checkRows(source, elsewhere),
+    ({ source, elsewhere }) => (limits.checked ? countRows(source) : checkRows(source, elsewhere)),
   );
   const files = marketsFiles(markets, content);
   return {
@@ -169,11 +185,37 @@ async function checkedSources(
     scoreFiles: allScores.files.map((file) => ({ name: file.name, ...contentOf(file, content) })),
     marketCount,
     warnings: [...extraWarning(markets, files), ...extraWarning(scores, scores.groups), ...memoryWarnings],
-    markets: (known) => readMarkets(markets, known),
+    markets: (known, range) => readMarkets(markets, known, range),
+    keys: () => readKeys(markets),
     cutPoints: (parts) => readCutPoints(markets, marketCount, parts),
     scores: () => readScores(scores),
   };
 }
+
+/** The contents of files that are here, and of those that were not fetched, as far as they could be hashed. */
+function namedContents(
+  files: readonly SourceFile[],
+  { contents }: HashedFiles,
+  unfetched: ReadonlyMap<string, SourceFileRef>,
+): NamedContent[] {
+  const here = files.flatMap((file) => {
+    const content = contents.get(file);
+    return content ? [{ name: file.name, ...content }] : [];
+  });
+  return [...here, ...[...unfetched].map(([name, { hash, bytes }]) => ({ name, hash, bytes }))];
+}
+
+/** Throws SourceRefusal unless the files are the pinned ones. */
+function requirePinned({ files }: PinnedFiles, found: readonly NamedContent[]): void {
+  const [before, now] = [files, found].map((all) => new Map(all.map(({ name, hash }) => [name, hash])));
+  const refusals = new RefusalList();
+  for (const name of new Set([...before!.keys(), ...now!.keys()]))
+    if (before!.get(name) !== now!.get(name)) refusals.add({ file: name, rule: unplannedRule });
+  refusals.throwIfAny();
+}
+
+/** The rule that a file breaks when it is not the one that a run in parts was planned with. */
+const unplannedRule = "is not as it was when the run was planned; plan another run";
 
 /** Implements Sources.files: the files of the directory in their order, and then those that were not fetched. */
 function marketsFiles({ files, groups }: OpenSource, content: FileContents): MarketsFile[] {

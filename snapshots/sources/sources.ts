@@ -55,14 +55,35 @@ export class UnreadFilesError extends Error {
   override readonly name = "UnreadFilesError";
 }
 
-/** Opens the sources without reading known files that have not changed. */
-export type OpenSources = (known: KnownFiles | undefined) => Promise<Sources>;
+/** Files that a run in parts has planned with. Opened, they must be the same; keys were found to be unique then. */
+export interface PinnedFiles {
+  /** The start of the run. */
+  now: Date;
+  files: readonly NamedContent[];
+}
+
+/**
+ * Opens the sources without reading known files that have not changed. Throws SourceRefusal when they are others than
+ * those that are pinned.
+ */
+export type OpenSources = (known: KnownFiles | undefined, pinned?: PinnedFiles) => Promise<Sources>;
 
 /** A position in the archive, counted from its oldest market. */
 export interface CutPoint {
   /** Epoch milliseconds. */
   resolvedAt: number;
   id: string;
+}
+
+/** The markets from a key on, or from the oldest, up to another one, which is left out, or to the newest. */
+export interface KeyRange {
+  from: CutPoint | undefined;
+  before: CutPoint | undefined;
+}
+
+/** A market's key, and the number of the file that the row stands in. */
+export interface FiledKey extends CutPoint {
+  file: number;
 }
 
 /** A protocol's current score, as JSON texts with their members in the published order. */
@@ -86,12 +107,14 @@ export interface Sources {
   /** Sentences for the operator, for example about ignored columns. */
   warnings: string[];
   /**
-   * Every market of the changed files once, in batches and in no order, except rows in `known`, which are neither
+   * Every market of the changed files, or of a range, once, in batches and in no order, except rows in `known`, which are neither
    * checked nor rendered again. Which of those are still there is known once the iteration has ended. Throws
    * SourceRefusal when a row breaks a rule or a file has changed. Nothing may be published before the iteration has
    * ended.
    */
-  markets(known?: KnownRows): AsyncIterable<RenderedMarket[]>;
+  markets(known?: KnownRows, range?: KeyRange): AsyncIterable<RenderedMarket[]>;
+  /** The keys of all markets of the changed files, in the archive's order; without rows that have none. */
+  keys(): AsyncIterable<FiledKey[]>;
   /** Identifies how row digests are computed. Digests of different kinds cannot be compared. */
   rowDigests: string;
   /**

@@ -94,6 +94,9 @@ export const layout = {
   exportChunksOf: (hash: string) => `private/exports/chunks/${hash}`,
   collecting: "collecting/",
   collectingRecord: (id: string) => `collecting/${id}.json`,
+  runs: "runs/",
+  runPlan: (run: string) => `runs/${run}/plan.json`,
+  runPart: (run: string, part = 1) => `runs/${run}/part-${part}.json`,
   keys: "keys/",
   key: (id: string) => `keys/${id}.json`,
   /** The first revocation of a key; with `at` in epoch milliseconds, a later revocation that ends the key earlier. */
@@ -148,6 +151,7 @@ const kinds: readonly Kind[] = [
   { prefix: layout.pages, collected: true, maxBytes: maxPageBytes },
   { prefix: layout.exportFiles, collected: true },
   { prefix: layout.exportChunks, collected: true, maxBytes: mebibyte },
+  { prefix: layout.runs, collected: true, maxBytes: 128 * mebibyte },
 ];
 
 /** The kind of an object; undefined for those at the top level, for single public files, and for unknown ones. */

@@ -52,6 +52,12 @@ export function refuseUntrusted(
   return new UntrustedPredecessorError(`${location}: ${refusal.message}. ${wayOut}`, { cause: refusal });
 }
 
+/** The error of a run that finds a plan or a part of it in the store that it does not believe. */
+export function refuseUntrustedRun(location: string, refusal: Error): UntrustedPredecessorError {
+  const wayOut = "Give SIGNING_KEY to the plan, all parts and the join of a run, and plan another";
+  return new UntrustedPredecessorError(`${location}: ${refusal.message}. ${wayOut}`, { cause: refusal });
+}
+
 /** Whose records a run builds on; undefined when it builds on anybody's. */
 export function trustOf({ key, trusted = [] }: Signing): Trust | undefined {
   const keys = key ? [key, ...trusted] : trusted;

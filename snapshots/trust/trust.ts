@@ -83,6 +83,14 @@ export class Trust {
     );
   }
 
+  /** Why the plan or a part of a run is not trusted, by its key in the store; undefined when it is. */
+  ofRun(
+    key: string,
+    { digest, note }: { digest: string; note?: string | undefined },
+  ): UntrustedError | undefined {
+    return this.#refusal(key, note, (name) => recordText(name, subjectOf.ofRun(key), digest));
+  }
+
   /** Why a record's note does not count: it must have the text expected of a key of that name that signed it. */
   #refusal(
     key: string,

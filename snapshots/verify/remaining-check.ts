@@ -1,4 +1,5 @@
 import { KeyRecord, KeyRevocation } from "../../schemas/keys.ts";
+import { PartRecord, PartsPlan } from "../../schemas/parts.ts";
 import { Collecting } from "../../schemas/snapshot.ts";
 import { renderProtocol, slugOfArtefact } from "../artefacts/artefacts.ts";
 import { recordAt } from "../publish/public-artefacts.ts";
@@ -18,8 +19,8 @@ interface Known {
 }
 
 /**
- * Checks the objects that no other check has seen: key records, collections that are under way, and objects that no
- * commit reaches. Returns the number of the latter.
+ * Checks the objects that no other check has seen: key records, collections and runs in parts that are under way, and
+ * objects that no commit reaches. Returns the number of the latter.
  */
 export async function checkRemaining(check: StoreCheck, known: Known): Promise<number> {
   let unreferenced = 0;
@@ -35,6 +36,11 @@ export async function checkRemaining(check: StoreCheck, known: Known): Promise<n
         const bytes = await check.storage.get(key);
         if (bytes) unseal(key, bytes, Collecting);
       });
+      continue;
+    }
+    if (key.startsWith(layout.runs)) {
+      const schema = key.endsWith("/plan.json") ? PartsPlan : PartRecord;
+      await check.attemptRecord(key, (bytes) => void unseal<PartsPlan | PartRecord>(key, bytes, schema));
       continue;
     }
     if (!(check.hidesPages && key.startsWith(layout.pages))) unreferenced += 1;

@@ -127,7 +127,7 @@ describe("the bucket's policy", () => {
       [
         "SnapshotsAreForProxyPublisherAndGc",
         ["s3:GetObject"],
-        under("private/", layout.manifests, layout.commits),
+        under("private/", layout.runs, layout.manifests, layout.commits),
         except("proxy", "publisher", "gc"),
       ],
       // A commit that was replaced would rewrite history, and a revocation that was would bring a customer back.

@@ -12,8 +12,9 @@ import { maxRecordBytes } from "../contract/record-size.ts";
 import { jsonOfRow, milliseconds } from "../contract/render-json.ts";
 import { soundRow } from "../contract/row-checks.ts";
 import type { FileGroup } from "../files/file-groups.ts";
-import type { CutPoint, FileNumbers, KnownRows, RenderedMarket } from "../sources.ts";
+import type { CutPoint, FileNumbers, KeyRange, KnownRows, RenderedMarket } from "../sources.ts";
 import { withConnection } from "./duckdb.ts";
+import { withinRange } from "./key-range.ts";
 import { loadKnownRows, rowDigest } from "./known-rows.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";
 import { causeOf, type OpenSource, readSource, refuseChangedFiles } from "./read-source.ts";
@@ -26,11 +27,13 @@ import { identifier, textList } from "./sql-literals.ts";
 export async function* readMarkets(
   source: OpenSource,
   known: KnownRows | undefined,
+  range: KeyRange | undefined,
 ): AsyncGenerator<RenderedMarket[]> {
+  const read: Reading = { kept: known?.kept, where: range ? withinRange(range) : "true" };
   try {
     if (known && source.groups.length > 0)
       await withConnection(source.instance, (session) => loadKnownRows(session, known.digests));
-    for (const group of source.groups.flatMap(numberable)) yield* readGroup(source, group, known?.kept);
+    for (const group of source.groups.flatMap(numberable)) yield* readGroup(source, group, read);
     await refuseChangedFiles(source);
   } catch (error) {
     throw await causeOf(source, error);
@@ -41,24 +44,30 @@ export async function* readMarkets(
  * DuckDB numbers the files of a query in a column that a file's own column of that name hides. Such files are read one
  * by one.
  */
-function numberable(group: FileGroup): FileGroup[] {
+export function numberable(group: FileGroup): FileGroup[] {
   const hidden = [...group.columns].some((name) => name.toLowerCase() === "file_index");
   return hidden ? group.files.map((file) => ({ ...group, files: [file] })) : [group];
+}
+
+/** Where known rows are noted, and SQL for which rows are read. */
+interface Reading {
+  kept: FileNumbers | undefined;
+  where: string;
 }
 
 async function* readGroup(
   source: OpenSource,
   group: FileGroup,
-  kept: FileNumbers | undefined,
+  read: Reading,
 ): AsyncGenerator<RenderedMarket[]> {
   // DuckDB produces a stream on one thread, so several are read at once. Where rows are known, few are left for
   // streaming.
-  const streams = kept ? 1 : await withConnection(source.instance, threadsOf);
+  const streams = read.kept ? 1 : await withConnection(source.instance, threadsOf);
   const parts = Array.from({ length: Math.min(streams, group.files.length) }, (_, part) => ({
     ...group,
     files: group.files.filter((_, file) => file % streams === part),
   }));
-  yield* inTurn(parts.map((part) => readPart(source, part, kept)));
+  yield* inTurn(parts.map((part) => readPart(source, part, read)));
 }
 
 /** The number of threads that planMemory allowed. */
@@ -86,7 +95,7 @@ async function* inTurn<T>(generators: readonly AsyncGenerator<T>[]): AsyncGenera
 async function* readPart(
   source: OpenSource,
   group: FileGroup,
-  kept: FileNumbers | undefined,
+  { kept, where }: Reading,
 ): AsyncGenerator<RenderedMarket[]> {
   const connection = await source.instance.connect();
   let next: Promise<DuckDBDataChunk | null> | undefined;
@@ -96,10 +105,10 @@ async function* readPart(
     // Swapping the sides of the join would hash all markets to find few known rows, which takes all of the memory.
     await connection.run("SET disabled_optimizers = 'join_order,build_side_probe_side'");
     const file = fileNumber(source, group);
-    let query = marketsQuery(group, file);
+    let query = marketsQuery(group, file, where);
     if (kept) {
       // Writing the few remaining rows to a table first lets all threads work.
-      await connection.run(`CREATE OR REPLACE TEMP TABLE compared AS ${comparedQuery(group, file)}`);
+      await connection.run(`CREATE OR REPLACE TEMP TABLE compared AS ${comparedQuery(group, file, where)}`);
       await markKept(connection, kept);
       query = "SELECT * EXCLUDE (ordinal) FROM compared WHERE ordinal IS NULL";
     }
@@ -138,7 +147,7 @@ async function markKept(connection: DuckDBConnection, kept: FileNumbers): Promis
 }
 
 /** SQL for the number of a row's file, among all files of the source. */
-function fileNumber({ files }: OpenSource, group: FileGroup): string {
+export function fileNumber({ files }: OpenSource, group: FileGroup): string {
   const positions = new Map(files.map((file, index) => [file, index]));
   const numbers = group.files.map((file) => positions.get(file)! + 1);
   return numbers.length === 1 ? `${numbers[0]}` : `[${numbers.join(", ")}][file_index::BIGINT + 1]`;
@@ -146,23 +155,24 @@ function fileNumber({ files }: OpenSource, group: FileGroup): string {
 
 const columnsOf = (group: FileGroup) => group.fields.map(({ name }) => identifier(name));
 
-function marketsQuery(group: FileGroup, file: string): string {
+function marketsQuery(group: FileGroup, file: string, where: string): string {
   const sound = soundRow(group.fields, group.rowRules);
   const values = [...columnsOf(group), `${sound} AS sound`, `(${file})::INTEGER AS file`];
   // The rules include those that bound the row, so each is evaluated once.
   return `SELECT ${selectedColumns(group, "sound").join(", ")} FROM (SELECT *, ${rowDigest(group, "sound")} AS digest
-    FROM (SELECT ${values.join(", ")} FROM ${readParquet(group.files)}))`;
+    FROM (SELECT ${values.join(", ")} FROM ${readParquet(group.files)} WHERE ${where}))`;
 }
 
 /** SELECT of the same columns for rows that are not known, preceded by the ordinal of those that are. */
-function comparedQuery(group: FileGroup, file: string): string {
+function comparedQuery(group: FileGroup, file: string, where: string): string {
   // A CASE evaluates a branch only for the rows that take it, so known rows cost nothing but their digest.
   const sound = soundRow(group.fields, group.rowRules);
   const [number, ...others] = selectedColumns(group, sound);
   const columns = others.map((value) => `CASE WHEN ordinal IS NULL THEN ${value} END`);
   const values = [...columnsOf(group), `${rowDigest(group)} AS digest`, `(${file})::INTEGER AS file`];
   return `SELECT ordinal, ${number}, ${columns.join(", ")}
-    FROM (SELECT ${values.join(", ")} FROM ${readParquet(group.files)}) LEFT JOIN known USING (digest)`;
+    FROM (SELECT ${values.join(", ")} FROM ${readParquet(group.files)} WHERE ${where})
+    LEFT JOIN known USING (digest)`;
 }
 
 /** SQL of a filter's value, over a row's columns. */

@@ -22,6 +22,8 @@ export const subjectOf = {
   run: ({ checkedAt }: Pick<Checked, "checkedAt">) => `checked ${checkedAt}`,
   export: ({ snapshotId }: Pick<ExportRecord, "snapshotId">) => `export ${snapshotId}`,
   changes: ({ changes }: Pick<ChangeFiles, "changes">) => `changes ${changes}`,
+  /** Of a plan or a part of a run, by its key in the store. */
+  ofRun: (key: string) => `run ${key}`,
 };
 
 /** The text of the note about such a record. */

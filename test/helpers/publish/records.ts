@@ -8,8 +8,15 @@ import { marketDimensionKeys } from "../../../schemas/market.ts";
 import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
 import { type HistoricalMarket, listEntryOf, type ProtocolScore } from "../../../schemas/records.ts";
 import { forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
+import { compareKeys } from "../../../snapshots/format/market-line.ts";
 import type { PublishOptions, PublishReport } from "../../../snapshots/publish/publish.ts";
-import type { MarketsFile, ScoreRow, Sources } from "../../../snapshots/sources/sources.ts";
+import type {
+  CutPoint,
+  KeyRange,
+  MarketsFile,
+  ScoreRow,
+  Sources,
+} from "../../../snapshots/sources/sources.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { publishFreely } from "./publish-freely.ts";
@@ -62,19 +69,33 @@ export function sourcesOf(rows: readonly HistoricalMarket[], bri: number): Sourc
     warnings: [],
     rowDigests: "test",
     cutPoints: async () => [],
-    async *markets() {
-      yield rows.map((row) => ({
-        id: row.id,
-        resolvedAt: Date.parse(row.resolvedAt),
-        digest: createHash("sha256").update(JSON.stringify(row)).digest().readBigUInt64LE(),
-        file: 1,
-        json: Buffer.from(JSON.stringify(row)),
-        values: filterValuesOf(row),
-      }));
+    async *keys() {
+      yield inArchiveOrder(rows)
+        .toReversed()
+        .map((row) => ({ ...keyOf(row), file: 1 }));
+    },
+    async *markets(_, range) {
+      yield rows
+        .filter((row) => isIn(range, keyOf(row)))
+        .map((row) => ({
+          id: row.id,
+          resolvedAt: Date.parse(row.resolvedAt),
+          digest: createHash("sha256").update(JSON.stringify(row)).digest().readBigUInt64LE(),
+          file: 1,
+          json: Buffer.from(JSON.stringify(row)),
+          values: filterValuesOf(row),
+        }));
     },
     scores: async () => scoreRows(bri),
     async close() {},
   };
+}
+
+const keyOf = ({ id, resolvedAt }: HistoricalMarket) => ({ id, resolvedAt: Date.parse(resolvedAt) });
+
+/** Whether a key is in a range. */
+export function isIn({ from, before }: Partial<KeyRange> = {}, key: CutPoint): boolean {
+  return (!from || compareKeys(key, from) >= 0) && (!before || compareKeys(key, before) < 0);
 }
 
 /** A file of source rows. */

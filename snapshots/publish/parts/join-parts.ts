@@ -1,0 +1,181 @@
+import type { PartRecord, PartsPlan } from "../../../schemas/parts.ts";
+import type { Commit, Manifest } from "../../../schemas/snapshot.ts";
+import { differingRows, type ReadObject } from "../../changes/walk.ts";
+import { scoresRootOf } from "../../format/snapshot-id.ts";
+import { rootOver } from "../../format/tree.ts";
+import { type Refusal, SourceRefusal } from "../../sources/contract/refusals.ts";
+import { isLoss } from "../../store/errors.ts";
+import { layout } from "../../store/layout.ts";
+import { CommitLostError } from "../../store/log/commits.ts";
+import { readObject } from "../../store/objects.ts";
+import type { Storage } from "../../store/storage.ts";
+import { ArchiveChanges } from "../archive-changes.ts";
+import type { WrittenArchive } from "../archive-writer.ts";
+import { finishPublish, type PublishReport } from "../finish-publish.ts";
+import { type ArchiveDifference, ArchiveSides } from "../guards.ts";
+import {
+  type Before,
+  guardArchive,
+  type MadeArchive,
+  requireFewProtocols,
+  type SoundSources,
+  snapshotWriter,
+} from "../make-archive.ts";
+import { ObjectWriter } from "../object-writer.ts";
+import type { PreviousSnapshot } from "../previous-snapshot.ts";
+import { newestToFollow, overDamage, type PublishOptions } from "../publish.ts";
+import { readSources } from "../read-sources.ts";
+import { referToScores, renderScores } from "../score-objects.ts";
+import { pinnedBy, type Run, readParts, readPlan, requireSameRows } from "./run-records.ts";
+
+/**
+ * Finishes a run whose parts have all been made, as `publish` finishes one of its own. A join that was interrupted after
+ * its commit, and is repeated, finishes that. Throws what `publish` throws, PartsMissingError where the plan or a part is
+ * missing, CommitLostError when the commit that the run builds on is no longer the newest, and FormatError.
+ */
+export async function joinParts(options: PublishOptions, name: string): Promise<PublishReport> {
+  const run: Run = { name, storage: options.storage, signing: options.signing };
+  const plan = await readPlan(run);
+  const parts = await readParts(run, plan);
+  const current = await newestToFollow(options);
+  const moved = current?.digest !== plan.commit?.digest;
+  // The only one that can be the run's own.
+  if (moved && current?.previous !== (plan.commit?.digest ?? null)) throw lost(run, current);
+  const refusals = parts.flatMap(({ refused = [] }) => refused);
+  if (refusals.length > 0) throw await refusalOf(options, plan, refusals);
+  const archive = join(parts);
+  const sources = await readSound(options, run, plan);
+  requireFewProtocols(sources);
+  if (moved && !isOf(current!, archive, sources)) throw lost(run, current);
+  return overDamage(options, current, async (previous) => {
+    const made = await compare(options, { archive, parts, sources }, { current, previous });
+    return finishPublish(options, made, { current, previous });
+  });
+}
+
+function lost({ name, storage }: Run, current: Commit | undefined): CommitLostError {
+  const newest = current ? `is ${current.commit} now` : "is gone";
+  return new CommitLostError(
+    `${storage.location}: the newest commit ${newest}, and not the one that the run ${name} builds on; plan another`,
+  );
+}
+
+/** Whether a commit is of this archive and these scores: an earlier join has made it. */
+function isOf(
+  { archiveRoot, scoresRoot }: Commit,
+  { segments }: WrittenArchive,
+  { scores }: SoundSources,
+): boolean {
+  return (
+    archiveRoot === rootOver("archive", segments).toString("hex") &&
+    scoresRoot === scoresRootOf(referToScores(scores))
+  );
+}
+
+/**
+ * The error of a run whose parts found the sources at fault. All of them are read once more: each part has seen a few
+ * of the rows, and a refusal tells the first ones of each rule.
+ */
+async function refusalOf(
+  { sources: open, temporaryDirectory, progress = () => {} }: PublishOptions,
+  plan: PartsPlan,
+  refusals: NonNullable<PartRecord["refused"]>,
+): Promise<SourceRefusal> {
+  try {
+    const whole = () => open(undefined, pinnedBy(plan));
+    await (await readSources({ open: whole, previous: undefined, temporaryDirectory, progress })).close();
+  } catch (error) {
+    if (error instanceof SourceRefusal) return error;
+    throw error;
+  }
+  // What a part has seen has gone, such as a file that changed while it was read.
+  const totals = new Map(refusals.map(({ rule, total }) => [rule, total]));
+  return new SourceRefusal(
+    refusals.map(({ total: _, ...refusal }) => refusal as Refusal),
+    totals,
+  );
+}
+
+function join(parts: readonly PartRecord[]): WrittenArchive {
+  const sum = (of: "pages" | "markets") => parts.reduce((total, part) => total + part[of], 0);
+  return {
+    segments: parts.flatMap(({ segments }) => segments),
+    pages: sum("pages"),
+    markets: sum("markets"),
+    newestResolvedAt: parts.findLast(({ markets }) => markets > 0)?.newestResolvedAt ?? 0,
+  };
+}
+
+/** The scores, and the files of the sources, of which those of markets are not read again. */
+async function readSound(
+  { sources: open }: PublishOptions,
+  run: Run,
+  plan: PartsPlan,
+): Promise<SoundSources> {
+  const sources = await open({ rowDigests: plan.rowDigests, files: plan.files }, pinnedBy(plan));
+  try {
+    requireSameRows(run, plan, sources.rowDigests);
+    const rows = new Map(plan.files.map((file) => [file.name, file.rows]));
+    return {
+      sources,
+      scores: renderScores(await sources.scores()),
+      fileRows: sources.files.map(({ name }) => rows.get(name)!),
+    };
+  } finally {
+    await sources.close();
+  }
+}
+
+interface Joined {
+  archive: WrittenArchive;
+  parts: readonly PartRecord[];
+  sources: SoundSources;
+}
+
+/** Compares an archive that is written with the current snapshot. Throws GuardRefusal. */
+async function compare(
+  { storage, allow }: PublishOptions,
+  { archive, parts, sources }: Joined,
+  before: Before,
+): Promise<MadeArchive> {
+  const { previous } = before;
+  const compared = previous && (await differenceTo(storage, previous, archive));
+  guardArchive(before, compared, { ...sources, markets: archive.markets }, allow);
+  const objects = snapshotWriter(storage, previous, false);
+  for (const { objects: made } of parts)
+    for (const [key, bytes] of made) {
+      if (key.startsWith(layout.origins)) objects.adoptHeld(key, bytes);
+      else objects.adopt(key, bytes);
+    }
+  const changes = new ArchiveChanges(new ObjectWriter(storage, new Set(), false), compared, archive.markets);
+  if (previous && changes.take)
+    for await (const rows of differingRows(readerOf(storage), previous.manifest, archive))
+      await changes.take(rows);
+  return { ...sources, archive, objects, changes };
+}
+
+/** Compares two archives that both stand in the store. What is damaged of the older one is not compared. */
+async function differenceTo(
+  storage: Storage,
+  { manifest }: PreviousSnapshot,
+  archive: Pick<Manifest, "segments">,
+): Promise<ArchiveDifference> {
+  const sides = new ArchiveSides(manifest.feedVersion);
+  try {
+    for await (const { before, after } of differingRows(readerOf(storage), manifest, archive)) {
+      if (before) sides.add("before", before, before.line);
+      if (after) sides.add("after", after, after.line);
+    }
+    // Segments that a lost part of its manifest named are not known.
+    const known = manifest.segments.reduce((sum, { markets }) => sum + markets, 0);
+    return await sides.difference(known === manifest.counts.markets);
+  } catch (error) {
+    if (!isLoss(error)) throw error;
+    return new ArchiveSides(manifest.feedVersion).difference(false);
+  }
+}
+
+const readerOf =
+  (storage: Storage): ReadObject =>
+  (key, ref) =>
+    readObject(storage, key, ref);

@@ -1,0 +1,150 @@
+import { feedVersion } from "../../../schemas/market.ts";
+import type { PartsPlan } from "../../../schemas/parts.ts";
+import { type Commit, formatVersion } from "../../../schemas/snapshot.ts";
+import { Cutter } from "../../format/cutter.ts";
+import { unicodeVersion } from "../../index/unicode.ts";
+import type { CutPoint, NamedContent, Sources } from "../../sources/sources.ts";
+import { prepareStore } from "../make-archive.ts";
+import { newestToFollow, type PublishOptions } from "../publish.ts";
+import { bucketMarkets, readSources } from "../read-sources.ts";
+import { findPlan, type Run, RunMismatchError, readPlan, writePlan } from "./run-records.ts";
+
+/** A position where a part may begin: no page or segment goes over it. */
+interface Edge extends CutPoint {
+  ordinal: number;
+}
+
+/** What the keys of all markets tell. */
+interface Keys {
+  markets: number;
+  /** Where segments begin but the first. */
+  edges: Edge[];
+  /** Where a bucket of a part's sort may begin, segments included. */
+  buckets: Edge[];
+  /** For each file: its number of markets, and the times of the oldest and the newest. */
+  files: { rows: number; oldest: number | null; newest: number | null }[];
+}
+
+/**
+ * Divides a publish run into `count` parts of about the same size, and stores the plan. It reads ids and times of the
+ * sources only. A run that has a plan keeps it, where that was made from the same. Throws RunMismatchError where not,
+ * and what `publish` throws of sources that cannot be opened, and of commits.
+ */
+export async function planParts(options: PublishOptions, name: string, count: number): Promise<PartsPlan> {
+  const { storage, signing, sources: open, progress = () => {} } = options;
+  const run: Run = { name, storage, signing };
+  const current = await newestToFollow(options);
+  const startedAt = options.now().toISOString();
+  const sources = await open(undefined);
+  try {
+    const known = await findPlan(run);
+    if (known) {
+      requireSame(run, known, { current, count, sources });
+      return await readPlan(run);
+    }
+    // Refused as early as in a run of one part.
+    await sources.scores();
+    const keys = await readKeys(sources, (done) => progress("planning", done, sources.marketCount));
+    // Rows without a key break a rule. A run of one part names them, and what else is wrong.
+    if (keys.markets < sources.marketCount) {
+      const { temporaryDirectory } = options;
+      const read = await readSources({ open, previous: undefined, temporaryDirectory, progress });
+      await read.close();
+      throw new Error("rows have no id or no time, but nothing is wrong with them");
+    }
+    await prepareStore(storage);
+    await writePlan(run, {
+      formatVersion,
+      feedVersion,
+      rowDigests: sources.rowDigests,
+      unicode: unicodeVersion,
+      commit: current ? { commit: current.commit, digest: current.digest } : null,
+      startedAt,
+      files: sources.files.map(({ unchanged: _, ...file }, index) => ({ ...file, ...keys.files[index]! })),
+      scoreFiles: [...sources.scoreFiles],
+      parts: divide(keys, count),
+    });
+  } finally {
+    await sources.close();
+  }
+  return readPlan(run);
+}
+
+/** Throws RunMismatchError unless a plan was made from the same. */
+function requireSame(
+  { name, storage }: Run,
+  plan: PartsPlan,
+  { current, count, sources }: { current: Commit | undefined; count: number; sources: Sources },
+): void {
+  const hashes = (files: readonly NamedContent[]) =>
+    files.map((file) => `${file.name} ${file.hash}`).join("\n");
+  const differs = [
+    ["commit", plan.commit?.digest !== current?.digest],
+    ["number of parts", plan.parts.length !== count],
+    ["version", plan.rowDigests !== sources.rowDigests],
+    [
+      "sources",
+      hashes(plan.files) !== hashes(sources.files) || hashes(plan.scoreFiles) !== hashes(sources.scoreFiles),
+    ],
+  ].flatMap(([what, other]) => (other ? [what] : []));
+  if (differs.length === 0) return;
+  throw new RunMismatchError(
+    `${storage.location}: the run ${name} was planned before, with another ${differs.join(", ")}; ` +
+      "choose another --run",
+  );
+}
+
+async function readKeys(sources: Sources, progress: (done: number) => void): Promise<Keys> {
+  const cutter = new Cutter();
+  const keys: Keys = {
+    markets: 0,
+    edges: [],
+    buckets: [],
+    files: sources.files.map(() => ({ rows: 0, oldest: null, newest: null })),
+  };
+  let [segmentEnded, sinceBucket] = [false, 0];
+  for await (const batch of sources.keys()) {
+    for (const { resolvedAt, id, file } of batch) {
+      const edge = { resolvedAt, id, ordinal: keys.markets };
+      if (segmentEnded) keys.edges.push(edge);
+      if (segmentEnded || sinceBucket === bucketMarkets) {
+        keys.buckets.push(edge);
+        sinceBucket = 0;
+      }
+      segmentEnded = cutter.next(id) === "segment";
+      sinceBucket += 1;
+      keys.markets += 1;
+      const of = keys.files[file - 1]!;
+      of.rows += 1;
+      of.oldest ??= resolvedAt;
+      of.newest = resolvedAt;
+    }
+    progress(keys.markets);
+  }
+  return keys;
+}
+
+/** Parts that begin where segments do, as near to equal shares as these allow. The last may have no markets. */
+function divide({ markets, edges, buckets }: Keys, count: number): PartsPlan["parts"] {
+  const starts: Edge[] = [];
+  for (let part = 1; part < count; part += 1) {
+    const wanted = (part * markets) / count;
+    const after = edges.filter(({ ordinal }) => ordinal > (starts.at(-1)?.ordinal ?? 0));
+    // The segments that are left must do for the parts that are left.
+    const distance = ({ ordinal }: Edge) => Math.abs(ordinal - wanted);
+    const nearest = after.reduce<Edge | undefined>(
+      (best, edge) => (best && distance(best) <= distance(edge) ? best : edge),
+      undefined,
+    );
+    if (nearest) starts.push(nearest);
+  }
+  return Array.from({ length: count }, (_, part) => {
+    const [from, before] = [part === 0 ? 0 : starts[part - 1]?.ordinal, starts[part]?.ordinal ?? markets];
+    if (from === undefined) return { markets: 0, keys: [] };
+    const keys = buckets.filter(({ ordinal }) => from <= ordinal && ordinal < before);
+    return {
+      markets: before - from,
+      keys: keys.map(({ resolvedAt, id }) => ({ resolvedAt, id })),
+    };
+  });
+}

@@ -1,0 +1,141 @@
+import type { PartRecord, PartsPlan } from "../../../schemas/parts.ts";
+import { formatVersion } from "../../../schemas/snapshot.ts";
+import { SourceRefusal } from "../../sources/contract/refusals.ts";
+import type { Sources } from "../../sources/sources.ts";
+import { ArchiveWriter, type WrittenArchive } from "../archive-writer.ts";
+import { ExternalSort } from "../external-sort.ts";
+import type { FinishOptions } from "../finish-publish.ts";
+import { snapshotWriter } from "../make-archive.ts";
+import { mergeMarkets } from "../merge-markets.ts";
+import type { PreviousSnapshot } from "../previous-snapshot.ts";
+import { overDamage, type ReadOptions } from "../publish.ts";
+import { sortMarkets } from "../read-sources.ts";
+import {
+  findPart,
+  pinnedBy,
+  plannedCommit,
+  type Run,
+  RunMismatchError,
+  rangeOf,
+  readPlan,
+  requireSameRows,
+  writePart,
+} from "./run-records.ts";
+
+/** Options of a part of a run. */
+export type PartOptions = ReadOptions &
+  Pick<FinishOptions, "storage" | "signing" | "progress" | "warn" | "faulty">;
+
+/**
+ * Makes one part of a run's archive, and records what it made in the store. A part that has been made is not made
+ * again. What is wrong with the sources is recorded too, and not thrown: the join tells it. Throws PartsMissingError
+ * without a plan, RunMismatchError when it has no such part, FormatError, UntrustedPredecessorError,
+ * CorruptObjectError or StorageError.
+ */
+export async function publishPart(options: PartOptions, name: string, part: number): Promise<PartRecord> {
+  const run: Run = { name, storage: options.storage, signing: options.signing };
+  const plan = await readPlan(run);
+  const planned = plan.parts[part - 1];
+  if (!planned)
+    throw new RunMismatchError(`the run ${name} has ${plan.parts.length} parts, and none is ${part}`);
+  const known = await findPart(run, plan, part);
+  if (known && !known.refused) return known;
+  const [started, before] = [performance.now(), process.cpuUsage()];
+  const made = await makePart(options, run, plan, part);
+  const used = process.cpuUsage(before);
+  await writePart(run, {
+    formatVersion,
+    plan: plan.digest,
+    part,
+    ...made,
+    seconds: {
+      elapsed: (performance.now() - started) / 1e3,
+      processor: (used.user + used.system) / 1e6,
+    },
+  });
+  return (await findPart(run, plan, part))!;
+}
+
+type Made = Pick<PartRecord, "refused" | "segments" | "pages" | "markets" | "newestResolvedAt" | "objects">;
+
+const nothing: Made = {
+  segments: [],
+  pages: 0,
+  markets: 0,
+  newestResolvedAt: 0,
+  objects: [],
+};
+
+async function makePart(options: PartOptions, run: Run, plan: PartsPlan, part: number): Promise<Made> {
+  if (plan.parts[part - 1]!.markets === 0) return nothing;
+  const current = await plannedCommit(run, plan);
+  try {
+    return await overDamage(options, current, (previous) =>
+      writeRange(options, run, { plan, part, previous }),
+    );
+  } catch (error) {
+    if (!(error instanceof SourceRefusal)) throw error;
+    return { ...nothing, refused: [...error.counted] };
+  }
+}
+
+/** A part and the snapshot that its run builds on. */
+interface Place {
+  plan: PartsPlan;
+  part: number;
+  previous: PreviousSnapshot | undefined;
+}
+
+async function writeRange(options: PartOptions, run: Run, place: Place): Promise<Made> {
+  const { plan, part } = place;
+  const range = rangeOf(plan, part);
+  const [oldest, newest] = [range.from?.resolvedAt, range.before?.resolvedAt];
+  // Files without a market of the range are not read, and not even fetched.
+  const others = plan.files.filter(
+    (file) =>
+      file.oldest === null ||
+      file.newest === null ||
+      (oldest !== undefined && file.newest < oldest) ||
+      (newest !== undefined && file.oldest > newest),
+  );
+  const sources = await options.sources({ rowDigests: plan.rowDigests, files: others }, pinnedBy(plan));
+  let sort: ExternalSort | undefined;
+  try {
+    requireSameRows(run, plan, sources.rowDigests);
+    const cutPoints = plan.parts[part - 1]!.keys.slice(part === 1 ? 0 : 1);
+    sort = await ExternalSort.create(options.temporaryDirectory, cutPoints);
+    return await writeMarkets(options, sources, sort, place);
+  } finally {
+    await Promise.allSettled([sort?.close(), sources.close()]);
+  }
+}
+
+async function writeMarkets(
+  options: PartOptions,
+  sources: Sources,
+  sort: ExternalSort,
+  { plan, part, previous }: Place,
+): Promise<Made> {
+  const { storage, progress = () => {} } = options;
+  const { markets: total } = plan.parts[part - 1]!;
+  const range = rangeOf(plan, part);
+  const reading = { previous, range, progress: (step: string, done: number) => progress(step, done, total) };
+  const { markets, kept } = await sortMarkets(reading, sources, sort);
+  await sources.close();
+  const objects = snapshotWriter(storage, previous, false);
+  const origins = { files: sources.files.map(({ hash }) => hash), kept, sameOrigins: new Map() };
+  const writer = new ArchiveWriter(objects, previous, origins, (done) =>
+    progress("writing pages", done, total),
+  );
+  let written: WrittenArchive;
+  try {
+    await mergeMarkets(writer, previous, kept, sort.sorted());
+    written = await writer.finish();
+  } finally {
+    await writer.close();
+  }
+  if (markets !== total || written.markets !== total)
+    throw new Error(`part ${part} of ${total} markets has read ${markets} and written ${written.markets}`);
+  await objects.writeHeld();
+  return { ...written, objects: [...objects.objects] };
+}

@@ -1,0 +1,137 @@
+import { feedVersion } from "../../../schemas/market.ts";
+import { PartRecord, PartsPlan } from "../../../schemas/parts.ts";
+import type { Commit } from "../../../schemas/snapshot.ts";
+import { unicodeVersion } from "../../index/unicode.ts";
+import type { KeyRange, PinnedFiles } from "../../sources/sources.ts";
+import { FormatError } from "../../store/errors.ts";
+import { inParallel } from "../../store/in-parallel.ts";
+import { kindOf, layout } from "../../store/layout.ts";
+import { readCommit } from "../../store/log/commits.ts";
+import { seal, unseal } from "../../store/records.ts";
+import type { Storage } from "../../store/storage.ts";
+import { signRecord, subjectOf } from "../../trust/notes/record-notes.ts";
+import { refuseUntrustedRun, type Signing, trustOf } from "../../trust/signing.ts";
+
+/** What the plan or a part of a run asks for does not go together with what the store has of the run. */
+export class RunMismatchError extends Error {
+  override readonly name = "RunMismatchError";
+}
+
+/** A run is not as far as it must be: its plan or some of its parts are missing. */
+export class PartsMissingError extends Error {
+  override readonly name = "PartsMissingError";
+}
+
+/** A run in parts: its name, the store where its parts meet, and who signs what they leave there for one another. */
+export interface Run {
+  name: string;
+  storage: Storage;
+  signing?: Signing | undefined;
+}
+
+type Unsealed<Record> = Omit<Record, "digest" | "note">;
+
+/** Stores the plan of a run. Returns false when the run has one. */
+export function writePlan({ name, storage, signing }: Run, plan: Unsealed<PartsPlan>): Promise<boolean> {
+  const key = layout.runPlan(name);
+  return storage.putIfAbsent(key, sealed(key, plan, signing));
+}
+
+/** Stores what a part has made, in the place of what an earlier try left. */
+export async function writePart({ name, storage, signing }: Run, part: Unsealed<PartRecord>): Promise<void> {
+  const key = layout.runPart(name, part.part);
+  await storage.put(key, sealed(key, part, signing));
+}
+
+function sealed(key: string, record: object, signing: Signing = {}): Buffer {
+  return seal(record, signRecord(signing.key, subjectOf.ofRun(key)));
+}
+
+/** The plan of a run; undefined when it has none. Throws UntrustedPredecessorError when nobody who is trusted made it. */
+export function findPlan(run: Run): Promise<PartsPlan | undefined> {
+  return readRecord(run, layout.runPlan(run.name), PartsPlan);
+}
+
+/**
+ * The plan that this program can go on with. Throws PartsMissingError when there is none, FormatError when another
+ * version made it.
+ */
+export async function readPlan(run: Run): Promise<PartsPlan> {
+  const key = layout.runPlan(run.name);
+  const plan = await findPlan(run);
+  if (!plan)
+    throw new PartsMissingError(`${run.storage.location}: ${key} is missing; publish with --plan first`);
+  const ours = { feedVersion, unicode: unicodeVersion };
+  for (const [what, own] of Object.entries(ours)) {
+    const planned = plan[what as keyof typeof ours];
+    if (planned !== own)
+      throw new FormatError(
+        key,
+        `it was made with ${what} ${planned}, and this program has ${own}: ${sameProgram}`,
+      );
+  }
+  return plan;
+}
+
+const sameProgram = "use the same version of program and Node for all parts of a run";
+
+/** Throws FormatError when another version of DuckDB, or of the rules for sources, made the plan. */
+export function requireSameRows({ name }: Run, { rowDigests: planned }: PartsPlan, own: string): void {
+  if (planned === own) return;
+  const reason = `it was made by rules for rows ${planned}, and this program has ${own}: ${sameProgram}`;
+  throw new FormatError(layout.runPlan(name), reason);
+}
+
+/** What a part has recorded for this plan; undefined when it has not. Throws as findPlan. */
+export async function findPart(run: Run, plan: PartsPlan, part: number): Promise<PartRecord | undefined> {
+  const record = await readRecord(run, layout.runPart(run.name, part), PartRecord);
+  return record?.plan === plan.digest && record.part === part ? record : undefined;
+}
+
+/** All parts of a run, in order. Throws PartsMissingError, which names those that are missing. */
+export async function readParts(run: Run, plan: PartsPlan): Promise<PartRecord[]> {
+  const found: (PartRecord | undefined)[] = plan.parts.map(() => undefined);
+  await inParallel(plan.parts.keys(), async (index) => {
+    found[index] = await findPart(run, plan, index + 1);
+  });
+  const missing = found.flatMap((record, index) => (record ? [] : [index + 1]));
+  if (missing.length === 0) return found as PartRecord[];
+  const parts = missing.map((part) => layout.runPart(run.name, part)).join(", ");
+  throw new PartsMissingError(
+    `${run.storage.location}: missing ${parts}; publish each with --part, and join again`,
+  );
+}
+
+async function readRecord<T extends { digest: string; note?: string | undefined }>(
+  { storage, signing = {} }: Run,
+  key: string,
+  schema: Parameters<typeof unseal<T>>[2],
+): Promise<T | undefined> {
+  const { maxBytes } = kindOf(key)!;
+  const bytes = await storage.get(key, { ...(maxBytes !== undefined && { maxBytes }), fresh: true });
+  if (!bytes) return undefined;
+  const record = unseal<T>(key, bytes, schema);
+  const refusal = trustOf(signing)?.ofRun(key, record);
+  if (refusal) throw refuseUntrustedRun(storage.location, refusal);
+  return record;
+}
+
+/** The commit on which a run builds; undefined where it makes the first. Throws FormatError when that is another now. */
+export async function plannedCommit({ storage }: Run, { commit }: PartsPlan): Promise<Commit | undefined> {
+  const found = commit ? await readCommit(storage, commit.commit) : undefined;
+  if (found?.digest === commit?.digest) return found;
+  throw new RunMismatchError(
+    `${storage.location}: ${layout.commit(commit!.commit)} is not the commit that the run was planned on; plan another`,
+  );
+}
+
+/** What the sources of all parts of a run must be. */
+export function pinnedBy({ startedAt, files, scoreFiles }: PartsPlan): PinnedFiles {
+  return { now: new Date(startedAt), files: [...files, ...scoreFiles] };
+}
+
+/** The markets of a part. */
+export function rangeOf({ parts }: PartsPlan, part: number): KeyRange {
+  const [from, before] = [parts[part - 1], parts.slice(part).find(({ markets }) => markets > 0)];
+  return { from: part === 1 ? undefined : from?.keys[0], before: before?.keys[0] };
+}

@@ -1,0 +1,23 @@
+import { publishedSite } from "../../../proxy/site/files.ts";
+import { GuardRefusal } from "../../../snapshots/publish/guards.ts";
+import { joinParts } from "../../../snapshots/publish/parts/join-parts.ts";
+import { planParts } from "../../../snapshots/publish/parts/plan-parts.ts";
+import { publishPart } from "../../../snapshots/publish/parts/publish-part.ts";
+import type { PublishOptions, PublishReport } from "../../../snapshots/publish/publish.ts";
+
+/** Publishes in so many parts, the last one first, and lets pass what the guards print. */
+export async function publishInParts(
+  options: PublishOptions,
+  count: number,
+  run = "run",
+): Promise<PublishReport> {
+  await planParts(options, run, count);
+  for (let part = count; part > 0; part -= 1) await publishPart(options, run, part);
+  const shown = { site: publishedSite, ...options };
+  try {
+    return await joinParts(shown, run);
+  } catch (error) {
+    if (error instanceof GuardRefusal) return joinParts({ ...shown, allow: error.needed }, run);
+    throw error;
+  }
+}
