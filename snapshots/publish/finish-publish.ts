@@ -18,7 +18,7 @@ import { requireStillNewest } from "../trust/log/run-log.ts";
 import { isSigned, signerOf } from "../trust/signing.ts";
 import { buildManifest } from "./build-manifest.ts";
 import type { Witnessed } from "./log-checkpoint.ts";
-import type { Before, BuildOptions, MadeArchive } from "./make-archive.ts";
+import { type Before, type BuildOptions, type MadeArchive, prepareStore } from "./make-archive.ts";
 import { finishRun, type SiteOptions } from "./mutable-objects.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
@@ -63,7 +63,7 @@ export interface PublishReport {
 export async function finishPublish(
   options: FinishOptions,
   made: MadeArchive,
-  { current, previous }: Before,
+  { current, previous, found }: Before,
 ): Promise<PublishReport> {
   const { storage, now, dryRun = false, signing = {} } = options;
   const { objects, scores, changes: archiveChanges } = made;
@@ -89,7 +89,7 @@ export async function finishPublish(
   if (keepsManifest) keepManifest(objects, previous!);
   else await objects.write(manifestKey, stored);
 
-  let commit = current?.commit ?? 0;
+  let newest = current;
   if (kind === "commit") {
     await refuseCollected(storage, new Set([manifestKey]));
     await requireStillNewest(storage, current, signing);
@@ -101,16 +101,21 @@ export async function finishPublish(
       publishedAt: publicationTime(storage, current, options),
       tree: await treeBefore(storage, current),
     });
-    ({ commit } = await appendCommit(storage, content, signerOf(signing)));
+    // A run that wrote no object has not yet done so.
+    if (objects.written.size === 0) await prepareStore(storage);
+    newest = await appendCommit(storage, content, signerOf(signing));
   }
   const outcome = outcomes[kind];
+  const atHand = { objects: objectsByHash(scores), commit: newest, manifest };
   const witnessed =
-    outcome === "dry-run" ? [] : await finishRun(storage, objectsByHash(scores), outcome, now(), options);
+    outcome === "dry-run"
+      ? []
+      : await finishRun(storage, kind === "same" ? { ...atHand, found } : atHand, outcome, now(), options);
   const { uploaded, unchanged, total } = objects;
   return {
     outcome,
     ...(dryRun && { wouldCommit: reasons.length > 0 }),
-    commit,
+    commit: newest?.commit ?? 0,
     snapshotId: manifest.snapshotId,
     counts: manifest.counts,
     changes: changes ?? null,

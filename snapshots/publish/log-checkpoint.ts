@@ -3,7 +3,7 @@ import { CorruptObjectError, unless } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { type Storage, StorageError } from "../store/storage.ts";
 import { rememberedBy, submissionOf } from "../trust/log/remembered.ts";
-import { requireNamed, requireRemembered } from "../trust/log/run-log.ts";
+import { type FoundLog, requireNamed, requireRemembered } from "../trust/log/run-log.ts";
 import { storedCheckpoint } from "../trust/log/stored-checkpoint.ts";
 import { signCheckpoint } from "../trust/notes/checkpoint.ts";
 import { timeOf } from "../trust/notes/cosignature.ts";
@@ -11,6 +11,7 @@ import { maxNoteBytes, mergeNotes, NoteError, parseNote } from "../trust/notes/s
 import { type Signing, trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
 import { treeUpTo } from "./public-log.ts";
+import type { PublicTree } from "./public-tree.ts";
 
 /** Another round is needed only when another publisher signed meanwhile. */
 const maxRounds = 16;
@@ -23,23 +24,27 @@ export type Witnessed = { name: string } & ({ time: number } | { fault: string }
 /**
  * Signs the tree of the log that ends with the newest commit, whoever made that: a run may have been killed before it
  * signed. Then it asks those witnesses that have not cosigned it yet. It signs nothing without a key, and where no
- * trusted key signed the commit's entry. Throws UntrustedPredecessorError when the tree does not begin with every one
+ * trusted key signed the commit's entry. `found` is what the run found where this is the newest commit since. Throws UntrustedPredecessorError when the tree does not begin with every one
  * that was signed before, or a witness remembers another one; CorruptObjectError or StorageError.
  */
 export async function updateCheckpoint(
-  storage: Storage,
+  shown: PublicTree,
   newest: Commit,
   signing: Signing,
+  found?: FoundLog,
 ): Promise<Witnessed[]> {
+  const { storage } = shown;
   const { key, cosigner, trusted = [], witnesses, memory } = signing;
   const trust = trustOf(signing);
   if (!key || !trust || trust.commit(newest)) return [];
   const { commit: size } = newest;
-  const tree = await treeUpTo(storage, newest);
-  const { checkpoint } = await storedCheckpoint(storage, trust, size);
+  const tree = found?.tree ?? (await treeUpTo(storage, newest));
+  const { checkpoint } =
+    found?.stored?.checkpoint?.size === size ? found.stored : await storedCheckpoint(storage, trust, size);
   // Another publisher went on meanwhile, and vouches for this tree.
   if (checkpoint && checkpoint.size > size) return [];
-  if (checkpoint) await requireNamed(storage, newest, [{ key: layout.logCheckpoint, ...checkpoint }]);
+  if (checkpoint)
+    await requireNamed(storage, newest, [{ key: layout.logCheckpoint, ...checkpoint }], async () => tree);
   if (checkpoint?.size !== size)
     await requireRemembered(storage, newest, await rememberedBy(storage, trust, signing));
   const asked = witnesses?.policy.witnesses ?? [];
@@ -47,7 +52,12 @@ export async function updateCheckpoint(
   const own = signCheckpoint(signing, tree);
   // Before anybody sees it.
   await memory?.keep(own);
-  const stored = await readNote(storage, layout.logCheckpointOf(size));
+  const foundAt = async (at: string) => {
+    const note = found?.stored?.shown;
+    return note !== undefined && (await shown.holds(at, Buffer.from(note))) ? note : undefined;
+  };
+  const at = layout.logCheckpointOf(size);
+  const stored = (await foundAt(at)) ?? (await readNote(storage, at));
   const known = stored && textOf(stored) === textOf(own) ? mergeNotes([stored, own], keys) : own;
   const { text, signatures } = parseNote(known);
   const lineOf = ({ name, id }: { name: string; id: string }) =>
@@ -57,7 +67,7 @@ export async function updateCheckpoint(
   const answers = (await witnesses?.ask(lacking, submissionOf(storage, own, tree))) ?? [];
   const lines = answers.flatMap((answer) => ("line" in answer ? [`${answer.line}\n`] : []));
   const note = lines.length > 0 ? mergeNotes([known, `${text}\n${lines.join("")}`], keys) : known;
-  await mergeCheckpoint({ storage, newest, trust, keys }, note);
+  await mergeCheckpoint({ storage, newest, trust, keys, foundAt }, note);
   return asked.map(({ name, key }) => {
     const found = lineOf(key);
     if (found) return { name, time: timeOf(key.kind, found.signature) ?? 0 };
@@ -72,6 +82,8 @@ interface Place {
   newest: Commit;
   trust: Trust;
   keys: Parameters<typeof mergeNotes>[1];
+  /** The note that the run found, where an object holds it. */
+  foundAt: (at: string) => Promise<string | undefined>;
 }
 
 /** Adds a checkpoint's signatures to what is stored of it. */
@@ -83,9 +95,10 @@ async function mergeCheckpoint(place: Place, note: string): Promise<void> {
 /** Returns what is stored then; undefined when another publisher went on. */
 async function mergeInto(
   at: string,
-  { storage, newest, trust, keys }: Place,
+  { storage, newest, trust, keys, foundAt }: Place,
   note: string,
 ): Promise<string | undefined> {
+  if ((await foundAt(at)) === note) return note;
   for (let round = 0; round < maxRounds; round += 1) {
     const tag = await tagOf(storage, at);
     const stored = tag === undefined ? undefined : await readNote(storage, at);

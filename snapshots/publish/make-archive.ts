@@ -4,6 +4,7 @@ import type { Sources } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";
 import { probeConditionalWrites } from "../store/open-storage.ts";
 import type { Storage } from "../store/storage.ts";
+import type { FoundLog } from "../trust/log/run-log.ts";
 import { ArchiveChanges } from "./archive-changes.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
 import { type Allowance, type ArchiveDifference, checkGuards, requireAtMost } from "./guards.ts";
@@ -28,6 +29,8 @@ export interface BuildOptions {
 export interface Before {
   current: Commit | undefined;
   previous: PreviousSnapshot | undefined;
+  /** What the run found of the log when it began, so that it need not be read again. */
+  found?: FoundLog;
 }
 
 /** Sources that have been read and found sound: the files, their numbers of rows in that order, and the scores. */
@@ -55,7 +58,12 @@ export async function makeArchive(
   const { previous } = before;
   const { sources, kept, sameOrigins, sort, difference, markets: total } = read;
   requireFewProtocols(read);
-  const objects = snapshotWriter(storage, previous, dryRun);
+  let probed: Promise<void> | undefined;
+  const probe = async () => {
+    probed ??= probeConditionalWrites(storage);
+    await probed;
+  };
+  const objects = snapshotWriter(storage, previous, dryRun, probe);
   const origins = { files: sources.files.map(({ hash }) => hash), kept, sameOrigins };
   const writer = new ArchiveWriter(objects, previous, origins, (done) =>
     progress("writing pages", done, total),
@@ -64,8 +72,8 @@ export async function makeArchive(
     const compared = difference && (await difference.markets());
     guardArchive(before, compared, { ...read, markets: total }, options.allow);
     // Every row has passed validation and the guards. Nothing is written to the store before this point.
-    if (!dryRun) await prepareStore(storage);
-    const changes = new ArchiveChanges(new ObjectWriter(storage, new Set(), dryRun), compared, total);
+    if (!dryRun) await storage.removeLeftovers?.();
+    const changes = new ArchiveChanges(new ObjectWriter(storage, new Set(), dryRun, probe), compared, total);
     await mergeMarkets(writer, previous, kept, sort.sorted(), changes.take);
     const archive = await writer.finish();
     if (archive.markets !== total)
@@ -76,15 +84,16 @@ export async function makeArchive(
   }
 }
 
-/** What writes the objects of a snapshot that the current one does not have. */
+/** What writes the objects of a snapshot that the current one does not have; `ready` as ObjectWriter takes it. */
 export function snapshotWriter(
   storage: Storage,
   previous: PreviousSnapshot | undefined,
   dryRun: boolean,
+  ready?: () => Promise<void>,
 ): ObjectWriter {
   const present = new Set(previous?.present.keys());
   if (previous) present.add(layout.manifest(previous.commit.manifest.hash));
-  return new ObjectWriter(storage, present, dryRun);
+  return new ObjectWriter(storage, present, dryRun, ready);
 }
 
 /** Throws SourceRefusal when there are more protocols than a snapshot can have. */

@@ -1,14 +1,18 @@
 import type { Checked } from "../../schemas/snapshot.ts";
 import { layout } from "../store/layout.ts";
+import { headCommit } from "../store/log/commits.ts";
 import { seal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
 import { newestBelieved } from "../trust/log/newest-trusted.ts";
+import type { FoundLog } from "../trust/log/run-log.ts";
 import { signRecord, subjectOf } from "../trust/notes/record-notes.ts";
 import { type Signing, trustOf } from "../trust/signing.ts";
+import type { Trust } from "../trust/trust.ts";
 import { updateCheckpoint, type Witnessed } from "./log-checkpoint.ts";
 import { updatePublicLog } from "./public-log.ts";
-import { type ObjectsByHash, updatePublicNames } from "./public-names.ts";
-import { type ApiAddress, publishedNames, putIfDifferent, type Site, updateSite } from "./site.ts";
+import { type AtHand, type Shown, showNewest, updatePublicNames } from "./public-names.ts";
+import { PublicTree } from "./public-tree.ts";
+import { type ApiAddress, type Named, nothingNamed, publishedNames, type Site, updateSite } from "./site.ts";
 
 /** The site to publish beside the scores. */
 export interface SiteOptions {
@@ -30,6 +34,12 @@ export interface SiteOptions {
   faulty?: ReadonlySet<string> | undefined;
 }
 
+/** What a run has at hand, so that it need not be read again. */
+interface RunAtHand extends AtHand {
+  /** What the run found when it began, unless it made a commit. */
+  found?: FoundLog | undefined;
+}
+
 /**
  * Updates head.json, the public log, its checkpoint, the public names and the artefacts to the newest commit,
  * and the site to this version. Returns the commit's number, or 0 before the first, and what became of its checkpoint
@@ -39,36 +49,70 @@ export interface SiteOptions {
 export async function updateMutableObjects(
   storage: Storage,
   { site, signing = {}, faulty, ...told }: SiteOptions,
-  inMemory: ObjectsByHash = new Map(),
+  atHand: RunAtHand = { objects: new Map() },
 ): Promise<{ commit: number; witnessed: Witnessed[] }> {
   // What a run makes without a key is trusted by nobody, and still to be shown.
   const trust = signing.key && trustOf(signing);
-  const newest = await newestBelieved(storage, trust);
-  if (newest) await putIfDifferent(storage, layout.head, seal({ commit: newest.commit }));
-  if (newest) await updatePublicLog(storage, newest, faulty);
-  const witnessed = newest ? await updateCheckpoint(storage, newest, signing) : [];
-  const before = await publishedNames(storage);
-  const { api = before.api, siteUrl = before.site, license = before.license, citeAs = before.citeAs } = told;
-  const named = { api, site: siteUrl, license, citeAs };
-  const addresses = siteUrl === null ? undefined : { ...named, site: siteUrl };
-  const commit = await updatePublicNames(storage, inMemory, addresses, trust);
-  if (site) await updateSite(storage, site, named);
+  const { tree, commit: newest, found } = await shownAtEnd(storage, trust, faulty, atHand);
+  if (newest && (found ? found.head : await headCommit(storage)) !== newest.commit)
+    await storage.put(layout.head, seal({ commit: newest.commit }));
+  if (newest) await updatePublicLog(tree, newest, found?.tail);
+  const witnessed = newest ? await updateCheckpoint(tree, newest, signing, found) : [];
+  const named = await namedIn(tree, site, told);
+  const addresses = named.site === null ? undefined : { ...named, site: named.site };
+  const shown = newest && { tree, commit: newest };
+  const commit = shown ? await updatePublicNames(storage, shown, atHand, addresses, trust) : 0;
+  if (site) await updateSite(tree, site, named);
   return { commit, witnessed };
+}
+
+/** What is told of the public tree. What the run is not told is as the store names it. */
+async function namedIn(
+  tree: PublicTree,
+  site: Site | undefined,
+  { api, siteUrl, license, citeAs }: SiteOptions,
+): Promise<Named> {
+  const complete = (before: Named): Named => ({
+    api: api === undefined ? before.api : api,
+    site: siteUrl === undefined ? before.site : siteUrl,
+    license: license === undefined ? before.license : license,
+    citeAs: citeAs === undefined ? before.citeAs : citeAs,
+  });
+  const { api: alone, ...others } = complete(nothingNamed);
+  const file = layout.siteFile("api.json");
+  const asTold = site?.files(alone, others).get(file);
+  // Mostly the store names nothing else, so it need not be read.
+  if (asTold && (await tree.holds(file, asTold))) return { api: alone, ...others };
+  return complete(await publishedNames(tree.storage));
+}
+
+/** The newest commit, and the public tree: as the run found them, unless there is a later commit. */
+async function shownAtEnd(
+  storage: Storage,
+  trust: Trust | undefined,
+  faulty: SiteOptions["faulty"],
+  { found, commit }: RunAtHand,
+): Promise<Shown & Pick<RunAtHand, "found">> {
+  if (found?.newest) {
+    const tree = await PublicTree.of(found.storage, faulty);
+    const newest = await newestBelieved(storage, trust, found.newest);
+    if (newest?.digest === found.newest.digest) return { tree, commit: newest, found };
+  }
+  return showNewest(storage, trust, faulty, commit);
 }
 
 /**
  * Updates the mutable objects after a successful publish run and records it in checked.json, signed when there is a
- * key. Returns what became of the checkpoint at the witnesses. `inMemory` holds objects that the run has just made, so
- * that they need not be read. Throws as updateMutableObjects does.
+ * key. Returns what became of the checkpoint at the witnesses. Throws as updateMutableObjects does.
  */
 export async function finishRun(
   storage: Storage,
-  inMemory: ObjectsByHash,
+  atHand: RunAtHand,
   outcome: Checked["outcome"],
   now: Date,
   shown: SiteOptions,
 ): Promise<Witnessed[]> {
-  const { commit, witnessed } = await updateMutableObjects(storage, shown, inMemory);
+  const { commit, witnessed } = await updateMutableObjects(storage, shown, atHand);
   const checkedAt = now.toISOString();
   const sign = signRecord(shown.signing?.key, subjectOf.run({ checkedAt }));
   await storage.put(layout.checked, seal({ checkedAt, commit, outcome }, sign));

@@ -17,12 +17,22 @@ export class ObjectWriter {
   readonly #written = new Set<string>();
   readonly #held = new Map<string, Uint8Array | number>();
   readonly #dryRun: boolean;
+  readonly #ready: () => Promise<void>;
 
-  /** `present`: keys of the current snapshot's objects that the store has. A dry run counts, but writes nothing. */
-  constructor(storage: Storage, present: ReadonlySet<string>, dryRun: boolean) {
+  /**
+   * `present`: keys of the current snapshot's objects that the store has. A dry run counts, but writes nothing. `ready`
+   * is waited for before each object that is written.
+   */
+  constructor(
+    storage: Storage,
+    present: ReadonlySet<string>,
+    dryRun: boolean,
+    ready: () => Promise<void> = async () => {},
+  ) {
     this.#storage = storage;
     this.#present = present;
     this.#dryRun = dryRun;
+    this.#ready = ready;
   }
 
   /** All objects so far, uploaded or unchanged: bytes by key. */
@@ -51,6 +61,7 @@ export class ObjectWriter {
     requireSize(key, body.length);
     this.#count(this.uploaded, key, body.length);
     if (this.#dryRun) return;
+    await this.#ready();
     this.#written.add(key);
     // An object that the store changed or lost must be noticed before the commit, not by readers after it.
     if (!(await this.#putAndCheck(key, body)))

@@ -2,7 +2,8 @@ import type { Commit, Manifest, ScoreRefs, SegmentRef } from "../../schemas/snap
 import type { Page } from "../format/page.ts";
 import { type CorruptObjectError, isLoss, MissingObjectError } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
-import { layout, manifestPrefixes } from "../store/layout.ts";
+import { layout, manifestPrefixes, privateTree } from "../store/layout.ts";
+import { listedOnce } from "../store/listed-once.ts";
 import { partsOf, readParts } from "../store/manifest.ts";
 import { besideSegment, readObject, scoreObjects, sourceObjects } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
@@ -90,9 +91,10 @@ export class PreviousSnapshot {
       absent.add(error.key);
     };
     const { lists, ...root } = await readParts(storage, commit.manifest, { lost });
+    const listed = listedOnce(storage, privateTree);
     const manifest = { ...root, segments: lists.flatMap((list) => list ?? []) };
     const named = namedBy(manifest);
-    const present = await presentOf(storage, named, manifestPrefixes, absent);
+    const present = await presentOf(listed, named, manifestPrefixes, absent);
     const tables = new Map<SegmentRef, PageTable>();
     await inParallel(manifest.segments, async (ref) => {
       const key = layout.segment(ref.hash);
@@ -116,7 +118,7 @@ export class PreviousSnapshot {
     }
     const pages = segments.flatMap((segment) => segment.pages);
     const wanted = new Map(pages.map(({ hash, bytes }) => [layout.page(hash), bytes]));
-    const presentPages = await presentOf(storage, wanted, [layout.pages], faulty);
+    const presentPages = await presentOf(listed, wanted, [layout.pages], faulty);
     return new PreviousSnapshot(storage, commit, manifest, segments, {
       present: new Map([...present, ...presentPages]),
       objects: named.size + wanted.size,

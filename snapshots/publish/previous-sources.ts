@@ -4,6 +4,7 @@ import { longIdHash, mayShare } from "../index/id-table.ts";
 import { addRowsByFile, decodeOrigins, type Origins } from "../index/origin-table.ts";
 import type { FileNumbers, KeyRange, KnownFiles } from "../sources/sources.ts";
 import { ObjectError } from "../store/errors.ts";
+import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { besideSegment, readObject } from "../store/objects.ts";
 import { parseObject } from "../store/parse.ts";
@@ -64,14 +65,14 @@ export class PreviousSources {
    */
   async keepFiles(numbers: ReadonlyMap<string, number>, kept: FileNumbers): Promise<Map<string, ObjectRef>> {
     const same = new Map<string, ObjectRef>();
-    for (const segment of this.#stored.segments) {
+    await inParallel(this.#stored.segments, async (segment) => {
       const { ref, start } = segment;
       const origins = await this.#originsOf(segment);
-      if (!origins) continue;
+      if (!origins) return;
       const numberOf = origins.hashes.map((hash) => numbers.get(hash) ?? 0);
       if (!numberOf.includes(0)) same.set(ref.hash, ref.origins!);
       for (let row = 0; row < ref.markets; row += 1) kept[start + row] = numberOf[origins.places[row]!]!;
-    }
+    });
     return same;
   }
 

@@ -22,7 +22,7 @@ const maxTiersBytes = 16 * 1024 * 1024;
 export async function artefactsAt(
   storage: Storage,
   newest: Pick<Commit, "commit" | "publishedAt" | "withdrawn">,
-  manifest: Manifest,
+  manifest: Pick<Manifest, "scores" | "newestUpdatedAt">,
   addresses: Addresses,
   trust: Trust | undefined,
   inMemory: ReadonlyMap<string, Buffer> = new Map(),

@@ -7,64 +7,80 @@ import {
   completeEntries,
   entriesOfCommits,
   entryOf,
+  hashesOf,
   indexOf,
   LogTree,
   lastBundle,
-  listTiles,
-  readBundle,
+  readEntries,
   tileKey,
+  tilesAmong,
 } from "../store/log/public-log.ts";
 import type { Storage } from "../store/storage.ts";
-import { putIfDifferent } from "./site.ts";
+import { PublicTree } from "./public-tree.ts";
 
 /**
  * Brings the public log to a commit. It compares what the last bundle and its tile hold, and sees that the others are
  * there; what those hold it compares at every 256th commit, and where some are `faulty`. What is missing or wrong is
  * made anew from the bundles that agree with their tiles, or else from the commits. Where neither has an entry any
- * more, nothing is written. Throws StorageError.
+ * more, nothing is written. `ends` reads the entries in which the log ends. Throws StorageError.
  */
-export async function updatePublicLog(
-  storage: Storage,
-  newest: Commit,
-  faulty: ReadonlySet<string> = new Set(),
-): Promise<void> {
+export async function updatePublicLog(tree: PublicTree, newest: Commit, ends?: ReadEnd): Promise<void> {
+  const { storage, faulty } = tree;
   const size = newest.commit;
   const wanted = tilesOf(size);
-  const listed = await listTiles(storage, size);
+  const listed = tilesAmong(
+    tree.under(layout.logTiles).map(({ key }) => key),
+    size,
+  );
   const damaged = [...faulty].some((key) => key.startsWith(layout.logTiles));
-  const tail = damaged ? undefined : await tailOf(storage, newest);
+  const tail = damaged ? undefined : await tailOf(tree, newest, ends);
   const last = indexOf(size);
   const isLast = ({ level, index }: Tile) => (level === "entries" || level === 0) && index === last;
   const othersAreThere = wanted.every((tile) => isLast(tile) || listed.has(tileKey(tile)));
   if (tail && size % tileWidth !== 0 && othersAreThere)
-    return putTiles(storage, wanted.filter(isLast), [...Array(last * tileWidth), ...tail]);
+    return putTiles(tree, wanted.filter(isLast), [...Array(last * tileWidth), ...tail]);
   const tiles = [...listed.values(), ...wanted.filter((tile) => !listed.has(tileKey(tile)))];
   const known = tail && (await completeEntries(storage, [...Array(last * tileWidth), ...tail], listed));
-  if (known && !known.includes(undefined)) return putTiles(storage, tiles, known);
+  if (known && !known.includes(undefined)) return putTiles(tree, tiles, known);
   const entries = await completeEntries(storage, await entriesOfCommits(storage, newest), listed);
-  if (!entries.includes(undefined)) await putTiles(storage, tiles, entries);
+  if (!entries.includes(undefined)) await putTiles(tree, tiles, entries);
 }
+
+/** Reads the entries of the bundle in which a log ends. */
+type ReadEnd = () => Promise<readonly Buffer[] | undefined>;
 
 /**
  * The entries of the last bundle: as it is stored, or as the one before goes on. Undefined where neither fits the
  * commit.
  */
-async function tailOf(storage: Storage, newest: Commit): Promise<Buffer[] | undefined> {
+async function tailOf(
+  tree: PublicTree,
+  newest: Commit,
+  ends?: ReadEnd,
+): Promise<readonly Buffer[] | undefined> {
   const [size, entry] = [newest.commit, entryOf(newest)];
-  const stored = await readBundle(storage, lastBundle(size));
+  const stored = await bundleOf(tree, size, ends);
   if (stored?.at(-1)?.equals(entry)) return stored;
   if (size === 1) return [entry];
-  const before = await readBundle(storage, lastBundle(size - 1));
+  const before = await bundleOf(tree, size - 1);
   if (!before?.at(-1)?.toString().endsWith(`,"record":"${newest.previous}"}`)) return undefined;
   return before.length === tileWidth ? [entry] : [...before, entry];
 }
 
+/** The bundle in which a log of this size ends; undefined where it does not agree with its tile of hashes. */
+async function bundleOf(tree: PublicTree, size: number, ends?: ReadEnd) {
+  const bundle = lastBundle(size);
+  if (!(await tree.infoOf(tileKey(bundle)))) return undefined;
+  const entries = await (ends ? ends() : readEntries(tree.storage, bundle));
+  return entries && (await tree.holds(...hashesOf(bundle, entries))) ? entries : undefined;
+}
+
 /** Writes those tiles that the store lacks or has otherwise. */
-async function putTiles(storage: Storage, tiles: readonly Tile[], entries: Entries): Promise<void> {
+async function putTiles(tree: PublicTree, tiles: readonly Tile[], entries: Entries): Promise<void> {
   const encode = tileEncoder(entries);
   await inParallel(tiles, async (tile) => {
     const bytes = encode(tile);
-    if (bytes) await putIfDifferent(storage, tileKey(tile), bytes);
+    if (bytes) await tree.putIfDifferent(tileKey(tile), bytes);
   });
 }
 
@@ -77,7 +93,7 @@ export async function treeUpTo(storage: Storage, newest: Commit): Promise<LogTre
   for (const faulty of [undefined, new Set([layout.logTiles])]) {
     const tree = await LogTree.fromTiles(storage, newest);
     if (tree) return tree;
-    await updatePublicLog(storage, newest, faulty);
+    await updatePublicLog(await PublicTree.of(storage, faulty), newest);
   }
   return LogTree.upTo(storage, newest);
 }

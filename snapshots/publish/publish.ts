@@ -1,7 +1,7 @@
 import type { Commit } from "../../schemas/snapshot.ts";
 import type { OpenSources } from "../sources/sources.ts";
 import { type CorruptObjectError, isLoss, type MissingObjectError } from "../store/errors.ts";
-import { newestForRun } from "../trust/log/run-log.ts";
+import { type FoundLog, findLog } from "../trust/log/run-log.ts";
 import { type FinishOptions, finishPublish, type PublishReport } from "./finish-publish.ts";
 import { type Before, makeArchive } from "./make-archive.ts";
 import { updateMutableObjects } from "./mutable-objects.ts";
@@ -40,8 +40,11 @@ export interface PublishOptions extends FinishOptions, ReadOptions {
  * snapshot; after a CommitUnknownError they may see either.
  */
 export async function publish(options: PublishOptions): Promise<PublishReport> {
-  const current = await newestToFollow(options);
-  return overDamage(options, current, (previous) => publishAfter(options, { current, previous }));
+  const found = await logToFollow(options);
+  const { newest: current, storage } = found;
+  return overDamage({ ...options, storage }, current, (previous) =>
+    publishAfter(options, { current, previous, found }),
+  );
 }
 
 /** Reads the sources and publishes them. */
@@ -55,16 +58,15 @@ async function publishAfter(options: PublishOptions, before: Before): Promise<Pu
   }
 }
 
-/** The commit on which a run builds, if there is any. Throws PublishingOnHoldError, or as newestForRun does. */
-export async function newestToFollow(
-  options: Omit<PublishOptions, keyof ReadOptions>,
-): Promise<Commit | undefined> {
+/** Finds the commit on which a run builds, if there is any. Throws PublishingOnHoldError, or as findLog does. */
+export async function logToFollow(options: Omit<PublishOptions, keyof ReadOptions>): Promise<FoundLog> {
   const { storage, resume = false, signing = {} } = options;
-  const current = await newestForRun(storage, signing);
-  if (!current?.hold || resume) return current;
+  const found = await findLog(storage, signing);
+  const { newest: current } = found;
+  if (!current?.hold || resume) return found;
   // The rollback may have been interrupted before it updated the public names.
   if (!options.dryRun && signing.over !== current.commit)
-    await updateMutableObjects(storage, options).catch((error) => {
+    await updateMutableObjects(storage, options, { objects: new Map(), found }).catch((error) => {
       // Only a run that goes on makes anew what is lost.
       if (!isLoss(error)) throw error;
       options.warn?.(error.message);

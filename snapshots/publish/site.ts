@@ -1,9 +1,9 @@
 import { z } from "zod";
 import type { Terms } from "../artefacts/addresses.ts";
-import { CorruptObjectError } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { type Storage, StorageError } from "../store/storage.ts";
+import type { PublicTree } from "./public-tree.ts";
 
 /**
  * Where the site finds the API: a path relative to the page when the proxy serves both, or an absolute address. Null
@@ -71,21 +71,7 @@ export async function publishedNames(storage: Storage): Promise<Named> {
 }
 
 /** Writes those files of a site that the store lacks or has in another version. */
-export async function updateSite(storage: Storage, site: Site, { api, ...others }: Named): Promise<void> {
+export async function updateSite(tree: PublicTree, site: Site, { api, ...others }: Named): Promise<void> {
   const files = site.files(api, others);
-  await inParallel([...files], ([key, bytes]) => putIfDifferent(storage, key, bytes));
-}
-
-/** Writes an object unless the store has it with these bytes. */
-export async function putIfDifferent(storage: Storage, key: string, bytes: Buffer): Promise<void> {
-  if (!(await hasBytes(storage, key, bytes))) await storage.put(key, bytes);
-}
-
-async function hasBytes(storage: Storage, key: string, bytes: Buffer): Promise<boolean> {
-  try {
-    return (await storage.get(key, { maxBytes: bytes.length }))?.equals(bytes) ?? false;
-  } catch (error) {
-    if (error instanceof CorruptObjectError) return false;
-    throw error;
-  }
+  await inParallel([...files], async ([key, bytes]) => void (await tree.putIfDifferent(key, bytes)));
 }

@@ -103,6 +103,9 @@ export const layout = {
   keyRevocation: (id: string, at?: number) => `keys/${id}.revoked${at === undefined ? "" : `.${at}`}.json`,
 } as const;
 
+/** The prefix of all that only the service reads. */
+export const privateTree = "private/";
+
 /** What holds for all objects of one kind: those under `prefix` whose keys end with `end`, where there is one. */
 interface Kind {
   prefix: string;

@@ -1,5 +1,6 @@
 import { updateCheckpoint } from "../../../snapshots/publish/log-checkpoint.ts";
-import { newestForRun } from "../../../snapshots/trust/log/run-log.ts";
+import { PublicTree } from "../../../snapshots/publish/public-tree.ts";
+import { findLog } from "../../../snapshots/trust/log/run-log.ts";
 import { UsageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { readSigning, trustOptions } from "../../signing.ts";
@@ -16,8 +17,10 @@ export const witnessCommand = command({
     if (!signing.key || !signing.witnesses)
       throw new UsageError("witness goes with SIGNING_KEY and WITNESS_POLICY, the files of a publisher");
     const storage = await openStore(shell, values.store);
-    const newest = await newestForRun(storage, signing);
-    const witnessed = newest ? await updateCheckpoint(storage, newest, signing) : [];
+    const found = await findLog(storage, signing);
+    const { newest } = found;
+    const tree = await PublicTree.of(found.storage);
+    const witnessed = newest ? await updateCheckpoint(tree, newest, signing, found) : [];
     shell.report(values.json ?? false, { commit: newest?.commit ?? 0, witnessed }, [
       newest
         ? `Commit ${newest.commit}, snapshot ${newest.snapshotId}`

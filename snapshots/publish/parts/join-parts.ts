@@ -23,7 +23,7 @@ import {
 } from "../make-archive.ts";
 import { ObjectWriter } from "../object-writer.ts";
 import type { PreviousSnapshot } from "../previous-snapshot.ts";
-import { newestToFollow, overDamage, type PublishOptions } from "../publish.ts";
+import { logToFollow, overDamage, type PublishOptions } from "../publish.ts";
 import { readSources } from "../read-sources.ts";
 import { referToScores, renderScores } from "../score-objects.ts";
 import { pinnedBy, type Run, readParts, readPlan, requireSameRows } from "./run-records.ts";
@@ -37,7 +37,7 @@ export async function joinParts(options: PublishOptions, name: string): Promise<
   const run: Run = { name, storage: options.storage, signing: options.signing };
   const plan = await readPlan(run);
   const parts = await readParts(run, plan);
-  const current = await newestToFollow(options);
+  const { newest: current } = await logToFollow(options);
   const moved = current?.digest !== plan.commit?.digest;
   // The only one that can be the run's own.
   if (moved && current?.previous !== (plan.commit?.digest ?? null)) throw lost(run, current);

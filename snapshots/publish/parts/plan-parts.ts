@@ -5,7 +5,7 @@ import { Cutter } from "../../format/cutter.ts";
 import { unicodeVersion } from "../../index/unicode.ts";
 import type { CutPoint, NamedContent, Sources } from "../../sources/sources.ts";
 import { prepareStore } from "../make-archive.ts";
-import { newestToFollow, type PublishOptions } from "../publish.ts";
+import { logToFollow, type PublishOptions } from "../publish.ts";
 import { bucketMarkets, readSources } from "../read-sources.ts";
 import { findPlan, type Run, RunMismatchError, readPlan, writePlan } from "./run-records.ts";
 
@@ -33,7 +33,7 @@ interface Keys {
 export async function planParts(options: PublishOptions, name: string, count: number): Promise<PartsPlan> {
   const { storage, signing, sources: open, progress = () => {} } = options;
   const run: Run = { name, storage, signing };
-  const current = await newestToFollow(options);
+  const { newest: current } = await logToFollow(options);
   const startedAt = options.now().toISOString();
   const sources = await open(undefined);
   try {

@@ -23,7 +23,11 @@ export async function readCommit(storage: Storage, number: number): Promise<Comm
  * that is higher. When head.json is missing or unreadable, the commits are listed instead.
  */
 export async function newestCommit(storage: Storage, known = 0): Promise<Commit | undefined> {
-  const hint = Math.max(known, (await headCommit(storage)) ?? 0);
+  return newestAt(storage, Math.max(known, (await headCommit(storage)) ?? 0));
+}
+
+/** The same where the search starts at `hint`, which may be 0. */
+export async function newestAt(storage: Storage, hint: number): Promise<Commit | undefined> {
   const hinted = hint > 0 && (await newestFrom(storage, hint));
   return hinted || newestFrom(storage, await newestListed(storage));
 }
@@ -41,8 +45,14 @@ async function newestFrom(storage: Storage, number: number): Promise<Commit | un
   if (commit.status === "rejected") throw commit.reason;
   if (!commit.value) return undefined;
   if (next.status === "rejected") throw next.reason;
-  let newest = commit.value;
-  for (let after = next.value; after; after = await readCommit(storage, newest.commit + 1)) newest = after;
+  return next.value ? newestAfter(storage, next.value) : commit.value;
+}
+
+/** The last of the commits that follow one, or that itself. */
+export async function newestAfter(storage: Storage, known: Commit): Promise<Commit> {
+  let newest = known;
+  for (let next: Commit | undefined = known; next; next = await readCommit(storage, newest.commit + 1))
+    newest = next;
   return newest;
 }
 

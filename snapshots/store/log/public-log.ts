@@ -45,8 +45,15 @@ export const tileNamed = (key: string): Tile | undefined =>
 
 /** The tiles that a store lists of a log of this size, those of its earlier sizes too. Throws StorageError. */
 export async function listTiles(storage: Storage, size: number): Promise<Map<string, Tile>> {
+  const keys: string[] = [];
+  for await (const { key } of storage.list(layout.logTiles)) keys.push(key);
+  return tilesAmong(keys, size);
+}
+
+/** The tiles of a log of this size among keys. */
+export function tilesAmong(keys: readonly string[], size: number): Map<string, Tile> {
   const tiles = new Map<string, Tile>();
-  for await (const { key } of storage.list(layout.logTiles)) {
+  for (const key of keys) {
     const tile = tileNamed(key);
     if (tile && endOf(tile) <= size) tiles.set(key, tile);
   }
@@ -62,20 +69,26 @@ export function lastBundle(size: number): Tile {
   return { level: "entries", index, width: size - index * tileWidth };
 }
 
-/** The entries of a bundle that agrees with its tile of hashes; undefined where either is missing or damaged. */
-export async function readBundle(storage: Storage, tile: Tile): Promise<Buffer[] | undefined> {
-  const read = (key: string, maxBytes: number) =>
-    storage.get(key, { maxBytes }).catch((error) => {
-      if (error instanceof CorruptObjectError) return undefined;
-      throw error;
-    });
-  const [bundle, hashes] = await Promise.all([
-    read(tileKey(tile), maxBundleBytes),
-    read(tileKey({ ...tile, level: 0 }), 32 * tileWidth),
-  ]);
+/** The entries of a bundle, whatever they are; undefined where it is missing or damaged. Throws StorageError. */
+export async function readEntries(storage: Storage, tile: Tile): Promise<Buffer[] | undefined> {
+  const read = () => storage.get(tileKey(tile), { maxBytes: maxBundleBytes });
+  const bundle = await unless(CorruptObjectError, read);
   const entries = bundle && decodeEntries(bundle);
-  if (entries?.length !== tile.width || !hashes) return undefined;
-  return hashes.equals(Buffer.concat(entries.map((entry) => leafHash(entry)))) ? entries : undefined;
+  return entries?.length === tile.width ? entries : undefined;
+}
+
+/** The tile of the hashes of a bundle's entries: its key, and what it holds. */
+export function hashesOf(tile: Tile, entries: readonly Buffer[]): [key: string, hashes: Buffer] {
+  return [tileKey({ ...tile, level: 0 }), Buffer.concat(entries.map((entry) => leafHash(entry)))];
+}
+
+/** The entries of a bundle that agrees with its tile of hashes; undefined where either is missing or damaged. */
+async function readBundle(storage: Storage, tile: Tile): Promise<Buffer[] | undefined> {
+  const [entries, hashes] = await Promise.all([
+    readEntries(storage, tile),
+    tilesIn(storage)(0, tile.index, tile.width),
+  ]);
+  return entries && hashes && hashesOf(tile, entries)[1].equals(hashes) ? entries : undefined;
 }
 
 /** The entries of a commit and of those that it leads back to, as far as the log leads. Throws StorageError. */
@@ -119,6 +132,14 @@ export const tilesIn =
       storage.get(tileKey({ level, index, width }), { maxBytes: 32 * tileWidth }),
     );
 
+/** The same where the entries in which a log of this size ends are at hand. */
+const tilesBefore =
+  (storage: Storage, size: number, tail: readonly Buffer[]): ReadTile =>
+  async (level, index, width) =>
+    level === 0 && index === indexOf(size) && width === tail.length
+      ? hashesOf(lastBundle(size), tail)[1]
+      : tilesIn(storage)(level, index, width);
+
 /** Whether the tiles show one tree to be the beginning of another. Throws StorageError. */
 export async function tilesConnect(storage: Storage, before: TreeHead, after: TreeHead): Promise<boolean> {
   if (before.size >= after.size) return before.size === after.size && before.head.equals(after.head);
@@ -153,10 +174,18 @@ export class LogTree implements TreeHead {
     throw new CorruptObjectError(layout.commit(commit.commit), reason);
   }
 
-  /** The same by tiles alone; undefined when they do not give it. */
-  static async fromTiles(storage: Storage, commit: Commit): Promise<LogTree | undefined> {
+  /**
+   * The same by tiles alone; undefined when they do not give it. With `tail`, the entries in which the log ends, the tile
+   * of their hashes is not read.
+   */
+  static async fromTiles(
+    storage: Storage,
+    commit: Commit,
+    tail?: readonly Buffer[],
+  ): Promise<LogTree | undefined> {
     const { commit: size } = commit;
-    const beside = await unless(TileError, () => inclusionFromTiles(tilesIn(storage), size - 1, size));
+    const tiles = tail ? tilesBefore(storage, size, tail) : tilesIn(storage);
+    const beside = await unless(TileError, () => inclusionFromTiles(tiles, size - 1, size));
     if (!beside) return undefined;
     // Beside the last leaf stand the heads of all that was before it.
     const [smallest, ...larger] = beside;

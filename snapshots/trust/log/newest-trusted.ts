@@ -1,6 +1,6 @@
 import type { Commit } from "../../../schemas/snapshot.ts";
 import { CorruptObjectError } from "../../store/errors.ts";
-import { headCommit, listCommits, newestCommit, readCommit } from "../../store/log/commits.ts";
+import { headCommit, listCommits, newestAfter, newestCommit, readCommit } from "../../store/log/commits.ts";
 import type { Storage } from "../../store/storage.ts";
 import type { Trust, UntrustedError } from "../trust.ts";
 
@@ -13,22 +13,23 @@ const maxRefused = 100;
 type Refusal = UntrustedError | CorruptObjectError;
 
 /**
- * The newest commit; with `trust` the newest that a trusted key signed, whatever stands above it. `known` is the number
- * of one that was good before, or 0. Throws StorageError, and without `trust` as newestCommit does.
+ * The newest commit; with `trust` the newest that a trusted key signed, whatever stands above it. `known` is one that was
+ * the newest before. Throws StorageError, and without `trust` as newestCommit does.
  */
 export async function newestBelieved(
   storage: Storage,
   trust: Trust | undefined,
-  known = 0,
+  known?: Commit,
 ): Promise<Commit | undefined> {
-  if (!trust) return newestCommit(storage, known);
-  let commit: Commit | undefined;
-  for await (const number of candidates(storage, known)) {
-    const found = await judge(storage, trust, number);
-    if (found && !(found instanceof Error)) commit = found;
-    if (commit) break;
-  }
-  let last = commit?.commit ?? known;
+  if (!trust) return known ? newestAfter(storage, known) : newestCommit(storage);
+  let commit = known && !trust.commit(known) ? known : undefined;
+  if (!commit)
+    for await (const number of candidates(storage)) {
+      const found = await judge(storage, trust, number);
+      if (found && !(found instanceof Error)) commit = found;
+      if (commit) break;
+    }
+  let last = commit?.commit ?? 0;
   for (let number = last + 1; number - last <= maxRefused; number += 1) {
     const found = await judge(storage, trust, number);
     if (!found) break;
@@ -40,10 +41,9 @@ export async function newestBelieved(
 }
 
 /** Numbers to begin at, best first. Commits are listed only where nothing is known. */
-async function* candidates(storage: Storage, known: number): AsyncGenerator<number> {
+async function* candidates(storage: Storage): AsyncGenerator<number> {
   const hint = (await headCommit(storage)) ?? 0;
-  if (hint > known) yield hint;
-  if (known > 0) return void (yield known);
+  if (hint > 0) yield hint;
   for (const number of (await listCommits(storage)).toReversed().slice(0, maxRefused)) yield number;
 }
 

@@ -2,14 +2,15 @@ import { Checked, type Commit } from "../../../schemas/snapshot.ts";
 import type { TreeHead } from "../../format/log-tree.ts";
 import { CorruptObjectError } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
-import { newestCommit, readCommit } from "../../store/log/commits.ts";
-import { LogTree } from "../../store/log/public-log.ts";
+import { listedOnce } from "../../store/listed-once.ts";
+import { headCommit, newestAfter, newestAt, readCommit } from "../../store/log/commits.ts";
+import { LogTree, lastBundle, readEntries } from "../../store/log/public-log.ts";
 import { unseal } from "../../store/records.ts";
 import type { Storage } from "../../store/storage.ts";
 import { requireTrusted, type Signing, trustOf, UntrustedPredecessorError } from "../signing.ts";
 import type { Trust } from "../trust.ts";
 import { type Remembered, rememberedBy } from "./remembered.ts";
-import { storedCheckpoint } from "./stored-checkpoint.ts";
+import { type StoredCheckpoint, storedCheckpoint } from "./stored-checkpoint.ts";
 
 /**
  * What a signed record says of the log: how many entries it had, and the head of its tree where the record tells it.
@@ -22,19 +23,55 @@ interface Evidence extends Pick<TreeHead, "size"> {
 
 const maxBytes = 64 * 1024;
 
-/**
- * The commit on which a run builds, the newest; undefined in an empty store. With keys in `signing`, one of them must
- * have signed it, and the log must have what signed records name: a run that went on from an earlier commit would sign
- * a second one of the same number. Throws UntrustedPredecessorError, CorruptObjectError or StorageError.
- */
+/** What a run found of the log when it began. */
+export interface FoundLog {
+  /** The commit on which the run builds, the newest; undefined in an empty store. */
+  newest: Commit | undefined;
+  /** The number in head.json; undefined when it cannot be read. */
+  head: number | undefined;
+  /** The store, of which the public tree is listed once, after the newest commit was read. */
+  storage: Storage;
+  /** The entries in which the log ends, whatever they are, read once; undefined where they cannot be read. */
+  tail: () => Promise<readonly Buffer[] | undefined>;
+  /** The checkpoint of the store, where keys are trusted. */
+  stored: StoredCheckpoint | undefined;
+  /** The tree of the log up to that commit, where signed records name it and its tiles give it. */
+  tree: LogTree | undefined;
+}
+
+/** The newest commit as a run finds it. Throws as findLog does. */
 export async function newestForRun(storage: Storage, signing: Signing): Promise<Commit | undefined> {
+  return (await findLog(storage, signing)).newest;
+}
+
+/**
+ * Finds the commit on which a run builds. With keys in `signing`, one of them must have signed it, and the log must have
+ * what signed records name: a run that went on from an earlier commit would sign a second one of the same number. Throws
+ * UntrustedPredecessorError, CorruptObjectError or StorageError.
+ */
+export async function findLog(unlisted: Storage, signing: Signing): Promise<FoundLog> {
   const trust = trustOf(signing);
-  // Read before the log, which another publisher may be making longer.
-  const evidence = trust ? await evidenceIn(storage, trust) : [];
-  const newest = await newestCommit(storage);
+  const head = await headCommit(unlisted);
+  const newest = await newestAt(unlisted, head ?? 0);
+  const storage = listedOnce(unlisted, layout.publicTree);
+  const { evidence, stored } = trust ? await readEvidence(storage, trust) : { evidence: [] };
+  // Another publisher may have made the log longer meanwhile.
+  if (evidence.some(({ size }) => size > (newest?.commit ?? 0))) {
+    const later = newest ? await newestAfter(unlisted, newest) : await newestAt(unlisted, 0);
+    if (later?.commit !== newest?.commit) return findLog(unlisted, signing);
+  }
   if (newest) requireTrusted(storage.location, newest, signing);
-  await requireNamed(storage, newest, evidence);
-  return newest;
+  let entries: Promise<readonly Buffer[] | undefined> | undefined;
+  const tail = async () => {
+    entries ??= newest && readEntries(storage, lastBundle(newest.commit));
+    return entries;
+  };
+  let tree: LogTree | undefined;
+  await requireNamed(storage, newest, evidence, async (upTo) => {
+    tree = await LogTree.fromTiles(storage, upTo, await tail());
+    return tree ?? LogTree.upTo(storage, upTo);
+  });
+  return { newest, head, storage, tail, stored, tree };
 }
 
 /**
@@ -87,15 +124,23 @@ export async function requireRemembered(
  * What records that a trusted key signed say of the log. A thief can delete them, but make none. Throws StorageError.
  */
 export async function evidenceIn(storage: Storage, trust: Trust): Promise<Evidence[]> {
-  const [{ checkpoint }, run] = await Promise.all([
+  return (await readEvidence(storage, trust)).evidence;
+}
+
+async function readEvidence(
+  storage: Storage,
+  trust: Trust,
+): Promise<{ evidence: Evidence[]; stored: StoredCheckpoint }> {
+  const [stored, run] = await Promise.all([
     // An older one may have been put in the place of the newest.
     storedCheckpoint(storage, trust, Number.POSITIVE_INFINITY),
     readSmall(storage, layout.checked),
   ]);
-  const found: Evidence[] = checkpoint ? [{ key: layout.logCheckpoint, ...checkpoint }] : [];
+  const { checkpoint } = stored;
+  const evidence: Evidence[] = checkpoint ? [{ key: layout.logCheckpoint, ...checkpoint }] : [];
   const checked = run && parseRun(run);
-  if (checked && !trust.run(checked)) found.push({ key: layout.checked, size: checked.commit });
-  return found;
+  if (checked && !trust.run(checked)) evidence.push({ key: layout.checked, size: checked.commit });
+  return { evidence, stored };
 }
 
 /**
@@ -106,12 +151,13 @@ export async function requireNamed(
   storage: Storage,
   newest: Commit | undefined,
   evidence: readonly Evidence[],
+  treeUpTo = (upTo: Commit) => LogTree.upTo(storage, upTo),
 ): Promise<void> {
   let tree: LogTree | undefined;
   for (const { key, size, head } of evidence) {
     if (newest && size <= newest.commit) {
       if (head === undefined) continue;
-      tree ??= await LogTree.upTo(storage, newest);
+      tree ??= await treeUpTo(newest);
       if (await tree.beginsWith({ size, head })) continue;
     }
     const named = `${size}${head ? `, root ${head.toString("hex")}` : ""}`;

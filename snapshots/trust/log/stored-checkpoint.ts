@@ -16,6 +16,8 @@ const atOnce = 16;
 export interface StoredCheckpoint {
   checkpoint: TrustedCheckpoint | undefined;
   refused: UntrustedError | undefined;
+  /** The note that stands for the newest, whatever it is; undefined when there is none. */
+  shown?: string | undefined;
 }
 
 /**
@@ -24,8 +26,9 @@ export interface StoredCheckpoint {
  * any case. Throws StorageError.
  */
 export async function storedCheckpoint(storage: Storage, trust: Trust, least = 0): Promise<StoredCheckpoint> {
-  const { checkpoint, lacking, refused } = await readCheckpoint(storage, trust, layout.logCheckpoint);
-  if (checkpoint && checkpoint.size >= least) return { checkpoint, refused };
+  const { lacking, ...newest } = await readCheckpoint(storage, trust, layout.logCheckpoint);
+  const { checkpoint } = newest;
+  if (checkpoint && checkpoint.size >= least) return newest;
   // Below one that its log signed, and too few witnesses cosigned, no name has to be searched.
   const sizes =
     lacking !== undefined && lacking >= least
@@ -36,9 +39,9 @@ export async function storedCheckpoint(storage: Storage, trust: Trust, least = 0
     const some = [...sizes, ...known].slice(at, at + atOnce);
     const read = some.map((size) => readCheckpoint(storage, trust, layout.logCheckpointOf(size)));
     const good = (await Promise.all(read)).find((each) => each.checkpoint);
-    if (good) return { checkpoint: good.checkpoint, refused };
+    if (good) return { ...newest, checkpoint: good.checkpoint };
   }
-  return { checkpoint, refused };
+  return newest;
 }
 
 /** The newest checkpoint of a store, whoever signed it; undefined when there is none. Throws StorageError. */
@@ -57,9 +60,10 @@ async function readCheckpoint(
   key: string,
 ): Promise<StoredCheckpoint & { lacking?: number }> {
   const bytes = await unless(CorruptObjectError, () => storage.get(key, { maxBytes: maxNoteBytes }));
-  const found = bytes && trust.signedTree(bytes.toString());
-  const none = { checkpoint: undefined, refused: undefined };
-  if (!found) return none;
+  const shown = bytes?.toString();
+  const none = { checkpoint: undefined, refused: undefined, shown };
+  if (shown === undefined) return none;
+  const found = trust.signedTree(shown);
   if ("reason" in found) return { ...none, refused: new UntrustedError(key, found.reason) };
   if (found.lacking === undefined) return { ...none, checkpoint: found };
   return { ...none, refused: new UntrustedError(key, found.lacking), lacking: found.size };

@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { updateCheckpoint } from "../../../snapshots/publish/log-checkpoint.ts";
+import { PublicTree } from "../../../snapshots/publish/public-tree.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
@@ -147,7 +148,11 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     const whole = noteAt(objects, layout.logCheckpoint);
     // Witnesses cosigned what the store lost: the same tree is signed and cosigned once more.
     for (const at of [layout.logCheckpoint, layout.logCheckpointOf(2)]) objects.delete(at);
-    const answers = await updateCheckpoint(storage, (await newestCommit(storage))!, signing());
+    const answers = await updateCheckpoint(
+      await PublicTree.of(storage),
+      (await newestCommit(storage))!,
+      signing(),
+    );
     expect(cosigned(answers)).toEqual(["w0", "w1", "w2"]);
     const signed = noteAt(objects, layout.logCheckpoint);
     expect(signed.split("\n").slice(0, 5)).toEqual(whole.split("\n").slice(0, 5));

@@ -1,0 +1,70 @@
+import { hash } from "node:crypto";
+import { CorruptObjectError, unless } from "../store/errors.ts";
+import { inParallel } from "../store/in-parallel.ts";
+import { artefactFolders, layout } from "../store/layout.ts";
+import type { ObjectInfo, Storage } from "../store/storage.ts";
+
+/** Folders in which a run brings many objects up to date. */
+const folders = [layout.stableScores, ...artefactFolders, layout.siteFiles, layout.logTiles];
+
+/**
+ * The objects of the public tree that change, as they were listed. Most of what a run makes is there already, which
+ * tags of S3 tell without reading it.
+ */
+export class PublicTree {
+  readonly storage: Storage;
+  /** Keys of objects that are known to be damaged, whatever their tags say. */
+  readonly faulty: ReadonlySet<string>;
+  readonly #listed: ReadonlyMap<string, ObjectInfo>;
+  readonly #changed = new Set<string>();
+
+  private constructor(
+    storage: Storage,
+    faulty: ReadonlySet<string>,
+    listed: ReadonlyMap<string, ObjectInfo>,
+  ) {
+    this.storage = storage;
+    this.faulty = faulty;
+    this.#listed = listed;
+  }
+
+  /** Lists the folders, side by side. Throws StorageError. */
+  static async of(storage: Storage, faulty: ReadonlySet<string> = new Set()): Promise<PublicTree> {
+    const listed = new Map<string, ObjectInfo>();
+    await inParallel(folders, async (folder) => {
+      for await (const info of storage.list(folder)) listed.set(info.key, info);
+    });
+    return new PublicTree(storage, faulty, listed);
+  }
+
+  /** What was listed of an object; undefined where there was none. One outside of the folders is listed now. */
+  async infoOf(wanted: string): Promise<ObjectInfo | undefined> {
+    if (folders.some((folder) => wanted.startsWith(folder))) return this.#listed.get(wanted);
+    for await (const info of this.storage.list(wanted)) if (info.key === wanted) return info;
+    return undefined;
+  }
+
+  /** What was listed in one of the folders. */
+  under(folder: string): ObjectInfo[] {
+    return [...this.#listed.values()].filter(({ key }) => key.startsWith(folder));
+  }
+
+  /** Whether an object holds these bytes. If its tag is their MD5, as on S3, nothing has to be read. */
+  async holds(key: string, bytes: Buffer): Promise<boolean> {
+    if (!this.#changed.has(key)) {
+      const info = await this.infoOf(key);
+      if (info?.bytes !== bytes.length) return false;
+      if (info.tag === hash("md5", bytes) && !this.faulty.has(key)) return true;
+    }
+    const read = () => this.storage.get(key, { maxBytes: bytes.length });
+    return (await unless(CorruptObjectError, read))?.equals(bytes) ?? false;
+  }
+
+  /** Writes an object unless it holds these bytes. Returns whether it did not. */
+  async putIfDifferent(key: string, bytes: Buffer): Promise<boolean> {
+    if (await this.holds(key, bytes)) return false;
+    await this.storage.put(key, bytes);
+    this.#changed.add(key);
+    return true;
+  }
+}
