@@ -1,8 +1,8 @@
 import { promisify } from "node:util";
-import { constants, crc32, deflateRaw, deflateRawSync } from "node:zlib";
+import { constants, crc32, deflateRaw, deflateRawSync, inflateRaw } from "node:zlib";
 import { combineCrc } from "./crc.ts";
 
-const deflateAsync = promisify(deflateRaw);
+const [deflateAsync, inflateAsync] = [promisify(deflateRaw), promisify(inflateRaw)];
 
 /** The header of every gzip member that this project writes: no name, no time, unknown operating system. */
 export const gzipHeader = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff]);
@@ -39,6 +39,44 @@ const pieceOf = (raw: Buffer, bytes: Buffer): DeflatePiece => ({
   rawBytes: raw.length,
   crc: crc32(raw),
 });
+
+/** The smallest output chunk that zlib accepts. */
+const minChunkBytes = 64;
+
+/**
+ * How to inflate a piece, or several one after the other, into so many raw bytes at most. One buffer for the whole
+ * output: zlib's default of small chunks, copied together at the end, takes twice as long.
+ */
+export const inflateOptions = (rawBytes: number, chunkBytes = rawBytes) => ({
+  finishFlush: constants.Z_SYNC_FLUSH,
+  maxOutputLength: Math.max(1, rawBytes),
+  chunkSize: chunkBytes + minChunkBytes,
+});
+
+/**
+ * The raw bytes of pieces, one after the other, inflated at once on Node's thread pool. Throws an error of zlib. Pieces
+ * that are not what they say may give other bytes, also more or fewer.
+ */
+export async function inflatePieces(pieces: readonly DeflatePiece[]): Promise<Buffer> {
+  const rawBytes = pieces.reduce((sum, piece) => sum + piece.rawBytes, 0);
+  const together = Buffer.concat(pieces.map(({ bytes }) => bytes));
+  try {
+    return await inflateAsync(together, inflateOptions(rawBytes));
+  } finally {
+    release(together);
+  }
+}
+
+/**
+ * Frees the memory of buffers that nothing else uses. Left to the garbage collector, megabytes a request would make it
+ * collect the whole heap every few requests.
+ */
+export function release(...buffers: readonly Buffer[]): void {
+  for (const { buffer } of buffers) {
+    // Small buffers lie in a pool of Node, beside those of others.
+    if (buffer instanceof ArrayBuffer && buffer.byteLength > Buffer.poolSize) buffer.transfer(0);
+  }
+}
 
 /** Wraps raw bytes in one stored (uncompressed) block. Throws RangeError beyond 65,535 bytes. */
 export function storedPiece(raw: Buffer, final = false): DeflatePiece {

@@ -1,11 +1,14 @@
-import { constants, crc32, inflateRawSync } from "node:zlib";
+import { crc32, inflateRawSync } from "node:zlib";
 import { CorruptObjectError } from "../store/errors.ts";
 import { maxRunBytes, sha256 } from "../store/layout.ts";
+import type { ByteRange } from "../store/storage.ts";
 import { combineCrc } from "./crc.ts";
 import {
   compressPieceSync,
   type DeflatePiece,
   gzipHeader,
+  inflateOptions,
+  inflatePieces,
   joinGzip,
   storedHeaderBytes,
   storedPiece,
@@ -24,8 +27,6 @@ export const separator = Buffer.from(",\n");
 /** Raw bytes of a run of a page at most. */
 export const maxPageRunBytes = maxRunBytes(runMarkets, separator.length);
 const separatorCrc = crc32(separator);
-/** The smallest output chunk that zlib accepts. */
-const minChunkBytes = 64;
 const opening = Buffer.from("[\n");
 const closing = Buffer.from("\n]");
 
@@ -119,33 +120,38 @@ function runTexts(text: Buffer): { markets: number; raws: Buffer[] } {
 const firstRunOffset = gzipHeader.length + storedHeaderBytes + opening.length;
 const betweenRuns = storedHeaderBytes + separator.length;
 
+/** Where the runs from `first` to `last` (inclusive) are in a stored page, with the separators between them. */
+export function rangeOfRuns(runs: readonly Run[], first: number, last = first): ByteRange {
+  const lengthOf = (some: readonly Run[]) =>
+    some.reduce((sum, { compressedBytes }) => sum + compressedBytes + betweenRuns, 0);
+  const offset = firstRunOffset + lengthOf(runs.slice(0, first));
+  return { offset, bytes: lengthOf(runs.slice(first, last + 1)) - betweenRuns };
+}
+
 /**
  * The runs from `first` to `last` (inclusive) of a stored page as one deflate piece, with the separators between them.
  */
 export function runsPiece(stored: Buffer, runs: readonly Run[], first: number, last = first): DeflatePiece {
-  let offset = firstRunOffset;
-  for (let before = 0; before < first; before += 1) offset += runs[before]!.compressedBytes + betweenRuns;
-  let end = offset;
-  let [rawBytes, crc] = [0, 0];
-  for (let index = first; index <= last; index += 1) {
-    const run = runs[index]!;
-    if (index > first) {
-      crc = combineCrc(crc, separatorCrc, separator.length);
-      rawBytes += separator.length;
-      end += betweenRuns;
-    }
-    crc = combineCrc(crc, run.crc, run.rawBytes);
-    rawBytes += run.rawBytes;
-    end += run.compressedBytes;
+  const { offset, bytes } = rangeOfRuns(runs, first, last);
+  let { rawBytes, crc } = runs[first]!;
+  for (const run of runs.slice(first + 1, last + 1)) {
+    crc = combineCrc(combineCrc(crc, separatorCrc, separator.length), run.crc, run.rawBytes);
+    rawBytes += separator.length + run.rawBytes;
   }
-  return { bytes: stored.subarray(offset, end), rawBytes, crc };
+  return { bytes: stored.subarray(offset, offset + bytes), rawBytes, crc };
 }
+
+const runHashOf = (bytes: Buffer) => sha256(bytes).slice(0, 2 * runHashBytes);
 
 /** The hashes of a stored page's runs. */
 export function runHashesOf(stored: Buffer, runs: readonly Run[]): string {
-  const hashOf = (_: Run, run: number) =>
-    sha256(runsPiece(stored, runs, run).bytes).slice(0, 2 * runHashBytes);
-  return runs.map(hashOf).join("");
+  return runs.map((_, run) => runHashOf(runsPiece(stored, runs, run).bytes)).join("");
+}
+
+/** Throws CorruptObjectError when the bytes of a run do not fit its hash. `key` is the page's. */
+export function requireRun(key: string, { runHashes }: CompressedPage, index: number, bytes: Buffer): void {
+  const expected = runHashes.slice(2 * runHashBytes * index, 2 * runHashBytes * (index + 1));
+  if (runHashOf(bytes) !== expected) throw new CorruptObjectError(key, `run ${index} does not fit its hash`);
 }
 
 /** The JSON texts of a run's markets, newest first. `key` is the page's, for errors. */
@@ -162,54 +168,75 @@ export function inflatePiece(key: string, index: number, { bytes, rawBytes, crc 
   return raw;
 }
 
+/** A run of a page, for errors with the page's key, and its compressed bytes. */
+export interface StoredRun {
+  key: string;
+  index: number;
+  piece: DeflatePiece;
+}
+
+/**
+ * The raw bytes of runs, one after the other, inflated at once on Node's thread pool. Their CRCs are not checked, so
+ * their hashes or their pages' must have been.
+ */
+export async function inflateRuns(runs: readonly StoredRun[]): Promise<Buffer> {
+  const pieces = runs.map(({ piece }) => piece);
+  const raw = await inflatePieces(pieces).catch(() => undefined);
+  if (raw && fitsRuns(raw, pieces)) return raw;
+  // One of them is not what its table says, and is named here.
+  return Buffer.concat(runs.map(({ key, index, piece }) => inflatePiece(key, index, piece)));
+}
+
+const [brace, endBrace] = Buffer.from("{}");
+
+/** Whether each run begins and ends where its table says. */
+function fitsRuns(raw: Buffer, pieces: readonly DeflatePiece[]): boolean {
+  let end = 0;
+  const each = pieces.every(({ rawBytes }) => {
+    const start = end;
+    end += rawBytes;
+    return raw[start] === brace && raw[end - 1] === endBrace;
+  });
+  return each && end === raw.length;
+}
+
 // The first markets take a larger share of a run's compressed bytes, because later ones refer back to them. With this
 // many extra markets in the estimate, one read in thirty inflates too little and has to be repeated.
 const headStart = 8;
 
 /**
  * At least the first `count` of the `markets` in a run, as readRun returns them. Inflates only the start of the run
- * when that suffices, which saves a quarter of the work for one market. The run's CRC is then not checked, so the
- * page's hash must have been.
+ * when that suffices, which saves a quarter of the work for one market. The run's CRC is then not checked, so its hash
+ * or the page's must have been.
  */
-export function readRunStart(
-  key: string,
-  stored: Buffer,
-  { runs, index, markets }: { runs: readonly Run[]; index: number; markets: number },
-  count: number,
-): Buffer[] {
+export function readRunStart({ key, index, piece }: StoredRun, markets: number, count: number): Buffer[] {
   const share = (count + headStart) / (markets + headStart);
   if (share < 1) {
-    const { bytes, rawBytes } = runsPiece(stored, runs, index);
+    const { bytes, rawBytes } = piece;
     const start = inflate(key, index, bytes.subarray(0, Math.ceil(bytes.length * share)), rawBytes, share);
     const lines = splitLines(start);
     // The last line may be cut off.
     if (lines.length > count) return lines.slice(0, -1);
   }
-  return readRun(key, stored, runs, index);
+  return splitLines(inflatePiece(key, index, piece));
 }
 
 function inflate(key: string, index: number, bytes: Buffer, rawBytes: number, share = 1): Buffer {
   try {
-    return inflateRawSync(bytes, {
-      finishFlush: constants.Z_SYNC_FLUSH,
-      maxOutputLength: Math.max(1, rawBytes),
-      // One buffer for the whole output: zlib's default of small chunks, copied together at the end, takes twice as
-      // long.
-      chunkSize: Math.ceil(rawBytes * share) + minChunkBytes,
-    });
+    return inflateRawSync(bytes, inflateOptions(rawBytes, Math.ceil(rawBytes * share)));
   } catch (error) {
     throw new CorruptObjectError(key, `run ${index} cannot be inflated`, { cause: error });
   }
 }
 
-/** Splits at `,\n`. A market's JSON text never contains a line break. */
-function splitLines(raw: Buffer): Buffer[] {
+/** Splits the first lines off at `,\n`. A market's JSON text never contains a line break. */
+export function splitLines(raw: Buffer, count = Number.POSITIVE_INFINITY): Buffer[] {
   const lines: Buffer[] = [];
   let start = 0;
-  for (let end = raw.indexOf(10); end >= 0; end = raw.indexOf(10, start)) {
+  for (let end = raw.indexOf(10); end >= 0 && lines.length < count; end = raw.indexOf(10, start)) {
     lines.push(raw.subarray(start, end - 1));
     start = end + 1;
   }
-  lines.push(raw.subarray(start));
+  if (lines.length < count) lines.push(raw.subarray(start));
   return lines;
 }

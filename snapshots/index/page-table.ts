@@ -1,11 +1,11 @@
 import { cuts } from "../format/cuts.ts";
 import {
+  type CompressedPage,
   maxPageRunBytes,
   type Page,
   type Run,
   runHashBytes,
   runMarkets,
-  type StoredPage,
 } from "../format/page.ts";
 import type { Subtree } from "../format/tree.ts";
 import { CorruptObjectError, requireEncoding } from "../store/errors.ts";
@@ -18,7 +18,7 @@ const gzip = 0;
 /** The pages of a segment as far as reading one needs them. */
 export interface PageTable {
   pageMarkets: Uint16Array;
-  page(index: number): StoredPage;
+  page(index: number): CompressedPage;
 }
 
 /** The section of the pages' numbers of markets. */
@@ -41,17 +41,19 @@ export function addPageTable(sections: SectionWriter, pages: readonly Page[]): v
   sections.add("runs", Uint32Array.from(runs.flatMap((run) => [run.compressedBytes, run.rawBytes, run.crc])));
 }
 
-/** Adds the sections that are read once. */
+/** Adds the sections that are not views of what queries keep in memory: roots are read once, hashes are copied. */
 export function addPageDigests(sections: SectionWriter, pages: readonly Page[]): void {
   sections.add("pageRoots", pageRootsOf(pages));
   sections.add("runHashes", Buffer.from(pages.map((page) => page.runHashes).join(""), "hex"));
 }
 
-/** Reads the sections that queries need. Throws CorruptObjectError, or UnknownEncodingError. */
+/**
+ * Reads the sections that queries need, of which `runHashes` lies apart. Throws CorruptObjectError, or
+ * UnknownEncodingError.
+ */
 export function readPageTable(
   key: string,
-  buffer: ArrayBuffer,
-  section: SectionLookup,
+  { buffer, section, runHashes }: { buffer: ArrayBuffer; section: SectionLookup; runHashes: Uint8Array },
   { pages, markets }: { pages: number; markets: number },
 ): PageTable {
   const hashes = Buffer.from(buffer, ...section("pageHashes", pages * 32));
@@ -71,10 +73,14 @@ export function readPageTable(
   const tooLong = runTable.some((bytes, position) => position % 3 === 1 && bytes > maxPageRunBytes);
   if (tooLong || pageMarkets.some((count) => count > cuts.pageMax))
     throw new CorruptObjectError(key, "a page or a run of it is longer than one can be");
-  const page = (index: number): StoredPage => ({
+  if (runHashes.length !== firstRun[pages]! * runHashBytes)
+    throw new CorruptObjectError(key, "its section runHashes is cut");
+  const ofRuns = Buffer.from(runHashes.buffer, runHashes.byteOffset, runHashes.length);
+  const page = (index: number): CompressedPage => ({
     markets: pageMarkets[index]!,
     hash: hashes.toString("hex", index * 32, index * 32 + 32),
     bytes: bytes[index]!,
+    runHashes: ofRuns.toString("hex", firstRun[index]! * runHashBytes, firstRun[index + 1]! * runHashBytes),
     runs: Array.from({ length: firstRun[index + 1]! - firstRun[index]! }, (_, run): Run => {
       const entry = (firstRun[index]! + run) * 3;
       return { compressedBytes: runTable[entry]!, rawBytes: runTable[entry + 1]!, crc: runTable[entry + 2]! };
@@ -90,20 +96,11 @@ export function readWholePages(
   section: SectionLookup,
   header: { pages: number; markets: number },
 ): Page[] {
-  const table = readPageTable(key, buffer, section, header);
-  const pages = Array.from({ length: header.pages }, (_, index) => table.page(index));
-  const runs = pages.reduce((sum, page) => sum + page.runs.length, 0);
-  const roots = Buffer.from(buffer, ...section("pageRoots", pages.length * 32));
-  const runHashes = Buffer.from(buffer, ...section("runHashes", runs * runHashBytes));
-  let start = 0;
-  return pages.map((page, index) => {
-    const end = start + page.runs.length * runHashBytes;
-    const whole = {
-      ...page,
-      root: roots.toString("hex", index * 32, index * 32 + 32),
-      runHashes: runHashes.toString("hex", start, end),
-    };
-    start = end;
-    return whole;
-  });
+  const runHashes = new Uint8Array(buffer, ...section("runHashes"));
+  const { page } = readPageTable(key, { buffer, section, runHashes }, header);
+  const roots = Buffer.from(buffer, ...section("pageRoots", header.pages * 32));
+  return Array.from({ length: header.pages }, (_, index) => ({
+    ...page(index),
+    root: roots.toString("hex", index * 32, index * 32 + 32),
+  }));
 }

@@ -1,7 +1,7 @@
 import { type FilterField, filterFields } from "../../schemas/filters.ts";
 import { formatVersion } from "../../schemas/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
-import type { Page, StoredPage } from "../format/page.ts";
+import type { CompressedPage, Page } from "../format/page.ts";
 import type { JsonValue } from "../store/json.ts";
 import { maxResidentBytes } from "../store/layout.ts";
 import { buildIndex, type IndexRow } from "./build-index.ts";
@@ -33,7 +33,7 @@ export interface Segment extends SegmentColumns {
   pageStarts: Uint32Array;
   /** The memory that the index takes, in bytes. */
   residentBytes: number;
-  page(index: number): StoredPage;
+  page(index: number): CompressedPage;
 }
 
 const magic = "PRSSEG\r\n";
@@ -148,8 +148,9 @@ export function differencesFromHeader(key: string, stored: Buffer): string[] {
 /** The pages of a segment as far as reading one needs them. Throws CorruptObjectError. */
 export function openPages(key: string, stored: Buffer): PageTable {
   const { header, body } = openSegment(key, stored);
-  const { resident, lookup } = residentPart(key, header, body);
-  return readPageTable(key, resident, lookup, header);
+  const { resident: buffer, lookup } = residentPart(key, header, body);
+  const runHashes = sectionOf(key, header, body, "runHashes");
+  return readPageTable(key, { buffer, section: lookup, runHashes }, header);
 }
 
 /** A segment's whole page table, from the oldest page up. Throws CorruptObjectError. */
@@ -186,12 +187,14 @@ function residentPart(key: string, header: SegmentHeader, body: Buffer) {
 export function loadSegment(key: string, stored: Buffer, tables: LabelTables): Segment {
   const { header, body } = openSegment(key, stored);
   const { resident, lookup, section } = residentPart(key, header, body);
-  const { pageMarkets, page } = readPageTable(key, resident, lookup, header);
+  const runHashes = new Uint8Array(sectionOf(key, header, body, "runHashes"));
+  const pages = { buffer: resident, section: lookup, runHashes };
+  const { pageMarkets, page } = readPageTable(key, pages, header);
   const { tableBytes, ...columns } = loadColumns(columnsFrom(key, header, section), tables);
   return {
     ...columns,
     pageStarts: startsOf(pageMarkets),
-    residentBytes: resident.byteLength + tableBytes,
+    residentBytes: resident.byteLength + runHashes.length + tableBytes,
     page,
   };
 }

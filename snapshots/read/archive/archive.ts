@@ -1,6 +1,6 @@
 import { type IntegerName, type LabelName, labelFields } from "../../../schemas/filters.ts";
 import { firstWhere } from "../../format/first-where.ts";
-import type { StoredPage } from "../../format/page.ts";
+import type { CompressedPage } from "../../format/page.ts";
 import type { LabelTables } from "../../index/column-sections.ts";
 import type { Segment } from "../../index/segment.ts";
 import { lowerBound, timeAt } from "../../index/time-column.ts";
@@ -64,7 +64,7 @@ export class Archive {
     return { segment, page, line: pageStarts[page + 1]! - 1 - local };
   }
 
-  page({ segment, page }: Location): StoredPage {
+  page({ segment, page }: Location): CompressedPage {
     return this.segments[segment]!.page(page);
   }
 

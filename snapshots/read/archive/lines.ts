@@ -1,20 +1,41 @@
 import { constants } from "node:zlib";
-import { compressPiece, type DeflatePiece, type Spliced, splice, storedPiece } from "../../format/gzip.ts";
+import {
+  compressPiece,
+  type DeflatePiece,
+  release,
+  type Spliced,
+  splice,
+  storedPiece,
+} from "../../format/gzip.ts";
 import { idOfLine } from "../../format/market-line.ts";
-import { readRunStart, runMarkets, runsPiece, type StoredPage, separator } from "../../format/page.ts";
+import {
+  type CompressedPage,
+  inflateRuns,
+  readRunStart,
+  runMarkets,
+  separator,
+  splitLines,
+} from "../../format/page.ts";
+import { CorruptObjectError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import type { DerivedCache, ObjectCache } from "../catalog/caches.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import type { Archive, Location } from "./archive.ts";
+import { StoredRuns } from "./stored-runs.ts";
 
 const joint = storedPiece(separator);
-// The S3 client has this many connections.
-const fetchedAtOnce = 128;
+// Runs that are inflated together, and their raw bytes, unless a single one has more. That takes half a millisecond, and
+// a step of this thread before and after it.
+const [batchRuns, batchBytes] = [16, 2 ** 20];
+// Bounds the memory of one response; Node has this many threads.
+const batchesAtOnce = 4;
+// Handing runs to another thread takes as long as inflating a few of them.
+const worthThread = 4;
 
 /** Adjacent lines of one page, newest first: `from` (inclusive) to `to` (exclusive). */
 interface Stretch {
-  page: StoredPage;
+  page: CompressedPage;
   from: number;
   to: number;
 }
@@ -25,40 +46,26 @@ export interface LineSources {
   derived: DerivedCache;
 }
 
-/** The markets of one response, in order, and the stored pages that hold them. */
+/** The markets of one response, in order, and the stored runs that hold them. */
 export class Lines {
   readonly #stretches: readonly Stretch[];
-  readonly #stored: ReadonlyMap<string, Buffer>;
+  readonly #stored: StoredRuns;
   readonly #derived: DerivedCache;
-  /** How many leading markets of each run are needed, by run name; computed on first use. */
-  #needed: ReadonlyMap<string, number> | undefined;
-  readonly #runs = new Map<string, Promise<Buffer[]>>();
 
-  private constructor(
-    stretches: readonly Stretch[],
-    stored: ReadonlyMap<string, Buffer>,
-    derived: DerivedCache,
-  ) {
+  private constructor(stretches: readonly Stretch[], stored: StoredRuns, derived: DerivedCache) {
     this.#stretches = stretches;
     this.#stored = stored;
     this.#derived = derived;
   }
 
-  /** Fetches the pages that hold these descending ordinals. */
+  /** Fetches the runs that hold these descending ordinals. */
   static async read(
     archive: Archive,
     ordinals: readonly number[],
     { objects, derived }: LineSources,
   ): Promise<Lines> {
     const stretches = stretchesOf(archive, ordinals);
-    const pages = new Map(stretches.map(({ page }) => [page.hash, page]));
-    const stored = new Map<string, Buffer>();
-    const fetchPage = async (page: StoredPage) => {
-      await awaitBudget();
-      stored.set(page.hash, await objects.get(layout.page(page.hash), page));
-    };
-    await inParallel(pages.values(), fetchPage, fetchedAtOnce);
-    return new Lines(stretches, stored, derived);
+    return new Lines(stretches, await StoredRuns.read(objects, neededOf(stretches)), derived);
   }
 
   /** JSON texts of all markets. */
@@ -95,7 +102,7 @@ export class Lines {
     for (const part of this.#stretches.flatMap(splitAtRuns)) {
       if (part.runs) {
         flush();
-        add(runsPiece(this.#stored.get(part.page.hash)!, part.page.runs, ...part.runs));
+        for (const piece of this.#stored.pieces(part.page, ...part.runs)) add(piece);
       } else loose.push(part);
     }
     flush();
@@ -106,7 +113,12 @@ export class Lines {
    * Compresses parts of runs into one piece. A single part is cached: the next client with this page size needs it too.
    */
   #compressed(parts: readonly Stretch[]): Promise<DeflatePiece> {
-    const make = async () => compressPiece(await joined(this.#linesOf(parts)), constants.Z_BEST_SPEED);
+    const make = async () => {
+      const text = await joined(this.#linesOf(parts));
+      const piece = await compressPiece(text, constants.Z_BEST_SPEED);
+      release(text);
+      return piece;
+    };
     const [{ page, from, to }] = parts as [Stretch];
     return parts.length > 1 ? make() : this.#derived.piece(`${page.hash}/${from}-${to}`, make);
   }
@@ -117,46 +129,101 @@ export class Lines {
   }
 
   async #linesOf(stretches: readonly Stretch[]): Promise<Buffer[]> {
+    const batches = batchesOf(neededOf(stretches));
+    const found: Buffer[][] = [];
+    const read = async ([place, runs]: [number, NeededLines[]]) => {
+      found[place] = await (runs.length < worthThread ? this.#readHere(runs) : this.#readAside(runs));
+    };
+    await inParallel(batches.entries(), read, batchesAtOnce);
+    return found.flat();
+  }
+
+  /** Inflates each run on this thread, as far as its lines are needed. */
+  async #readHere(runs: readonly NeededLines[]): Promise<Buffer[]> {
     const lines: Buffer[] = [];
-    for (const { page, from, to } of stretches) {
-      for (let line = from; line < to; ) {
-        const run = Math.floor(line / runMarkets);
-        const end = Math.min(to, (run + 1) * runMarkets);
-        const all = await this.#run(page, run);
-        lines.push(...all.slice(line - run * runMarkets, end - run * runMarkets));
-        line = end;
-      }
+    for (const run of runs) {
+      await awaitBudget();
+      const markets = Math.min(runMarkets, run.page.markets - run.run * runMarkets);
+      lines.push(...linesIn(run, readRunStart(this.#stored.run(run), markets, countOf(run))));
     }
     return lines;
   }
 
-  #run(page: StoredPage, index: number): Promise<Buffer[]> {
-    const name = runName(page, index);
-    const known = this.#runs.get(name) ?? this.#inflated(page, index, name);
-    this.#runs.set(name, known);
-    return known;
-  }
-
-  async #inflated(page: StoredPage, index: number, name: string): Promise<Buffer[]> {
+  /** Inflates the runs together, away from this thread. */
+  async #readAside(runs: readonly NeededLines[]): Promise<Buffer[]> {
+    const stored = runs.map((run) => this.#stored.run(run));
     await awaitBudget();
-    const markets = Math.min(runMarkets, page.markets - index * runMarkets);
-    const run = { runs: page.runs, index, markets };
-    this.#needed ??= neededOfRuns(this.#stretches);
-    const count = this.#needed.get(name) ?? markets;
-    return readRunStart(layout.page(page.hash), this.#stored.get(page.hash)!, run, count);
+    const raw = await inflateRuns(stored);
+    await awaitBudget();
+    let end = 0;
+    const lines = runs.flatMap((run, index) => {
+      const start = end;
+      end += stored[index]!.piece.rawBytes;
+      return linesIn(run, splitLines(raw.subarray(start, end), countOf(run)));
+    });
+    const copied = copiesOf(lines);
+    release(raw);
+    return copied;
   }
 }
 
-const runName = (page: StoredPage, index: number) => `${page.hash}/${index}`;
+/** The lines of a run that are needed, in parts from `from` (inclusive) to `to` (exclusive), ascending. */
+interface NeededLines {
+  page: CompressedPage;
+  run: number;
+  parts: { from: number; to: number }[];
+}
 
-function neededOfRuns(stretches: readonly Stretch[]): Map<string, number> {
-  const needed = new Map<string, number>();
+/** How many lines from the beginning of a run are needed. */
+const countOf = ({ parts }: NeededLines) => parts.at(-1)!.to;
+
+function linesIn(needed: NeededLines, lines: readonly Buffer[]): Buffer[] {
+  if (lines.length < countOf(needed))
+    throw new CorruptObjectError(layout.page(needed.page.hash), `run ${needed.run} has too few markets`);
+  return needed.parts.flatMap(({ from, to }) => lines.slice(from, to));
+}
+
+/** The same lines in memory of their own. */
+function copiesOf(lines: readonly Buffer[]): Buffer[] {
+  const whole = Buffer.concat(lines);
+  let end = 0;
+  return lines.map(({ length }) => {
+    end += length;
+    return whole.subarray(end - length, end);
+  });
+}
+
+/** The runs of stretches, with the lines that are needed of each. */
+function neededOf(stretches: readonly Stretch[]): NeededLines[] {
+  const needed: NeededLines[] = [];
   for (const { page, from, to } of stretches) {
-    for (let index = Math.floor(from / runMarkets); index * runMarkets < to; index += 1)
-      // The lines of a page come in ascending order, so the last stretch needs the most.
-      needed.set(runName(page, index), Math.min(runMarkets, to - index * runMarkets));
+    for (let line = from; line < to; ) {
+      const run = Math.floor(line / runMarkets);
+      const [first, end] = [run * runMarkets, Math.min(to, (run + 1) * runMarkets)];
+      const part = { from: line - first, to: end - first };
+      const last = needed.at(-1);
+      if (last?.run === run && last.page.hash === page.hash) last.parts.push(part);
+      else needed.push({ page, run, parts: [part] });
+      line = end;
+    }
   }
   return needed;
+}
+
+/** Groups runs that are inflated together. */
+function batchesOf(runs: readonly NeededLines[]): NeededLines[][] {
+  const batches: NeededLines[][] = [];
+  let bytes = Number.POSITIVE_INFINITY;
+  for (const needed of runs) {
+    const { rawBytes } = needed.page.runs[needed.run]!;
+    bytes += rawBytes;
+    if (bytes > batchBytes || batches.at(-1)?.length === batchRuns) {
+      batches.push([]);
+      bytes = rawBytes;
+    }
+    batches.at(-1)!.push(needed);
+  }
+  return batches;
 }
 
 function stretchesOf(archive: Archive, ordinals: readonly number[]): Stretch[] {
@@ -206,8 +273,13 @@ function splitWithinRuns({ page, from, to }: Stretch): Part[] {
 // Joining a page of 1.7 MB and computing its checksum takes as long as inflating this many runs.
 const stepsToJoin = 16;
 
+/** Puts lines together that nothing else uses. */
 async function joined(reading: Promise<readonly Buffer[]>): Promise<Buffer> {
   const lines = await reading;
   if (lines.length > runMarkets) await awaitBudget(stepsToJoin);
-  return Buffer.concat(lines.flatMap((line, position) => (position === 0 ? [line] : [separator, line])));
+  const text = Buffer.concat(
+    lines.flatMap((line, position) => (position === 0 ? [line] : [separator, line])),
+  );
+  release(...lines);
+  return text;
 }

@@ -2,8 +2,9 @@ import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { ObjectRef } from "../../../schemas/snapshot.ts";
 import type { DeflatePiece, Spliced } from "../../format/gzip.ts";
+import { MissingObjectError } from "../../store/errors.ts";
 import { readObject } from "../../store/objects.ts";
-import type { Storage } from "../../store/storage.ts";
+import type { ByteRange, Storage } from "../../store/storage.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import type { CommitLog } from "./commit-log.ts";
 import type { Snapshot } from "./snapshot.ts";
@@ -52,7 +53,7 @@ export class BoundedCache<V extends NonNullable<unknown>> {
   }
 }
 
-/** Caches immutable objects by key. Each is verified when it is read. */
+/** Caches immutable objects by key, and parts of them. Each is verified when it is read. */
 export class ObjectCache {
   readonly #storage: Storage;
   readonly #cache: BoundedCache<Buffer>;
@@ -65,6 +66,22 @@ export class ObjectCache {
   /** The stored bytes of an object. */
   get(key: string, ref: ObjectRef): Promise<Buffer> {
     return this.#cache.get(key, () => readObject(this.#storage, key, ref, awaitBudget));
+  }
+
+  has(key: string): boolean {
+    return this.#cache.has(key);
+  }
+
+  /** A part of an object, by a name of its own, with memory of its own. `read` verifies it. */
+  part(name: string, read: () => Promise<Buffer>): Promise<Buffer> {
+    return this.#cache.get(name, read);
+  }
+
+  /** Bytes of an object as the store has them. */
+  async range(key: string, range: ByteRange): Promise<Buffer> {
+    const bytes = await this.#storage.get(key, { range });
+    if (bytes) return bytes;
+    throw new MissingObjectError(key);
   }
 
   counts(): CacheCounts {

@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { hasCode, ifPresent, messageOf } from "../errors.ts";
-import { hashIn, layout, sha256 } from "../layout.ts";
-import { maxObjectBytes, type Storage } from "../storage.ts";
+import { hasCode, ifPresent, messageOf, tooShort } from "../errors.ts";
+import { hashIn, layout, maxPageBytes, sha256 } from "../layout.ts";
+import { joined, maxObjectBytes, type Storage } from "../storage.ts";
 
 /** Where objects are kept on this machine, and how many bytes of them. */
 export interface DiskCacheOptions {
@@ -30,21 +30,30 @@ const leftMilliseconds = 3_600_000;
  * The same store, of which objects that are named by their hash are also kept in a folder of this machine. Processes
  * may share it. Every object is hashed when it is read there, and one that does not fit its name is read from the
  * store again. Those that were not used for longest are deleted. Manifests are always read from the store, since their
- * absence tells that a snapshot was collected. Whatever happens to the folder, the store's own answer is given.
+ * absence tells that a snapshot was collected. Where a part of a page is asked for, the whole page is kept. Whatever
+ * happens to the folder, the store's own answer is given.
  */
 export function cachedOnDisk(storage: Storage, options: DiskCacheOptions): Storage {
   const disk = new DiskCache(options);
+  const get: Storage["get"] = async (key, what = {}) => {
+    const { range, fresh = false, maxBytes = maxObjectBytes } = what;
+    const hash = range || fresh || key.startsWith(layout.manifests) ? "" : hashIn(key);
+    if (!hash) return storage.get(key, what);
+    const kept = await disk.read(hash, maxBytes);
+    if (kept) return kept;
+    const bytes = await storage.get(key, what);
+    if (bytes) disk.keep(hash, bytes);
+    return bytes;
+  };
   return {
     ...storage,
-    async get(key, what = {}) {
-      const { range, fresh = false, maxBytes = maxObjectBytes } = what;
-      const hash = range || fresh || key.startsWith(layout.manifests) ? "" : hashIn(key);
-      if (!hash) return storage.get(key, what);
-      const kept = await disk.read(hash, maxBytes);
-      if (kept) return kept;
-      const bytes = await storage.get(key, what);
-      if (bytes) disk.keep(hash, bytes);
-      return bytes;
+    async get(key, { range, ...what } = {}) {
+      // A part of a page has no hash in its name, and of the next request's parts many lie in the same pages.
+      if (!range || what.fresh || !key.startsWith(layout.pages))
+        return get(key, range ? { range, ...what } : what);
+      const page = await get(key, { ...what, maxBytes: maxPageBytes });
+      if (page && page.length < range.offset + range.bytes) throw tooShort(key, range);
+      return page && joined([page.subarray(range.offset, range.offset + range.bytes)]);
     },
   };
 }

@@ -6,7 +6,15 @@ import { cuts } from "../../../snapshots/format/cuts.ts";
 import { Cutter } from "../../../snapshots/format/cutter.ts";
 import { compressPiece, joinGzip, storedPiece } from "../../../snapshots/format/gzip.ts";
 import { compareKeys } from "../../../snapshots/format/market-line.ts";
-import { compressPage, pageText, readRun, readRunStart, runMarkets } from "../../../snapshots/format/page.ts";
+import {
+  compressPage,
+  inflateRuns,
+  pageText,
+  readRun,
+  readRunStart,
+  runMarkets,
+  runsPiece,
+} from "../../../snapshots/format/page.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 
 const bytes = fc.uint8Array({ maxLength: 3000 }).map((array) => Buffer.from(array));
@@ -74,15 +82,43 @@ describe("compressPage(text)", () => {
       fc.asyncProperty(texts, async (list) => {
         const lines = list.map((text) => Buffer.from(JSON.stringify(text)));
         const { page, stored } = compressPage(pageText(lines));
-        const run = { runs: page.runs, index: 0, markets: lines.length };
+        const run = { key: "page", index: 0, piece: runsPiece(stored, page.runs, 0) };
         for (let count = 1; count <= lines.length; count += 1) {
-          const read = readRunStart("page", stored, run, count);
+          const read = readRunStart(run, lines.length, count);
           expect(read.length).toBeGreaterThanOrEqual(count);
           expect(read).toEqual(lines.slice(0, read.length));
         }
       }),
       { numRuns: 40 },
     );
+  });
+
+  test("inflates runs together, and names the one that is not what its table says", async () => {
+    const { page, stored } = compressPage(
+      pageText(Array.from({ length: 70 }, (_, n) => Buffer.from(`{"id":${n}}`))),
+    );
+    const runs = page.runs.map((_, index) => ({
+      key: `page ${index}`,
+      index,
+      piece: runsPiece(stored, page.runs, index),
+    }));
+    const texts = page.runs.map((_, index) => readRun("page", stored, page.runs, index).join(",\n"));
+    expect(String(await inflateRuns(runs))).toBe(texts.join(""));
+    const [first, second, third] = runs as [(typeof runs)[0], (typeof runs)[0], (typeof runs)[0]];
+    const wrong = (change: Partial<typeof first.piece>) => [
+      first,
+      { ...second, piece: { ...second.piece, ...change } },
+      third,
+    ];
+    // One is longer than told, and the next as much shorter.
+    const moved = wrong({ rawBytes: second.piece.rawBytes - 7 });
+    moved[2] = { ...third, piece: { ...third.piece, rawBytes: third.piece.rawBytes + 7 } };
+    const cut = wrong({ bytes: second.piece.bytes.subarray(0, 40) });
+    const ends = wrong({ bytes: Buffer.from([3, 0]) });
+    const damaged = wrong({ bytes: Buffer.alloc(100, 0xff) });
+    for (const runs of [moved, cut, ends, damaged])
+      await expect(inflateRuns(runs)).rejects.toThrow("page 1: run 1");
+    expect(String(await inflateRuns(runs))).toBe(texts.join(""));
   });
 
   test("names the page when a bit of any run is flipped", async () => {

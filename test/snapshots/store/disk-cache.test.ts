@@ -71,6 +71,19 @@ test("a kept object that was altered, cut or emptied is read from the store agai
   }
 });
 
+test("a part of a page is taken from the whole, which is kept", async () => {
+  const page = Buffer.from(Array.from({ length: 1000 }, (_, n) => n % 251));
+  const { storage, reads } = open([page]);
+  const key = layout.page(sha256(page));
+  const part = (offset: number, bytes: number) => storage.get(key, { range: { offset, bytes } });
+  expect(await part(100, 50)).toEqual(page.subarray(100, 150));
+  await kept(page);
+  expect(await part(900, 100)).toEqual(page.subarray(900));
+  expect(reads()).toBe(1);
+  await expect(part(900, 101)).rejects.toThrow("it ends before byte 1001");
+  expect(await storage.get(layout.page(sha256("")), { range: { offset: 0, bytes: 1 } })).toBeUndefined();
+});
+
 test("what the store gives under another hash is passed on and not kept, nor is what has no hash", async () => {
   const [one, two, three] = [objectOf(1), objectOf(2), objectOf(3)];
   const { storage, content, get } = open([one, two]);
@@ -86,7 +99,7 @@ test("what the store gives under another hash is passed on and not kept, nor is 
   expect(await files()).toEqual([pathOf(two)]);
 });
 
-test("an object that must be fresh is read from the store, and so is a part of one", async () => {
+test("an object that must be fresh is read from the store, and so is a part of one that is no page", async () => {
   const one = objectOf(1);
   const { storage, content, get } = open([one]);
   await get(one);
@@ -95,7 +108,10 @@ test("an object that must be fresh is read from the store, and so is a part of o
   content.set(key, objectOf(2));
   expect(await storage.get(key)).toEqual(one);
   expect(await storage.get(key, { fresh: true })).toEqual(objectOf(2));
-  expect(await storage.get(key, { range: { offset: 0, bytes: 8 } })).toEqual(objectOf(2).subarray(0, 8));
+  const range = { offset: 0, bytes: 8 };
+  expect(await storage.get(key, { fresh: true, range })).toEqual(objectOf(2).subarray(0, 8));
+  content.set(layout.exportFile(sha256(one)), objectOf(3));
+  expect(await storage.get(layout.exportFile(sha256(one)), { range })).toEqual(objectOf(3).subarray(0, 8));
 });
 
 test("the files stay within the bound, and those that were not used for longest go first", async () => {

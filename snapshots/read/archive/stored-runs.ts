@@ -1,0 +1,92 @@
+import type { DeflatePiece } from "../../format/gzip.ts";
+import {
+  type CompressedPage,
+  rangeOfRuns,
+  requireRun,
+  runsPiece,
+  type StoredRun,
+} from "../../format/page.ts";
+import { inParallel } from "../../store/in-parallel.ts";
+import { layout } from "../../store/layout.ts";
+import { requireSize } from "../../store/objects.ts";
+import { joined } from "../../store/storage.ts";
+import type { ObjectCache } from "../catalog/caches.ts";
+import { awaitBudget } from "../event-loop-budget.ts";
+
+// The S3 client has this many connections.
+const fetchedAtOnce = 128;
+// From this share of a page on, the whole of it is read, since the next request is likely to need the rest.
+const wholeShare = 1 / 2;
+
+/** A run of a page, by its position. */
+export interface RunOf {
+  page: CompressedPage;
+  run: number;
+}
+
+/** Runs of pages as they are stored, checked against their hashes or that of their page. */
+export class StoredRuns {
+  readonly #objects: ObjectCache;
+  readonly #pages = new Map<string, Buffer>();
+  readonly #runs = new Map<string, Buffer>();
+
+  private constructor(objects: ObjectCache) {
+    this.#objects = objects;
+  }
+
+  /** Reads runs, of which those of one page ascend. */
+  static async read(objects: ObjectCache, needed: readonly RunOf[]): Promise<StoredRuns> {
+    const pages = new Map<string, { page: CompressedPage; runs: number[] }>();
+    for (const { page, run } of needed) {
+      const known = pages.get(page.hash);
+      if (known) known.runs.push(run);
+      else pages.set(page.hash, { page, runs: [run] });
+    }
+    const stored = new StoredRuns(objects);
+    await inParallel(pages.values(), ({ page, runs }) => stored.#fetch(page, runs), fetchedAtOnce);
+    return stored;
+  }
+
+  run({ page, run }: RunOf): StoredRun {
+    const [piece] = this.pieces(page, run) as [DeflatePiece];
+    return { key: layout.page(page.hash), index: run, piece };
+  }
+
+  /** The runs from `first` to `last` (inclusive) of a page, in pieces that follow each other. */
+  pieces(page: CompressedPage, first: number, last = first): DeflatePiece[] {
+    const stored = this.#pages.get(page.hash);
+    if (stored) return [runsPiece(stored, page.runs, first, last)];
+    return page.runs.slice(first, last + 1).map(({ rawBytes, crc }, position) => {
+      const bytes = this.#runs.get(nameOf(page, first + position))!;
+      return { bytes, rawBytes, crc };
+    });
+  }
+
+  async #fetch(page: CompressedPage, runs: readonly number[]): Promise<void> {
+    await awaitBudget();
+    const key = layout.page(page.hash);
+    const [first, last] = [runs[0]!, runs.at(-1)!];
+    const range = rangeOfRuns(page.runs, first, last);
+    if (this.#objects.has(key) || range.bytes > page.bytes * wholeShare) {
+      this.#pages.set(page.hash, await this.#objects.get(key, page));
+      return;
+    }
+    requireSize(key, range.bytes);
+    let reading: Promise<Buffer> | undefined;
+    const readRun = async (run: number) => {
+      reading ??= this.#objects.range(key, range);
+      const part = await reading;
+      const { offset, bytes } = rangeOfRuns(page.runs, run);
+      const stored = part.subarray(offset - range.offset, offset - range.offset + bytes);
+      requireRun(key, page, run, stored);
+      // What is kept must not keep the other runs in memory.
+      return bytes === part.length ? part : joined([stored]);
+    };
+    for (const run of runs) {
+      const name = nameOf(page, run);
+      this.#runs.set(name, await this.#objects.part(name, () => readRun(run)));
+    }
+  }
+}
+
+const nameOf = ({ hash }: CompressedPage, run: number) => `${layout.page(hash)}/${run}`;

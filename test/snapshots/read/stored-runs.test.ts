@@ -1,0 +1,95 @@
+import { gunzipSync } from "node:zlib";
+import { beforeAll, expect, test } from "vitest";
+import { type CompressedPage, rangeOfRuns, runMarkets } from "../../../snapshots/format/page.ts";
+import { Lines } from "../../../snapshots/read/archive/lines.ts";
+import { askPage } from "../../../snapshots/read/archive/paging.ts";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import type { ByteRange } from "../../../snapshots/store/storage.ts";
+import { archiveQuery } from "../../helpers/archive/query.ts";
+import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
+
+const markets = 1200;
+const objects = new Map<string, Buffer>();
+beforeAll(async () => {
+  await publishRecords(
+    memoryStorage(objects),
+    Array.from({ length: markets }, (_, index) => ({
+      ...market(index),
+      composite: index % runMarkets === 0 ? 1000 : 500,
+    })),
+  );
+});
+
+/** Readers of the store, empty caches and all reads of pages, by key. */
+async function open(content = objects) {
+  const reads: [key: string, range: ByteRange | undefined][] = [];
+  const storage = memoryStorage(content);
+  const noted = changedStorage(storage, {
+    get(key, options) {
+      if (key.startsWith(layout.pages)) reads.push([key, options?.range]);
+      return storage.get(key, options);
+    },
+  });
+  const catalog = new Catalog(noted, { cacheBytes: 2 ** 24 });
+  await catalog.refresh();
+  const { archive } = catalog.requireCurrent();
+  const read = async (ordinals: readonly number[]) =>
+    (await (await Lines.read(archive, ordinals, catalog)).all()).map(String);
+  return { reads, read, archive, catalog };
+}
+
+/** The same objects, of which one has another byte in a run. */
+function damaged({ hash, runs }: CompressedPage, run: number): Map<string, Buffer> {
+  const { offset, bytes } = rangeOfRuns(runs, run);
+  const stored = Buffer.from(objects.get(layout.page(hash))!);
+  stored[offset + (bytes >>> 1)]! ^= 1;
+  return new Map([...objects, [layout.page(hash), stored]]);
+}
+
+test("single runs of pages are read by range, once, and runs that are most of a page with all of it", async () => {
+  const { reads, read, archive } = await open();
+  const whole = await (await open()).read(Array.from({ length: markets }, (_, n) => markets - 1 - n));
+  const places = Array.from({ length: markets }, (_, n) => ({ ordinal: n, ...archive.locate(n) }));
+  const single = places
+    .filter(({ line }) => line === 21)
+    .map(({ ordinal }) => ordinal)
+    .reverse();
+  expect(single.length).toBeGreaterThan(3);
+  const expected = single.map((ordinal) => whole[markets - 1 - ordinal]!);
+  expect(await read(single)).toEqual(expected);
+  expect(reads.map(([key]) => key)).toEqual([...new Set(reads.map(([key]) => key))]);
+  for (const [key, range] of reads) expect(range!.bytes).toBeLessThanOrEqual(objects.get(key)!.length / 2);
+  const before = reads.length;
+  expect(await read(single)).toEqual(expected);
+  expect(reads.length).toBe(before);
+  const { segment, page } = archive.locate(single[0]!);
+  const ofPage = places.filter((place) => place.segment === segment && place.page === page);
+  await read(ofPage.map(({ ordinal }) => ordinal).reverse());
+  expect(reads.slice(before)).toEqual([[layout.page(archive.page(ofPage[0]!).hash), undefined]]);
+});
+
+test("a damaged run is named where it is needed, and does no harm where it is not", async () => {
+  const { archive } = await open();
+  const at = (line: number) =>
+    Array.from({ length: markets }, (_, n) => n).findLast((n) => archive.locate(n).line === line)!;
+  const page = archive.page(archive.locate(at(40)));
+  const bad = await open(damaged(page, 2));
+  await expect(bad.read([at(40)])).rejects.toThrow(`${layout.page(page.hash)}: run 2 does not fit its hash`);
+  expect(await bad.read([at(40) + 20])).toEqual(await (await open()).read([at(40) + 20]));
+});
+
+test("pages of markets from many runs are the same in one gzip member and as text", async () => {
+  const { catalog } = await open();
+  for (const pageSize of [1, 3, 5, 70]) {
+    const query = archiveQuery(`pageSize=${pageSize}&min_composite=1000`);
+    const plan = await (await askPage(catalog, query)).plan();
+    const bodyOf = async (gzip: boolean) =>
+      Buffer.concat(await plan.body({ tier: "x", timestamp: "x", gzip }));
+    const text = String(await bodyOf(false));
+    expect(String(gunzipSync(await bodyOf(true)))).toBe(text);
+    const ids = JSON.parse(text).markets.map(({ composite }: { composite: number }) => composite);
+    expect(ids).toEqual(Array(pageSize).fill(1000));
+  }
+});
