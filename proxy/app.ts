@@ -1,11 +1,12 @@
 import express, { type ErrorRequestHandler, type Express } from "express";
 import { type Endpoint, type EndpointId, endpoints } from "../schemas/endpoints.ts";
+import { preflightHeaders } from "../schemas/headers.ts";
 import { apiRootOf } from "../schemas/sharing.ts";
 import { createAgents } from "./agents/agents.ts";
 import { ServiceError } from "./errors/service-error.ts";
 import { type Exchange, type Middleware, newExchange, type Response } from "./exchange.ts";
 import type { AppParts } from "./parts.ts";
-import { commonHeaders, preflightHeaders } from "./reply/headers.ts";
+import { commonHeaders } from "./reply/headers.ts";
 import { refusalOf } from "./reply/problem.ts";
 import { createAnswers, createBounds } from "./routes/answers.ts";
 import { checksOf, middleware, requireOneHost } from "./routes/checks.ts";

@@ -5,6 +5,7 @@ import { integerOf } from "../schemas/shapes.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
 import { cacheDisk, isStoreLocation } from "../snapshots/store/open-storage.ts";
 import { parseTrust } from "./access/client-address.ts";
+import { isUrl, parseRedisUrl } from "./quota/redis-url.ts";
 
 /** The environment cannot be used. The message has one line per faulty variable and names it. */
 export class ConfigError extends Error {
@@ -37,28 +38,27 @@ const webAddress = z.string().transform((text, context) => {
   return z.NEVER;
 });
 
-const trustProxy = z.string().transform((text, context) => {
-  try {
-    return parseTrust(text);
-  } catch (error) {
-    context.addIssue(`must be ${messageOf(error)}`);
-    return z.NEVER;
-  }
-});
+/** What a parser makes of a text; its error says what is expected. */
+const parsedBy = <T>(parse: (text: string) => T) =>
+  z.string().transform((text, context) => {
+    try {
+      return parse(text);
+    } catch (error) {
+      context.addIssue(`must be ${messageOf(error)}`);
+      return z.NEVER;
+    }
+  });
 
-const quotaStore = z.string().refine((text) => {
-  if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) return true;
-  return isRedisAddress(text) && URL.canParse(text);
-}, "must be a file path or redis://… (rediss://… with TLS) of one server, not of a cluster");
+const quotaStore = parsedBy((text) => {
+  if (isUrl(text)) parseRedisUrl(text);
+  return text;
+});
 
 /** The machine's memory in bytes, or the container's share of it. */
 function usableMemory(): number {
   // Without a limit constrainedMemory() is 0 or more than the machine has.
   return Math.min(totalmem(), constrainedMemory() || Number.POSITIVE_INFINITY);
 }
-
-/** Whether a QUOTA_STORE names a Redis server and not a file. */
-export const isRedisAddress = (quotaStore: string): boolean => /^rediss?:\/\//.test(quotaStore);
 
 /** The configuration; `pollSeconds` is read from POLL_SECONDS, and so on. */
 export const Environment = z.object({
@@ -76,7 +76,7 @@ export const Environment = z.object({
   checkpointFile: z.string().optional(),
   quotaStore: quotaStore.default(".local/quota.sqlite"),
   quotaOnFailure: oneOf(["local", "open", "closed"]).default("local"),
-  trustProxy: trustProxy.optional(),
+  trustProxy: parsedBy(parseTrust).optional(),
   pollSeconds: integer(1, 3600).default(5),
   staleAfterSeconds: integer(1, 31_536_000).default(93_600),
   cacheBytes: integer(leastCacheBytes, Number.MAX_SAFE_INTEGER).optional(),

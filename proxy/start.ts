@@ -9,7 +9,7 @@ import { messageOf } from "../snapshots/store/errors.ts";
 import { noStoreAt, openStorage, storeExists } from "../snapshots/store/open-storage.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
 import { openLogReader } from "../snapshots/trust/log/open-log-reader.ts";
-import { type Config, ConfigError, isRedisAddress } from "./config.ts";
+import { type Config, ConfigError } from "./config.ts";
 import { listen } from "./connection/listen.ts";
 import { docsFiles } from "./docs/files.ts";
 import { createLiveFeed } from "./feed/live-feed.ts";
@@ -18,6 +18,7 @@ import { cdnOrigin, storeOrigin } from "./origin/origin.ts";
 import { publicObjects } from "./origin/public-objects.ts";
 import { createQuota } from "./quota/quota.ts";
 import { redisQuota } from "./quota/redis.ts";
+import { isUrl } from "./quota/redis-url.ts";
 import { sqliteQuota } from "./quota/sqlite.ts";
 import type { QuotaStore } from "./quota/store.ts";
 import { createProxyServer } from "./server.ts";
@@ -162,7 +163,7 @@ async function warnOfNoStore(storage: Storage, log: Logger): Promise<void> {
 async function openQuota(location: string, directory: string, log: Logger): Promise<QuotaStore> {
   const failed = (error: Error) => log.warn({ err: error }, "no connection to the quota store");
   try {
-    if (isRedisAddress(location)) return await redisQuota(location, failed);
+    if (isUrl(location)) return await redisQuota(location, failed);
     return sqliteQuota(resolve(directory, location));
   } catch (error) {
     throw new ConfigError(`QUOTA_STORE cannot be used: ${messageOf(error)}`);

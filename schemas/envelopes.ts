@@ -386,6 +386,23 @@ export const Ready = z.strictObject({
       "whichever is longer.",
   ),
   quotaStore: z.enum(["ok", "failing"]),
+  counting: z
+    .strictObject({
+      store: z
+        .enum(["sqlite", "redis", "sentinel", "cluster"])
+        .describe("A file, one Redis server, the primary that Redis Sentinel names, or a Redis Cluster."),
+      onFailure: z
+        .enum(["local", "open", "closed"])
+        .describe("What happens while counters cannot be reached."),
+      replica: z
+        .enum(["required", "optional", "unknown"])
+        .nullable()
+        .describe(
+          "Whether every primary of Redis takes units only while a replica follows it (min-replicas-to-write); " +
+            "`unknown` where INFO does not tell, null for a file.",
+        ),
+    })
+    .describe("How requests are counted, and so what a failure of the quota store loses."),
   heldBack: z
     .string()
     .nullable()

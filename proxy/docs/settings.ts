@@ -23,9 +23,9 @@ const meanings: Record<Setting, string> = {
     "with TRUST_POLICY or TRUSTED_KEYS, a file in which the newest checkpoint is kept, so that nobody can replay an older one " +
     "after a restart",
   quotaStore:
-    "where the daily counters are: a file, shared by the processes of one machine, or `redis://…` " +
-    "(`rediss://…` with TLS), shared by all machines; one server, with replicas behind its address or without, " +
-    "not a Redis Cluster",
+    "where the daily counters are: a file, shared by the processes of one machine, or `redis://…`, " +
+    "`redis+sentinel://…` or `redis+cluster://…` (`rediss…` with TLS), shared by all machines, as Counters in Redis " +
+    "below says",
   quotaOnFailure:
     "while the counters cannot be reached: `local` counts in the memory of each process, `open` lets pass, " +
     "`closed` refuses with 503",

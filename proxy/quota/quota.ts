@@ -1,8 +1,10 @@
+import { LRUCache } from "lru-cache";
+import type { Ready } from "../../schemas/envelopes.ts";
 import { type Plan, plans } from "../../schemas/plans.ts";
 import { guardPeer } from "../errors/breaker.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import { sqliteQuota } from "./sqlite.ts";
-import type { QuotaStore } from "./store.ts";
+import type { Counters, QuotaStore } from "./store.ts";
 
 /** Whose units a request takes. */
 export interface Caller {
@@ -33,8 +35,8 @@ export interface Receipt extends Standing {
   giveBack(): Promise<void>;
 }
 
-/** A store that counts nothing. */
-const uncounted: QuotaStore = {
+/** Counters that count nothing. */
+const uncounted: Counters = {
   take: async () => ({ allowed: true, used: 0 }),
   giveBack: async () => {},
   used: async () => 0,
@@ -42,7 +44,10 @@ const uncounted: QuotaStore = {
 };
 
 /** What happens to requests while the quota store fails: counted in this process, let through, or refused. */
-export type FailurePolicy = "local" | "open" | "closed";
+export type FailurePolicy = Ready["counting"]["onFailure"];
+
+// Of the parts of a store, names of nodes that are gone are forgotten.
+const mostParts = 1000;
 
 /** Daily quotas. */
 export type Quota = ReturnType<typeof createQuota>;
@@ -63,9 +68,16 @@ export function createQuota(
   },
 ) {
   const instead = { local: sqliteQuota(":memory:"), open: uncounted, closed: undefined }[options.onFailure];
-  const guarded = guardPeer();
+  /** Of each part of the store whether it answered when it was last asked, and for which account. */
+  const parts = new LRUCache({
+    max: mostParts,
+    memoMethod: (_name: string) => ({
+      guarded: guardPeer(),
+      account: "",
+      well: undefined as boolean | undefined,
+    }),
+  });
   let failing = false;
-  let asked = false;
   let today = dayOf(options.now());
 
   /** Writing a date takes longer than counting a request. */
@@ -75,34 +87,52 @@ export function createQuota(
     return today;
   }
 
-  function report(error: unknown) {
-    if (!failing) options.failed(error);
-    failing = true;
+  /** Tells when the first part fails, and when none fails any more. */
+  function review(error?: unknown) {
+    const before = failing;
+    failing = [...parts.values()].some(({ well }) => well === false);
+    if (failing && !before) options.failed(error);
+    if (!failing && before) options.recovered?.();
   }
 
-  /** Asks the store, or while it fails the one that the policy puts in its place. What only `reads` ends no failure. */
-  async function ask<T>(question: (store: QuotaStore) => Promise<T>, reads = false): Promise<T> {
+  /** Asks the part of the store that holds a counter. What only `reads` ends no failure. */
+  async function askStore<T>(account: string, day: string, question: () => Promise<T>, reads = false) {
+    const part = parts.memo(store.partOf?.(account, day) ?? "");
+    const note = (well: boolean, error?: unknown) => {
+      const before = part.well;
+      [part.well, part.account] = [well, account];
+      if (well !== before) review(error);
+    };
     try {
-      const answer = await guarded(() => question(store));
-      if (reads) return answer;
-      if (failing) options.recovered?.();
-      [asked, failing] = [true, false];
+      const answer = await part.guarded(question);
+      if (!reads) note(true);
       return answer;
     } catch (error) {
-      report(error);
-      if (instead) return question(instead);
-      throw new ServiceError("QUOTA_UNAVAILABLE", "Requests cannot be counted right now; try again shortly.");
+      note(false, error);
+      throw error;
     }
   }
+
+  /** Asks the store or, while it fails, the counters that the policy puts in its place. */
+  const ask = <T>(
+    account: string,
+    day: string,
+    question: (counters: Counters) => Promise<T>,
+    reads = false,
+  ) =>
+    askStore(account, day, () => question(store), reads).catch(() => {
+      if (instead) return question(instead);
+      throw new ServiceError("QUOTA_UNAVAILABLE", "Requests cannot be counted right now; try again shortly.");
+    });
 
   return {
     /** Takes units, unless they would pass the limit. Throws ServiceError QUOTA_UNAVAILABLE. */
     async take(caller: Caller, units: number): Promise<Receipt> {
       const { plan, account, limit } = caller;
       const { day, resetAt } = currentDay();
-      let counter = store;
-      const { allowed, used } = await ask((asked) => {
-        counter = asked;
+      let counters: Counters = store;
+      const { allowed, used } = await ask(account, day, (asked) => {
+        counters = asked;
         return asked.take(account, day, units, limit);
       });
       const receipt: Receipt = {
@@ -119,12 +149,12 @@ export function createQuota(
           receipt.units += 1;
         },
         async giveBack() {
-          const give = () => counter.giveBack(account, day, units);
+          const give = () => counters.giveBack(account, day, units);
           try {
-            await (counter === store ? guarded(give) : give());
+            await (counters === store ? askStore(account, day, give) : give());
             receipt.remaining = Math.min(limit, receipt.remaining + units);
-          } catch (error) {
-            report(error);
+          } catch {
+            // It stays taken, and the failure is told of.
           }
         },
       };
@@ -133,20 +163,35 @@ export function createQuota(
     /** Tells what is left without taking anything. Throws ServiceError QUOTA_UNAVAILABLE. */
     async standing({ account, limit }: Caller): Promise<Standing> {
       const { day, resetAt } = currentDay();
-      const used = await ask((counter) => counter.used(account, day), true);
+      const used = await ask(account, day, (counters) => counters.used(account, day), true);
       return { limit, remaining: Math.max(0, limit - used), resetAt };
     },
-    /** Whether the store failed when it was last asked. */
+    /** Whether a part of the store failed when it was last asked. */
     failing: () => failing,
-    /** Whether metered requests can be served. Asks a store that failed or was never asked. */
+    /** Whether metered requests can be served. Asks what failed, or was never asked. */
     async ready(): Promise<boolean> {
       // Otherwise a load balancer would send requests before it is known whether they can be counted. And after a
       // failure the process would never notice that the store is back, because it gets no requests. A store that takes
       // nothing any more, as a replica of Redis or a full disk, may still be read.
       const { day } = currentDay();
-      if (failing || !asked) await ask((counter) => counter.take("", day, 0, 0)).catch(() => {});
-      return !failing || options.onFailure !== "closed";
+      const partOf = (account: string) => store.partOf?.(account, day) ?? "";
+      if (parts.size === 0) parts.memo(partOf(""));
+      const asked = [...parts].filter(([, { well }]) => !well);
+      const asking = asked.map(async ([name, { account }]) => {
+        const nothing = () => store.take(account, day, 0, Number.MAX_SAFE_INTEGER);
+        await askStore(account, day, nothing).catch(() => {});
+        // Its counters have another primary now.
+        if (partOf(account) !== name) parts.delete(name);
+      });
+      await Promise.all(asking);
+      review();
+      return options.onFailure !== "closed" || [...parts.values()].some(({ well }) => well);
     },
+    /** How requests are counted, and what a failure of the store loses. */
+    counting: async (): Promise<Ready["counting"]> => ({
+      ...(await store.keeping()),
+      onFailure: options.onFailure,
+    }),
     close() {
       store.close();
       instead?.close();

@@ -1,14 +1,15 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { Redis } from "ioredis";
+import { Cluster, Command, Redis } from "ioredis";
 import { z } from "zod";
 import { messageOf } from "../../snapshots/store/errors.ts";
+import { parseRedisUrl } from "./redis-url.ts";
 import type { QuotaStore } from "./store.ts";
 
 /** Deadline of a Redis command: far longer than a round trip, far shorter than a caller waits. */
 export const commandMilliseconds = 1000;
 // A connection on which nothing arrives for this long is given up and opened anew.
 const silentMilliseconds = 5000;
-const maxReconnectMilliseconds = 2000;
+const maxReconnectMilliseconds = 1000;
 // Yesterday's counters stay for units given back after midnight and for clocks that are set back. The server counts
 // from the first unit: with an absolute time from a proxy whose clock is days behind, a counter would expire at once.
 const keepSeconds = 2 * 86_400;
@@ -29,41 +30,70 @@ const giveBackScript = `
 
 const TakeReply = z.tuple([z.number(), z.number()]);
 
+const connection = {
+  connectTimeout: commandMilliseconds,
+  commandTimeout: commandMilliseconds,
+  socketTimeout: silentMilliseconds,
+  // What was sent and not answered may be counted, and is not sent again.
+  autoResendUnfulfilledCommands: false,
+  maxRetriesPerRequest: 0,
+  // After a failover the old primary is a replica, or has none, and another is behind its address or name.
+  reconnectOnError: ({ message }: Error) => /READONLY|MASTERDOWN|NOREPLICAS/.test(message),
+};
+const retryStrategy = (attempt: number) => Math.min(100 * attempt, maxReconnectMilliseconds);
+// A command is sent at once or fails: a queued one would be counted after its request was answered.
+const single = { ...connection, lazyConnect: true, enableOfflineQueue: false, retryStrategy };
+
+function clientOf(place: ReturnType<typeof parseRedisUrl>): Redis | Cluster {
+  const { mode, url, tls, nodes, username, password, ...sentinel } = place;
+  if (mode === "redis") return new Redis(url, single);
+  const secure = tls ? { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true } : {};
+  const access = { username, password, ...secure };
+  if (mode === "sentinel")
+    return new Redis({
+      ...single,
+      ...access,
+      ...sentinel,
+      sentinels: nodes,
+      sentinelRetryStrategy: retryStrategy,
+      sentinelCommandTimeout: commandMilliseconds,
+    });
+  return new Cluster(nodes, {
+    lazyConnect: true,
+    clusterRetryStrategy: retryStrategy,
+    redisOptions: { ...connection, ...access },
+    // A node that is away fails at once. The others tell where its counters are when somebody asks for them again.
+    retryDelayOnFailover: 0,
+    retryDelayOnClusterDown: 0,
+    maxRedirections: 4,
+    // Left to the connection, since certificates are for names.
+    dnsLookup: (host, found) => found(null, host),
+  });
+}
+
 /**
  * Counters in Redis, shared by all machines: `prs:quota:<day>:<account>`, which expire two days after their first unit.
- * Waits a moment for the connection. While the server is away every request fails, and the client keeps reconnecting.
- * `failed` is called when the connection is lost or refused, once until it is back. Throws Error for a node of a
- * cluster.
+ * Waits a moment for the connection. While the server is away every request fails, and the client keeps reconnecting,
+ * to the new primary where sentinels or a cluster name one. `failed` is called when a connection is lost or refused,
+ * once until it is back. Throws Error for a node of a cluster whose address is that of one server.
  */
 export async function redisQuota(url: string, failed: (error: Error) => void): Promise<QuotaStore> {
-  const redis = new Redis(url, {
-    lazyConnect: true,
-    connectTimeout: commandMilliseconds,
-    commandTimeout: commandMilliseconds,
-    socketTimeout: silentMilliseconds,
-    // A command is sent at once or fails: a queued one would be counted after its request was answered.
-    enableOfflineQueue: false,
-    autoResendUnfulfilledCommands: false,
-    maxRetriesPerRequest: 0,
-    retryStrategy: (attempt) => Math.min(100 * attempt, maxReconnectMilliseconds),
-    // After a failover the old primary is a replica, and another is behind its address.
-    reconnectOnError: ({ message }) => /READONLY|MASTERDOWN/.test(message),
-  });
+  const place = parseRedisUrl(url);
+  const redis = clientOf(place);
   let away = false;
   redis.on("ready", () => (away = false));
-  redis.on("error", (error) => {
-    if (!away) failed(wordsOf(error));
-    away = true;
-  });
+  for (const event of ["error", "node error", "sentinelError"])
+    redis.on(event, (error) => {
+      if (!away) failed(wordsOf(error));
+      away = true;
+    });
   const keyOf = (account: string, day: string) => `prs:quota:${day}:${account}`;
-  // Of a cluster, some of these are on other nodes.
-  const sample = () => Promise.all([..."0123456789abcdef"].map((each) => redis.get(keyOf(each, "none"))));
-  const connected = redis.connect().then(sample).then(String, messageOf); // reported by the event above
+  const kind = () => (redis instanceof Cluster ? "" : redis.info("cluster"));
+  const connected = redis.connect().then(kind).catch(messageOf); // reported by the events above
   const answer = await Promise.race([connected, delay(commandMilliseconds, "", { ref: false })]);
-  if (answer.startsWith("MOVED")) {
+  if (answer.includes("cluster_enabled:1")) {
     redis.disconnect();
-    const advice = "name one server, with replicas or without";
-    throw new Error(`a Redis Cluster spreads counters over its nodes; ${advice}`);
+    throw new Error("the server is a node of a Redis Cluster; give its address as redis+cluster://…");
   }
 
   async function told<T>(ask: () => Promise<T>): Promise<T> {
@@ -86,9 +116,29 @@ export async function redisQuota(url: string, failed: (error: Error) => void): P
     giveBack: async (account, day, units) =>
       void (await told(() => redis.eval(giveBackScript, 1, keyOf(account, day), units))),
     used: async (account, day) => Number((await told(() => redis.get(keyOf(account, day)))) ?? 0),
+    partOf(account, day) {
+      if (!(redis instanceof Cluster)) return "";
+      return redis.slots[new Command("get", [keyOf(account, day)]).getSlot()]?.[0] ?? "";
+    },
+    async keeping() {
+      const primaries = redis instanceof Cluster ? redis.nodes("master") : [redis];
+      const replies = await Promise.all(primaries.map(replicaOf));
+      const weakest = (["optional", "unknown", "required"] as const).find((each) => replies.includes(each));
+      return { store: place.mode, replica: weakest ?? "unknown" };
+    },
     close: () => redis.disconnect(),
   };
 }
+
+/**
+ * Whether a primary takes units only while a replica follows. CONFIG would tell how closely, and is an administrator's;
+ * INFO has this line where it does.
+ */
+const replicaOf = (primary: Redis): Promise<"required" | "optional" | "unknown"> =>
+  primary.info("replication").then(
+    (text) => (text.includes("min_slaves_good_slaves:") ? "required" : "optional"),
+    () => "unknown",
+  );
 
 /** The message of a client's error without its members, which hold the command's arguments and the password. */
 const wordsOf = (error: unknown): Error => new Error(`Redis: ${messageOf(error)}`);

@@ -149,6 +149,7 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
     },
     giveBack: async (account, day, units) => void lower.run({ account, day, units }),
     used: async (account, day) => usedOf(account, day),
+    keeping: async () => ({ store: "sqlite", replica: null }),
     close: () => database.close(),
   };
 }

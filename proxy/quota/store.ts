@@ -1,3 +1,5 @@
+import type { Ready } from "../../schemas/envelopes.ts";
+
 /** A counter after units were taken or refused. */
 export interface Taken {
   allowed: boolean;
@@ -5,11 +7,8 @@ export interface Taken {
   used: number;
 }
 
-/**
- * Counters of used units, one per account and UTC day (`2026-03-01`). Every method throws if the store cannot be
- * reached.
- */
-export interface QuotaStore {
+/** Counters of used units, one per account and UTC day (`2026-03-01`). Every method throws if they cannot be reached. */
+export interface Counters {
   /** Atomically adds units, unless that would pass `limit`. */
   take(account: string, day: string, units: number, limit: number): Promise<Taken>;
   /** Subtracts units that were added before. */
@@ -17,6 +16,17 @@ export interface QuotaStore {
   /** Units used so far. */
   used(account: string, day: string): Promise<number>;
   close(): void;
+}
+
+/** What becomes of counts when the server that holds them fails. */
+export type Keeping = Omit<Ready["counting"], "onFailure">;
+
+/** Counters outside of this process. */
+export interface QuotaStore extends Counters {
+  /** Names the part of the store that holds a counter now, where parts fail on their own. */
+  partOf?(account: string, day: string): string;
+  /** Never throws. */
+  keeping(): Promise<Keeping>;
 }
 
 /** Prefix of accounts without a key. Their number has no bound, while keys are issued by the operator. */

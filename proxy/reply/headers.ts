@@ -1,41 +1,6 @@
-import { common, ofLines, rateLimit } from "../../schemas/openapi/headers.ts";
+import { apiHeaders, securityHeaders } from "../../schemas/headers.ts";
 import { apiRootOf } from "../../schemas/sharing.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
-
-/** The headers that helmet gives to answers that are data. Pages have a policy of their own. */
-export const securityHeaders = {
-  // JSON opened in a browser loads, frames and submits nothing.
-  "content-security-policy": "default-src 'none';base-uri 'none';form-action 'none';frame-ancestors 'none'",
-  "cross-origin-opener-policy": "same-origin",
-  // Every site may use the API (see CORS below). same-origin would forbid embedding its answers.
-  "cross-origin-resource-policy": "cross-origin",
-  "origin-agent-cluster": "?1",
-  "referrer-policy": "no-referrer",
-  "strict-transport-security": "max-age=31536000; includeSubDomains",
-  "x-content-type-options": "nosniff",
-  "x-dns-prefetch-control": "off",
-  "x-download-options": "noopen",
-  "x-frame-options": "SAMEORIGIN",
-  "x-permitted-cross-domain-policies": "none",
-  "x-xss-protection": "0",
-} as const;
-
-/** Headers that scripts of other sites may read. */
-const exposed = [
-  ...[...common, ...rateLimit, ...ofLines],
-  "X-Since-Snapshot-Id, Accept-Ranges, Content-Range, Retry-After, Link, ETag, Age, Cache-Status",
-].join(", ");
-
-/** Vary of answers that depend on what the caller accepts and who it is. */
-export const vary = "Accept-Encoding, Authorization, X-Api-Key";
-
-/** Under /api/v1 and /delta-sharing: open to every site, and never shared between callers by a cache. */
-const apiHeaders = {
-  ...securityHeaders,
-  "Access-Control-Allow-Origin": "*",
-  "Access-Control-Expose-Headers": exposed,
-  Vary: vary,
-};
 
 /**
  * The headers of every answer to a request for a path. They name the snapshot that is current when the request arrives;
@@ -47,14 +12,5 @@ export function commonHeaders(catalog: Catalog, path: string, requestId: string)
     ...(apiRootOf(path) ? apiHeaders : securityHeaders),
     ...(snapshotId !== undefined && { "X-Snapshot-Id": snapshotId }),
     "X-Request-Id": requestId,
-  };
-}
-
-/** Headers of the answer to a preflight request for an address with these methods. */
-export function preflightHeaders(methods: string): Record<string, string> {
-  return {
-    "Access-Control-Allow-Methods": methods,
-    "Access-Control-Allow-Headers": "authorization, x-api-key, content-type, if-none-match",
-    "Access-Control-Max-Age": "86400",
   };
 }

@@ -1,30 +1,15 @@
-import { csv, ndjson } from "../../schemas/media.ts";
+import { vary } from "../../schemas/headers.ts";
+import { ndjson } from "../../schemas/media.ts";
 import type { PagePlan } from "../../snapshots/read/archive/paging.ts";
-import {
-  csvForm,
-  markedCsvForm,
-  ndjsonForm,
-  type RowsForm,
-  type RowsPlan,
-} from "../../snapshots/read/archive/rows.ts";
+import { type RowsForm, type RowsPlan, rowsForms } from "../../snapshots/read/archive/rows.ts";
 import type { ChangesPlan } from "../../snapshots/read/changes/changes.ts";
 import type { Stream } from "../../snapshots/read/stream.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Request } from "../exchange.ts";
-import { vary } from "./headers.ts";
 import type { Reply } from "./reply.ts";
 
-const table = `${csv}; charset=utf-8; header=present`;
-/**
- * The forms of rows by media type. A request that names some of a type's parameters, or none, asks for the first that
- * has them.
- */
-const forms = new Map<string, RowsForm>([
-  [ndjson, ndjsonForm],
-  [`${ndjson}; charset=utf-8`, ndjsonForm],
-  [table, csvForm],
-  [`${table}; bom=present`, markedCsvForm],
-]);
+/** A request that names some of a media type's parameters, or none, asks for the first that has them. */
+const forms = new Map(rowsForms.flatMap((form) => form.mediaTypes.map((type) => [type, form] as const)));
 
 /** The form of rows that a request prefers to JSON (RFC 9110, 12.5.1), if it does. Throws as requireChunks does. */
 export function preferredRows(request: Request): { form: RowsForm; contentType: string } | undefined {

@@ -65,6 +65,7 @@ export function serviceAnswers(parts: AppParts) {
         stale,
         pollAgeSeconds: Math.floor(pollAge()),
         quotaStore: quota.failing() ? "failing" : "ok",
+        counting: await quota.counting(),
         heldBack: catalog.heldBack() ?? null,
       };
       return uncachedJson(ready, snapshotId);

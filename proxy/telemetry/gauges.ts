@@ -33,7 +33,21 @@ export function registerGauges(
   gauge("prs_poll_age_seconds", "Since snapshot and keys were looked for with success", "max", pollAge);
   gauge("prs_index_bytes", "Filter indexes in memory", "sum", () => catalog.residentBytes());
   gauge("prs_superseded_bytes", "Held for older snapshots", "sum", () => catalog.supersededBytes());
-  gauge("prs_quota_store_up", "1 unless the quota store failed last", "min", () => (quota.failing() ? 0 : 1));
+  // An idle process notices so that the store is back.
+  const quotaUp = () => quota.ready().then(() => (quota.failing() ? 0 : 1));
+  gauge("prs_quota_store_up", "1 unless the quota store failed last", "min", quotaUp);
+  new Gauge({
+    name: "prs_quota_store_info",
+    help: "How requests are counted, and whether every primary of Redis demands a replica",
+    labelNames: ["store", "on_failure", "replica"],
+    aggregator: "max",
+    registers,
+    async collect() {
+      const { store, onFailure, replica } = await quota.counting();
+      this.reset();
+      this.set({ store, on_failure: onFailure, replica: replica ?? "none" }, 1);
+    },
+  });
   gauge("prs_feed_connections", "Clients of the live feed", "sum", () => feed.connections());
   gauge("http_connections", "Open connections", "sum", connections);
 

@@ -1,4 +1,5 @@
 import { paging } from "../../../schemas/filters.ts";
+import { csv, ndjson } from "../../../schemas/media.ts";
 import { type Asked, weakTag } from "../asked.ts";
 import { whileKept } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
@@ -16,6 +17,8 @@ import { cursorAt, type Position, positionOf, startOf, whileStanding } from "./p
 export interface RowsForm {
   /** Tells the entity tags of the forms apart. */
   name: string;
+  /** Media types that ask for it, with their parameters. */
+  mediaTypes: readonly string[];
   /** What comes before the rows of a version of the feed. */
   head(version: string): Buffer;
   /** The text of some rows, given the JSON texts of their markets. */
@@ -103,10 +106,12 @@ async function* readFrom(catalog: Catalog, { snapshot, matches, skip }: Position
 
 const nothing = Buffer.alloc(0);
 const lineEnd = Buffer.from("\n");
+const table = `${csv}; charset=utf-8; header=present`;
 
 /** One market a line, as its JSON text. */
 export const ndjsonForm: RowsForm = {
   name: "rows",
+  mediaTypes: [ndjson, `${ndjson}; charset=utf-8`],
   head: () => nothing,
   textOf: async (markets) => Buffer.concat(markets.flatMap((market) => [market, lineEnd])),
 };
@@ -114,16 +119,21 @@ export const ndjsonForm: RowsForm = {
 /** A header line, then one record per market (RFC 4180). */
 export const csvForm: RowsForm = {
   name: "csv",
+  mediaTypes: [table],
   head: (version) => Buffer.from(csvHead(version)),
   textOf: async (markets, version) => Buffer.from(await csvOf(markets, version, awaitBudget)),
 };
 
 /** The same behind a byte order mark, without which some spreadsheets do not read a file as UTF-8. */
-export const markedCsvForm: RowsForm = {
+const markedCsvForm: RowsForm = {
   ...csvForm,
   name: "csv-bom",
+  mediaTypes: [`${table}; bom=present`],
   head: (version) => Buffer.concat([Buffer.from("\ufeff"), csvForm.head(version)]),
 };
+
+/** All forms. */
+export const rowsForms = [ndjsonForm, csvForm, markedCsvForm];
 
 /** `skip` counts lines of the snapshot that is gone, so no cursor into the current one can replace it. */
 function gone(): CursorExpiredError {

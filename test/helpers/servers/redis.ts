@@ -90,11 +90,12 @@ function settings(
   return Object.entries(values).flatMap(([name, value]) => [`--${name}`, value]);
 }
 
-async function ready(child: ChildProcess): Promise<void> {
+/** Waits until a server writes a line with this text. */
+export async function ready(child: ChildProcess, mark = "Ready to accept connections"): Promise<void> {
   const lines: string[] = [];
   for await (const line of createInterface({ input: child.stdout! })) {
     lines.push(line);
-    if (line.includes("Ready to accept connections")) {
+    if (line.includes(mark)) {
       // A pipe that nobody empties would stop the server one day.
       child.stdout!.resume();
       return;

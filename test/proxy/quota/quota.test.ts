@@ -156,6 +156,7 @@ describe("createQuota(store, options) while the store fails", () => {
     take: () => Promise.reject(new Error("down")),
     giveBack: () => Promise.reject(new Error("down")),
     used: () => Promise.reject(new Error("down")),
+    keeping: async () => ({ store: "redis", replica: "unknown" }),
     close() {},
   };
   const failures: unknown[] = [];

@@ -1,0 +1,56 @@
+const start =
+  /^redis(s?)(?:\+(sentinel|cluster))?:\/\/(?:((?:[^\s@/?#%]|%[\dA-Fa-f]{2})*)@)?([^\s@/?#]+)(.*)$/s;
+
+/** What follows the hosts, and the whole, as clients of Redis in other languages have them. */
+const modes = {
+  redis: { rest: /^/, port: 6379, form: "redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]" },
+  sentinel: {
+    rest: /^\/([^\s/?#]+)(?:\/(\d{1,4}))?(?:\?(?:sentinel_(?:username|password)=[^\s&#]+(?:&(?!$)|$))+)?$/,
+    port: 26_379,
+    form:
+      "redis+sentinel://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]/PRIMARY[/DATABASE]" +
+      "[?sentinel_username=USER&sentinel_password=PASSWORD]",
+  },
+  cluster: {
+    rest: /^(?:\/0?)?$/,
+    port: 6379,
+    form: "redis+cluster://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…] without a database",
+  },
+};
+
+/** Whether a QUOTA_STORE is meant as an address, and not as a file path. */
+export const isUrl = (text: string): boolean => /^[a-z][a-z0-9+.-]*:\/\//i.test(text);
+
+/**
+ * Where counters are in Redis: on one server, on the primary that sentinels name, or spread over a cluster. Throws
+ * Error that says what is expected, and never repeats the address.
+ */
+export function parseRedisUrl(url: string) {
+  const [known, secure, mode = "redis", access = "", hosts = "", after = ""] = start.exec(url) ?? [];
+  const { rest, port, form } = modes[mode as keyof typeof modes];
+  const [fits, name = "", db = "0"] = rest.exec(after) ?? [];
+  const nodes = hosts.split(",").map((host) => URL.parse(`redis://${host}`));
+  const several = mode === "redis" && nodes.length > 1;
+  if (known === undefined || fits === undefined || several || !nodes.every((node) => node?.hostname))
+    throw new Error(`a file path or ${known === undefined ? all : form}, with rediss for TLS`);
+  const login = new URL(`redis://${access}@host${after}`);
+  return {
+    mode: mode as keyof typeof modes,
+    url,
+    tls: secure !== "",
+    nodes: nodes.map((node) => ({
+      host: node!.hostname.replace(/^\[(.*)\]$/, "$1"),
+      port: Number(node!.port || port),
+    })),
+    username: decodeURIComponent(login.username),
+    password: decodeURIComponent(login.password),
+    name: decodeURIComponent(name),
+    db: Number(db),
+    sentinelUsername: login.searchParams.get("sentinel_username") ?? "",
+    sentinelPassword: login.searchParams.get("sentinel_password") ?? "",
+  };
+}
+
+const all = Object.values(modes)
+  .map(({ form }) => form)
+  .join(" or ");

@@ -1,0 +1,45 @@
+import { common, ofLines, rateLimit } from "./openapi/headers.ts";
+
+/** The headers that helmet gives to answers that are data. Pages have a policy of their own. */
+export const securityHeaders = {
+  // JSON opened in a browser loads, frames and submits nothing.
+  "content-security-policy": "default-src 'none';base-uri 'none';form-action 'none';frame-ancestors 'none'",
+  "cross-origin-opener-policy": "same-origin",
+  // Every site may use the API (see CORS below). same-origin would forbid embedding its answers.
+  "cross-origin-resource-policy": "cross-origin",
+  "origin-agent-cluster": "?1",
+  "referrer-policy": "no-referrer",
+  "strict-transport-security": "max-age=31536000; includeSubDomains",
+  "x-content-type-options": "nosniff",
+  "x-dns-prefetch-control": "off",
+  "x-download-options": "noopen",
+  "x-frame-options": "SAMEORIGIN",
+  "x-permitted-cross-domain-policies": "none",
+  "x-xss-protection": "0",
+} as const;
+
+/** Headers that scripts of other sites may read. */
+const exposed = [
+  ...[...common, ...rateLimit, ...ofLines],
+  "X-Since-Snapshot-Id, Accept-Ranges, Content-Range, Retry-After, Link, ETag, Age, Cache-Status",
+].join(", ");
+
+/** Vary of answers that depend on what the caller accepts and who it is. */
+export const vary = "Accept-Encoding, Authorization, X-Api-Key";
+
+/** Under /api/v1 and /delta-sharing: open to every site, and never shared between callers by a cache. */
+export const apiHeaders = {
+  ...securityHeaders,
+  "Access-Control-Allow-Origin": "*",
+  "Access-Control-Expose-Headers": exposed,
+  Vary: vary,
+};
+
+/** Headers of the answer to a preflight request for an address with these methods. */
+export function preflightHeaders(methods: string): Record<string, string> {
+  return {
+    "Access-Control-Allow-Methods": methods,
+    "Access-Control-Allow-Headers": "authorization, x-api-key, content-type, if-none-match",
+    "Access-Control-Max-Age": "86400",
+  };
+}
