@@ -65,6 +65,8 @@ export const meanings: Readonly<Record<string, ExitCode>> = {
   FormatError: exitCodes.refused,
   KeyFileError: exitCodes.usage,
   KeyEndedError: exitCodes.usage,
+  RunMismatchError: exitCodes.usage,
+  PartsMissingError: exitCodes.unreachable,
   CommitLostError: exitCodes.lost,
   CollectedMeanwhileError: exitCodes.lost,
   CommitUnknownError: exitCodes.unreachable,

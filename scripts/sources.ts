@@ -100,10 +100,11 @@ export function sourcesAt(
 ): OpenSources {
   const told = new Set<string>();
   const fetch = fetching(shell, location, temporaryDirectory, progress);
-  return async (known) => {
+  return async (known, pinned) => {
     const { directory, more, close } = await fetch(known);
     try {
-      const sources = await openSources(directory, { now: new Date(), temporaryDirectory, known, ...more });
+      const { now } = pinned ?? { now: new Date() };
+      const sources = await openSources(directory, { now, temporaryDirectory, known, pinned, ...more });
       for (const warning of sources.warnings) {
         if (!told.has(warning)) shell.warn(warning);
         told.add(warning);

@@ -1,6 +1,6 @@
 import { publishedSite } from "../../../proxy/site/files.ts";
 import type { Allowance } from "../../../snapshots/publish/guards.ts";
-import { type PublishOptions, type PublishReport, publish } from "../../../snapshots/publish/publish.ts";
+import type { PublishOptions } from "../../../snapshots/publish/publish.ts";
 import { type Refusal, SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { lateRule } from "../../../snapshots/sources/contract/table-schema.ts";
 import type { NamedContent, OpenSources } from "../../../snapshots/sources/sources.ts";
@@ -49,23 +49,27 @@ async function warnOfClock(shell: Shell, storage: Storage, error: unknown): Prom
   shell.warn(`times are too late: ${clocks}`);
 }
 
-/** Publishes from the sources at a place. Returns which files those were too. */
-export async function publishFrom(
+/** What a run is told beside its sources, its store and what the guards may let pass. */
+type More = Pick<PublishOptions, "api" | "siteUrl" | "license" | "citeAs" | "signing" | "dryRun" | "faulty">;
+
+/** Publishes from the sources at a place, all at once or a `step` of it. Returns which files those were too. */
+export async function publishFrom<Report>(
   shell: Shell,
   { location, ...choices }: ReturnType<typeof readPublishing>,
   storage: Storage,
-  more: Pick<PublishOptions, "api" | "siteUrl" | "license" | "citeAs" | "signing" | "dryRun" | "faulty">,
-): Promise<{ report: PublishReport; files: readonly NamedContent[] }> {
+  more: More,
+  step: (options: PublishOptions) => Promise<Report>,
+): Promise<{ report: Report; files: readonly NamedContent[] }> {
   const progress = progressOn(shell.stderr);
   return withTemporaryFolder(async (temporaryDirectory) => {
     const open = sourcesAt(shell, location, temporaryDirectory, progress);
     let files: readonly NamedContent[] = [];
-    const sources: OpenSources = async (known) => {
-      const opened = await open(known);
+    const sources: OpenSources = async (known, pinned) => {
+      const opened = await open(known, pinned);
       files = [...opened.files, ...opened.scoreFiles];
       return opened;
     };
-    const report = await publish({
+    const report = await step({
       site: publishedSite,
       sources,
       storage,

@@ -1,14 +1,18 @@
 import { type FileHandle, open, realpath } from "node:fs/promises";
 import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
-import type { PublishReport } from "../../../snapshots/publish/publish.ts";
+import { joinParts } from "../../../snapshots/publish/parts/join-parts.ts";
+import { planParts } from "../../../snapshots/publish/parts/plan-parts.ts";
+import { publishPart } from "../../../snapshots/publish/parts/publish-part.ts";
+import { type PublishReport, publish } from "../../../snapshots/publish/publish.ts";
 import { apiPlaceAt, citationIn, licenseAt, siteAddressAt } from "../../../snapshots/publish/site.ts";
+import { isScript } from "../../../snapshots/sources/duckdb/run-script.ts";
 import type { NamedContent } from "../../../snapshots/sources/sources.ts";
 import { messageOf } from "../../../snapshots/store/errors.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { maxNoteBytes } from "../../../snapshots/trust/notes/signed-note.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
-import { counted, exitCodes, UsageError } from "../../cli.ts";
+import { counted, type ExitCode, exitCodes, UsageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { progressOn } from "../../progress.ts";
 import type { Shell } from "../../shell.ts";
@@ -17,6 +21,7 @@ import { openNewStore } from "../../store.ts";
 import { withTemporaryFolder } from "../../temporary.ts";
 import { describePublish } from "./describe.ts";
 import { common, flag } from "./options.ts";
+import { describePart, describePlan, inParts, makeParts, type Step, stepIn } from "./publish-parts.ts";
 import { allowing, publishFrom, readPublishing, sourcesOption } from "./publish-run.ts";
 
 export const publishCommand = command({
@@ -28,6 +33,7 @@ export const publishCommand = command({
     ...allowing,
     ...trustOptions,
     ...signOverOption,
+    ...inParts,
     "api-url": {
       type: "string",
       value: "URL",
@@ -67,7 +73,9 @@ export const publishCommand = command({
     "dry-run": flag("writes nothing"),
   },
   async run(values, _operand, shell) {
+    const step = stepIn(values);
     const choices = readPublishing(shell, values);
+    if (step.kind !== "all") requireDivisible(choices.location, values);
     const told = {
       api: namedOption("api-url", values["api-url"] ?? shell.env.API_URL, apiPlaceAt),
       siteUrl: namedOption("site-url", values["site-url"] ?? shell.env.SITE_URL, siteAddressAt),
@@ -80,11 +88,26 @@ export const publishCommand = command({
         "WITNESS_POLICY goes with SIGNING_KEY: witnesses cosign what a publisher has signed",
       );
     const dryRun = values["dry-run"] ?? false;
+    if (step.kind === "plan" || step.kind === "part")
+      return makeStep(shell, step, choices, values, { ...told, signing });
     // Opened before anything is published: a path that cannot be written to shows here.
     await using statement =
       values.statement && !dryRun ? await open(shell.path(values.statement), "w") : undefined;
     const storage = await openNewStore(shell, values.store, values.cache ?? shell.env.CACHE_DIR);
-    const { report, files } = await publishFrom(shell, choices, storage, { ...told, signing, dryRun });
+    const more = { ...told, signing, dryRun };
+    if (step.kind === "workers") {
+      const { count, run } = step;
+      await publishFrom(shell, choices, storage, more, (options) => planParts(options, run, count));
+      const code = await makeParts(shell, argumentsOfPart(values, run), count);
+      if (code !== exitCodes.done) return code;
+    }
+    const { report, files } = await publishFrom(
+      shell,
+      choices,
+      storage,
+      more,
+      step.kind === "all" ? publish : (options) => joinParts(options, step.run),
+    );
     if (report.signature === "lost") shell.say(lostSignature);
     if (values.export && !dryRun) await exportNewest(shell, storage, signing);
     shell.report(values.json ?? false, report, describePublish(report));
@@ -97,6 +120,60 @@ export const publishCommand = command({
     }
   },
 });
+
+/** Plans a run, or makes a part of one. */
+async function makeStep(
+  shell: Shell,
+  step: Extract<Step, { kind: "plan" | "part" }>,
+  choices: ReturnType<typeof readPublishing>,
+  values: { store?: string | undefined; cache?: string | undefined; json?: boolean | undefined },
+  more: Parameters<typeof publishFrom>[3],
+): Promise<ExitCode> {
+  const storage = await openNewStore(shell, values.store, values.cache ?? shell.env.CACHE_DIR);
+  const { run } = step;
+  const json = values.json ?? false;
+  if (step.kind === "plan") {
+    const { report } = await publishFrom(shell, choices, storage, more, (options) =>
+      planParts(options, run, step.count),
+    );
+    shell.report(json, { run, parts: report.parts.map(({ markets }) => markets) }, describePlan(run, report));
+  } else {
+    const { report } = await publishFrom(shell, choices, storage, more, (options) =>
+      publishPart(options, run, step.part),
+    );
+    const { part, markets, pages, segments, seconds, refused = [] } = report;
+    const told = { run, part, markets, pages, segments: segments.length, seconds, refused };
+    shell.report(json, told, describePart(run, report));
+  }
+  return exitCodes.done;
+}
+
+/** Throws UsageError when a run of these options cannot be divided into parts. */
+function requireDivisible(
+  location: ReturnType<typeof readPublishing>["location"],
+  values: { "dry-run"?: boolean | undefined },
+): void {
+  if (values["dry-run"])
+    throw new UsageError(
+      "--dry-run goes with a run of one part: the others leave what they make in the store",
+    );
+  if (typeof location === "string" && isScript(location))
+    throw new UsageError(
+      "a script goes with a run of one part: it may leave other rows each time; let it write Parquet files first",
+    );
+}
+
+/** The arguments of the process that makes a part, all but its number. */
+function argumentsOfPart(
+  values: Readonly<Record<string, string | boolean | undefined>>,
+  run: string,
+): string[] {
+  const passed = ["sources", "store", "cache", "trusted-key", "trust-policy"];
+  const given = passed.flatMap((name) =>
+    typeof values[name] === "string" ? [`--${name}`, values[name]] : [],
+  );
+  return ["publish", ...given, "--run", run];
+}
 
 /** Exports what was published (--export). */
 async function exportNewest(shell: Shell, storage: Storage, signing: Signing): Promise<void> {

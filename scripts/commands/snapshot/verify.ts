@@ -1,4 +1,5 @@
 import { publishedSite } from "../../../proxy/site/files.ts";
+import { publish } from "../../../snapshots/publish/publish.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
@@ -73,7 +74,7 @@ async function verifyAndRepair(
   // Printed before publishing, which may be refused.
   for (const line of shorten(before.faults.map(({ key, reason }) => `${key}: ${reason}`))) shell.say(line);
   const faulty = new Set(before.faults.map(({ key }) => key));
-  const { report } = await publishFrom(shell, choices, storage, { faulty, signing });
+  const { report } = await publishFrom(shell, choices, storage, { faulty, signing }, publish);
   for (const line of describePublish(report)) shell.say(line);
   const after = await check();
   const repaired = [...faulty.difference(new Set(after.faults.map(({ key }) => key)))];

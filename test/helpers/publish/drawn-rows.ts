@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { filterValuesOf } from "../../../schemas/filters.ts";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { cuts } from "../../../snapshots/format/cuts.ts";
 import { compareKeys, type MarketKey } from "../../../snapshots/format/market-line.ts";
 import type { KeyRange, Sources } from "../../../snapshots/sources/sources.ts";
@@ -69,6 +70,18 @@ const pool = [
   ...idsOf(60, 1_000_000, (id) => endsPage(id) && !endsSegment(id)),
   ...idsOf(12, 2_000_000, endsSegment),
 ];
+
+/** Markets `first` to `last` (exclusive), from the oldest; a segment ends after every 40th. */
+export function segmentedMarkets(first: number, last: number): HistoricalMarket[] {
+  return Array.from({ length: last - first }, (_, n) => {
+    const index = first + n;
+    if (index % 40 !== 39) return market(index);
+    for (let number = index * 1e7; ; number += 1) {
+      const id = `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`;
+      if (endsSegment(id)) return { ...market(index), id };
+    }
+  });
+}
 
 /** Rows of the pool before and after some edits. Many are of few moments, so that ids decide the order. */
 export function drawn({ seed, moments, share }: { seed: number; moments: number; share: number }) {

@@ -1,0 +1,160 @@
+import { readFileSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { makeParts } from "../../scripts/commands/snapshot/publish-parts.ts";
+import { Shell } from "../../scripts/shell.ts";
+import { quoted } from "../../snapshots/sources/duckdb/sql-literals.ts";
+import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { withDuckDb } from "../helpers/archive/sql.ts";
+import { snapshotCommand } from "../helpers/publish/commands.ts";
+import { segmentedMarkets } from "../helpers/publish/drawn-rows.ts";
+import { loadSample } from "../helpers/publish/editable-sources.ts";
+import { contentOf } from "../helpers/store/storages.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
+
+const folder = testFolder();
+const run = (args: string) => snapshotCommand(args.split(" "), { from: folder });
+
+/** Ids after which a segment ends, where a page has its 32 markets. */
+const ends = segmentedMarkets(0, 300).flatMap(({ id }, index) => (index % 40 === 39 ? [id] : []));
+
+/** Writes sources of several segments in two files, each with markets of all times; `change` is SQL of their rows. */
+async function writeSegmented(name: string, change = "FROM segmented"): Promise<string> {
+  const directory = join(folder, name);
+  await mkdir(join(directory, "markets"), { recursive: true });
+  await withDuckDb(folder, async (sql) => {
+    await loadSample(sql, folder, { markets: 300, protocols: 5 });
+    const list = `[${ends.map(quoted).join(", ")}]`;
+    await sql.run(`CREATE TABLE segmented AS
+      SELECT * EXCLUDE (place) REPLACE (CASE WHEN place % 40 = 0 THEN ${list}[(place // 40)::INTEGER] ELSE id END AS id)
+      FROM (SELECT *, row_number() OVER (ORDER BY resolved_at, id) AS place FROM markets)`);
+    await sql.run(`CREATE TABLE changed AS ${change}`);
+    const copy = (query: string, file: string) =>
+      sql.run(`COPY (${query}) TO ${quoted(join(directory, `${file}.parquet`))} (FORMAT parquet)`);
+    await copy("FROM changed WHERE hash(id) % 2 = 0", "markets/a");
+    await copy("FROM changed WHERE hash(id) % 2 = 1", "markets/b");
+    await copy("FROM scores", "protocol_scores");
+  });
+  return directory;
+}
+
+let snapshotId: string;
+let content: Map<string, string>;
+const contentAt = async (store: string) => {
+  const found = Object.entries(await contentOf(directoryStorage(join(folder, store))));
+  // The commit tells when it was made, and what is shown tells of the commit.
+  const own = found.filter(([key]) => /^(private|manifests|public\/objects)\//.test(key));
+  return new Map(own.sort());
+};
+
+beforeAll(async () => {
+  await writeSegmented("sources");
+  const { stdout } = await run("publish --sources sources --store alone --json");
+  ({ snapshotId } = JSON.parse(stdout));
+  content = await contentAt("alone");
+});
+
+describe("publish in parts", () => {
+  test("makes what one process makes, part by part, in any order", async () => {
+    const publish = "publish --sources sources --store parts";
+    const planned = await run(`${publish} --plan 3 --run first`);
+    expect(planned.stdout).toMatch(
+      /^Planned run first on an empty store: 300 markets in 3 parts of \d+ to \d+\n$/,
+    );
+    expect((await run(`${publish} --part 3 --run first`)).stdout).toMatch(
+      /^Part 3 of run first: \d+ markets in /,
+    );
+    const early = await run(`${publish} --join --run first`);
+    expect(early.code).toBe(5);
+    expect(early.stderr).toContain("missing runs/first/part-1.json, runs/first/part-2.json");
+    for (const part of [1, 2]) expect((await run(`${publish} --part ${part} --run first`)).code).toBe(0);
+    const { code, stdout } = await run(`${publish} --join --run first --json`);
+    expect([code, JSON.parse(stdout)]).toEqual([
+      0,
+      expect.objectContaining({ outcome: "published", snapshotId }),
+    ]);
+    expect(await contentAt("parts")).toEqual(content);
+    expect((await run(`${publish} --join --run first`)).stdout).toContain(
+      "Nothing new: commit 1 already has",
+    );
+  });
+
+  test("refuses as one process does, whichever part finds it, and names files that are others by then", async () => {
+    const broken =
+      "SELECT * REPLACE (CASE WHEN hash(id) % 50 = 1 THEN 9 ELSE composite END AS composite) FROM segmented";
+    await writeSegmented("broken", broken);
+    const alone = await run("publish --sources broken --store refused --json");
+    expect(alone.code).toBe(3);
+    const publish = "publish --sources broken --store refused --json";
+    await run(`${publish} --plan 3 --run r`);
+    for (const part of [1, 2, 3]) expect((await run(`${publish} --part ${part} --run r`)).code).toBe(0);
+    const joined = await run(`${publish} --join --run r`);
+    expect([joined.code, JSON.parse(joined.stdout)]).toEqual([
+      3,
+      {
+        error: {
+          ...JSON.parse(alone.stdout).error,
+          message: expect.stringContaining("column composite: 9, must be from 300 to 1000"),
+        },
+      },
+    ]);
+    const changed = await run("publish --sources sources --store refused --join --run r");
+    expect(changed.code).toBe(3);
+    expect(changed.stderr).toMatch(
+      /^markets\/b\.parquet: is not as it was when the run was planned; plan another run$/m,
+    );
+  });
+
+  test("makes it with processes of its own, and starts one again that is killed", async () => {
+    const workers = await run("publish --sources sources --store workers --workers 2 --json");
+    expect([workers.code, JSON.parse(workers.stdout)]).toEqual([0, expect.objectContaining({ snapshotId })]);
+    expect(await contentAt("workers")).toEqual(content);
+
+    await run("publish --sources sources --store killed --plan 1 --run k");
+    const said: string[] = [];
+    const children = () =>
+      readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, "utf8").trim().split(" ");
+    const stderr = {
+      write(text: string) {
+        if (said.length === 0) for (const child of started) process.kill(Number(child), "SIGKILL");
+        said.push(text);
+      },
+    };
+    const before = children();
+    const making = makeParts(
+      new Shell(folder, process.env, { stdout: { write() {} }, stderr }),
+      ["publish", "--sources", "sources", "--store", "killed", "--run", "k"],
+      1,
+    );
+    const started = children().filter((child) => !before.includes(child));
+    expect(await making).toBe(0);
+    expect(started).toHaveLength(1);
+    expect(said.join("")).toContain("Warning: part 1 ended with SIGKILL; it starts again");
+    const joined = await run("publish --sources sources --store killed --join --run k --json");
+    expect(JSON.parse(joined.stdout)).toMatchObject({ outcome: "published", snapshotId });
+    expect((await directoryStorage(join(folder, "killed")).get(layout.runPart("k", 1))) !== undefined).toBe(
+      true,
+    );
+  });
+
+  test("ends as a part does that cannot be made", async () => {
+    const shell = new Shell(folder, process.env, { stdout: { write() {} }, stderr: { write() {} } });
+    const args = ["publish", "--sources", "sources", "--store", "killed", "--run", "nowhere"];
+    expect(await makeParts(shell, args, 2)).toBe(5);
+  });
+
+  test.for([
+    ["--plan 2", "--plan needs --run"],
+    ["--plan 2 --join --run r", "--plan and --join do not go together"],
+    ["--run r", "--run goes with --plan, --part or --join"],
+    ["--workers 2 --run r", "--workers names its run itself"],
+    ["--plan 0 --run r", "--plan must be an integer from 1 to 1000"],
+    ["--join --run a/b", "--run must have 1 to 100 letters"],
+    ["--workers 2 --dry-run", "--dry-run goes with a run of one part"],
+  ])("%s is a wrong command line", async ([options, reason]) => {
+    const { code, stderr } = await run(`publish --sources sources --store parts ${options}`);
+    expect([code, stderr]).toEqual([2, expect.stringContaining(reason!)]);
+  });
+});

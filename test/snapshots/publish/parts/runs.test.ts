@@ -1,0 +1,282 @@
+import { tmpdir } from "node:os";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { HistoricalMarket } from "../../../../schemas/records.ts";
+import { exitCodeOf } from "../../../../scripts/cli.ts";
+import { joinParts } from "../../../../snapshots/publish/parts/join-parts.ts";
+import { planParts } from "../../../../snapshots/publish/parts/plan-parts.ts";
+import { publishPart } from "../../../../snapshots/publish/parts/publish-part.ts";
+import { type PublishOptions, publish } from "../../../../snapshots/publish/publish.ts";
+import { SourceRefusal } from "../../../../snapshots/sources/contract/refusals.ts";
+import { layout } from "../../../../snapshots/store/layout.ts";
+import { seal } from "../../../../snapshots/store/records.ts";
+import type { Storage } from "../../../../snapshots/store/storage.ts";
+import { segmentedMarkets } from "../../../helpers/publish/drawn-rows.ts";
+import { publishInParts } from "../../../helpers/publish/publish-in-parts.ts";
+import { sourcesOf } from "../../../helpers/publish/records.ts";
+import { Crash, expectAllGood, steppedStorage } from "../../../helpers/store/faulty-store.ts";
+import { testKey } from "../../../helpers/store/signing.ts";
+import { contentOf, listed, memoryStorage } from "../../../helpers/store/storages.ts";
+import { timedStore } from "../../../helpers/store/timed-store.ts";
+import { faultsOf } from "../../../helpers/store/verified.ts";
+
+const first = segmentedMarkets(0, 300);
+/** One market removed, one changed and some new: no more than the guards let pass. */
+const second = [
+  ...first.slice(1, 250),
+  { ...first[250]!, composite: 999 },
+  ...first.slice(251),
+  ...segmentedMarkets(300, 330),
+];
+
+const optionsOf = (
+  storage: Storage,
+  markets: readonly HistoricalMarket[] = second,
+  more: Partial<PublishOptions> = {},
+): PublishOptions => ({
+  storage,
+  temporaryDirectory: tmpdir(),
+  now: () => new Date("2026-03-01T00:00:00.000Z"),
+  sources: async () => sourcesOf(markets, 700),
+  ...more,
+});
+
+/** A store with the first markets. */
+async function published(): Promise<{ objects: Map<string, Buffer>; storage: Storage }> {
+  const objects = new Map<string, Buffer>();
+  await publish(optionsOf(memoryStorage(objects), first));
+  return { objects, storage: memoryStorage(objects) };
+}
+
+const withoutRuns = async (storage: Storage) =>
+  new Map(Object.entries(await contentOf(storage)).filter(([key]) => !key.startsWith(layout.runs)));
+
+const thrownBy = (work: Promise<unknown>): Promise<Error> =>
+  work.then(
+    () => expect.unreachable(),
+    (error: Error) => error,
+  );
+
+/** What a command would end with, and the message. */
+const endOf = async (work: Promise<unknown>) => {
+  const error = await thrownBy(work);
+  return [exitCodeOf(error), error.message] as const;
+};
+
+describe("a run in parts", () => {
+  test("is divided where segments end, and into no more parts than there are segments", async () => {
+    const { storage } = await published();
+    const { parts } = await planParts(optionsOf(storage), "three", 3);
+    expect(parts.map(({ markets }) => markets)).toEqual([119, 120, 90]);
+    const many = await planParts(optionsOf(storage), "many", 12);
+    expect(many.parts.map(({ markets }) => markets > 0)).toEqual([
+      ...new Array(9).fill(true),
+      false,
+      false,
+      false,
+    ]);
+    for (const [index] of many.parts.entries()) await publishPart(optionsOf(storage), "many", index + 1);
+    expect(await joinParts(optionsOf(storage), "many")).toMatchObject({ outcome: "published", commit: 2 });
+  });
+
+  test("names what is missing, and is told from another of its name", async () => {
+    const { storage } = await published();
+    const options = optionsOf(storage);
+    expect(await endOf(joinParts(options, "run"))).toEqual([
+      5,
+      expect.stringContaining("runs/run/plan.json is"),
+    ]);
+    expect(await endOf(publishPart(options, "run", 1))).toEqual([5, expect.stringContaining("plan.json")]);
+    const plan = await planParts(options, "run", 3);
+    expect(await planParts(optionsOf(storage, second, { now: () => new Date() }), "run", 3)).toEqual(plan);
+    expect(await endOf(planParts(options, "run", 4))).toEqual([
+      2,
+      expect.stringMatching(/was planned before, with another number of parts; choose another --run$/),
+    ]);
+    expect(await endOf(planParts(optionsOf(storage, first), "run", 3))).toEqual([
+      2,
+      expect.stringContaining("another sources"),
+    ]);
+    await publishPart(options, "run", 2);
+    expect(await endOf(joinParts(options, "run"))).toEqual([
+      5,
+      expect.stringContaining("missing runs/run/part-1.json, runs/run/part-3.json;"),
+    ]);
+    expect(await endOf(publishPart(options, "run", 4))).toEqual([2, expect.stringContaining("has 3 parts")]);
+  });
+
+  test("is lost when another commit came between, and not when that is its own", async () => {
+    const { storage } = await published();
+    for (const run of ["lost", "won"]) {
+      await planParts(optionsOf(storage), run, 2);
+      for (const part of [1, 2]) await publishPart(optionsOf(storage), run, part);
+    }
+    const other = optionsOf(storage, first.slice(1));
+    await planParts(other, "other", 2);
+    for (const part of [1, 2]) await publishPart(other, "other", part);
+    const both = await Promise.allSettled([
+      joinParts(optionsOf(storage), "lost"),
+      joinParts(optionsOf(storage), "won"),
+    ]);
+    const [won] = both.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
+    expect(won).toMatchObject({ outcome: "published", commit: 2 });
+    const again = await joinParts(optionsOf(storage), "won");
+    expect(again).toMatchObject({ outcome: "unchanged", commit: 2, snapshotId: won!.snapshotId });
+    expect(await endOf(joinParts(other, "other"))).toEqual([
+      4,
+      expect.stringContaining("the newest commit is 2 now, and not the one that the run other builds on"),
+    ]);
+    await publish(optionsOf(storage, [...second, ...segmentedMarkets(330, 331)]));
+    expect((await endOf(joinParts(optionsOf(storage), "won")))[0]).toBe(4);
+    expect(await faultsOf(storage)).toEqual([]);
+  });
+
+  test("is judged by the guards as one process is, and goes on when they are told to let it pass", async () => {
+    const { storage } = await published();
+    const fewer = optionsOf(storage, first.slice(100));
+    const alone = await thrownBy(publish(fewer));
+    await planParts(fewer, "run", 3);
+    for (const part of [1, 2, 3]) await publishPart(fewer, "run", part);
+    expect(await thrownBy(joinParts(fewer, "run"))).toEqual(alone);
+    const allowed = await joinParts({ ...fewer, allow: { removed: 100 } }, "run");
+    expect(allowed).toMatchObject({ outcome: "published", commit: 2 });
+  });
+
+  test("tells what one process would refuse, whichever part has met it", async () => {
+    const { storage, objects } = await published();
+    const before = new Map(objects);
+    const refuse =
+      (from: number): PublishOptions["sources"] =>
+      async () => {
+        const sources = sourcesOf(second, 700);
+        return {
+          ...sources,
+          async *markets(known, range) {
+            for await (const rows of sources.markets(known, range)) {
+              const broken = rows.filter(({ id }) => second.findIndex((row) => row.id === id) >= from);
+              if (broken.length > 0)
+                throw new SourceRefusal(
+                  broken.map(({ id }) => ({ file: "markets.parquet", row: id, rule: "must not" })),
+                );
+              yield rows;
+            }
+          },
+        };
+      };
+    for (const from of [5, 150, 310]) {
+      const options = optionsOf(storage, second, { sources: refuse(from) });
+      const alone = (await thrownBy(publish(options))) as SourceRefusal;
+      await planParts(options, `run-${from}`, 3);
+      for (const part of [3, 1, 2]) await publishPart(options, `run-${from}`, part);
+      const joined = (await thrownBy(joinParts(options, `run-${from}`))) as SourceRefusal;
+      expect([joined.message, joined.counted]).toEqual([alone.message, alone.counted]);
+      // Sound again, such as a file that was there all the time: what a part has seen still counts.
+      const sound = await thrownBy(joinParts(optionsOf(storage), `run-${from}`));
+      expect(sound).toBeInstanceOf(SourceRefusal);
+    }
+    expect(objects.get(layout.head)).toEqual(before.get(layout.head));
+  });
+
+  test("is refused by another version of the program", async () => {
+    const { storage, objects } = await published();
+    await planParts(optionsOf(storage), "run", 2);
+    const key = layout.runPlan("run");
+    const { digest: _, ...plan } = JSON.parse(String(objects.get(key)));
+    const other = {
+      ...optionsOf(storage),
+      sources: async () => ({ ...sourcesOf(second, 700), rowDigests: "other" }),
+    };
+    expect(await endOf(publishPart(other, "run", 1))).toEqual([
+      3,
+      expect.stringContaining("use the same version"),
+    ]);
+    await storage.put(key, seal({ ...plan, unicode: "1.0" }));
+    expect(await endOf(publishPart(optionsOf(storage), "run", 1))).toEqual([
+      3,
+      expect.stringContaining("it was made with unicode 1.0"),
+    ]);
+  });
+
+  test("with a key goes on only from what a trusted key has signed", async () => {
+    const { storage } = await published();
+    const signed = optionsOf(storage, second, { signing: { key: testKey(), over: 1 } });
+    await planParts(signed, "run", 2);
+    await publishPart(signed, "run", 1);
+    await publishPart(optionsOf(storage), "run", 2);
+    expect(await endOf(joinParts(signed, "run"))).toEqual([
+      3,
+      expect.stringContaining("runs/run/part-2.json: nobody signed it"),
+    ]);
+    await storage.delete(layout.runPart("run", 2));
+    await publishPart(signed, "run", 2);
+    expect(await joinParts(signed, "run")).toMatchObject({ outcome: "published", signature: "signed" });
+  });
+});
+
+test("kills of any of a run's processes change nothing of what it leaves", async () => {
+  const { objects } = await published();
+  const whole = memoryStorage(new Map(objects));
+  const { snapshotId } = await publish(optionsOf(whole));
+  const expected = await withoutRuns(whole);
+  const kills = fc.record({
+    parts: fc.constantFrom(1, 2, 3, 8),
+    points: fc.array(fc.nat(60), { maxLength: 6 }),
+  });
+  const numRuns = 6;
+  await fc.assert(
+    fc.asyncProperty(kills, async ({ parts, points }) => {
+      const storage = memoryStorage(new Map(objects));
+      const left = [...points];
+      /** Begins a step, kills it before an operation of the store, and begins it again. */
+      const killing = async (step: (options: PublishOptions) => Promise<unknown>) => {
+        for (;;) {
+          const point = left.shift() ?? Number.POSITIVE_INFINITY;
+          const before = (n: number) => {
+            if (n >= point) throw new Crash();
+          };
+          const error = await step(optionsOf(steppedStorage(storage, { before }))).catch((thrown) => thrown);
+          if (!(error instanceof Crash)) return error;
+        }
+      };
+      await killing((options) => planParts(options, "run", parts));
+      for (let part = 1; part <= parts; part += 1)
+        await killing((options) => publishPart(options, "run", part));
+      await killing((options) => joinParts(options, "run"));
+      await expectAllGood(storage, snapshotId);
+      expect(await withoutRuns(storage)).toEqual(expected);
+    }),
+    { numRuns },
+  );
+});
+
+describe("a collection", () => {
+  test("leaves what a run in parts needs, for two days after its plan", async () => {
+    const { storage, collect, pass } = timedStore();
+    const shortly = { keepHours: 0, keepCommits: 1 };
+    await publish(optionsOf(storage, first));
+    pass(1);
+    await planParts(optionsOf(storage), "joined", 2);
+    await publishPart(optionsOf(storage), "joined", 1);
+    pass(47);
+    await publishPart(optionsOf(storage), "joined", 2);
+    await collect(shortly);
+    await joinParts(optionsOf(storage), "joined");
+    expect(await faultsOf(storage)).toEqual([]);
+
+    await planParts(optionsOf(storage, first.slice(5)), "left", 2);
+    await publishPart(optionsOf(storage, first.slice(5)), "left", 1);
+    pass(49);
+    const { deleted, young } = await collect(shortly);
+    expect(deleted.keys.some((key) => key.startsWith(layout.pages))).toBe(true);
+    expect(young).toBe(0);
+    expect(await listed(storage, layout.runs)).toEqual([]);
+    expect(await faultsOf(storage)).toEqual([]);
+  });
+});
+
+test("a run in parts over a store of several segments makes what one process makes", async () => {
+  const { objects } = await published();
+  const [alone, parts] = [memoryStorage(new Map(objects)), memoryStorage(new Map(objects))];
+  expect(await publishInParts(optionsOf(parts), 4)).toEqual(await publish({ ...optionsOf(alone) }));
+  expect(await faultsOf(parts)).toEqual([]);
+});
