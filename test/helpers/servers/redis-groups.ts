@@ -24,7 +24,10 @@ export interface RedisGroup {
   stop(): Promise<void>;
 }
 
+// Both need what an address must carry.
+const [password, ofSentinels] = ["s3rvers", "s3ntinels"];
 const settings = {
+  masterauth: password,
   appendfsync: "everysec",
   "min-replicas-to-write": "1",
   "min-replicas-max-lag": "1",
@@ -35,7 +38,7 @@ const settings = {
 async function startServers(program: string, count: number, more: () => Promise<Record<string, string>>) {
   const servers: TestRedis[] = [];
   for (let number = 0; number < count; number += 1) {
-    const server = await testRedis(program, undefined, { ...settings, ...(await more()) });
+    const server = await testRedis(program, password, { ...settings, ...(await more()) });
     await server.start();
     servers.push(server);
   }
@@ -61,7 +64,10 @@ export async function startSentinels(program: string): Promise<RedisGroup> {
       `port ${port}`,
       "bind 127.0.0.1",
       `dir ${folder}`,
+      `requirepass ${ofSentinels}`,
+      `sentinel sentinel-pass ${ofSentinels}`,
       `sentinel monitor counters 127.0.0.1 ${first.port} 2`,
+      `sentinel auth-pass counters ${password}`,
       "sentinel down-after-milliseconds counters 2000",
       "sentinel failover-timeout counters 3000",
     ];
@@ -71,7 +77,7 @@ export async function startSentinels(program: string): Promise<RedisGroup> {
     sentinels.push({ port, child });
   }
   const ask = async (port: number, ...words: string[]) => {
-    const sentinel = new Redis(port);
+    const sentinel = new Redis(port, { password: ofSentinels });
     try {
       return await sentinel.call("SENTINEL", ...words);
     } finally {
@@ -92,7 +98,9 @@ export async function startSentinels(program: string): Promise<RedisGroup> {
     });
   await whole();
   return {
-    url: `redis+sentinel://${sentinels.map(({ port }) => `127.0.0.1:${port}`).join(",")}/counters`,
+    url:
+      `redis+sentinel://:${password}@${sentinels.map(({ port }) => `127.0.0.1:${port}`).join(",")}/counters/0` +
+      `?sentinel_password=${ofSentinels}`,
     servers,
     spare: true,
     failovers: async () =>
@@ -163,7 +171,7 @@ export async function startCluster(program: string): Promise<RedisGroup> {
     return primary < 0 ? servers.find((each) => each.port === Number(port))! : asked[primary]!;
   };
   return {
-    url: `redis+cluster://${servers.map(({ port }) => `127.0.0.1:${port}`).join(",")}`,
+    url: `redis+cluster://:${password}@${servers.map(({ port }) => `127.0.0.1:${port}`).join(",")}`,
     servers,
     spare: false,
     failovers: async () => Number(/cluster_current_epoch:(\d+)/.exec(await stateOf(first))![1]),

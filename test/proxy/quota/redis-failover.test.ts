@@ -1,6 +1,7 @@
 import { Agent } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ConfigError } from "../../../proxy/config.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, until } from "../../helpers/http/proxy-client.ts";
 import { findRedis } from "../../helpers/servers/redis.ts";
@@ -91,11 +92,19 @@ describe.skipIf(!program).each([
 
   test.each(policies)("%s: /readyz and a metric tell how requests are counted", async (policy) => {
     const { metrics, get } = proxies[policy][0]!;
-    const { counting } = (await get("/readyz")).json();
-    expect(counting).toEqual({ store, onFailure: policy, replica: "required" });
+    const told = async () => (await get("/readyz")).json().counting ?? {};
+    await until("every primary to tell", async () => (await told()).replica === "required");
+    expect(await told()).toEqual({ store, onFailure: policy, replica: "required" });
     const sample = `prs_quota_store_info{store="${store}",on_failure="${policy}",replica="required"} 1`;
     expect(await metrics.metrics()).toContain(sample);
   });
+
+  if (store === "cluster")
+    test("the address of a node as that of one server is refused", async () => {
+      const started = startTestProxy({ quotaStore: group.servers[0]!.url });
+      await expect(started).rejects.toThrow(ConfigError);
+      await expect(started).rejects.toThrow(/^QUOTA_STORE .*Redis Cluster.*redis\+cluster:/);
+    });
 
   const rounds = Array.from({ length: failovers }, (_, number) => number);
   test.each(rounds)(

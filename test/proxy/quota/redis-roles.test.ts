@@ -1,8 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { ConfigError } from "../../../proxy/config.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, outcome, until } from "../../helpers/http/proxy-client.ts";
-import { freePort } from "../../helpers/servers/programs.ts";
 import { findRedis, startRelay, type TestRedis, testRedis } from "../../helpers/servers/redis.ts";
 
 const [list, usage] = ["/api/v1/scores", "/api/v1/usage"];
@@ -11,8 +9,8 @@ const program = findRedis();
 describe.skipIf(!program)("a Redis server that takes no counts", () => {
   let redis: TestRedis;
   let ends: (() => Promise<void> | void)[];
-  const start = async (more: Record<string, string> = {}) => {
-    const server = await testRedis(program!, undefined, more);
+  const start = async () => {
+    const server = await testRedis(program!);
     await server.start();
     ends.push(() => server.stop());
     return server;
@@ -62,25 +60,5 @@ describe.skipIf(!program)("a Redis server that takes no counts", () => {
     await redis.run("CONFIG", "SET", "maxmemory", "0");
     await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
     expect(outcome(await proxy.get(list))).toBe("200");
-  });
-
-  test("for most callers, as a node of a cluster given as one server, is refused at the start with what to use", async () => {
-    const nodes = await Promise.all(
-      Array.from({ length: 2 }, async () =>
-        start({ "cluster-enabled": "yes", "cluster-port": String(await freePort()) }),
-      ),
-    );
-    const [one, two] = nodes as [TestRedis, TestRedis];
-    await one.run("CLUSTER", "ADDSLOTSRANGE", "0", "8191");
-    await two.run("CLUSTER", "ADDSLOTSRANGE", "8192", "16383");
-    const [, bus] = (await two.run("CONFIG", "GET", "cluster-port")) as [string, string];
-    await one.run("CLUSTER", "MEET", "127.0.0.1", String(two.port), bus);
-    for (const node of nodes)
-      await until("the cluster to work", async () =>
-        String(await node.run("CLUSTER", "INFO")).includes("cluster_state:ok"),
-      );
-    const started = startTestProxy({ quotaStore: one.url });
-    await expect(started).rejects.toThrow(ConfigError);
-    await expect(started).rejects.toThrow(/^QUOTA_STORE .*Redis Cluster.*redis\+cluster:/);
   });
 });
