@@ -30,14 +30,6 @@ function oneOf<const T extends readonly string[]>(values: T) {
   return z.enum(values, `must be one of ${values.join(", ")}`);
 }
 
-const webAddress = z.string().transform((text, context) => {
-  const url = URL.parse(text);
-  const usable = url && /^https?:$/.test(url.protocol) && !url.username && !url.password;
-  if (usable && !url.search && !url.hash) return url;
-  context.addIssue("must be an http or https address without credentials, query or fragment");
-  return z.NEVER;
-});
-
 /** What a parser makes of a text; its error says what is expected. */
 const parsedBy = <T>(parse: (text: string) => T) =>
   z.string().transform((text, context) => {
@@ -48,6 +40,13 @@ const parsedBy = <T>(parse: (text: string) => T) =>
       return z.NEVER;
     }
   });
+
+const webAddress = parsedBy((text) => {
+  const url = URL.parse(text);
+  const usable = url && /^https?:$/.test(url.protocol) && !url.username && !url.password;
+  if (usable && !url.search && !url.hash) return url;
+  throw new Error("an http or https address without credentials, query or fragment");
+});
 
 const quotaStore = parsedBy((text) => {
   if (isUrl(text)) parseRedisUrl(text);

@@ -188,10 +188,7 @@ export function createQuota(
       return options.onFailure !== "closed" || [...parts.values()].some(({ well }) => well);
     },
     /** How requests are counted, and what a failure of the store loses. */
-    counting: async (): Promise<Ready["counting"]> => ({
-      ...(await store.keeping()),
-      onFailure: options.onFailure,
-    }),
+    counting: async () => ({ ...(await store.keeping()), onFailure: options.onFailure }),
     close() {
       store.close();
       instead?.close();

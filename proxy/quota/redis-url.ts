@@ -1,22 +1,19 @@
 const start =
   /^redis(s?)(?:\+(sentinel|cluster))?:\/\/(?:((?:[^\s@/?#%]|%[\dA-Fa-f]{2})*)@)?([^\s@/?#]+)(.*)$/s;
 
-/** What follows the hosts, and the whole, as clients of Redis in other languages have them. */
+/** What follows the hosts, and their port, as clients of Redis in other languages have it. */
 const modes = {
-  redis: { rest: /^/, port: 6379, form: "redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]" },
+  redis: { rest: /^/, port: 6379 },
   sentinel: {
     rest: /^\/([^\s/?#]+)(?:\/(\d{1,4}))?(?:\?(?:sentinel_(?:username|password)=[^\s&#]+(?:&(?!$)|$))+)?$/,
     port: 26_379,
-    form:
-      "redis+sentinel://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]/PRIMARY[/DATABASE]" +
-      "[?sentinel_username=USER&sentinel_password=PASSWORD]",
   },
-  cluster: {
-    rest: /^(?:\/0?)?$/,
-    port: 6379,
-    form: "redis+cluster://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…] without a database",
-  },
+  cluster: { rest: /^(?:\/0?)?$/, port: 6379 },
 };
+const forms =
+  "a file path, redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], redis+sentinel://[USER:PASSWORD@]HOST[:PORT]," +
+  "HOST[:PORT]…/PRIMARY[/DATABASE][?sentinel_password=PASSWORD] with the name that the sentinels have for the " +
+  "primary, or redis+cluster://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]… without a database; rediss is for TLS";
 
 /** Whether a QUOTA_STORE is meant as an address, and not as a file path. */
 export const isUrl = (text: string): boolean => /^[a-z][a-z0-9+.-]*:\/\//i.test(text);
@@ -27,12 +24,12 @@ export const isUrl = (text: string): boolean => /^[a-z][a-z0-9+.-]*:\/\//i.test(
  */
 export function parseRedisUrl(url: string) {
   const [known, secure, mode = "redis", access = "", hosts = "", after = ""] = start.exec(url) ?? [];
-  const { rest, port, form } = modes[mode as keyof typeof modes];
+  const { rest, port } = modes[mode as keyof typeof modes];
   const [fits, name = "", db = "0"] = rest.exec(after) ?? [];
   const nodes = hosts.split(",").map((host) => URL.parse(`redis://${host}`));
   const several = mode === "redis" && nodes.length > 1;
   if (known === undefined || fits === undefined || several || !nodes.every((node) => node?.hostname))
-    throw new Error(`a file path or ${known === undefined ? all : form}, with rediss for TLS`);
+    throw new Error(forms);
   const login = new URL(`redis://${access}@host${after}`);
   return {
     mode: mode as keyof typeof modes,
@@ -50,7 +47,3 @@ export function parseRedisUrl(url: string) {
     sentinelPassword: login.searchParams.get("sentinel_password") ?? "",
   };
 }
-
-const all = Object.values(modes)
-  .map(({ form }) => form)
-  .join(" or ");
