@@ -59,10 +59,9 @@ function openExchange({ catalog, recorder, limits }: AppParts): Middleware {
     const exchange = newExchange(searchOf(url), (id) => commonHeaders(catalog, path, id));
     response.locals = exchange;
     const end = recorder.begin(request, exchange);
-    const timer = setTimeout(() => response.destroy(), limits.sendSeconds * 1000);
-    exchange.prolong = () => timer.refresh();
+    exchange.deadline = setTimeout(() => response.destroy(), limits.sendSeconds * 1000);
     response.on("close", () => {
-      clearTimeout(timer);
+      clearTimeout(exchange.deadline);
       end(response.writableFinished ? response.statusCode : undefined);
     });
     next();

@@ -8,7 +8,11 @@ import type { AsOf } from "../snapshots/read/query/query.ts";
 import type { Identity } from "./access/identity.ts";
 import type { Receipt } from "./quota/quota.ts";
 
-/** What is known of a request, from the arrival of its head to the end of its answer: `response.locals` in the app. */
+/**
+ * What is known of a request, from the arrival of its head to the end of its answer: `response.locals` in the app. V8
+ * takes a function literal that is assigned to a property for one that lives long, and keeps with it all that it refers
+ * to until a major collection; none of these may be one.
+ */
 export interface Exchange {
   /** As in X-Request-Id. */
   id: string;
@@ -42,8 +46,8 @@ export interface Exchange {
   code?: ErrorCode;
   /** A fault of the service, for the log. */
   error?: Error;
-  /** Restarts the deadline for sending the answer. */
-  prolong?: () => void;
+  /** The deadline for sending the answer. */
+  deadline?: NodeJS.Timeout;
 }
 
 export type Request = express.Request;

@@ -72,7 +72,7 @@ export function createProxyServer(proxy: ProxyParts) {
       feed.close();
       closing = acceptPending(server);
       await closing;
-      await drain(server, { underway, connections }, seconds);
+      await drain(server, { underway: underway(), connections }, seconds);
     },
   };
 }

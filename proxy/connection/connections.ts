@@ -71,7 +71,7 @@ export async function acceptPending(server: Server): Promise<void> {
  */
 export async function drain(
   server: Server,
-  { underway, connections }: { underway: Set<ServerResponse>; connections: Connections },
+  { underway, connections }: { underway: readonly ServerResponse[]; connections: Connections },
   seconds: number,
 ): Promise<void> {
   const closed = once(server, "close");

@@ -19,6 +19,18 @@ const brokenRequests = new WeakSet<IncomingMessage>();
 /** Whether the rest of a request's body will never come. This may be known before anyone listens for `aborted`. */
 export const isBroken = (request: IncomingMessage): boolean => brokenRequests.has(request);
 
+/** What is answered on a connection. */
+interface Connection {
+  /** The current request, or the last. */
+  request?: IncomingMessage;
+  /** The response to the current request. */
+  response?: ServerResponse | undefined;
+  /** The requests that wait behind the current one. */
+  waiting: (() => void)[];
+  /** Whether no more requests are taken. */
+  finished: boolean;
+}
+
 /** The requests of all connections, answered one at a time on each. */
 export type Pipeline = ReturnType<typeof pipeline>;
 
@@ -29,32 +41,27 @@ export type Pipeline = ReturnType<typeof pipeline>;
  * protocol; and those with an Expect header. A connection with more than 16 waiting requests is cut off.
  */
 export function pipeline(answer: Listener) {
-  /** Connections with a current request, and the requests that wait behind it. */
-  const waiting = new WeakMap<Socket, (() => void)[]>();
-  const current = new WeakMap<Socket, IncomingMessage>();
-  const finished = new WeakSet<Socket>();
-  const underway = new Set<ServerResponse>();
+  // Changed once a connection: a set of responses would be rebuilt all the time, and each of its tables that grew old
+  // would keep all later ones, with their responses, until a major collection.
+  const connections = new Map<Socket, Connection>();
 
-  function begin(request: IncomingMessage, response: ServerResponse): void {
+  function begin(connection: Connection, request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request;
-    current.set(socket, request);
-    if (isLast(request)) finished.add(socket);
+    connection.request = request;
+    connection.response = response;
+    if (isLast(request)) connection.finished = true;
     // The socket was paused if the request had to wait.
     if (hasBody(request)) socket.resume();
-    if (finished.has(socket)) response.setHeader("Connection", "close");
-    underway.add(response);
+    if (connection.finished) response.setHeader("Connection", "close");
     response.on("close", () => {
-      underway.delete(response);
-      const next = finished.has(socket) ? undefined : waiting.get(socket)?.shift();
+      const next = connection.finished ? undefined : connection.waiting.shift();
       if (next && !socket.destroyed) return next();
-      waiting.delete(socket);
-      if (finished.has(socket)) socket.destroySoon();
+      connection.response = undefined;
+      if (connection.finished) socket.destroySoon();
       else socket.resume();
     });
     answer(request, response);
   }
-
-  const takesNone = (socket: Socket) => socket.destroyed || (finished.has(socket) && !waiting.has(socket));
 
   return {
     /**
@@ -62,25 +69,29 @@ export function pipeline(answer: Listener) {
      * it has read, and 64 KiB may hold thousands of requests.
      */
     follow(socket: Socket & { parser?: Parser | null }): void {
+      const connection: Connection = { waiting: [], finished: false };
+      connections.set(socket, connection);
+      socket.on("close", () => connections.delete(socket));
       const { parser } = socket;
       const onIncoming = parser?.onIncoming;
       if (onIncoming)
-        parser.onIncoming = (...incoming) => (takesNone(socket) ? leavesRest : onIncoming(...incoming));
+        parser.onIncoming = (...incoming) =>
+          takesNone(socket, connection) ? leavesRest : onIncoming(...incoming);
     },
     /** The responses whose answers are not sent yet. */
-    underway,
+    underway: () => [...connections.values()].flatMap(({ response = [] }) => response),
     take(request: IncomingMessage, response: ServerResponse): void {
       const { socket } = request;
-      const queue = waiting.get(socket);
-      if (takesNone(socket)) return;
-      if (!queue) {
-        waiting.set(socket, []);
-        begin(request, response);
-      } else if (queue.length === maxWaiting) {
+      const connection = connections.get(socket);
+      if (!connection || takesNone(socket, connection)) return;
+      const { waiting } = connection;
+      if (!connection.response) {
+        begin(connection, request, response);
+      } else if (waiting.length === maxWaiting) {
         socket.destroy();
       } else {
         // A request behind the last one is queued too, though it is never answered: Node keeps what it has read.
-        queue.push(() => begin(request, response));
+        waiting.push(() => begin(connection, request, response));
         socket.pause();
       }
     },
@@ -89,16 +100,21 @@ export function pipeline(answer: Listener) {
      * the current request that the rest of its body will never come.
      */
     finish(socket: Socket, broken = false): boolean {
-      finished.add(socket);
-      const request = current.get(socket);
+      const connection = connections.get(socket);
+      if (!connection) return false;
+      connection.finished = true;
+      const { request, response } = connection;
       if (broken && request) {
         brokenRequests.add(request);
         request.emit("aborted");
       }
-      return waiting.has(socket);
+      return response !== undefined;
     },
   };
 }
+
+const takesNone = (socket: Socket, { finished, response }: Connection) =>
+  socket.destroyed || (finished && !response);
 
 function isLast(request: IncomingMessage): boolean {
   const { upgrade, expect } = request.headers;

@@ -55,7 +55,7 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyParts) 
           taken = await quota.take(caller, 1);
           if (!taken.allowed) throw quotaExceeded(taken);
           covered += perUnit;
-          exchange.prolong?.();
+          exchange.deadline?.refresh();
         }
         try {
           yield text;

@@ -7,13 +7,7 @@ export class DeadlineError extends Error {
 export function inTime<T>(seconds: number, working: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(late(seconds)), seconds * 1000);
-    const settled =
-      <Outcome>(settle: (outcome: Outcome) => void) =>
-      (outcome: Outcome) => {
-        clearTimeout(timer);
-        settle(outcome);
-      };
-    working.then(settled(resolve), settled(reject));
+    void working.then(resolve, reject).then(() => clearTimeout(timer));
   });
 }
 
