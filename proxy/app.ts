@@ -40,8 +40,8 @@ export function createApp(parts: AppParts): Express {
     // Express would pass HEAD to the GET of a WebSocket.
     if (endpointsOfPath.some(({ endpoint }) => endpoint.method === "WS")) route.head(otherwise);
     for (const { id, endpoint } of endpointsOfPath) {
-      const checks = checksOf(endpoint, parts).map(middleware);
-      route[endpoint.method === "POST" ? "post" : "get"](...checks, answers[id]);
+      const checks = middleware(...checksOf(endpoint, parts));
+      route[endpoint.method === "POST" ? "post" : "get"](checks, answers[id]);
     }
     route.all(otherwise);
   }

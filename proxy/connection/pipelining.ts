@@ -21,8 +21,6 @@ export const isBroken = (request: IncomingMessage): boolean => brokenRequests.ha
 
 /** What is answered on a connection. */
 interface Connection {
-  /** The current request, or the last. */
-  request?: IncomingMessage;
   /** The response to the current request. */
   response?: ServerResponse | undefined;
   /** The requests that wait behind the current one. */
@@ -47,7 +45,6 @@ export function pipeline(answer: Listener) {
 
   function begin(connection: Connection, request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request;
-    connection.request = request;
     connection.response = response;
     if (isLast(request)) connection.finished = true;
     // The socket was paused if the request had to wait.
@@ -84,14 +81,13 @@ export function pipeline(answer: Listener) {
       const { socket } = request;
       const connection = connections.get(socket);
       if (!connection || takesNone(socket, connection)) return;
-      const { waiting } = connection;
       if (!connection.response) {
         begin(connection, request, response);
-      } else if (waiting.length === maxWaiting) {
+      } else if (connection.waiting.length === maxWaiting) {
         socket.destroy();
       } else {
         // A request behind the last one is queued too, though it is never answered: Node keeps what it has read.
-        waiting.push(() => begin(connection, request, response));
+        connection.waiting.push(() => begin(connection, request, response));
         socket.pause();
       }
     },
@@ -103,10 +99,10 @@ export function pipeline(answer: Listener) {
       const connection = connections.get(socket);
       if (!connection) return false;
       connection.finished = true;
-      const { request, response } = connection;
-      if (broken && request) {
-        brokenRequests.add(request);
-        request.emit("aborted");
+      const { response } = connection;
+      if (broken && response) {
+        brokenRequests.add(response.req);
+        response.req.emit("aborted");
       }
       return response !== undefined;
     },
