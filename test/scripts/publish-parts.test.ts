@@ -15,7 +15,7 @@ import { contentOf } from "../helpers/store/storages.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 const folder = testFolder();
-const run = (args: string) => snapshotCommand(args.split(" "), { from: folder });
+const run = (args: string, env = {}) => snapshotCommand(args.split(" "), { from: folder, env });
 
 /** Ids after which a segment ends, where a page has its 32 markets. */
 const ends = segmentedMarkets(0, 300).flatMap(({ id }, index) => (index % 40 === 39 ? [id] : []));
@@ -69,7 +69,11 @@ describe("publish in parts", () => {
     const early = await run(`${publish} --join --run first`);
     expect(early.code).toBe(5);
     expect(early.stderr).toContain("missing runs/first/part-1.json, runs/first/part-2.json");
-    for (const part of [1, 2]) expect((await run(`${publish} --part ${part} --run first`)).code).toBe(0);
+    expect((await run(`${publish} --part 2 --run first`)).code).toBe(0);
+    const first = await run(`${publish} --part JOB_COMPLETION_INDEX --run first`, {
+      JOB_COMPLETION_INDEX: "0",
+    });
+    expect([first.code, first.stdout]).toEqual([0, expect.stringMatching(/^Part 1 of run first: /)]);
     const { code, stdout } = await run(`${publish} --join --run first --json`);
     expect([code, JSON.parse(stdout)]).toEqual([
       0,
@@ -151,6 +155,7 @@ describe("publish in parts", () => {
     ["--run r", "--run goes with --plan, --part or --join"],
     ["--workers 2 --run r", "--workers names its run itself"],
     ["--plan 0 --run r", "--plan must be an integer from 1 to 1000"],
+    ["--part NO_SUCH_INDEX --run r", "--part must be an integer from 1 to 1000"],
     ["--join --run a/b", "--run must have 1 to 100 letters"],
     ["--workers 2 --dry-run", "--dry-run goes with a run of one part"],
   ])("%s is a wrong command line", async ([options, reason]) => {

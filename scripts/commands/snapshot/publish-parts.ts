@@ -13,9 +13,11 @@ import { flag, number } from "./options.ts";
 export const inParts = {
   workers: number("publishes with so many processes on this machine"),
   plan: number("divides the run --run into so many parts, and does no more"),
-  part: number(
-    "makes this part of the run --run, which may be on any machine that reaches sources and store",
-  ),
+  part: {
+    type: "string",
+    value: "I",
+    does: "makes this part of the run --run, on any machine; I may name a variable that counts from 0",
+  },
   join: flag("finishes the run --run, all of whose parts were made"),
   run: { type: "string", value: "ID", does: "the run that --plan, --part and --join belong to" },
 } as const;
@@ -29,8 +31,10 @@ export type Step =
   | { kind: "join"; run: string };
 
 /** Reads the options above. Throws UsageError where they do not go together. */
-export function stepIn({ run, workers, plan, part, join }: ValuesOf<typeof inParts>): Step {
-  const steps = { workers, plan, part, join };
+export function stepIn({ env }: Shell, { run, workers, plan, part, join }: ValuesOf<typeof inParts>): Step {
+  // Schedulers count from 0 in such a variable, and images without a shell can add nothing to it.
+  const index = part !== undefined && /^[A-Z_]+$/.test(part) ? env[part] : undefined;
+  const steps = { workers, plan, part: index === undefined ? part : String(Number(index) + 1), join };
   const asked = Object.entries(steps).flatMap(([name, value]) => (value === undefined ? [] : [name]));
   if (asked.length > 1) throw new UsageError(`--${asked[0]} and --${asked[1]} do not go together`);
   const [step] = asked;

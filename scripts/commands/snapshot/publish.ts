@@ -73,7 +73,7 @@ export const publishCommand = command({
     "dry-run": flag("writes nothing"),
   },
   async run(values, _operand, shell) {
-    const step = stepIn(values);
+    const step = stepIn(shell, values);
     const choices = readPublishing(shell, values);
     if (step.kind !== "all") requireDivisible(choices.location, values);
     const told = {
