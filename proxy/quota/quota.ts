@@ -35,6 +35,8 @@ export interface Receipt extends Standing {
   giveBack(): Promise<void>;
 }
 
+type Question<T> = (counters: Counters) => Promise<T>;
+
 /** Counters that count nothing. */
 const uncounted: Counters = {
   take: async () => ({ allowed: true, used: 0 }),
@@ -68,14 +70,10 @@ export function createQuota(
   },
 ) {
   const instead = { local: sqliteQuota(":memory:"), open: uncounted, closed: undefined }[options.onFailure];
-  /** Of each part of the store whether it answered when it was last asked, and for which account. */
+  /** Of each part of the store whether it answered when it was last asked, and an account with which it did not. */
   const parts = new LRUCache({
     max: mostParts,
-    memoMethod: (_name: string) => ({
-      guarded: guardPeer(),
-      account: "",
-      well: undefined as boolean | undefined,
-    }),
+    memoMethod: (_name: string) => ({ guarded: guardPeer(), account: "", well: null as boolean | null }),
   });
   let failing = false;
   let today = dayOf(options.now());
@@ -98,28 +96,22 @@ export function createQuota(
   /** Asks the part of the store that holds a counter. What only `reads` ends no failure. */
   async function askStore<T>(account: string, day: string, question: () => Promise<T>, reads = false) {
     const part = parts.memo(store.partOf?.(account, day) ?? "");
-    const note = (well: boolean, error?: unknown) => {
-      const before = part.well;
-      [part.well, part.account] = [well, account];
-      if (well !== before) review(error);
-    };
     try {
       const answer = await part.guarded(question);
-      if (!reads) note(true);
+      if (!reads && !part.well) {
+        part.well = true;
+        review();
+      }
       return answer;
     } catch (error) {
-      note(false, error);
+      [part.well, part.account] = [false, account];
+      review(error);
       throw error;
     }
   }
 
   /** Asks the store or, while it fails, the counters that the policy puts in its place. */
-  const ask = <T>(
-    account: string,
-    day: string,
-    question: (counters: Counters) => Promise<T>,
-    reads = false,
-  ) =>
+  const ask = <T>(account: string, day: string, question: Question<T>, reads = false) =>
     askStore(account, day, () => question(store), reads).catch(() => {
       if (instead) return question(instead);
       throw new ServiceError("QUOTA_UNAVAILABLE", "Requests cannot be counted right now; try again shortly.");

@@ -7,7 +7,9 @@ export interface Taken {
   used: number;
 }
 
-/** Counters of used units, one per account and UTC day (`2026-03-01`). Every method throws if they cannot be reached. */
+/**
+ * Counters of used units, one per account and UTC day (`2026-03-01`). Every method throws if they cannot be reached.
+ */
 export interface Counters {
   /** Atomically adds units, unless that would pass `limit`. */
   take(account: string, day: string, units: number, limit: number): Promise<Taken>;

@@ -196,6 +196,34 @@ describe("createQuota(store, options) while the store fails", () => {
     quota.close();
   });
 
+  test("closed refuses those whose part of it fails; when their counters have moved it is whole again", async () => {
+    const [lost, kept] = ["a", "b"].map((account) => ({ ...caller, account }));
+    let home = "first";
+    const told: string[] = [];
+    const store: QuotaStore = {
+      ...broken,
+      partOf: (account) => (account === "a" ? home : "second"),
+      take: (account) =>
+        account === "a" && home === "first"
+          ? broken.take("", "", 1, 1)
+          : Promise.resolve({ allowed: true, used: 1 }),
+    };
+    const quota = createQuota(store, {
+      ...{ now: () => 0, onFailure: "closed" },
+      failed: () => told.push("failed"),
+      recovered: () => told.push("recovered"),
+    });
+    for (let times = 0; times < 10; times += 1) {
+      await expect(quota.take(lost!, 1)).rejects.toMatchObject({ code: "QUOTA_UNAVAILABLE" });
+      expect((await quota.take(kept!, 1)).allowed).toBe(true);
+      expect([await quota.ready(), quota.failing()]).toEqual([true, true]);
+    }
+    home = "third";
+    expect([await quota.ready(), quota.failing(), told]).toEqual([true, false, ["failed", "recovered"]]);
+    expect((await quota.take(lost!, 1)).allowed).toBe(true);
+    quota.close();
+  });
+
   test("a unit that cannot be given back is no error of the request", async () => {
     const store = { ...broken, take: async () => ({ allowed: true, used: 1 }) };
     const quota = createQuota(store, { ...options, onFailure: "closed" });
