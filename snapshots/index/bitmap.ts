@@ -13,23 +13,18 @@ export function popCount(word: number): number {
   return (Math.imul((rest + (rest >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24) >>> 0;
 }
 
-function countBits(bitmap: Bitmap): number {
-  let count = 0;
-  for (let word = 0; word < bitmap.length; word += 1) count += popCount(bitmap[word]!);
-  return count;
-}
-
-/** The number of bits set at positions from `from` (inclusive) to `to` (exclusive). */
-export function countRange(bitmap: Bitmap, from: number, to: number): number {
+/** The number of bits set at positions from `from` (inclusive) to `to` (exclusive), in another bitmap as well. */
+export function countRange(bitmap: Bitmap, from: number, to: number, other = bitmap): number {
   if (from >= to) return 0;
   const [first, last] = [from >>> 5, (to - 1) >>> 5];
-  const [low, high] = [0xffffffff << (from & 31), 0xffffffff >>> (31 - ((to - 1) & 31))];
-  if (first === last) return popCount(bitmap[first]! & low & high);
-  return (
-    popCount(bitmap[first]! & low) +
-    countBits(bitmap.subarray(first + 1, last)) +
-    popCount(bitmap[last]! & high)
-  );
+  let count = 0;
+  for (let word = first; word <= last; word += 1) {
+    let bits = bitmap[word]! & other[word]!;
+    if (word === first) bits &= 0xffffffff << (from & 31);
+    if (word === last) bits &= 0xffffffff >>> (31 - ((to - 1) & 31));
+    count += popCount(bits);
+  }
+  return count;
 }
 
 /** The number of bits set at position `from` or above. */

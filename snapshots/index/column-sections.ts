@@ -5,7 +5,13 @@ import { parseJson } from "../store/json.ts";
 import { ranksOf, wordsFor } from "./bitmap.ts";
 import { type ColumnHeader, fieldOf, frequentOf, isForeign } from "./columns.ts";
 import { type IntegerColumn, sliceCount } from "./integer-column.ts";
-import { faultIn, type LabelColumn, type LoadedLabelColumn, lowestCode } from "./label-column.ts";
+import {
+  faultIn,
+  type LabelColumn,
+  type LoadedLabelColumn,
+  lowestCode,
+  rareMarketsOf,
+} from "./label-column.ts";
 import { LabelTable } from "./label-table.ts";
 import { type TimeColumn, timesFrom } from "./time-column.ts";
 
@@ -133,21 +139,25 @@ export function loadColumns(
 ): SegmentColumns & { tableBytes: number } {
   let tableBytes = 0;
   const loaded = [...labels].map(([field, column]) => {
-    const result = loadLabels(column, tables[field]);
-    tableBytes += result.frequentIds.byteLength + result.rareIds.byteLength + result.ranks.byteLength;
+    const result = loadLabels(column, markets, tables[field]);
+    const { frequentIds, rareIds, ranks, rare } = result;
+    for (const { byteLength } of [frequentIds, rareIds, ranks, ...Object.values(rare)])
+      tableBytes += byteLength;
     return [field, result] as const;
   });
   return { markets, times, integers, labels: new Map(loaded), tableBytes };
 }
 
 /** A column of labels for queries. Adds its labels to `table`. */
-export function loadLabels({ frequent, rare, ...column }: LabelColumn, table: LabelTable): LoadedLabelColumn {
+export function loadLabels(stored: LabelColumn, markets: number, table: LabelTable): LoadedLabelColumn {
+  const { frequent, rare, ...column } = stored;
   const intern = (text: string) => table.intern(text);
   return {
     ...column,
     frequentIds: Uint32Array.from(frequent, intern),
     rareIds: Uint32Array.from(rare, intern),
     ranks: ranksOf(column.starts),
+    rare: rareMarketsOf(stored, markets),
   };
 }
 

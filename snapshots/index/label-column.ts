@@ -24,6 +24,16 @@ export interface LoadedLabelColumn extends Omit<LabelColumn, "frequent" | "rare"
   rareIds: Uint32Array;
   /** The ranks of `starts`. */
   ranks: Uint32Array;
+  rare: RareMarkets;
+}
+
+/** The markets of a column that have rare labels. */
+export interface RareMarkets {
+  bits: Bitmap;
+  /** How many of them come before each word of `bits`. */
+  before: Uint16Array;
+  /** The positions of their labels among the rare ones, by ordinal. */
+  ranks: Uint16Array;
 }
 
 /** Of a segment's codes. A label that all markets have, as most versions are, then takes no slice. */
@@ -79,6 +89,27 @@ export function faultIn({ rare, frequent, postings, starts }: LabelColumn, marke
   const each = label + 1 === rare.length && countFrom(starts, 0) === rare.length;
   const begun = rare.length > 0 ? hasBit(starts, 0) : postings.length === 0;
   return each && begun ? undefined : "starts does not begin a list for each label";
+}
+
+/** The markets with rare labels, so that counting their labels takes a look at each match, and not at each of them. */
+export function rareMarketsOf({ rare, postings, starts }: LabelColumn, markets: number): RareMarkets {
+  const words = rare.length === 0 ? 0 : wordsFor(markets);
+  const [bits, before] = [new Uint32Array(words), new Uint16Array(words)];
+  const rankOf = new Uint16Array(words * 32);
+  let rank = -1;
+  for (let position = 0; position < postings.length; position += 1) {
+    if (hasBit(starts, position)) rank += 1;
+    rankOf[postings[position]!] = rank;
+    setBit(bits, postings[position]!);
+  }
+  const ranks = new Uint16Array(postings.length);
+  let found = 0;
+  for (let word = 0; word < words; word += 1) {
+    before[word] = found;
+    for (let left = bits[word]!; left !== 0; left &= left - 1)
+      ranks[found++] = rankOf[word * 32 + 31 - Math.clz32(left & -left)]!;
+  }
+  return { bits, before, ranks };
 }
 
 // Looking each id up among a column's takes longer than looking up the column's among more ids than this.

@@ -74,16 +74,17 @@ export class LabelTable {
 
   /** The label with this id, which must exist. */
   label(id: number): string {
-    return textOf(this.#bytes(id));
+    return textOf(this.#text.subarray(this.#startOf(id), this.#ends[id]!));
   }
 
   /** Compares two labels by UTF-16 code units, as `<` does with strings, without making strings of them. */
   compare(a: number, b: number): number {
-    const [one, other] = [this.#bytes(a), this.#bytes(b)];
-    const length = Math.min(one.length, other.length);
-    for (let index = 0; index < length; index += 1)
-      if (one[index] !== other[index]) return codeUnitOrder(one[index]!) - codeUnitOrder(other[index]!);
-    return one.length - other.length;
+    const text = this.#text;
+    const [endA, endB] = [this.#ends[a]!, this.#ends[b]!];
+    let [atA, atB] = [this.#startOf(a), this.#startOf(b)];
+    for (; atA < endA && atB < endB; atA += 1, atB += 1)
+      if (text[atA] !== text[atB]) return codeUnitOrder(text[atA]!) - codeUnitOrder(text[atB]!);
+    return endA - atA - (endB - atB);
   }
 
   /**
@@ -107,10 +108,6 @@ export class LabelTable {
     this.#size = fresh.#size;
     this.#folds = fresh.#folds;
     this.#foldOf = fresh.#foldOf;
-  }
-
-  #bytes(id: number): Uint8Array {
-    return this.#text.subarray(this.#startOf(id), this.#ends[id]!);
   }
 
   #startOf(id: number): number {

@@ -26,32 +26,35 @@ export interface SliceLoops {
     bounds: number,
     end: number,
   ): void;
-  countPostings(
-    bits: number,
-    others: number,
-    postings: number,
-    end: number,
-    starts: number,
-    counts: number,
-  ): void;
 }
 
-const memoryBytes = 7 * 65_536;
-// A bitmap of 65,536 bits, the most that a segment has, then up to 32 slices, and the bounds of a count.
-const [resultAt, slicesAt, boundsAt] = [0, 8192, 8192 * 33];
-// Behind 512 bounds and the 64 bytes that counting needs, two more bitmaps.
-const [partAt, restAt] = [8192 * 36, 8192 * 37];
-// Or another bitmap, bits of 65,536 postings, the postings, and a count for each label.
-const [otherAt, startsAt, postingsAt, countsAt] = [8192, 8192 * 2, 8192 * 3, 8192 * 19];
-const blockBytes = 64;
+const memoryBytes = 5 * 65_536;
+// A bitmap of 65,536 bits, the most that a segment has; then two of them, with which ranges are put together, or another
+// bitmap to count in; and up to 32 slices of as many bits.
+const bitmapBytes = 8192;
+const [resultAt, partAt, restAt, slicesAt] = [0, bitmapBytes, bitmapBytes * 2, bitmapBytes * 3];
+// Behind them up to 512 bounds of a count, and the bytes that counting needs.
+const boundsAt = slicesAt + bitmapBytes * 32;
 const boundWords = 8;
-const none = new Uint32Array();
+// A loop works on so many bytes at a time. The last block of a slice reaches into what follows it.
+const [keptBytes, countedBytes] = [64, 128];
 
 /** Values from `low` (inclusive) to `end` (exclusive; undefined: no end). */
 export interface ValueRange {
   low: number;
   end: number | undefined;
 }
+
+/** A column of which is counted how many values are at least `width`, twice as much, and so on up to `bounds` times. */
+export interface CountedColumn {
+  /** In bit slices. */
+  slices: Uint32Array;
+  width: number;
+  bounds: number;
+}
+
+/** Of every column, since no value is below 0. */
+export const everyValue: CountedColumn = { slices: new Uint32Array(), width: 0, bounds: 1 };
 
 /** The loops in plain TypeScript, for machines without SIMD and for comparison in tests. */
 export function plainLoops(): SliceLoops {
@@ -73,16 +76,6 @@ export function plainLoops(): SliceLoops {
           words[entry + 3]! += popCount(from & words[(bits + offset) >>> 2]!);
           words[entry + 4]! += popCount(from & words[(others + offset) >>> 2]!);
         }
-      }
-    },
-    countPostings(bits, others, postings, end, starts, counts) {
-      const ordinals = new Uint16Array(buffer, postings, (end - postings) / 2);
-      const bit = (bitmap: number, n: number) => (words[(bitmap >>> 2) + (n >>> 5)]! >>> (n & 31)) & 1;
-      let label = counts >>> 2;
-      for (let index = 0; index < ordinals.length; index += 1) {
-        const ordinal = ordinals[index]!;
-        label += bit(starts, index);
-        words[label]! += bit(bits, ordinal) | (bit(others, ordinal) << 16);
       }
     },
   };
@@ -107,7 +100,7 @@ declare const WebAssembly: {
 /** slice-kernel.wat, assembled. A test assembles it again and compares. */
 export const simdBytes = Uint8Array.from(
   atob(
-    "AGFzbQEAAAABGQNgB39/f39/f38AYAF/AX9gBn9/f39/fwADBQQAAQACBQMBAAcHMQQGbWVtb3J5AgAIa2VlcEZyb20AAAljb3VudEZyb20AAg1jb3VudFBvc3RpbmdzAAMKvAcExgICA38FeyAG/REhDgNAIAD9AAQAIAD9AAQQ/VAgAP0ABCAgAP0ABDD9UP1Q/VMEQP0M/////////////////////yEKIAohCyAKIQwgCiENIAIhByAFIQggBCEJA0AgCEEBcQRAIAogB/0ABAD9TiEKIAsgB/0ABBD9TiELIAwgB/0ABCD9TiEMIA0gB/0ABDD9TiENBSAKIAf9AAQA/VAhCiALIAf9AAQQ/VAhCyAMIAf9AAQg/VAhDCANIAf9AAQw/VAhDQsgByADaiEHIAhBAXYhCCAJQQFrIgkNAAsgACAA/QAEACAKIA79Uf1O/QsEACAAIAD9AAQQIAsgDv1R/U79CwQQIAAgAP0ABCAgDCAO/VH9Tv0LBCAgACAA/QAEMCANIA79Uf1O/QsEMAsgAkHAAGohAiAAQcAAaiIAIAFJDQALCzoAIAApAwB7IAApAwh7fCAAKQMQeyAAKQMYe3x8IAApAyB7IAApAyh7fCAAKQMweyAAKQM4e3x8fKcLuAMCBH8EewNAIAD9AAQAIAD9AAQQ/VAgAP0ABCAgAP0ABDD9UP1Q/VMEQCAFIQcDQP0M/////////////////////yELIAshDCALIQ0gCyEOIAMgBygCAGohCCAHKAIIIQkgBygCBCIKBEADQCAJQQFxBEAgCyAI/QAEAP1OIQsgDCAI/QAEEP1OIQwgDSAI/QAEIP1OIQ0gDiAI/QAEMP1OIQ4FIAsgCP0ABAD9UCELIAwgCP0ABBD9UCEMIA0gCP0ABCD9UCENIA4gCP0ABDD9UCEOCyAIIARqIQggCUEBdiEJIApBAWsiCg0ACwsgBiALIAD9AAQA/U79CwQAIAYgDCAA/QAEEP1O/QsEECAGIA0gAP0ABCD9Tv0LBCAgBiAOIAD9AAQw/U79CwQwIAcgBygCDCAGEAFqNgIMIAYgCyAC/QAEAP1O/QsEACAGIAwgAv0ABBD9Tv0LBBAgBiANIAL9AAQg/U79CwQgIAYgDiAC/QAEMP1O/QsEMCAHIAcoAhAgBhABajYCECAHQSBqIgcgBkkNAAsLIANBwABqIQMgAkHAAGohAiAAQcAAaiIAIAFJDQALC30BBX8DQEEBIAQgBkEDdmotAAAgBkEHcXZxIQkgBSAJQQJ0aiEFIAIvAQAiCEEDdiEHIAhBB3EhCCAFIAogCUEBa3FBASAAIAdqLQAAIAh2cUEBIAEgB2otAAAgCHZxQRB0cmoiCjYCACAGQQFqIQYgAkECaiICIANJDQALCw==",
+    "AGFzbQEAAAABCwFgB39/f39/f38AAwMCAAAFAwEABQchAwZtZW1vcnkCAAhrZWVwRnJvbQAACWNvdW50RnJvbQABCrIKAsYCAgN/BXsgBv0RIQ4DQCAA/QAEACAA/QAEEP1QIAD9AAQgIAD9AAQw/VD9UP1TBED9DP////////////////////8hCiAKIQsgCiEMIAohDSACIQcgBSEIIAQhCQNAIAhBAXEEQCAKIAf9AAQA/U4hCiALIAf9AAQQ/U4hCyAMIAf9AAQg/U4hDCANIAf9AAQw/U4hDQUgCiAH/QAEAP1QIQogCyAH/QAEEP1QIQsgDCAH/QAEIP1QIQwgDSAH/QAEMP1QIQ0LIAcgA2ohByAIQQF2IQggCUEBayIJDQALIAAgAP0ABAAgCiAO/VH9Tv0LBAAgACAA/QAEECALIA79Uf1O/QsEECAAIAD9AAQgIAwgDv1R/U79CwQgIAAgAP0ABDAgDSAO/VH9Tv0LBDALIAJBwABqIQIgAEHAAGoiACABSQ0ACwvnBwIFfwh7A0AgAP0ABAAgAP0ABBD9UCAA/QAEICAA/QAEMP1Q/VAgAP0ABEAgAP0ABFD9UCAA/QAEYCAA/QAEcP1Q/VD9UP1TBEAgAv0ABAAgAv0ABBD9UCAC/QAEICAC/QAEMP1Q/VAgAv0ABEAgAv0ABFD9UCAC/QAEYCAC/QAEcP1Q/VD9UP1TIQsgBSEHA0D9DP////////////////////8hDCAMIQ0gDCEOIAwhDyAMIRAgDCERIAwhEiAMIRMgAyAHKAIAaiEIIAcoAgghCSAHKAIEIgoEQANAIAlBAXEEQCAMIAj9AAQA/U4hDCANIAj9AAQQ/U4hDSAOIAj9AAQg/U4hDiAPIAj9AAQw/U4hDyAQIAj9AARA/U4hECARIAj9AARQ/U4hESASIAj9AARg/U4hEiATIAj9AARw/U4hEwUgDCAI/QAEAP1QIQwgDSAI/QAEEP1QIQ0gDiAI/QAEIP1QIQ4gDyAI/QAEMP1QIQ8gECAI/QAEQP1QIRAgESAI/QAEUP1QIREgEiAI/QAEYP1QIRIgEyAI/QAEcP1QIRMLIAggBGohCCAJQQF2IQkgCkEBayIKDQALCyAGIAwgAP0ABAD9Tv0LBAAgBiANIAD9AAQQ/U79CwQQIAYgDiAA/QAEIP1O/QsEICAGIA8gAP0ABDD9Tv0LBDAgBiAQIAD9AARA/U79CwRAIAYgESAA/QAEUP1O/QsEUCAGIBIgAP0ABGD9Tv0LBGAgBiATIAD9AARw/U79CwRwIAcgBygCDCAGKQMAeyAGKQMIe3wgBikDEHsgBikDGHt8fCAGKQMgeyAGKQMoe3wgBikDMHsgBikDOHt8fHwgBikDQHsgBikDSHt8IAYpA1B7IAYpA1h7fHwgBikDYHsgBikDaHt8IAYpA3B7IAYpA3h7fHx8fKdqNgIMIAsEQCAGIAwgAv0ABAD9Tv0LBAAgBiANIAL9AAQQ/U79CwQQIAYgDiAC/QAEIP1O/QsEICAGIA8gAv0ABDD9Tv0LBDAgBiAQIAL9AARA/U79CwRAIAYgESAC/QAEUP1O/QsEUCAGIBIgAv0ABGD9Tv0LBGAgBiATIAL9AARw/U79CwRwIAcgBygCECAGKQMAeyAGKQMIe3wgBikDEHsgBikDGHt8fCAGKQMgeyAGKQMoe3wgBikDMHsgBikDOHt8fHwgBikDQHsgBikDSHt8IAYpA1B7IAYpA1h7fHwgBikDYHsgBikDaHt8IAYpA3B7IAYpA3h7fHx8fKdqNgIQCyAHQSBqIgcgBkkNAAsLIANBgAFqIQMgAkGAAWohAiAAQYABaiIAIAFJDQALCw==",
   ),
   (byte) => byte.charCodeAt(0),
 );
@@ -151,64 +144,49 @@ export class SliceKernel {
   }
 
   /**
-   * How many of `bits`, and of `others`, which are a part of them, have a value of at least each bound. Bounds have no
-   * more bits than there are slices; up to 512 of them are counted at once.
+   * How many of `bits`, and how many of those in `marks` too, have a value of at least each bound of each column, one pair
+   * of counts after the other. Bounds have no more bits than their column has slices.
    */
-  countFrom(
-    slices: Uint32Array,
-    bounds: readonly number[],
-    bits: Bitmap,
-    others: Bitmap,
-  ): [count: number, ofOthers: number][] {
+  countColumns(bits: Bitmap, marks: Bitmap, columns: readonly CountedColumn[]): Uint32Array {
+    const counts = new Uint32Array(columns.reduce((sum, { bounds }) => sum + bounds * 2, 0));
     const [memory, words] = [this.#memory, bits.length];
-    const end = this.#put(resultAt, bits);
-    this.#put(partAt, others);
-    memory.set(slices, slicesAt / 4);
-    const size = slices.length / words;
-    let at = boundsAt / 4;
-    for (const bound of bounds) {
-      const first = lowestSlice(bound);
-      memory[at] = first * words * 4;
-      memory[at + 1] = size - first;
-      memory[at + 2] = bound >>> first;
-      memory.fill(0, at + 3, at + 5);
-      at += boundWords;
+    const end = blocksEnd(resultAt, words, countedBytes);
+    memory.set(bits, resultAt / 4);
+    for (let word = 0; word < words; word += 1) memory[partAt / 4 + word] = bits[word]! & marks[word]!;
+    for (const at of [resultAt, partAt]) memory.fill(0, at / 4 + words, (at + end - resultAt) / 4);
+    let place = 0;
+    for (const { slices, width, bounds } of columns) {
+      if (bounds === 0) continue;
+      memory.set(slices, slicesAt / 4);
+      const tableEnd = this.#putBounds(slices.length / words, words, width, bounds);
+      this.#loops.countFrom(resultAt, end, partAt, slicesAt, words * 4, boundsAt, tableEnd);
+      for (let entry = boundsAt / 4; entry < tableEnd / 4; entry += boundWords, place += 2) {
+        counts[place] = memory[entry + 3]!;
+        counts[place + 1] = memory[entry + 4]!;
+      }
     }
-    if (bounds.length > 0)
-      this.#loops.countFrom(resultAt, end, partAt, slicesAt, words * 4, boundsAt, at * 4);
-    return bounds.map((_, index) => {
-      const counts = boundsAt / 4 + index * boundWords + 3;
-      return [memory[counts]!, memory[counts + 1]!];
-    });
+    return counts;
   }
 
-  /**
-   * For each label, how many of its postings are in `bits`, and in the upper 16 bits how many are in `others`. A bit of
-   * `starts` is set where a label's postings begin; no label has 65,536.
-   */
-  countPostings(
-    postings: Uint16Array,
-    starts: Bitmap,
-    labels: number,
-    bits: Bitmap,
-    others: Bitmap,
-  ): Uint32Array {
+  /** Makes the table of multiples of a width in so many slices. Returns where it ends. */
+  #putBounds(slices: number, words: number, width: number, bounds: number): number {
     const memory = this.#memory;
-    const counts = countsAt / 4 + 1;
-    memory.fill(0, counts, counts + labels);
-    memory.set(bits, resultAt / 4);
-    memory.set(others, otherAt / 4);
-    memory.set(starts, startsAt / 4);
-    new Uint16Array(memory.buffer, postingsAt).set(postings);
-    const end = postingsAt + postings.byteLength;
-    if (postings.length > 0)
-      this.#loops.countPostings(resultAt, otherAt, postingsAt, end, startsAt, countsAt);
-    return memory.slice(counts, counts + labels);
+    let at = boundsAt / 4;
+    for (let [bound, left] = [width, bounds]; left > 0; bound += width, left -= 1) {
+      const first = lowestSlice(bound);
+      memory[at] = first * words * 4;
+      memory[at + 1] = slices - first;
+      memory[at + 2] = bound >>> first;
+      memory[at + 3] = 0;
+      memory[at + 4] = 0;
+      at += boundWords;
+    }
+    return at * 4;
   }
 
   /** The number of bits set. */
   countBits(bitmap: Bitmap): number {
-    return this.countFrom(none, [0], bitmap, bitmap)[0]![0];
+    return this.countColumns(bitmap, bitmap, [everyValue])[0]!;
   }
 
   /** Clears in the bitmap at `address`, which has so many words, every bit whose value is not in the range. */
@@ -254,7 +232,7 @@ function lowestSlice(bound: number): number {
   return bound === 0 ? 0 : 31 - Math.clz32(bound & -bound);
 }
 
-function blocksEnd(address: number, words: number): number {
+function blocksEnd(address: number, words: number, blockBytes = keptBytes): number {
   return address + Math.ceil((words * 4) / blockBytes) * blockBytes;
 }
 

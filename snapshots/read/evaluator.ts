@@ -211,7 +211,7 @@ class LoadedSegment implements SegmentColumns {
     if (row.kind === "integer") this.integers.set(row.field, readIntegers(this.#source, row));
     else {
       const labels = readLabels(this.#source, row.field, column);
-      this.labels.set(row.field, loadLabels(labels, this.#tables[row.field]));
+      this.labels.set(row.field, loadLabels(labels, this.markets, this.#tables[row.field]));
     }
   }
 

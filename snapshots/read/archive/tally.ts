@@ -1,7 +1,7 @@
 import type { Bitmap } from "../../index/bitmap.ts";
 import type { SegmentColumns } from "../../index/column-sections.ts";
-import { type IntegerColumn, keepRanges, sliceCount } from "../../index/integer-column.ts";
-import { sliceKernel } from "../../index/slice-kernel.ts";
+import { type IntegerColumn, sliceCount } from "../../index/integer-column.ts";
+import { everyValue, sliceKernel } from "../../index/slice-kernel.ts";
 
 /** How often a value occurs, and how often so in disputed markets. */
 export interface Tally {
@@ -15,65 +15,79 @@ export function addTo(tally: Tally, { count, disputed }: Tally): void {
   tally.disputed += disputed;
 }
 
+/** Values to be counted in buckets of this width from the column's lowest value; the last bucket takes the rest. */
+export interface Buckets {
+  column: IntegerColumn;
+  width: number;
+  buckets: number;
+}
+
 // Looking at each match is faster while there is at most one in so many markets.
 const sparseShare = 64;
 
-/** The matches of one segment, to be counted by the values of one column after another. */
+/** The matches of one segment, to be counted by the values of its columns. */
 export class Part {
   readonly segment: SegmentColumns;
   readonly bits: Bitmap;
-  readonly disputedBits: Bitmap;
-  readonly #total: Tally;
-  /** The ordinals of the matches, where there are few. */
-  readonly #ordinals: Uint16Array | undefined;
+  /** The disputed markets, whether they match or not. */
+  readonly disputed: Bitmap;
+  readonly #count: number;
 
   /** `count` is the number of bits set in `bits`. */
   constructor(segment: SegmentColumns, count: number, bits: Bitmap) {
     this.segment = segment;
     this.bits = bits;
-    this.disputedBits = bits.slice();
-    keepRanges(segment.integers.get("disputed")!, [{ min: 1, max: 1 }], this.disputedBits);
-    this.#total = { count, disputed: sliceKernel.countBits(this.disputedBits) };
-    this.#ordinals = count * sparseShare <= bits.length * 32 ? ordinalsOf(bits, count) : undefined;
+    this.disputed = segment.integers.get("disputed")!.slices;
+    this.#count = count;
   }
 
-  /**
-   * Counts the values in `buckets` buckets of this width from the column's lowest value; the last one takes the rest.
-   */
-  tally(column: IntegerColumn, width: number, buckets: number): Tally[] {
-    return this.#ordinals
-      ? this.#tallyEach(this.#ordinals, column, width, buckets)
-      : this.#tallyAll(column, width, buckets);
-  }
-
-  #tallyAll({ slices }: IntegerColumn, width: number, buckets: number): Tally[] {
-    const bounds = Array.from({ length: buckets - 1 }, (_, position) => (position + 1) * width);
-    const above = sliceKernel.countFrom(slices, bounds, this.bits, this.disputedBits);
-    const { count: all, disputed: allDisputed } = this.#total;
-    return [[all, allDisputed] as const, ...above].map(([count, disputed], bucket) => {
-      const [countAbove, disputedAbove] = above[bucket] ?? [0, 0];
-      return { count: count - countAbove, disputed: disputed - disputedAbove };
-    });
-  }
-
-  #tallyEach(
-    ordinals: Uint16Array,
-    { min, max, slices }: IntegerColumn,
-    width: number,
-    buckets: number,
-  ): Tally[] {
-    const words = this.bits.length;
-    const highest = (sliceCount(max - min) - 1) * words;
-    const tallies = Array.from({ length: buckets }, () => ({ count: 0, disputed: 0 }));
-    for (const ordinal of ordinals) {
-      let value = 0;
-      for (let at = highest + (ordinal >>> 5); at >= 0; at -= words)
-        value = (value << 1) | ((slices[at]! >>> (ordinal & 31)) & 1);
-      const tally = tallies[Math.min(Math.trunc(value / width), buckets - 1)]!;
-      tally.count += 1;
-      tally.disputed += (this.disputedBits[ordinal >>> 5]! >>> (ordinal & 31)) & 1;
-    }
+  /** Counts in all these buckets at once: for each, its matches and, behind that, the disputed ones. */
+  tally(all: readonly Buckets[]): Uint32Array {
+    const tallies = new Uint32Array(all.reduce((sum, { buckets }) => sum + buckets * 2, 0));
+    if (this.#count * sparseShare <= this.bits.length * 32) this.#tallyEach(all, tallies);
+    else this.#tallyTogether(all, tallies);
     return tallies;
+  }
+
+  #tallyTogether(all: readonly Buckets[], tallies: Uint32Array): void {
+    const columns = [everyValue];
+    for (const { column, width, buckets } of all)
+      columns.push({ slices: column.slices, width, bounds: buckets - 1 });
+    const above = sliceKernel.countColumns(this.bits, this.disputed, columns);
+    const [count = 0, disputed = 0] = above;
+    let [at, next] = [0, 2];
+    for (const { buckets } of all) {
+      tallies[at] = count;
+      tallies[at + 1] = disputed;
+      // What is above a bound is in the buckets behind it.
+      for (const end = at + buckets * 2 - 2; at < end; at += 2, next += 2) {
+        tallies[at]! -= above[next]!;
+        tallies[at + 1]! -= above[next + 1]!;
+        tallies[at + 2] = above[next]!;
+        tallies[at + 3] = above[next + 1]!;
+      }
+      at += 2;
+    }
+  }
+
+  #tallyEach(all: readonly Buckets[], tallies: Uint32Array): void {
+    const words = this.bits.length;
+    const ordinals = ordinalsOf(this.bits, this.#count);
+    let first = 0;
+    for (const { column, width, buckets } of all) {
+      const { min, max, slices } = column;
+      const highest = (sliceCount(max - min) - 1) * words;
+      for (const ordinal of ordinals) {
+        const [word, bit] = [ordinal >>> 5, ordinal & 31];
+        let value = 0;
+        for (let at = highest + word; at >= 0; at -= words)
+          value = (value << 1) | ((slices[at]! >>> bit) & 1);
+        const bucket = first + Math.min(Math.trunc(value / width), buckets - 1) * 2;
+        tallies[bucket]! += 1;
+        tallies[bucket + 1]! += (this.disputed[word]! >>> bit) & 1;
+      }
+      first += buckets * 2;
+    }
   }
 }
 

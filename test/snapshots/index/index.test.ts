@@ -14,7 +14,7 @@ import {
 } from "../../../snapshots/index/bitmap.ts";
 import { createLabelTables } from "../../../snapshots/index/column-sections.ts";
 import { buildIntegerColumn, keepRanges } from "../../../snapshots/index/integer-column.ts";
-import { buildLabelColumn, keepLabels } from "../../../snapshots/index/label-column.ts";
+import { buildLabelColumn, keepLabels, rareMarketsOf } from "../../../snapshots/index/label-column.ts";
 import { LabelTable } from "../../../snapshots/index/label-table.ts";
 import { encodeSegment, loadSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
 import { buildTimeColumn, lowerBound, timeAt } from "../../../snapshots/index/time-column.ts";
@@ -103,6 +103,7 @@ describe("keepLabels(column, ids, result)", () => {
           frequentIds: Uint32Array.from(frequent, intern),
           rareIds: Uint32Array.from(rare, intern),
           ranks: ranksOf(column.starts),
+          rare: rareMarketsOf({ frequent, rare, ...column }, list.length),
         };
         const wanted = new Set(picks.map((pick) => list[pick % list.length]!));
         const result = rangeBitmap(list.length, 0, list.length);

@@ -47,7 +47,7 @@ test("labels that differ in letter case alone are found together, in one pass", 
     Array.from("abcdefghijkl", (letter, bit) => ((n >>> bit) & 1 ? letter.toUpperCase() : letter)).join("");
   const values = Array.from({ length: 4096 }, (_, n) => (n % 3 ? spell(n) : `other ${n % 9}`));
   const table = new LabelTable(true);
-  const column = loadLabels(buildLabelColumn(values), table);
+  const column = loadLabels(buildLabelColumn(values), values.length, table);
   const result = rangeBitmap(values.length, 0, values.length);
   const look = vi.spyOn(Uint32Array.prototype, "indexOf");
   keepLabels(column, table.matching("ABCDEFGHIJKL"), result);

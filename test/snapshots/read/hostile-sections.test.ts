@@ -59,11 +59,7 @@ function guarded(loops: SliceLoops, garbage: number): SliceLoops {
     if (before.compare(bytes, 0, from, 0, from) || before.compare(bytes, to, bytes.length, to))
       throw new Error(`something was written outside ${from} to ${to}`);
   };
-  const spoil = (from: number, to: number) => {
-    words.fill(garbage, 0, from / 4);
-    words.fill(garbage, to / 4);
-  };
-  spoil(0, 0);
+  words.fill(garbage);
   return {
     memory: loops.memory,
     keepFrom: (result, end, ...others) => {
@@ -76,17 +72,10 @@ function guarded(loops: SliceLoops, garbage: number): SliceLoops {
       need(bitsEnd - bits <= 8192, "a bitmap is too long");
       for (let entry = bounds / 4; entry < end / 4; entry += 8)
         need(slices + words[entry]! + words[entry + 1]! * stride <= bounds, "there are too many slices");
-      writing(bounds, end + 64, () => loops.countFrom(bits, bitsEnd, others, slices, stride, bounds, end));
-      spoil(bounds, end + 64);
-    },
-    countPostings: (bits, others, postings, end, starts, counts) => {
-      // The caller has cleared a count for each label, and no more.
-      const first = counts / 4 + 1;
-      const cleared = words.subarray(first).findIndex((word) => word !== 0);
-      const to = (first + cleared) * 4;
-      need(end <= counts, "there are too many postings");
-      writing(first * 4, to, () => loops.countPostings(bits, others, postings, end, starts, counts), 1);
-      spoil(first * 4, to);
+      writing(bounds, end + 128, () => loops.countFrom(bits, bitsEnd, others, slices, stride, bounds, end));
+      // The next column is counted among the same bits.
+      words.fill(garbage, slices / 4, bounds / 4);
+      words.fill(garbage, end / 4 + 32);
     },
   };
 }
