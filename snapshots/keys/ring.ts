@@ -1,5 +1,6 @@
 import { type KeyRecord, type KeyRevocation, keyPattern } from "../../schemas/keys.ts";
 import { CorruptObjectError } from "../store/errors.ts";
+import { inParallel } from "../store/in-parallel.ts";
 import { isKeyRevocation, layout, sha256 } from "../store/layout.ts";
 import { type Storage, StorageError } from "../store/storage.ts";
 import { isWellFormedKey } from "./key-format.ts";
@@ -47,6 +48,9 @@ interface KeyRingOptions {
   maxLost?: number;
 }
 
+/** What an object under keys/ holds; nothing where it could not be read now. */
+type KeyObject = { record?: KeyRecord; revocation?: KeyRevocation } | "unreadable";
+
 /** Creates a key ring for a store. */
 export function keyRing(
   storage: Storage,
@@ -65,7 +69,7 @@ export function keyRing(
   /** Why one of the objects could not be read at the last reload. */
   let unread: StorageError | undefined;
 
-  async function read(objectKey: string) {
+  async function read(objectKey: string): Promise<KeyObject> {
     try {
       return (await readKeyObject(storage, objectKey)) ?? {};
     } catch (error) {
@@ -80,19 +84,12 @@ export function keyRing(
     }
   }
 
-  async function recordOf(objectKey: string): Promise<KeyRecord | undefined> {
-    const known = records.get(keyIdOf(objectKey));
-    if (known) return known;
-    const entry = await read(objectKey);
-    return entry === "unreadable" ? undefined : entry.record;
-  }
-
-  async function revocationOf(objectKey: string): Promise<KeyRevocation | "unreadable" | undefined> {
-    const known = revocations.get(objectKey);
-    if (known) return known;
-    const entry = await read(objectKey);
-    return entry === "unreadable" ? entry : entry.revocation;
-  }
+  const knownOf = (objectKey: string): KeyObject | undefined => {
+    const [record, revocation] = [records.get(keyIdOf(objectKey)), revocations.get(objectKey)];
+    if (isKeyRevocation(objectKey))
+      return revocation === "unreadable" ? revocation : revocation && { revocation };
+    return record && { record };
+  };
 
   // An unreadable revocation ends its key at once: someone meant to revoke it.
   const endOf = (revocation: KeyRevocation | "unreadable") =>
@@ -119,15 +116,18 @@ export function keyRing(
     const nextRevocations: typeof revocations = new Map();
     const nextEnds: typeof ends = new Map();
     unread = undefined;
-    for await (const { key: objectKey } of storage.list(layout.keys)) {
-      if (isKeyRevocation(objectKey)) {
-        const revocation = await revocationOf(objectKey);
-        if (!revocation) continue;
-        nextRevocations.set(objectKey, revocation);
-      } else {
-        const record = await recordOf(objectKey);
-        if (record) nextRecords.set(record.id, record);
-      }
+    const found = new Map<string, KeyObject | undefined>();
+    for await (const { key: objectKey } of storage.list(layout.keys))
+      found.set(objectKey, knownOf(objectKey));
+    await inParallel([...found], async ([objectKey, known]) => {
+      if (!known) found.set(objectKey, await read(objectKey));
+    });
+    for (const [objectKey, entry] of found) {
+      const unreadable = entry === "unreadable";
+      const { record, revocation } = unreadable || !entry ? {} : entry;
+      if (record) nextRecords.set(record.id, record);
+      if (isKeyRevocation(objectKey) && (unreadable || revocation))
+        nextRevocations.set(objectKey, revocation ?? "unreadable");
     }
     keepLost(nextRevocations);
     for (const [objectKey, revocation] of nextRevocations) {

@@ -128,6 +128,22 @@ describe("keyRing(storage, options)", () => {
     expect(keys.judge("__proto__").state).toBe("malformed");
   });
 
+  test("reads those that are new side by side, and each once", async () => {
+    for (let n = 0; n < 5; n += 1) await issueKey(storage, request, now);
+    const reads: string[] = [];
+    const { promise: allAsked, resolve } = Promise.withResolvers<void>();
+    const get: Storage["get"] = async (key, options) => {
+      if (reads.push(key) === 5) resolve();
+      // None is answered before all have been asked for.
+      await allAsked;
+      return storage.get(key, options);
+    };
+    const keys = keyRing({ ...storage, get }, { now: () => 0, damaged: failing });
+    await keys.reload();
+    await keys.reload();
+    expect(reads).toHaveLength(5);
+  });
+
   test("ends keys by the clock: expiry, and a revocation ahead that is brought forward", async () => {
     const { keys, clock } = ring();
     const hour = 3_600_000;
