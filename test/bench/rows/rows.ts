@@ -4,6 +4,7 @@ import { measureFilters } from "./filters.ts";
 import { measureMemory } from "./memory.ts";
 import { measurePublish } from "./publish.ts";
 import { measureRecompute } from "./recompute.ts";
+import { measureRemoteStore } from "./remote-store.ts";
 import { measureScores } from "./scores.ts";
 import { measureTurns } from "./turns.ts";
 import { measureWalk } from "./walk.ts";
@@ -19,6 +20,7 @@ export const parts: readonly Part[] = [
   { rows: [12], measure: measureWords },
   { rows: [15], measure: measureTurns },
   { rows: [16], measure: measureRecompute },
+  { rows: [18, 19, 20, 21], measure: measureRemoteStore },
 ];
 
 export const rowNumbers = parts.flatMap(({ rows }) => rows);

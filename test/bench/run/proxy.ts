@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { issueKey } from "../../../snapshots/keys/records.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
 import { freePort } from "../../helpers/servers/programs.ts";
 import { ask, type Target } from "../load/client.ts";
 import { nodeCommand, startServer, whenReady } from "./processes.ts";
@@ -42,9 +43,22 @@ export async function startWatchedProxy(
   };
 }
 
-async function start({ data, ends, options }: Bench, store: string, more: readonly string[] = []) {
-  const owner = { plan: "aegis", owner: "bench", quota: 1e12, expiresAt: undefined } as const;
-  const { key } = await issueKey(directoryStorage(store), owner, new Date());
+/** The same over a store in S3, which has this key, and its process. */
+export const startProxyOn = (bench: Bench, store: string, key: string, environment: NodeJS.ProcessEnv) =>
+  start(bench, store, [], { key, environment });
+
+/** Issues a key of the Aegis plan whose quota no measurement uses up. */
+export const issueBenchKey = async (storage: Storage) =>
+  (await issueKey(storage, { plan: "aegis", owner: "bench", quota: 1e12, expiresAt: undefined }, new Date()))
+    .key;
+
+async function start(
+  { data, ends, options }: Bench,
+  store: string,
+  more: readonly string[] = [],
+  given?: { key: string; environment: NodeJS.ProcessEnv },
+) {
+  const key = given?.key ?? (await issueBenchKey(directoryStorage(store)));
   const [port, metricsPort] = [await freePort(), await freePort()];
   const profiling = options.profile ? ["--cpu-prof", `--cpu-prof-dir=${options.profile}`] : [];
   const flags = [...profiling, ...more];
@@ -53,6 +67,7 @@ async function start({ data, ends, options }: Bench, store: string, more: readon
     stdio: ["ignore", "ignore", "inherit", "ipc"],
     env: {
       PATH: process.env.PATH,
+      ...given?.environment,
       NODE_ENV: "production",
       SNAPSHOT_STORE: store,
       PORT: String(port),

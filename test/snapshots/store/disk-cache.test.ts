@@ -1,12 +1,14 @@
-import { mkdir, readdir, readFile, stat, utimes, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, test, vi } from "vitest";
 import { cachedOnDisk } from "../../../snapshots/store/backends/disk-cache.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
+import { mountSmallDisk } from "../../helpers/store/small-disk.ts";
 import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
+const disk = mountSmallDisk(400);
 let directory: string;
 let runs = 0;
 beforeEach(() => {
@@ -156,6 +158,32 @@ test("files of others in the folder stay, and what killed processes left goes", 
   await open([one]).get(one);
   await kept(one);
   expect((await files()).toSorted()).toEqual([own, pathOf(one)].toSorted());
+});
+
+const fullDisk = "a full disk is told once, holds whole objects, and is used again when it has room";
+test.skipIf(!disk)(fullDisk, async () => {
+  directory = join(disk!, "cache");
+  const objects = Array.from({ length: 60 }, (_, n) => objectOf(n));
+  const first = open(objects);
+  for (const bytes of objects) expect(await first.get(bytes)).toEqual(bytes);
+  await vi.waitFor(() => expect(first.warnings).toHaveLength(1), { timeout: 30_000 });
+  expect(first.warnings[0]).toMatch(/^\S+cache: .*ENOSPC/);
+  // What fits is of use all the same.
+  const second = open(objects);
+  for (const bytes of objects) expect(await second.get(bytes)).toEqual(bytes);
+  expect(second.reads()).toBeLessThan(first.reads());
+  const left = (await files()).filter((path) => !path.endsWith(".new"));
+  expect(left.length).toBeGreaterThan(10);
+  for (const path of left) expect(path.endsWith(sha256(await readFile(path)))).toBe(true);
+  const late = objectOf(100);
+  const keptLate = async () => {
+    // Others may still be written meanwhile, and take the room.
+    for (const path of await files()) if (path !== pathOf(late)) await rm(path, { force: true });
+    await open([late]).get(late);
+    await stat(pathOf(late));
+  };
+  await vi.waitFor(keptLate, { timeout: 30_000 });
+  expect(first.warnings).toHaveLength(1);
 });
 
 test("a folder that cannot be used is told once and does no harm", async () => {
