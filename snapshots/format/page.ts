@@ -68,7 +68,7 @@ export interface Page extends CompressedPage {
 export function pageText(lines: readonly Buffer[]): Buffer<ArrayBuffer> {
   const between = Math.max(0, lines.length - 1) * separator.length;
   const bytes = lines.reduce((sum, line) => sum + line.length, opening.length + between + closing.length);
-  const text = Buffer.alloc(bytes);
+  const text = Buffer.allocUnsafeSlow(bytes);
   let end = opening.copy(text);
   lines.forEach((line, position) => {
     if (position > 0) end += separator.copy(text, end);

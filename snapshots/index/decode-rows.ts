@@ -23,7 +23,8 @@ export function decodeRows(key: string, stored: Buffer): IndexRow[] {
     return values;
   });
   return Array.from({ length: markets }, (_, ordinal) => {
-    const values = Object.fromEntries(fields.map((row, n) => [row.field, columns[n]![ordinal]]));
+    const values: Record<string, unknown> = {};
+    for (let n = 0; n < fields.length; n += 1) values[fields[n]!.field] = columns[n]![ordinal];
     return { resolvedAt: timeAt(times, ordinal), values: values as FilterValues };
   });
 }
@@ -33,8 +34,9 @@ function decodeIntegers({ min, max, slices }: IntegerColumn, count: number): num
   const values = new Array<number>(count).fill(min);
   for (let slice = 0; slice < sliceCount(max - min); slice += 1) {
     const bits = slices.subarray(slice * words, (slice + 1) * words);
+    const weight = 2 ** slice;
     for (let ordinal = 0; ordinal < count; ordinal += 1)
-      if (hasBit(bits, ordinal)) values[ordinal]! += 2 ** slice;
+      if (hasBit(bits, ordinal)) values[ordinal]! += weight;
   }
   return values;
 }

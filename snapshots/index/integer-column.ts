@@ -1,5 +1,5 @@
 import type { IntegerRange } from "../../schemas/filters.ts";
-import { type Bitmap, setBit, wordsFor } from "./bitmap.ts";
+import { type Bitmap, wordsFor } from "./bitmap.ts";
 import { sliceKernel, type ValueRange } from "./slice-kernel.ts";
 
 /** A column of integers `min..max` in bit slices: slice s is a bitmap with bit s of (value - min) for every ordinal. */
@@ -21,9 +21,9 @@ export function buildIntegerColumn(values: readonly number[], min: number, max: 
   const slices = new Uint32Array(words * sliceCount(max - min));
   values.forEach((value, ordinal) => {
     if (!(value >= min && value <= max)) throw new RangeError(`${value} is not within ${min}..${max}`);
-    for (let rest = value - min, slice = 0; rest !== 0; rest >>>= 1, slice += 1) {
-      if (rest & 1) setBit(slices.subarray(slice * words, (slice + 1) * words), ordinal);
-    }
+    const bit = 1 << (ordinal & 31);
+    for (let rest = value - min, word = ordinal >>> 5; rest !== 0; rest >>>= 1, word += words)
+      if (rest & 1) slices[word]! |= bit;
   });
   return { min, max, slices };
 }

@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { firstWhere } from "../format/first-where.ts";
-import { compareKeys, type MarketKey } from "../format/market-line.ts";
+import { compareKeys, idOfLine, type MarketKey } from "../format/market-line.ts";
 import type { RenderedMarket } from "../sources/sources.ts";
 
 /** A rendered market in archive order; `line` is its JSON text. */
@@ -24,9 +24,12 @@ const compression = {
   params: { [constants.ZSTD_c_compressionLevel]: -3, [constants.ZSTD_c_checksumFlag]: 1 },
 };
 
-/** The length of a block, before it. */
-const lengthBytes = 4;
-const lineBreak = 10;
+/** Before a block: its stored and its raw length. */
+const blockHeaderBytes = 8;
+/** Before the values and the record of a market: its time, digest and file, and the lengths of both. */
+const marketHeaderBytes = 8 + 8 + 4 + 4 + 4;
+/** zlib ends a stream in the buffer that it began only where that has room to spare. */
+const spareBytes = 64;
 
 /**
  * Sorts markets by key with little memory: distributes them over bucket files between cut points, then sorts one bucket
@@ -55,11 +58,7 @@ export class ExternalSort {
   }
 
   add(rows: readonly RenderedMarket[]): void {
-    for (const row of rows) {
-      const { resolvedAt, id } = row;
-      const head = JSON.stringify([resolvedAt, id, String(row.digest), row.file, row.values]);
-      this.#buckets[this.#bucketOf(row)]!.add(head, row.json);
-    }
+    for (const row of rows) this.#buckets[this.#bucketOf(row)]!.add(row);
   }
 
   /** All markets from the oldest to the newest, one bucket at a time. Call it once, after the last `add`. */
@@ -97,29 +96,38 @@ class Bucket {
     this.#buffer = Buffer.allocUnsafeSlow(bytes);
   }
 
-  /** Adds a market as two lines. A block holds whole markets. */
-  add(head: string, json: Uint8Array): void {
+  /** A block holds whole markets. */
+  add({ resolvedAt, digest, file, values, json }: RenderedMarket): void {
+    const text = JSON.stringify(values);
     // A character takes at most three bytes.
-    const most = head.length * 3 + json.length + 2;
+    const most = marketHeaderBytes + text.length * 3 + json.length;
     if (this.#buffered + most > this.#buffer.length) {
       this.flush();
       if (most > this.#buffer.length) this.#buffer = Buffer.allocUnsafeSlow(most);
     }
-    const buffer = this.#buffer;
-    let end = this.#buffered + buffer.write(head, this.#buffered);
-    buffer[end] = lineBreak;
-    buffer.set(json, end + 1);
-    end += 1 + json.length;
-    buffer[end] = lineBreak;
-    this.#buffered = end + 1;
+    const [buffer, start] = [this.#buffer, this.#buffered];
+    const valuesBytes = buffer.write(text, start + marketHeaderBytes);
+    const jsonStart = start + marketHeaderBytes + valuesBytes;
+    buffer.set(json, jsonStart);
+    buffer.writeDoubleLE(resolvedAt, start);
+    buffer.writeBigUInt64LE(digest, start + 8);
+    buffer.writeUInt32LE(file, start + 16);
+    buffer.writeUInt32LE(valuesBytes, start + 20);
+    buffer.writeUInt32LE(json.length, start + 24);
+    this.#buffered = jsonStart + json.length;
   }
 
   flush(): void {
     if (this.#buffered === 0) return;
-    const block = zstdCompressSync(this.#buffer.subarray(0, this.#buffered), compression);
-    const length = Buffer.alloc(lengthBytes);
-    length.writeUInt32LE(block.length);
-    this.#write(Buffer.concat([length, block]));
+    const raw = this.#buffer.subarray(0, this.#buffered);
+    // Room for the whole output: zlib's small chunks would be copied together.
+    const chunkSize = Math.ceil(raw.length / 2) + spareBytes;
+    const block = zstdCompressSync(raw, { ...compression, chunkSize });
+    const header = Buffer.alloc(blockHeaderBytes);
+    header.writeUInt32LE(block.length, 0);
+    header.writeUInt32LE(raw.length, 4);
+    this.#write(header);
+    this.#write(block);
     this.#buffered = 0;
   }
 
@@ -136,26 +144,31 @@ class Bucket {
 function readBlocks(stored: Buffer): Buffer[] {
   const blocks: Buffer[] = [];
   for (let start = 0; start < stored.length; ) {
-    const end = start + lengthBytes + stored.readUInt32LE(start);
-    blocks.push(zstdDecompressSync(stored.subarray(start + lengthBytes, end)));
+    const first = start + blockHeaderBytes;
+    const end = first + stored.readUInt32LE(start);
+    const chunkSize = stored.readUInt32LE(start + 4) + spareBytes;
+    blocks.push(zstdDecompressSync(stored.subarray(first, end), { chunkSize }));
     start = end;
   }
   return blocks;
 }
 
-/**
- * Parses a block. Each market takes two lines: key, digest, file and values, then its record. JSON text holds no line
- * break.
- */
 function parseBlock(bytes: Buffer): SortedMarket[] {
   const markets: SortedMarket[] = [];
   for (let start = 0; start < bytes.length; ) {
-    const end = bytes.indexOf(lineBreak, start);
-    const [resolvedAt, id, digest, file, values] = JSON.parse(bytes.toString("utf8", start, end));
-    const lineEnd = bytes.indexOf(lineBreak, end + 1);
-    const line = bytes.subarray(end + 1, lineEnd);
-    markets.push({ id, resolvedAt, digest: BigInt(digest), file, values, line });
-    start = lineEnd + 1;
+    const values = start + marketHeaderBytes;
+    const json = values + bytes.readUInt32LE(start + 20);
+    const end = json + bytes.readUInt32LE(start + 24);
+    const line = bytes.subarray(json, end);
+    markets.push({
+      id: idOfLine(line),
+      resolvedAt: bytes.readDoubleLE(start),
+      digest: bytes.readBigUInt64LE(start + 8),
+      file: bytes.readUInt32LE(start + 16),
+      values: JSON.parse(bytes.toString("utf8", values, json)),
+      line,
+    });
+    start = end;
   }
   return markets;
 }

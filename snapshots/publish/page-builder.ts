@@ -10,8 +10,9 @@ const maxThreads = Math.min(4, availableParallelism());
 // Node before 22.18 needs tsx to load TypeScript, and applies --import tsx to the main thread only.
 const [tsx, worker] = [import.meta.resolve("tsx/esm/api"), import.meta.resolve("./page-worker.ts")];
 const startOfThread = `
-  import(${JSON.stringify(tsx)}).then(({ register }) => {
-    register();
+  const loader = process.features.typescript ? undefined : import(${JSON.stringify(tsx)});
+  Promise.resolve(loader).then((module) => {
+    module?.register();
     return import(${JSON.stringify(worker)});
   });`;
 
