@@ -103,7 +103,7 @@ export class Data {
 
 /** `npm run snapshot -- publish --json`, without npm. */
 export function publishCommand(sources: string, store: string): string[] {
-  const script = nodeCommand("scripts/snapshot.ts", "--max-semi-space-size=16");
+  const script = nodeCommand("scripts/snapshot.ts", "--max-semi-space-size=16", "--single-threaded-gc");
   return [...script, "publish", "--sources", sources, "--store", store, "--json"];
 }
 
