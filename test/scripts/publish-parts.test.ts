@@ -1,6 +1,8 @@
-import { readFileSync } from "node:fs";
+import type { ChildProcess } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, test } from "vitest";
 import { makeParts } from "../../scripts/commands/snapshot/publish-parts.ts";
 import { Shell } from "../../scripts/shell.ts";
@@ -8,7 +10,7 @@ import { quoted } from "../../snapshots/sources/duckdb/sql-literals.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { withDuckDb } from "../helpers/archive/sql.ts";
-import { snapshotCommand } from "../helpers/publish/commands.ts";
+import { scriptProcess, snapshotCommand } from "../helpers/publish/commands.ts";
 import { segmentedMarkets } from "../helpers/publish/drawn-rows.ts";
 import { loadSample } from "../helpers/publish/editable-sources.ts";
 import { contentOf } from "../helpers/store/storages.ts";
@@ -39,6 +41,9 @@ async function writeSegmented(name: string, change = "FROM segmented"): Promise<
   });
   return directory;
 }
+
+const childrenOf = (pid: number) =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").filter(Boolean);
 
 let snapshotId: string;
 let content: Map<string, string>;
@@ -118,8 +123,7 @@ describe("publish in parts", () => {
 
     await run("publish --sources sources --store killed --plan 1 --run k");
     const said: string[] = [];
-    const children = () =>
-      readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, "utf8").trim().split(" ");
+    const children = () => childrenOf(process.pid);
     const stderr = {
       write(text: string) {
         if (said.length === 0) for (const child of started) process.kill(Number(child), "SIGKILL");
@@ -141,6 +145,25 @@ describe("publish in parts", () => {
     expect((await directoryStorage(join(folder, "killed")).get(layout.runPart("k", 1))) !== undefined).toBe(
       true,
     );
+  });
+
+  test("ends its processes when it is told to stop, and commits nothing", async () => {
+    let workers: string[] = [];
+    let stopped: ChildProcess | undefined;
+    const args = ["publish", "--sources", "sources", "--store", "stopped", "--workers", "2"];
+    await scriptProcess("snapshot", args, { from: folder }, (child) => {
+      child.stderr!.on("data", (said) => {
+        if (stopped || !/^part \d: /m.test(String(said))) return;
+        stopped = child;
+        workers = childrenOf(child.pid!);
+        child.kill("SIGTERM");
+      });
+    });
+    expect(stopped!.signalCode).toBe("SIGTERM");
+    expect(workers.length).toBeGreaterThan(0);
+    // They remove their temporary folders first.
+    while (workers.some((pid) => existsSync(`/proc/${pid}/exe`))) await delay(10);
+    expect(existsSync(join(folder, "stopped", layout.commits))).toBe(false);
   });
 
   test("ends as a part does that cannot be made", async () => {

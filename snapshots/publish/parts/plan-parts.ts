@@ -37,11 +37,12 @@ export async function planParts(options: PublishOptions, name: string, count: nu
   const startedAt = options.now().toISOString();
   const sources = await open(undefined);
   try {
-    const known = await findPlan(run);
-    if (known) {
-      requireSame(run, known, { current, count, sources });
-      return await readPlan(run);
-    }
+    const same = async () => {
+      const plan = await readPlan(run);
+      requireSame(run, plan, { current, count, sources });
+      return plan;
+    };
+    if (await findPlan(run)) return await same();
     // Refused as early as in a run of one part.
     await sources.scores();
     const keys = await readKeys(sources, (done) => progress("planning", done, sources.marketCount));
@@ -64,10 +65,11 @@ export async function planParts(options: PublishOptions, name: string, count: nu
       scoreFiles: [...sources.scoreFiles],
       parts: divide(keys, count),
     });
+    // Another process may have planned the run meanwhile.
+    return await same();
   } finally {
     await sources.close();
   }
-  return readPlan(run);
 }
 
 /** Throws RunMismatchError unless a plan was made from the same. */
@@ -130,7 +132,6 @@ function divide({ markets, edges, buckets }: Keys, count: number): PartsPlan["pa
   for (let part = 1; part < count; part += 1) {
     const wanted = (part * markets) / count;
     const after = edges.filter(({ ordinal }) => ordinal > (starts.at(-1)?.ordinal ?? 0));
-    // The segments that are left must do for the parts that are left.
     const distance = ({ ordinal }: Edge) => Math.abs(ordinal - wanted);
     const nearest = after.reduce<Edge | undefined>(
       (best, edge) => (best && distance(best) <= distance(edge) ? best : edge),
