@@ -54,18 +54,20 @@ export async function findLog(unlisted: Storage, signing: Signing): Promise<Foun
   const head = await headCommit(unlisted);
   const newest = await newestAt(unlisted, head ?? 0);
   const storage = listedOnce(unlisted, layout.publicTree);
-  const { evidence, stored } = trust ? await readEvidence(storage, trust) : { evidence: [] };
+  let entries: Promise<readonly Buffer[] | undefined> | undefined;
+  const tail = async () => {
+    entries ??= newest && readEntries(storage, lastBundle(newest.commit));
+    return entries;
+  };
+  const [{ evidence, stored }] = trust
+    ? await Promise.all([readEvidence(storage, trust), tail()])
+    : [{ evidence: [] }];
   // Another publisher may have made the log longer meanwhile.
   if (evidence.some(({ size }) => size > (newest?.commit ?? 0))) {
     const later = newest ? await newestAfter(unlisted, newest) : await newestAt(unlisted, 0);
     if (later?.commit !== newest?.commit) return findLog(unlisted, signing);
   }
   if (newest) requireTrusted(storage.location, newest, signing);
-  let entries: Promise<readonly Buffer[] | undefined> | undefined;
-  const tail = async () => {
-    entries ??= newest && readEntries(storage, lastBundle(newest.commit));
-    return entries;
-  };
   let tree: LogTree | undefined;
   await requireNamed(storage, newest, evidence, async (upTo) => {
     tree = await LogTree.fromTiles(storage, upTo, await tail());

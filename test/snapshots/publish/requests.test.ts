@@ -1,8 +1,8 @@
-import { expect, test } from "vitest";
-import { hashIn, layout } from "../../../snapshots/store/layout.ts";
+import { describe, expect, test } from "vitest";
+import { hashIn, layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
-import { countingStorage, memoryStorage, type StorageCall } from "../../helpers/store/storages.ts";
+import { contentOf, countingStorage, memoryStorage, type StorageCall } from "../../helpers/store/storages.ts";
 
 /** Whether a cache on disk may have an object. */
 const isKept = (key: string) => hashIn(key) !== "" && !key.startsWith(layout.manifests);
@@ -26,6 +26,62 @@ const always = [
 ];
 const signed = [`get ${layout.checked}`, `get ${layout.logCheckpoint}`];
 const told = { siteUrl: "https://scores.example/", license: "https://example.org/license" };
+
+/** More than one answer of S3 lists. */
+const many = 1001;
+
+/** Adds objects that nothing refers to, so that each folder is listed by itself. */
+function crowd(objects: Map<string, Buffer>): void {
+  for (const prefix of [layout.publicObjects, layout.pages])
+    for (let n = 0; n < many; n += 1)
+      objects.set(
+        `${prefix}${sha256(`${n}`)}${prefix === layout.pages ? ".json.gz" : ".json"}`,
+        Buffer.from("x"),
+      );
+}
+
+describe.each([
+  ["few", () => {}],
+  ["many", crowd],
+] as const)("a run over %s objects that finds nothing new", (_, fill) => {
+  const choices = { signing: { key: testKey() }, ...told };
+  /** What each run brings up to date. */
+  const mutable = [
+    layout.head,
+    layout.siteIndex,
+    layout.siteFile("app.js"),
+    layout.siteFile("api.json"),
+    layout.stableScoreList,
+    layout.stableScore("aave"),
+    layout.badge("aave"),
+    layout.protocolPage("aave"),
+    layout.feed,
+    layout.apiCatalog,
+    layout.logTile("entries/000.p/2"),
+    layout.logTile("0/000.p/2"),
+    layout.logCheckpointOf(2),
+  ];
+
+  test.for(["gone", "of another length", "of other bytes"] as const)("mends what is %s", async (how) => {
+    const objects = new Map<string, Buffer>();
+    const storage = memoryStorage(objects);
+    for (const bri of [701, 702]) await publishRecords(storage, recordsOf(0, 60), bri, choices);
+    fill(objects);
+    const whole = await contentOf(storage);
+    for (const key of mutable) {
+      const bytes = objects.get(key)!;
+      if (how === "gone") objects.delete(key);
+      else if (how === "of another length") objects.set(key, Buffer.concat([bytes, bytes]));
+      else objects.set(key, Buffer.from(bytes.map((byte) => byte ^ 1)));
+    }
+    // What api.json no longer says is told again.
+    expect(await publishRecords(storage, recordsOf(0, 60), 702, choices)).toMatchObject({
+      outcome: "unchanged",
+      commit: 2,
+    });
+    expect(await contentOf(storage)).toEqual(whole);
+  });
+});
 
 test.for([
   ["without a key", {}, [], 9],
