@@ -61,7 +61,8 @@ async function start(
   const key = given?.key ?? (await issueBenchKey(directoryStorage(store)));
   const [port, metricsPort] = [await freePort(), await freePort()];
   const profiling = options.profile ? ["--cpu-prof", `--cpu-prof-dir=${options.profile}`] : [];
-  const flags = [...profiling, ...more];
+  // As in package.json.
+  const flags = ["--initial-old-space-size=256", ...profiling, ...more];
   const child = startServer(ends, nodeCommand("scripts/proxy.ts", ...flags), {
     // A preloaded file answers messages.
     stdio: ["ignore", "ignore", "inherit", "ipc"],
