@@ -213,6 +213,23 @@ describe("a run in parts", () => {
   });
 });
 
+test.for(["gone", "rotten"])(
+  "a current snapshot of which pages are %s is replaced as by one process",
+  async (how) => {
+    const { objects } = await published();
+    const pages = [...objects.keys()].filter((key) => key.startsWith(layout.pages));
+    for (const page of [pages.at(-1)!, pages[3]!]) {
+      if (how === "gone") objects.delete(page);
+      else objects.set(page, Buffer.alloc(objects.get(page)!.length));
+    }
+    const [alone, parts] = [memoryStorage(new Map(objects)), memoryStorage(new Map(objects))];
+    const { snapshotId, outcome } = await publish(optionsOf(alone));
+    expect(await publishInParts(optionsOf(parts), 3)).toMatchObject({ snapshotId, outcome });
+    // Of what rotted, neither notices what stays as it is.
+    if (how === "gone") expect(await faultsOf(parts)).toEqual(await faultsOf(alone));
+  },
+);
+
 test("kills of any of a run's processes change nothing of what it leaves", async () => {
   const { objects } = await published();
   const whole = memoryStorage(new Map(objects));
@@ -272,11 +289,4 @@ describe("a collection", () => {
     expect(await listed(storage, layout.runs)).toEqual([]);
     expect(await faultsOf(storage)).toEqual([]);
   });
-});
-
-test("a run in parts over a store of several segments makes what one process makes", async () => {
-  const { objects } = await published();
-  const [alone, parts] = [memoryStorage(new Map(objects)), memoryStorage(new Map(objects))];
-  expect(await publishInParts(optionsOf(parts), 4)).toEqual(await publish({ ...optionsOf(alone) }));
-  expect(await faultsOf(parts)).toEqual([]);
 });
