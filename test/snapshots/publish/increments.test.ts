@@ -251,7 +251,8 @@ describe("the same rows in other types and orders", () => {
         // What only publishers read, and no commit names.
         const ownPrefixes = [layout.rows, layout.origins, layout.sourceFiles];
         const written = counting.written().filter((key) => !ownPrefixes.some((own) => key.startsWith(own)));
-        expect(written).toEqual([layout.probe, layout.checked]);
+        // A store is probed before the first object is written to it.
+        expect(written).toEqual(rendered > 0 ? [layout.probe, layout.checked] : [layout.checked]);
       }
       expect(await faultsOf(storage)).toEqual([]);
     });
