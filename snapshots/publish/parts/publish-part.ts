@@ -119,7 +119,12 @@ async function writeMarkets(
   const { storage, progress = () => {} } = options;
   const { markets: total } = plan.parts[part - 1]!;
   const range = rangeOf(plan, part);
-  const reading = { previous, range, progress: (step: string, done: number) => progress(step, done, total) };
+  const reading = {
+    previous,
+    range,
+    // Files have more rows than those of the range.
+    progress: (step: string, done: number) => progress(step, Math.min(done, total), total),
+  };
   const { markets, kept } = await sortMarkets(reading, sources, sort);
   await sources.close();
   const objects = snapshotWriter(storage, previous, false);
