@@ -43,8 +43,8 @@ export type PartsPlan = z.infer<typeof PartsPlan>;
 
 /**
  * `runs/<run>/part-<n>.json`: what a part has made, its segments from the oldest up. `plan` is the digest of the plan.
- * `objects` are keys and sizes of all that its segments consist of. `refused` tells what is wrong with the sources; then the part has made nothing. `note` as in
- * Checked.
+ * `objects` are keys and sizes of all that its segments consist of. `refused` tells what is wrong with the sources;
+ * then the part has made nothing. `note` as in Checked.
  */
 export const PartRecord = z.object({
   formatVersion: FormatVersion,

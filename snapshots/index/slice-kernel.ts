@@ -29,8 +29,8 @@ export interface SliceLoops {
 }
 
 const memoryBytes = 5 * 65_536;
-// A bitmap of 65,536 bits, the most that a segment has; then two of them, with which ranges are put together, or another
-// bitmap to count in; and up to 32 slices of as many bits.
+// A bitmap of 65,536 bits, the most that a segment has; then two of them, with which ranges are put together, or
+// another bitmap to count in; and up to 32 slices of as many bits.
 const bitmapBytes = 8192;
 const [resultAt, partAt, restAt, slicesAt] = [0, bitmapBytes, bitmapBytes * 2, bitmapBytes * 3];
 // Behind them up to 512 bounds of a count, and the bytes that counting needs.
@@ -144,8 +144,8 @@ export class SliceKernel {
   }
 
   /**
-   * How many of `bits`, and how many of those in `marks` too, have a value of at least each bound of each column, one pair
-   * of counts after the other. Bounds have no more bits than their column has slices.
+   * How many of `bits`, and how many of those in `marks` too, have a value of at least each bound of each column, one
+   * pair of counts after the other. Bounds have no more bits than their column has slices.
    */
   countColumns(bits: Bitmap, marks: Bitmap, columns: readonly CountedColumn[]): Uint32Array {
     const counts = new Uint32Array(columns.reduce((sum, { bounds }) => sum + bounds * 2, 0));

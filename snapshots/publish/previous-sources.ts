@@ -123,8 +123,8 @@ export class PreviousSources {
   }
 
   /**
-   * Digests of the source rows that are not `kept`, and may be in a range, segment by segment from ordinal `start`; 0, or no segment, for
-   * others and where an object is gone.
+   * Digests of the source rows that are not `kept`, and may be in a range, segment by segment from ordinal `start`; 0,
+   * or no segment, for others and where an object is gone.
    */
   async *rowDigests(
     kept: FileNumbers,

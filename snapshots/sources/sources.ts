@@ -107,10 +107,10 @@ export interface Sources {
   /** Sentences for the operator, for example about ignored columns. */
   warnings: string[];
   /**
-   * Every market of the changed files, or of a range, once, in batches and in no order, except rows in `known`, which are neither
-   * checked nor rendered again. Which of those are still there is known once the iteration has ended. Throws
-   * SourceRefusal when a row breaks a rule or a file has changed. Nothing may be published before the iteration has
-   * ended.
+   * Every market of the changed files, or of a range, once, in batches and in no order, except rows in `known`, which
+   * are neither checked nor rendered again. Which of those are still there is known once the iteration has ended.
+   * Throws SourceRefusal when a row breaks a rule or a file has changed. Nothing may be published before the iteration
+   * has ended.
    */
   markets(known?: KnownRows, range?: KeyRange): AsyncIterable<RenderedMarket[]>;
   /** The keys of all markets of the changed files, in the archive's order; without rows that have none. */

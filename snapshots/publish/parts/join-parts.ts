@@ -29,9 +29,9 @@ import { referToScores, renderScores } from "../score-objects.ts";
 import { pinnedBy, type Run, readParts, readPlan, requireSameRows } from "./run-records.ts";
 
 /**
- * Finishes a run whose parts have all been made, as `publish` finishes one of its own. A join that was interrupted after
- * its commit, and is repeated, finishes that. Throws what `publish` throws, PartsMissingError where the plan or a part is
- * missing, CommitLostError when the commit that the run builds on is no longer the newest, and FormatError.
+ * Finishes a run whose parts have all been made, as `publish` finishes one of its own. A join that was interrupted
+ * after its commit, and is repeated, finishes that. Throws what `publish` throws, PartsMissingError where the plan or a
+ * part is missing, CommitLostError when the commit that the run builds on is no longer the newest, and FormatError.
  */
 export async function joinParts(options: PublishOptions, name: string): Promise<PublishReport> {
   const run: Run = { name, storage: options.storage, signing: options.signing };

@@ -47,7 +47,9 @@ function sealed(key: string, record: object, signing: Signing = {}): Buffer {
   return seal(record, signRecord(signing.key, subjectOf.ofRun(key)));
 }
 
-/** The plan of a run; undefined when it has none. Throws UntrustedPredecessorError when nobody who is trusted made it. */
+/**
+ * The plan of a run; undefined when it has none. Throws UntrustedPredecessorError when nobody who is trusted made it.
+ */
 export function findPlan(run: Run): Promise<PartsPlan | undefined> {
   return readRecord(run, layout.runPlan(run.name), PartsPlan);
 }
@@ -116,7 +118,9 @@ async function readRecord<T extends { digest: string; note?: string | undefined 
   return record;
 }
 
-/** The commit on which a run builds; undefined where it makes the first. Throws FormatError when that is another now. */
+/**
+ * The commit on which a run builds; undefined where it makes the first. Throws FormatError when that is another now.
+ */
 export async function plannedCommit({ storage }: Run, { commit }: PartsPlan): Promise<Commit | undefined> {
   const found = commit ? await readCommit(storage, commit.commit) : undefined;
   if (found?.digest === commit?.digest) return found;

@@ -25,8 +25,8 @@ import type { Archive, Location } from "./archive.ts";
 import { StoredRuns } from "./stored-runs.ts";
 
 const joint = storedPiece(separator);
-// Runs that are inflated together, and their raw bytes, unless a single one has more. That takes half a millisecond, and
-// a step of this thread before and after it.
+// Runs that are inflated together, and their raw bytes, unless a single one has more. That takes half a millisecond,
+// and a step of this thread before and after it.
 const [batchRuns, batchBytes] = [16, 2 ** 20];
 // Bounds the memory of one response; Node has this many threads.
 const batchesAtOnce = 4;

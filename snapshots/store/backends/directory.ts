@@ -92,7 +92,8 @@ export function directoryStorage(root: string): Storage {
         }
       } catch (error) {
         if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
-        // The codes for opening a socket, or a device that does not exist, and for reading a part of a FIFO or a folder.
+        // The codes for opening a socket, or a device that does not exist, and for reading a part of a FIFO or a
+        // folder.
         if (hasCode(error, "ENXIO", "ESPIPE", "EISDIR")) throw noFile(key);
         throw error instanceof CorruptObjectError ? error : failed("read", key, error);
       }

@@ -175,8 +175,8 @@ export class LogTree implements TreeHead {
   }
 
   /**
-   * The same by tiles alone; undefined when they do not give it. With `tail`, the entries in which the log ends, the tile
-   * of their hashes is not read.
+   * The same by tiles alone; undefined when they do not give it. With `tail`, the entries in which the log ends, the
+   * tile of their hashes is not read.
    */
   static async fromTiles(
     storage: Storage,

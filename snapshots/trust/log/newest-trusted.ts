@@ -13,8 +13,8 @@ const maxRefused = 100;
 type Refusal = UntrustedError | CorruptObjectError;
 
 /**
- * The newest commit; with `trust` the newest that a trusted key signed, whatever stands above it. `known` is one that was
- * the newest before. Throws StorageError, and without `trust` as newestCommit does.
+ * The newest commit; with `trust` the newest that a trusted key signed, whatever stands above it. `known` is one that
+ * was the newest before. Throws StorageError, and without `trust` as newestCommit does.
  */
 export async function newestBelieved(
   storage: Storage,

@@ -45,9 +45,9 @@ export async function newestForRun(storage: Storage, signing: Signing): Promise<
 }
 
 /**
- * Finds the commit on which a run builds. With keys in `signing`, one of them must have signed it, and the log must have
- * what signed records name: a run that went on from an earlier commit would sign a second one of the same number. Throws
- * UntrustedPredecessorError, CorruptObjectError or StorageError.
+ * Finds the commit on which a run builds. With keys in `signing`, one of them must have signed it, and the log must
+ * have what signed records name: a run that went on from an earlier commit would sign a second one of the same number.
+ * Throws UntrustedPredecessorError, CorruptObjectError or StorageError.
  */
 export async function findLog(unlisted: Storage, signing: Signing): Promise<FoundLog> {
   const trust = trustOf(signing);
