@@ -47,12 +47,13 @@ async function run(config: Config, log: Logger): Promise<void> {
 /** Runs several workers that share one port. */
 async function runWorkers(config: Config, log: Logger): Promise<void> {
   const metrics = new AggregatorRegistry();
-  const workers = supervise(config, log);
+  // First, so that a signal that comes when a worker has just been forked ends the workers too.
   onSignal(async (signal) => {
     log.info({ signal }, "draining");
     await workers.stop();
     process.exit(0);
   });
+  const workers = supervise(config, log);
   await workers.started;
   await serveMetrics(config.metricsPort, () => metrics.clusterMetrics());
 }
