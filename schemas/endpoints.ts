@@ -437,6 +437,7 @@ export const endpoints = {
       "key.js",
       "market.js",
       "meanings.js",
+      "names.js",
       "protocol.js",
       "recompute.mjs",
       "recomputing.js",

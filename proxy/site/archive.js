@@ -126,6 +126,7 @@ class Explorer {
       type: "search",
       autocomplete: "off",
       spellcheck: "false",
+      dir: "auto",
       placeholder: "Search questions: fed cut*",
       "aria-label": labelOf("q"),
       "aria-describedby": "problem-q",

@@ -69,7 +69,7 @@ function shared(query) {
   const side = Object.entries(sides).find(([value]) => value === (query.get("show") ?? ""))?.[1] ?? sides[""];
   const chosen = [...filtersOf(query)].map(([name, value]) => inWords(name, value));
   const compared = comparedIn(query);
-  if (compared.length > 0) chosen.push(`Formula versions compared: ${compared.join(" and ")}`);
+  if (compared.length > 0) chosen.push([`Formula versions compared: ${compared.join(" and ")}`]);
   return html(
     "section",
     { class: "shared", "aria-labelledby": "shared" },

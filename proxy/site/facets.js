@@ -2,6 +2,7 @@ import { bar, brush, columnChart } from "./chart.js";
 import { fill, html } from "./dom.js";
 import { term } from "./explain.js";
 import { archiveAddress, changed, dimensions, labelOf, ownOf, valueWords } from "./filters.js";
+import { foldCase } from "./names.js";
 import { compact, counted, grouped, percent, spoken, stepOf, tier, tiers } from "./words.js";
 
 /**
@@ -21,14 +22,6 @@ function titleOf(facet) {
   return html("h3", {}, about ? term(title, about) : title);
 }
 
-/** A text without the differences of letter case that the service ignores too, character by character.
- * @param {string} text */
-const folded = (text) =>
-  Array.from(text, (char) => {
-    const upper = char.toUpperCase();
-    return (upper.length === char.length ? upper : char).toLowerCase();
-  }).join("");
-
 /** How many values of a list are shown at once. */
 const few = 7;
 
@@ -46,6 +39,7 @@ export function choiceList(facet, go) {
     type: "text",
     autocomplete: "off",
     spellcheck: "false",
+    dir: "auto",
     placeholder: "Another value",
     "aria-label": labelOf(facet),
     onchange: () => go(changed(current, { [facet]: field.value })),
@@ -69,7 +63,7 @@ export function choiceList(facet, go) {
     const shown = new Map(order.map((value) => [value, { value, count: 0, disputed: 0 }]));
     // Letter case does not tell categories apart.
     const same = (/** @type {string} */ value) =>
-      (facet === "category" && [...shown.keys()].find((each) => folded(each) === folded(value))) || value;
+      (facet === "category" && [...shown.keys()].find((each) => foldCase(each) === foldCase(value))) || value;
     for (const { value, count, disputed } of buckets) {
       const key = same(value);
       const before = shown.get(key);
@@ -101,7 +95,11 @@ export function choiceList(facet, go) {
             "data-key": `${facet} ${value}`,
             title: count > 0 ? `${percent(disputed / count)} disputed` : undefined,
           },
-          html("span", { class: "value" }, facet === "tier" ? tier(value) : valueWords(facet, spelled)),
+          html(
+            "span",
+            { class: "value", dir: "auto" },
+            facet === "tier" ? tier(value) : valueWords(facet, spelled),
+          ),
           html("span", { class: "tally" }, grouped(count), html("span", { class: "unseen" }, " markets")),
           bar(count, most),
         ),

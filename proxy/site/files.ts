@@ -4,7 +4,7 @@ import * as fields from "../../schemas/fields.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import type { ApiAddress, Named, Site } from "../../snapshots/publish/site.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
-import { recomputeModule } from "./link.ts";
+import { link, recomputeModule } from "./link.ts";
 import { lean, pagePolicy, policyHeader, type StaticFile } from "./static-file.ts";
 
 type FileName = (typeof endpoints.siteFile.files)[number];
@@ -33,6 +33,7 @@ function fileFor(name: FileName, api: ApiAddress, others: Partial<Named> = {}): 
   if (name === "client.js") return leanOwn("client/client.js");
   if (name === "recompute.mjs") return recomputeModule();
   if (name === "meanings.js") return moduleOf({ meanings });
+  if (name === "names.js") return Buffer.from(lean(link(new URL("../../schemas/names.ts", import.meta.url))));
   if (name === "fields.js") return moduleOf(fields);
   return name.endsWith(".png") ? readOwn(name) : leanOwn(name);
 }

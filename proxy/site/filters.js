@@ -1,3 +1,4 @@
+import { html } from "./dom.js";
 import { scores } from "./fields.js";
 import { spoken } from "./words.js";
 
@@ -67,15 +68,16 @@ export function labelOf(name) {
   return name === "q" ? "Words of the question" : name === "asOf" ? "As of" : spoken(name);
 }
 
-/** A filter in words.
+/** A filter in words. Texts of others keep their own direction.
  * @param {string} name
  * @param {string} value */
 export function inWords(name, value) {
+  const own = html("bdi", {}, value);
   const [, end, field] = /^(min|max)_(.*)$/.exec(name) ?? [];
-  if (field) return `${spoken(field)} ${end === "min" ? "≥" : "≤"} ${value}`;
-  if (name === "q") return `“${value}”`;
-  if (name === "disputed") return valueWords(name, value);
-  return `${labelOf(name)}: ${value}`;
+  if (field) return [`${spoken(field)} ${end === "min" ? "≥" : "≤"} `, own];
+  if (name === "q") return ["“", own, "”"];
+  if (name === "disputed") return [valueWords(name, value)];
+  return [`${labelOf(name)}: `, own];
 }
 
 /** A value of a facet in words.

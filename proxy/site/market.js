@@ -33,7 +33,7 @@ export function openMarket(site, id, query) {
   const { signal } = ending;
   const asOf = query.get("asOf") ?? undefined;
   let snapshot = asOf;
-  const heading = html("h1", { class: "ask" }, "Market");
+  const heading = html("h1", { class: "ask", dir: "auto" }, "Market");
   const panel = html("div");
   const element = html(
     "article",
@@ -174,15 +174,15 @@ export function marketItem(
     html(
       "div",
       { class: "gist" },
-      html("h3", {}, html("a", { class: "question", href: marketAddress(id, asOf) }, question)),
+      html("h3", {}, html("a", { class: "question", dir: "auto", href: marketAddress(id, asOf) }, question)),
       html(
         "p",
         { class: "tags" },
         tier(name),
-        html("span", {}, category),
-        html("span", {}, "Resolved ", html("b", {}, resolvedOutcome)),
+        html("span", { dir: "auto" }, category),
+        html("span", {}, "Resolved ", html("b", {}, html("bdi", {}, resolvedOutcome))),
         disputed && html("span", { class: "disputed" }, "Disputed"),
-        topRiskDriver !== "" && html("span", {}, topRiskDriver),
+        topRiskDriver !== "" && html("span", { dir: "auto" }, topRiskDriver),
         moment(resolvedAt),
       ),
     ),
@@ -214,9 +214,12 @@ function detailsOf(market) {
         ),
       ),
       facts([
-        ["Resolved", [html("b", {}, market.resolvedOutcome), ", ", moment(market.resolvedAt)]],
+        [
+          "Resolved",
+          [html("b", {}, html("bdi", {}, market.resolvedOutcome)), ", ", moment(market.resolvedAt)],
+        ],
         [term("Disputed", "disputed"), market.disputed ? "Yes" : "No"],
-        [term("Main risk driver", "topRiskDriver"), market.topRiskDriver],
+        [term("Main risk driver", "topRiskDriver"), html("bdi", {}, market.topRiskDriver)],
         [term("Flagged items", "flaggedCount"), market.flaggedCount],
         ["Resolution source", outsideLink(market.resolutionSource)],
       ]),
@@ -226,7 +229,7 @@ function detailsOf(market) {
     html("ul", { class: "signals" }, market.dimensions.map(dimensionItem)),
     html("h2", {}, "Record"),
     facts([
-      ["Category", market.category],
+      ["Category", html("bdi", {}, market.category)],
       ["Formula", market.formulaVersion],
       ["Weights", market.weightVersion],
       ["Market", html("span", { class: "broken" }, market.slug)],
@@ -241,7 +244,7 @@ function dimensionItem({ name, score, weight, description, evidence, references,
   return html(
     "li",
     {},
-    html("h3", {}, name),
+    html("h3", { dir: "auto" }, name),
     html(
       "p",
       { class: `score tier-${stepOf(score / 100)}` },
@@ -249,7 +252,7 @@ function dimensionItem({ name, score, weight, description, evidence, references,
       html("span", {}, term("Risk", "marketDimension"), " ", html("b", {}, score)),
       html("span", { class: "quiet" }, term("weight", "weight"), ` ${weight}`),
     ),
-    html("p", {}, description),
+    html("p", { dir: "auto" }, description),
     evidence.length > 0 && [
       html("h4", {}, counted(evidence.length, "piece", "pieces"), " of evidence"),
       html(
@@ -259,7 +262,7 @@ function dimensionItem({ name, score, weight, description, evidence, references,
           html(
             "li",
             {},
-            label,
+            html("bdi", {}, label),
             html("span", { class: "quiet" }, ` · ${spoken(type)} · ${spoken(pattern)} · `),
             outsideLink(reference.url, reference.label),
             html("span", { class: "quiet" }, ` (${reference.kind})`),

@@ -4,6 +4,7 @@ import { curve } from "./curve.js";
 import { copyable, facts, failure, fill, html, svg } from "./dom.js";
 import { term } from "./explain.js";
 import { meanings } from "./meanings.js";
+import { nameOf } from "./names.js";
 import { distribution, scoreboardAddress } from "./scoreboard.js";
 import { change, counted, grouped, moment, signed, spoken, stepOf, tier } from "./words.js";
 
@@ -30,14 +31,14 @@ export function openProtocol(site, slug) {
     "article",
     {},
     html("p", { class: "path" }, html("a", { href: scoreboardAddress() }, "All scores")),
-    html("h1", {}, slug),
+    html("h1", {}, nameOf(slug)),
     panel,
   );
   /** Asked for once for all parts of the page.
    * @type {Promise<ScoreList> | undefined} */
   let list;
   load();
-  return { title: slug, element, close: () => ending.abort() };
+  return { title: nameOf(slug), element, close: () => ending.abort() };
 
   async function load() {
     try {
@@ -136,7 +137,14 @@ function summary({ bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt,
     html(
       "div",
       { class: "headline" },
-      html("p", { class: "quiet" }, `${metadata.category} · ${metadata.chain} · ${metadata.tvl} locked`),
+      html(
+        "p",
+        { class: "quiet" },
+        html("bdi", {}, metadata.category),
+        " · ",
+        html("bdi", {}, metadata.chain),
+        ` · ${metadata.tvl} locked`,
+      ),
       html(
         "p",
         { class: "bri" },
@@ -181,7 +189,12 @@ function amongAll({ slug, bri }, scores) {
       "Place ",
       html("b", {}, above + 1),
       ` of ${grouped(scores.length)}`,
-      kind.length > 1 && [", ", html("b", {}, aboveInKind + 1), ` of ${grouped(kind.length)} in ${kin}`],
+      kind.length > 1 && [
+        ", ",
+        html("b", {}, aboveInKind + 1),
+        ` of ${grouped(kind.length)} in `,
+        html("bdi", {}, kin),
+      ],
     ),
     columnChart(distribution(scores), {
       label: `The BRI of all protocols. This one is number ${above + 1} of ${scores.length}.`,
@@ -333,7 +346,7 @@ function drawHistory(section, { points }, scores, signal) {
 }
 
 /** @param {ProtocolScore} record */
-function about({ cascade, findings, metadata, evidenceHash }) {
+function about({ slug, cascade, findings, metadata, evidenceHash }) {
   return html(
     "div",
     { class: "cards" },
@@ -347,8 +360,9 @@ function about({ cascade, findings, metadata, evidenceHash }) {
       [term("Medium", "findings"), grouped(findings.medium)],
     ]),
     card("Metadata", [
-      ["Category", metadata.category],
-      ["Chain", metadata.chain],
+      ["Slug", html("code", {}, slug)],
+      ["Category", html("bdi", {}, metadata.category)],
+      ["Chain", html("bdi", {}, metadata.chain)],
       [term("Value locked (TVL)", "tvl"), metadata.tvl],
       [term("Contracts", "contracts"), grouped(metadata.contracts)],
       [term("Z factor", "zFactor"), metadata.zFactor],

@@ -1,6 +1,7 @@
 import { bar, columnChart, diverging } from "./chart.js";
 import { curve } from "./curve.js";
 import { failure, fill, html } from "./dom.js";
+import { nameOf } from "./names.js";
 import { change, counted, grouped, minutes, moment, tier, tiers } from "./words.js";
 
 /**
@@ -26,10 +27,14 @@ const columns = [
   {
     name: "Protocol",
     by: ({ slug }) => slug,
-    cell: ({ slug }) => html("a", { href: `#/protocols/${slug}` }, slug),
+    cell: ({ slug }) => html("a", { href: `#/protocols/${slug}` }, nameOf(slug)),
   },
-  { name: "Category", by: ({ category = "" }) => category, cell: ({ category = "" }) => category },
-  { name: "Chain", by: ({ chain = "" }) => chain, cell: ({ chain = "" }) => chain },
+  {
+    name: "Category",
+    by: ({ category = "" }) => category,
+    cell: ({ category = "" }) => html("bdi", {}, category),
+  },
+  { name: "Chain", by: ({ chain = "" }) => chain, cell: ({ chain = "" }) => html("bdi", {}, chain) },
   {
     name: "TVL",
     by: ({ tvl = "" }) => amountOf(tvl),
@@ -175,7 +180,7 @@ export function openScoreboard({ api }, query) {
   async function curveOf(slug) {
     try {
       const { points } = await api.service.history(slug, { signal });
-      const name = `BRI of ${slug} over ${counted(points.length, "run")}`;
+      const name = `BRI of ${nameOf(slug)} over ${counted(points.length, "run")}`;
       return html("div", {}, curve(points, scores, name, signal));
     } catch (error) {
       const panel = html("div");
@@ -375,7 +380,7 @@ const chipOf = (name, scores, toggle) =>
 /** @param {ScoreListEntry} entry */
 function matches({ slug, category, chain, tvl, forgeScale }) {
   const words = choice.text.toLowerCase().split(/\s+/);
-  const all = [slug, category, chain, tvl].join(" ").toLowerCase();
+  const all = [slug, nameOf(slug), category, chain, tvl].join(" ").toLowerCase();
   return (
     words.every((word) => all.includes(word)) && (choice.tiers.size === 0 || choice.tiers.has(forgeScale))
   );
@@ -419,7 +424,12 @@ function rowsOf(entry, most, curveOf) {
   if (curveOf) {
     const opener = html(
       "button",
-      { type: "button", class: "opener", "aria-expanded": "false", "aria-label": `Curve of ${entry.slug}` },
+      {
+        type: "button",
+        class: "opener",
+        "aria-expanded": "false",
+        "aria-label": `Curve of ${nameOf(entry.slug)}`,
+      },
       "",
     );
     opener.addEventListener("click", async () => {

@@ -1,5 +1,5 @@
+import { foldCase } from "../../schemas/names.ts";
 import { textOf, writeText } from "../format/bytes.ts";
-import { foldCase } from "./words.ts";
 
 const nothing = 0xffffffff;
 

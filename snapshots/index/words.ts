@@ -9,35 +9,3 @@ export function normalised(text: string): string {
 export function wordsOf(text: string): string[] {
   return [...new Set(normalised(text).match(word) ?? [])];
 }
-
-// For these characters the detour over upper case yields the wrong letter, or several.
-const exceptions = new Map([
-  ["\u0131", "\u0131"],
-  ["\u1fd3", "\u0390"],
-  ["\u1fe3", "\u03b0"],
-  ["\ufb05", "\ufb06"],
-]);
-
-/**
- * Folds a text for comparison regardless of letter case: two texts have the same result exactly when they are equal
- * under Unicode simple case folding, which the RegExp flags `iu` use too.
- */
-export function foldCase(text: string): string {
-  let folded = "";
-  for (const character of text) folded += foldCharacter(character);
-  return folded;
-}
-
-function foldCharacter(character: string): string {
-  const exception = exceptions.get(character);
-  if (exception !== undefined) return exception;
-  const upper = alone(character.toUpperCase(), character);
-  return alone(upper.toLowerCase(), upper);
-}
-
-/** The changed text if it is a single character, otherwise the original character. */
-function alone(changed: string, character: string): string {
-  return changed.length > 1 && changed.length > String.fromCodePoint(changed.codePointAt(0)!).length
-    ? character
-    : changed;
-}

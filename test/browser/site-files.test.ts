@@ -160,7 +160,7 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     const { page, context, faults, asked } = await openWatched(browser, home, phone);
     await page.waitForSelector("tbody tr");
     const shown = await page.locator("tbody th a").allTextContents();
-    expect(shown).toEqual([...slugs].sort());
+    expect(shown).toEqual(["Aave", "Constructor", "Curve.fi", "Lido Dao"]);
     expect(await page.locator("#key").count()).toBe(0);
     expect(await seriousFaults(page)).toEqual([]);
 

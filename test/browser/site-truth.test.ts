@@ -1,9 +1,10 @@
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
+import { nameOf } from "../../schemas/names.ts";
 import { forgeTiers } from "../../schemas/scales.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
 import { enterKey, openWatched, phone, settled, unsoundness } from "../helpers/servers/site-page.ts";
-import { contrast, rgb, serveSmallSite } from "../helpers/servers/site-served.ts";
+import { choicesOf, contrast, rgb, serveSmallSite } from "../helpers/servers/site-served.ts";
 
 const program = findChromium();
 
@@ -108,6 +109,40 @@ describe.skipIf(!program)("what the site draws is true:", () => {
       "“day” × (take away)",
       "Clear all",
     ]);
+    await context.close();
+  });
+
+  test("names are spelled for readers, and texts of others keep their direction and their letters", async () => {
+    const slugs = ["aave-v3", "curve.fi", "lido_dao", "0x", "a--b-"];
+    expect(slugs.map(nameOf)).toEqual(["Aave v3", "Curve.fi", "Lido Dao", "0x", "A B"]);
+    const { page, context, faults } = await openWatched(site.browser, `${site.home}#/archive`);
+    const question = "האם יירד גשם?";
+    await page.route("**/markets/historical?*", async (route) => {
+      const response = await route.fetch();
+      const json = await response.json();
+      json.markets[0].question = question;
+      await route.fulfill({ response, json });
+    });
+    // Of these the service takes the first two for one category, and each of the others for another.
+    const categories = ["STRASSE ẞ", "strasse ß", "ilik", "ılık", "גשם"];
+    await page.route("**/markets/facets?*", async (route) => {
+      const response = await route.fetch();
+      const json = await response.json();
+      const buckets = categories.map((value, place) => ({ value, count: 8 - place, disputed: 0 }));
+      if (json.facets.category) Object.assign(json.facets.category, { distinct: 5, buckets });
+      await route.fulfill({ response, json });
+    });
+    await enterKey(page, site.aegis);
+    await settled(page);
+    expect(await choicesOf(page, "category")).toEqual([
+      ["STRASSE ẞ", "15"],
+      ["ilik", "6"],
+      ["ılık", "5"],
+      ["גשם", "4"],
+    ]);
+    expect(await page.locator(".question:dir(rtl)").allTextContents()).toEqual([question]);
+    expect(await page.locator(".choices .value:dir(rtl)").allTextContents()).toEqual(["גשם"]);
+    expect(faults).toEqual([]);
     await context.close();
   });
 

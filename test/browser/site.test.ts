@@ -4,6 +4,7 @@ import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ScoreDimensions, ScoreHistory } from "../../schemas/envelopes.ts";
 import { meanings } from "../../schemas/meanings.ts";
+import { nameOf } from "../../schemas/names.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
 import { badgeColours } from "../../snapshots/artefacts/badge.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
@@ -48,9 +49,12 @@ describe.skipIf(!program)("the site's scores in Chromium", () => {
     const firstRow = (await page.locator("tbody tr").first().boundingBox())!;
     expect(firstRow.y + firstRow.height).toBeLessThan(600);
 
-    const { category, chain, tvl } = list[0]!;
+    const { slug, category, chain, tvl } = list[0]!;
     const finds: [text: string, found: (entry: ScoreListEntry) => boolean][] = [
       [" FI", (entry) => [entry.slug, entry.category, entry.chain].join(" ").toLowerCase().includes("fi")],
+      // As the page spells it, and as the address does.
+      [nameOf(slug), (entry) => entry.slug === slug],
+      [slug, (entry) => entry.slug === slug],
       [category, (entry) => entry.category === category],
       [`${chain.toLowerCase()}  ${category}`, (entry) => entry.category + entry.chain === category + chain],
       [tvl, (entry) => entry.tvl === tvl],
@@ -138,15 +142,15 @@ describe.skipIf(!program)("the site's scores in Chromium", () => {
   });
 
   test("a protocol's page has the numbers of its record, and its place among all", async () => {
-    const slug = (await page.textContent("tbody tr th a"))!;
+    const slug = (await page.getAttribute("tbody tr th a", "href"))!.replace("#/protocols/", "");
     const record: ProtocolScore = await site.api(`scores/${slug}`);
     const list = await site.scores();
     await page.click("tbody tr th a");
     await page.waitForSelector(".among .columns-chart");
     expect(await focusIsOn(page, "h1")).toBe(true);
     expect([await page.textContent("h1"), await page.title()]).toEqual([
-      slug,
-      `${slug} · Protocol Risk Scores`,
+      nameOf(slug),
+      `${nameOf(slug)} · Protocol Risk Scores`,
     ]);
     const { bri, delta, cascade, findings, metadata } = record;
     expect(await page.textContent(".bri b")).toBe(String(bri));
@@ -165,6 +169,7 @@ describe.skipIf(!program)("the site's scores in Chromium", () => {
       Critical: String(findings.critical),
       High: String(findings.high),
       Medium: String(findings.medium),
+      Slug: slug,
       Category: metadata.category,
       Chain: metadata.chain,
       "Value locked (TVL)": metadata.tvl,
@@ -184,7 +189,7 @@ describe.skipIf(!program)("the site's scores in Chromium", () => {
   });
 
   test("a key brings history and moves, and what is left of its quota", async () => {
-    const slug = (await page.textContent("h1"))!;
+    const slug = new URL(page.url()).hash.replace("#/protocols/", "");
     await enterKey(page, site.aegis);
     await page.waitForSelector("#history ~ .frame .point");
     await page.waitForSelector("text=Percentile");
@@ -207,13 +212,13 @@ describe.skipIf(!program)("the site's scores in Chromium", () => {
 
     // On the scoreboard a row opens to the same curve.
     await page.click("text=All scores");
-    await page.click(`button[aria-label="Curve of ${slug}"]`);
+    await page.click(`button[aria-label="Curve of ${nameOf(slug)}"]`);
     await page.waitForSelector(".curve .point");
     expect(await page.locator(".curve .point").count()).toBe(points.length);
     const { remaining } = await site.api("usage", site.aegis);
     expect(await page.textContent(".standing")).toContain(`${grouped(remaining)} of 100,000`);
     expect(await unsoundness(watched)).toEqual([]);
-    await page.click(`button[aria-label="Curve of ${slug}"]`);
+    await page.click(`button[aria-label="Curve of ${nameOf(slug)}"]`);
     expect(await page.locator(".curve").count()).toBe(0);
   });
 

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";
 import type { MarketPage, ScoreList } from "../../../schemas/envelopes.ts";
+import { nameOf } from "../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../schemas/records.ts";
 import { sampleDefaults, writeSample } from "../../../snapshots/sample/sample.ts";
 import { startTestProxy, type TestProxy } from "../http/proxy.ts";
@@ -81,7 +82,7 @@ export function asRow(entry: ScoreListEntry): string[] {
   const { slug, category, chain, tvl, bri, forgeScale, confidence, delta, updatedAt } = entry;
   const change = delta > 0 ? `▲up +${delta}` : delta < 0 ? `▼down −${-delta}` : "unchanged, 0";
   const time = `${updatedAt.slice(0, 10)} ${updatedAt.slice(11, 16)} UTC`;
-  return [slug, category, chain, tvl, String(bri), forgeScale, String(confidence), change, time];
+  return [nameOf(slug), category, chain, tvl, String(bri), forgeScale, String(confidence), change, time];
 }
 
 /** The choices of a facet as the explorer shows them: value and count. */

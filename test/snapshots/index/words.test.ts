@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { foldCase } from "../../../snapshots/index/words.ts";
+import { foldCase } from "../../../schemas/names.ts";
 
 /** Every code point that UTF-8 can hold, as it is and folded. */
 const codes = Array.from({ length: 0x110000 }, (_, code) => code).filter(

@@ -1,0 +1,44 @@
+// The site is served these functions as `names.js`.
+
+/**
+ * The name of a protocol as a reader writes it: `aave-v3` becomes `Aave v3`. Two slugs may have the same name, so only
+ * the slug tells protocols apart.
+ */
+export function nameOf(slug: string): string {
+  const words = slug.split(/[-_]+/).filter((word) => word !== "");
+  return words.map((word) => (/^v\d/.test(word) ? word : word.replace(/^./, upper))).join(" ");
+}
+
+const upper = (character: string) => character.toUpperCase();
+
+// For these characters the detour over upper case yields the wrong letter, or several.
+const exceptions = new Map([
+  ["\u0131", "\u0131"],
+  ["\u1fd3", "\u0390"],
+  ["\u1fe3", "\u03b0"],
+  ["\ufb05", "\ufb06"],
+]);
+
+/**
+ * Folds a text for comparison regardless of letter case: two texts have the same result exactly when they are equal
+ * under Unicode simple case folding, which the RegExp flags `iu` use too.
+ */
+export function foldCase(text: string): string {
+  let folded = "";
+  for (const character of text) folded += foldCharacter(character);
+  return folded;
+}
+
+function foldCharacter(character: string): string {
+  const exception = exceptions.get(character);
+  if (exception !== undefined) return exception;
+  const upper = alone(character.toUpperCase(), character);
+  return alone(upper.toLowerCase(), upper);
+}
+
+/** The changed text if it is a single character, otherwise the original character. */
+function alone(changed: string, character: string): string {
+  return changed.length > 1 && changed.length > String.fromCodePoint(changed.codePointAt(0)!).length
+    ? character
+    : changed;
+}
