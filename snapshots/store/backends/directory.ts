@@ -85,7 +85,7 @@ export function directoryStorage(root: string): Storage {
         try {
           signal?.throwIfAborted();
           // Most ranges are short: asking for more than their bytes would be a third of the work.
-          return await readRange(file, key, range ?? (await wholeOf(file, key, maxBytes)));
+          return await readBytes(file, key, range ?? (await wholeOf(file, key, maxBytes)));
         } finally {
           // Nobody has to wait for this.
           close(file, () => {});
@@ -182,7 +182,8 @@ async function wholeOf(file: number, key: string, maxBytes: number): Promise<Byt
   return { offset: 0, bytes: info.size };
 }
 
-async function readRange(file: number, key: string, range: ByteRange): Promise<Buffer> {
+/** Bytes of an open file. Throws CorruptObjectError, which names `key`, when it ends before they do. */
+export async function readBytes(file: number, key: string, range: ByteRange): Promise<Buffer> {
   const { offset, bytes } = range;
   const buffer = Buffer.allocUnsafeSlow(bytes);
   for (let done = 0; done < bytes; ) {

@@ -22,14 +22,14 @@ beforeAll(async () => {
   );
 });
 
-/** Readers of the store, empty caches and all reads of pages, by key. */
-async function open(content = objects) {
+/** Readers of the store, empty caches and all reads of pages, by key. `parts` are the objects for reads by range. */
+async function open(content = objects, parts = content) {
   const reads: [key: string, range: ByteRange | undefined][] = [];
   const storage = memoryStorage(content);
   const noted = changedStorage(storage, {
     get(key, options) {
       if (key.startsWith(layout.pages)) reads.push([key, options?.range]);
-      return storage.get(key, options);
+      return (options?.range ? memoryStorage(parts) : storage).get(key, options);
     },
   });
   const catalog = new Catalog(noted, { cacheBytes: 2 ** 24 });
@@ -70,13 +70,26 @@ test("single runs of pages are read by range, once, and runs that are most of a 
   expect(reads.slice(before)).toEqual([[layout.page(archive.page(ofPage[0]!).hash), undefined]]);
 });
 
-test("a damaged run is named where it is needed, and does no harm where it is not", async () => {
+test("a run that is damaged in what a cache keeps of a page is taken from the whole page", async () => {
+  const { archive, read } = await open();
+  const ordinal = Array.from({ length: markets }, (_, n) => n).findLast(
+    (n) => archive.locate(n).line === 40,
+  )!;
+  const page = archive.page(archive.locate(ordinal));
+  const cached = await open(objects, damaged(page, 2));
+  expect(await cached.read([ordinal])).toEqual(await read([ordinal]));
+  expect(cached.reads.map(([, range]) => range !== undefined)).toEqual([true, false]);
+});
+
+test("a damaged page is named where its run is needed, and does no harm where it is not", async () => {
   const { archive } = await open();
   const at = (line: number) =>
     Array.from({ length: markets }, (_, n) => n).findLast((n) => archive.locate(n).line === line)!;
   const page = archive.page(archive.locate(at(40)));
   const bad = await open(damaged(page, 2));
-  await expect(bad.read([at(40)])).rejects.toThrow(`${layout.page(page.hash)}: run 2 does not fit its hash`);
+  await expect(bad.read([at(40)])).rejects.toThrow(
+    `${layout.page(page.hash)}: its content does not match its name`,
+  );
   expect(await bad.read([at(40) + 20])).toEqual(await (await open()).read([at(40) + 20]));
 });
 

@@ -82,6 +82,11 @@ test("a part of a page is taken from the whole, which is kept", async () => {
   await kept(page);
   expect(await part(900, 100)).toEqual(page.subarray(900));
   expect(reads()).toBe(1);
+  // Parts that are kept are not checked here, but those that are cut are read from the store.
+  await writeFile(pathOf(page), Buffer.alloc(950));
+  expect(await part(900, 50)).toEqual(Buffer.alloc(50));
+  expect(await part(900, 100)).toEqual(page.subarray(900));
+  expect(reads()).toBe(2);
   await expect(part(900, 101)).rejects.toThrow("it ends before byte 1001");
   expect(await storage.get(layout.page(sha256("")), { range: { offset: 0, bytes: 1 } })).toBeUndefined();
 });
