@@ -19,25 +19,36 @@ export interface HashedFiles {
   failures: ReadonlyMap<SourceFile, unknown>;
 }
 
-/** Hashes files. Mostly, reading the rows of a file that cannot be hashed fails too, and tells more. */
-export async function hashContents(files: readonly SourceFile[]): Promise<HashedFiles> {
+/**
+ * Hashes files, but not those whose content is known by their name, as long as they have as many bytes. Mostly, reading
+ * the rows of a file that cannot be hashed fails too, and tells more.
+ */
+export async function hashContents(
+  files: readonly SourceFile[],
+  known: ReadonlyMap<string, Content> = new Map(),
+): Promise<HashedFiles> {
   const contents = new Map<SourceFile, Content>();
   const failures = new Map<SourceFile, unknown>();
-  const hashOne = async (file: SourceFile) => {
+  const hashOne = async (file: SourceFile): Promise<Content> => {
     const hash = createHash("sha256");
     const part = Buffer.allocUnsafeSlow(partBytes);
     await using handle = await open(file.path);
+    const content = known.get(file.name);
+    if (content && (await handle.stat()).size === content.bytes)
+      return { hash: content.hash, bytes: content.bytes };
     let bytes = 0;
     for (let read = -1; read !== 0; bytes += read) {
       read = (await handle.read(part)).bytesRead;
       hash.update(part.subarray(0, read));
     }
-    contents.set(file, { hash: hash.digest("hex"), bytes });
+    return { hash: hash.digest("hex"), bytes };
   };
   const failed = (file: SourceFile) => (error: unknown) => {
     failures.set(file, error);
   };
-  await inParallel(files, (file) => hashOne(file).catch(failed(file)), concurrency);
+  const keep = (file: SourceFile) =>
+    hashOne(file).then((content) => void contents.set(file, content), failed(file));
+  await inParallel(files, keep, concurrency);
   return { contents, failures };
 }
 
