@@ -56,6 +56,15 @@ export async function encodeChangePart(markets: readonly (MarketKey & { line: Bu
 
 const runsOf = (lines: number) => Math.ceil(lines / runLines);
 
+/** The key of a market; undefined when its text lacks the time. */
+function keyIn(market: Buffer): MarketKey | undefined {
+  try {
+    return keyOfLine(market);
+  } catch {
+    return undefined;
+  }
+}
+
 /** A part of a change record. Lines are counted from 0, newest first. */
 export class ChangePart {
   readonly lines: number;
@@ -132,9 +141,9 @@ export class ChangePart {
     for (const [position, line] of lines.entries()) {
       const market = line.subarray(opening.length, -closing.length);
       const { id, resolvedAt } = this.market(position);
-      const key = keyOfLine(market);
+      const key = keyIn(market);
       const sound =
-        key.id === id && key.resolvedAt === resolvedAt && leafHash(market).equals(this.leaf(position));
+        key?.id === id && key.resolvedAt === resolvedAt && leafHash(market).equals(this.leaf(position));
       if (!sound || !line.equals(putLine(market)))
         throw this.#corrupt(`line ${position} is not the market of the table`);
     }
