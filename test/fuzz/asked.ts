@@ -1,0 +1,336 @@
+import { EventEmitter } from "node:events";
+import { Readable } from "node:stream";
+import express from "express";
+import type { WebSocket } from "ws";
+import { presentedKey } from "../../proxy/access/credentials.ts";
+import { ServiceError } from "../../proxy/errors/service-error.ts";
+import { newExchange, type Request } from "../../proxy/exchange.ts";
+import { feedClient } from "../../proxy/feed/feed-client.ts";
+import { defaultLimits } from "../../proxy/limits.ts";
+import { heldTag, preferredCoding, tagsOf } from "../../proxy/reply/coding.ts";
+import { fileReply } from "../../proxy/reply/file.ts";
+import { preferredRows } from "../../proxy/reply/rows.ts";
+import { readBody } from "../../proxy/routes/body.ts";
+import { canonicalTarget, pathOf, searchOf } from "../../proxy/routes/target.ts";
+import { endpoints } from "../../schemas/endpoints.ts";
+import { FeedCommand } from "../../schemas/feed.ts";
+import { paging } from "../../schemas/filters.ts";
+import { maxCursorLength } from "../../schemas/query.ts";
+import type { ExportFile } from "../../schemas/snapshot.ts";
+import { InvalidCursorError, InvalidParameterError } from "../../snapshots/read/errors.ts";
+import { decodeCursor, encodeCursor } from "../../snapshots/read/query/cursor.ts";
+import { type ArchiveFilter, parseCanonicalFilter } from "../../snapshots/read/query/filter.ts";
+import { readParameters } from "../../snapshots/read/query/parameters.ts";
+import {
+  parseAbsenceQuery,
+  parseArchiveQuery,
+  parseAsOf,
+  parseChangesQuery,
+  parseFacetQuery,
+  parsePartsQuery,
+  parseRowsQuery,
+} from "../../snapshots/read/query/query.ts";
+import { prunedFiles } from "../../snapshots/read/sharing/hints.ts";
+import { need, needSame, parted, refused, refusedLater, type Target } from "./target.ts";
+
+const digest = "ab".repeat(32);
+const id = "00000000-0000-4000-8000-000000000000";
+
+/** A filter is what its canonical text says, so that a cursor carries it. */
+function requireCanonical(filter: ArchiveFilter): void {
+  needSame(parseCanonicalFilter(filter.canonical), filter, "a filter that was read from its canonical text");
+  const after = { resolvedAt: Number.MAX_SAFE_INTEGER, id };
+  const last = { commit: 2 ** 31, snapshotId: digest, ordinal: 2 ** 31, after, pageSize: paging.maxPageSize };
+  need(encodeCursor({ ...last, filter }).length <= maxCursorLength, "a cursor has room for the filter");
+}
+
+const query = "category=Crypto&tier=RAW,CAST&disputed=true&min_composite=400&max_composite=500";
+const cursorText = (canonical: string) =>
+  JSON.stringify([1, digest, 5, 1_735_689_600_000, id, 100, canonical]);
+
+const cursor: Target = {
+  seeds: () => [
+    cursorText(""),
+    cursorText(query),
+    cursorText("q=fed will*&from=2025-01-01T00:00:00.000Z"),
+    Buffer.from(cursorText("")).toString("base64url"),
+  ],
+  words: ["min_composite", "disputed", "category", "&q=", "&to=", "%25", "\\u00e9", "ſ", "İ"],
+  run(input) {
+    const text = input[0] === 0x5b ? input.toString("base64url") : input.toString();
+    const read = refused(() => decodeCursor(text), InvalidCursorError);
+    if (!read) return;
+    need(encodeCursor(read) === text, "a cursor has one spelling");
+    needSame(parseCanonicalFilter(read.filter.canonical), read.filter, "the filter of a cursor");
+  },
+};
+
+const known = [...(endpoints.marketsHistorical.query ?? []), "by", "limit", "since", "until", "id", "of"];
+
+const archiveQuery: Target = {
+  seeds: () => [
+    query,
+    "q=Will+the+Fed*&page=2&pageSize=10&asOf=2025-01-01",
+    `from=2025-01-01T00:00:00%2B02:00&to=2025-12-31&skip=1&cursor=x&asOf=${digest}`,
+    `by=month,category&limit=5&min_informed=3`,
+    `since=${digest}&until=${digest}&skip=4`,
+    `id=${id}&of=${digest},${"cd".repeat(32)}`,
+  ],
+  words: [...known, "%2B", "%C3%A9", "month", "ſ", "\ufb03", "Z", "+00:00"],
+  run(input) {
+    const search = searchOf(`/?${input.toString("latin1")}`);
+    canonicalTarget(pathOf(input.toString("latin1")));
+    const parameters = refused(() => readParameters(search, known), InvalidParameterError);
+    if (!parameters) return;
+    const read = <T>(work: () => T) => refused(work, InvalidParameterError);
+    const asOf = read(() => parseAsOf(parameters));
+    if (asOf && "time" in asOf) need(Number.isFinite(asOf.time), "a time is a number");
+    for (const parse of [parseArchiveQuery, parseRowsQuery, parseFacetQuery]) {
+      const parsed = read(() => parse(parameters, asOf));
+      if (parsed) requireCanonical(parsed.filter);
+    }
+    read(() => parseChangesQuery(parameters));
+    read(() => parseAbsenceQuery(parameters));
+    const hashes = read(() => parsePartsQuery(parameters));
+    if (hashes) need(hashes.length <= 100, "few parts at a time");
+  },
+};
+
+/** A request with these headers, as Node gives it. */
+function requestOf(headers: Record<string, string>): Request {
+  const sent = Object.entries(headers).filter(([, value]) => value !== "");
+  const told = {
+    headers: Object.fromEntries(sent),
+    rawHeaders: sent.flat(),
+    method: "GET",
+    httpVersion: "1.1",
+  };
+  return Object.assign(Object.create(express.request), told);
+}
+
+/** The lines of an input. Node lets through no control characters in a header but tabs. */
+const linesIn = (input: Buffer) =>
+  input
+    .toString("latin1")
+    .replace(/[^\t\n\x20-\x7e\x80-\xff]/g, "")
+    .split("\n");
+
+const headers: Target = {
+  seeds: () => [
+    `text/csv;header=present, application/x-ndjson;q=0.5, */*;q=0.1\ngzip;q=0.5, identity\nW/"${digest}-gzip", "x"\nBearer prs_x\n\nscores.v1, bearer.prs_x`,
+    `application/json\n*;q=0\n*\n\nprs_x`,
+  ],
+  words: [
+    "application/json",
+    "application/x-ndjson",
+    "text/csv",
+    ";q=0",
+    ";charset=utf-8",
+    "header=absent",
+    "W/",
+    "Bearer ",
+  ],
+  run(input) {
+    const [accept = "", coding = "", tags = "", authorization = "", key = "", protocols = ""] =
+      linesIn(input);
+    const request = requestOf({
+      accept,
+      "accept-encoding": coding,
+      "if-none-match": tags,
+      authorization,
+      "x-api-key": key,
+      "sec-websocket-protocol": protocols,
+    });
+    refused(() => preferredRows(request), ServiceError);
+    need(["gzip", "identity"].includes(preferredCoding(request)), "a coding is one of two");
+    const held = heldTag(request, tagsOf(digest));
+    if (held) need(held.tag.startsWith(`"${digest}`), "a tag that is held is ours");
+    const presented = refused(() => presentedKey(request.rawHeaders, { webSocket: true }), ServiceError);
+    if (presented !== undefined)
+      need(
+        request.rawHeaders.some((value) => value.includes(presented)),
+        "a key was sent",
+      );
+  },
+};
+
+const range: Target = {
+  seeds: () => ["bytes=0-99", "bytes=-5", "bytes=7-", `bytes=5-4\n"${digest}"`, `bytes=0-0,2-3\n"x"\n*`],
+  run(input) {
+    const [wanted = "", condition = "", tags = ""] = linesIn(input);
+    const bytes = 1 + (input.at(-1) ?? 0);
+    const request = requestOf({ range: wanted, "if-range": condition, "if-none-match": tags });
+    const asked: { from: number; to: number }[] = [];
+    const read = (part: { from: number; to: number }) => {
+      asked.push(part);
+      return { count: 0, advice: "", async *read() {} };
+    };
+    const file = { hash: digest, bytes, contentType: "x", ranges: true, read };
+    const reply = refused(() => fileReply(request, file), ServiceError);
+    if (!reply) return;
+    const [{ from, to }] = asked as [{ from: number; to: number }];
+    need(Number.isInteger(from) && from >= 0 && from < to && to <= bytes, `${from} to ${to} of ${bytes}`);
+    need(reply.bodyHeaders?.["Content-Length"] === to - from, "a reply tells its length");
+    need(
+      Boolean(reply.partial) === (reply.bodyHeaders?.["Content-Range"] !== undefined),
+      "a part says where it is",
+    );
+  },
+};
+
+const bodies = [endpoints.batchScores.body, endpoints.queryTable.body, endpoints.agents.body];
+
+const body: Target = {
+  seeds: () => [
+    '\0{"slugs":["aave","curve.fi"]}',
+    '\0{"slugs":["aave"]}\0application/json; charset="utf-8"\n100-continue',
+    `\x01{"predicateHints":["a = 1"],"jsonPredicateHints":"{}","limitHint":"5","version":1,"timestamp":"x"}`,
+    '\x02{"jsonrpc":"2.0"}',
+  ],
+  words: ["slugs", "predicateHints", "limitHint", "version", "startingVersion", "\u2028", "\ufeff"],
+  async run(input) {
+    const row = bodies[(input[0] ?? 0) % bodies.length]!;
+    const [content, head] = parted(input.subarray(1));
+    const [type = "application/json", expect = ""] = head.length > 0 ? linesIn(head) : [];
+    const sent = requestOf({ "content-type": type, expect, "content-length": String(content.length) });
+    const { headers, rawHeaders, httpVersion } = sent;
+    const request = Object.assign(Readable.from([content]), { headers, rawHeaders, httpVersion });
+    const exchange = newExchange("", () => ({}));
+    const response = { writeContinue() {} };
+    const read = readBody(row, defaultLimits);
+    const done = await refusedLater(async () => {
+      await read(request as never, exchange, response as never);
+      return true;
+    }, ServiceError);
+    request.destroy();
+    if (done)
+      needSame(row.schema.parse(exchange.body), exchange.body, "a body that was read is as documented");
+  },
+};
+
+const feed: Target = {
+  seeds: () => [
+    '{"type":"subscribe","slugs":["aave"],"snapshots":true}',
+    '{"type":"subscribe","slugs":[]}',
+    '{"type":"subscribe","snapshots":false}',
+  ],
+  async run(input) {
+    const sent: string[] = [];
+    const socket = Object.assign(new EventEmitter(), {
+      bufferedAmount: 0,
+      readyState: 1,
+      send(text: string, done?: () => void) {
+        sent.push(text);
+        done?.();
+      },
+      close() {},
+      terminate() {},
+      ping() {},
+    });
+    const change = { snapshotId: digest, publishedAt: "2026-01-01T00:00:00.000Z" };
+    const removed = {
+      type: "score.removed",
+      slug: "aave",
+      ...change,
+      previous: {} as never,
+      current: null,
+    } as const;
+    const counts = { markets: 1, protocols: 1 };
+    const published = { type: "snapshot.published", ...change, commit: 1, counts, changes: null } as const;
+    const client = feedClient(socket as unknown as WebSocket, {
+      identify: () => ({ owner: "acme" }) as never,
+      async *pending() {
+        yield removed;
+        yield published;
+      },
+      stalledSeconds: 1,
+      failed(error) {
+        throw error;
+      },
+    });
+    socket.emit("message", input, false);
+    await client.advance();
+    const command = refused(() => FeedCommand.safeParse(JSON.parse(input.toString())).data, SyntaxError);
+    const types = sent.map((text) => JSON.parse(text).type);
+    const wanted = [
+      ...(command ? [] : ["error"]),
+      ...(!command?.slugs || command.slugs.includes("aave") ? ["score.removed"] : []),
+      ...(command?.snapshots ? ["snapshot.published"] : []),
+    ];
+    needSame(types, wanted, "what a client hears");
+  },
+};
+
+const stats = (least: number, greatest: number): ExportFile["stats"] => ({
+  minValues: { composite: least, tier: "CAST", resolved_at: "2025-01-01T00:00:00.000Z" },
+  maxValues: { composite: greatest, tier: "RAW", resolved_at: "2025-12-31T00:00:00.000Z" },
+  nullCount: { composite: 0, tier: 1, resolved_at: 0 },
+});
+const files: ExportFile[] = [stats(300, 400), stats(500, 600), undefined].map((told) => ({
+  ...{ hash: digest, bytes: 1, rows: 10, root: digest, chunks: { hash: digest, bytes: 32 } },
+  ...(told && { stats: told }),
+}));
+const literal = (valueType: string, value: string) => ({ op: "literal", valueType, value });
+const column = (valueType: string, name: string) => ({ op: "column", valueType, name });
+
+const hints: Target = {
+  seeds: () =>
+    [
+      "composite >= 450",
+      "'RAW' = tier\n`tier` IS NOT NULL\nresolved_at < '2025-06-01T00:00:00Z'",
+      { op: "equal", children: [column("int", "composite"), literal("int", "350")] },
+      {
+        op: "not",
+        children: [
+          {
+            op: "or",
+            children: [
+              { op: "isNull", children: [column("string", "tier")] },
+              {
+                op: "lessThan",
+                children: [literal("timestamp", "2025-06-01T00:00:00Z"), column("timestamp", "resolved_at")],
+              },
+            ],
+          },
+        ],
+      },
+    ].map((hint) => (typeof hint === "string" ? hint : JSON.stringify(hint))),
+  words: [
+    "composite",
+    "resolved_at",
+    "tier",
+    "IS NULL",
+    "<>",
+    "greaterThanOrEqual",
+    "children",
+    "valueType",
+    "and",
+  ],
+  run(input) {
+    const text = input.toString();
+    const json = text.startsWith("{") || text.startsWith("[");
+    const given = json ? { jsonPredicateHints: text } : { predicateHints: text.split("\n") };
+    const pruned = prunedFiles(files, given);
+    needSame(
+      pruned,
+      files.filter((file) => pruned.includes(file)),
+      "files that are left are in order",
+    );
+    need(pruned.includes(files[2]!) || pruned.length < 3, "a file of which nothing is known");
+    const twice = json
+      ? { jsonPredicateHints: `{"op":"not","children":[{"op":"not","children":[${text}]}]}` }
+      : given;
+    const read = json && refused(() => typeof JSON.parse(text), SyntaxError) === "object";
+    if (read) needSame(prunedFiles(files, twice), pruned, "a condition that is negated twice");
+  },
+};
+
+export const targets: Record<string, Target> = {
+  cursor,
+  query: archiveQuery,
+  headers,
+  range,
+  body,
+  feed,
+  hints,
+};

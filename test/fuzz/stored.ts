@@ -1,0 +1,234 @@
+import { filterValuesOf } from "../../schemas/filters.ts";
+import { formatVersion } from "../../schemas/snapshot.ts";
+import { ChangePart, encodeChangePart } from "../../snapshots/format/change-part.ts";
+import { keyOfLine } from "../../snapshots/format/market-line.ts";
+import {
+  compressPage,
+  inflateRuns,
+  isRun,
+  maxPageRunBytes,
+  type Page,
+  pageText,
+  readRun,
+  readRunStart,
+  runHashesOf,
+  runsPiece,
+} from "../../snapshots/format/page.ts";
+import { leafHash, pageRootOf } from "../../snapshots/format/tree.ts";
+import { rangeBitmap, wordsFor } from "../../snapshots/index/bitmap.ts";
+import { createLabelTables } from "../../snapshots/index/column-sections.ts";
+import { decodeRows } from "../../snapshots/index/decode-rows.ts";
+import { encodeWords } from "../../snapshots/index/encode-words.ts";
+import { encodeIds, idHash } from "../../snapshots/index/id-table.ts";
+import { padding } from "../../snapshots/index/sections.ts";
+import {
+  differencesFromHeader,
+  encodeSegment,
+  loadSegment,
+  openPages,
+  readColumns,
+  readIndexHeader,
+  readPages,
+} from "../../snapshots/index/segment.ts";
+import { WordTable, wordsMagic } from "../../snapshots/index/word-table.ts";
+import { wordsOf } from "../../snapshots/index/words.ts";
+import { parseIndexHeader } from "../../snapshots/read/evaluator.ts";
+import { listParts } from "../../snapshots/read/index/part-table.ts";
+import { CorruptObjectError } from "../../snapshots/store/errors.ts";
+import { sha256 } from "../../snapshots/store/layout.ts";
+import { market } from "../helpers/publish/records.ts";
+import { need, needSame, parted, refused, refusedLater, type Target } from "./target.ts";
+
+const markets = Array.from({ length: 18 }, (_, index) => ({
+  ...market(index),
+  category: index % 3 ? "Crypto" : `Rare ${index}`,
+}));
+/** Newest first, and short. */
+const lines = markets.map((one) => Buffer.from(JSON.stringify({ ...one, dimensions: [] }))).toReversed();
+const ids = encodeIds(markets.map(({ id }) => idHash(id)));
+const words = encodeWords(markets.map(({ question }) => wordsOf(question)));
+
+function sampleSegment(count: number): Buffer {
+  const some = lines.slice(-count);
+  const { page } = compressPage(pageText(some));
+  const root = pageRootOf(some.map(leafHash).toReversed()).toString("hex");
+  const rows = markets.slice(0, count).map((one) => ({
+    resolvedAt: Date.parse(one.resolvedAt),
+    values: filterValuesOf(one),
+  }));
+  const ref = { unicode: "16.0", hash: sha256(words), bytes: words.length };
+  return encodeSegment([{ ...page, root }], rows, ref);
+}
+
+/** An object of sections as an input: without its magic and the length of its header, which no change would keep. */
+function unframed(stored: Buffer): Buffer {
+  const end = 16 + stored.readUInt32LE(8);
+  return Buffer.concat([stored.subarray(16, end), Buffer.alloc(1), stored.subarray(end + padding(end))]);
+}
+
+/** The object of an input. */
+function framed(magic: string, input: Buffer): Buffer {
+  if (input.subarray(0, 3).toString() === "PRS") return input;
+  const [header, body] = parted(input);
+  const lengths = Buffer.alloc(8);
+  lengths.writeUInt32LE(header.length);
+  const pad = Buffer.alloc(padding(magic.length + 8 + header.length));
+  return Buffer.concat([Buffer.from(magic), lengths, header, pad, body]);
+}
+
+const segment: Target = {
+  seeds: () => [sampleSegment(3), unframed(sampleSegment(3)), unframed(sampleSegment(18))],
+  maxBytes: 8192,
+  words: ["residentBytes", "epochs", "columns", "frequent", "sections", "pageMarkets", "runHashes", "index"],
+  run(input) {
+    const stored = framed("PRSSEG\r\n", input);
+    const read = <T>(work: () => T) => refused(work, CorruptObjectError);
+    const header = read(() => readIndexHeader("segment", stored));
+    if (header) read(() => parseIndexHeader("index", header));
+    const same = read(() => differencesFromHeader("segment", stored))?.length === 0;
+    const table = read(() => openPages("segment", stored));
+    table?.pageMarkets.forEach((count, index) => {
+      need(
+        table.page(index).runs.length === Math.ceil(count / 16),
+        "a page has as many runs as its markets ask for",
+      );
+    });
+    read(() => listParts("segment", stored, ids));
+    const loaded = read(() => loadSegment("segment", stored, createLabelTables()));
+    if (loaded) need(loaded.residentBytes < 2 ** 20 + 64 * input.length, "memory follows from the bytes");
+    const pages = read(() => readPages("segment", stored));
+    const columns = read(() => readColumns("segment", stored));
+    const rows = read(() => decodeRows("segment", stored));
+    if (!(pages && columns && rows && same)) return;
+    need(rows.length === columns.markets, "there is a row for each market");
+    const ref = { unicode: "16.0", hash: sha256(words), bytes: words.length };
+    // Values beyond a column's range fit its slices.
+    const again = refused(() => encodeSegment(pages, rows, ref, columns.fields), RangeError);
+    if (!again) return;
+    needSame(decodeRows("again", again), rows, "rows that were encoded again");
+    needSame(readPages("again", again), pages, "pages that were encoded again");
+  },
+};
+
+const page: Target = {
+  seeds: () =>
+    [1, 16, 18].map((count) => {
+      const { page, stored } = compressPage(pageText(lines.slice(0, count)));
+      const runs = page.runs.flatMap(({ compressedBytes, rawBytes }) => [compressedBytes, rawBytes]);
+      return Buffer.concat([
+        Buffer.of(page.runs.length),
+        new Uint8Array(Uint16Array.from(runs).buffer),
+        stored,
+      ]);
+    }),
+  maxBytes: 8192,
+  async run(input) {
+    const count = Math.min(input[0] ?? 0, 4, Math.floor((input.length - 1) / 4));
+    if (count < 1) return;
+    const stored = input.subarray(1 + count * 4);
+    const runs = Array.from({ length: count }, (_, run) => ({
+      compressedBytes: input.readUInt16LE(1 + run * 4),
+      rawBytes: Math.min(maxPageRunBytes, input.readUInt16LE(3 + run * 4)),
+      crc: 0,
+    }));
+    const table = { markets: 16 * count, hash: sha256(stored), bytes: stored.length, runs };
+    const hashes: Page = { ...table, runHashes: runHashesOf(stored, runs), root: "" };
+    for (const index of runs.keys()) {
+      const piece = runsPiece(stored, runs, index);
+      need(isRun(hashes, index, piece.bytes), "a run fits its hash");
+      const texts = refused(() => readRun("page", stored, runs, index), CorruptObjectError);
+      if (texts)
+        need(
+          texts.reduce((sum, text) => sum + text.length, 0) <= runs[index]!.rawBytes,
+          "a run is as long as told",
+        );
+      refused(() => readRunStart({ key: "page", index, piece }, 16, 1), CorruptObjectError);
+    }
+    const pieces = runs.map((_, index) => ({ key: "page", index, piece: runsPiece(stored, runs, index) }));
+    const raw = await refusedLater(() => inflateRuns(pieces), CorruptObjectError);
+    const told = runs.reduce((sum, run) => sum + run.rawBytes, 0);
+    if (raw) need(raw.length === told, "runs are as long as told");
+  },
+};
+
+const wordTable: Target = {
+  seeds: () => [words, unframed(words), unframed(encodeWords([["a"], ["a", "ab", "b"]]))],
+  words: [
+    "markets",
+    "unicode",
+    "sections",
+    "blocks",
+    "dictionary",
+    "postings",
+    `{"formatVersion":${formatVersion}`,
+  ],
+  async run(input) {
+    const table = refused(() => new WordTable("words", framed(wordsMagic, input)), CorruptObjectError);
+    if (!table) return;
+    for (const [text, prefix] of [
+      ["day", false],
+      ["a", true],
+    ] as const) {
+      let turns = 0;
+      const bits = rangeBitmap(table.markets, 0, table.markets);
+      const turn = async () => {
+        turns += 1;
+      };
+      await refusedLater(() => table.keepWords([{ text, prefix }], bits, turn), CorruptObjectError);
+      need(turns <= 2 + (11 * input.length) / 4096, `${turns} turns`);
+      need(bits.length === wordsFor(table.markets), "as many bits as markets");
+    }
+    const decoded = refused(() => table.decode(), CorruptObjectError);
+    if (!decoded) return;
+    need(decoded.length === table.markets, "there are words for each market");
+    const sorted = (all: readonly (readonly string[])[]) => all.map((some) => [...new Set(some)].sort());
+    const again = new WordTable("again", encodeWords(sorted(decoded))).decode();
+    needSame(sorted(again), sorted(decoded), "words that were encoded again");
+  },
+};
+
+const changePart: Target = {
+  seeds: async () => [
+    await encodeChangePart(lines.slice(0, 3).map((line) => ({ ...keyOfLine(line), line }))),
+    Buffer.concat(lines.slice(0, 3).flatMap((line) => [line, Buffer.from("\n")])),
+    // Markets without a time.
+    `\n{}`,
+  ],
+  async run(input) {
+    const raw = input.subarray(0, 3).toString() === "PRS";
+    const id = "00000000-0000-4000-8000-000000000000";
+    // What a hostile store says of the markets need not be what they say.
+    const made = input
+      .toString("latin1")
+      .split("\n")
+      .slice(0, 100)
+      .map((text) => {
+        const line = Buffer.from(text, "latin1");
+        return {
+          id: /[0-9a-f-]{36}/.exec(line.toString("latin1", 7, 43))?.[0] ?? id,
+          resolvedAt: 1_735_689_600_000,
+          line,
+        };
+      });
+    const stored = raw ? input : await encodeChangePart(made.map((one) => ({ ...one, id: uuid(one.id) })));
+    const part = refused(() => new ChangePart("part", stored), CorruptObjectError);
+    if (!part) return;
+    refused(() => part.runLines(0), CorruptObjectError);
+    const texts = refused(() => part.checked(), CorruptObjectError);
+    if (!texts) return;
+    need(texts.length === part.lines, "there are as many lines as told");
+    const again = texts.map((text, line) => ({ ...part.market(line), line: text.subarray(21, -2) }));
+    const read = new ChangePart("again", await encodeChangePart(again)).checked();
+    needSame(read.map(String), texts.map(String), "lines that were encoded again");
+  },
+};
+
+/** An id of the length that ids have. */
+const uuid = (text: string) =>
+  text
+    .replaceAll("-", "")
+    .padEnd(32, "0")
+    .slice(0, 32)
+    .replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+
+export const targets: Record<string, Target> = { segment, page, words: wordTable, "change-part": changePart };
