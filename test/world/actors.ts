@@ -1,0 +1,114 @@
+import { collectGarbage } from "../../snapshots/maintain/gc.ts";
+import type { Retention } from "../../snapshots/maintain/retention.ts";
+import { rollback } from "../../snapshots/maintain/rollback.ts";
+import { GuardRefusal } from "../../snapshots/publish/guards.ts";
+import { type PublishOptions, publish } from "../../snapshots/publish/publish.ts";
+import { CheckpointFile } from "../../snapshots/trust/log/checkpoint-file.ts";
+import type { Signing } from "../../snapshots/trust/signing.ts";
+import { Trust } from "../../snapshots/trust/trust.ts";
+import { testKey } from "../helpers/store/signing.ts";
+import { contents } from "./contents.ts";
+import { must, type Process } from "./kernel.ts";
+import type { Action } from "./plan.ts";
+import type { World } from "./world.ts";
+
+export const key = testKey("world.example");
+
+/** Ends with one of these errors, or as it should. */
+async function documented(
+  world: World,
+  process: Process,
+  names: readonly string[],
+  work: () => Promise<unknown>,
+) {
+  try {
+    await work();
+    world.kernel.note(`${process.name} succeeds`);
+  } catch (error) {
+    const name = (error as Error)?.name;
+    if (name === "Violation") throw error;
+    world.kernel.note(`${process.name} fails: ${error}`);
+    must(
+      "every error is a documented one",
+      names.includes(name),
+      () => `${process.name}: ${(error as Error).stack}`,
+    );
+  }
+}
+
+/** How a machine signs; each remembers what it signed. */
+async function signingOf(world: World, machine: number): Promise<Signing> {
+  if (!world.plan.signed) return {};
+  return { key, memory: await CheckpointFile.open(`/world/machine-${machine}/checkpoint`) };
+}
+
+/** Publishes one of the contents. */
+export async function publishOne(world: World, process: Process, { choices }: Action) {
+  const [which = 0, machine = 0, resume = 0] = choices;
+  const content = contents[which % contents.length]!;
+  world.judge.publishing.set(process, content);
+  const errors = [
+    "GuardRefusal",
+    "PublishingOnHoldError",
+    "CommitLostError",
+    "CollectedMeanwhileError",
+    "CommitUnknownError",
+    "StorageError",
+  ];
+  await documented(world, process, errors, async () => {
+    const options: PublishOptions = {
+      storage: world.store.of(process),
+      temporaryDirectory: "/world/tmp",
+      now: () => new Date(),
+      sources: async () => content.sources(),
+      signing: await signingOf(world, machine % 2),
+      resume: resume % 2 === 0,
+    };
+    await publish(options).catch((error) => {
+      if (!(error instanceof GuardRefusal)) throw error;
+      return publish({ ...options, allow: error.needed });
+    });
+  });
+}
+
+export async function rollbackOnce(world: World, process: Process, { choices }: Action) {
+  const [which = 0, machine = 0] = choices;
+  const newest = world.judge.commits.length;
+  const target = String(1 + (which % Math.max(1, newest)));
+  const errors = [
+    "RollbackError",
+    "UnknownSnapshotError",
+    "CommitLostError",
+    "CollectedMeanwhileError",
+    "CommitUnknownError",
+    "StorageError",
+  ];
+  await documented(world, process, errors, async () =>
+    rollback(world.store.of(process), target, () => new Date(), {
+      signing: await signingOf(world, machine % 2),
+    }),
+  );
+}
+
+const retentions: readonly Retention[] = [
+  { keepHours: 0, keepCommits: 1 },
+  { keepHours: 0, keepCommits: 0, keepChangesDays: 1 },
+  { keepHours: 1, keepCommits: 1, keepChangesDays: 400 },
+  { keepHours: 24, keepCommits: 2 },
+  { keepHours: 0, keepCommits: 1, keepDaily: 2, keepMonthly: 2, keepChangesDays: 3 },
+];
+
+/** Collects garbage. */
+export async function collectOnce(world: World, process: Process, { choices }: Action) {
+  const retention = retentions[choices[0]! % retentions.length]!;
+  const now = new Date();
+  world.judge.collecting.set(process, { ...retention, now: now.getTime() });
+  await documented(world, process, ["StorageError"], async () =>
+    collectGarbage(world.store.of(process), {
+      ...retention,
+      now,
+      dryRun: false,
+      trust: world.plan.signed ? new Trust([key]) : undefined,
+    }),
+  );
+}

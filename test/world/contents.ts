@@ -1,0 +1,87 @@
+import { createHash } from "node:crypto";
+import { filterValuesOf } from "../../schemas/filters.ts";
+import type { HistoricalMarket } from "../../schemas/records.ts";
+import { compareKeys } from "../../snapshots/format/market-line.ts";
+import type { RenderedMarket, Sources } from "../../snapshots/sources/sources.ts";
+import { segmentedMarkets } from "../helpers/publish/drawn-rows.ts";
+import { market, score, scoreRowsOf, sourceFileOf } from "../helpers/publish/records.ts";
+
+/** One state of the sources: its markets, newest first, and what a run reads. */
+export interface Content {
+  name: string;
+  markets: readonly HistoricalMarket[];
+  lines: readonly string[];
+  slugs: readonly string[];
+  sources: () => Sources;
+}
+
+/** A page has 32 markets at least, so the archive has two pages, each a segment of its own, and most runs change one. */
+const [older, newer] = [33, 6];
+/** Its id ends a segment. */
+const cut = segmentedMarkets(39, 40)[0]!.id;
+
+function marketOf(place: number, version: number): HistoricalMarket {
+  const made = market(place);
+  const id = place === older - 1 ? cut : made.id;
+  const dimensions = made.dimensions.map((each) => ({ ...each, description: "", score: (place * 7) % 101 }));
+  return { ...made, id, dimensions, composite: 300 + ((place * 37 + version * 101) % 701) };
+}
+
+/** Which markets a content lacks, and which of them are of another version. */
+interface Edits {
+  without: readonly number[];
+  changed: readonly number[];
+  slugs: readonly string[];
+  bri: number;
+}
+
+const edits: readonly Edits[] = [
+  { without: [], changed: [], slugs: ["aave", "curve.fi"], bri: 700 },
+  { without: [38], changed: [37], slugs: ["aave", "curve.fi"], bri: 700 },
+  { without: [36, 37, 38], changed: [], slugs: ["aave"], bri: 650 },
+  { without: [], changed: [3, 35], slugs: ["aave", "curve.fi"], bri: 610 },
+  { without: [0, 34], changed: [33], slugs: ["aave", "constructor"], bri: 700 },
+  { without: [35], changed: [34, 36, 38], slugs: ["curve.fi"], bri: 690 },
+];
+
+/** The contents that publishers of a world publish: so few that an earlier one often comes back. */
+export const contents: readonly Content[] = edits.map(contentOf);
+
+function contentOf({ without, changed, slugs, bri }: Edits, name: number): Content {
+  const places = Array.from({ length: older + newer }, (_, place) => place);
+  const made = places
+    .filter((place) => !without.includes(place))
+    .map((place) => marketOf(place, changed.includes(place) ? 1 : 0));
+  const rendered = made.map((each): RenderedMarket => {
+    const json = Buffer.from(JSON.stringify(each));
+    const digest = createHash("sha256").update(json).digest().readBigUInt64LE();
+    const { id, resolvedAt } = each;
+    return { id, resolvedAt: Date.parse(resolvedAt), digest, file: 1, json, values: filterValuesOf(each) };
+  });
+  rendered.sort((a, b) => compareKeys(b, a));
+  const lines = rendered.map(({ json }) => String(json));
+  const files = [sourceFileOf(made)];
+  const scores = scoreRowsOf(slugs.map((slug) => score(slug, bri)));
+  const sources = (): Sources => ({
+    files,
+    scoreFiles: [],
+    marketCount: made.length,
+    warnings: [],
+    rowDigests: "world",
+    cutPoints: async () => [],
+    async *keys() {},
+    async *markets(known) {
+      const ordinals = new Map<bigint, number>();
+      for await (const { start, digests } of known?.digests ?? [])
+        for (const [place, digest] of digests.entries()) ordinals.set(digest, start + place);
+      yield rendered.filter(({ digest }) => {
+        const ordinal = ordinals.get(digest);
+        if (ordinal !== undefined) known!.kept[ordinal] = 1;
+        return ordinal === undefined;
+      });
+    },
+    scores: async () => scores,
+    async close() {},
+  });
+  return { name: `content ${name}`, markets: lines.map((line) => JSON.parse(line)), lines, slugs, sources };
+}

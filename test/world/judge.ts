@@ -1,0 +1,213 @@
+import type { Commit } from "../../schemas/snapshot.ts";
+import { readPages } from "../../snapshots/index/segment.ts";
+import type { Retention } from "../../snapshots/maintain/retention.ts";
+import { hashIn, layout, sha256 } from "../../snapshots/store/layout.ts";
+import type { Content } from "./contents.ts";
+import { must, type Process } from "./kernel.ts";
+import type { Stored, Watch } from "./store.ts";
+
+/** A commit that was stored, and what is known of it. */
+interface Known {
+  commit: Commit;
+  content: Content;
+  /** The keys of all objects of its snapshot. */
+  reach: ReadonlySet<string>;
+  /** The keys of its change record and of the parts of that. */
+  changes: ReadonlySet<string>;
+}
+
+/** How a collection judges what is old. */
+export type Collecting = Retention & { now: number };
+
+const day = 24 * 3_600_000;
+/** What is named by its content is so in every world. */
+const reaches = new Map<string, ReadonlySet<string>>();
+const numberOf = (key: string) => Number(/^commits\/(\d{10})\.json$/.exec(key)?.[1] ?? 0);
+
+/** Watches every change of a store, and knows what readers may be told. */
+export class Judge {
+  /** By number. */
+  readonly commits: Known[] = [];
+  /** What each publisher is at. */
+  readonly publishing = new Map<Process, Content>();
+  readonly collecting = new Map<Process, Collecting>();
+  /** Processes that nobody trusts. */
+  readonly thieves = new Set<Process>();
+  /** Keys that a thief changed. */
+  readonly tampered = new Set<string>();
+  readonly #roots = new Map<string, string>();
+  readonly #contents = new Map<string, Content>();
+  readonly #stored: (key: string) => Stored | undefined;
+
+  constructor(stored: (key: string) => Stored | undefined) {
+    this.#stored = stored;
+  }
+
+  readonly watch: Watch = ({ key, before, after }, process) => {
+    if (process && this.thieves.has(process)) return void this.tampered.add(key);
+    const number = numberOf(key);
+    if (number > 0) this.#commit(number, key, { before, after }, process);
+    else if (!after && process) this.#deleted(key, process);
+    else if (after && key.startsWith(layout.logCheckpoint)) this.#checkpoint(key, after);
+  };
+
+  /** What a snapshot holds; undefined for one that was never published. */
+  contentOf(snapshotId: string): Content | undefined {
+    return this.#contents.get(snapshotId);
+  }
+
+  #commit(
+    number: number,
+    key: string,
+    change: { before: unknown; after: Buffer | undefined },
+    process?: Process,
+  ) {
+    const { before, after } = change;
+    must(
+      "a commit is made once and stays",
+      !before && after !== undefined,
+      () => `${key} by ${process?.name}`,
+    );
+    must("commits have no gaps", number === this.commits.length + 1, () => key);
+    const commit = JSON.parse(String(after)) as Commit;
+    const published = process && this.publishing.get(process);
+    const content = published ?? this.#contents.get(commit.snapshotId);
+    must("a rollback shows what was published", content !== undefined, () => commit.snapshotId);
+    const known = this.#contents.get(commit.snapshotId) ?? content;
+    must("a snapshot has one content", known === content, () => `${known.name}, ${content.name}`);
+    this.#contents.set(commit.snapshotId, content);
+    const reach = this.#reachOf(layout.manifest(commit.manifest.hash), `commit ${number}`);
+    const changes = new Set<string>();
+    if (commit.changes) this.#follow(layout.changeRecord(commit.changes.hash), changes, `commit ${number}`);
+    this.commits.push({ commit, content, reach, changes });
+  }
+
+  /** The keys of a snapshot's objects, all of which must be there as they are named. */
+  #reachOf(manifest: string, who: string): ReadonlySet<string> {
+    const known = reaches.get(manifest);
+    if (known) {
+      for (const key of known) this.#requireSound(key, who);
+      return known;
+    }
+    const reach = new Set<string>();
+    this.#follow(manifest, reach, who);
+    reaches.set(manifest, reach);
+    return reach;
+  }
+
+  #requireSound(key: string, who: string): Buffer {
+    const bytes = this.#stored(key)?.bytes;
+    must("a commit's objects are there", bytes !== undefined, () => `${key} of ${who}`);
+    if (!this.tampered.has(key))
+      must("a commit's objects are whole", sha256(bytes) === hashIn(key), () => `${key} of ${who}`);
+    return bytes;
+  }
+
+  /** Adds an object and those that it names. */
+  #follow(key: string, reach: Set<string>, who: string): void {
+    if (reach.has(key)) return;
+    const bytes = this.#requireSound(key, who);
+    reach.add(key);
+    const named = key.startsWith(layout.segments)
+      ? readPages(key, bytes).map(({ hash }) => layout.page(hash))
+      : key.endsWith(".json") &&
+          !key.startsWith(layout.publicObjects) &&
+          !key.startsWith(layout.privateObjects)
+        ? refsIn(JSON.parse(String(bytes)), key)
+        : [];
+    for (const each of named) this.#follow(each, reach, who);
+  }
+
+  #deleted(key: string, process: Process): void {
+    const collection = this.collecting.get(process);
+    if (!collection) {
+      must("nobody but gc deletes what is named by its content", hashIn(key) === "", () => key);
+      return;
+    }
+    const names = this.commits.at(-1)?.content.slugs.map(layout.stableScore) ?? [];
+    must("no name of the newest commit is deleted", !names.includes(key), () => key);
+    for (const [index, { commit, reach, changes }] of this.commits.entries()) {
+      // A collection that keeps less may have given the snapshot up before.
+      const manifest = layout.manifest(commit.manifest.hash);
+      const whole = key === manifest || this.#stored(manifest) || index === this.commits.length - 1;
+      const kept = whole && isKept(this.commits, index, collection);
+      must(
+        "nothing reachable is deleted",
+        !(kept && reach.has(key)),
+        () => `${key} of commit ${commit.commit}`,
+      );
+      const { now, keepChangesDays = 0 } = collection;
+      const young = keepChangesDays > 0 && Date.parse(commit.publishedAt) >= now - keepChangesDays * day;
+      const [record = ""] = changes;
+      const told = key === record || this.#stored(record);
+      must(
+        "no young change is deleted",
+        !(young && told && changes.has(key)),
+        () => `${key} of ${commit.commit}`,
+      );
+    }
+  }
+
+  #checkpoint(key: string, note: Buffer): void {
+    const [, size = "", root = ""] = String(note).split("\n");
+    const known = this.#roots.get(size) ?? root;
+    this.#roots.set(size, root);
+    must("no second tree of a size is signed", known === root, () => key);
+  }
+}
+
+/** Whether the snapshot of a commit stays, said again in plain words. */
+function isKept(log: readonly Known[], index: number, { now, keepHours, keepCommits, ...rungs }: Collecting) {
+  const { commit } = log[index]!;
+  const successor = log[index + 1]?.commit;
+  if (!successor || index >= log.length - keepCommits) return true;
+  if (Date.parse(successor.publishedAt) >= now - keepHours * 3_600_000) return true;
+  const withdrawn = log.at(-1)!.commit.withdrawn;
+  const stands = ({ commit: number }: Commit) => !withdrawn.some(([a, b]) => a <= number && number <= b);
+  const isLast = (length: number, periods: number) => {
+    const periodOf = (time: string) => time.slice(0, length);
+    const own = periodOf(commit.publishedAt);
+    const later = log
+      .slice(index + 1)
+      .some((other) => periodOf(other.commit.publishedAt) === own && stands(other.commit));
+    const back = new Date(now);
+    if (length === 10) back.setUTCDate(back.getUTCDate() - periods);
+    else back.setUTCMonth(back.getUTCMonth() - periods, 1);
+    return periods > 0 && stands(commit) && !later && own >= periodOf(back.toISOString());
+  };
+  return isLast(10, rungs.keepDaily ?? 0) || isLast(7, rungs.keepMonthly ?? 0);
+}
+
+/** Keys of the objects that a JSON object names by their hashes, by the member that does. */
+function refsIn(value: unknown, key: string): string[] {
+  const found: string[] = [];
+  const visit = (each: unknown, path: readonly string[]) => {
+    if (typeof each !== "object" || each === null) return;
+    const { hash } = each as { hash?: string };
+    if (typeof hash === "string" && "bytes" in each) found.push(keyOf(hash, path, key));
+    for (const [name, member] of Object.entries(each)) visit(member, [...path, name]);
+  };
+  visit(value, []);
+  return found.filter((each) => each !== "");
+}
+
+function keyOf(hash: string, path: readonly string[], key: string): string {
+  const name = path.findLast((each) => !/^\d+$/.test(each)) ?? "";
+  const of = path.filter((each) => !/^\d+$/.test(each))[0] ?? "";
+  if (key.startsWith(layout.manifests)) {
+    if (name === "lists") return layout.segmentList(hash);
+    if (name === "scores") return layout.scoreRefsOf(hash);
+    if (name === "sources") return layout.sourceFilesOf(hash);
+  }
+  if (key.startsWith(layout.segmentLists)) {
+    if (name === "segments") return layout.segment(hash);
+    if (name === "rows") return layout.rowsOf(hash);
+    if (name === "ids") return layout.idsOf(hash);
+    if (name === "words") return layout.wordsOf(hash);
+    if (name === "origins") return layout.originsOf(hash);
+  }
+  if (key.startsWith(layout.scoreRefs))
+    return of === "list" || of === "records" ? layout.publicObject(hash) : layout.privateObject(hash);
+  if (key.startsWith(layout.changes)) return layout.changePart(hash);
+  return "";
+}

@@ -1,0 +1,188 @@
+import { Disk } from "./disk.ts";
+import { hostedBy, settled } from "./virtual.ts";
+
+/** Whole numbers below a limit, the same for the same seed. */
+export type Draw = (limit: number) => number;
+
+/** mulberry32 */
+export function drawing(seed: number): Draw {
+  let state = seed | 0;
+  return (limit) => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % limit;
+  };
+}
+
+/** Another seed for each number: draws of one part of a world do not depend on the others. */
+export const seedOf = (seed: number, number: number) =>
+  Math.imul(seed ^ Math.imul(number + 1, 0x9e3779b1), 0x85ebca6b) ^ (seed >>> 3);
+
+/** Something that must never be so was so. */
+export class Violation extends Error {
+  override readonly name = "Violation";
+}
+
+/** Throws Violation unless something is so. `told` says what was found instead. */
+export function must(rule: string, holds: boolean, told: () => string = () => ""): asserts holds {
+  if (!holds) throw new Violation(`${rule}: ${told()}`);
+}
+
+/** A process of a machine: it runs until its work ends or it is killed. */
+export class Process {
+  readonly name: string;
+  readonly draw: Draw;
+  /** By how many milliseconds its machine's clock is ahead. */
+  readonly ahead: number;
+  /** Operations that it has begun. */
+  operations = 0;
+  state: "running" | "ended" | "killed" = "running";
+  readonly #over = Promise.withResolvers<void>();
+
+  constructor(name: string, draw: Draw, ahead: number) {
+    this.name = name;
+    this.draw = draw;
+    this.ahead = ahead;
+  }
+
+  /** Settles when it has ended or was killed. */
+  get over(): Promise<void> {
+    return this.#over.promise;
+  }
+
+  end(state: "ended" | "killed"): void {
+    if (this.state !== "running") return;
+    this.state = state;
+    this.#over.resolve();
+  }
+}
+
+interface Happening {
+  at: number;
+  order: number;
+  process: Process | undefined;
+  run: () => void;
+  off: boolean;
+}
+
+/** So much happens in no world that ends. */
+const mostHappenings = 300_000;
+
+/** The time of a world, and all that is going to happen in it, one thing after the other. */
+export class Kernel {
+  /** Epoch milliseconds. */
+  now: number;
+  /** What happened, a line each. */
+  readonly trace: string[] = [];
+  readonly disk = new Disk();
+  readonly #heap: Happening[] = [];
+  readonly #processes: Process[] = [];
+  #running: Process | undefined;
+  #order = 0;
+  #failure: unknown;
+
+  constructor(now: number) {
+    this.now = now;
+  }
+
+  note(what: string): void {
+    this.trace.push(`${this.now} ${what}`);
+  }
+
+  /** Lets something happen at a time; with a process, unless that is gone by then. Returns what prevents it. */
+  at(at: number, process: Process | undefined, run: () => void): () => void {
+    this.#order += 1;
+    const happening = { at: Math.max(at, this.now), order: this.#order, process, run, off: false };
+    push(this.#heap, happening);
+    return () => {
+      happening.off = true;
+    };
+  }
+
+  /** Starts a process at a time. What its work throws is a failure of the world. */
+  start(at: number, process: Process, work: () => Promise<void>): void {
+    this.#processes.push(process);
+    this.at(at, process, () => {
+      this.note(`${process.name} starts`);
+      work().then(
+        () => {
+          if (process.state === "running") this.note(`${process.name} ends`);
+          process.end("ended");
+        },
+        (error) => this.fail(error),
+      );
+    });
+  }
+
+  kill(process: Process): void {
+    if (process.state !== "running") return;
+    this.note(`${process.name} is killed`);
+    process.end("killed");
+  }
+
+  /** Waits by the world's clock. */
+  wait(process: Process, milliseconds: number): Promise<void> {
+    return new Promise((resolve) => this.at(this.now + milliseconds, process, resolve));
+  }
+
+  fail(error: unknown): void {
+    this.#failure ??= error;
+  }
+
+  /** Lets everything happen. Throws the first failure. */
+  async run(): Promise<void> {
+    hostedBy({
+      now: () => this.now + (this.#running?.ahead ?? 0),
+      random: () => this.#running?.draw(2 ** 32) ?? 0,
+      timer: (milliseconds, run) => this.at(this.now + Math.max(1, milliseconds), this.#running, run),
+      disk: this.disk,
+    });
+    try {
+      for (let count = 0; ; count += 1) {
+        const next = pop(this.#heap);
+        if (!next) break;
+        must("all that happens comes to an end", count < mostHappenings, () => `at ${next.at}`);
+        const { process, run, off } = next;
+        if (off || (process && process.state === "killed")) continue;
+        this.now = next.at;
+        this.#running = process;
+        run();
+        if (process) await settled();
+        if (this.#failure) throw this.#failure;
+      }
+      const waiting = this.#processes.filter(({ state }) => state === "running");
+      must("nothing waits for ever", waiting.length === 0, () => waiting.map(({ name }) => name).join());
+    } finally {
+      hostedBy(undefined);
+    }
+  }
+}
+
+const isBefore = (a: Happening, b: Happening) => a.at < b.at || (a.at === b.at && a.order < b.order);
+
+function push(heap: Happening[], item: Happening): void {
+  let at = heap.push(item) - 1;
+  for (let up = (at - 1) >> 1; at > 0 && isBefore(item, heap[up]!); up = (at - 1) >> 1) {
+    heap[at] = heap[up]!;
+    at = up;
+  }
+  heap[at] = item;
+}
+
+function pop(heap: Happening[]): Happening | undefined {
+  const [first] = heap;
+  const last = heap.pop();
+  if (!last || heap.length === 0) return first;
+  let at = 0;
+  for (;;) {
+    let down = 2 * at + 1;
+    if (down >= heap.length) break;
+    if (down + 1 < heap.length && isBefore(heap[down + 1]!, heap[down]!)) down += 1;
+    if (!isBefore(heap[down]!, last)) break;
+    heap[at] = heap[down]!;
+    at = down;
+  }
+  heap[at] = last;
+  return first;
+}

@@ -1,0 +1,63 @@
+import { drawing } from "./kernel.ts";
+import type { Climate } from "./store.ts";
+
+const second = 1000;
+const minute = 60 * second;
+export const hour = 60 * minute;
+
+/** What an actor does once. The numbers are drawn with the plan, so that each means the same whatever else is left out. */
+export interface Action {
+  /** Its number in the whole plan. */
+  number: number;
+  kind: "publish" | "rollback" | "collect" | "proxy" | "client";
+  /** Milliseconds after the world's beginning. */
+  at: number;
+  /** By how many milliseconds its machine's clock is ahead. */
+  ahead: number;
+  /** Drawn numbers for its choices. */
+  choices: readonly number[];
+}
+
+/** All that decides a world. */
+export interface Plan {
+  seed: number;
+  signed: boolean;
+  likeS3: boolean;
+  climate: Climate;
+  actions: readonly Action[];
+  /** Faults that are left out. */
+  without: ReadonlySet<string>;
+}
+
+const share = { publish: 5, rollback: 1, collect: 4, proxy: 2, client: 4 } as const;
+const kinds = Object.entries(share).flatMap(([kind, times]) => Array(times).fill(kind)) as Action["kind"][];
+
+/** The world of a seed. */
+export function planOf(seed: number): Plan {
+  const draw = drawing(seed);
+  const one = <T>(of: readonly T[]): T => of[draw(of.length)]!;
+  const rate = (most: number) => (draw(2) ? draw(most) + 1 : 0);
+  const climate: Climate = {
+    kill: rate(6),
+    "killed after": rate(4),
+    lost: rate(6),
+    "lost answer": rate(6),
+    again: rate(10),
+    late: rate(4),
+    slow: rate(12),
+  };
+  // Some worlds take minutes, others weeks.
+  const length = one([2 * minute, 20 * minute, 3 * hour, 30 * hour, 200 * hour]);
+  const wrongClock = () => (draw(6) ? draw(2 * second) : one([-72, -30, -2, 0.9, 2, 30, 72]) * hour);
+  const actions = Array.from({ length: 8 + draw(10) }, (_, number): Action => {
+    const kind = number < 2 ? "publish" : number === 2 ? "proxy" : one(kinds);
+    return {
+      number,
+      kind,
+      at: number === 0 ? 0 : draw(length / second) * second + draw(second),
+      ahead: wrongClock(),
+      choices: Array.from({ length: 6 }, () => draw(2 ** 20)),
+    };
+  });
+  return { seed, signed: draw(2) === 1, likeS3: draw(2) === 1, climate, actions, without: new Set() };
+}

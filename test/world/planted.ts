@@ -1,0 +1,67 @@
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+// Plants faults in copies of the project, one in each, and tells after how many worlds each is found:
+// node --import ./scripts/installed.js test/world/planted.ts [NAME…]
+
+/** A fault: the text of a file that it takes the place of, once. */
+interface Fault {
+  name: string;
+  file: string;
+  text: string;
+  fault: string;
+}
+
+const faults: readonly Fault[] = [
+  {
+    name: "a publisher does not look for collections",
+    file: "snapshots/publish/finish-publish.ts",
+    text: "await refuseCollected(storage, objects.written.union(archiveChanges.written), namesOfProtocols(manifest));",
+    fault: "{}",
+  },
+  {
+    name: "gc does not look twice",
+    file: "snapshots/maintain/gc.ts",
+    text: "const unchanged = batch.filter((info) => isDeepStrictEqual(still.get(info.key), info));",
+    fault: "const unchanged = still.size >= 0 && isDeepStrictEqual(1, 1) ? batch : [];",
+  },
+];
+
+const root = new URL("../..", import.meta.url).pathname;
+const most = 20_000;
+
+function search({ file, text, fault }: Fault): string {
+  const copy = mkdtempSync(join(tmpdir(), "prs-planted-"));
+  try {
+    for (const name of [
+      "package.json",
+      "scripts",
+      "snapshots",
+      "proxy",
+      "schemas",
+      "test/world",
+      "test/helpers",
+    ])
+      cpSync(join(root, name), join(copy, name), { recursive: true });
+    symlinkSync(join(root, "node_modules"), join(copy, "node_modules"));
+    const whole = readFileSync(join(copy, file), "utf8");
+    if (whole.split(text).length !== 2) throw new Error(`${file} has not just one ${text}`);
+    writeFileSync(
+      join(copy, file),
+      whole.replace(text, () => fault),
+    );
+    const args = ["--import", "./scripts/installed.js", "test/world/run.ts", "--count", String(most)];
+    return spawnSync(process.execPath, args, { cwd: copy, encoding: "utf8" }).stdout;
+  } finally {
+    rmSync(copy, { recursive: true });
+  }
+}
+
+const wanted = process.argv.slice(2);
+for (const fault of faults) {
+  if (wanted.length > 0 && !wanted.some((part) => fault.name.includes(part))) continue;
+  const [first, second] = search(fault).split("\n");
+  process.stdout.write(`${fault.name}\n  ${first}\n  ${second}\n`);
+}

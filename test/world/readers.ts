@@ -1,0 +1,254 @@
+import { askPage } from "../../snapshots/read/archive/paging.ts";
+import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
+import { ChangesReader } from "../../snapshots/read/changes/changes.ts";
+import { ReadError } from "../../snapshots/read/errors.ts";
+import { readParameters } from "../../snapshots/read/query/parameters.ts";
+import { parseArchiveQuery, parseChangesQuery } from "../../snapshots/read/query/query.ts";
+import { MissingObjectError } from "../../snapshots/store/errors.ts";
+import { StorageError } from "../../snapshots/store/storage.ts";
+import { CheckpointFile } from "../../snapshots/trust/log/checkpoint-file.ts";
+import { readSignedLog } from "../../snapshots/trust/log/log-reader.ts";
+import { Trust } from "../../snapshots/trust/trust.ts";
+import { key } from "./actors.ts";
+import type { Content } from "./contents.ts";
+import { must, type Process, Violation } from "./kernel.ts";
+import type { Action } from "./plan.ts";
+import type { Server, World } from "./world.ts";
+
+const names = [
+  "page",
+  "pageSize",
+  "cursor",
+  "category",
+  "min_composite",
+  "max_composite",
+  "disputed",
+  "since",
+  "until",
+];
+
+/** Polls the store, as a proxy does, for as long as it runs. */
+export async function proxyOnce(world: World, process: Process, { number, choices }: Action) {
+  const { kernel, judge, plan, store } = world;
+  const storage = store.of(process);
+  const file = await CheckpointFile.open(`/world/proxy-${choices[0]! % 2}/checkpoint`);
+  const refused = (error: Error) => kernel.note(`${process.name} refuses: ${error.message}`);
+  const reader = plan.signed ? readSignedLog(storage, new Trust([key]), { file, refused }) : undefined;
+  const catalog = new Catalog(storage, { cacheBytes: 300_000, pollSeconds: 5, ...(reader && { reader }) });
+  const server = { process, catalog, changes: new ChangesReader(catalog) };
+  const polls = 4 + (choices[1]! % 12);
+  const most = [2, 20, 600, 7200, 40_000][choices[2]! % 5]! * 1000;
+  let shown = 0;
+  world.servers.push(server);
+  for (let poll = 0; poll < polls; poll += 1) {
+    try {
+      await catalog.refresh();
+      const { commit } = catalog.requireCurrent();
+      const known = judge.commits[commit.commit - 1]?.commit;
+      must(
+        "readers see a published snapshot",
+        known?.digest === commit.digest,
+        () => `${commit.commit} at ${number}`,
+      );
+      must("readers never go back", commit.commit >= shown, () => `${commit.commit} after ${shown}`);
+      shown = commit.commit;
+      kernel.note(`${process.name} shows ${shown}`);
+    } catch (error) {
+      requireReadable(world, error);
+      kernel.note(`${process.name} cannot refresh: ${error}`);
+    }
+    await kernel.wait(process, process.draw(most));
+  }
+  world.servers.splice(world.servers.indexOf(server), 1);
+}
+
+/** What a reader may be told, beside what it asks for. */
+function requireReadable(world: World, error: unknown): void {
+  if (error instanceof Violation) throw error;
+  if (error instanceof ReadError || error instanceof StorageError) {
+    must("the log is whole", error.name !== "DamagedLogError", () => (error as Error).stack!);
+    return;
+  }
+  // Another one is current by then, and was collected.
+  const newest = world.judge.commits.at(-1);
+  const gone = error instanceof MissingObjectError && !newest?.reach.has(error.key);
+  must("every error is a documented one", gone, () => String((error as Error)?.stack ?? error));
+}
+
+/** The network failed, or the proxy is gone. */
+class Unreachable extends Error {}
+
+/** Asks any of the proxies. Throws Unreachable, or what it throws. */
+function ask<T>(world: World, process: Process, work: (server: Server) => Promise<T>): Promise<T> {
+  const { kernel, servers } = world;
+  const server = servers.filter((each) => each.process.state === "running")[
+    process.draw(Math.max(1, servers.length))
+  ];
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  const patience = kernel.now + 60_000;
+  kernel.at(patience, process, () => reject(new Unreachable()));
+  if (!server || process.draw(100) < 2) return promise;
+  const delay = () => 1 + process.draw(50);
+  const once = (settle: boolean) =>
+    kernel.at(kernel.now + delay(), server.process, () => {
+      const back = (run: () => void) => settle && kernel.at(kernel.now + delay(), process, run);
+      work(server).then(
+        (value) => back(() => resolve(value)),
+        (error) => back(() => reject(error)),
+      );
+    });
+  // A request may come twice.
+  if (process.draw(100) < 3) once(false);
+  once(true);
+  return promise;
+}
+
+interface Page {
+  snapshotId: string;
+  lines: string[];
+  total: number;
+  nextCursor: string | null;
+}
+
+async function pageOf({ catalog }: Server, search: string): Promise<Page> {
+  const query = parseArchiveQuery(readParameters(search, names));
+  const asked = await askPage(catalog, query);
+  const plan = await asked.plan();
+  const parts = await plan.body({ tier: "aegis", timestamp: "", gzip: false });
+  const { markets, total, nextCursor } = JSON.parse(String(Buffer.concat(parts)));
+  return {
+    snapshotId: asked.commit.snapshotId,
+    lines: markets.map((each: object) => JSON.stringify(each)),
+    total,
+    nextCursor,
+  };
+}
+
+interface Filter {
+  search: string;
+  fits: (market: Content["markets"][number]) => boolean;
+}
+
+const filters: readonly Filter[] = [
+  { search: "", fits: () => true },
+  { search: "category=Crypto&", fits: ({ category }) => category === "Crypto" },
+  { search: "min_composite=500&", fits: ({ composite }) => composite >= 500 },
+  {
+    search: "max_composite=600&disputed=true&",
+    fits: ({ composite, disputed }) => composite <= 600 && disputed,
+  },
+];
+
+const linesOf = ({ markets, lines }: Content, { fits }: Filter) =>
+  lines.filter((_, place) => fits(markets[place]!));
+
+/** Walks, follows what changes, and walks again. */
+export async function clientOnce(world: World, process: Process, { choices }: Action) {
+  const [which = 0, size = 0, pause = 0] = choices;
+  const filter = filters[which % filters.length]!;
+  const pageSize = 3 + (size % 30);
+  const between = [10, 2000, 300_000, 7_200_000][pause % 4]!;
+  let before: string | undefined;
+  for (let round = 0; round < 2; round += 1) {
+    const seen = await walk(world, process, { filter, pageSize, between });
+    if (before !== undefined && seen !== undefined) await follow(world, process, before, seen);
+    before = seen ?? before;
+    await world.kernel.wait(process, process.draw(between * 10));
+  }
+}
+
+/** Asks until there is an answer, a few times; undefined when there is none, or it is an error. */
+async function insist<T>(
+  world: World,
+  process: Process,
+  work: (server: Server) => Promise<T>,
+): Promise<T | ReadError | undefined> {
+  for (let tries = 0; tries < 3; tries += 1) {
+    try {
+      return await ask(world, process, work);
+    } catch (error) {
+      if (error instanceof Unreachable) continue;
+      requireReadable(world, error);
+      world.kernel.note(`${process.name} is told ${error}`);
+      if (error instanceof ReadError) return error;
+    }
+  }
+  return undefined;
+}
+
+interface Walk {
+  filter: Filter;
+  pageSize: number;
+  between: number;
+}
+
+/** Walks through what a filter selects. Returns the id of the snapshot, or undefined when it broke off. */
+async function walk(
+  world: World,
+  process: Process,
+  { filter, pageSize, between }: Walk,
+): Promise<string | undefined> {
+  const { judge, kernel } = world;
+  const lines: string[] = [];
+  let cursor: string | null | undefined;
+  let pinned: string | undefined;
+  do {
+    const search = `${filter.search}${cursor ? `cursor=${cursor}` : `pageSize=${pageSize}`}`;
+    const page = await insist(world, process, (server) => pageOf(server, search));
+    if (!page || page instanceof ReadError) {
+      const codes = ["SNAPSHOT_UNAVAILABLE", "CURSOR_EXPIRED", "SNAPSHOT_EXPIRED"];
+      must("a walk is answered as documented", !page || codes.includes(page.code), () => `${page}`);
+      return undefined;
+    }
+    const content = judge.contentOf(page.snapshotId);
+    must("readers see a published snapshot", content !== undefined, () => page.snapshotId);
+    must("a walk stays with one snapshot", (pinned ?? page.snapshotId) === page.snapshotId);
+    pinned = page.snapshotId;
+    const expected = linesOf(content, filter);
+    must("totals are exact", page.total === expected.length, () => `${page.total} of ${expected.length}`);
+    lines.push(...page.lines);
+    const right = lines.every((line, place) => line === expected[place]);
+    must("a walk agrees with the model", right, () => `${process.name} in ${content.name}`);
+    cursor = page.nextCursor;
+    must("a walk ends with the last market", (cursor === null) === (lines.length === expected.length));
+    await kernel.wait(process, process.draw(between));
+  } while (cursor);
+  kernel.note(`${process.name} has walked ${lines.length}`);
+  return pinned;
+}
+
+/** Asks what changed between two snapshots. */
+async function follow(world: World, process: Process, since: string, until: string): Promise<void> {
+  const { judge } = world;
+  const answer = await insist(world, process, async ({ changes }) => {
+    const query = parseChangesQuery(readParameters(`since=${since}&until=${until}`, names));
+    const asked = await changes.ask(query, { gone: () => false, pay: async () => {} });
+    const { read } = await asked.plan();
+    let text = "";
+    for await (const chunk of read()) text += chunk.text;
+    return text;
+  });
+  if (answer === undefined) return;
+  if (answer instanceof ReadError) {
+    must(
+      "changes are answered as documented",
+      answer.code === "SNAPSHOT_EXPIRED" ||
+        answer.code === "SNAPSHOT_UNAVAILABLE" ||
+        answer.code === "SNAPSHOT_NOT_FOUND",
+      () => `${answer}`,
+    );
+    return;
+  }
+  const [older, newer] = [judge.contentOf(since)!, judge.contentOf(until)!];
+  const idOf = (line: string) => JSON.parse(line).id as string;
+  const left = new Set(newer.lines.map(idOf));
+  const gone = older.lines.map(idOf).filter((id) => !left.has(id));
+  const deletes = gone.sort().map((id) => `{"op":"delete","id":"${id}"}`);
+  const puts = newer.lines.filter((line) => !older.lines.includes(line));
+  const told = answer.split("\n").filter((line) => line !== "");
+  const right =
+    told.length === deletes.length + puts.length && deletes.every((line, at) => told[at] === line);
+  const same = right && puts.every((line, at) => told[deletes.length + at]!.includes(line));
+  must("changes agree with the model", same, () => `${older.name} to ${newer.name}: ${answer}`);
+  world.kernel.note(`${process.name} is told ${told.length} changes`);
+}

@@ -1,0 +1,126 @@
+import crypto from "node:crypto";
+import fs from "node:fs";
+import fsPromises from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
+import timers from "node:timers/promises";
+import zlib from "node:zlib";
+import type { Disk } from "./disk.ts";
+
+// Puts time, chance, threads and temporary files of Node into the hands of a world. Import it before any code of the
+// product: some of that takes functions of Node when it is loaded. While no world runs, all is as it was.
+
+/** What decides for the code that runs now. */
+export interface Host {
+  /** Epoch milliseconds by the clock of the process that runs. */
+  now(): number;
+  /** A whole number from 0 to 2 ** 32 - 1. */
+  random(): number;
+  /** Calls back after so many milliseconds, unless the process is killed before. Returns what ends that. */
+  timer(milliseconds: number, run: () => void): () => void;
+  disk: Disk;
+}
+
+let host: Host | undefined;
+const immediates: (() => void)[] = [];
+const realImmediate = globalThis.setImmediate;
+
+/** Lets a host decide from now on, or nobody. */
+export function hostedBy(next: Host | undefined): void {
+  host = next;
+  immediates.length = 0;
+}
+
+/** Waits until the code that runs waits for the host alone. */
+export async function settled(): Promise<void> {
+  do {
+    for (const run of immediates.splice(0)) run();
+    await new Promise((resolve) => realImmediate(resolve));
+  } while (immediates.length > 0);
+}
+
+const RealDate = Date;
+class HostedDate extends RealDate {
+  constructor(...given: unknown[]) {
+    // Date takes its arguments in several forms.
+    super(...((given.length === 0 && host ? [host.now()] : given) as [number]));
+  }
+  static override now(): number {
+    return host ? host.now() : RealDate.now();
+  }
+}
+globalThis.Date = HostedDate as DateConstructor;
+
+const realRandom = Math.random;
+Math.random = () => (host ? host.random() / 2 ** 32 : realRandom());
+
+const { performance } = globalThis;
+const realNow = performance.now.bind(performance);
+performance.now = () => (host ? host.now() : realNow());
+
+function replace<K extends string>(of: object, name: K, made: (real: never) => unknown): void {
+  const target = of as Record<string, unknown>;
+  target[name] = made(target[name] as never);
+}
+
+type Call = (...given: unknown[]) => unknown;
+
+replace(globalThis, "setImmediate", (real: Call) => (run: Call, ...given: unknown[]) => {
+  if (!host) return real(run, ...given);
+  immediates.push(() => run(...given));
+  return undefined;
+});
+replace(globalThis, "setTimeout", (real: Call) => (run: Call, milliseconds = 0, ...given: unknown[]) => {
+  if (!host) return real(run, milliseconds, ...given);
+  const end = host.timer(milliseconds as number, () => run(...given));
+  const timer = { end, ref: () => timer, unref: () => timer, hasRef: () => true };
+  return timer;
+});
+replace(globalThis, "clearTimeout", (real: Call) => (timer?: { end?: () => void }) => {
+  if (timer?.end) timer.end();
+  else real(timer);
+});
+replace(AbortSignal, "timeout", (real: Call) => (milliseconds: number) => {
+  if (!host) return real.call(AbortSignal, milliseconds);
+  const over = new AbortController();
+  host.timer(milliseconds, () => over.abort(new DOMException("The operation timed out.", "TimeoutError")));
+  return over.signal;
+});
+replace(timers, "setTimeout", (real: Call) => (milliseconds: number, value?: unknown, options?: unknown) => {
+  if (!host) return real(milliseconds, value, options);
+  const { promise, resolve } = Promise.withResolvers<unknown>();
+  host.timer(milliseconds, () => resolve(value));
+  return promise;
+});
+
+replace(crypto, "randomBytes", (real: (bytes: number) => Buffer) => (bytes: number) => {
+  if (!host) return real(bytes);
+  return Buffer.from(Array.from({ length: bytes }, () => host!.random() & 0xff));
+});
+
+// What Node does on other threads would end whenever it liked.
+for (const name of ["deflateRaw", "inflateRaw", "gzip", "gunzip"] as const)
+  replace(zlib, name, (real: Call) => (bytes: Buffer, ...given: unknown[]) => {
+    const done = given.pop() as (error: unknown, result?: Buffer) => void;
+    if (!host) return real(bytes, ...given, done);
+    try {
+      const result = zlib[`${name}Sync`](bytes, given[0] as zlib.ZlibOptions);
+      process.nextTick(() => done(null, result));
+    } catch (error) {
+      process.nextTick(() => done(error));
+    }
+    return undefined;
+  });
+
+const ofDisk = ["mkdtemp", "readFile", "writeFile", "rename", "rm"] as const;
+for (const name of ofDisk)
+  replace(fsPromises, name, (real: Call) => (...given: unknown[]) => {
+    const disk = host?.disk as unknown as Record<string, Call> | undefined;
+    return disk ? disk[name]!(...given) : real(...given);
+  });
+for (const name of ["openSync", "writeSync", "closeSync"] as const)
+  replace(fs, name, (real: Call) => (...given: unknown[]) => {
+    const disk = host?.disk as unknown as Record<string, Call> | undefined;
+    const isOurs = disk && (String(given[0]).startsWith("/world/") || (given[0] as number) < 0);
+    return isOurs ? disk[name]!(...given) : real(...given);
+  });
+syncBuiltinESMExports();

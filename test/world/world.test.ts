@@ -1,0 +1,24 @@
+import { spawnSync } from "node:child_process";
+import { expect, test } from "vitest";
+
+/** Runs worlds in a process of their own: they take over time, chance and threads of Node. */
+function run(...options: string[]) {
+  const args = ["--import", "./scripts/installed.js", "test/world/run.ts", ...options];
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
+  return { status, told: stdout + stderr };
+}
+
+const { SEED } = process.env;
+
+test("no world breaks a rule, as far as ten seconds go", () => {
+  const options = SEED ? ["--seed", SEED] : ["--from", String(Date.now() % 1e9), "--seconds", "10"];
+  const { status, told } = run(...options);
+  console.info(told);
+  expect(status, told).toBe(0);
+});
+
+test("the same seed is the same world to the last operation", () => {
+  const [first, second] = [run("--seed", "20"), run("--seed", "20")];
+  expect(first.told.split("\n").length).toBeGreaterThan(100);
+  expect(second.told).toBe(first.told);
+});
