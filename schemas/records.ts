@@ -29,6 +29,11 @@ export function listEntryOf(record: ProtocolScore): ScoreListEntry {
   return { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt, category, chain, tvl };
 }
 
+/** Rows in the order of the score list: by BRI from the highest down, then by slug. */
+export function inListOrder(rows: readonly ScoreListEntry[]): ScoreListEntry[] {
+  return rows.toSorted((a, b) => b.bri - a.bri || (a.slug < b.slug ? -1 : 1));
+}
+
 /** Evidence behind a market dimension's score (INTERFACE 2.6). */
 export const EvidenceItem = recordOf(evidence.members);
 

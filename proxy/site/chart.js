@@ -43,12 +43,16 @@ export function diverging(value, most) {
 /**
  * Columns side by side, each a pile of `{ value, class }`. `label` is read out; the ends of the axis are text below.
  * @param {readonly { value: number, class?: string, title?: string }[][]} columns
- * @param {{ label: string, axis: readonly Child[], hot?: (column: number) => boolean }} about `hot`: what is chosen
+ * @param {{ label: string, axis: readonly Child[], hot?: (column: number) => boolean, log?: boolean }} about `hot`: what
+ * is chosen; `log`: heights on a logarithmic scale, with lines at the powers of ten, for piles of one
  */
-export function columnChart(columns, { label, axis, hot }) {
+export function columnChart(columns, { label, axis, hot, log }) {
   const height = (/** @type {readonly { value: number }[]} */ pile) =>
     pile.reduce((sum, { value }) => sum + value, 0);
   const highest = Math.max(1, ...columns.map(height));
+  // Of 1 something is to be seen, so the scale begins below it.
+  const rise = (/** @type {number} */ value) =>
+    log ? Math.log1p(value) / Math.log1p(highest) : value / highest;
   const picture = svg("svg", {
     class: "columns-chart",
     viewBox: `0 0 ${Math.max(1, columns.length)} 100`,
@@ -65,7 +69,7 @@ export function columnChart(columns, { label, axis, hot }) {
       svg("rect", { class: "space", x: index, y: 0, width: 1, height: 100 }),
       ...pile.map(({ value, class: name, title }) => {
         // What is not nothing stays visible.
-        const size = value === 0 ? 0 : Math.max(1.5, (100 * value) / highest);
+        const size = value === 0 ? 0 : Math.max(1.5, 100 * rise(value));
         top -= size;
         return svg(
           "rect",
@@ -75,7 +79,14 @@ export function columnChart(columns, { label, axis, hot }) {
       }),
     );
   });
-  fill(picture, ...bars);
+  const lines = log
+    ? Array.from({ length: Math.floor(Math.log10(highest)) }, (_, power) => 10 ** (power + 1))
+    : [];
+  const grid = lines.map((value) =>
+    svg("path", { class: "grid", d: `M0 ${100 - 100 * rise(value)}H${columns.length}` }),
+  );
+  // Behind the columns in order, which a brush counts.
+  fill(picture, ...bars, log && svg("g", {}, ...grid));
   return html(
     "div",
     { class: "columns-frame" },

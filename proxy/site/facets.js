@@ -124,6 +124,9 @@ export function choiceList(facet, go) {
   return { element, use, draw, clear };
 }
 
+/** By how much the highest month must exceed a typical one for a logarithmic scale to be offered. */
+const flattening = 5;
+
 /**
  * A histogram with a brush, and beside it the same as two fields.
  * @param {string} facet
@@ -136,8 +139,11 @@ export function histogram(facet, go, preview) {
   const direction = dimensions.includes(facet) ? "riskier →" : "safer →";
   const picture = html("div");
   const said = html("span", { class: "quiet" });
+  // One month may flatten all others.
+  const scale = html("button", { type: "button", class: "plain scale", hidden: true }, "Log scale");
   let current = new URLSearchParams();
   let dragging = false;
+  let log = false;
   /** What to draw when the drag has ended: drawing would take its columns away.
    * @type {(() => void) | undefined} */
   let waiting;
@@ -159,7 +165,7 @@ export function histogram(facet, go, preview) {
   const element = html(
     "section",
     { class: `facet ${months ? "months" : dimensions.includes(facet) ? "risk" : ""}` },
-    html("div", { class: "facet-head" }, titleOf(facet), said),
+    html("div", { class: "facet-head" }, titleOf(facet), scale, said),
     picture,
     html("div", { class: "range" }, from?.input, html("span", { "aria-hidden": "true" }, "–"), to?.input),
     ends.map(({ problem }) => problem),
@@ -199,7 +205,15 @@ export function histogram(facet, go, preview) {
     for (const [index, { input }] of ends.entries())
       input.placeholder = `${placeholders[index] ?? ["from", "to"][index]}`;
     const total = spans.reduce((sum, { count }) => sum + count, 0);
-    const peak = spans.toSorted((a, b) => b.count - a.count)[0];
+    const [peak, ...less] = spans.toSorted((a, b) => b.count - a.count);
+    const some = less.filter(({ count }) => count > 0);
+    const typical = some[Math.floor(some.length / 2)];
+    scale.hidden = !months || (!log && (peak?.count ?? 0) < flattening * (typical?.count ?? Infinity));
+    scale.setAttribute("aria-pressed", `${log}`);
+    scale.onclick = () => {
+      log = !log;
+      drawNow(counts);
+    };
     const chart = columnChart(
       spans.map(({ count, name }, index) => [
         {
@@ -212,7 +226,9 @@ export function histogram(facet, go, preview) {
       {
         label:
           `${months ? "Markets per month" : spoken(facet)}: ${counted(total, "market")}` +
-          (peak ? `, most at ${peak.name}` : ""),
+          (peak ? `, most at ${peak.name}` : "") +
+          (log ? ". The scale is logarithmic." : ""),
+        log,
         axis: months ? axisOf(spans.map(({ name }) => name)) : [`${spans[0]?.from}`, direction, grouped(top)],
         ...(chosen && { hot: within }),
       },
@@ -266,6 +282,7 @@ export function histogram(facet, go, preview) {
   function clearNow() {
     fill(picture);
     fill(said);
+    scale.hidden = true;
   }
   return {
     element,

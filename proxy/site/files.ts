@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { endpoints } from "../../schemas/endpoints.ts";
 import * as fields from "../../schemas/fields.ts";
 import { meanings } from "../../schemas/meanings.ts";
+import { protocolListPath } from "../../snapshots/artefacts/addresses.ts";
 import type { ApiAddress, Named, Site } from "../../snapshots/publish/site.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { link, recomputeModule } from "./link.ts";
@@ -24,8 +25,16 @@ function policyFor(api: ApiAddress): string {
   return pagePolicy({ scripts: "'self' 'wasm-unsafe-eval'", images: "'self' data:", requests });
 }
 
-function pageFor(api: ApiAddress): Buffer {
-  return Buffer.from(String(readOwn("index.html")).replace(policyMark, policyFor(api)));
+/** What index.html says where scripts are off, beside the artefacts of a public tree. */
+const unscripted = /(?<=<noscript>).*(?=<\/noscript>)/s;
+const toPages = `
+        <h1>This page needs JavaScript</h1>
+        <p><a href="${protocolListPath}">All scores</a> can be read without it, each with a page of its own.</p>
+      `;
+
+function pageFor(api: ApiAddress, site: string | null = null): Buffer {
+  const page = String(readOwn("index.html")).replace(policyMark, policyFor(api));
+  return Buffer.from(site === null ? page : page.replace(unscripted, toPages));
 }
 
 function fileFor(name: FileName, api: ApiAddress, others: Partial<Named> = {}): Buffer {
@@ -55,7 +64,7 @@ export const publishedSite: Site = {
     const files = endpoints.siteFile.files.map(
       (name) => [layout.siteFile(name), fileFor(name, api, others)] as const,
     );
-    return new Map([[layout.siteIndex, pageFor(api)], ...files]);
+    return new Map([[layout.siteIndex, pageFor(api, others?.site)], ...files]);
   },
 };
 

@@ -1,3 +1,5 @@
+import { layout } from "../store/layout.ts";
+
 /** The name of the site, unless it has another. */
 export const siteName = "Protocol Risk Scores";
 export const siteDescription =
@@ -19,9 +21,14 @@ export interface Addresses extends Terms {
   api: string | null;
 }
 
+const within = (key: string) => key.slice(layout.publicTree.length);
+
 // Not every CDN shows the index.html of a folder under the folder's own name.
-/** The address of a protocol's page. */
-export const pageAddress = ({ site }: Addresses, slug: string) => `${site}protocols/${slug}/index.html`;
+/** Where a protocol's page is, from the root of the public tree. */
+export const pagePath = (slug: string) => within(layout.protocolPage(slug));
+export const pageAddress = ({ site }: Addresses, slug: string) => `${site}${pagePath(slug)}`;
+export const protocolListPath = within(layout.protocolList);
+export const protocolListAddress = ({ site }: Addresses) => `${site}${protocolListPath}`;
 /** The PNG icon: most link previews do not show SVG. */
 export const iconAddress = ({ site }: Addresses) => `${site}site/icon.png`;
 export const recordAddress = ({ site }: Addresses, slug: string) => `${site}api/v1/scores/${slug}.json`;

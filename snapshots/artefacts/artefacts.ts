@@ -1,4 +1,4 @@
-import type { ProtocolScore } from "../../schemas/records.ts";
+import { inListOrder, listEntryOf, type ProtocolScore, type ScoreListEntry } from "../../schemas/records.ts";
 import type { Tiers } from "../../schemas/snapshot.ts";
 import { layout } from "../store/layout.ts";
 import type { Addresses } from "./addresses.ts";
@@ -6,10 +6,11 @@ import { renderBadge } from "./badge.ts";
 import { type DatasetFacts, renderDataset } from "./dataset.ts";
 import { renderApiCatalog, renderLlms, renderSitemap } from "./documents.ts";
 import { renderFeed } from "./feed.ts";
-import { renderProtocolPage } from "./protocol-page.ts";
+import { placeOf, renderProtocolList, renderProtocolPage } from "./protocol-page.ts";
 
 /** The artefacts that are about all protocols. */
 export const artefactFiles = [
+  layout.protocolList,
   layout.tiers,
   layout.feed,
   layout.sitemap,
@@ -23,15 +24,20 @@ export const artefactsOf = (slug: string) => [layout.badge(slug), layout.protoco
 
 /** The slug of the protocol that an artefact is about, by its key; undefined for other keys. */
 export function slugOfArtefact(key: string): string | undefined {
-  const [slug] = /[^/]+(?=\.svg$|\/index\.html$)/.exec(key) ?? [];
+  const [slug] = /(?!_)[^/]+(?=\.svg$|\/index\.html$)/.exec(key) ?? [];
   return slug !== undefined && artefactsOf(slug).includes(key) ? slug : undefined;
 }
 
-/** The artefacts of one protocol, by key. */
-export function renderProtocol(addresses: Addresses, record: ProtocolScore): [key: string, bytes: Buffer][] {
+/** The artefacts of one protocol, by key. `list` has all scores, by BRI from the highest down. */
+export function renderProtocol(
+  addresses: Addresses,
+  record: ProtocolScore,
+  list: readonly ScoreListEntry[],
+): [key: string, bytes: Buffer][] {
+  const page = renderProtocolPage(addresses, record, placeOf(record.slug, list));
   return [
     [layout.badge(record.slug), Buffer.from(renderBadge(record).text)],
-    [layout.protocolPage(record.slug), Buffer.from(renderProtocolPage(addresses, record).text)],
+    [layout.protocolPage(record.slug), Buffer.from(page.text)],
   ];
 }
 
@@ -45,8 +51,10 @@ export function renderArtefacts(
   tiers: Tiers,
   facts: Omit<DatasetFacts, "since">,
 ): Map<string, Buffer> {
+  const list = inListOrder(records.map(listEntryOf));
   return new Map([
-    ...records.flatMap((record) => renderProtocol(addresses, record)),
+    ...records.flatMap((record) => renderProtocol(addresses, record, list)),
+    [layout.protocolList, Buffer.from(renderProtocolList(addresses, list).text)],
     [layout.tiers, Buffer.from(JSON.stringify(tiers))],
     [layout.feed, Buffer.from(renderFeed(addresses, tiers).text)],
     [layout.sitemap, Buffer.from(renderSitemap(addresses, records).text)],

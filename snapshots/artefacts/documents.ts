@@ -7,6 +7,7 @@ import {
   homeAddress,
   listAddress,
   pageAddress,
+  protocolListAddress,
   recordAddress,
   serviceAddress,
   siteDescription,
@@ -20,7 +21,7 @@ const maxAddresses = 50_000;
 /** The pages for search engines (sitemaps.org). */
 export function renderSitemap(addresses: Addresses, records: readonly ProtocolScore[]): Markup {
   const pages = records
-    .slice(0, maxAddresses - 1)
+    .slice(0, maxAddresses - 2)
     .map(
       ({ slug, updatedAt }) =>
         markup`<url><loc>${pageAddress(addresses, slug)}</loc><lastmod>${updatedAt}</lastmod></url>\n`,
@@ -28,6 +29,7 @@ export function renderSitemap(addresses: Addresses, records: readonly ProtocolSc
   return markup`<?xml version="1.0" encoding="utf-8"?>
 <urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">
 <url><loc>${homeAddress(addresses)}</loc></url>
+<url><loc>${protocolListAddress(addresses)}</loc></url>
 ${pages}</urlset>
 `;
 }
@@ -50,6 +52,7 @@ ${numbers.map(({ field, meaning }) => `- ${field}: ${meaning}\n`).join("")}
 ${[
   link("All scores", listAddress(addresses), "JSON, by BRI from the highest down"),
   link("One protocol", recordAddress(addresses, "SLUG"), "JSON; put the protocol's slug in place of SLUG"),
+  link("Page of all protocols", protocolListAddress(addresses), "HTML that needs no script"),
   link("Page of a protocol", pageAddress(addresses, "SLUG"), "HTML that needs no script"),
   link("Changes of tier", feedAddress(addresses), "Atom, 30 days"),
   link("Tiers", `${site}tiers.json`, "JSON: the tier of every protocol and the changes of 30 days"),

@@ -1,18 +1,32 @@
 import { meanings } from "../../schemas/meanings.ts";
 import { protocolDimensionKeys } from "../../schemas/protocol.ts";
-import type { ProtocolScore } from "../../schemas/records.ts";
-import { type Addresses, iconAddress, pageAddress, siteName } from "./addresses.ts";
+import type { ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
+import { type Addresses, pageAddress, pagePath, protocolListAddress } from "./addresses.ts";
 import { renderPageData } from "./dataset.ts";
 import { jsonMarkup, type Markup, markup } from "./markup.ts";
+import { bar, barred, renderPage } from "./page.ts";
 
-/** A page that states it runs nothing needs no script, and a text that slipped through could not run either. */
-const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'";
+/** Where a protocol stands among all. */
+export interface Place {
+  /** Those with a higher BRI, and 1. */
+  rank: number;
+  of: number;
+  /** The protocol and up to two on either side, from the highest BRI down. */
+  around: readonly ScoreListEntry[];
+}
+
+/** The place of a protocol in the list of all scores, by BRI from the highest down. */
+export function placeOf(slug: string, list: readonly ScoreListEntry[]): Place {
+  const index = list.findIndex((entry) => entry.slug === slug);
+  const rank = 1 + list.findIndex(({ bri }) => bri === list[index]?.bri);
+  return { rank, of: list.length, around: list.slice(Math.max(0, index - 2), index + 3) };
+}
 
 /**
- * A page about a protocol that needs no script. It depends on the protocol's record alone, so it changes only with
- * that.
+ * A page about a protocol that needs no script. It depends on the protocol's record and place alone, so it changes only
+ * with these.
  */
-export function renderProtocolPage(addresses: Addresses, record: ProtocolScore): Markup {
+export function renderProtocolPage(addresses: Addresses, record: ProtocolScore, place: Place): Markup {
   const { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt, evidenceHash } = record;
   const { cascade, findings, metadata, dimensions } = record;
   const title = `${slug}: risk score ${bri} of 1000, ${forgeScale}`;
@@ -21,7 +35,11 @@ export function renderProtocolPage(addresses: Addresses, record: ProtocolScore):
   // Directions of foreign text must not spread to the words around it.
   const foreign = (text: string) => markup`<bdi>${text}</bdi>`;
   const facts: [string, Markup | string | number, string?][] = [
-    ["BRI", markup`<b>${bri}</b> of 1000`, meanings.bri.meaning],
+    [
+      "BRI",
+      markup`<span class="tier-${forgeScaleNum}"><b>${bri}</b> of 1000${bar(bri, 1000)}</span>`,
+      meanings.bri.meaning,
+    ],
     ["Tier", markup`<b>${forgeScale}</b>, ${forgeScaleNum} of 7`, meanings.tier.meaning],
     ["Confidence", `${confidence} of 100`, meanings.confidence.meaning],
     ["Delta", delta > 0 ? `+${delta}` : delta, meanings.delta.meaning],
@@ -43,36 +61,18 @@ export function renderProtocolPage(addresses: Addresses, record: ProtocolScore):
     ],
     ["Evidence", markup`<code><bdi>${evidenceHash}</bdi></code>`, "Hash of the content behind this score."],
   ];
-  return markup`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="${policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>${title}</title>
-<meta name="description" content="${description}">
-<link rel="canonical" href="${address}">
-<link rel="icon" href="../../site/icon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="../../site/style.css">
-<link rel="alternate" type="application/json" href="../../api/v1/scores/${slug}.json">
-<link rel="alternate" type="application/atom+xml" title="Changes of tier" href="../../feed.xml">
-<meta property="og:type" content="website">
-<meta property="og:site_name" content="${siteName}">
-<meta property="og:title" content="${title}">
-<meta property="og:description" content="${description}">
-<meta property="og:url" content="${address}">
-<meta property="og:image" content="${iconAddress(addresses)}">
-<meta property="og:image:alt" content="${siteName}">
-<meta name="twitter:card" content="summary">
+  const head = markup`<link rel="alternate" type="application/json" href="../../api/v1/scores/${slug}.json">
 <script type="application/ld+json">${jsonMarkup(renderPageData(addresses, record))}</script>
-</head>
-<body>
-<header class="top"><div class="wide"><a class="brand" href="../../index.html"><img src="../../site/icon.svg" alt="" width="28" height="28">${siteName}</a></div></header>
-<main class="wide">
+`;
+  const neighbour = ({ slug: other, bri, forgeScale, forgeScaleNum }: ScoreListEntry) => {
+    const name =
+      other === slug ? markup`<b>${other}</b>` : markup`<a href="${up}${pagePath(other)}">${other}</a>`;
+    return markup`<tr><th scope="row">${name}<small>${forgeScale}</small></th><td class="number">${barred(bri, 1000, forgeScaleNum)}</td></tr>\n`;
+  };
+  const main = markup`<p class="path"><a href="../index.html">All protocols</a></p>
 <h1>${slug}</h1>
 <p class="scrolls"><img src="../../badges/${slug}.svg" alt="${title}" height="20"></p>
-<p><a href="../../index.html#/protocols/${slug}">The live page of ${slug}</a>, with its place among all protocols</p>
+<p>Place <b>${place.rank}</b> of ${place.of}, by BRI. <a href="../../index.html#/protocols/${slug}">The live page of ${slug}</a> shows more.</p>
 <table class="record">
 <caption>Score of ${slug}</caption>
 <tbody>
@@ -82,11 +82,53 @@ ${facts.map(([name, value, meaning]) => markup`<tr><th scope="row">${name}${mean
 <table class="record">
 <caption>${meanings.protocolDimension.meaning}</caption>
 <tbody>
-${protocolDimensionKeys.map((key) => markup`<tr><th scope="row">${key.replaceAll("_", " ")}</th><td class="number">${dimensions[key]}</td></tr>\n`)}</tbody>
+${protocolDimensionKeys.map((key) => markup`<tr><th scope="row">${key.replaceAll("_", " ")}</th><td class="number">${barred(dimensions[key], 100, stepOf(dimensions[key] / 100))}</td></tr>\n`)}</tbody>
 </table>
-</main>
-<footer class="wide"><p><a href="../../api/v1/scores/${slug}.json">This score as JSON</a> · <a href="../../feed.xml">Changes of tier as a feed</a></p></footer>
-</body>
-</html>
+<h2>Neighbours</h2>
+<table class="record">
+<caption>The protocols whose BRI is nearest</caption>
+<tbody>
+${place.around.map(neighbour)}</tbody>
+</table>
 `;
+  const footer = markup`<a href="../../api/v1/scores/${slug}.json">This score as JSON</a>`;
+  return renderPage(addresses, { title, description, address, root: up, head, main, footer });
+}
+
+/** The root of the public tree, from a protocol's page. */
+const up = "../../";
+
+/** The step of the scale from 1 to 7 for a share of the highest score. */
+const stepOf = (share: number) => Math.min(7, 1 + Math.floor(share * 7));
+
+/**
+ * A page with all protocols, from the highest BRI down, that needs no script.
+ */
+export function renderProtocolList(addresses: Addresses, list: readonly ScoreListEntry[]): Markup {
+  const row = (entry: ScoreListEntry) => {
+    const { slug, bri, forgeScale, forgeScaleNum, confidence, category = "" } = entry;
+    const { rank } = placeOf(slug, list);
+    return markup`<tr><td class="number">${rank}</td><th scope="row"><a href="../${pagePath(slug)}">${slug}</a></th><td><bdi>${category}</bdi></td><td class="number">${barred(bri, 1000, forgeScaleNum)}</td><td>${forgeScale}</td><td class="number">${confidence}</td></tr>\n`;
+  };
+  const main = markup`<h1>All protocols</h1>
+<p>${list.length} protocols by their risk. <a href="../index.html">The live list</a> sorts and filters them.</p>
+<p class="quiet">BRI: ${meanings.bri.meaning} Confidence: ${meanings.confidence.meaning}</p>
+<div class="scrolls" tabindex="0" role="region" aria-label="All protocols">
+<table class="plain-table">
+<caption class="unseen">All protocols, by BRI from the highest down</caption>
+<thead><tr><th scope="col" class="number">Place</th><th scope="col">Protocol</th><th scope="col">Category</th><th scope="col" class="number">BRI</th><th scope="col">Tier</th><th scope="col" class="number">Confidence</th></tr></thead>
+<tbody>
+${list.map(row)}</tbody>
+</table>
+</div>
+`;
+  return renderPage(addresses, {
+    title: `Risk scores of ${list.length} DeFi protocols`,
+    description: `All scored protocols, by BRI from the highest down. ${meanings.bri.meaning}`,
+    address: protocolListAddress(addresses),
+    root: "../",
+    head: markup`<link rel="alternate" type="application/json" href="../api/v1/scores.json">\n`,
+    main,
+    footer: markup`<a href="../api/v1/scores.json">All scores as JSON</a>`,
+  });
 }

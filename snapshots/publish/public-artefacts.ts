@@ -1,4 +1,5 @@
-import { ProtocolScore } from "../../schemas/records.ts";
+import { ScoreList } from "../../schemas/envelopes.ts";
+import { ProtocolScore, type ScoreListEntry } from "../../schemas/records.ts";
 import type { Commit, Manifest, ObjectRef, Tiers } from "../../schemas/snapshot.ts";
 import type { Addresses } from "../artefacts/addresses.ts";
 import { renderArtefacts } from "../artefacts/artefacts.ts";
@@ -43,6 +44,12 @@ export async function artefactsAt(
 export async function recordAt(storage: Storage, ref: ObjectRef, inMemory?: Buffer): Promise<ProtocolScore> {
   const key = layout.publicObject(ref.hash);
   return parseObject(key, inMemory ?? (await readObject(storage, key, ref)), ProtocolScore);
+}
+
+/** The rows of a score list. */
+export async function scoreListAt(storage: Storage, ref: ObjectRef): Promise<ScoreListEntry[]> {
+  const key = layout.publicObject(ref.hash);
+  return parseObject(key, await readObject(storage, key, ref), ScoreList).scores;
 }
 
 /** The tiers that the public tree shows; undefined when it has none that can be read. */

@@ -119,7 +119,8 @@ export function publicNames({ scores }: Pick<Manifest, "scores">): Map<string, O
   return new Map([[layout.stableScoreList, scores.list], ...records]);
 }
 
-/** The keys that only this manifest's protocols keep: their stable names and their artefacts. */
+/** The keys that this manifest's protocols keep: their stable names and their artefacts. */
 export function namesOfProtocols(manifest: Pick<Manifest, "scores">): string[] {
-  return [...publicNames(manifest).keys(), ...Object.keys(manifest.scores.records).flatMap(artefactsOf)];
+  const artefacts = Object.keys(manifest.scores.records).flatMap(artefactsOf);
+  return [...publicNames(manifest).keys(), layout.protocolList, ...artefacts];
 }

@@ -1,5 +1,5 @@
 import type { ScoreList } from "../../schemas/envelopes.ts";
-import type { ScoreListEntry } from "../../schemas/records.ts";
+import { inListOrder, type ScoreListEntry } from "../../schemas/records.ts";
 import { formatVersion, type Manifest, type ObjectRef } from "../../schemas/snapshot.ts";
 import type { ScoreRow } from "../sources/sources.ts";
 import { inParallel } from "../store/in-parallel.ts";
@@ -36,7 +36,7 @@ export function renderScores(rows: readonly ScoreRow[]): ScoreObjects {
 export function renderList(
   unordered: readonly ScoreListEntry[],
 ): Pick<ScoreObjects, "list" | "newestUpdatedAt"> {
-  const scores = unordered.toSorted((a, b) => b.bri - a.bri || (a.slug < b.slug ? -1 : 1));
+  const scores = inListOrder(unordered);
   const times = scores.map(({ updatedAt }) => updatedAt).sort();
   const newestUpdatedAt = times.at(-1) ?? "";
   const list: ScoreList = { count: scores.length, updatedAt: newestUpdatedAt, scores };

@@ -42,7 +42,9 @@ export const layout = {
   badges: "public/badges/",
   badge: (slug: string) => `public/badges/${slug}.svg`,
   protocolPages: "public/protocols/",
-  protocolPage: (slug: string) => `public/protocols/${slug}/index.html`,
+  /** Its folder has the slug for its name, but where that is the name of the list beside it. */
+  protocolPage: (slug: string) => `public/protocols/${slug === "index.html" ? `_${slug}` : slug}/index.html`,
+  protocolList: "public/protocols/index.html",
   tiers: "public/tiers.json",
   feed: "public/feed.xml",
   sitemap: "public/sitemap.xml",

@@ -2,7 +2,7 @@ import { KeyRecord, KeyRevocation } from "../../schemas/keys.ts";
 import { PartRecord, PartsPlan } from "../../schemas/parts.ts";
 import { Collecting } from "../../schemas/snapshot.ts";
 import { renderProtocol, slugOfArtefact } from "../artefacts/artefacts.ts";
-import { recordAt } from "../publish/public-artefacts.ts";
+import { recordAt, scoreListAt } from "../publish/public-artefacts.ts";
 import type { Named } from "../publish/site.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { isKeyRevocation, layout, sha256 } from "../store/layout.ts";
@@ -88,7 +88,8 @@ async function isLeftArtefact(
   for (const { scores } of snapshots.manifests) {
     const ref = Object.hasOwn(scores.records, slug) && scores.records[slug];
     if (!ref) continue;
-    const shown = new Map(renderProtocol({ ...others, site }, await recordAt(storage, ref)));
+    const list = await scoreListAt(storage, scores.list);
+    const shown = new Map(renderProtocol({ ...others, site }, await recordAt(storage, ref), list));
     if (shown.get(key)?.equals(bytes)) return true;
   }
   return false;

@@ -132,6 +132,35 @@ describe.skipIf(!program)("the archive of the site in Chromium", () => {
     await expectListed(page, await site.markets("pageSize=25"));
   });
 
+  test("a month that flattens all others leaves them to be seen on a logarithmic scale", async () => {
+    expect(await page.isVisible(".scale")).toBe(false);
+    let counts: number[] = [];
+    await page.route("**/markets/facets?*", async (route) => {
+      const response = await route.fetch();
+      const answer = await response.json();
+      if (answer.facets.month) {
+        answer.facets.month.buckets[1].count = 1_000_000;
+        counts = answer.facets.month.buckets.map(({ count }: { count: number }) => count);
+      }
+      await route.fulfill({ response, json: answer });
+    });
+    await page.goto(`${site.home}#/archive?disputed=false`);
+    await page.click(".scale");
+    const heights = await page
+      .locator(".months .column")
+      .evaluateAll((all) => all.map((each) => Number(each.getAttribute("height"))));
+    const expected = counts.map((count) => (100 * Math.log1p(count)) / Math.log1p(1_000_000));
+    expect(Math.min(...expected)).toBeGreaterThan(10);
+    expect(heights.map((height) => height.toFixed(6))).toEqual(expected.map((height) => height.toFixed(6)));
+    expect(await page.locator(".months .grid").count()).toBe(6);
+    expect(await unsoundness(watched)).toEqual([]);
+    await page.click(".scale");
+    expect(await page.locator(".months .column").first().getAttribute("height")).toBe("1.5");
+    await page.unroute("**/markets/facets?*");
+    await page.goto(`${site.home}#/archive`);
+    await expectListed(page, await site.markets("pageSize=25"));
+  });
+
   test("the list is paged", async () => {
     const all = await site.markets("pageSize=25");
     const last = Math.ceil(all.total / 25);

@@ -14,7 +14,14 @@ import { startTestProxy } from "../helpers/http/proxy.ts";
 import { market, publishArchive, publishRecords, score, slugs } from "../helpers/publish/records.ts";
 import { findChromium, launch } from "../helpers/servers/chromium.ts";
 import { listenLocally } from "../helpers/servers/programs.ts";
-import { enterKey, openWatched, overhang, phone, seriousFaults } from "../helpers/servers/site-page.ts";
+import {
+  enterKey,
+  openWatched,
+  overhang,
+  phone,
+  seriousFaults,
+  unsoundness,
+} from "../helpers/servers/site-page.ts";
 import { countingStorage, memoryStorage } from "../helpers/store/storages.ts";
 
 describe("the files of the site", () => {
@@ -221,21 +228,40 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     await proxy.stop();
   });
 
-  test("says what is needed where scripts are off", async () => {
+  test("says what is needed where scripts are off, and leads to pages that need none", async () => {
     const context = await browser.newContext({ javaScriptEnabled: false });
     const page = await context.newPage();
     await page.goto(home);
     expect(await page.textContent("h1")).toBe("This page needs JavaScript");
     await page.click('main a[href$="scores.json"]');
     expect(JSON.parse((await page.textContent("body")) ?? "").count).toBe(slugs.length);
+
+    await publishArchive(storage, { siteUrl: new URL(".", home).href });
+    // The browser would keep what it has for a minute.
+    await page.goto(`${home}?again`);
+    await page.click('main a[href="protocols/index.html"]');
+    expect(await page.locator("tbody th a").allTextContents()).toEqual([...slugs].sort());
+    await page.click("text=curve.fi");
+    expect(await page.textContent("h1")).toBe("curve.fi");
+    const bars = await page.locator("td .bar").evaluateAll((all) => all.map((each) => each.clientHeight));
+    // Of the BRI, twelve dimensions and four neighbours.
+    expect(bars).toEqual(Array(17).fill(4));
+    await page.click("text=lido-dao");
+    expect(await page.textContent("h1")).toBe("lido-dao");
     await context.close();
+    const watched = await openWatched(browser, page.url());
+    expect(await unsoundness(watched)).toEqual([]);
+    await watched.page.goto(new URL("protocols/index.html", home).href);
+    expect(await unsoundness(watched)).toEqual([]);
+    expect(refused).toEqual([]);
+    await watched.context.close();
   });
 });
 
 /** Serves the public tree of a store below a folder, as a CDN would; `refused` takes what it does not have. */
 function serveTree(storage: Storage, folder: string, refused: string[]): Server {
   return createServer(async ({ url = "" }, response) => {
-    const key = url.replace(folder, "public/");
+    const key = url.replace(folder, "public/").replace(/\?.*/, "");
     const bytes = key.startsWith("public/") ? await storage.get(key) : undefined;
     if (!bytes) refused.push(url);
     const { contentType, cacheControl } = headersOf(key);

@@ -27,13 +27,17 @@ export const slugs = ["aave", "curve.fi", "lido-dao", "constructor"] as const;
 /** Publishes a small archive of `markets` markets and the slugs above; another `bri` is another snapshot. */
 export async function publishArchive(
   storage: Storage,
-  { markets = 40, bri = 700, api }: { markets?: number; bri?: number; api?: string | null } = {},
+  {
+    markets = 40,
+    bri = 700,
+    ...named
+  }: { markets?: number; bri?: number } & Partial<Pick<PublishOptions, "api" | "siteUrl">> = {},
 ): Promise<void> {
   await publishRecords(
     storage,
     Array.from({ length: markets }, (_, index) => market(index)),
     bri,
-    { ...(api !== undefined && { api }) },
+    named,
   );
 }
 

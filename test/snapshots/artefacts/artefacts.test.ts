@@ -3,13 +3,14 @@ import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type ProtocolScore, ScoreListEntry } from "../../../schemas/records.ts";
+import { inListOrder, listEntryOf, type ProtocolScore, ScoreListEntry } from "../../../schemas/records.ts";
 import { type ForgeTier, forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
 import { type ExportRecord, formatVersion, type Tiers } from "../../../schemas/snapshot.ts";
 import { renderArtefacts, slugOfArtefact } from "../../../snapshots/artefacts/artefacts.ts";
 import { badgeColours, renderBadge } from "../../../snapshots/artefacts/badge.ts";
-import { renderProtocolPage } from "../../../snapshots/artefacts/protocol-page.ts";
+import { placeOf, renderProtocolPage } from "../../../snapshots/artefacts/protocol-page.ts";
 import { changeId, maxChanges, readTiers, tiersAfter } from "../../../snapshots/artefacts/tiers.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
 import { score } from "../../helpers/publish/records.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
@@ -90,7 +91,7 @@ describe("renderArtefacts()", () => {
     const columns = ["id", "slug", "question", "category", "composite", "tier", "status", "resolved_outcome"];
     expect(found.fields.slice(0, 18)).toEqual([...Object.keys(ScoreListEntry.shape), ...columns]);
     expect(found.fields.at(-1)).toBe("json");
-    expect(found.addresses).toHaveLength(4);
+    expect(found.addresses).toHaveLength(5);
     const shown = `"/><script>alert(1)</script><!--'&amp;\u202e\ufffd\ufffd]]></title>\u2028\ufffd`;
     expect(found.texts["0.a_b-c"].split(shown)).toHaveLength(5);
   });
@@ -108,9 +109,18 @@ describe("renderArtefacts()", () => {
     expect((await checked("any", site, all)).badges).toHaveLength(12);
   });
 
-  test("does not touch a protocol's page or badge when another one's score changes", () => {
-    const later = renderArtefacts(places, [odd, rated("aave", "CAST", 1)], tiers, facts);
-    for (const [key, bytes] of files) if (key.includes("0.a_b-c")) expect(later.get(key)).toEqual(bytes);
+  test("does not touch a protocol's page or badge when another one's score changes, but not its place", () => {
+    const others = [rated("aave", "CAST", 1), rated("constructor", "DAMASCUS")];
+    const later = renderArtefacts(places, [...others, odd], tiers, facts);
+    for (const [key, bytes] of files)
+      if (/0\.a_b-c|constructor/.test(key) && key.endsWith("svg")) expect(later.get(key)).toEqual(bytes);
+    const far = (bri: number) => {
+      const more = Array.from({ length: 3 }, (_, n) => rated(`p${n}`, "RAW", 300 + n));
+      return renderArtefacts(places, [odd, ...more, rated("top", "CAST", bri)], tiers, facts);
+    };
+    const page = layout.protocolPage(odd.slug);
+    expect(far(900).get(page)).toEqual(far(901).get(page));
+    expect(far(900).get(page)).not.toEqual(later.get(page));
   });
 });
 
@@ -132,8 +142,21 @@ describe("renderBadge()", () => {
   });
 });
 
-test("a page links to the live one, and says what every number means", () => {
-  const { text } = renderProtocolPage(places, rated("aave", "MITHRIL"));
+test("a page says its place and its neighbours, links to the live one, and says what every number means", () => {
+  const list = inListOrder([
+    listEntryOf(rated("aave", "MITHRIL")),
+    ...Array.from({ length: 8 }, (_, n) => listEntryOf(rated(`p${n}`, "CAST", 640 + 20 * n))),
+  ]);
+  const place = placeOf("aave", list);
+  const { text } = renderProtocolPage(places, rated("aave", "MITHRIL"), place);
+  expect(text).toContain("Place <b>5</b> of 9");
+  expect([...text.matchAll(/href="[./]+protocols\/(\w+)\//g)].map(([, slug]) => slug)).toEqual([
+    "p5",
+    "p4",
+    "p3",
+    "p2",
+  ]);
+  expect(placeOf("p3", list)).toMatchObject({ rank: 5, of: 9 });
   expect(text).toContain('href="../../index.html#/protocols/aave"');
   expect(text.match(/higher is safer/g)!.length).toBeGreaterThanOrEqual(3);
 });

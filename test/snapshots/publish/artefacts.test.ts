@@ -70,8 +70,10 @@ test("writes artefacts once an address is named, and later only what changed, al
   await publishTiers(storage, { aave: "CAST", "curve.fi": "FORGED" }, 2);
   expect(written(before)).toEqual([]);
   await publishTiers(storage, { aave: "RAW", "curve.fi": "FORGED" }, 3);
-  const files = [layout.dataset, layout.feed, layout.tiers];
-  expect(written(before)).toEqual([...files, ...artefactsOf("aave")].sort());
+  const files = [layout.dataset, layout.feed, layout.protocolList, layout.tiers];
+  // Its neighbour's page shows its tier too.
+  const pages = [...artefactsOf("aave"), layout.protocolPage("curve.fi")];
+  expect(written(before)).toEqual([...files, ...pages].sort());
   expect(await moves(storage)).toEqual(["aave moved from CAST to RAW"]);
   expect(await faultsOf(storage)).toEqual([]);
 });
@@ -190,6 +192,7 @@ test("the headers tell browsers and crawlers what each file is", () => {
     new Set(["public, max-age=60, stale-while-revalidate=600"]),
   );
   expect(types.map(({ contentType }) => contentType)).toEqual([
+    "text/html; charset=utf-8",
     "application/json",
     "application/atom+xml",
     "application/xml",

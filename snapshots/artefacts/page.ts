@@ -1,0 +1,61 @@
+import { type Addresses, iconAddress, siteName } from "./addresses.ts";
+import { type Markup, markup } from "./markup.ts";
+
+/** A page that states it runs nothing needs no script, and a text that slipped through could not run either. */
+const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'";
+
+/** What a page of the public tree that needs no script is made of. */
+interface PageParts {
+  title: string;
+  description: string;
+  /** Its own address, and how the root of the public tree is found from it. */
+  address: string;
+  root: string;
+  /** Further elements of its head. */
+  head: Markup;
+  main: Markup;
+  footer: Markup;
+}
+
+/** A page of the public tree that needs no script. */
+export function renderPage(addresses: Addresses, page: PageParts): Markup {
+  const { title, description, address, root, head, main, footer } = page;
+  return markup`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${title}</title>
+<meta name="description" content="${description}">
+<link rel="canonical" href="${address}">
+<link rel="icon" href="${root}site/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="${root}site/style.css">
+<link rel="alternate" type="application/atom+xml" title="Changes of tier" href="${root}feed.xml">
+<meta property="og:type" content="website">
+<meta property="og:site_name" content="${siteName}">
+<meta property="og:title" content="${title}">
+<meta property="og:description" content="${description}">
+<meta property="og:url" content="${address}">
+<meta property="og:image" content="${iconAddress(addresses)}">
+<meta property="og:image:alt" content="${siteName}">
+<meta name="twitter:card" content="summary">
+${head}</head>
+<body>
+<header class="top"><div class="wide"><a class="brand" href="${root}index.html"><img src="${root}site/icon.svg" alt="" width="28" height="28">${siteName}</a></div></header>
+<main class="wide">
+${main}</main>
+<footer class="wide"><p>${footer} · <a href="${root}feed.xml">Changes of tier as a feed</a></p></footer>
+</body>
+</html>
+`;
+}
+
+/** A bar of the length `value / max`. Its number stands beside it, in an element of a step of the scale. */
+export const bar = (value: number, max: number) =>
+  markup`<svg class="bar" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="100" height="1"/><rect class="value" width="${(100 * value) / max}" height="1"/></svg>`;
+
+/** A bar with its number, in the colour of a step of the scale from 1 to 7. */
+export const barred = (value: number, max: number, step: number) =>
+  markup`<span class="score tier-${step}">${bar(value, max)}<b>${value}</b></span>`;
