@@ -165,7 +165,7 @@ export function histogram(facet, go, preview) {
   const element = html(
     "section",
     { class: `facet ${months ? "months" : dimensions.includes(facet) ? "risk" : ""}` },
-    html("div", { class: "facet-head" }, titleOf(facet), scale, said),
+    html("div", { class: "facet-head" }, titleOf(facet), months && scale, said),
     picture,
     html("div", { class: "range" }, from?.input, html("span", { "aria-hidden": "true" }, "–"), to?.input),
     ends.map(({ problem }) => problem),
