@@ -1,4 +1,5 @@
 import { meanings } from "../../schemas/meanings.ts";
+import { nameOf } from "../../schemas/names.ts";
 import { protocolDimensionKeys } from "../../schemas/protocol.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
 import { type Addresses, pageAddress, pagePath, protocolListAddress } from "./addresses.ts";
@@ -29,7 +30,7 @@ export function placeOf(slug: string, list: readonly ScoreListEntry[]): Place {
 export function renderProtocolPage(addresses: Addresses, record: ProtocolScore, place: Place): Markup {
   const { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt, evidenceHash } = record;
   const { cascade, findings, metadata, dimensions } = record;
-  const title = `${slug}: risk score ${bri} of 1000, ${forgeScale}`;
+  const title = `${nameOf(slug)}: risk score ${bri} of 1000, ${forgeScale}`;
   const description = `BRI ${bri} of 1000, tier ${forgeScale}, confidence ${confidence} of 100. ${meanings.bri.meaning}`;
   const address = pageAddress(addresses, slug);
   // Directions of foreign text must not spread to the words around it.
@@ -44,6 +45,7 @@ export function renderProtocolPage(addresses: Addresses, record: ProtocolScore, 
     ["Confidence", `${confidence} of 100`, meanings.confidence.meaning],
     ["Delta", delta > 0 ? `+${delta}` : delta, meanings.delta.meaning],
     ["Updated", markup`<time datetime="${updatedAt}">${updatedAt}</time>`],
+    ["Slug", markup`<code>${slug}</code>`],
     ["Category", foreign(metadata.category)],
     ["Chain", foreign(metadata.chain)],
     ["Value locked (TVL)", foreign(metadata.tvl), meanings.tvl.meaning],
@@ -66,15 +68,17 @@ export function renderProtocolPage(addresses: Addresses, record: ProtocolScore, 
 `;
   const neighbour = ({ slug: other, bri, forgeScale, forgeScaleNum }: ScoreListEntry) => {
     const name =
-      other === slug ? markup`<b>${other}</b>` : markup`<a href="${up}${pagePath(other)}">${other}</a>`;
+      other === slug
+        ? markup`<b>${nameOf(other)}</b>`
+        : markup`<a href="${up}${pagePath(other)}">${nameOf(other)}</a>`;
     return markup`<tr><th scope="row">${name}<small>${forgeScale}</small></th><td class="number">${barred(bri, 1000, forgeScaleNum)}</td></tr>\n`;
   };
   const main = markup`<p class="path"><a href="../index.html">All protocols</a></p>
-<h1>${slug}</h1>
+<h1>${nameOf(slug)}</h1>
 <p class="scrolls"><img src="../../badges/${slug}.svg" alt="${title}" height="20"></p>
-<p>Place <b>${place.rank}</b> of ${place.of}, by BRI. <a href="../../index.html#/protocols/${slug}">The live page of ${slug}</a> shows more.</p>
+<p>Place <b>${place.rank}</b> of ${place.of}, by BRI. <a href="../../index.html#/protocols/${slug}">The live page of ${nameOf(slug)}</a> shows more.</p>
 <table class="record">
-<caption>Score of ${slug}</caption>
+<caption>Score of ${nameOf(slug)}</caption>
 <tbody>
 ${facts.map(([name, value, meaning]) => markup`<tr><th scope="row">${name}${meaning ? markup`<small>${meaning}</small>` : ""}</th><td>${value}</td></tr>\n`)}</tbody>
 </table>
@@ -108,7 +112,7 @@ export function renderProtocolList(addresses: Addresses, list: readonly ScoreLis
   const row = (entry: ScoreListEntry) => {
     const { slug, bri, forgeScale, forgeScaleNum, confidence, category = "" } = entry;
     const { rank } = placeOf(slug, list);
-    return markup`<tr><td class="number">${rank}</td><th scope="row"><a href="../${pagePath(slug)}">${slug}</a></th><td><bdi>${category}</bdi></td><td class="number">${barred(bri, 1000, forgeScaleNum)}</td><td>${forgeScale}</td><td class="number">${confidence}</td></tr>\n`;
+    return markup`<tr><td class="number">${rank}</td><th scope="row"><a href="../${pagePath(slug)}">${nameOf(slug)}</a></th><td><bdi>${category}</bdi></td><td class="number">${barred(bri, 1000, forgeScaleNum)}</td><td>${forgeScale}</td><td class="number">${confidence}</td></tr>\n`;
   };
   const main = markup`<h1>All protocols</h1>
 <p>${list.length} protocols by their risk. <a href="../index.html">The live list</a> sorts and filters them.</p>

@@ -4,6 +4,7 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { publishedSite, servedSite } from "../../proxy/site/files.ts";
 import { endpoints } from "../../schemas/endpoints.ts";
+import { nameOf } from "../../schemas/names.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { apiPlaceAt } from "../../snapshots/publish/site.ts";
@@ -240,14 +241,14 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     // The browser would keep what it has for a minute.
     await page.goto(`${home}?again`);
     await page.click('main a[href="protocols/index.html"]');
-    expect(await page.locator("tbody th a").allTextContents()).toEqual([...slugs].sort());
-    await page.click("text=curve.fi");
-    expect(await page.textContent("h1")).toBe("curve.fi");
+    expect(await page.locator("tbody th a").allTextContents()).toEqual([...slugs].sort().map(nameOf));
+    await page.click("text=Curve.fi");
+    expect(await page.textContent("h1")).toBe("Curve.fi");
     const bars = await page.locator("td .bar").evaluateAll((all) => all.map((each) => each.clientHeight));
     // Of the BRI, twelve dimensions and four neighbours.
     expect(bars).toEqual(Array(17).fill(4));
-    await page.click("text=lido-dao");
-    expect(await page.textContent("h1")).toBe("lido-dao");
+    await page.click("text=Lido Dao");
+    expect(await page.textContent("h1")).toBe("Lido Dao");
     await context.close();
     const watched = await openWatched(browser, page.url());
     expect(await unsoundness(watched)).toEqual([]);
