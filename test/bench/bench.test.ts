@@ -1,34 +1,7 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { describe, expect, test } from "vitest";
 import { processShell } from "../../scripts/shell.ts";
-import { nodeOptions } from "../helpers/servers/programs.ts";
-import { testFolder } from "../helpers/store/test-folder.ts";
 import { median, quantile, summarise } from "./run/measurement.ts";
 import { readOptions } from "./run/options.ts";
-import { missingPrograms } from "./run/programs.ts";
-
-const folder = testFolder();
-const root = join(import.meta.dirname, "../..");
-const missing = missingPrograms();
-if (missing.length > 0) {
-  if (process.env.CI) throw new Error(missing.join(" "));
-  console.warn(`The run of the bench is skipped: ${missing.join(" ")}`);
-}
-
-/** Runs the bench as npm does. */
-async function bench(args: readonly string[], env: NodeJS.ProcessEnv = process.env) {
-  const child = spawn(process.execPath, [...nodeOptions, "test/bench/bench.ts", ...args], {
-    cwd: root,
-    env: { ...env, INIT_CWD: folder, NODE_ENV: undefined },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
-  return { code: child.exitCode, stdout, stderr };
-}
 
 describe("figures", () => {
   test("are medians and quantiles", () => {
@@ -66,31 +39,9 @@ describe("figures", () => {
   });
 });
 
-test("a wrong command line is refused as usage", async () => {
-  const { code, stderr } = await bench(["--rows", "1,99"]);
-  expect(code).toBe(2);
-  expect(stderr).toContain("--rows takes numbers of");
-  expect(stderr).toContain("Usage: npm run bench");
-  expect(() => readOptions(processShell(), { markets: "many" })).toThrow("--markets must be an integer");
-});
-
-describe.skipIf(missing.length > 0)("a tiny run", () => {
-  test("compares the walk and facets with their peers, and keeps every round", {
-    timeout: 300_000,
-  }, async () => {
-    const args = ["--quick", "--markets", "2000", "--rows", "1,11", "--json", "figures.json"];
-    const { code, stdout, stderr } = await bench(args);
-    expect(code, stderr).toBe(0);
-    const { rows, machine } = JSON.parse(await readFile(join(folder, "figures.json"), "utf8"));
-    expect(Object.keys(machine.facts)).toContain("load at start");
-    expect([...new Set(rows.map(({ row }: { row: number }) => row))]).toEqual([1, 11]);
-    for (const { ours, peer, medians } of rows) {
-      expect(ours.length).toBeGreaterThan(0);
-      expect(ours.every((figure: number) => figure > 0)).toBe(true);
-      expect(peer.rounds).toHaveLength(ours.length);
-      expect(medians.ours).toBeGreaterThan(0);
-    }
-    expect(rows[0].ours).toHaveLength(3);
-    expect(stdout).toMatch(/^1 {2,}unfiltered walk/m);
-  });
+test("a wrong command line is refused before anything starts", () => {
+  const read = (values: Parameters<typeof readOptions>[1]) => () => readOptions(processShell(), values);
+  expect(read({ rows: "1,99" })).toThrow("--rows takes numbers of");
+  expect(read({ markets: "many" })).toThrow("--markets must be an integer");
+  expect(read({ rows: "1,11", markets: "2000" })()).toMatchObject({ markets: 2000 });
 });
