@@ -426,6 +426,7 @@ export const endpoints = {
       "chart.js",
       "client.js",
       "closed.js",
+      "compare.js",
       "curve.js",
       "dom.js",
       "explain.js",

@@ -1,6 +1,32 @@
 /** Whether higher scores of a market are good or bad. */
 export const directions = { composite: "higher is safer", dimension: "higher is riskier" } as const;
 
+/** Says what each dimension looks at, in a sentence. An operator whose formula looks at something else changes it here. */
+export const dimensionMeanings = {
+  protocol: {
+    access_control: "Who can change, pause or empty the contracts, and how those rights are guarded.",
+    economic_soundness: "Whether the incentives and the solvency of the design hold.",
+    oracle_integrity: "How far the prices and other data that the contracts read can be trusted.",
+    compositional_risk: "What the protocol takes over from the contracts that it is built on.",
+    governance: "How decisions are made, and whether a few can force or capture them.",
+    maturity: "How long the code has been in use, and how well it has been tested and reviewed.",
+    adversarial_resilience: "How well the protocol withstands deliberate attacks.",
+    supply_chain: "How far the libraries, tools and services that it is made with can be trusted.",
+    liquidity: "Whether positions can be left without a great loss when many leave.",
+    cross_chain: "What bridges and messages between chains put at risk.",
+    opsec: "How well the keys, machines and people behind the protocol are protected.",
+    cascade_exposure: "How far failures elsewhere would reach the protocol.",
+  },
+  market: {
+    informed: "Signs that some traders knew more than the public.",
+    integrity: "Signs of trades that were made to mislead, such as wash trades.",
+    oracle: "Doubts about who decides the outcome, and how.",
+    catalyst: "How far a single event could move or decide the market.",
+    design: "Gaps and ambiguities in the question and its rules.",
+    counterparty: "How far the market depends on a few holders or traders.",
+  },
+} as const;
+
 /**
  * What the numbers mean (INTERFACE 2.8). The API's description, the README, the docs page and the site all show these
  * sentences. An operator whose formula differs changes them here. `field` is the field's name in Markdown.

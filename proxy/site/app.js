@@ -1,7 +1,8 @@
 import { Api } from "./api.js";
 import { openArchive } from "./archive.js";
+import { openCompare } from "./compare.js";
 import { failure, fill, html, part } from "./dom.js";
-import { startExplaining } from "./explain.js";
+import { openMeanings, startExplaining } from "./explain.js";
 import { accessStrip } from "./key.js";
 import { openMarket } from "./market.js";
 import { openProtocol } from "./protocol.js";
@@ -52,10 +53,12 @@ function start(api) {
  */
 function open(site, route) {
   // Scores come from whichever snapshot is served, and only the archive stays with one.
-  if (route.name === "scores" || route.name === "protocol") site.api.shown = undefined;
+  if (["scores", "protocol", "compare"].includes(route.name)) site.api.shown = undefined;
   if (route.name === "scores") return openScoreboard(site, route.query);
   if (route.name === "protocol") return openProtocol(site, route.slug);
   if (route.name === "archive") return openArchive(site, route.query);
+  if (route.name === "compare") return openCompare(site, route.slugs);
+  if (route.name === "meanings") return openMeanings(route.key);
   if (route.name === "market") return openMarket(site, route.id, route.query);
   const element = html(
     "article",
@@ -129,6 +132,8 @@ function colophon(api, again) {
       { class: "quiet" },
       "Data: ",
       html("a", { href: api.addresses.scores }, "scores as JSON"),
+      " · ",
+      html("a", { href: "#/meanings" }, "What the numbers mean"),
       api.addresses.docs !== undefined && [" · ", html("a", { href: api.addresses.docs }, "API reference")],
     ),
   ];

@@ -1,7 +1,11 @@
 import { fill, html } from "./dom.js";
-import { meanings } from "./meanings.js";
+import { dimensionMeanings, meanings } from "./meanings.js";
+import { spoken } from "./words.js";
 
-/** @import { Child } from "./dom.js" */
+/**
+ * @import { Child } from "./dom.js"
+ * @import { View } from "./router.js"
+ */
 /** @typedef {keyof typeof meanings} Meaning */
 
 /**
@@ -11,6 +15,79 @@ import { meanings } from "./meanings.js";
  */
 export const term = (text, about) =>
   html("button", { type: "button", class: "term", "data-meaning": about }, text);
+
+/**
+ * The name of a dimension, as a link to what it looks at.
+ * @param {string} key
+ * @param {string} [name]
+ */
+export const dimensionLink = (key, name = spoken(key)) =>
+  html(
+    "a",
+    {
+      class: "term",
+      href: `#/meanings/${key}`,
+      "data-meaning": key in dimensionMeanings.market ? "marketDimension" : "protocolDimension",
+    },
+    name,
+  );
+
+/**
+ * The page that says what each number and dimension means, and how to read it.
+ * @param {string} [key] of the dimension that was asked for
+ * @returns {View}
+ */
+export function openMeanings(key) {
+  const about = (/** @type {Meaning} */ name, /** @type {string} */ title) =>
+    html("div", { class: "meaning" }, html("dt", {}, title), html("dd", {}, meanings[name].meaning));
+  const all = (/** @type {Record<string, string>} */ those) =>
+    html(
+      "dl",
+      { class: "meanings" },
+      Object.entries(those).map(([each, words]) =>
+        html(
+          "div",
+          { class: "meaning", "aria-current": each === key ? "true" : undefined },
+          html("dt", {}, spoken(each)),
+          html("dd", {}, words),
+        ),
+      ),
+    );
+  const element = html(
+    "article",
+    {},
+    html("h1", {}, "What the numbers mean"),
+    html("h2", {}, "Score of a protocol"),
+    html(
+      "dl",
+      { class: "meanings" },
+      about("bri", "BRI"),
+      about("tier", "Tier"),
+      about("confidence", "Confidence"),
+      about("delta", "Change"),
+      about("cascade", "Cascade"),
+      about("findings", "Findings"),
+    ),
+    html("h2", {}, "Twelve dimensions of a protocol"),
+    html("p", {}, meanings.protocolDimension.meaning),
+    all(dimensionMeanings.protocol),
+    html("h2", {}, "Score of a market"),
+    html(
+      "dl",
+      { class: "meanings" },
+      about("composite", "Composite"),
+      about("weight", "Weight"),
+      about("computation", "Computation"),
+      about("disputed", "Disputed"),
+    ),
+    html("h2", {}, "Six risk signals of a market"),
+    html("p", {}, meanings.marketDimension.meaning),
+    all(dimensionMeanings.market),
+  );
+  // The router scrolls to the top when it has shown the view.
+  setTimeout(() => element.querySelector("[aria-current]")?.scrollIntoView({ block: "center" }));
+  return { title: "What the numbers mean", element, close: () => {} };
+}
 
 /**
  * Shows the meaning of whatever is tapped, pointed at or focused, if it has `data-meaning`. Called once for the page.
@@ -51,7 +128,7 @@ export function startExplaining() {
     document.addEventListener(how, (event) => {
       const element = subject(event);
       // The pointer opens terms only: bubbles that follow it through a table would be in the way.
-      if (how === "mouseover" && !element?.matches("button")) return;
+      if (how === "mouseover" && !element?.matches("button, a")) return;
       if (element && element !== shown) show(element);
       else if (!element && how === "click") hide();
     });

@@ -1,6 +1,6 @@
 import { bar, brush, columnChart } from "./chart.js";
 import { fill, html } from "./dom.js";
-import { term } from "./explain.js";
+import { dimensionLink, term } from "./explain.js";
 import { archiveAddress, changed, dimensions, labelOf, ownOf, valueWords } from "./filters.js";
 import { foldCase } from "./names.js";
 import { compact, counted, grouped, percent, spoken, stepOf, tier, tiers } from "./words.js";
@@ -12,13 +12,11 @@ import { compact, counted, grouped, percent, spoken, stepOf, tier, tiers } from 
 
 /** @type {Record<string, Meaning>} */
 const abouts = { tier: "tier", disputed: "disputed", composite: "composite" };
-const aboutOf = (/** @type {string} */ facet) =>
-  abouts[facet] ?? (dimensions.includes(facet) ? "marketDimension" : undefined);
-
 /** @param {string} facet */
 function titleOf(facet) {
-  const about = aboutOf(facet);
+  const about = abouts[facet];
   const title = facet === "month" ? "Resolved" : spoken(facet);
+  if (dimensions.includes(facet)) return html("h3", {}, dimensionLink(facet));
   return html("h3", {}, about ? term(title, about) : title);
 }
 

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { endpoints } from "../../schemas/endpoints.ts";
 import * as fields from "../../schemas/fields.ts";
-import { meanings } from "../../schemas/meanings.ts";
+import { dimensionMeanings, meanings } from "../../schemas/meanings.ts";
 import { protocolListPath } from "../../snapshots/artefacts/addresses.ts";
 import type { ApiAddress, Named, Site } from "../../snapshots/publish/site.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
@@ -41,7 +41,7 @@ function fileFor(name: FileName, api: ApiAddress, others: Partial<Named> = {}): 
   if (name === "api.json") return Buffer.from(JSON.stringify({ api, ...told(others) }));
   if (name === "client.js") return leanOwn("client/client.js");
   if (name === "recompute.mjs") return recomputeModule();
-  if (name === "meanings.js") return moduleOf({ meanings });
+  if (name === "meanings.js") return moduleOf({ dimensionMeanings, meanings });
   if (name === "names.js") return Buffer.from(lean(link(new URL("../../schemas/names.ts", import.meta.url))));
   if (name === "fields.js") return moduleOf(fields);
   return name.endsWith(".png") ? readOwn(name) : leanOwn(name);

@@ -2,7 +2,7 @@ import { bar } from "./chart.js";
 import { verifyProof } from "./client.js";
 import { closedTo } from "./closed.js";
 import { copyable, facts, failure, fill, html, outsideLink } from "./dom.js";
-import { term } from "./explain.js";
+import { dimensionLink, term } from "./explain.js";
 import { lastArchive } from "./filters.js";
 import { meanings } from "./meanings.js";
 import { counted, grouped, moment, spoken, stepOf, tier, tiers } from "./words.js";
@@ -239,12 +239,12 @@ function detailsOf(market) {
 }
 
 /** @param {MarketDimension} dimension */
-function dimensionItem({ name, score, weight, description, evidence, references, computation }) {
+function dimensionItem({ key, name, score, weight, description, evidence, references, computation }) {
   const { baseline, raises, lowers } = computation;
   return html(
     "li",
     {},
-    html("h3", { dir: "auto" }, name),
+    html("h3", { dir: "auto" }, dimensionLink(key, name)),
     html(
       "p",
       { class: `score tier-${stepOf(score / 100)}` },

@@ -1,12 +1,13 @@
 import { bar, columnChart, diverging } from "./chart.js";
 import { promise } from "./closed.js";
+import { peerAddress } from "./compare.js";
 import { curve } from "./curve.js";
 import { copyable, facts, failure, fill, html, svg } from "./dom.js";
-import { term } from "./explain.js";
+import { dimensionLink, term } from "./explain.js";
 import { meanings } from "./meanings.js";
 import { nameOf } from "./names.js";
 import { distribution, scoreboardAddress } from "./scoreboard.js";
-import { change, counted, grouped, moment, signed, spoken, stepOf, tier } from "./words.js";
+import { change, counted, grouped, moment, signed, stepOf, tier } from "./words.js";
 
 /**
  * @import { ScoreDimensions, ScoreHistory, ScoreList } from "../../schemas/envelopes.ts"
@@ -157,7 +158,7 @@ function summary({ bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt,
     facts([
       [term("Tier", "tier"), tier(forgeScale, forgeScaleNum)],
       [
-        term("Since the last run", "delta"),
+        term("Since the run before", "delta"),
         html(
           "span",
           { class: "moved" },
@@ -178,10 +179,11 @@ function summary({ bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt,
  */
 function amongAll({ slug, bri }, scores) {
   const own = Math.min(39, Math.floor(bri / 25));
-  const above = scores.filter((entry) => entry.bri > bri).length;
-  const kin = scores.find((entry) => entry.slug === slug)?.category;
+  const above = scores.filter((each) => each.bri > bri).length;
+  const entry = scores.find((each) => each.slug === slug);
+  const kin = entry?.category;
   const kind = scores.filter(({ category }) => category !== undefined && category === kin);
-  const aboveInKind = kind.filter((entry) => entry.bri > bri).length;
+  const aboveInKind = kind.filter((each) => each.bri > bri).length;
   return [
     html(
       "p",
@@ -195,6 +197,7 @@ function amongAll({ slug, bri }, scores) {
         ` of ${grouped(kind.length)} in `,
         html("bdi", {}, kin),
       ],
+      entry && [" · ", html("a", { href: peerAddress(entry, scores) }, "Compare side by side")],
     ),
     columnChart(distribution(scores), {
       label: `The BRI of all protocols. This one is number ${above + 1} of ${scores.length}.`,
@@ -255,7 +258,7 @@ function dimensionTable({ dimensions }, moves) {
           html(
             "tr",
             {},
-            html("th", { scope: "row" }, spoken(key)),
+            html("th", { scope: "row" }, dimensionLink(key)),
             html(
               "td",
               { class: "number", "data-meaning": "protocolDimension" },

@@ -2,7 +2,7 @@ import { fill, part } from "./dom.js";
 
 /**
  * The view that the address selects. It stands behind the `#`, so that any static file server can serve the site.
- * @typedef {{ name: "scores" | "archive", query: URLSearchParams } | { name: "protocol", slug: string } |
+ * @typedef {{ name: "scores" | "archive", query: URLSearchParams } | { name: "protocol", slug: string } | { name: "compare", slugs: string[] } | { name: "meanings", key?: string } |
  *   { name: "market", id: string, query: URLSearchParams } | { name: "nowhere" }} Route
  */
 
@@ -25,6 +25,10 @@ export function routeOf(hash) {
   // The patterns of MarketId and ProtocolSlug. Any other text could change the path of the request to the service.
   const id = /^\/markets\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/.exec(path)?.[1];
   if (id !== undefined) return { name: "market", id, query };
+  const slugs = /^\/compare\/((?:[a-z0-9][a-z0-9._-]{0,99}(?:,|$))*)$/.exec(path)?.[1];
+  if (slugs !== undefined) return { name: "compare", slugs: [...new Set(slugs.split(",").filter(Boolean))] };
+  const [meaning, key] = /^\/meanings(?:\/([a-z_]+))?$/.exec(path) ?? [];
+  if (meaning !== undefined) return { name: "meanings", ...(key !== undefined && { key }) };
   const slug = /^\/protocols\/([a-z0-9][a-z0-9._-]{0,99})$/.exec(path)?.[1];
   return slug === undefined ? { name: "nowhere" } : { name: "protocol", slug };
 }

@@ -1,4 +1,5 @@
 import { bar, columnChart, diverging } from "./chart.js";
+import { peerAddress } from "./compare.js";
 import { curve } from "./curve.js";
 import { failure, fill, html } from "./dom.js";
 import { nameOf } from "./names.js";
@@ -274,7 +275,7 @@ function board(scores, curveOf) {
   /** @param {number} count */
   function showMore(count) {
     for (const entry of following.slice(0, count)) {
-      const made = rows.get(entry) ?? rowsOf(entry, most, curveOf);
+      const made = rows.get(entry) ?? rowsOf(entry, scores, most, curveOf);
       rows.set(entry, made);
       body.append(...made);
     }
@@ -398,10 +399,11 @@ function sorted(entries) {
 /**
  * The row of an entry; once it was opened, also the row with its curve.
  * @param {ScoreListEntry} entry
+ * @param {readonly ScoreListEntry[]} scores
  * @param {number} most
  * @param {((slug: string) => Promise<Node>) | undefined} curveOf
  */
-function rowsOf(entry, most, curveOf) {
+function rowsOf(entry, scores, most, curveOf) {
   // On narrow screens CSS lays rows out as cards, which removes the implicit table roles. So they are stated here.
   const row = html(
     "tr",
@@ -448,5 +450,13 @@ function rowsOf(entry, most, curveOf) {
     });
     row.firstElementChild?.prepend(opener);
   }
+  row.firstElementChild?.append(
+    html("a", {
+      class: "compare",
+      href: peerAddress(entry, scores),
+      title: "Compare with its nearest",
+      "aria-label": `Compare ${nameOf(entry.slug)}`,
+    }),
+  );
   return rows;
 }

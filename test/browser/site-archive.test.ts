@@ -303,7 +303,7 @@ describe.skipIf(!program)("the archive of the site in Chromium", () => {
       expect(await page.textContent(".signals")).toContain(`Baseline ${computation.baseline}`);
     const evidence = record.dimensions.flatMap((dimension) => dimension.evidence);
     const links = await signals
-      .locator("a")
+      .locator("a:not(.term)")
       .evaluateAll((all) =>
         all.map((each) => [each.getAttribute("href"), each.textContent, each.getAttribute("rel")]),
       );

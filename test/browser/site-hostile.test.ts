@@ -48,7 +48,7 @@ describe.skipIf(!program)("hostile data on the site", () => {
     expect(await page.textContent("article")).toContain(address);
     expect(await page.locator("main :is(img, script, iframe)").count()).toBe(0);
     const links = await page
-      .locator(".signals a, .facts a")
+      .locator(".signals a:not(.term), .facts a")
       .evaluateAll((all) => all.map((each) => each.getAttribute("href")));
     expect(links).toEqual(["https://example.org/note"]);
     expect(await page.title()).toBe("Market · Protocol Risk Scores");

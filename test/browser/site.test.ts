@@ -3,7 +3,8 @@ import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ScoreDimensions, ScoreHistory } from "../../schemas/envelopes.ts";
-import { meanings } from "../../schemas/meanings.ts";
+import { marketDimensionKeys } from "../../schemas/market.ts";
+import { dimensionMeanings, meanings } from "../../schemas/meanings.ts";
 import { nameOf } from "../../schemas/names.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
 import { badgeColours } from "../../snapshots/artefacts/badge.ts";
@@ -162,7 +163,7 @@ describe.skipIf(!program)("the site's scores in Chromium", () => {
     );
     expect(await factsOf(page)).toMatchObject({
       Tier: record.forgeScale,
-      "Since the last run": expect.stringContaining(`${bri - delta} → ${bri}`),
+      "Since the run before": expect.stringContaining(`${bri - delta} → ${bri}`),
       Confidence: `${record.confidence} of 100`,
       "Blast radius": String(cascade.blastRadius),
       "Upstream dependencies": String(cascade.upstreamDeps),
@@ -220,6 +221,51 @@ describe.skipIf(!program)("the site's scores in Chromium", () => {
     expect(await unsoundness(watched)).toEqual([]);
     await page.click(`button[aria-label="Curve of ${nameOf(slug)}"]`);
     expect(await page.locator(".curve").count()).toBe(0);
+  });
+
+  test("protocols stand side by side, one click from their rows, and dimensions say what they mean", async () => {
+    const { page: other, context, ...rest } = await openWatched(site.browser, site.home);
+    const [first, ...list] = await site.scores();
+    const peer = list.find(({ category }) => category === first!.category)!;
+    await other.click(".board .compare");
+    const shown = [first!.slug, peer.slug];
+    await other.waitForURL(`${site.home}#/compare/${shown}`);
+    const third = list.find(({ slug }) => slug !== peer.slug)!.slug;
+    await other.selectOption("#add", third);
+    await other.click("text=Add");
+    await other.waitForURL(`${site.home}#/compare/${[...shown, third]}`);
+    await other.click(`[aria-label='Take ${nameOf(peer.slug)} away']`);
+    // As a link that somebody was sent.
+    await other.goto("about:blank");
+    await other.goto(`${site.home}#/compare/${[...shown, "no-such-one"]}`);
+    await other.waitForSelector("text=Not shown: no-such-one.");
+    const records: ProtocolScore[] = await Promise.all(shown.map((slug) => site.api(`scores/${slug}`)));
+    expect(await other.locator(".compared-protocols thead a:not(.away)").allTextContents()).toEqual(
+      shown.map(nameOf),
+    );
+    const rows = await cellsOf(other, ".compared-protocols tr:has(td)");
+    const keys = Object.keys(records[0]!.dimensions) as (keyof ProtocolScore["dimensions"])[];
+    expect(rows).toEqual(
+      expect.arrayContaining([
+        ["BRI", ...records.map(({ bri }) => String(bri))],
+        ["Place by BRI", `1 of ${protocols}`, `${list.indexOf(peer) + 2} of ${protocols}`],
+        ...keys.map((key) => [spoken(key), ...records.map(({ dimensions }) => String(dimensions[key]))]),
+        ["Category", first!.category, first!.category],
+      ]),
+    );
+    const spread = (key: (typeof keys)[number]) =>
+      Math.abs(records[0]!.dimensions[key] - records[1]!.dimensions[key]);
+    const widest = keys.toSorted((a, b) => spread(b) - spread(a))[0]!;
+    expect(await other.textContent("main p:has(.term)")).toContain(`They differ most in ${spoken(widest)} (`);
+    expect(await unsoundness({ page: other, context, ...rest })).toEqual([]);
+
+    await other.click("tbody >> text=Liquidity");
+    await other.waitForSelector("text=What the numbers mean");
+    expect(Object.keys(dimensionMeanings.protocol)).toEqual(keys);
+    expect(Object.keys(dimensionMeanings.market)).toEqual(marketDimensionKeys);
+    expect(await other.textContent("[aria-current=true] dd")).toBe(dimensionMeanings.protocol.liquidity);
+    expect(await unsoundness({ page: other, context, ...rest })).toEqual([]);
+    await context.close();
   });
 
   test("has a picture in the README, which can be taken anew", async () => {
