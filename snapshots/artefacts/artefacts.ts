@@ -5,12 +5,14 @@ import type { Addresses } from "./addresses.ts";
 import { renderBadge } from "./badge.ts";
 import { type DatasetFacts, renderDataset } from "./dataset.ts";
 import { renderApiCatalog, renderLlms, renderSitemap } from "./documents.ts";
+import { renderListEmbed, renderProtocolEmbed } from "./embed.ts";
 import { renderFeed } from "./feed.ts";
 import { placeOf, renderProtocolList, renderProtocolPage } from "./protocol-page.ts";
 
 /** The artefacts that are about all protocols. */
 export const artefactFiles = [
   layout.protocolList,
+  layout.listEmbed,
   layout.tiers,
   layout.feed,
   layout.sitemap,
@@ -20,7 +22,11 @@ export const artefactFiles = [
 ];
 
 /** The keys of a protocol's own artefacts. */
-export const artefactsOf = (slug: string) => [layout.badge(slug), layout.protocolPage(slug)];
+export const artefactsOf = (slug: string) => [
+  layout.badge(slug),
+  layout.protocolPage(slug),
+  layout.embed(slug),
+];
 
 /** The slug of the protocol that an artefact is about, by its key; undefined for other keys. */
 export function slugOfArtefact(key: string): string | undefined {
@@ -34,10 +40,11 @@ export function renderProtocol(
   record: ProtocolScore,
   list: readonly ScoreListEntry[],
 ): [key: string, bytes: Buffer][] {
-  const page = renderProtocolPage(addresses, record, placeOf(record.slug, list));
+  const place = placeOf(record.slug, list);
   return [
     [layout.badge(record.slug), Buffer.from(renderBadge(record).text)],
-    [layout.protocolPage(record.slug), Buffer.from(page.text)],
+    [layout.protocolPage(record.slug), Buffer.from(renderProtocolPage(addresses, record, place).text)],
+    [layout.embed(record.slug), Buffer.from(renderProtocolEmbed(addresses, record, place).text)],
   ];
 }
 
@@ -54,6 +61,7 @@ export function renderArtefacts(
   const list = inListOrder(records.map(listEntryOf));
   return new Map([
     ...records.flatMap((record) => renderProtocol(addresses, record, list)),
+    [layout.listEmbed, Buffer.from(renderListEmbed(addresses, list).text)],
     [layout.protocolList, Buffer.from(renderProtocolList(addresses, list).text)],
     [layout.tiers, Buffer.from(JSON.stringify(tiers))],
     [layout.feed, Buffer.from(renderFeed(addresses, tiers).text)],

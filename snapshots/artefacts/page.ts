@@ -2,7 +2,8 @@ import { type Addresses, iconAddress, siteName } from "./addresses.ts";
 import { type Markup, markup } from "./markup.ts";
 
 /** A page that states it runs nothing needs no script, and a text that slipped through could not run either. */
-const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'";
+export const pagePolicy =
+  "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'";
 
 /** What a page of the public tree that needs no script is made of. */
 interface PageParts {
@@ -24,7 +25,7 @@ export function renderPage(addresses: Addresses, page: PageParts): Markup {
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta http-equiv="Content-Security-Policy" content="${pagePolicy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>${title}</title>
@@ -59,3 +60,6 @@ export const bar = (value: number, max: number) =>
 /** A bar with its number, in the colour of a step of the scale from 1 to 7. */
 export const barred = (value: number, max: number, step: number) =>
   markup`<span class="score tier-${step}">${bar(value, max)}<b>${value}</b></span>`;
+
+/** The step of the scale from 1 to 7 for a share of the highest score. */
+export const stepOf = (share: number) => Math.min(7, 1 + Math.floor(share * 7));

@@ -5,7 +5,7 @@ import type { ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
 import { type Addresses, pageAddress, pagePath, protocolListAddress } from "./addresses.ts";
 import { renderPageData } from "./dataset.ts";
 import { jsonMarkup, type Markup, markup } from "./markup.ts";
-import { bar, barred, renderPage } from "./page.ts";
+import { bar, barred, renderPage, stepOf } from "./page.ts";
 
 /** Where a protocol stands among all. */
 export interface Place {
@@ -101,9 +101,6 @@ ${place.around.map(neighbour)}</tbody>
 
 /** The root of the public tree, from a protocol's page. */
 const up = "../../";
-
-/** The step of the scale from 1 to 7 for a share of the highest score. */
-const stepOf = (share: number) => Math.min(7, 1 + Math.floor(share * 7));
 
 /**
  * A page with all protocols, from the highest BRI down, that needs no script.

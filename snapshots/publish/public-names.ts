@@ -122,5 +122,5 @@ export function publicNames({ scores }: Pick<Manifest, "scores">): Map<string, O
 /** The keys that this manifest's protocols keep: their stable names and their artefacts. */
 export function namesOfProtocols(manifest: Pick<Manifest, "scores">): string[] {
   const artefacts = Object.keys(manifest.scores.records).flatMap(artefactsOf);
-  return [...publicNames(manifest).keys(), layout.protocolList, ...artefacts];
+  return [...publicNames(manifest).keys(), layout.protocolList, layout.listEmbed, ...artefacts];
 }

@@ -21,6 +21,9 @@ export function maxRunBytes(markets: number, around: number): number {
 /** Bytes of a page: 512 markets, in runs that a bad compressor may have made a little longer than they are. */
 export const maxPageBytes = cuts.pageMax * maxMarketBytes + mebibyte;
 
+/** The folder of a protocol's page: its slug, except where that is the name of the page beside it. */
+const folderOf = (slug: string) => (slug === "index.html" ? `_${slug}` : slug);
+
 /** The keys of a store's objects. No other code spells them (snapshots/SPEC.md, "Layout"). */
 export const layout = {
   head: "head.json",
@@ -42,9 +45,11 @@ export const layout = {
   badges: "public/badges/",
   badge: (slug: string) => `public/badges/${slug}.svg`,
   protocolPages: "public/protocols/",
-  /** Its folder has the slug for its name, but where that is the name of the list beside it. */
-  protocolPage: (slug: string) => `public/protocols/${slug === "index.html" ? `_${slug}` : slug}/index.html`,
+  protocolPage: (slug: string) => `public/protocols/${folderOf(slug)}/index.html`,
   protocolList: "public/protocols/index.html",
+  embeds: "public/embed/",
+  embed: (slug: string) => `public/embed/${folderOf(slug)}/index.html`,
+  listEmbed: "public/embed/index.html",
   tiers: "public/tiers.json",
   feed: "public/feed.xml",
   sitemap: "public/sitemap.xml",
@@ -145,6 +150,7 @@ const kinds: readonly Kind[] = [
   { prefix: layout.stableScores, collected: true },
   { prefix: layout.badges, collected: true, ofProtocol: true },
   { prefix: layout.protocolPages, collected: true, ofProtocol: true },
+  { prefix: layout.embeds, collected: true, ofProtocol: true },
   { prefix: layout.siteFiles, collected: true },
   { prefix: layout.privateObjects, collected: true, inManifest: true, maxBytes: 16 * mebibyte },
   { prefix: layout.segments, collected: true, inManifest: true, maxBytes: 128 * mebibyte },

@@ -254,10 +254,43 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     expect(await unsoundness(watched)).toEqual([]);
     await watched.page.goto(new URL("protocols/index.html", home).href);
     expect(await unsoundness(watched)).toEqual([]);
-    expect(refused).toEqual([]);
     await watched.context.close();
+    expect(refused).toEqual([]);
+  });
+
+  test("lets others put embeds into frames, and no other page", async () => {
+    await publishArchive(storage, { siteUrl: new URL(".", home).href });
+    const names = ["embed/aave/index.html", "embed/index.html", "protocols/aave/index.html"];
+    const frames = names.map((name) => `<iframe src="${new URL(name, home).href}"></iframe>`);
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    const elsewhere = createServer((_, response) => {
+      response.writeHead(200, { "Content-Type": "text/html" }).end(frames.join(""));
+    });
+    await page.goto(`http://127.0.0.1:${await listenLocally(elsewhere)}/`);
+    const [one, all, other] = page.frames().slice(1);
+    expect(await one?.textContent("h1")).toBe("Risk score of Aave");
+    expect(await one?.locator("td .bar").count()).toBe(12);
+    expect(await all?.locator("svg .column").count()).toBe(slugs.length);
+    expect(other?.url()).toBe("chrome-error://chromewebdata/");
+    await context.close();
+    elsewhere.close();
+    for (const name of names.slice(0, 2)) {
+      const watched = await openWatched(browser, new URL(name, home).href);
+      expect(await unsoundness(watched)).toEqual([]);
+      await watched.context.close();
+    }
   });
 });
+
+const deployed = (name: string) => {
+  const file = new URL(`../../.github/deploy/cdn-${name}-headers.json`, import.meta.url);
+  const { SecurityHeadersConfig: security } = JSON.parse(readFileSync(file, "utf8"));
+  return {
+    "Content-Security-Policy": security.ContentSecurityPolicy.ContentSecurityPolicy,
+    ...(security.FrameOptions && { "X-Frame-Options": security.FrameOptions.FrameOption }),
+  };
+};
 
 /** Serves the public tree of a store below a folder, as a CDN would; `refused` takes what it does not have. */
 function serveTree(storage: Storage, folder: string, refused: string[]): Server {
@@ -266,7 +299,11 @@ function serveTree(storage: Storage, folder: string, refused: string[]): Server 
     const bytes = key.startsWith("public/") ? await storage.get(key) : undefined;
     if (!bytes) refused.push(url);
     const { contentType, cacheControl } = headersOf(key);
-    response.writeHead(bytes ? 200 : 404, { "Content-Type": contentType, "Cache-Control": cacheControl });
+    // The policy of the others would have to name the API that a test starts.
+    const policy = key.startsWith(layout.embeds) ? deployed("embed") : deployed("response");
+    const security = /\/(embed|protocols)\//.test(key) && policy;
+    const headers = { "Content-Type": contentType, "Cache-Control": cacheControl, ...security };
+    response.writeHead(bytes ? 200 : 404, headers);
     response.end(bytes);
   });
 }

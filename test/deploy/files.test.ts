@@ -172,18 +172,26 @@ describe("the configuration of nginx", () => {
   test.each(["nginx-cdn.conf", "nginx-folder.conf"])(
     "sends the headers of the CDN's own policy (%s)",
     (file) => {
-      const { CorsConfig, SecurityHeadersConfig: security } = JSON.parse(
-        deployed("cdn-response-headers.json"),
-      );
-      const added = [...deployed(file).matchAll(/^\s*add_header (\S+) "(.*)" always;$/gm)];
-      expect(Object.fromEntries(added.map(([, name, value]) => [name, value]))).toEqual({
-        "Access-Control-Allow-Origin": CorsConfig.AccessControlAllowOrigins.Items.join(", "),
-        "Access-Control-Expose-Headers": CorsConfig.AccessControlExposeHeaders.Items.join(", "),
-        "Content-Security-Policy": security.ContentSecurityPolicy.ContentSecurityPolicy,
-        "X-Content-Type-Options": "nosniff",
-        "X-Frame-Options": security.FrameOptions.FrameOption,
-        "Strict-Transport-Security": `max-age=${security.StrictTransportSecurity.AccessControlMaxAgeSec}`,
-      });
+      const text = deployed(file);
+      const added = [...text.matchAll(/^\s*add_header (\S+) "?(.*?)"? always;$/gm)];
+      const mapped = (name: string, place: string) =>
+        new RegExp(`map \\$uri \\$${name} \\{[^}]*^  ${place} "(.*)";$`, "m").exec(text)?.[1];
+      for (const [policy, place] of [
+        ["cdn-response-headers.json", "default"],
+        ["cdn-embed-headers.json", "~\\^/public/embed/"],
+      ] as const) {
+        const { CorsConfig, SecurityHeadersConfig: security } = JSON.parse(deployed(policy));
+        expect(Object.fromEntries(added.map(([, name, value]) => [name, value]))).toEqual({
+          "Access-Control-Allow-Origin": CorsConfig.AccessControlAllowOrigins.Items.join(", "),
+          "Access-Control-Expose-Headers": CorsConfig.AccessControlExposeHeaders.Items.join(", "),
+          "Content-Security-Policy": "$prs_policy",
+          "X-Content-Type-Options": "nosniff",
+          "X-Frame-Options": "$prs_frames",
+          "Strict-Transport-Security": `max-age=${security.StrictTransportSecurity.AccessControlMaxAgeSec}`,
+        });
+        expect(mapped("prs_policy", place)).toBe(security.ContentSecurityPolicy.ContentSecurityPolicy);
+        expect(mapped("prs_frames", place)).toBe(security.FrameOptions?.FrameOption ?? "");
+      }
     },
   );
 });

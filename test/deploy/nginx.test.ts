@@ -80,8 +80,8 @@ function testTree(
     expect(keys).toEqual(
       expect.arrayContaining([layout.dataset, layout.apiCatalog, layout.feed, layout.llms]),
     );
-    const [scores, site, ofProtocols] = [2 * (protocols + 1), publishedSite.files(null).size, 2 * protocols];
-    expect(keys).toHaveLength(scores + site + ofProtocols + 7 + tilesOf(1).length);
+    const [scores, site, ofProtocols] = [2 * (protocols + 1), publishedSite.files(null).size, 3 * protocols];
+    expect(keys).toHaveLength(scores + site + ofProtocols + 9 + tilesOf(1).length);
     for (const key of keys) {
       const { status, headers, body } = await get(`/${key}`);
       const { contentType, cacheControl } = headersOf(key);
@@ -95,6 +95,11 @@ function testTree(
         "access-control-allow-origin": "*",
         "access-control-expose-headers": "ETag",
       });
+      const [policy, frames] = [`${headers["content-security-policy"]}`, headers["x-frame-options"]];
+      const others = key.startsWith(layout.embeds)
+        ? ["frame-ancestors *", undefined]
+        : ["frame-ancestors 'none'", "DENY"];
+      expect([policy.split("; ").at(-1), frames], key).toEqual(others);
       const unchanged = await get(`/${key}`, { headers: { "If-None-Match": headers.etag! } });
       expect(unchanged, key).toMatchObject({ status: 304, body: Buffer.alloc(0) });
       expect(unchanged.headers["access-control-allow-origin"]).toBe("*");

@@ -54,7 +54,7 @@ const moves = async (storage: Storage) =>
   );
 const artefacts = (slugs: readonly string[]) => [...artefactFiles, ...slugs.flatMap(artefactsOf)].sort();
 const isArtefact = (key: string) =>
-  /\/(badges|protocols)\//.test(key) || artefactFiles.some((file) => file === key);
+  /\/(badges|protocols|embed)\//.test(key) || artefactFiles.some((file) => file === key);
 
 test("writes artefacts once an address is named, and later only what changed, also without naming it", async () => {
   const storage = countingStorage(memoryStorage(new Map()));
@@ -70,7 +70,7 @@ test("writes artefacts once an address is named, and later only what changed, al
   await publishTiers(storage, { aave: "CAST", "curve.fi": "FORGED" }, 2);
   expect(written(before)).toEqual([]);
   await publishTiers(storage, { aave: "RAW", "curve.fi": "FORGED" }, 3);
-  const files = [layout.dataset, layout.feed, layout.protocolList, layout.tiers];
+  const files = [layout.dataset, layout.feed, layout.protocolList, layout.listEmbed, layout.tiers];
   // Its neighbour's page shows its tier too.
   const pages = [...artefactsOf("aave"), layout.protocolPage("curve.fi")];
   expect(written(before)).toEqual([...files, ...pages].sort());
@@ -193,6 +193,7 @@ test("the headers tell browsers and crawlers what each file is", () => {
   );
   expect(types.map(({ contentType }) => contentType)).toEqual([
     "text/html; charset=utf-8",
+    "text/html; charset=utf-8",
     "application/json",
     "application/atom+xml",
     "application/xml",
@@ -200,6 +201,7 @@ test("the headers tell browsers and crawlers what each file is", () => {
     "application/ld+json",
     'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',
     "image/svg+xml",
+    "text/html; charset=utf-8",
     "text/html; charset=utf-8",
   ]);
 });

@@ -55,6 +55,7 @@ describe.each([
     layout.stableScore("aave"),
     layout.badge("aave"),
     layout.protocolPage("aave"),
+    layout.listEmbed,
     layout.feed,
     layout.apiCatalog,
     layout.logTile("entries/000.p/2"),
