@@ -1,8 +1,9 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { deflateRawSync, inflateRawSync } from "node:zlib";
 import type { Target } from "./target.ts";
 
-// A corpus is a file of one line an input: the number of a seed, how many of its bytes stand before and after, and what
-// stands between them, in base64. Most inputs were made of a seed, and are short so.
+// A corpus is a file of one line an input: the number of the seed that is most like it, and the input itself, compressed
+// with the seed as what came before and in base64. Most inputs were made of a seed, and take some dozen bytes so.
 
 const fileOf = (name: string) => new URL(`corpus/${name}.txt`, import.meta.url);
 
@@ -16,12 +17,10 @@ export function readCorpus(name: string, seeds: readonly Buffer[]): Buffer[] {
   const text = existsSync(fileOf(name)) ? readFileSync(fileOf(name), "utf8") : "";
   return text
     .split("\n")
-    .filter((line) => line !== "")
+    .slice(0, -1)
     .map((line) => {
-      const [number, before, after, between = ""] = line.split(" ");
-      const seed = seeds[Number(number)] ?? Buffer.alloc(0);
-      const end = seed.subarray(Math.max(0, seed.length - Number(after)));
-      return Buffer.concat([seed.subarray(0, Number(before)), Buffer.from(between, "base64"), end]);
+      const [number, compressed = ""] = line.split(" ");
+      return inflateRawSync(Buffer.from(compressed, "base64"), optionsOf(seeds[Number(number)]));
     });
 }
 
@@ -34,13 +33,15 @@ export function writeCorpus(name: string, seeds: readonly Buffer[], inputs: read
 /** The shortest line for an input. */
 export function lineOf(seeds: readonly Buffer[], input: Buffer): string {
   const lines = seeds.map((seed, number) => {
-    const most = Math.min(seed.length, input.length);
-    let before = 0;
-    while (before < most && seed[before] === input[before]) before += 1;
-    let after = 0;
-    while (after < most - before && seed.at(-1 - after) === input.at(-1 - after)) after += 1;
-    const between = input.toString("base64", before, input.length - after);
-    return `${number} ${before} ${after} ${between}`;
+    const compressed = deflateRawSync(input, { ...optionsOf(seed), level: 9 });
+    return `${number} ${compressed.toString("base64")}`;
   });
   return lines.reduce((a, b) => (b.length < a.length ? b : a));
 }
+
+const dictionaryBytes = 2 ** 14;
+
+/** Of one length, so that an input can be read when its seed has become shorter, though it is another one then. */
+const optionsOf = (seed: Uint8Array = Buffer.alloc(0)) => ({
+  dictionary: Buffer.concat([Buffer.alloc(dictionaryBytes), seed]).subarray(-dictionaryBytes),
+});
