@@ -20,7 +20,8 @@ interface Market {
 const textOf = ({ id, day, version }: Market) =>
   JSON.stringify({
     id: `00000000-0000-4000-8000-${String(id).padStart(12, "0")}`,
-    question: `a trap: ,"resolvedAt":"9999-01-01 in version ${version}`,
+    // A separator of lines to JavaScript, and none to JSON.
+    question: `a trap:\u2028 ,"resolvedAt":"9999-01-01 in version ${version}`,
     resolvedAt: new Date(Date.UTC(2025, 0, day)).toISOString(),
     dimensions: [{ references: [{ a: 1, resolvedAt: "9999-01-01T00:00:00.000Z" }] }],
   });

@@ -933,7 +933,7 @@ export class Change extends Row {
   /** @param {string} line */
   constructor(line) {
     // The market is not parsed and written again: its text must stay what it is, byte for byte.
-    const put = /^\{"op":"put","market":(\{"id":"([0-9a-f-]{36})".*\})\}$/.exec(line);
+    const put = /^\{"op":"put","market":(\{"id":"([0-9a-f-]{36})".*\})\}$/s.exec(line);
     const id = put?.[2] ?? /^\{"op":"delete","id":"([0-9a-f-]{36})"\}$/.exec(line)?.[1];
     check(id !== undefined, "A line is no change.");
     super(put?.[1] ?? "");
