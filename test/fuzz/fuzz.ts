@@ -3,6 +3,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { types } from "node:util";
 import { readCorpus, seedsOf, writeCorpus } from "./corpus.ts";
 import { groups } from "./groups.ts";
 import type { Target } from "./target.ts";
@@ -53,6 +54,8 @@ async function bundled(): Promise<string> {
 const work = mkdtempSync(join(tmpdir(), "prs-fuzz-"));
 const [corpus, dictionary] = [join(work, "corpus"), join(work, "words")];
 mkdirSync(corpus);
+// Whatever targets leave behind goes with it.
+process.env.TMPDIR = work;
 const seeds = await seedsOf(plain);
 for (const [index, input] of [...seeds, ...readCorpus(name, seeds)].entries())
   writeFileSync(join(corpus, String(index)), input);
@@ -65,7 +68,7 @@ const options = new OptionsManager(OptionSource.DefaultCLIOptions).merge(
     includes: [".cache/fuzz/"],
     excludes: ["/packages/"],
     disableBugDetectors: [".*"],
-    sync: plain.run(seeds[0]!) === undefined,
+    sync: !types.isAsyncFunction(plain.run),
     fuzzerOptions: [
       corpus,
       `-max_total_time=${seconds}`,

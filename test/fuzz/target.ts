@@ -8,6 +8,8 @@ export interface Target {
   words?: readonly string[];
   /** Input bytes at most; 4,096 unless it says otherwise. */
   maxBytes?: number;
+  /** Ends what it has started. */
+  end?(): Promise<void>;
 }
 
 type ErrorClass = abstract new (...args: never[]) => Error;

@@ -1,0 +1,236 @@
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { Agent } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { archiveRoot, Change, IntegrityError, linesFromEnd } from "../../proxy/site/client/client.js";
+import { toolLimits } from "../../schemas/tools.ts";
+import { CopyFolder, CopyFolderError } from "../../scripts/copy/copy-folder.ts";
+import { treeOf } from "../../scripts/copy/copy-tree.ts";
+import { fileOf, LineWriter, linesOf, wholeLines } from "../../scripts/copy/lines.ts";
+import { mergeChanges } from "../../scripts/copy/merge.ts";
+import { ExportCheckError, readRows, writeParquet } from "../../snapshots/export/parquet-file.ts";
+import { startTestProxy } from "../helpers/http/proxy.ts";
+import { call } from "../helpers/http/proxy-client.ts";
+import { market } from "../helpers/publish/records.ts";
+import { need, needSame, parted, refused, refusedLater, type Target } from "./target.ts";
+
+const digest = "ab".repeat(32);
+
+let made: Promise<string> | undefined;
+/** A folder for the files of all targets here. */
+function folder(): Promise<string> {
+  made ??= mkdtemp(join(tmpdir(), "prs-fuzz-files-"));
+  return made;
+}
+async function removeFolder(): Promise<void> {
+  if (made) await rm(await made, { recursive: true });
+  made = undefined;
+}
+
+const texts = Array.from({ length: 3 }, (_, index) => JSON.stringify({ ...market(index), dimensions: [] }));
+const linesWith = (some: readonly string[]) => some.map((text) => `${text}\n`).join("");
+const puts = texts.map((text) => `{"op":"put","market":${text}}`);
+const deletion = `{"op":"delete","id":"${market(1).id}"}`;
+
+const lines: Target = {
+  seeds: () => [
+    linesWith(texts.toReversed()),
+    `${linesWith(texts.toReversed())}\0${linesWith([deletion, puts[2]!])}`,
+    `${linesWith([texts[0]!])}\0${linesWith([puts[1]!.replace("Will", "\u2028")])}`,
+  ],
+  words: ['{"op":"put","market":', '{"op":"delete","id":"', ',"resolvedAt":"', "}\n", "\u2029"],
+  async run(input) {
+    const path = await folder();
+    const [old, news, merged] = ["old", "news", "merged"].map((name) => join(path, name)) as [
+      string,
+      string,
+      string,
+    ];
+    const [archive, changes] = parted(input);
+    await writeFile(old, archive);
+    await writeFile(news, changes);
+    const count = await wholeLines(old);
+    await wholeLines(news);
+    const read: Buffer[] = [];
+    for await (const line of linesOf(old)) read.push(Buffer.from(line));
+    need(read.length === count, "there are as many lines as were counted");
+    const again = await LineWriter.open(merged, { fresh: true });
+    for (const line of read) await again.write(line);
+    await again.close();
+    const end = archive.lastIndexOf(10) + 1;
+    need((await readFile(merged)).equals(archive.subarray(0, end)), "lines are what was written");
+    await using file = await fileOf(old);
+    const fromEnd: Buffer[] = [];
+    for await (const line of linesFromEnd(file)) fromEnd.push(Buffer.from(line));
+    needSame(fromEnd.toReversed().map(String), read.map(String), "lines from the end");
+    const tree = await treeOf(old);
+    needSame(
+      [tree.archiveRoot, tree.lines],
+      Object.values(await archiveRoot(fromEnd)),
+      "the root that sync and that the client computes",
+    );
+    const named = changes
+      .toString()
+      .split("\n")
+      .slice(0, -1)
+      .map((line) => refused(() => new Change(line), IntegrityError));
+    const total = await refusedLater(() => mergeChanges(old, news, merged), IntegrityError);
+    need((total === undefined) === named.includes(undefined), "a change is one wherever it is read");
+    if (total === undefined) return;
+    const gone = new Set(named.map((change) => change!.id));
+    const left = read.filter((line) => !gone.has(line.toString("latin1", 7, 43)));
+    const came = named.flatMap((change) => (change!.op === "put" ? [change!.text] : []));
+    const now = (await readFile(merged, "utf8")).split("\n").slice(0, -1);
+    needSame(now.toSorted(), [...left.map(String), ...came].toSorted(), "what is merged");
+    need(now.length === total, "as many lines as told");
+  },
+};
+
+const state = {
+  snapshotId: digest,
+  commit: 3,
+  archiveRoot: digest,
+  indexRoot: digest,
+  lines: 1,
+  bytes: 3,
+  checkpoint: "x",
+};
+const whole = { kind: "whole", snapshotId: digest, cursor: "x", count: 4 };
+const known = { method: digest, segments: [] };
+
+const copyState: Target = {
+  seeds: () => [
+    `${JSON.stringify({ formatVersion: 3, ...state })}\0${JSON.stringify(whole)}\0${JSON.stringify(known)}`,
+    `${JSON.stringify(state)}\0${JSON.stringify({ kind: "changes", since: digest, snapshotId: digest, count: 1 })}`,
+  ],
+  words: ["formatVersion", "snapshotId", "checkpoint", "bytes", "segments", "whole"],
+  async run(input) {
+    const path = join(await folder(), "copy");
+    const copy = await CopyFolder.open(path);
+    const current = join(path, ".sync/current");
+    if ((await mkdir(join(path, ".sync/copy-1"), { recursive: true })) !== undefined)
+      await symlink("copy-1", current);
+    const [told, rest] = parted(input);
+    const [download, index] = parted(rest);
+    await writeFile(join(current, "archive.ndjson"), "{}\n");
+    await writeFile(join(current, "state.json"), told);
+    await writeFile(join(current, "index.json"), index);
+    await writeFile(join(path, ".sync", "work", "download.json"), download);
+    try {
+      const found = await refusedLater(() => copy.state(), CopyFolderError);
+      if (found) {
+        need(found.bytes === 3, "a copy is as long as its state says");
+        await copy.note(found);
+        needSame(await copy.state(), found, "a state that was noted again");
+      }
+      const begun = await copy.download();
+      if (begun) {
+        await copy.begin(begun);
+        needSame(await copy.download(), begun, "a download that was begun again");
+      }
+      const had = await copy.index();
+      if (had && found) {
+        await copy.note(found, had);
+        needSame(await copy.index(), had, "an index that was noted again");
+      }
+    } finally {
+      await copy.close();
+    }
+  },
+  end: removeFolder,
+};
+
+let served: Promise<{ port: number; key: string; stop(): Promise<void> }> | undefined;
+const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+function service() {
+  served ??= (async () => {
+    const proxy = await startTestProxy({ logLevel: "fatal", markets: 5 });
+    return { port: proxy.port, key: await proxy.issue({ quota: 2 ** 31 }), stop: proxy.stop };
+  })();
+  return served;
+}
+
+const calling = (name: string, given: object) =>
+  JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: given } });
+
+const mcp: Target = {
+  seeds: () => [
+    JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list", params: {} }),
+    calling("explain_numbers", {}),
+    calling("list_scores", { limit: 2, skip: 1 }),
+    calling("get_score", { slug: "aave", proof: true }),
+    calling("compare_protocols", { slugs: ["aave", "none"] }),
+    calling("score_history", { slug: "aave", asOf: "2026-03-01" }),
+    calling("search_markets", { q: "will", tier: ["RAW", "CAST"], min_composite: 300, pageSize: 2 }),
+    calling("count_markets", { by: ["tier", "month"] }),
+    `${calling("get_market", { id: market(2).id })}\0 2025-11-25`,
+  ],
+  words: [
+    "initialize",
+    "protocolVersion",
+    "capabilities",
+    "clientInfo",
+    "arguments",
+    "cursor",
+    "_meta",
+    "__proto__",
+  ],
+  async run(input) {
+    const { port, key } = await service();
+    const [body, version] = parted(input);
+    const answer = await call(port, "/mcp", {
+      method: "POST",
+      agent,
+      headers: {
+        authorization: `Bearer ${key}`,
+        "content-type": "application/json",
+        accept: "application/json, text/event-stream",
+        ...(/^[ -~]+$/.test(version.toString()) && { "mcp-protocol-version": version.toString().trim() }),
+      },
+      body,
+    });
+    need(answer.status < 500, `${answer.status}: ${answer.text.slice(0, 500)}`);
+    if (answer.text === "") return;
+    const json = /^text\/event-stream/.test(answer.headers["content-type"] ?? "")
+      ? JSON.parse(/^data: (.*)$/m.exec(answer.text)![1]!)
+      : answer.json();
+    need(json.jsonrpc === "2.0", "an answer is one of the protocol");
+    need(json.error?.code !== -32603, `an internal error: ${answer.text.slice(0, 500)}`);
+    const [content] = json.result?.content ?? [];
+    if (content === undefined) return;
+    need(content.text.length <= toolLimits.resultBytes, "a result is short");
+    const problem = json.result.isError ? JSON.parse(content.text) : undefined;
+    need(!(problem?.status >= 500), `a problem: ${content.text}`);
+  },
+  async end() {
+    agent.destroy();
+    await (await served)?.stop();
+    served = undefined;
+  },
+};
+
+const parquet: Target = {
+  async seeds() {
+    const path = await folder();
+    const [from, to] = [join(path, "lines"), join(path, "parquet")];
+    await writeFile(from, linesWith(texts.slice(0, 1)));
+    await writeParquet(from, to, path, [texts[0]!.length]);
+    return [await readFile(to)];
+  },
+  maxBytes: 16_384,
+  async run(input) {
+    const path = await folder();
+    const file = join(path, "file.parquet");
+    await writeFile(file, input);
+    try {
+      for await (const leaf of readRows(file, path)) need(leaf.length === 32, "a row has a leaf");
+    } catch (error) {
+      // DuckDB's own errors have no class.
+      if (!(error instanceof ExportCheckError) && Object.getPrototypeOf(error) !== Error.prototype)
+        throw error;
+    }
+  },
+  end: removeFolder,
+};
+
+export const targets: Record<string, Target> = { lines, state: copyState, mcp, parquet };
