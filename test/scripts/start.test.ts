@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ExportList, SnapshotList } from "../../schemas/envelopes.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { until } from "../helpers/http/proxy-client.ts";
+import { signalGroup } from "../helpers/http/proxy-command.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
 import { listenLocally, nodeOptions } from "../helpers/servers/programs.ts";
 
@@ -26,7 +27,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  for (const child of children) if (child.exitCode === null) child.kill("SIGKILL");
+  for (const child of children) if (child.exitCode === null) signalGroup(child, "SIGKILL");
   await rm(project, { recursive: true, force: true });
 });
 
@@ -35,6 +36,7 @@ async function start(port: string, about = "/api/v1/status") {
   const child = spawn(process.execPath, [...nodeOptions, "scripts/start.ts"], {
     cwd: project,
     env: { PATH: process.env.PATH, PORT: port },
+    detached: true,
   });
   children.push(child);
   const output = { out: "", err: "" };
@@ -141,11 +143,11 @@ describe("npm start", () => {
     const manifests = join(project, ".local/store/manifests");
     const files = (await readdir(manifests)).map((name) => join(manifests, name));
     for (const file of files) await writeFile(file, "{}");
-    const replaced = await start("0", "reading markets");
+    const replaced = await start("0", "Making a sample");
     expect(replaced.output.err).toMatch(/^The sample was made by another version/);
     // How it goes on is seen above.
     for (const file of files) expect(await readFile(file, "utf8").catch(() => "gone")).not.toBe("{}");
-    replaced.child.kill("SIGINT");
+    signalGroup(replaced.child, "SIGINT");
     await replaced.ended;
   });
 });

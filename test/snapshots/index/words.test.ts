@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { foldCase } from "../../../schemas/names.ts";
 
-/** Every code point that UTF-8 can hold, as it is and folded. */
-const codes = Array.from({ length: 0x110000 }, (_, code) => code).filter(
-  (code) => code < 0xd800 || code > 0xdfff,
+/** Every character, as it is and folded. What is not assigned, or for private use, has no case: RegExp folds none. */
+const codes = Array.from({ length: 0x110000 }, (_, code) => code).filter((code) =>
+  /[^\p{Cn}\p{Co}\p{Cs}]/u.test(String.fromCodePoint(code)),
 );
 const folded = codes.map((code) => foldCase(String.fromCodePoint(code)));
 const kept = codes.filter((code, place) => folded[place] === String.fromCodePoint(code));
@@ -13,6 +13,13 @@ const blockOf = (code: number) => Math.floor(code / blockSize);
 const textOf = (some: readonly number[]) => some.map((code) => String.fromCodePoint(code)).join("");
 
 describe("foldCase(text), against the RegExp flags iu over all of Unicode", () => {
+  test("leaves what is not assigned, or for private use, as it is", () => {
+    const others = Array.from({ length: 0x110000 - 0xe000 }, (_, n) => String.fromCodePoint(0xe000 + n));
+    const text = others.filter((character) => /[\p{Cn}\p{Co}]/u.test(character)).join("");
+    expect(text.length).toBeGreaterThan(1_000_000);
+    expect(foldCase(text) === text).toBe(true);
+  });
+
   test("makes of every character one that is equal to it, and stays as it is", () => {
     const equal = /^(.)\1$/isu;
     expect(codes.filter((code, place) => !equal.test(String.fromCodePoint(code) + folded[place]))).toEqual(

@@ -67,7 +67,7 @@ describe("verify", () => {
     const checkpoints = [layout.logCheckpoint, layout.logCheckpointOf(1)];
     for (const key of [layout.commit(1), layout.commit(2), layout.checked, ...checkpoints]) {
       const bytes = good.get(key)!;
-      for (let offset = 0; offset < bytes.length; offset += 7) {
+      for (let offset = 0; offset < bytes.length; offset += 13) {
         const changed = Buffer.from(bytes);
         changed[offset]! ^= 1 << (offset % 7);
         expect(await faults(new Map(good).set(key, changed), ours), `${key}, byte ${offset}`).toContain(key);
