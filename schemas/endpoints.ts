@@ -423,6 +423,7 @@ export const endpoints = {
       "api.json",
       "app.js",
       "archive.js",
+      "asof.js",
       "chart.js",
       "client.js",
       "closed.js",

@@ -55,7 +55,7 @@ function open(site, route) {
   // Scores come from whichever snapshot is served, and only the archive stays with one.
   if (["scores", "protocol", "compare"].includes(route.name)) site.api.shown = undefined;
   if (route.name === "scores") return openScoreboard(site, route.query);
-  if (route.name === "protocol") return openProtocol(site, route.slug);
+  if (route.name === "protocol") return openProtocol(site, route.slug, route.query.get("asOf"));
   if (route.name === "archive") return openArchive(site, route.query);
   if (route.name === "compare") return openCompare(site, route.slugs);
   if (route.name === "meanings") return openMeanings(route.key);
@@ -94,7 +94,8 @@ function colophon(api, again) {
     const { snapshotId, commit, publishedAt, checkedAt, stale } = api.shown ?? newest;
     fill(
       snapshot,
-      "Snapshot ",
+      // A view of an earlier state says which that is.
+      /[?&]asOf=/.test(location.hash) ? "The present snapshot is " : "Snapshot ",
       html("code", { title: snapshotId }, snapshotId.slice(0, 12)),
       `, published ${minutes(publishedAt)}, checked ${minutes(checkedAt)}.`,
       stale && html("strong", {}, " No publish run has succeeded recently, so the data may be out of date."),

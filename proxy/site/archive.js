@@ -1,3 +1,4 @@
+import { asItWas } from "./asof.js";
 import { ApiError, VerificationError } from "./client.js";
 import { closedTo } from "./closed.js";
 import { copyable, failure, fill, html } from "./dom.js";
@@ -88,6 +89,7 @@ export function openArchive(site, query) {
 class Explorer {
   #api;
   #query = new URLSearchParams();
+  #open = new AbortController();
   #asked = new AbortController();
   /** The page that follows the one shown, and its cursor.
    * @type {{ address: string, cursor: string | null } | undefined} */
@@ -97,6 +99,7 @@ class Explorer {
   #problem = html("div", { class: "problem" });
   #tabs = html("nav", { class: "tabs", "aria-label": "What is shown" });
   #side = html("div", { class: "side" });
+  #earlier = html("div");
   #recomputing;
   #explorer;
   #search;
@@ -166,6 +169,7 @@ class Explorer {
         html("div", { class: "joined" }, this.#search, html("button", { type: "submit" }, "Search")),
         html("div", { id: "problem-q" }),
       ),
+      this.#earlier,
       html("div", { class: "found" }, this.#total, this.#recomputing.button, this.#chosen),
       this.#recomputing.panel,
       this.#problem,
@@ -174,6 +178,7 @@ class Explorer {
   }
 
   end() {
+    this.#open.abort();
     this.#stop();
     this.#recomputing.close();
   }
@@ -209,6 +214,11 @@ class Explorer {
   async show(query) {
     this.#stop();
     this.#asked = new AbortController();
+    const state = query.get("asOf");
+    if (!this.#earlier.hasChildNodes() || state !== this.#query.get("asOf")) {
+      const go = (/** @type {string | null} */ asOf) => this.#go(changed(this.#query, { asOf }));
+      fill(this.#earlier, asItWas(this.#api, state, go, this.#open.signal));
+    }
     this.#query = query;
     remember(query);
     const { signal } = this.#asked;

@@ -19,6 +19,7 @@ export const promise = ({ api, askForKey }, words) =>
     { class: "promise" },
     html("p", {}, words),
     !api.keyed &&
+      api.live &&
       html("button", { type: "button", class: "plain", onclick: () => askForKey() }, "Enter an API key"),
   );
 

@@ -1,3 +1,4 @@
+import { nameOfState } from "./asof.js";
 import { html } from "./dom.js";
 import { scores } from "./fields.js";
 import { spoken } from "./words.js";
@@ -77,6 +78,7 @@ export function inWords(name, value) {
   if (field) return [`${spoken(field)} ${end === "min" ? "≥" : "≤"} `, own];
   if (name === "q") return ["“", own, "”"];
   if (name === "disputed") return [valueWords(name, value)];
+  if (name === "asOf") return [`As of: ${nameOfState(value)}`];
   return [`${labelOf(name)}: `, own];
 }
 

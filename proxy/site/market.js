@@ -1,3 +1,4 @@
+import { asItWas } from "./asof.js";
 import { bar } from "./chart.js";
 import { verifyProof } from "./client.js";
 import { closedTo } from "./closed.js";
@@ -40,6 +41,15 @@ export function openMarket(site, id, query) {
     {},
     html("p", { class: "path" }, html("a", { href: lastArchive() }, "All markets")),
     heading,
+    api.plan === "aegis" &&
+      asItWas(
+        api,
+        asOf ?? null,
+        (state) => {
+          location.hash = marketAddress(id, state);
+        },
+        signal,
+      ),
     panel,
   );
   if (api.plan === "aegis") load();

@@ -1,3 +1,4 @@
+import { asItWas } from "./asof.js";
 import { bar, columnChart, diverging } from "./chart.js";
 import { promise } from "./closed.js";
 import { peerAddress } from "./compare.js";
@@ -21,34 +22,61 @@ import { change, counted, grouped, moment, signed, stepOf, tier } from "./words.
  * dimensions.
  * @param {Site} site
  * @param {string} slug
+ * @param {string | null} asOf the snapshot whose state is shown, by its id or a time; the present one if null
  * @returns {View}
  */
-export function openProtocol(site, slug) {
+export function openProtocol(site, slug, asOf) {
   const { api } = site;
+  // Only the service has what was before.
+  const scores = asOf === null ? api.scores : api.service;
   const ending = new AbortController();
   const { signal } = ending;
+  const how = { signal, ...(asOf !== null && { asOf }) };
+  const go = (/** @type {string | null} */ state) => {
+    location.hash = `#/protocols/${slug}${state === null ? "" : `?asOf=${state}`}`;
+  };
   const panel = html("div", { "aria-busy": "true" }, html("p", { class: "quiet" }, "Loading the score…"));
   const element = html(
     "article",
     {},
     html("p", { class: "path" }, html("a", { href: scoreboardAddress() }, "All scores")),
     html("h1", {}, nameOf(slug)),
+    api.keyed && asItWas(api, asOf, go, signal),
     panel,
   );
   /** Asked for once for all parts of the page.
    * @type {Promise<ScoreList> | undefined} */
   let list;
-  load();
+  if (asOf === null || api.keyed) load();
+  else {
+    const closed = api.live
+      ? "an earlier state, which needs a key of the Developer plan."
+      : "an earlier state, which needs the service.";
+    fill(
+      panel,
+      promise(site, `This address asks for ${closed}`),
+      html("p", {}, html("a", { href: `#/protocols/${slug}` }, "Show the present state")),
+    );
+    panel.removeAttribute("aria-busy");
+  }
   return { title: nameOf(slug), element, close: () => ending.abort() };
 
   async function load() {
     try {
-      const record = await api.scores.score(slug, { signal });
+      const record = await scores.score(slug, how);
       const among = html("div", { class: "among" });
       const history = html("section", { "aria-labelledby": "history" });
       const dimensions = html("section", { "aria-labelledby": "dimensions" });
       fill(dimensions, dimensionTable(record));
-      fill(panel, summary(record, among), dimensions, history, about(record), badge(record, api.published));
+      fill(
+        panel,
+        summary(record, among),
+        dimensions,
+        history,
+        about(record),
+        // One of an earlier state would pass for the present one.
+        asOf === null && badge(record, api.published),
+      );
       const parts = [loadAmong(record, among)];
       if (api.keyed) parts.push(loadHistory(history), loadMoves(record, dimensions));
       else if (api.live)
@@ -58,7 +86,7 @@ export function openProtocol(site, slug) {
           promise(
             site,
             "With a Developer or Aegis key: the curve of seven days, how each dimension moved in them, and its " +
-              "place among all protocols.",
+              "place among all protocols; and the page as it was in earlier snapshots.",
           ),
         );
       await Promise.all(parts);
@@ -69,7 +97,7 @@ export function openProtocol(site, slug) {
   }
 
   async function allScores() {
-    list ??= api.scores.scores({ signal });
+    list ??= scores.scores(how);
     try {
       return (await list).scores;
     } catch (error) {
@@ -84,7 +112,7 @@ export function openProtocol(site, slug) {
    */
   async function loadAmong(record, frame) {
     try {
-      fill(frame, ...amongAll(record, await allScores()));
+      fill(frame, ...amongAll(record, await allScores(), asOf === null));
     } catch (error) {
       if (!signal.aborted)
         fill(
@@ -97,7 +125,7 @@ export function openProtocol(site, slug) {
   /** @param {HTMLElement} section */
   async function loadHistory(section) {
     try {
-      const [history, all] = await Promise.all([api.service.history(slug, { signal }), allScores()]);
+      const [history, all] = await Promise.all([api.service.history(slug, how), allScores()]);
       drawHistory(section, history, all, signal);
     } catch (error) {
       if (!signal.aborted)
@@ -115,7 +143,7 @@ export function openProtocol(site, slug) {
    */
   async function loadMoves(record, section) {
     try {
-      fill(section, dimensionTable(record, (await api.service.dimensions(slug, { signal })).dimensions));
+      fill(section, dimensionTable(record, (await api.service.dimensions(slug, how)).dimensions));
     } catch (error) {
       if (!signal.aborted)
         fill(
@@ -176,8 +204,9 @@ function summary({ bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt,
 /**
  * @param {ProtocolScore} record
  * @param {readonly ScoreListEntry[]} scores
+ * @param {boolean} present
  */
-function amongAll({ slug, bri }, scores) {
+function amongAll({ slug, bri }, scores, present) {
   const own = Math.min(39, Math.floor(bri / 25));
   const above = scores.filter((each) => each.bri > bri).length;
   const entry = scores.find((each) => each.slug === slug);
@@ -197,7 +226,7 @@ function amongAll({ slug, bri }, scores) {
         ` of ${grouped(kind.length)} in `,
         html("bdi", {}, kin),
       ],
-      entry && [" · ", html("a", { href: peerAddress(entry, scores) }, "Compare side by side")],
+      present && entry && [" · ", html("a", { href: peerAddress(entry, scores) }, "Compare side by side")],
     ),
     columnChart(distribution(scores), {
       label: `The BRI of all protocols. This one is number ${above + 1} of ${scores.length}.`,

@@ -2,7 +2,7 @@ import { fill, part } from "./dom.js";
 
 /**
  * The view that the address selects. It stands behind the `#`, so that any static file server can serve the site.
- * @typedef {{ name: "scores" | "archive", query: URLSearchParams } | { name: "protocol", slug: string } | { name: "compare", slugs: string[] } | { name: "meanings", key?: string } |
+ * @typedef {{ name: "scores" | "archive", query: URLSearchParams } | { name: "protocol", slug: string, query: URLSearchParams } | { name: "compare", slugs: string[] } | { name: "meanings", key?: string } |
  *   { name: "market", id: string, query: URLSearchParams } | { name: "nowhere" }} Route
  */
 
@@ -30,7 +30,7 @@ export function routeOf(hash) {
   const [meaning, key] = /^\/meanings(?:\/([a-z_]+))?$/.exec(path) ?? [];
   if (meaning !== undefined) return { name: "meanings", ...(key !== undefined && { key }) };
   const slug = /^\/protocols\/([a-z0-9][a-z0-9._-]{0,99})$/.exec(path)?.[1];
-  return slug === undefined ? { name: "nowhere" } : { name: "protocol", slug };
+  return slug === undefined ? { name: "nowhere" } : { name: "protocol", slug, query };
 }
 
 /**

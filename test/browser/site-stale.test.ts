@@ -5,7 +5,7 @@ import { startTestProxy } from "../helpers/http/proxy.ts";
 import { bearer, until } from "../helpers/http/proxy-client.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
-import { enterKey, openWatched, seriousFaults, settled } from "../helpers/servers/site-page.ts";
+import { enterKey, openWatched, seriousFaults, settled, unsoundness } from "../helpers/servers/site-page.ts";
 import { choicesOf, serveSmallSite } from "../helpers/servers/site-served.ts";
 
 const program = findChromium();
@@ -184,6 +184,76 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
     expect(await page.textContent(".count")).toBe("60 markets match");
     expect(await footer.getAttribute("title")).toBe(after);
     expect(await page.locator("#news:not(:empty)").count()).toBe(0);
+    expect(faults).toEqual([]);
+    await context.close();
+    await own.stop();
+  });
+
+  test("an earlier state is chosen among those before the present one, says which it is, and leads back", async () => {
+    const own = await startTestProxy();
+    const status = async () => (await own.get("/api/v1/status")).json();
+    const { snapshotId: before, publishedAt } = await status();
+    await publishArchive(own.storage, { markets: 60, bri: 600 });
+    await until("the newer snapshot", async () => (await status()).snapshotId !== before);
+    const { snapshotId: after } = await status();
+    const address = `http://127.0.0.1:${own.port}/`;
+    const watched = await openWatched(site.browser, `${address}#/protocols/aave`);
+    const { page, context, faults } = watched;
+    const bri = async () => Number(await page.textContent(".bri b"));
+    const footer = page.locator("footer > p:first-child");
+    expect(await bri()).toBe(600);
+    expect(await page.locator(".as-of").count()).toBe(0);
+    await enterKey(page, await own.issue({ plan: "developer" }));
+    await expect.poll(() => footer.textContent()).toContain("Snapshot ");
+    const choose = async () => {
+      await page.click("summary:has-text('As it was')");
+      await page.waitForSelector("#as-of");
+      const offered = await page
+        .locator("#as-of option")
+        .evaluateAll((all) => all.map((each) => each.getAttribute("value")));
+      expect(offered).toEqual([before]);
+      await page.click(".as-of >> text=/^Show$/");
+      await page.waitForSelector(".state");
+    };
+    const time = `${publishedAt.slice(0, 10)} ${publishedAt.slice(11, 16)} UTC`;
+    const said = `An earlier state: snapshot ${before.slice(0, 12)}, published ${time}.`;
+    await choose();
+    await expect.poll(bri).toBe(700);
+    await expect.poll(() => page.textContent(".state")).toContain(said);
+    expect(await page.textContent(".among p")).toContain("of 4");
+    expect(await page.locator(".badge").count()).toBe(0);
+    expect(await page.textContent(".as-of details")).toContain("There is no other that can be read.");
+    await expect.poll(() => footer.textContent()).toContain(`The present snapshot is ${after.slice(0, 12)}`);
+    // As a link that somebody was sent, with all that a key adds.
+    expect(page.url()).toBe(`${address}#/protocols/aave?asOf=${before}`);
+    await page.reload();
+    await page.waitForSelector("text=an earlier state, which needs a key of the Developer plan");
+    expect(await page.locator("main :is(svg, b)").count()).toBe(0);
+    const asked = page.waitForRequest(`**/scores/aave/history?asOf=${before}`);
+    await enterKey(page, await own.issue());
+    await page.waitForSelector(`text=${said}`);
+    await asked;
+    expect(await bri()).toBe(700);
+    expect(await unsoundness(watched)).toEqual([]);
+    await page.click("text=Show the present one");
+    await expect.poll(bri).toBe(600);
+    expect(await page.locator(".badge").count()).toBe(1);
+
+    await page.click("nav >> text=Archive");
+    await settled(page);
+    expect(await page.textContent(".count")).toBe("60 markets match");
+    await choose();
+    await settled(page);
+    await expect.poll(() => page.textContent(".count")).toBe("40 markets match");
+    expect(await page.locator(".chosen a").allTextContents()).toEqual([
+      `As of: snapshot ${before.slice(0, 12)} × (take away)`,
+    ]);
+    await page.click(".choices a:has-text('Politics')");
+    await settled(page);
+    await page.click("text=Show the present one");
+    await settled(page);
+    expect(new URL(page.url()).hash).toBe("#/archive?category=Politics");
+    expect(await page.textContent(".count")).toBe("30 markets match");
     expect(faults).toEqual([]);
     await context.close();
     await own.stop();
