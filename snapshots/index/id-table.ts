@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { firstWhere } from "../format/first-where.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 
 // The hashes of all ids in ascending order, 32 bits each, and behind them the ordinals in the same order, 16 bits each.
 const hashBytes = 4;
@@ -33,6 +34,15 @@ const countOf = (stored: Buffer) => stored.length / entryBytes;
 const hashAt = (stored: Buffer, index: number) => stored.readUInt32LE(index * hashBytes);
 const ordinalAt = (stored: Buffer, index: number) =>
   stored.readUInt16LE(countOf(stored) * hashBytes + index * 2);
+
+/** Throws CorruptObjectError unless an ids object is of so many markets. `key` is the object's. */
+export function requireIds(key: string, stored: Buffer, markets: number): void {
+  if (stored.length !== markets * entryBytes)
+    throw new CorruptObjectError(key, `it does not have ${entryBytes} bytes for each of ${markets} markets`);
+  for (let index = 0; index < markets; index += 1)
+    if (ordinalAt(stored, index) >= markets)
+      throw new CorruptObjectError(key, `it names a market beyond the last of ${markets}`);
+}
 
 /** The hash of each id, by ordinal, from an ids object. */
 export function decodeIds(stored: Buffer): Uint32Array {

@@ -6,7 +6,7 @@ import { idOfLine, keyOfLine, textOf } from "../format/market-line.ts";
 import { readRun } from "../format/page.ts";
 import type { IndexRow } from "../index/build-index.ts";
 import { decodeRows } from "../index/decode-rows.ts";
-import { decodeIds } from "../index/id-table.ts";
+import { decodeIds, requireIds } from "../index/id-table.ts";
 import { unicodeVersion } from "../index/unicode.ts";
 import { WordTable } from "../index/word-table.ts";
 import { wordsOf } from "../index/words.ts";
@@ -98,7 +98,9 @@ export class PreviousRows {
     if (!segment) {
       const key = layout.segment(ref.hash);
       const rows = indexed ? decodeRows(key, await readObject(this.#storage, key, ref)) : undefined;
-      const ids = await readObject(this.#storage, layout.idsOf(ref.ids.hash), ref.ids);
+      const idsKey = layout.idsOf(ref.ids.hash);
+      const ids = await readObject(this.#storage, idsKey, ref.ids);
+      requireIds(idsKey, ids, ref.markets);
       const digests = await readDigests(this.#storage, ref);
       segment = { rows, digests, idHashes: decodeIds(ids), words: await this.#wordsOf(ref) };
       this.#rows.set(index, segment);

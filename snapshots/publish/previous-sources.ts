@@ -1,6 +1,6 @@
 import { type Manifest, type ObjectRef, type SourceFileRef, SourceFiles } from "../../schemas/snapshot.ts";
 import { firstWhere } from "../format/first-where.ts";
-import { longIdHash, mayShare } from "../index/id-table.ts";
+import { longIdHash, mayShare, requireIds } from "../index/id-table.ts";
 import { addRowsByFile, decodeOrigins, type Origins } from "../index/origin-table.ts";
 import type { FileNumbers, KeyRange, KnownFiles } from "../sources/sources.ts";
 import { ObjectError } from "../store/errors.ts";
@@ -82,7 +82,9 @@ export class PreviousSources {
     for (const { ref, start } of segments) {
       const rows = kept.subarray(start, start + ref.markets);
       if (!rows.some((file) => file > 0)) continue;
-      const ids = await readObject(this.#storage, layout.idsOf(ref.ids.hash), ref.ids);
+      const key = layout.idsOf(ref.ids.hash);
+      const ids = await readObject(this.#storage, key, ref.ids);
+      requireIds(key, ids, ref.markets);
       for (const ordinal of mayShare(ids, idHashes)) {
         if (rows[ordinal] === 0) continue;
         // The store has only a part of each hash. Few other ids share it.

@@ -69,6 +69,8 @@ const options = new OptionsManager(OptionSource.DefaultCLIOptions).merge(
     excludes: ["/packages/"],
     disableBugDetectors: [".*"],
     sync: !types.isAsyncFunction(plain.run),
+    // Of one input, in milliseconds, also on a busy machine.
+    timeout: 30_000,
     fuzzerOptions: [
       corpus,
       `-max_total_time=${seconds}`,

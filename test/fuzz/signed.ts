@@ -31,6 +31,7 @@ import {
   IdFilter,
   mayShare,
   ordinalsOf,
+  requireIds,
 } from "../../snapshots/index/id-table.ts";
 import { CorruptObjectError, MissingObjectError } from "../../snapshots/store/errors.ts";
 import { layout } from "../../snapshots/store/layout.ts";
@@ -218,11 +219,13 @@ const noteOf = (cosigners: readonly (typeof logKey)[]) => {
   return note + lines.join("");
 };
 
+const cosigned = noteOf(witnesses);
+
 const note: Target = {
   seeds: () => [
     noteOf([]),
     noteOf([witnesses[0]!]),
-    noteOf(witnesses),
+    cosigned,
     keyText(origin),
     verifierText(witnesses[0]!),
     `${origin}\n7\n${head.head.toString("base64")}\nmore\n\n— x AAAAAAA=\n`,
@@ -269,14 +272,13 @@ const policy: Target = {
     const read = refused(() => parsePolicy(input, "policy"), KeyFileError);
     const text = input.toString();
     const isText = Buffer.from(text).equals(input) && /\s/.test(text.trim());
-    const client =
-      isText && (await refusedLater(() => verifyCheckpoint(noteOf(witnesses), text), IntegrityError));
+    const client = isText && (await refusedLater(() => verifyCheckpoint(cosigned, text), IntegrityError));
     if (!read) return need(!client, "the client reads a policy that we refuse");
     const all = new Set(read.witnesses.map(({ key }) => key));
     need(isQuorum(read, all), "all witnesses are enough");
     need(read.quorum === undefined || !isQuorum(read, new Set()), "no witness is not enough");
     if (isText) {
-      const ours = read.logs.length > 0 && !("reason" in new Trust(read).tree(noteOf(witnesses)));
+      const ours = read.logs.length > 0 && !("reason" in new Trust(read).tree(cosigned));
       need(ours === Boolean(client), `whether it counts: ${ours} here, ${Boolean(client)} in the client`);
     }
     const lines: string[] = [];
@@ -328,12 +330,12 @@ const tile: Target = {
 };
 
 const ids: Target = {
-  seeds: () => [encodeIds([5, 3, 3, 2 ** 32 - 1]), encodeIds([0])],
-  run(input) {
+  // Of a whole number of markets or not, and with an ordinal beyond the last.
+  seeds: () => [encodeIds([5, 3, 3, 2 ** 32 - 1]), encodeIds([0]), Buffer.alloc(7), Buffer.alloc(6, 1)],
+  run(stored) {
     // A manifest says how many there are.
-    const stored = input.subarray(0, input.length - (input.length % 6));
-    const count = stored.length / 6;
-    if (count === 0) return;
+    const count = Math.max(1, Math.floor(stored.length / 6));
+    if (refused(() => requireIds("ids", stored, count) ?? true, CorruptObjectError) === undefined) return;
     const hashes = decodeIds(stored);
     need(hashes.length === count, "there is a hash for each market");
     const filter = new IdFilter(stored);
@@ -341,7 +343,11 @@ const ids: Target = {
       filter.mayHold(wanted);
       const { from, to } = entriesOf(stored, wanted);
       need(from >= 0 && from <= to && to <= count, `${from} to ${to} of ${count}`);
-      need(ordinalsOf(stored, wanted).length === to - from, "each has an ordinal");
+      const ordinals = ordinalsOf(stored, wanted);
+      need(
+        ordinals.length === to - from && ordinals.every((ordinal) => ordinal < count),
+        "each has an ordinal",
+      );
     }
     const first = stored.readUInt32LE(0);
     need(filter.mayHold(first), "a filter knows what it was made of");

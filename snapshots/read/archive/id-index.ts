@@ -1,5 +1,5 @@
 import type { SegmentRef } from "../../../schemas/snapshot.ts";
-import { filterBytes, IdFilter, idHash, ordinalsOf } from "../../index/id-table.ts";
+import { filterBytes, IdFilter, idHash, ordinalsOf, requireIds } from "../../index/id-table.ts";
 import type { Segment } from "../../index/segment.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
@@ -42,7 +42,10 @@ export class IdIndex {
     const without = segments.filter(({ segment }) => !this.#filters.has(segment));
     if (without.length > 0) {
       const make = async ({ segment, ids }: (typeof segments)[number]) => {
-        this.#filters.set(segment, await this.#making.run(ids.hash, () => this.#filterOf(ids)));
+        this.#filters.set(
+          segment,
+          await this.#making.run(ids.hash, () => this.#filterOf(ids, segment.markets)),
+        );
       };
       await inParallel(without, make, readAtOnce);
     }
@@ -62,9 +65,11 @@ export class IdIndex {
   }
 
   /** Past the cache, where the ids of all segments would take the place of pages. */
-  async #filterOf(ids: SegmentRef["ids"]): Promise<IdFilter> {
-    const stored = await readObject(this.#storage, layout.idsOf(ids.hash), ids, awaitBudget);
+  async #filterOf(ids: SegmentRef["ids"], markets: number): Promise<IdFilter> {
+    const key = layout.idsOf(ids.hash);
+    const stored = await readObject(this.#storage, key, ids, awaitBudget);
     await awaitBudget(stepsPerFilter);
+    requireIds(key, stored, markets);
     return new IdFilter(stored);
   }
 }

@@ -2,7 +2,7 @@ import type { MarketAbsence } from "../../../schemas/envelopes.ts";
 import type { SegmentRef } from "../../../schemas/snapshot.ts";
 import { idOfLine } from "../../format/market-line.ts";
 import { pathInLevels, treeLevels } from "../../format/tree.ts";
-import { chunksOfEntries, entriesOf, idHash, ordinalsOf } from "../../index/id-table.ts";
+import { chunksOfEntries, entriesOf, idHash, ordinalsOf, requireIds } from "../../index/id-table.ts";
 import { chunkBytesOf, chunkLeaves } from "../../index/index-header.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
@@ -46,7 +46,9 @@ async function showAbsence(catalog: Catalog, commit: LogEntry, id: string) {
   const segments: ShownSegment[] = [];
   const sharing: number[][] = [];
   const show = async ([index, ref]: [number, SegmentRef]) => {
-    const stored = await catalog.objects.get(layout.idsOf(ref.ids.hash), ref.ids);
+    const key = layout.idsOf(ref.ids.hash);
+    const stored = await catalog.objects.get(key, ref.ids);
+    requireIds(key, stored, ref.markets);
     sharing[index] = ordinalsOf(stored, idHash(id));
     const tree = await catalog.derived.hashes(`ids/${ref.ids.hash}`, async () => {
       await awaitBudget(stepsPerTree);
