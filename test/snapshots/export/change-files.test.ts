@@ -149,7 +149,7 @@ describe("exported changes", () => {
   test("are whole or not there after a kill at any operation, and the next commit's run leaves no gap", async () => {
     const { objects } = await unexported();
     let [ended, partly] = [false, 0];
-    for (let n = 0; !ended; n += 2) {
+    for (let n = 0; !ended; n += 3) {
       const storage = memoryStorage(new Map(objects));
       const before = (operation: number) => {
         if (operation >= n) throw new Crash();

@@ -140,7 +140,7 @@ describe("the changes of a commit", () => {
       }
     };
     const steps = fc.array(step, { minLength: 1, maxLength: 8 });
-    await fc.assert(fc.asyncProperty(steps, run), { numRuns: 40 });
+    await fc.assert(fc.asyncProperty(steps, run), { numRuns: 20 });
   });
 
   test("are kept while there are few enough of them, however many commits they are of", async () => {

@@ -50,8 +50,8 @@ beforeAll(async () => {
   const proxy = await startArchiveProxy(storage);
   const queries = [{}, { category: "crypto" }, { disputed: "false", min_oracle: 30, outcome: "Yes" }];
   for (const query of queries) {
-    for (const page of await pagesOf(cursorWalk(proxy, { ...query, pageSize: 1 }))) {
-      if (page.nextCursor) held.push({ query, cursor: page.nextCursor, last: page.markets[0]! });
+    for (const page of await pagesOf(cursorWalk(proxy, { ...query, pageSize: 3 }))) {
+      if (page.nextCursor) held.push({ query, cursor: page.nextCursor, last: page.markets.at(-1)! });
     }
   }
   await proxy.stop();
@@ -92,7 +92,7 @@ describe("a cursor whose commit is no longer in the store", () => {
       }
     }
     expect(resumed.none).toBeGreaterThan(0);
-    expect(resumed.some).toBeGreaterThan(150);
+    expect(resumed.some).toBeGreaterThan(50);
   });
 
   test("carries filters and a replaced pageSize into the cursor to go on with", async () => {
@@ -142,7 +142,7 @@ describe("a cursor whose snapshot has lost an object", () => {
     for (const key of gone) {
       const proxy = await proxyWithout(key);
       const outcomes = new Set<string>();
-      for (const { cursor, last, query } of held.filter((_, place) => place % 9 === 0)) {
+      for (const { cursor, last, query } of held.filter((_, place) => place % 3 === 0)) {
         const answer = await proxy.get({ cursor, pageSize: 500 });
         outcomes.add(outcome(answer));
         if (answer.status !== 200) {

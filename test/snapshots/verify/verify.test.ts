@@ -17,6 +17,13 @@ beforeAll(async () => {
   good = await goodStore();
 });
 
+/** Objects of each kind, by what stands before their names: six show what all do. */
+const some = () => [
+  ...Map.groupBy(good, ([key]) => key.replace(/[^/]*$/, ""))
+    .values()
+    .flatMap((kind) => kind.slice(0, 6)),
+];
+
 const check = (objects: Objects): Promise<VerifyReport> =>
   verify(memoryStorage(objects), () => {}, { site: publishedSite });
 
@@ -61,7 +68,7 @@ describe("names the object", () => {
       () => Buffer.alloc(0),
       (bytes: Buffer) => Buffer.concat([bytes, Buffer.from(" ")]),
     ];
-    for (const [n, [key, original]] of [...good].entries()) {
+    for (const [n, [key, original]] of some().entries()) {
       const bytes = changes[n % changes.length]!(original, Math.floor(n / 3));
       expect(await faultsWith(key, bytes), `${key}, change ${n % changes.length}`).toEqual([key]);
     }
@@ -71,7 +78,7 @@ describe("names the object", () => {
     const commit = JSON.parse(good.get(layout.commit(3))!.toString());
     const newestManifest = layout.manifest(commit.manifest.hash);
     const isEarlierTile = (key: string) => key.startsWith(layout.logTiles) && !key.endsWith(".p/3");
-    for (const key of good.keys()) {
+    for (const [key] of some()) {
       // No other record tells of a key or the probe. Earlier snapshots are collected manifest first, and change records
       // before their parts.
       const collected =
