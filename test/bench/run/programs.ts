@@ -30,7 +30,7 @@ const names = Object.keys(packages) as (keyof typeof packages)[];
 const find = (name: string) => folders.map((folder) => join(folder, name)).find(existsSync);
 
 /** What is not installed, one sentence each. */
-export function missingPrograms(): string[] {
+function missingPrograms(): string[] {
   const missing = names.filter((name) => find(name) === undefined);
   return missing.map((name) => `${name} is not installed: it comes with the package ${packages[name]}.`);
 }
