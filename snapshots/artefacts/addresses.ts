@@ -23,12 +23,16 @@ export interface Addresses extends Terms {
 
 const within = (key: string) => key.slice(layout.publicTree.length);
 
+/** The address of an object of the public tree. */
+export const addressOf = ({ site }: Addresses, key: string) => `${site}${within(key)}`;
+
 // Not every CDN shows the index.html of a folder under the folder's own name.
 /** Where a protocol's page is, from the root of the public tree. */
 export const pagePath = (slug: string) => within(layout.protocolPage(slug));
-export const pageAddress = ({ site }: Addresses, slug: string) => `${site}${pagePath(slug)}`;
+export const pageAddress = (addresses: Addresses, slug: string) =>
+  addressOf(addresses, layout.protocolPage(slug));
 export const protocolListPath = within(layout.protocolList);
-export const protocolListAddress = ({ site }: Addresses) => `${site}${protocolListPath}`;
+export const protocolListAddress = (addresses: Addresses) => addressOf(addresses, layout.protocolList);
 /** The PNG icon: most link previews do not show SVG. */
 export const iconAddress = ({ site }: Addresses) => `${site}site/icon.png`;
 export const recordAddress = ({ site }: Addresses, slug: string) => `${site}api/v1/scores/${slug}.json`;

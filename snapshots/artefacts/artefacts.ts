@@ -3,6 +3,7 @@ import type { Tiers } from "../../schemas/snapshot.ts";
 import { layout } from "../store/layout.ts";
 import type { Addresses } from "./addresses.ts";
 import { renderBadge } from "./badge.ts";
+import { cardKey } from "./card.ts";
 import { type DatasetFacts, renderDataset } from "./dataset.ts";
 import { renderApiCatalog, renderLlms, renderSitemap } from "./documents.ts";
 import { renderListEmbed, renderProtocolEmbed } from "./embed.ts";
@@ -30,37 +31,50 @@ export const artefactsOf = (slug: string) => [
 
 /** The slug of the protocol that an artefact is about, by its key; undefined for other keys. */
 export function slugOfArtefact(key: string): string | undefined {
+  if (key.startsWith(layout.cards)) return /[^/]+(?=-[0-9a-f]{16}\.png$)/.exec(key)?.[0];
   const [slug] = /(?!_)[^/]+(?=\.svg$|\/index\.html$)/.exec(key) ?? [];
   return slug !== undefined && artefactsOf(slug).includes(key) ? slug : undefined;
 }
 
-/** The artefacts of one protocol, by key. `list` has all scores, by BRI from the highest down. */
+/** A protocol's record, and the hash of the object that holds it. */
+export interface StoredScore {
+  record: ProtocolScore;
+  hash: string;
+}
+
+/**
+ * The artefacts of one protocol, by key, but for its card. `list` has all scores, by BRI from the highest down.
+ */
 export function renderProtocol(
   addresses: Addresses,
-  record: ProtocolScore,
+  { record, hash }: StoredScore,
   list: readonly ScoreListEntry[],
 ): [key: string, bytes: Buffer][] {
   const place = placeOf(record.slug, list);
   return [
     [layout.badge(record.slug), Buffer.from(renderBadge(record).text)],
-    [layout.protocolPage(record.slug), Buffer.from(renderProtocolPage(addresses, record, place).text)],
+    [
+      layout.protocolPage(record.slug),
+      Buffer.from(renderProtocolPage(addresses, record, place, cardKey(record.slug, hash)).text),
+    ],
     [layout.embed(record.slug), Buffer.from(renderProtocolEmbed(addresses, record, place).text)],
   ];
 }
 
 /**
- * Everything that lets the public scores be found and shown, by key in the store. Made of public data, by slug, and of
+ * Everything that lets the public scores be found and shown, by key in the store, but for the cards. Made of public data, by slug, and of
  * the numbers, sizes and hashes of an export's files.
  */
 export function renderArtefacts(
   addresses: Addresses,
-  records: readonly ProtocolScore[],
+  scores: readonly StoredScore[],
   tiers: Tiers,
   facts: Omit<DatasetFacts, "since">,
 ): Map<string, Buffer> {
+  const records = scores.map(({ record }) => record);
   const list = inListOrder(records.map(listEntryOf));
   return new Map([
-    ...records.flatMap((record) => renderProtocol(addresses, record, list)),
+    ...scores.flatMap((score) => renderProtocol(addresses, score, list)),
     [layout.listEmbed, Buffer.from(renderListEmbed(addresses, list).text)],
     [layout.protocolList, Buffer.from(renderProtocolList(addresses, list).text)],
     [layout.tiers, Buffer.from(JSON.stringify(tiers))],

@@ -14,13 +14,15 @@ interface PageParts {
   root: string;
   /** Further elements of its head. */
   head: Markup;
+  /** What link previews show large; the icon without it. */
+  picture?: { address: string; says: string; width: number; height: number };
   main: Markup;
   footer: Markup;
 }
 
 /** A page of the public tree that needs no script. */
 export function renderPage(addresses: Addresses, page: PageParts): Markup {
-  const { title, description, address, root, head, main, footer } = page;
+  const { title, description, address, root, head, picture, main, footer } = page;
   return markup`<!doctype html>
 <html lang="en">
 <head>
@@ -39,9 +41,9 @@ export function renderPage(addresses: Addresses, page: PageParts): Markup {
 <meta property="og:title" content="${title}">
 <meta property="og:description" content="${description}">
 <meta property="og:url" content="${address}">
-<meta property="og:image" content="${iconAddress(addresses)}">
-<meta property="og:image:alt" content="${siteName}">
-<meta name="twitter:card" content="summary">
+<meta property="og:image" content="${picture?.address ?? iconAddress(addresses)}">
+<meta property="og:image:alt" content="${picture?.says ?? siteName}">
+${picture ? markup`<meta property="og:image:width" content="${picture.width}">\n<meta property="og:image:height" content="${picture.height}">\n` : ""}<meta name="twitter:card" content="${picture ? "summary_large_image" : "summary"}">
 ${head}</head>
 <body>
 <header class="top"><div class="wide"><a class="brand" href="${root}index.html"><img src="${root}site/icon.svg" alt="" width="28" height="28">${siteName}</a></div></header>

@@ -2,7 +2,8 @@ import { meanings } from "../../schemas/meanings.ts";
 import { nameOf } from "../../schemas/names.ts";
 import { protocolDimensionKeys } from "../../schemas/protocol.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
-import { type Addresses, pageAddress, pagePath, protocolListAddress } from "./addresses.ts";
+import { type Addresses, addressOf, pageAddress, pagePath, protocolListAddress } from "./addresses.ts";
+import { cardSize } from "./card.ts";
 import { renderPageData } from "./dataset.ts";
 import { jsonMarkup, type Markup, markup } from "./markup.ts";
 import { bar, barred, renderPage, stepOf } from "./page.ts";
@@ -25,9 +26,14 @@ export function placeOf(slug: string, list: readonly ScoreListEntry[]): Place {
 
 /**
  * A page about a protocol that needs no script. It depends on the protocol's record and place alone, so it changes only
- * with these.
+ * with these. `card` is the key of its card.
  */
-export function renderProtocolPage(addresses: Addresses, record: ProtocolScore, place: Place): Markup {
+export function renderProtocolPage(
+  addresses: Addresses,
+  record: ProtocolScore,
+  place: Place,
+  card: string,
+): Markup {
   const { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt, evidenceHash } = record;
   const { cascade, findings, metadata, dimensions } = record;
   const title = `${nameOf(slug)}: risk score ${bri} of 1000, ${forgeScale}`;
@@ -96,7 +102,8 @@ ${place.around.map(neighbour)}</tbody>
 </table>
 `;
   const footer = markup`<a href="../../api/v1/scores/${slug}.json">This score as JSON</a>`;
-  return renderPage(addresses, { title, description, address, root: up, head, main, footer });
+  const picture = { address: addressOf(addresses, card), says: title, ...cardSize };
+  return renderPage(addresses, { title, description, address, root: up, head, picture, main, footer });
 }
 
 /** The root of the public tree, from a protocol's page. */

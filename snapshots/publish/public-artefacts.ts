@@ -2,7 +2,8 @@ import { ScoreList } from "../../schemas/envelopes.ts";
 import { ProtocolScore, type ScoreListEntry } from "../../schemas/records.ts";
 import type { Commit, Manifest, ObjectRef, Tiers } from "../../schemas/snapshot.ts";
 import type { Addresses } from "../artefacts/addresses.ts";
-import { renderArtefacts } from "../artefacts/artefacts.ts";
+import { renderArtefacts, type StoredScore } from "../artefacts/artefacts.ts";
+import { cardKey, drawCard } from "../artefacts/card.ts";
 import { readTiers, tiersAfter } from "../artefacts/tiers.ts";
 import { soundExports } from "../export/kept-exports.ts";
 import { CorruptObjectError, unless } from "../store/errors.ts";
@@ -15,8 +16,15 @@ import type { Trust } from "../trust/trust.ts";
 
 const maxTiersBytes = 16 * 1024 * 1024;
 
+/** The artefacts of a commit, by key. */
+export interface Artefacts {
+  files: Map<string, Buffer>;
+  /** Draws the card of each protocol. Its key tells what it shows, so it needs to be drawn once. */
+  cards: Map<string, () => Buffer>;
+}
+
 /**
- * The artefacts of a commit, by key. What changed follows from the tiers that the public tree shows. With an API they
+ * The artefacts of a commit. What changed follows from the tiers that the public tree shows. With an API they
  * describe the newest export, with `trust` the newest that a trusted key signed. `inMemory` holds objects by hash that
  * need not be read.
  */
@@ -27,17 +35,22 @@ export async function artefactsAt(
   addresses: Addresses,
   trust: Trust | undefined,
   inMemory: ReadonlyMap<string, Buffer> = new Map(),
-): Promise<Map<string, Buffer>> {
+): Promise<Artefacts> {
   const { commit, publishedAt } = newest;
   const { scores, newestUpdatedAt } = manifest;
   const [exported] = addresses.api === null ? [] : await soundExports(storage, newest, trust);
-  const records: ProtocolScore[] = [];
+  const stored: StoredScore[] = [];
   await inParallel(Object.values(scores.records), async (ref) => {
-    records.push(await recordAt(storage, ref, inMemory.get(ref.hash)));
+    stored.push({ hash: ref.hash, record: await recordAt(storage, ref, inMemory.get(ref.hash)) });
   });
-  records.sort((a, b) => (a.slug < b.slug ? -1 : 1));
+  stored.sort((a, b) => (a.record.slug < b.record.slug ? -1 : 1));
+  const records = stored.map(({ record }) => record);
   const tiers = tiersAfter(await storedTiers(storage), records, publishedAt);
-  return renderArtefacts(addresses, records, tiers, { list: scores.list, commit, exported, newestUpdatedAt });
+  const facts = { list: scores.list, commit, exported, newestUpdatedAt };
+  return {
+    files: renderArtefacts(addresses, stored, tiers, facts),
+    cards: new Map(stored.map(({ record, hash }) => [cardKey(record.slug, hash), () => drawCard(record)])),
+  };
 }
 
 /** A protocol's record. */

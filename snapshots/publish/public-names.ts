@@ -1,6 +1,7 @@
 import type { Commit, Manifest, ObjectRef } from "../../schemas/snapshot.ts";
 import type { Addresses } from "../artefacts/addresses.ts";
 import { artefactsOf } from "../artefacts/artefacts.ts";
+import { cardKey } from "../artefacts/card.ts";
 import { CorruptObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { artefactFolders, layout, sha256 } from "../store/layout.ts";
@@ -46,7 +47,11 @@ export async function updatePublicNames(
     const known = new Map(objects);
     const artefacts = addresses && (await artefactsAt(storage, commit, manifest, addresses, trust, objects));
     let changed = false;
-    for (const [key, bytes] of artefacts ?? []) {
+    // The pages name them.
+    await inParallel(artefacts?.cards ?? [], async ([key, draw]) => {
+      if (tree.faulty.has(key) || !(await tree.infoOf(key))) await tree.putIfDifferent(key, draw());
+    });
+    for (const [key, bytes] of artefacts?.files ?? []) {
       const ref = referTo(bytes);
       known.set(ref.hash, bytes);
       if (artefactFolders.some((folder) => key.startsWith(folder))) names.set(key, ref);
@@ -121,6 +126,9 @@ export function publicNames({ scores }: Pick<Manifest, "scores">): Map<string, O
 
 /** The keys that this manifest's protocols keep: their stable names and their artefacts. */
 export function namesOfProtocols(manifest: Pick<Manifest, "scores">): string[] {
-  const artefacts = Object.keys(manifest.scores.records).flatMap(artefactsOf);
+  const artefacts = Object.entries(manifest.scores.records).flatMap(([slug, { hash }]) => [
+    ...artefactsOf(slug),
+    cardKey(slug, hash),
+  ]);
   return [...publicNames(manifest).keys(), layout.protocolList, layout.listEmbed, ...artefacts];
 }

@@ -50,6 +50,8 @@ export const layout = {
   embeds: "public/embed/",
   embed: (slug: string) => `public/embed/${folderOf(slug)}/index.html`,
   listEmbed: "public/embed/index.html",
+  cards: "public/cards/",
+  card: (name: string) => `public/cards/${name}.png`,
   tiers: "public/tiers.json",
   feed: "public/feed.xml",
   sitemap: "public/sitemap.xml",
@@ -150,6 +152,7 @@ const kinds: readonly Kind[] = [
   { prefix: layout.stableScores, collected: true },
   { prefix: layout.badges, collected: true, ofProtocol: true },
   { prefix: layout.protocolPages, collected: true, ofProtocol: true },
+  { prefix: layout.cards, collected: true, ofProtocol: true },
   { prefix: layout.embeds, collected: true, ofProtocol: true },
   { prefix: layout.siteFiles, collected: true },
   { prefix: layout.privateObjects, collected: true, inManifest: true, maxBytes: 16 * mebibyte },
@@ -235,7 +238,8 @@ function contentTypeOf(key: string): string {
 }
 
 function cacheControlOf(key: string): string {
-  if (key.startsWith(layout.publicObjects) || key.startsWith(layout.logTiles)) return immutable;
+  if ([layout.publicObjects, layout.logTiles, layout.cards].some((prefix) => key.startsWith(prefix)))
+    return immutable;
   if (key.startsWith(layout.log)) return "public, max-age=5";
   return key.startsWith(layout.publicTree) ? shortLived : "private, no-store";
 }

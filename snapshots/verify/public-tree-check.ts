@@ -60,7 +60,10 @@ export async function checkArtefacts(
   if (site === null) return;
   const addresses = { ...named, site };
   const expected = await check.attempt(() => artefactsAt(check.storage, commit, manifest, addresses, trust));
-  if (expected) await checkFiles(check, expected, `it differs from what commit ${commit.commit} shows`);
+  if (!expected) return;
+  const difference = `it differs from what commit ${commit.commit} shows`;
+  await checkFiles(check, expected.files, difference);
+  for (const [key, draw] of expected.cards) await checkFiles(check, new Map([[key, draw()]]), difference);
 }
 
 async function checkFiles(

@@ -2,6 +2,7 @@ import { KeyRecord, KeyRevocation } from "../../schemas/keys.ts";
 import { PartRecord, PartsPlan } from "../../schemas/parts.ts";
 import { Collecting } from "../../schemas/snapshot.ts";
 import { renderProtocol, slugOfArtefact } from "../artefacts/artefacts.ts";
+import { cardKey, drawCard } from "../artefacts/card.ts";
 import { recordAt, scoreListAt } from "../publish/public-artefacts.ts";
 import type { Named } from "../publish/site.ts";
 import { CorruptObjectError } from "../store/errors.ts";
@@ -76,7 +77,7 @@ async function checkUnreferenced(check: StoreCheck, key: string, { snapshots, na
     throw new CorruptObjectError(key, "a store has no objects with such names");
 }
 
-/** Whether it shows a removed protocol as a snapshot that is kept has it. */
+/** Whether it shows a protocol that was removed, or its score before, as a snapshot that is kept has it. */
 async function isLeftArtefact(
   { storage }: StoreCheck,
   key: string,
@@ -88,8 +89,10 @@ async function isLeftArtefact(
   for (const { scores } of snapshots.manifests) {
     const ref = Object.hasOwn(scores.records, slug) && scores.records[slug];
     if (!ref) continue;
+    const record = await recordAt(storage, ref);
+    if (key === cardKey(slug, ref.hash)) return drawCard(record).equals(bytes);
     const list = await scoreListAt(storage, scores.list);
-    const shown = new Map(renderProtocol({ ...others, site }, await recordAt(storage, ref), list));
+    const shown = new Map(renderProtocol({ ...others, site }, { record, hash: ref.hash }, list));
     if (shown.get(key)?.equals(bytes)) return true;
   }
   return false;

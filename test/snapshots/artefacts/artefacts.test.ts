@@ -1,6 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { crc32, inflateSync } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { inListOrder, listEntryOf, type ProtocolScore, ScoreListEntry } from "../../../schemas/records.ts";
@@ -8,9 +9,10 @@ import { type ForgeTier, forgeScaleNumber, forgeTiers } from "../../../schemas/s
 import { type ExportRecord, formatVersion, type Tiers } from "../../../schemas/snapshot.ts";
 import { renderArtefacts, slugOfArtefact } from "../../../snapshots/artefacts/artefacts.ts";
 import { badgeColours, renderBadge } from "../../../snapshots/artefacts/badge.ts";
+import { cardKey, drawCard } from "../../../snapshots/artefacts/card.ts";
 import { placeOf, renderProtocolPage } from "../../../snapshots/artefacts/protocol-page.ts";
 import { changeId, maxChanges, readTiers, tiersAfter } from "../../../snapshots/artefacts/tiers.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
+import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { score } from "../../helpers/publish/records.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
@@ -61,6 +63,10 @@ const odd: ProtocolScore = {
 
 const at = (day: number) => new Date(Date.UTC(2026, 1, day)).toISOString();
 
+/** Records as the store has them. */
+const stored = (records: readonly ProtocolScore[]) =>
+  records.map((record) => ({ record, hash: sha256(JSON.stringify(record)) }));
+
 /** What the checker finds in a folder with these artefacts. Throws with its message. */
 async function checked(name: string, site: string, files: ReadonlyMap<string, Buffer>) {
   const root = join(folder, name);
@@ -75,7 +81,7 @@ describe("renderArtefacts()", () => {
   const before = tiersAfter(undefined, [rated("aave", "CAST"), odd], at(1));
   const records = [odd, rated("aave", "MITHRIL"), rated("constructor", "DAMASCUS")];
   const tiers = tiersAfter(before, records, at(2));
-  const files = renderArtefacts(places, records, tiers, facts);
+  const files = renderArtefacts(places, stored(records), tiers, facts);
 
   test("gives the golden files, byte for byte", async () => {
     const shown = [...files].filter(([key]) => [undefined, odd.slug].includes(slugOfArtefact(key)));
@@ -105,22 +111,65 @@ describe("renderArtefacts()", () => {
       return { ...base, evidenceHash, metadata: { ...base.metadata, category, chain, tvl } };
     });
     const others = { site, api: null, license: null, citeAs: null };
-    const all = renderArtefacts(others, any, tiersAfter(undefined, any, at(3)), facts);
+    const all = renderArtefacts(others, stored(any), tiersAfter(undefined, any, at(3)), facts);
     expect((await checked("any", site, all)).badges).toHaveLength(12);
   });
 
   test("does not touch a protocol's page or badge when another one's score changes, but not its place", () => {
     const others = [rated("aave", "CAST", 1), rated("constructor", "DAMASCUS")];
-    const later = renderArtefacts(places, [...others, odd], tiers, facts);
+    const later = renderArtefacts(places, stored([...others, odd]), tiers, facts);
     for (const [key, bytes] of files)
       if (/0\.a_b-c|constructor/.test(key) && key.endsWith("svg")) expect(later.get(key)).toEqual(bytes);
     const far = (bri: number) => {
       const more = Array.from({ length: 3 }, (_, n) => rated(`p${n}`, "RAW", 300 + n));
-      return renderArtefacts(places, [odd, ...more, rated("top", "CAST", bri)], tiers, facts);
+      return renderArtefacts(places, stored([odd, ...more, rated("top", "CAST", bri)]), tiers, facts);
     };
     const page = layout.protocolPage(odd.slug);
     expect(far(900).get(page)).toEqual(far(901).get(page));
     expect(far(900).get(page)).not.toEqual(later.get(page));
+  });
+});
+
+describe("drawCard()", () => {
+  /** The pixels of a PNG with a palette, by row and column, as colours. */
+  const pixelsOf = (png: Buffer) => {
+    const parts = new Map<string, Buffer>();
+    for (let at = 8; at < png.length; at += 12 + png.readUInt32BE(at)) {
+      const end = at + 8 + png.readUInt32BE(at);
+      expect(png.readUInt32BE(end)).toBe(crc32(png.subarray(at + 4, end)));
+      parts.set(png.toString("latin1", at + 4, at + 8), png.subarray(at + 8, end));
+    }
+    const [palette, rows] = [parts.get("PLTE")!, inflateSync(parts.get("IDAT")!)];
+    const [width, height] = [parts.get("IHDR")!.readUInt32BE(0), parts.get("IHDR")!.readUInt32BE(4)];
+    expect([width, height, rows.length]).toEqual([1200, 630, 1201 * 630]);
+    const at = (row: number, column: number): number =>
+      ((row > 0 ? at(row - 1, column) : 0) + rows[row * 1201 + 1 + column]!) & 255;
+    return (row: number, column: number) =>
+      palette.toString("hex", 3 * at(row, column), 3 * at(row, column) + 3);
+  };
+
+  test("draws the score as bars in the colour of the tier, and words, with any slug", () => {
+    const record = rated("aave", "CAST", 250);
+    const colour = badgeColours.CAST.slice(1);
+    const pixel = pixelsOf(drawCard(record));
+    const across = (row: number) => Array.from({ length: 1200 }, (_, column) => pixel(row, column));
+    // A quarter of the track of 1040 pixels, beside the stripe on the left.
+    expect(across(412).filter((each) => each === colour)).toHaveLength(24 + 260);
+    const columns = across(555).filter((each) => each === colour).length - 24;
+    expect(columns).toBe(
+      across(470).filter((each) => each === colour).length - 24 + 10 * Math.round(1056 / 12 - 16),
+    );
+    expect(new Set(across(340)).size).toBeGreaterThan(4);
+    for (const slug of ["0", "w".repeat(100), "a-_.9z"]) pixelsOf(drawCard({ ...record, slug, bri: 1000 }));
+  });
+
+  test("gives the same bytes everywhere, and few", () => {
+    const bytes = drawCard(rated("aave", "MITHRIL"));
+    expect(sha256(bytes)).toMatchInlineSnapshot(
+      `"87e4e1afce408972e0034f233c1c465f8595de34e267730a8857e35625500f9a"`,
+    );
+    expect(bytes.length).toBeLessThan(25_000);
+    expect(cardKey("aave", "x")).not.toBe(cardKey("aave", "y"));
   });
 });
 
@@ -148,7 +197,7 @@ test("a page says its place and its neighbours, links to the live one, and says 
     ...Array.from({ length: 8 }, (_, n) => listEntryOf(rated(`p${n}`, "CAST", 640 + 20 * n))),
   ]);
   const place = placeOf("aave", list);
-  const { text } = renderProtocolPage(places, rated("aave", "MITHRIL"), place);
+  const { text } = renderProtocolPage(places, rated("aave", "MITHRIL"), place, layout.card("aave-0"));
   expect(text).toContain("Place <b>5</b> of 9");
   expect([...text.matchAll(/href="[./]+protocols\/(\w+)\//g)].map(([, slug]) => slug)).toEqual([
     "p5",

@@ -13,7 +13,7 @@ import { headersOf, layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { market, publishRecords, score, scoreRowsOf, sourcesOf } from "../../helpers/publish/records.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { changedStorage, countingStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
@@ -52,6 +52,10 @@ const moves = async (storage: Storage) =>
   [...(await textOf(storage, layout.feed)).matchAll(/<title>(\S+ moved .*)<\/title>/g)].map(
     ([, title]) => title,
   );
+/** Keys of cards, which tell of which records they are. */
+const cardsIn = (keys: readonly string[]) => keys.filter((key) => key.startsWith(layout.cards)).sort();
+const cardsOf = async (storage: Storage) =>
+  cardsIn((await listed(storage, layout.cards)).map(({ key }) => key));
 const artefacts = (slugs: readonly string[]) => [...artefactFiles, ...slugs.flatMap(artefactsOf)].sort();
 const isArtefact = (key: string) =>
   /\/(badges|protocols|embed)\//.test(key) || artefactFiles.some((file) => file === key);
@@ -74,6 +78,17 @@ test("writes artefacts once an address is named, and later only what changed, al
   // Its neighbour's page shows its tier too.
   const pages = [...artefactsOf("aave"), layout.protocolPage("curve.fi")];
   expect(written(before)).toEqual([...files, ...pages].sort());
+  // One card for each record, which is drawn once and named by the page.
+  const cards = cardsIn(storage.written());
+  expect(cards.map((key) => key.replace(/-[0-9a-f]{16}\.png/, ""))).toEqual(
+    ["aave", "aave", "curve.fi"].map((slug) => `${layout.cards}${slug}`),
+  );
+  const page = await textOf(storage, layout.protocolPage("curve.fi"));
+  expect(page).toContain(`"og:image" content="${siteUrl}${cards[2]!.slice("public/".length)}"`);
+  await storage.put(cards[2]!, Buffer.from("x"));
+  expect(await faultsOf(storage)).toEqual([cards[2]]);
+  const again = { faulty: new Set([cards[2]!]) };
+  await publishTiers(storage, { aave: "RAW", "curve.fi": "FORGED" }, 3, again);
   expect(await moves(storage)).toEqual(["aave moved from CAST to RAW"]);
   expect(await faultsOf(storage)).toEqual([]);
 });
@@ -150,6 +165,7 @@ test("artefacts of a removed protocol stay until the collection takes them, and 
   expect(await faultsOf(storage)).toEqual([]);
   await storage.put(layout.badge("curve.fi"), Buffer.from("<svg/>"));
   expect(await faultsOf(storage)).toEqual([layout.badge("curve.fi")]);
+  const [kept, gone] = await cardsOf(storage);
   const { deleted } = await collectGarbage(storage, {
     site: publishedSite,
     keepHours: 48,
@@ -158,6 +174,7 @@ test("artefacts of a removed protocol stay until the collection takes them, and 
     dryRun: false,
   });
   expect(deleted.keys.filter(isArtefact).sort()).toEqual(artefactsOf("curve.fi").sort());
+  expect([cardsIn(deleted.keys), await cardsOf(storage)]).toEqual([[gone], [kept]]);
   expect(await faultsOf(storage)).toEqual([]);
 });
 
@@ -166,8 +183,9 @@ test("null ends them: nothing keeps them right any more, so verify names what to
   await publishTiers(storage, { aave: "CAST" }, 1, { siteUrl });
   await publishTiers(storage, { aave: "CAST" }, 2, { siteUrl: null });
   expect(await textOf(storage, layout.siteFile("api.json"))).toBe('{"api":null}');
-  expect(await faultsOf(storage)).toEqual(artefacts(["aave"]));
-  for (const key of artefacts(["aave"])) await storage.delete(key);
+  const all = [...artefacts(["aave"]), ...(await cardsOf(storage))].sort();
+  expect(await faultsOf(storage)).toEqual(all);
+  for (const key of all) await storage.delete(key);
   await publishTiers(storage, { aave: "RAW" }, 3);
   expect(await faultsOf(storage)).toEqual([]);
 });

@@ -1,0 +1,254 @@
+import { readFileSync } from "node:fs";
+import { constants, crc32, deflateSync } from "node:zlib";
+import { nameOf } from "../../schemas/names.ts";
+import { protocolDimensionKeys } from "../../schemas/protocol.ts";
+import type { ProtocolScore } from "../../schemas/records.ts";
+import { layout, sha256 } from "../store/layout.ts";
+import { siteName } from "./addresses.ts";
+import { badgeColours } from "./badge.ts";
+
+// The picture that messengers and social networks show beside a link to a protocol's page. It is drawn here, since it
+// has a few rectangles and words: a renderer of SVG would be some megabytes, and would need a font as well. Of foreign
+// texts it shows the slug alone, whose letters the font has.
+
+/** Raised when cards look otherwise, so that all are drawn again. */
+const version = 1;
+
+/** The key of a protocol's card, by the hash of its record: another record has another card. */
+export const cardKey = (slug: string, record: string) =>
+  layout.card(`${slug}-${sha256(`${version} ${record}`).slice(0, 16)}`);
+
+/** Its size, in pixels. */
+export const cardSize = { width: 1200, height: 630 };
+
+/** The card of a protocol as a PNG, the same bytes for the same record. It takes some milliseconds. */
+export function drawCard(record: ProtocolScore): Buffer {
+  const { slug, bri, forgeScale, forgeScaleNum, confidence, updatedAt, dimensions } = record;
+  const picture = new Picture(cardSize.width, cardSize.height);
+  const [ink, soft, line] = ["#1b1d1f", "#5f6468", "#e6e7e8"].map((colour) => picture.pen(colour));
+  const tier = picture.pen(badgeColours[forgeScale]);
+  const [left, right] = [80, 1120];
+  picture.box(tier, 0, 0, 24, cardSize.height);
+  picture.text(soft!, siteName, left, 88, 36);
+  const name = fitting(nameOf(slug), 44, right - left);
+  picture.text(ink!, name, left, 186, Math.min(88, (44 * (right - left)) / widthOf(name, 44)));
+  picture.text(ink!, `${bri}`, left, 372, 190);
+  const beside = left + widthOf(`${bri}`, 190) + 28;
+  picture.text(soft!, "of 1000, higher is safer", beside, 372, 36);
+  picture.text(tier, forgeScale, beside, 306, 64);
+  for (let step = 0; step < 7; step += 1)
+    picture.box(step < forgeScaleNum ? tier : line!, right - 7 * 34 + step * 34, 72, 30, 16);
+  picture.box(line!, left, 404, right - left, 18);
+  picture.box(tier, left, 404, ((right - left) * bri) / 1000, 18);
+  const [slot, bottom] = [(right - left + 16) / protocolDimensionKeys.length, 556];
+  for (const [index, key] of protocolDimensionKeys.entries()) {
+    const x = Math.round(left + index * slot);
+    picture.box(line!, x, bottom, slot - 16, 4);
+    picture.box(tier, x, bottom - dimensions[key], slot - 16, dimensions[key]);
+  }
+  const date = updatedAt.slice(0, 10);
+  picture.text(soft!, `Twelve dimensions. Confidence ${confidence} of 100.`, left, 598, 28);
+  picture.text(soft!, date, right - widthOf(date, 28), 598, 28);
+  return picture.png();
+}
+
+/** A text that is at most so wide, with dots in place of its end. */
+function fitting(text: string, size: number, width: number): string {
+  if (widthOf(text, size) <= width) return text;
+  let shown = text;
+  while (widthOf(`${shown}...`, size) > width) shown = shown.slice(0, -1);
+  return `${shown}...`;
+}
+
+interface Glyph {
+  width: number;
+  /** Straight lines from point to point, in parts of the size of the text, upwards from its base line. */
+  lines: readonly (readonly [x0: number, y0: number, x1: number, y1: number])[];
+}
+
+const unitsPerEm = 500;
+/** So many lines stand for a curve. */
+const pieces = 6;
+
+let glyphs: ReadonlyMap<string, Glyph> | undefined;
+
+function glyphOf(character: string): Glyph {
+  glyphs ??= new Map(
+    String(readFileSync(new URL("glyphs.txt", import.meta.url)))
+      .trimEnd()
+      .split("\n")
+      .slice(1)
+      .map((line) => [line[0]!, parseGlyph(line.slice(1))]),
+  );
+  const glyph = glyphs.get(character);
+  if (!glyph) throw new Error(`the font of cards lacks ${JSON.stringify(character)}`);
+  return glyph;
+}
+
+function parseGlyph(text: string): Glyph {
+  const [, width, outline = ""] = /^(\d+) (.*)$/.exec(text) ?? [];
+  const lines: [number, number, number, number][] = [];
+  let [x, y, startX, startY] = [0, 0, 0, 0];
+  const to = (nextX: number, nextY: number) => {
+    lines.push([x, y, nextX, nextY]);
+    [x, y] = [nextX, nextY];
+  };
+  for (const [, command, numbers = ""] of outline.matchAll(/([MLQ])([^MLQ]*)/g)) {
+    const [a = 0, b = 0, c = 0, d = 0] = numbers.split(" ").map((number) => Number(number) / unitsPerEm);
+    if (command === "L") to(a, b);
+    if (command === "M") {
+      to(startX, startY);
+      [x, y, startX, startY] = [a, b, a, b];
+    }
+    if (command !== "Q") continue;
+    const [fromX, fromY] = [x, y];
+    for (let piece = 1; piece <= pieces; piece += 1) {
+      const t = piece / pieces;
+      const along = (from: number, by: number, end: number) =>
+        (1 - t) ** 2 * from + 2 * t * (1 - t) * by + t ** 2 * end;
+      to(along(fromX, a, c), along(fromY, b, d));
+    }
+  }
+  to(startX, startY);
+  return { width: Number(width) / unitsPerEm, lines };
+}
+
+const widthOf = (text: string, size: number) =>
+  [...text].reduce((sum, character) => sum + glyphOf(character).width * size, 0);
+
+/** So many shades lie between the paper and a colour, at the edges of letters. */
+const shades = 15;
+
+/** A picture of some colours on paper, and their shades. */
+class Picture {
+  readonly #width: number;
+  readonly #height: number;
+  readonly #palette: number[] = [];
+  /** By row and column, places in the palette. */
+  readonly #pixels: Uint8Array;
+
+  constructor(width: number, height: number) {
+    [this.#width, this.#height] = [width, height];
+    this.#pixels = new Uint8Array(width * height);
+  }
+
+  /** Adds a colour such as `#1b1d1f` with its shades. Returns the place of the first of them, which is paper. */
+  pen(colour: string): number {
+    const first = this.#palette.length / 3;
+    const channels = (hex: string) => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
+    const [paper, full] = [channels("#fdfdfc"), channels(colour)];
+    for (let shade = 0; shade <= shades; shade += 1)
+      for (const [index, from] of paper.entries())
+        this.#palette.push(Math.round(from + ((full[index]! - from) * shade) / shades));
+    return first;
+  }
+
+  box(pen: number, x: number, y: number, width: number, height: number): void {
+    const [from, to] = [Math.round(x), Math.round(x + width)];
+    for (let row = Math.round(y); row < Math.round(y + height); row += 1)
+      this.#pixels.fill(pen + shades, row * this.#width + from, row * this.#width + to);
+  }
+
+  /** Draws a text of this size on paper; `y` is its base line. */
+  text(pen: number, text: string, x: number, y: number, size: number): void {
+    for (const character of text) {
+      const glyph = glyphOf(character);
+      this.#fill(pen, glyph.lines, x, y, size);
+      x += glyph.width * size;
+    }
+  }
+
+  /** Fills the shape within the lines. A pixel gets the shade of the share of it that is within. */
+  #fill(pen: number, lines: Glyph["lines"], x: number, y: number, size: number): void {
+    // No letter of the font goes beyond this.
+    const [left, top] = [Math.floor(x - 0.12 * size), Math.floor(y - 0.75 * size)];
+    const [width, height] = [Math.ceil(0.9 * size) + 3, Math.ceil(size) + 1];
+    // What each line adds to the area of all pixels to its right in its row.
+    const added = new Float64Array(width * height);
+    for (const [x0, y0, x1, y1] of lines)
+      addLine(
+        added,
+        width,
+        x - left + x0 * size,
+        y - top - y0 * size,
+        x - left + x1 * size,
+        y - top - y1 * size,
+      );
+    for (let row = 0; row < height; row += 1) {
+      let area = 0;
+      for (let at = row * width; at < (row + 1) * width; at += 1) {
+        area += added[at]!;
+        const shade = Math.round(Math.min(1, Math.abs(area)) * shades);
+        if (shade > 0) this.#pixels[(top + row) * this.#width + left + at - row * width] = pen + shade;
+      }
+    }
+  }
+
+  /** The picture as a PNG with a palette. */
+  png(): Buffer {
+    const [width, height] = [this.#width, this.#height];
+    const pixels = this.#pixels;
+    const rows = new Uint8Array((width + 1) * height);
+    for (let row = 0; row < height; row += 1) {
+      // Each row as the difference from the one above: mostly 0.
+      rows[row * (width + 1)] = 2;
+      const shift = row + 1;
+      const first = row * width;
+      for (let at = first; at < first + width; at += 1)
+        rows[at + shift] = row > 0 ? pixels[at]! - pixels[at - width]! : pixels[at]!;
+    }
+    const header = Buffer.alloc(13);
+    header.writeUInt32BE(width, 0);
+    header.writeUInt32BE(height, 4);
+    // Eight bits a pixel, of a palette.
+    header.set([8, 3], 8);
+    // Runs alone are found alike by every build of zlib.
+    const packed = deflateSync(rows, { level: 9, memLevel: 9, strategy: constants.Z_RLE });
+    const signature = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
+    const palette = Buffer.from(this.#palette);
+    return Buffer.concat([
+      signature,
+      chunk("IHDR", header),
+      chunk("PLTE", palette),
+      chunk("IDAT", packed),
+      chunk("IEND"),
+    ]);
+  }
+}
+
+/** Adds the area between a line and the right edge, by rows: of lines downwards, and less that of lines upwards. */
+function addLine(added: Float64Array, width: number, x0: number, y0: number, x1: number, y1: number): void {
+  if (y0 === y1) return;
+  const direction = y0 < y1 ? 1 : -1;
+  const slope = (x1 - x0) / (y1 - y0);
+  const end = Math.max(y0, y1);
+  const begin = Math.min(y0, y1);
+  for (let row = Math.floor(begin); row < end; row += 1) {
+    const from = Math.max(row, begin);
+    const to = Math.min(row + 1, end);
+    const rise = direction * (to - from);
+    const one = x0 + slope * (from - y0);
+    const other = x0 + slope * (to - y0);
+    const low = Math.min(one, other);
+    const high = Math.max(one, other);
+    let before = 0;
+    for (let column = Math.floor(low); column <= Math.floor(high); column += 1) {
+      // The share of the line's piece that lies in this column, and how much of the column lies right of it.
+      const enter = Math.max(low, column);
+      const leave = Math.min(high, column + 1);
+      const part = rise * (high > low ? (leave - enter) / (high - low) : 1);
+      const within = 1 - ((enter + leave) / 2 - column);
+      added[row * width + column]! += part * within + before;
+      before = part * (1 - within);
+    }
+    added[row * width + Math.floor(high) + 1]! += before;
+  }
+}
+
+function chunk(name: string, content: Buffer = Buffer.alloc(0)): Buffer {
+  const named = Buffer.concat([Buffer.from(name), content]);
+  const [length, check] = [Buffer.alloc(4), Buffer.alloc(4)];
+  length.writeUInt32BE(content.length);
+  check.writeUInt32BE(crc32(named));
+  return Buffer.concat([length, named, check]);
+}
