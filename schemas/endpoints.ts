@@ -448,6 +448,7 @@ export const endpoints = {
       "scoreboard.js",
       "statistics.js",
       "style.css",
+      "why.js",
       "words.js",
     ],
     summary: "What the site loads",

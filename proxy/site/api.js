@@ -2,6 +2,7 @@ import { ApiError, Client } from "./client.js";
 
 /**
  * @import { Status } from "../../schemas/envelopes.ts"
+ * @import { Tiers } from "../../schemas/snapshot.ts"
  * @import { Usage } from "./client.js"
  * @import { Own } from "./recomputing.js"
  */
@@ -90,6 +91,17 @@ export class Api {
   /** The snapshot that the page shows. Throws ApiError. */
   async pin() {
     return this.shown ?? (await this.look());
+  }
+
+  /**
+   * The tiers and their changes, of a published page: they lie beside it. Throws Error.
+   * @param {AbortSignal} signal
+   * @returns {Promise<Tiers>}
+   */
+  async tiers(signal) {
+    const response = await request(absolute("tiers.json"), { signal });
+    if (!response.ok) throw new Error(`tiers.json cannot be read (status ${response.status}).`);
+    return response.json();
   }
 
   /** Whether there is a service to ask, not only files. */

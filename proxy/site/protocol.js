@@ -8,6 +8,7 @@ import { dimensionLink, term } from "./explain.js";
 import { meanings } from "./meanings.js";
 import { nameOf } from "./names.js";
 import { distribution, scoreboardAddress } from "./scoreboard.js";
+import { tierLog, whyChanged } from "./why.js";
 import { change, counted, grouped, moment, signed, stepOf, tier } from "./words.js";
 
 /**
@@ -74,6 +75,8 @@ export function openProtocol(site, slug, asOf) {
         dimensions,
         history,
         about(record),
+        // It has what is published at present. The service alone has no such file.
+        asOf === null && api.published !== undefined && tierLog(api, slug, signal),
         // One of an earlier state would pass for the present one.
         asOf === null && badge(record, api.published),
       );
@@ -143,7 +146,8 @@ export function openProtocol(site, slug, asOf) {
    */
   async function loadMoves(record, section) {
     try {
-      fill(section, dimensionTable(record, (await api.service.dimensions(slug, how)).dimensions));
+      const { dimensions } = await api.service.dimensions(slug, how);
+      fill(section, dimensionTable(record, dimensions), whyChanged(api, record, dimensions, signal));
     } catch (error) {
       if (!signal.aborted)
         fill(

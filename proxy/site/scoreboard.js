@@ -355,6 +355,7 @@ function board(scores, curveOf) {
     body,
   );
   return [
+    movers(scores),
     picture,
     html("div", { class: "chips", role: "group", "aria-label": "Tiers" }, chips),
     html("div", { class: "tools" }, text, count),
@@ -362,6 +363,37 @@ function board(scores, curveOf) {
     rest,
     empty,
   ];
+}
+
+/** How many movers are named. */
+const few = 5;
+
+/**
+ * The largest moves of the day of the newest run, each protocol's in its last run.
+ * @param {readonly ScoreListEntry[]} scores
+ */
+function movers(scores) {
+  const day = scores
+    .reduce((newest, { updatedAt }) => (updatedAt > newest ? updatedAt : newest), "")
+    .slice(0, 10);
+  const moved = scores
+    .filter(({ delta, updatedAt }) => delta !== 0 && updatedAt.startsWith(day))
+    .toSorted((a, b) => Math.abs(b.delta) - Math.abs(a.delta))
+    .slice(0, few);
+  return (
+    moved.length > 0 &&
+    html(
+      "p",
+      { class: "movers" },
+      html("span", { class: "quiet" }, `Moved most in their last run, of those that ran on ${day}: `),
+      moved.flatMap(({ slug, delta }, index) => [
+        index > 0 ? ", " : "",
+        html("a", { href: `#/protocols/${slug}` }, nameOf(slug)),
+        " ",
+        change(delta),
+      ]),
+    )
+  );
 }
 
 /**

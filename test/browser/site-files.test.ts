@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { publishedSite, servedSite } from "../../proxy/site/files.ts";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { nameOf } from "../../schemas/names.ts";
+import { Tiers } from "../../schemas/snapshot.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { apiPlaceAt } from "../../snapshots/publish/site.ts";
@@ -254,6 +255,23 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     expect(await unsoundness(watched)).toEqual([]);
     await watched.page.goto(new URL("protocols/index.html", home).href);
     expect(await unsoundness(watched)).toEqual([]);
+
+    // The log of tiers is published with the pages.
+    await watched.page.route("**/tiers.json", async (route) => {
+      const response = await route.fetch();
+      const tiers: Tiers = Tiers.parse(await response.json());
+      const change = { slug: "aave", from: "DAMASCUS", to: "MITHRIL", bri: 700, at: tiers.since } as const;
+      await route.fulfill({ json: { ...tiers, changes: [change, { ...change, slug: "lido-dao" }] } });
+    });
+    await watched.page.goto(`${home}#/protocols/aave`);
+    await watched.page.waitForSelector(".moves li");
+    expect(await watched.page.locator(".moves li").allTextContents()).toEqual([
+      "2026-03-01 00:00 UTC: DAMASCUS → MITHRIL, BRI 700",
+    ]);
+    await watched.page.click("text=All scores");
+    await watched.page.click("tbody >> text=Curve.fi");
+    await watched.page.waitForSelector("text=None. The log has the changes of at most 30 days");
+    expect(watched.faults).toEqual([]);
     await watched.context.close();
     expect(refused).toEqual([]);
   });

@@ -1,6 +1,7 @@
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { nameOf } from "../../schemas/names.ts";
+import type { ProtocolScore } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/scales.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
 import { enterKey, openWatched, phone, settled, unsoundness } from "../helpers/servers/site-page.ts";
@@ -142,6 +143,62 @@ describe.skipIf(!program)("what the site draws is true:", () => {
     ]);
     expect(await page.locator(".question:dir(rtl)").allTextContents()).toEqual([question]);
     expect(await page.locator(".choices .value:dir(rtl)").allTextContents()).toEqual(["גשם"]);
+    expect(faults).toEqual([]);
+    await context.close();
+  });
+
+  test("why a score changed is told by its dimensions, the largest move first, in seven days and run by run", async () => {
+    const { page, context, faults } = await openWatched(site.browser, `${site.home}#/protocols/aave`);
+    const record: ProtocolScore = await (await site.proxy.get("/api/v1/scores/aave")).json();
+    const { dimensions } = record;
+    // One was published behind the newest run, and two before it; the oldest holds a run in which nothing moved.
+    const states = ["2026-02-02T09:00", "2026-02-01T09:00", "2026-01-31T09:00"].map((time, place) => ({
+      snapshotId: String(place).repeat(64),
+      publishedAt: `${time}:00.000Z`,
+      supersededAt: "2026-02-03T00:00:00.000Z",
+    }));
+    await page.route("**/api/v1/snapshots", (route) => route.fulfill({ json: { snapshots: states } }));
+    const before = {
+      ...record,
+      bri: 690,
+      updatedAt: "2026-02-01T08:00:00.000Z",
+      dimensions: {
+        ...dimensions,
+        governance: dimensions.governance - 9,
+        liquidity: dimensions.liquidity + 12,
+      },
+    };
+    const oldest = { ...before, updatedAt: "2026-01-31T08:00:00.000Z" };
+    const asked: string[] = [];
+    await page.route("**/scores/aave?asOf=*", (route) => {
+      const asOf = new URL(route.request().url()).searchParams.get("asOf")!;
+      asked.push(asOf);
+      return route.fulfill({ json: asOf === states[1]!.snapshotId ? before : oldest });
+    });
+    await page.route("**/scores/aave/dimensions", async (route) => {
+      const response = await route.fetch();
+      const json = await response.json();
+      for (const each of json.dimensions)
+        each.change7d = { cross_chain: 5, opsec: -7 }[each.key as string] ?? 0;
+      await route.fulfill({ response, json });
+    });
+    await enterKey(page, await site.proxy.issue({ plan: "developer" }));
+    await page.click("text=Show the last runs one by one");
+    await page.waitForSelector(".why h3:nth-of-type(2)");
+    const step = (from: number, to: number) =>
+      `${from} → ${to} ${to > from ? "▲up +" : "▼down −"}${Math.abs(to - from)}`;
+    const { governance, liquidity, cross_chain: bridges, opsec } = dimensions;
+    expect(await page.locator(".why :is(h3, li, p)").allTextContents()).toEqual([
+      "In seven days",
+      `Opsec ${step(opsec + 7, opsec)}`,
+      `Cross chain ${step(bridges - 5, bridges)}`,
+      "From 2026-02-01 08:00 UTC to 2026-02-02 08:21 UTC: BRI 690 → 700",
+      `Liquidity ${step(liquidity + 12, liquidity)}`,
+      `Governance ${step(governance - 9, governance)}`,
+      "From 2026-01-31 08:00 UTC to 2026-02-01 08:00 UTC: BRI 690 → 690",
+      "No dimension moved.",
+    ]);
+    expect(asked).toEqual([states[1]!.snapshotId, states[2]!.snapshotId]);
     expect(faults).toEqual([]);
     await context.close();
   });

@@ -47,6 +47,12 @@ describe.skipIf(!program)("the site's scores in Chromium", () => {
     await page.waitForSelector("tbody tr");
     expect(await rowsOf(page)).toEqual(list.map(asRow));
     expect(await page.textContent(".count")).toBe(`${protocols} of ${protocols} protocols`);
+    const movers = list.toSorted((a, b) => Math.abs(b.delta) - Math.abs(a.delta)).slice(0, 5);
+    const day = list[0]!.updatedAt.slice(0, 10);
+    expect(await page.textContent(".movers")).toBe(
+      `Moved most in their last run, of those that ran on ${day}: ` +
+        movers.map((entry) => `${nameOf(entry.slug)} ${asRow(entry)[7]}`).join(", "),
+    );
     const firstRow = (await page.locator("tbody tr").first().boundingBox())!;
     expect(firstRow.y + firstRow.height).toBeLessThan(600);
 
