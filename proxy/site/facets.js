@@ -75,6 +75,12 @@ export function choiceList(facet, go) {
     // Spellings that count together may have passed others.
     const listed = [...shown];
     if (facet === "category") listed.sort(([, a], [, b]) => b.count - a.count);
+    // The values that are not listed may hold a value that was typed in, and other spellings of a category.
+    const tallyOf = (/** @type {number} */ count) => {
+      if (other.count === 0) return grouped(count);
+      if (count === 0) return "–";
+      return facet === "category" ? `at least ${grouped(count)}` : grouped(count);
+    };
     const items = listed.map(([value, { value: spelled, count, disputed }]) => {
       const here = chosen.includes(value);
       const next = here
@@ -98,7 +104,7 @@ export function choiceList(facet, go) {
             { class: "value", dir: "auto" },
             facet === "tier" ? tier(value) : valueWords(facet, spelled),
           ),
-          html("span", { class: "tally" }, grouped(count), html("span", { class: "unseen" }, " markets")),
+          html("span", { class: "tally" }, tallyOf(count), html("span", { class: "unseen" }, " markets")),
           bar(count, most),
         ),
       );
@@ -106,7 +112,8 @@ export function choiceList(facet, go) {
     const cut = items.length > few + 2 ? few : items.length;
     fill(list, items.length > 0 ? items.slice(0, cut) : html("li", { class: "quiet" }, "None"));
     fill(more, items.slice(cut));
-    fill(summary, facet === "category" ? "More" : `All ${grouped(distinct)}`);
+    const all = other.count > 0 ? `More of ${grouped(distinct)}` : `All ${grouped(distinct)}`;
+    fill(summary, facet === "category" ? "More" : all);
     fill(note, other.count > 0 && `${counted(other.count, "market")} of further values`);
     rest.hidden = cut === items.length && other.count === 0;
   }

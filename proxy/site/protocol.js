@@ -450,6 +450,8 @@ function badge({ slug, bri, forgeScale, forgeScaleNum }, published) {
     { class: "badge", "aria-labelledby": "badge" },
     html("h2", { id: "badge" }, "Badge"),
     html("p", {}, picture),
+    published === undefined &&
+      html("p", { class: "quiet" }, "A picture of this score: it does not change when the score does."),
     published === undefined
       ? copyable("Source of the badge", new XMLSerializer().serializeToString(picture))
       : copyable("Source of the badge", embedded(published, slug)),

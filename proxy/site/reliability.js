@@ -122,7 +122,7 @@ export function reliability(query, filters, counts, signal) {
       "Dots are the share of ",
       term("disputed", "disputed"),
       " markets, bars their 95 % intervals after Wilson, and n the number of markets; hollow dots are of fewer " +
-        "than 30. ",
+        "than 30, and arrows with a number are shares above the picture. ",
       !other && `The dashed line is the share of all of them, ${percent(one.whole.share)}. `,
       "Differences have intervals after Newcombe, and the trend is tested after Cochran and Armitage. A filter " +
         "by dispute does not apply here.",
