@@ -21,14 +21,14 @@ const { values } = parseArgs({
     tests: {
       type: "string",
       multiple: true,
-      default: ["test/{snapshots,proxy/{quota,access}}/**/*.test.ts"],
+      default: ["test/{snapshots,conformance,proxy/{quota,access}}/**/*.test.ts", "test/proxy/*.test.ts"],
     },
     /** How many mutants of each folder are tried. */
     sample: { type: "string", default: "100" },
     /** Of the draw, below 2^32. */
     seed: { type: "string", default: "1" },
-    /** How long the tests of one mutant may take, by the time that they took without any. */
-    seconds: { type: "string", default: "30" },
+    /** Of processors: how long the tests of one mutant may take, by what they took without any. */
+    seconds: { type: "string", default: "10" },
     /** Keeps what the tests reach for the next run, while neither they nor the code change. */
     records: { type: "string" },
   },
@@ -65,7 +65,7 @@ async function runWorker(jobs?: Job[]): Promise<Entry[]> {
     {
       ...{ config: false, root, watch: false, reporters: [], include: values.tests, execArgv: nodeOptions },
       ...{ maxWorkers: 1, isolate: false, fsModuleCache: false, update: false, bail: jobs ? 1 : 0 },
-      ...{ testTimeout: 20_000, hookTimeout: 20_000, ...(env && { env }) },
+      ...{ testTimeout: 60_000, hookTimeout: 60_000, ...(env && { env }) },
       setupFiles: [join(import.meta.dirname, "setup.ts")],
       pool: { name: "mutants", createPoolWorker },
     },
