@@ -152,6 +152,22 @@ describe("Cutter", () => {
     return new Set(list.filter((_, n) => found[n] !== "none"));
   };
 
+  test("cuts where snapshots/SPEC.md says", () => {
+    let [page, segment] = [0, 0];
+    const expected = ids.map((id) => {
+      const h = crc32(id);
+      page += 1;
+      segment += 1;
+      if (!(page >= 32 && h % 96 === 0) && page < 512) return "none";
+      page = 0;
+      if (!(h % 96 === 0 && Math.floor(h / 96) % 160 === 0) && segment <= 65_024) return "page";
+      segment = 0;
+      return "segment";
+    });
+    expect(cutAll(ids)).toEqual(expected);
+    expect(new Set(expected).size).toBe(3);
+  });
+
   test("keeps pages and segments within their bounds", () => {
     let [page, segment] = [0, 0];
     for (const cut of cutAll([...ids, ...ids])) {

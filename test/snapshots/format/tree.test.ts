@@ -38,6 +38,8 @@ test("an audit path proves its leaf at its place in a tree of its size, and noth
       expect(headFrom(leaf, { index, size, path })).toEqual(head);
       const another = other % size;
       if (another !== index) expect(headFrom(leaf, { index: another, size, path })).not.toEqual(head);
+      for (const outside of [-1 - index, size + index])
+        expect(headFrom(leaf, { index: outside, size, path })).toBeUndefined();
       expect(headFrom(leafHash(Buffer.from("x")), { index, size, path })).not.toEqual(head);
       expect(headFrom(leaf, { index, size, path: [...path, leaf] })).toBeUndefined();
       if (size > 1) expect(headFrom(leaf, { index, size, path: path.slice(1) })).not.toEqual(head);
