@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
@@ -58,13 +59,19 @@ test("the levels of a tree have the same audit paths", () => {
   }
 });
 
-test("a root tells its kind and its sizes", () => {
+test("a root is the hash that snapshots/SPEC.md says: of its kind, its sizes and its head", () => {
   const head = treeHead(leavesOf(3));
-  const roots = [
-    rootOf("page", { children: 3, total: 3 }, head),
-    rootOf("segment", { children: 3, total: 3 }, head),
-    rootOf("segment", { children: 3, total: 4 }, head),
-    rootOf("segment", { children: 4, total: 3 }, head),
-  ];
-  expect(new Set(roots.map(String)).size).toBe(roots.length);
+  const sizes = { total: 0x0102_0304_0506, children: 0x0708 };
+  const kinds = { page: 2, segment: 3, archive: 4, scores: 5, index: 6, section: 7 } as const;
+  for (const kind of ["page", "segment", "archive", "scores", "index", "section"] as const) {
+    const input = [kinds[kind], 6, 5, 4, 3, 2, 1, 0, 0, 8, 7, 0, 0, 0, 0, 0, 0, ...head];
+    expect(rootOf(kind, sizes, head)).toEqual(createHash("sha256").update(Uint8Array.from(input)).digest());
+  }
+});
+
+test("a leaf may be longer than those before", () => {
+  for (const length of [100, 70_000, 100_000]) {
+    const text = Buffer.alloc(length, "x");
+    expect(leafHash(text)).toEqual(createHash("sha256").update("\0").update(text).digest());
+  }
 });
