@@ -82,6 +82,7 @@ const archiveQuery: Target = {
     canonicalTarget(pathOf(input.toString("latin1")));
     const parameters = refused(() => readParameters(search, known), InvalidParameterError);
     if (!parameters) return;
+    need(search === "" || parameters.size === search.split("&").length, "each name is given once");
     const read = <T>(work: () => T) => refused(work, InvalidParameterError);
     const asOf = read(() => parseAsOf(parameters));
     if (asOf && "time" in asOf) need(Number.isFinite(asOf.time), "a time is a number");

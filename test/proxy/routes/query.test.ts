@@ -1,4 +1,3 @@
-import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { searchBounds } from "../../../schemas/filters.ts";
 import { archiveParameters } from "../../../schemas/query.ts";
@@ -227,28 +226,3 @@ describe("the longest filters that are accepted", () => {
     },
   );
 });
-
-describe("any query", () => {
-  test("is answered by what was asked or refused, never by an error of ours", async () => {
-    const name = fc.constantFrom(...archiveParameters.map((parameter) => parameter.name), "x", "cursor");
-    const value = fc.oneof(
-      fc.constantFrom("RAW", "true", "crypto", "5", "300", "2025-01-01", "%zz", ""),
-      fc.string({ maxLength: 8 }).map(encodeURIComponentSafely),
-      fc.integer({ min: -5, max: 1100 }).map(String),
-    );
-    const query = fc.array(fc.tuple(name, value), { maxLength: 5 });
-    await fc.assert(
-      fc.asyncProperty(query, async (pairs) => {
-        const answer = await ask(pairs.map((pair) => pair.join("=")).join("&"));
-        expect([200, 400]).toContain(answer.status);
-        const names = pairs.map(([given]) => given);
-        if (answer.status === 200) expect(new Set(names).size).toBe(names.length);
-      }),
-      { numRuns: 300 },
-    );
-  });
-});
-
-function encodeURIComponentSafely(text: string): string {
-  return encodeURIComponent(text.toWellFormed());
-}

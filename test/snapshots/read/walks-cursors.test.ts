@@ -256,7 +256,7 @@ describe("any change to a cursor", () => {
         expect([400, 410]).toContain(answer.status);
         problemOf(answer);
       }),
-      { numRuns: 1_500 },
+      { numRuns: 500 },
     );
   });
 });
