@@ -15,8 +15,8 @@ export interface Content {
   sources: () => Sources;
 }
 
-/** A page has 32 markets at least, so the archive has two pages, each a segment of its own, and most runs change one. */
-const [older, newer] = [33, 6];
+/** A page has 32 markets at least: after so many begins another one, and another segment. */
+const older = 33;
 /** Its id ends a segment. */
 const cut = segmentedMarkets(39, 40)[0]!.id;
 
@@ -44,11 +44,15 @@ const edits: readonly Edits[] = [
   { without: [35], changed: [34, 36, 38], slugs: ["curve.fi"], bri: 690 },
 ];
 
-/** The contents that publishers of a world publish: so few that an earlier one often comes back. */
-export const contents: readonly Content[] = edits.map(contentOf);
+/** What publishers of a world publish: so few contents that an earlier one often comes back. */
+export type Contents = readonly Content[];
+/** Archives of one page, which cost little. */
+export const small: Contents = edits.map((each, name) => contentOf(each, name, 32));
+/** Archives of two pages, each a segment of its own, of which most runs change one. */
+export const large: Contents = edits.map((each, name) => contentOf(each, name, 0));
 
-function contentOf({ without, changed, slugs, bri }: Edits, name: number): Content {
-  const places = Array.from({ length: older + newer }, (_, place) => place);
+function contentOf({ without, changed, slugs, bri }: Edits, name: number, from: number): Content {
+  const places = Array.from({ length: older + 6 - from }, (_, place) => from + place);
   const made = places
     .filter((place) => !without.includes(place))
     .map((place) => marketOf(place, changed.includes(place) ? 1 : 0));

@@ -23,6 +23,8 @@ export interface Plan {
   seed: number;
   signed: boolean;
   likeS3: boolean;
+  /** Whether archives have two pages. */
+  large: boolean;
   climate: Climate;
   actions: readonly Action[];
   /** Faults that are left out. */
@@ -59,5 +61,6 @@ export function planOf(seed: number): Plan {
       choices: Array.from({ length: 6 }, () => draw(2 ** 20)),
     };
   });
-  return { seed, signed: draw(2) === 1, likeS3: draw(2) === 1, climate, actions, without: new Set() };
+  const [signed, likeS3, large] = [draw(2) === 1, draw(2) === 1, draw(6) === 0];
+  return { seed, signed, likeS3, large, climate, actions, without: new Set() };
 }

@@ -36,7 +36,7 @@ export async function proxyOnce(world: World, process: Process, { number, choice
   const reader = plan.signed ? readSignedLog(storage, new Trust([key]), { file, refused }) : undefined;
   const catalog = new Catalog(storage, { cacheBytes: 300_000, pollSeconds: 5, ...(reader && { reader }) });
   const server = { process, catalog, changes: new ChangesReader(catalog) };
-  const polls = 4 + (choices[1]! % 12);
+  const polls = 3 + (choices[1]! % 8);
   const most = [2, 20, 600, 7200, 40_000][choices[2]! % 5]! * 1000;
   let shown = 0;
   world.servers.push(server);
@@ -146,7 +146,7 @@ const linesOf = ({ markets, lines }: Content, { fits }: Filter) =>
 export async function clientOnce(world: World, process: Process, { choices }: Action) {
   const [which = 0, size = 0, pause = 0] = choices;
   const filter = filters[which % filters.length]!;
-  const pageSize = 3 + (size % 30);
+  const pageSize = 1 + (size % 20);
   const between = [10, 2000, 300_000, 7_200_000][pause % 4]!;
   let before: string | undefined;
   for (let round = 0; round < 2; round += 1) {
