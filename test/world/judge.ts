@@ -35,6 +35,8 @@ export class Judge {
   readonly thieves = new Set<Process>();
   /** Keys that a thief changed. */
   readonly tampered = new Set<string>();
+  /** Digests of all commits that publishers made. */
+  readonly digests = new Set<string>();
   readonly #roots = new Map<string, string>();
   readonly #contents = new Map<string, Content>();
   readonly #stored: (key: string) => Stored | undefined;
@@ -63,12 +65,13 @@ export class Judge {
     process?: Process,
   ) {
     const { before, after } = change;
-    must(
-      "a commit is made once and stays",
-      !before && after !== undefined,
-      () => `${key} by ${process?.name}`,
-    );
-    must("commits have no gaps", number === this.commits.length + 1, () => key);
+    const told = () => `${key} by ${process?.name}`;
+    must("a commit stays", !before && after !== undefined, told);
+    // Where a thief took commits away before their tree was signed, others may follow.
+    const isLost = this.tampered.has(key) && ![...this.#roots.keys()].some((size) => Number(size) >= number);
+    must("a commit is made once", number > this.commits.length || isLost, told);
+    must("commits have no gaps", number <= this.commits.length + 1, told);
+    this.commits.length = number - 1;
     const commit = JSON.parse(String(after)) as Commit;
     const published = process && this.publishing.get(process);
     const content = published ?? this.#contents.get(commit.snapshotId);
@@ -79,6 +82,7 @@ export class Judge {
     const reach = this.#reachOf(layout.manifest(commit.manifest.hash), `commit ${number}`);
     const changes = new Set<string>();
     if (commit.changes) this.#follow(layout.changeRecord(commit.changes.hash), changes, `commit ${number}`);
+    this.digests.add(commit.digest);
     this.commits.push({ commit, content, reach, changes });
   }
 
@@ -91,15 +95,16 @@ export class Judge {
     }
     const reach = new Set<string>();
     this.#follow(manifest, reach, who);
-    reaches.set(manifest, reach);
+    if (this.thieves.size === 0) reaches.set(manifest, reach);
     return reach;
   }
 
-  #requireSound(key: string, who: string): Buffer {
+  /** What an object holds; undefined where a thief changed it. */
+  #requireSound(key: string, who: string): Buffer | undefined {
+    if (this.tampered.has(key)) return undefined;
     const bytes = this.#stored(key)?.bytes;
     must("a commit's objects are there", bytes !== undefined, () => `${key} of ${who}`);
-    if (!this.tampered.has(key))
-      must("a commit's objects are whole", sha256(bytes) === hashIn(key), () => `${key} of ${who}`);
+    must("a commit's objects are whole", sha256(bytes) === hashIn(key), () => `${key} of ${who}`);
     return bytes;
   }
 
@@ -108,6 +113,7 @@ export class Judge {
     if (reach.has(key)) return;
     const bytes = this.#requireSound(key, who);
     reach.add(key);
+    if (!bytes) return;
     const named = key.startsWith(layout.segments)
       ? readPages(key, bytes).map(({ hash }) => layout.page(hash))
       : key.endsWith(".json") &&
@@ -125,12 +131,17 @@ export class Judge {
       return;
     }
     const names = this.commits.at(-1)?.content.slugs.map(layout.stableScore) ?? [];
-    must("no name of the newest commit is deleted", !names.includes(key), () => key);
+    const robbed = this.thieves.size > 0;
+    must("no name of the newest commit is deleted", robbed || !names.includes(key), () => key);
     for (const [index, { commit, reach, changes }] of this.commits.entries()) {
       // A collection that keeps less may have given the snapshot up before.
       const manifest = layout.manifest(commit.manifest.hash);
       const whole = key === manifest || this.#stored(manifest) || index === this.commits.length - 1;
-      const kept = whole && isKept(this.commits, index, collection);
+      // Nobody can tell what a commit that is gone, or has others behind it, kept.
+      const sound = this.commits
+        .slice(index)
+        .every((each) => !this.tampered.has(layout.commit(each.commit.commit)));
+      const kept = whole && sound && isKept(this.commits, index, collection);
       must(
         "nothing reachable is deleted",
         !(kept && reach.has(key)),

@@ -76,6 +76,10 @@ export class Kernel {
   /** What happened, a line each. */
   readonly trace: string[] = [];
   readonly disk = new Disk();
+  /** Answers what processes fetch. */
+  fetch: (from: Process, url: string, body: string) => Promise<unknown> = async () => {
+    throw new TypeError("fetch failed");
+  };
   readonly #heap: Happening[] = [];
   readonly #processes: Process[] = [];
   #running: Process | undefined;
@@ -137,6 +141,7 @@ export class Kernel {
       random: () => this.#running?.draw(2 ** 32) ?? 0,
       timer: (milliseconds, run) => this.at(this.now + Math.max(1, milliseconds), this.#running, run),
       disk: this.disk,
+      fetch: (url, body) => this.fetch(this.#running!, url, body),
     });
     try {
       for (let count = 0; ; count += 1) {

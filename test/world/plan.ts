@@ -9,7 +9,7 @@ export const hour = 60 * minute;
 export interface Action {
   /** Its number in the whole plan. */
   number: number;
-  kind: "publish" | "rollback" | "collect" | "proxy" | "client";
+  kind: "publish" | "rollback" | "collect" | "proxy" | "client" | "meter" | "steal";
   /** Milliseconds after the world's beginning. */
   at: number;
   /** By how many milliseconds its machine's clock is ahead. */
@@ -25,14 +25,18 @@ export interface Plan {
   likeS3: boolean;
   /** Whether archives have two pages. */
   large: boolean;
+  /** Whether witnesses cosign, and readers ask for that. */
+  witnessed: boolean;
   climate: Climate;
   actions: readonly Action[];
   /** Faults that are left out. */
   without: ReadonlySet<string>;
 }
 
-const share = { publish: 5, rollback: 1, collect: 4, proxy: 2, client: 4 } as const;
-const kinds = Object.entries(share).flatMap(([kind, times]) => Array(times).fill(kind)) as Action["kind"][];
+const shares = { publish: 5, rollback: 1, collect: 4, proxy: 2, client: 4, meter: 1, steal: 0 };
+type Kind = Action["kind"];
+const kindsOf = (share: Record<Kind, number>) =>
+  (Object.entries(share) as [Kind, number][]).flatMap(([kind, times]) => Array<Kind>(times).fill(kind));
 
 /** The world of a seed. */
 export function planOf(seed: number): Plan {
@@ -51,6 +55,9 @@ export function planOf(seed: number): Plan {
   // Some worlds take minutes, others weeks.
   const length = one([2 * minute, 20 * minute, 3 * hour, 30 * hour, 200 * hour]);
   const wrongClock = () => (draw(6) ? draw(2 * second) : one([-72, -30, -2, 0.9, 2, 30, 72]) * hour);
+  const [signed, likeS3, large] = [draw(2) === 1, draw(2) === 1, draw(6) === 0];
+  const [witnessed, robbed] = [signed && draw(3) === 0, signed && draw(3) === 0];
+  const kinds = kindsOf(robbed ? { ...shares, steal: 3 } : shares);
   const actions = Array.from({ length: 8 + draw(10) }, (_, number): Action => {
     const kind = number < 2 ? "publish" : number === 2 ? "proxy" : one(kinds);
     return {
@@ -61,6 +68,5 @@ export function planOf(seed: number): Plan {
       choices: Array.from({ length: 6 }, () => draw(2 ** 20)),
     };
   });
-  const [signed, likeS3, large] = [draw(2) === 1, draw(2) === 1, draw(6) === 0];
-  return { seed, signed, likeS3, large, climate, actions, without: new Set() };
+  return { seed, signed, likeS3, large, witnessed, climate, actions, without: new Set() };
 }

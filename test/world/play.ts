@@ -1,11 +1,14 @@
 import { Trust } from "../../snapshots/trust/trust.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
-import { collectOnce, key, publishOne, rollbackOnce } from "./actors.ts";
+import { collectOnce, publishOne, rollbackOnce } from "./actors.ts";
 import { Judge } from "./judge.ts";
 import { drawing, Kernel, must, Process, seedOf } from "./kernel.ts";
 import { type Action, hour, type Plan } from "./plan.ts";
+import { meterOnce } from "./quota.ts";
 import { clientOnce, proxyOnce } from "./readers.ts";
 import { Store } from "./store.ts";
+import { stealOnce } from "./thief.ts";
+import { key, Witnessing } from "./witness.ts";
 import type { World } from "./world.ts";
 
 const begin = Date.parse("2026-03-01T12:00:00.000Z");
@@ -18,6 +21,8 @@ const works = {
   collect: collectOnce,
   proxy: proxyOnce,
   client: clientOnce,
+  meter: meterOnce,
+  steal: stealOnce,
 };
 
 /** What became of a world. */
@@ -34,15 +39,26 @@ export async function play(plan: Plan): Promise<Outcome> {
   const kernel = new Kernel(begin);
   const judge: Judge = new Judge((key) => store.objects.get(key));
   const store = new Store(kernel, judge.watch, plan);
-  const world: World = { plan, kernel, judge, store, servers: [] };
+  const world: World = {
+    plan,
+    kernel,
+    judge,
+    store,
+    servers: [],
+    counted: { store: undefined, served: new Map() },
+  };
+  const witnesses = new Witnessing(kernel);
+  kernel.fetch = (...given) => witnesses.fetch(...given);
   let failure: Error | undefined;
   try {
     for (const action of plan.actions) start(world, action, begin + action.at);
     await kernel.run();
-    await heal(world);
+    // After a theft, an operator has to put back what is lost.
+    if (judge.thieves.size === 0) await heal(world);
   } catch (error) {
     failure = error instanceof Error ? error : new Error(String(error));
   }
+  world.counted.store?.close();
   return { plan, failure, trace: kernel.trace, met: store.met };
 }
 
@@ -51,7 +67,7 @@ function start(world: World, action: Action, at: number): void {
   const { kind, number, ahead } = action;
   const process = new Process(`${kind}-${number}`, drawing(seedOf(plan.seed, number)), ahead);
   kernel.start(at, process, () => works[kind](world, process, action));
-  if (kind === "proxy" || kind === "client") return;
+  if (kind !== "publish" && kind !== "rollback" && kind !== "collect") return;
   kernel.at(at + longestRun, process, () => kernel.kill(process));
 }
 

@@ -56,6 +56,8 @@ export class Store {
   readonly met: string[] = [];
   #changes = 0;
   calm = false;
+  /** What objects were before. */
+  readonly past = new Map<string, Buffer[]>();
 
   constructor(
     kernel: Kernel,
@@ -75,6 +77,7 @@ export class Store {
     if (!before && !bytes) return;
     this.#watch({ key, before, after: bytes }, process);
     this.#changes += 1;
+    if (before) this.past.set(key, [...(this.past.get(key) ?? []), before.bytes].slice(-4));
     if (bytes) {
       this.objects.delete(key);
       const { now } = this.#kernel;

@@ -18,6 +18,7 @@ export interface Host {
   /** Calls back after so many milliseconds, unless the process is killed before. Returns what ends that. */
   timer(milliseconds: number, run: () => void): () => void;
   disk: Disk;
+  fetch(url: string, body: string): Promise<unknown>;
 }
 
 let host: Host | undefined;
@@ -78,6 +79,9 @@ replace(globalThis, "setTimeout", (real: Call) => (run: Call, milliseconds = 0, 
 replace(globalThis, "clearTimeout", (real: Call) => (timer?: { end?: () => void }) => {
   if (timer?.end) timer.end();
   else real(timer);
+});
+replace(globalThis, "fetch", (real: Call) => (url: string, given: { body?: string } = {}) => {
+  return host ? host.fetch(url, given.body ?? "") : real(url, given);
 });
 replace(AbortSignal, "timeout", (real: Call) => (milliseconds: number) => {
   if (!host) return real.call(AbortSignal, milliseconds);

@@ -1,3 +1,4 @@
+import type { QuotaStore } from "../../proxy/quota/store.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import type { ChangesReader } from "../../snapshots/read/changes/changes.ts";
 import type { Judge } from "./judge.ts";
@@ -12,6 +13,12 @@ export interface Server {
   changes: ChangesReader;
 }
 
+/** The counters that all proxies of a world share, and what was served by account and day. */
+export interface Counted {
+  store: QuotaStore | undefined;
+  served: Map<string, number>;
+}
+
 /** Everything that one seed decides. */
 export interface World {
   plan: Plan;
@@ -20,4 +27,5 @@ export interface World {
   store: Store;
   /** The proxies that run now. */
   servers: Server[];
+  counted: Counted;
 }
