@@ -114,12 +114,12 @@ async function rewriteObjects(storage: Storage, current: Commit, wanted: Previou
   await inParallel(unsafe, ([key, bytes]) => again(key, { hash: hashIn(key), bytes }));
   const objects = new Set(unsafe.map(([key]) => key));
   // Nothing of the snapshot is lost.
-  const scores = wanted.manifest.scores!;
-  await refuseCollected(storage, objects, namesOfProtocols({ scores }));
+  const names = namesOfProtocols({ scores: wanted.manifest.scores! });
+  await refuseCollected(storage, objects, names);
   const { manifest } = wanted.commit;
   const manifestKey = layout.manifest(manifest.hash);
   await again(manifestKey, manifest);
-  await refuseCollected(storage, new Set([manifestKey]));
+  await refuseCollected(storage, new Set([manifestKey]), names);
 }
 
 /**

@@ -83,15 +83,16 @@ export async function finishPublish(
     changes && reasons.length > 0
       ? await archiveChanges.finishRecord(previous?.manifest.snapshotId, manifest.snapshotId)
       : null;
+  const names = namesOfProtocols(manifest);
   // Objects of the current snapshot are safe. A manifest must not be put when a collection is deleting its objects.
-  if (kind === "commit")
-    await refuseCollected(storage, objects.written.union(archiveChanges.written), namesOfProtocols(manifest));
+  if (kind === "commit") await refuseCollected(storage, objects.written.union(archiveChanges.written), names);
   if (keepsManifest) keepManifest(objects, previous!);
   else await objects.write(manifestKey, stored);
 
   let newest = current;
   if (kind === "commit") {
-    await refuseCollected(storage, new Set([manifestKey]));
+    // Names are not written before the commit, so that nothing but this check keeps them.
+    await refuseCollected(storage, new Set([manifestKey]), names);
     await requireStillNewest(storage, current, signing);
     const content = nextCommit(current, manifest, {
       manifest: ref,
