@@ -5,7 +5,7 @@ const second = 1000;
 const minute = 60 * second;
 export const hour = 60 * minute;
 
-/** What an actor does once. The numbers are drawn with the plan, so that each means the same whatever else is left out. */
+/** What an actor does once. Its numbers are drawn with the plan: they mean the same whatever else is left out. */
 export interface Action {
   /** Its number in the whole plan. */
   number: number;

@@ -18,14 +18,80 @@ const faults: readonly Fault[] = [
   {
     name: "a publisher does not look for collections",
     file: "snapshots/publish/finish-publish.ts",
-    text: "await refuseCollected(storage, objects.written.union(archiveChanges.written), namesOfProtocols(manifest));",
+    text: "await refuseCollected(storage, objects.written.union(archiveChanges.written), names);",
     fault: "{}",
+  },
+  {
+    name: "a publisher does not look again before its commit",
+    file: "snapshots/publish/finish-publish.ts",
+    text: "await refuseCollected(storage, new Set([manifestKey]), names);",
+    fault: "",
   },
   {
     name: "gc does not look twice",
     file: "snapshots/maintain/gc.ts",
     text: "const unchanged = batch.filter((info) => isDeepStrictEqual(still.get(info.key), info));",
-    fault: "const unchanged = still.size >= 0 && isDeepStrictEqual(1, 1) ? batch : [];",
+    fault: "const unchanged = isDeepStrictEqual(still, 0) ? [] : batch;",
+  },
+  {
+    name: "gc counts commits that nobody signed",
+    file: "snapshots/maintain/gc.ts",
+    text: "countedLog(this.#storage, { trust: this.#trust, anybody: this.#options.anybody })",
+    fault: "countedLog(this.#storage, { anybody: true })",
+  },
+  {
+    name: "gc takes what a run has just written for old",
+    file: "snapshots/maintain/gc.ts",
+    text: "const hours = mayBeOfARun ? Math.max(keepHours, runHours) : keepHours;",
+    fault: "const hours = mayBeOfARun ? keepHours : keepHours;",
+  },
+  {
+    name: "gc keeps one commit less than it is told",
+    file: "snapshots/maintain/retention.ts",
+    text: "index >= commits.length - keepCommits",
+    fault: "index > commits.length - keepCommits",
+  },
+  {
+    name: "gc goes by a clock that is ahead",
+    file: "snapshots/store/log/gc-records.ts",
+    text: "    requireClock(storage);\n",
+    fault: "    void requireClock;\n",
+  },
+  {
+    name: "nobody looks for commits after the hint",
+    file: "snapshots/store/log/commits.ts",
+    text: "return next.value ? newestAfter(storage, next.value) : commit.value;",
+    fault: "return commit.value;",
+  },
+  {
+    name: "a number that is taken counts as one's own",
+    file: "snapshots/store/log/commits.ts",
+    text: "if (created !== true && !(",
+    fault: "if (created instanceof StorageError && !(",
+  },
+  {
+    name: "a rollback does not write what it brings back",
+    file: "snapshots/maintain/rollback.ts",
+    text: "await storage.put(key, await readObject(storage, key, ref));",
+    fault: "await readObject(storage, key, ref);",
+  },
+  {
+    name: "a reader goes back with its store",
+    file: "snapshots/trust/log/log-reader.ts",
+    text: "if (least) await requireContinued(storage, least, checkpoint, file);",
+    fault: "if (!least && least) await requireContinued(storage, least, checkpoint, file);",
+  },
+  {
+    name: "changes are told forwards alone",
+    file: "snapshots/read/changes/changes.ts",
+    text: "from.commit <= to.commit ? steps : back",
+    fault: "from.commit <= to.commit || back ? steps : back",
+  },
+  {
+    name: "a unit is given back twice",
+    file: "proxy/quota/quota.ts",
+    text: "const give = () => counters.giveBack(account, day, units);",
+    fault: "const give = () => counters.giveBack(account, day, 2 * units);",
   },
 ];
 
