@@ -24,9 +24,9 @@ import { testFolder } from "../helpers/store/test-folder.ts";
 
 // What test/snapshots/trust/two-faces.test.ts does to the proxy's reader of the log, done to the client, of which
 // `sync` and `ask` are made, to `verify`, and to a policy's verifier that others wrote: for every commit of a log of
-// 200.
+// 70.
 
-const size = 200;
+const size = 70;
 const key = testKey();
 const thief = testKey(key.name, "thief");
 const witnesses = [0, 1, 2].map((n) => testKey(`witness.example/w${n}`, "", "cosignature-ed25519"));

@@ -85,6 +85,8 @@ describe("readConfig(env)", () => {
     ["TRUST_PROXY", "0.0.0.0/0"],
     ["TRUST_PROXY", "::ffff:10.0.0.0/8"],
     ["TRUST_PROXY", "10.0.0.0/8,"],
+    ["TRUST_PROXY", "10.0.0.0/8,::/0"],
+    ["TRUST_PROXY", "10.0.0.0/8;fd00::/8"],
     ["TRUST_PROXY", "-1"],
     ["POLL_SECONDS", "0"],
     ["STALE_AFTER_SECONDS", "soon"],

@@ -119,24 +119,22 @@ describe("clientAccount(peer, forwarded, trust)", () => {
 });
 
 describe("npm run proxy", () => {
-  test.each(["true", "::ffff:10.0.0.0/8", "0.0.0.0/0", "10.0.0.0/8,::/0", "10.0.0.0/8;fd00::/8"])(
-    "does not start with TRUST_PROXY=%s, and names it",
-    async (value) => {
-      const script = new URL("../../../scripts/proxy.ts", import.meta.url).pathname;
-      const child = spawn(process.execPath, [...nodeOptions, script], {
-        env: {
-          PATH: process.env.PATH,
-          INIT_CWD: folder,
-          SNAPSHOT_STORE: "store",
-          PORT: "0",
-          TRUST_PROXY: value,
-        },
-      });
-      const said = text(child.stderr);
-      expect(await once(child, "close")).toEqual([1, null]);
-      expect(await said).toMatch(/^TRUST_PROXY must be [^\n]*\n$/);
-    },
-  );
+  // Other values that are refused stand in config.test.ts.
+  test.each(["0.0.0.0/0"])("does not start with TRUST_PROXY=%s, and names it", async (value) => {
+    const script = new URL("../../../scripts/proxy.ts", import.meta.url).pathname;
+    const child = spawn(process.execPath, [...nodeOptions, script], {
+      env: {
+        PATH: process.env.PATH,
+        INIT_CWD: folder,
+        SNAPSHOT_STORE: "store",
+        PORT: "0",
+        TRUST_PROXY: value,
+      },
+    });
+    const said = text(child.stderr);
+    expect(await once(child, "close")).toEqual([1, null]);
+    expect(await said).toMatch(/^TRUST_PROXY must be [^\n]*\n$/);
+  });
 });
 
 // All of them take ten seconds.
