@@ -445,7 +445,7 @@ class Explorer {
         "p",
         {},
         `All ${counted(total, "market")} that match, in one file of one snapshot. That costs ` +
-          `${counted(Math.ceil(total / 500), "request")} of the day’s quota. In the lines, $KEY is your key.`,
+          `${counted(Math.max(1, Math.ceil(total / 500)), "request")} of the day’s quota. In the lines, $KEY is your key.`,
       ),
       file(
         "CSV",

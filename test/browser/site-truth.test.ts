@@ -160,6 +160,11 @@ describe.skipIf(!program)("what the site draws is true:", () => {
       ["seldom", "–"],
     ]);
     expect(await page.textContent(".facet:has(#outcome) summary")).toBe("More of 1,000");
+    // An empty file costs a unit too.
+    await page.click(".tabs >> text=Download");
+    await page.waitForSelector(
+      "text=All 0 markets that match, in one file of one snapshot. That costs 1 request",
+    );
     expect(faults).toEqual([]);
     await context.close();
   });
