@@ -448,6 +448,7 @@ export const endpoints = {
       "scoreboard.js",
       "statistics.js",
       "style.css",
+      "take.js",
       "why.js",
       "words.js",
     ],

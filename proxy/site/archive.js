@@ -20,10 +20,11 @@ import {
 import { marketItem } from "./market.js";
 import { Recomputing } from "./recomputing.js";
 import { comparedIn, reliability, wantedFor } from "./reliability.js";
+import { save, takeAlong } from "./take.js";
 import { counted, grouped } from "./words.js";
 
 /**
- * @import { MarketPage } from "../../schemas/envelopes.ts"
+ * @import { MarketPage, MonthFacet } from "../../schemas/envelopes.ts"
  * @import { Filters } from "./client.js"
  * @import { Site } from "./app.js"
  * @import { Ask, Counts } from "./filters.js"
@@ -108,6 +109,10 @@ class Explorer {
   #aim;
   /** @type {Map<string, Facet>} */
   #facets;
+  /** What the picture of the months shows.
+   * @type {MonthFacet | undefined} */
+  #months;
+  #monthsTaken;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #typing;
 
@@ -139,6 +144,17 @@ class Explorer {
       },
     });
     const element = (/** @type {string} */ facet) => this.#facets.get(facet)?.element;
+    this.#monthsTaken = takeAlong(api, {
+      name: "markets-by-month",
+      title: "Resolved markets by month",
+      frame: () => element("month")?.querySelector(".columns-frame"),
+      rows: () => [
+        ["month", "markets", "disputed"],
+        ...(this.#months?.buckets ?? []).map(({ value, count, disputed }) => [value, count, disputed]),
+      ],
+      path: "markets/facets",
+      filters: () => new URLSearchParams([["by", "month"], ...othersOf("month", filtersOf(this.#query))]),
+    });
     const versions = labels.filter((name) => name.endsWith("_version"));
     const [composite = "", ...signals] = scores;
     const order = [composite, ...labels.filter((name) => !versions.includes(name)), ...signals, ...versions];
@@ -152,7 +168,7 @@ class Explorer {
         html("summary", {}, "Filters"),
         ...order.map(element),
       ),
-      html("div", { class: "results" }, element("month"), this.#tabs, this.#side),
+      html("div", { class: "results" }, element("month"), this.#monthsTaken, this.#tabs, this.#side),
     );
     this.parts = [
       html(
@@ -223,6 +239,7 @@ class Explorer {
     remember(query);
     const { signal } = this.#asked;
     const filters = filtersOf(query);
+    this.#monthsTaken.open = false;
     for (const { use } of this.#facets.values()) use(query);
     if (document.activeElement !== this.#search) this.#search.value = query.get("q") ?? "";
     fill(
@@ -599,6 +616,8 @@ class Explorer {
       for (const facet of facets) {
         const { element, draw } = /** @type {Facet} */ (this.#facets.get(facet));
         draw(/** @type {never} */ (counts(facet, othersOf(facet, filters))));
+        if (facet === "month")
+          this.#months = /** @type {MonthFacet} */ (counts(facet, othersOf(facet, filters)));
         element.classList.toggle("recomputed", recomputed);
       }
     });
@@ -707,15 +726,4 @@ function pagerOf(query, page, last) {
       html("button", { type: "submit", class: "plain" }, "Go"),
     ),
   );
-}
-
-/**
- * Saves a file as the browser saves downloads.
- * @param {Blob} file
- * @param {string} name
- */
-function save(file, name) {
-  const href = URL.createObjectURL(file);
-  html("a", { href, download: name }).click();
-  URL.revokeObjectURL(href);
 }

@@ -8,12 +8,14 @@ import { dimensionLink, term } from "./explain.js";
 import { meanings } from "./meanings.js";
 import { nameOf } from "./names.js";
 import { distribution, scoreboardAddress } from "./scoreboard.js";
+import { frameOf, takeAlong } from "./take.js";
 import { tierLog, whyChanged } from "./why.js";
 import { change, counted, grouped, moment, signed, stepOf, tier } from "./words.js";
 
 /**
  * @import { ScoreDimensions, ScoreHistory, ScoreList } from "../../schemas/envelopes.ts"
  * @import { ProtocolScore, ScoreListEntry } from "../../schemas/records.ts"
+ * @import { Api } from "./api.js"
  * @import { Site } from "./app.js"
  * @import { View } from "./router.js"
  */
@@ -130,6 +132,7 @@ export function openProtocol(site, slug, asOf) {
     try {
       const [history, all] = await Promise.all([api.service.history(slug, how), allScores()]);
       drawHistory(section, history, all, signal);
+      section.append(takeHistory(api, history, asOf, section));
     } catch (error) {
       if (!signal.aborted)
         fill(
@@ -381,6 +384,25 @@ function drawHistory(section, { points }, scores, signal) {
   );
 }
 
+/**
+ * @param {Api} api
+ * @param {ScoreHistory} history
+ * @param {string | null} asOf
+ * @param {HTMLElement} section
+ */
+const takeHistory = (api, { slug, points }, asOf, section) =>
+  takeAlong(api, {
+    name: `${slug}-history`,
+    title: `BRI of ${nameOf(slug)} over seven days`,
+    frame: () => section.querySelector(".frame"),
+    rows: () => [
+      ["updatedAt", "bri", "forgeScale", "confidence", "delta"],
+      ...points.map((point) => [point.updatedAt, point.bri, point.forgeScale, point.confidence, point.delta]),
+    ],
+    path: `scores/${slug}/history`,
+    filters: () => new URLSearchParams(asOf === null ? {} : { asOf }),
+  });
+
 /** @param {ProtocolScore} record */
 function about({ slug, cascade, findings, metadata, evidenceHash }) {
   return html(
@@ -455,6 +477,13 @@ function badge({ slug, bri, forgeScale, forgeScaleNum }, published) {
     published === undefined
       ? copyable("Source of the badge", new XMLSerializer().serializeToString(picture))
       : copyable("Source of the badge", embedded(published, slug)),
+    published !== undefined && [
+      html("p", {}, "The score and its dimensions, as a frame:"),
+      copyable(
+        "Source of the frame",
+        frameOf(`${published}embed/${slug}/index.html`, `Risk score of ${nameOf(slug)}`),
+      ),
+    ],
   );
 }
 

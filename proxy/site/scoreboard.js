@@ -3,6 +3,7 @@ import { peerAddress } from "./compare.js";
 import { curve } from "./curve.js";
 import { failure, fill, html } from "./dom.js";
 import { nameOf } from "./names.js";
+import { takeAlong } from "./take.js";
 import { change, counted, grouped, minutes, moment, tier, tiers } from "./words.js";
 
 /**
@@ -174,7 +175,24 @@ export function openScoreboard({ api }, query) {
   }
 
   function draw() {
-    fill(panel, ...board(scores, api.keyed ? curveOf : undefined));
+    fill(panel, ...board(scores, api.keyed ? curveOf : undefined), takeScores());
+  }
+
+  function takeScores() {
+    return takeAlong(api, {
+      name: "scores",
+      title: "The BRI of all protocols",
+      frame: () => panel.querySelector(".distribution .columns-frame"),
+      rows: () => [
+        ["slug", "bri", "forgeScale", "confidence", "delta", "updatedAt"],
+        ...scores.map((entry) => [
+          ...[entry.slug, entry.bri, entry.forgeScale],
+          ...[entry.confidence, entry.delta, entry.updatedAt],
+        ]),
+      ],
+      path: "scores",
+      ...(api.published !== undefined && { embed: `${api.published}embed/index.html` }),
+    });
   }
 
   /** @param {string} slug */

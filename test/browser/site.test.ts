@@ -229,6 +229,58 @@ describe.skipIf(!program)("the site's scores in Chromium", () => {
     expect(await page.locator(".curve").count()).toBe(0);
   });
 
+  test("a chart can be taken along: its data, its picture, and how to cite it", async () => {
+    const { page: other, context, faults } = await openWatched(site.browser, site.home);
+    const saved = async (name: string) => {
+      const download = other.waitForEvent("download");
+      await other.click(`.files button:text-is('${name}')`);
+      return readFile(await (await download).path());
+    };
+    const [copied, cited] = ["Data as JSON", "Citation"].map((name) => other.getByRole("textbox", { name }));
+    const list = await site.scores();
+    await other.click("text=Take this chart along");
+    const { snapshotId } = await site.api("status");
+    const [, address = ""] =
+      /^curl .* "(.*)" -o scores.json$/.exec((await copied!.textContent()) ?? "") ?? [];
+    expect(address).toBe(`${site.home}api/v1/scores?asOf=${snapshotId}`);
+    expect((await site.api(address.slice(`${site.home}api/v1/`.length))).scores).toEqual(list);
+    expect(await cited!.textContent()).toContain(`snapshot ${snapshotId}, published 20`);
+    const rows = String(await saved("CSV"))
+      .trimEnd()
+      .split("\r\n")
+      .map((row) => row.split(","));
+    expect(rows.slice(1).map(([slug, bri]) => [slug, Number(bri)])).toEqual(
+      list.map(({ slug, bri }) => [slug, bri]),
+    );
+    const picture = String(await saved("SVG"));
+    expect(picture).toMatch(/^<svg .*The BRI of all protocols.*BRI 500.*snapshot [0-9a-f]{64}/s);
+    expect(picture).not.toMatch(/ class=|var\(/);
+    const png = await saved("PNG");
+    const [width, height] = /width="(\d+)" height="(\d+)"/.exec(picture)!.slice(1).map(Number);
+    expect(png.toString("latin1", 1, 4)).toBe("PNG");
+    expect([png.readUInt32BE(16) / width!, png.readUInt32BE(20) / height!].map(Math.round)).toEqual([2, 2]);
+
+    await enterKey(other, site.aegis);
+    await other.goto(`${site.home}#/protocols/${list[0]!.slug}`);
+    await other.click("#history ~ .take-along summary");
+    const { points }: ScoreHistory = await site.api(`scores/${list[0]!.slug}/history`);
+    expect(String(await saved("CSV")).split("\r\n")).toHaveLength(points.length + 2);
+    expect(String(await saved("SVG"))).toContain("<polyline");
+    await other.goto(`${site.home}#/archive?disputed=true`);
+    await other.click(".results > .take-along summary");
+    const { buckets } = (await site.api("markets/facets?by=month&disputed=true")).facets.month;
+    expect(String(await saved("CSV"))).toBe(
+      ["month,markets,disputed", ...buckets.map((each: object) => Object.values(each).join()), ""].join(
+        "\r\n",
+      ),
+    );
+    expect(await copied!.textContent()).toContain(
+      `/markets/facets?by=month&disputed=true&asOf=${snapshotId}`,
+    );
+    expect(faults).toEqual([]);
+    await context.close();
+  });
+
   test("protocols stand side by side, one click from their rows, and dimensions say what they mean", async () => {
     const { page: other, context, ...rest } = await openWatched(site.browser, site.home);
     const [first, ...list] = await site.scores();
