@@ -23,16 +23,7 @@ export type Watch = (
 ) => void;
 
 /** What can become of an operation. */
-export const faultKinds = [
-  "kill",
-  "killed after",
-  "lost",
-  "lost answer",
-  "again",
-  "late",
-  "slow",
-  "torn",
-] as const;
+export const faultKinds = ["kill", "killed after", "lost", "lost answer", "again", "late", "slow"] as const;
 export type FaultKind = (typeof faultKinds)[number];
 
 /** Of a thousand operations, how many meet each fault. */
