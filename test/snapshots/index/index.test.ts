@@ -4,6 +4,7 @@ import { type FilterValues, filterFields } from "../../../schemas/filters.ts";
 import { runMarkets } from "../../../snapshots/format/page.ts";
 import {
   countFrom,
+  countRange,
   hasBit,
   nthBit,
   rangeBitmap,
@@ -37,6 +38,10 @@ describe("bitmaps", () => {
         const descending = members.toSorted((x, y) => y - x);
         expect(selectDescending(bitmap, a, b)).toEqual(descending.slice(a, a + b));
         expect(countFrom(bitmap, a)).toBe(members.filter((member) => member >= a).length);
+        const within = members.filter((member) => member >= a && member < b);
+        expect(countRange(bitmap, a, b)).toBe(within.length);
+        const even = new Uint32Array(bitmap.length).fill(0x55555555);
+        expect(countRange(bitmap, a, b, even)).toBe(within.filter((member) => member % 2 === 0).length);
         const range = bitsOf(rangeBitmap(size, a, b), size);
         expect(range).toEqual(Array.from({ length: Math.max(0, b - a) }, (_, n) => a + n));
       }),

@@ -42,6 +42,15 @@ test("labels of one hash do not make a table slow", () => {
   expect(table.find(labels[7_777]!)).toBe(7_777);
 });
 
+test("labels of any length and letters come back as they were", () => {
+  const labels = ["", "é".repeat(600), "x".repeat(5_000), "漢".repeat(9_000), "y".repeat(1_000_000), "z"];
+  const table = new LabelTable();
+  expect(labels.map((label) => table.intern(label))).toEqual([0, 1, 2, 3, 4, 5]);
+  expect(labels.map((_, id) => table.label(id))).toEqual(labels);
+  expect(labels.map((label) => table.find(label))).toEqual([0, 1, 2, 3, 4, 5]);
+  expect(table.find("漢".repeat(9_001))).toBeUndefined();
+});
+
 test("labels that differ in letter case alone are found together, in one pass", () => {
   const spell = (n: number) =>
     Array.from("abcdefghijkl", (letter, bit) => ((n >>> bit) & 1 ? letter.toUpperCase() : letter)).join("");
