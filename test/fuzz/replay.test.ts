@@ -11,7 +11,11 @@ const all = Object.values(groups).flatMap((targets) => Object.entries(targets));
 test.each(all)("%s: what is kept is read as documented", async (name, target) => {
   const seeds = await seedsOf(target);
   expect(seeds.length).toBeGreaterThan(0);
-  for (const input of [...seeds, ...readCorpus(name, seeds)]) await target.run(input);
+  try {
+    for (const input of [...seeds, ...readCorpus(name, seeds)]) await target.run(input);
+  } finally {
+    await target.end?.();
+  }
 });
 
 test("every target is fuzzed each night, and every corpus is of one", () => {

@@ -84,6 +84,7 @@ const lines: Target = {
     needSame(now.toSorted(), [...left.map(String), ...came].toSorted(), "what is merged");
     need(now.length === total, "as many lines as told");
   },
+  end: removeFolder,
 };
 
 const state = {
