@@ -250,6 +250,8 @@ describe.skipIf(!program)("what the site draws is true:", () => {
       await page.goto("about:blank");
       await page.goto(`${site.home}#/protocols/aave`);
       await enterKey(page, site.aegis);
+      // The words are there before the chart, which is drawn for the width of its place.
+      await page.waitForSelector(".frame .point");
       return [
         await page.textContent(".bounds"),
         await page.locator(".chart .border").count(),
