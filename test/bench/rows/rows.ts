@@ -6,6 +6,7 @@ import { measurePublish } from "./publish.ts";
 import { measureRecompute } from "./recompute.ts";
 import { measureRemoteStore } from "./remote-store.ts";
 import { measureScores } from "./scores.ts";
+import { measureSite } from "./site.ts";
 import { measureTurns } from "./turns.ts";
 import { measureWalk } from "./walk.ts";
 import { measureWords } from "./words.ts";
@@ -21,6 +22,7 @@ export const parts: readonly Part[] = [
   { rows: [15], measure: measureTurns },
   { rows: [16], measure: measureRecompute },
   { rows: [18, 19, 20, 21], measure: measureRemoteStore },
+  { rows: [22], measure: measureSite },
 ];
 
 export const rowNumbers = parts.flatMap(({ rows }) => rows);
