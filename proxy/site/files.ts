@@ -14,6 +14,9 @@ const readOwn = (name: string) => readFileSync(new URL(name, import.meta.url));
 
 const leanOwn = (name: string) => Buffer.from(lean(String(readOwn(name))));
 
+/** A style without spaces that mean nothing. Before a colon they may mean a descendant. */
+const leanStyle = (text: string) => text.replaceAll(/(?<=[{};,:])\s+| (?=\{)/g, "");
+
 /** Stands in index.html where the page states its policy. */
 const policyMark = "CONTENT_SECURITY_POLICY";
 
@@ -44,6 +47,7 @@ function fileFor(name: FileName, api: ApiAddress, others: Partial<Named> = {}): 
   if (name === "meanings.js") return moduleOf({ dimensionMeanings, meanings });
   if (name === "names.js") return Buffer.from(lean(link(new URL("../../schemas/names.ts", import.meta.url))));
   if (name === "fields.js") return moduleOf(fields);
+  if (name.endsWith(".css")) return Buffer.from(leanStyle(String(leanOwn(name))));
   return name.endsWith(".png") ? readOwn(name) : leanOwn(name);
 }
 
