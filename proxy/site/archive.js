@@ -1,7 +1,7 @@
 import { asItWas } from "./asof.js";
 import { ApiError, VerificationError } from "./client.js";
 import { closedTo } from "./closed.js";
-import { copyable, failure, fill, html } from "./dom.js";
+import { copyable, failure, fill, html, skipTo } from "./dom.js";
 import { choiceList, histogram } from "./facets.js";
 import {
   archiveAddress,
@@ -73,6 +73,14 @@ export function openArchive(site, query) {
     element.append(...closedTo(site, "The archive", query));
     return { title, element, close: () => ending.abort() };
   }
+  element.firstElementChild?.append(
+    html(
+      "p",
+      { class: "quiet cost" },
+      "A choice takes a request of the day’s quota for its list, and for its counts one and another for each filter. " +
+        "Recomputed here, counts take none.",
+    ),
+  );
   const explorer = new Explorer(site);
   element.append(...explorer.parts);
   explorer.show(query);
@@ -101,6 +109,9 @@ class Explorer {
   #tabs = html("nav", { class: "tabs", "aria-label": "What is shown" });
   #side = html("div", { class: "side" });
   #earlier = html("div");
+  /** The filters: beside the markets, and on small screens, where they would hide these, over them. */
+  #sheet = html("dialog", { class: "sheet", "aria-labelledby": "filters" });
+  #done = html("button", { type: "submit", onclick: () => this.#sheet.close() }, "Show markets");
   #recomputing;
   #explorer;
   #search;
@@ -158,19 +169,40 @@ class Explorer {
     const versions = labels.filter((name) => name.endsWith("_version"));
     const [composite = "", ...signals] = scores;
     const order = [composite, ...labels.filter((name) => !versions.includes(name)), ...signals, ...versions];
+    const opener = html(
+      "button",
+      { type: "button", class: "plain opens", onclick: () => this.#sheet.showModal() },
+      "Filters",
+    );
     this.#explorer = html(
       "div",
       { class: "explorer" },
-      // On small screens the filters would hide the markets.
+      this.#sheet,
       html(
-        "details",
-        { class: "narrow", open: innerWidth > 900 },
-        html("summary", {}, "Filters"),
-        ...order.map(element),
+        "div",
+        { class: "results" },
+        html("h2", { class: "unseen" }, "Results"),
+        element("month"),
+        this.#monthsTaken,
+        this.#tabs,
+        this.#side,
       ),
-      html("div", { class: "results" }, element("month"), this.#monthsTaken, this.#tabs, this.#side),
     );
+    fill(
+      this.#sheet,
+      html("h2", { id: "filters", class: "unseen" }, "Filters"),
+      ...order.map(element),
+      html("p", { class: "done", role: "status" }, this.#done),
+    );
+    const narrow = matchMedia("(max-width: 56rem)");
+    const place = () => {
+      this.#sheet.close();
+      this.#sheet.toggleAttribute("open", !narrow.matches);
+    };
+    narrow.addEventListener("change", place, { signal: this.#open.signal });
+    place();
     this.parts = [
+      skipTo("Skip to the markets", this.#side),
       html(
         "form",
         {
@@ -186,7 +218,7 @@ class Explorer {
         html("div", { id: "problem-q" }),
       ),
       this.#earlier,
-      html("div", { class: "found" }, this.#total, this.#recomputing.button, this.#chosen),
+      html("div", { class: "found" }, this.#total, opener, this.#recomputing.button, this.#chosen),
       this.#recomputing.panel,
       this.#problem,
       this.#explorer,
@@ -211,7 +243,7 @@ class Explorer {
     const next = changed(this.#query, { q });
     // One entry of the history for a search, not one for each letter.
     if (this.#query.has("q")) {
-      history.replaceState(null, "", archiveAddress(next));
+      history.replaceState(history.state, "", archiveAddress(next));
       this.show(next);
     } else this.#go(next);
   }
@@ -381,6 +413,7 @@ class Explorer {
   #drawTotal(total, recomputed) {
     this.#total.classList.toggle("recomputed", recomputed);
     fill(this.#total, html("b", {}, grouped(total)), total === 1 ? " market matches" : " markets match");
+    fill(this.#done, `Show ${counted(total, "market")}`);
   }
 
   /** @param {MarketPage} page */
@@ -627,6 +660,7 @@ class Explorer {
    * @param {unknown} error */
   #refuse(error) {
     fill(this.#total);
+    fill(this.#done, "Show markets");
     fill(this.#side);
     this.#total.classList.remove("recomputed");
     for (const { clear, element } of this.#facets.values()) {
@@ -641,6 +675,8 @@ class Explorer {
         failure(error, () => this.show(this.#query)),
       );
     panel.closest("details")?.setAttribute("open", "");
+    const sheet = panel.closest("dialog");
+    if (sheet && !sheet.open) sheet.showModal();
     fill(panel, failure(inLabels(error)));
     const field = document.getElementById(name);
     field?.setAttribute("aria-invalid", "true");

@@ -91,6 +91,7 @@ export function columnChart(columns, { label, axis, hot, log }) {
     "div",
     { class: "columns-frame" },
     picture,
+    walk(picture),
     html(
       "p",
       { class: "axis", "aria-hidden": "true" },
@@ -100,7 +101,56 @@ export function columnChart(columns, { label, axis, hot, log }) {
 }
 
 /**
- * Lets the pointer choose a run of columns: by dragging, or one by a click. `moved` hears of every change on the way,
+ * Lets arrow keys walk over the parts of a picture that have titles, as over the values of a slider: so they are read
+ * out. Returns the text that shows the same.
+ * @param {SVGElement} picture
+ */
+function walk(picture) {
+  const said = html("p", { class: "said", "aria-hidden": "true" });
+  /** @type {Map<Element, string[]>} */
+  const parts = new Map();
+  for (const title of picture.querySelectorAll("title")) {
+    const part = title.closest("g") ?? title.parentElement;
+    if (part) parts.set(part, [...(parts.get(part) ?? []), title.textContent]);
+  }
+  const texts = [...parts.values()].map((lines) => lines.join("; "));
+  if (texts.length === 0) return said;
+  for (const [name, value] of Object.entries({
+    role: "slider",
+    tabindex: 0,
+    "aria-valuemin": 1,
+    "aria-valuemax": texts.length,
+  }))
+    picture.setAttribute(name, `${value}`);
+  const go = (/** @type {number} */ place) => {
+    const index = Math.max(0, Math.min(texts.length - 1, place));
+    picture.setAttribute("aria-valuenow", `${index + 1}`);
+    picture.setAttribute("aria-valuetext", texts[index] ?? "");
+    for (const [number, part] of [...parts.keys()].entries()) part.classList.toggle("here", number === index);
+    fill(said, texts[index]);
+  };
+  go(0);
+  picture.addEventListener("keydown", (event) => {
+    const at = Number(picture.getAttribute("aria-valuenow")) - 1;
+    const places = {
+      ArrowRight: at + 1,
+      ArrowUp: at + 1,
+      ArrowLeft: at - 1,
+      ArrowDown: at - 1,
+      Home: 0,
+      End: Infinity,
+    };
+    const next = places[/** @type {keyof typeof places} */ (event.key)];
+    if (next === undefined) return;
+    event.preventDefault();
+    go(next);
+  });
+  return said;
+}
+
+/**
+ * Lets the pointer choose a run of columns: by dragging, or one by a click. With the keyboard, Enter chooses the column
+ * that the arrow keys are at, and with Shift they draw a run along. `moved` hears of every change on the way,
  * `ended` of the end, with the run if one was chosen. Until then the frame must stay where it is.
  * @param {HTMLElement} frame of a columnChart
  * @param {number} count
@@ -120,43 +170,69 @@ export function brush(frame, count, moved, ended) {
   const run = (/** @type {number} */ from) =>
     /** @type {const} */ ([Math.min(from, end), Math.max(from, end)]);
   let told = "";
+  let before = 0;
   const move = (/** @type {PointerEvent} */ event) => {
+    if (start !== undefined) reach(columnAt(event));
+  };
+  const reach = (/** @type {number} */ column) => {
     if (start === undefined) return;
-    end = columnAt(event);
+    end = column;
     const [first, last] = run(start);
     if (told === `${run(start)}`) return;
     told = `${run(start)}`;
     // It may measure the page, which takes longer after a change.
     moved(first, last);
-    for (const [index, group] of [...picture.children].entries())
-      group.setAttribute("class", index >= first && index <= last ? "hot" : "cold");
+    for (const [index, group] of [...picture.children].entries()) {
+      group.classList.toggle("hot", index >= first && index <= last);
+      group.classList.toggle("cold", index < first || index > last);
+    }
   };
   picture.classList.add("brush");
   picture.addEventListener("pointerdown", (event) => {
     start = columnAt(event);
     told = "";
     picture.setPointerCapture(event.pointerId);
+    addEventListener("keydown", cancel);
     move(event);
   });
   picture.addEventListener("pointermove", move);
-  for (const end of ["pointerup", "pointercancel"]) {
-    picture.addEventListener(end, () => {
-      if (start !== undefined) ended(end === "pointerup" ? run(start) : undefined);
-      start = undefined;
-    });
-  }
+  picture.addEventListener("keydown", (event) => {
+    const at = Number(picture.getAttribute("aria-valuenow")) - 1;
+    // The arrow keys have gone there before.
+    if (event.shiftKey && /^(Arrow|Home|End)/.test(event.key)) {
+      start ??= before;
+      reach(at);
+    } else if (event.key === "Enter") {
+      if (start === undefined) [start, end] = [at, at];
+      stop(true);
+    } else if (event.key === "Escape" || event.key.startsWith("Arrow")) stop(false);
+    before = at;
+  });
+  picture.addEventListener("blur", () => stop(false));
+  const stop = (/** @type {boolean} */ chosen) => {
+    if (start !== undefined) ended(chosen ? run(start) : undefined);
+    start = undefined;
+    removeEventListener("keydown", cancel);
+  };
+  const cancel = (/** @type {KeyboardEvent} */ { key }) => {
+    if (key === "Escape") stop(false);
+  };
+  picture.addEventListener("pointerup", () => stop(true));
+  picture.addEventListener("pointercancel", () => stop(false));
 }
 
 /**
  * A frame whose picture is drawn for its width in CSS pixels, and again when that changes: a scaled one would have text
  * that is too small to read on a phone.
- * @param {(width: number) => Element} draw
+ * @param {(width: number) => SVGElement} draw
  * @param {AbortSignal} signal ends the watching
  */
 export function drawn(draw, signal) {
   const frame = html("div", { class: "frame" });
   const observer = new ResizeObserver(() => {
-    if (frame.clientWidth > 0) fill(frame, draw(frame.clientWidth));
+    if (frame.clientWidth === 0) return;
+    const picture = draw(frame.clientWidth);
+    fill(frame, picture, walk(picture));
   });
   observer.observe(frame);
   signal.addEventListener("abort", () => observer.disconnect());

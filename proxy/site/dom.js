@@ -93,6 +93,21 @@ export function outsideLink(address, label = address) {
 }
 
 /**
+ * A link that only the keyboard finds, over all that comes before an element.
+ * @param {string} text
+ * @param {HTMLElement} target
+ */
+export function skipTo(text, target) {
+  target.setAttribute("tabindex", "-1");
+  const skip = (/** @type {Event} */ event) => {
+    // Following the link would replace the view's address behind the #.
+    event.preventDefault();
+    target.focus();
+  };
+  return html("a", { class: "skip", href: "#main", onclick: skip }, text);
+}
+
+/**
  * A list of terms with values.
  * @param {[term: Child, value: Child | Child[]][]} rows
  */
@@ -145,10 +160,24 @@ export function failure(error, again) {
     { class: "failure", role: "alert" },
     html("strong", {}, title),
     " ",
-    message,
+    forReaders(message),
     again && [" ", html("button", { type: "button", class: "plain", onclick: retry }, "Try again")],
   );
 }
+
+/**
+ * What the service says to programs, for readers: without its requests, and with times and plans as the page spells
+ * them.
+ * @param {string} message
+ */
+const forReaders = (message) =>
+  message
+    .replaceAll(/[;,.] (?:[^.;]* )?(?:GET|POST) \/\S*[^.;]*/g, "")
+    .replaceAll(/(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d(?:\.\d+)?Z/g, "$1 $2 UTC")
+    .replaceAll(
+      /\b(free|developer|aegis) plan\b(?:'s)?/g,
+      (words) => `${words.charAt(0).toUpperCase()}${words.slice(1).replace("'", "’")}`,
+    );
 
 /**
  * @param {Error & { title?: string }} error

@@ -142,7 +142,7 @@ export function histogram(facet, go, preview) {
   const [low = "", high = ""] = ownOf(facet);
   const months = facet === "month";
   const direction = dimensions.includes(facet) ? "riskier →" : "safer →";
-  const picture = html("div");
+  const picture = html("div", { class: "plot" });
   const said = html("span", { class: "quiet" });
   // One month may flatten all others.
   const scale = html("button", { type: "button", class: "plain scale", hidden: true }, "Log scale");
@@ -260,7 +260,10 @@ export function histogram(facet, go, preview) {
         go(changed(current, { [low]: again ? null : min, [high]: again ? null : max }));
       },
     );
+    const before = picture.querySelector("svg");
+    const focused = before === document.activeElement;
     fill(picture, chart);
+    if (focused) chart.querySelector("svg")?.focus({ preventScroll: true });
     fill(
       said,
       chosen

@@ -248,6 +248,20 @@ function detailsOf(market) {
   ];
 }
 
+/** How many pieces of evidence are shown at once; a market may have hundreds. */
+const few = 5;
+
+/** @param {MarketDimension["evidence"][number]} piece */
+const evidenceItem = ({ type, label, pattern, reference }) =>
+  html(
+    "li",
+    {},
+    html("bdi", {}, label),
+    html("span", { class: "quiet" }, ` · ${spoken(type)} · ${spoken(pattern)} · `),
+    outsideLink(reference.url, reference.label),
+    html("span", { class: "quiet" }, ` (${reference.kind})`),
+  );
+
 /** @param {MarketDimension} dimension */
 function dimensionItem({ key, name, score, weight, description, evidence, references, computation }) {
   const { baseline, raises, lowers } = computation;
@@ -265,20 +279,14 @@ function dimensionItem({ key, name, score, weight, description, evidence, refere
     html("p", { dir: "auto" }, description),
     evidence.length > 0 && [
       html("h4", {}, counted(evidence.length, "piece", "pieces"), " of evidence"),
-      html(
-        "ul",
-        {},
-        evidence.map(({ type, label, pattern, reference }) =>
-          html(
-            "li",
-            {},
-            html("bdi", {}, label),
-            html("span", { class: "quiet" }, ` · ${spoken(type)} · ${spoken(pattern)} · `),
-            outsideLink(reference.url, reference.label),
-            html("span", { class: "quiet" }, ` (${reference.kind})`),
-          ),
+      html("ul", {}, evidence.slice(0, few).map(evidenceItem)),
+      evidence.length > few &&
+        html(
+          "details",
+          {},
+          html("summary", {}, `${grouped(evidence.length - few)} more`),
+          html("ul", {}, evidence.slice(few).map(evidenceItem)),
         ),
-      ),
     ],
     references.length > 0 && [html("h4", {}, "References"), anyList(references)],
     html("h4", {}, term("Computation", "computation")),

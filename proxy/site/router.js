@@ -44,6 +44,7 @@ export function startRouter(open, shown) {
   const main = part("main");
   /** @type {{ route: Route, view: View } | undefined} */
   let current;
+  const places = keepPlaces(main);
 
   /** @param {boolean} moveFocus */
   function show(moveFocus) {
@@ -55,7 +56,7 @@ export function startRouter(open, shown) {
     fill(main, view.element);
     shown(route);
     if (!moveFocus) return;
-    window.scrollTo(0, 0);
+    if (!places.enter()) window.scrollTo(0, 0);
     const heading = view.element.querySelector("h1");
     heading?.setAttribute("tabindex", "-1");
     heading?.focus({ preventScroll: true });
@@ -63,9 +64,69 @@ export function startRouter(open, shown) {
 
   window.addEventListener("hashchange", () => {
     const route = routeOf(location.hash);
-    if (current?.view.update && current.route.name === route.name) current.view.update(route);
-    else show(true);
+    if (current?.view.update && current.route.name === route.name) {
+      current.view.update(route);
+      places.enter();
+    } else show(true);
   });
   show(false);
   return { again: () => show(false) };
+}
+
+/**
+ * Keeps how far the reader had scrolled at each entry of the history: what an entry shows is loaded only after the
+ * browser would have gone back there.
+ * @param {HTMLElement} main
+ * @returns {{ enter: () => boolean }} `enter` goes to the place of the entry shown from now on, if it has one
+ */
+function keepPlaces(main) {
+  history.scrollRestoration = "manual";
+  /** @type {Map<number, number>} */
+  const places = new Map();
+  let here = 0;
+  let wanted = 0;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let giving;
+  const leave = () => {
+    wanted = 0;
+  };
+  // Until so much is loaded that it can be reached, and nothing above it moves it away.
+  const reach = () => {
+    if (wanted === 0) return;
+    window.scrollTo(0, wanted);
+    if (scrollY >= wanted - 1 && !main.querySelector("[aria-busy]")) leave();
+  };
+  new ResizeObserver(reach).observe(main);
+  for (const how of ["wheel", "touchstart", "keydown", "pointerdown"])
+    window.addEventListener(how, leave, { passive: true });
+  window.addEventListener(
+    "scroll",
+    () => {
+      if (wanted === 0) places.set(here, scrollY);
+      else reach();
+    },
+    { passive: true },
+  );
+  const name = () => {
+    here = history.state?.place ?? Date.now();
+    if (!places.has(here)) places.set(here, 0);
+    history.replaceState({ place: here }, "");
+  };
+  name();
+  return {
+    enter() {
+      const known = places.get(history.state?.place);
+      name();
+      if (known === undefined) {
+        places.set(here, scrollY);
+        return false;
+      }
+      wanted = known;
+      clearTimeout(giving);
+      giving = setTimeout(leave, 10_000);
+      if (known === 0) window.scrollTo(0, 0);
+      reach();
+      return true;
+    },
+  };
 }

@@ -1,7 +1,7 @@
 import { bar, columnChart, diverging } from "./chart.js";
 import { peerAddress } from "./compare.js";
 import { curve } from "./curve.js";
-import { failure, fill, html } from "./dom.js";
+import { failure, fill, html, skipTo } from "./dom.js";
 import { nameOf } from "./names.js";
 import { takeAlong } from "./take.js";
 import { change, counted, grouped, minutes, moment, tier, tiers } from "./words.js";
@@ -88,6 +88,8 @@ const briColumn = columns.findIndex(({ name }) => name === "BRI");
 
 /** How many rows are drawn at once; more when the reader comes to their end. */
 const batch = 60;
+/** How many of them are drawn before the page answers again, when all are wanted. */
+const slice = 20;
 
 const magnitudes = ["", "K", "M", "B", "T"];
 
@@ -268,9 +270,16 @@ function board(scores, curveOf) {
     value: choice.text,
     oninput: () => {
       choice.text = text.value;
-      redraw();
+      draw();
+      // Browsers fetch the icon anew with every address.
+      clearTimeout(typing);
+      typing = setTimeout(note, 400);
     },
+    // Before a link is followed, the field loses the focus.
+    onchange: () => note(),
   });
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let typing;
   const chips = tiers.map((name) => chipOf(name, scores, toggle));
   const picture = html("div", { class: "distribution" });
 
@@ -283,9 +292,13 @@ function board(scores, curveOf) {
     class: "plain",
     onclick: () => {
       all = true;
-      showMore(batch);
+      rest.hidden = true;
+      setTimeout(showSlice);
     },
   });
+  const showSlice = () => {
+    if (all) showMore(slice);
+  };
   new IntersectionObserver(([entry]) => {
     if (entry?.isIntersecting) showMore(batch);
   }).observe(rest);
@@ -298,10 +311,11 @@ function board(scores, curveOf) {
       body.append(...made);
     }
     following = following.slice(count);
-    rest.hidden = following.length === 0;
+    all &&= following.length > 0;
+    rest.hidden = all || following.length === 0;
     fill(rest, `Show ${grouped(following.length)} more`);
-    // All at once, they would hold up the page for as long.
-    if (all && following.length > 0) requestAnimationFrame(() => showMore(batch));
+    // All at once, they would hold up the page for as long. Clicks and keys come between.
+    if (all) setTimeout(showSlice);
   }
 
   /** @param {number} index */
@@ -318,9 +332,14 @@ function board(scores, curveOf) {
   }
 
   function redraw() {
-    // A new history entry for every letter typed would make the back button useless.
-    history.replaceState(null, "", scoreboardAddress());
+    note();
     draw();
+  }
+
+  function note() {
+    clearTimeout(typing);
+    // A new history entry for every choice would make the back button useless.
+    if (rest.isConnected) history.replaceState(history.state, "", scoreboardAddress());
   }
 
   function draw() {
@@ -373,6 +392,7 @@ function board(scores, curveOf) {
     body,
   );
   return [
+    skipTo("Skip to the protocols", body),
     movers(scores),
     picture,
     html("div", { class: "chips", role: "group", "aria-label": "Tiers" }, chips),
@@ -430,11 +450,11 @@ const chipOf = (name, scores, toggle) =>
 
 /** @param {ScoreListEntry} entry */
 function matches({ slug, category, chain, tvl, forgeScale }) {
-  const words = choice.text.toLowerCase().split(/\s+/);
+  if (choice.tiers.size > 0 && !choice.tiers.has(forgeScale)) return false;
+  const words = choice.text.toLowerCase().split(/\s+/).filter(Boolean);
+  if (words.length === 0) return true;
   const all = [slug, nameOf(slug), category, chain, tvl].join(" ").toLowerCase();
-  return (
-    words.every((word) => all.includes(word)) && (choice.tiers.size === 0 || choice.tiers.has(forgeScale))
-  );
+  return words.every((word) => all.includes(word));
 }
 
 /** @param {ScoreListEntry[]} entries */
@@ -443,7 +463,10 @@ function sorted(entries) {
   const sign = choice.descending ? -1 : 1;
   const compare = (/** @type {string | number} */ a, /** @type {string | number} */ b) =>
     a < b ? -1 : a > b ? 1 : 0;
-  return entries.sort((a, b) => sign * compare(by(a), by(b)) || compare(a.slug, b.slug));
+  return entries
+    .map((entry) => /** @type {const} */ ([by(entry), entry]))
+    .sort(([a, one], [b, other]) => sign * compare(a, b) || compare(one.slug, other.slug))
+    .map(([, entry]) => entry);
 }
 
 /**

@@ -63,9 +63,9 @@ export function change(value) {
  * @param {number} value */
 export const signed = (value) => (value > 0 ? `+${value}` : value < 0 ? `−${-value}` : "0");
 
-/** A time element that shows `2026-02-02 08:21 UTC` and holds the full precision.
+/** A time element that shows `2026-02-02 08:21 UTC`, and holds the full precision for programs.
  * @param {string} iso */
-export const moment = (iso) => html("time", { datetime: iso, title: iso }, minutes(iso));
+export const moment = (iso) => html("time", { datetime: iso }, minutes(iso));
 
 /** Formats a time as `2026-02-02 08:21 UTC`.
  * @param {string} iso ISO 8601 in UTC */

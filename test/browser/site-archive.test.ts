@@ -32,6 +32,7 @@ describe.skipIf(!program)("the archive of the site in Chromium", () => {
 
   const facetsOf = (query: string) => site.api(`markets/facets?${query}`);
   const grouped = (value: number) => value.toLocaleString("en");
+  const counted = (value: number) => `${grouped(value)} ${value === 1 ? "market" : "markets"}`;
 
   test("the archive counts beside every choice what that choice leads to", async () => {
     await page.click("nav >> text=Archive");
@@ -96,6 +97,15 @@ describe.skipIf(!program)("the archive of the site in Chromium", () => {
       await page.mouse.move(x + to * width, y + height / 2, { steps: 3 });
       await page.mouse.up();
     };
+    const { x, y } = (await frame("min_composite").boundingBox())!;
+    await page.mouse.move(x + 9, y + 9);
+    await page.mouse.down();
+    await page.mouse.move(x + 99, y + 9);
+    expect(await page.locator(".columns-chart .cold").count()).toBeGreaterThan(0);
+    await page.keyboard.press("Escape");
+    await page.mouse.up();
+    expect(await page.locator(".columns-chart .cold").count()).toBe(0);
+    expect(new URL(page.url()).hash).toBe("#/archive");
     await drag("min_composite", 6.5 / 14, 9.5 / 14);
     let query = "min_composite=600&max_composite=799";
     await expectListed(page, await site.markets(`${query}&pageSize=25`));
@@ -151,6 +161,52 @@ describe.skipIf(!program)("the archive of the site in Chromium", () => {
     expect(await seriousFaults(page)).toEqual([]);
     await page.click(".scale");
     expect(await heights()).toEqual(plain);
+  });
+
+  test("arrow keys walk over a picture and choose from it", async () => {
+    const { buckets }: { buckets: ScoreFacet["buckets"] } = (await facetsOf("by=composite")).facets.composite;
+    const [, second, third] = buckets;
+    await page.focus(".sheet .columns-chart");
+    await page.keyboard.press("ArrowRight");
+    const said = `${second!.from} to ${second!.to}: ${counted(second!.count)}`;
+    expect(await page.textContent("svg:focus + .said")).toBe(said);
+    expect(await page.getAttribute("svg:focus", "aria-valuetext")).toBe(said);
+    await page.keyboard.press("Shift+ArrowRight");
+    expect(await page.locator("svg:focus .hot").count()).toBe(2);
+    await page.keyboard.press("Escape");
+    expect(await page.locator("svg:focus .cold").count()).toBe(0);
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("Shift+ArrowRight");
+    await page.keyboard.press("Enter");
+    const query = `min_composite=${second!.from}&max_composite=${third!.to}`;
+    await expectListed(page, await site.markets(`${query}&pageSize=25`));
+    expect(await focusIsOn(page, ".sheet .columns-chart")).toBe(true);
+    await page.click("a[data-key='remove min_composite']");
+    await page.click("a[data-key='remove max_composite']");
+    await expectListed(page, await site.markets("pageSize=25"));
+  });
+
+  test("on a phone the filters are a sheet that says how many markets they leave", async () => {
+    const { width, height } = page.viewportSize()!;
+    await page.setViewportSize({ width: 390, height: 844 });
+    expect(await page.isVisible(".sheet")).toBe(false);
+    await page.click("button:text-is('Filters')");
+    await page.click("[data-key='tier FORGED']");
+    const { total } = await site.markets("tier=FORGED&pageSize=1");
+    await page.click(`.done >> text=Show ${grouped(total)} markets`);
+    expect(await page.isVisible(".sheet")).toBe(false);
+    await expectListed(page, await site.markets("tier=FORGED&pageSize=25"));
+    await page.click("button:text-is('Filters')");
+    await page.waitForSelector(".sheet:modal");
+    expect(await unsoundness(watched)).toEqual([]);
+    await page.setViewportSize({ width, height });
+    expect(await page.isVisible("[data-key='tier FORGED']")).toBe(true);
+    await page.click("a[data-key='remove tier']");
+    await expectListed(page, await site.markets("pageSize=25"));
+    // From the top of the page, the keyboard comes to the markets without a way through all choices.
+    await page.focus(".skip");
+    for (const key of ["Enter", "Tab", "Enter", "Tab"]) await page.keyboard.press(key);
+    expect(await focusIsOn(page, ".question")).toBe(true);
   });
 
   test("the list is paged", async () => {

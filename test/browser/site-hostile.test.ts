@@ -46,6 +46,9 @@ describe.skipIf(!program)("hostile data on the site", () => {
     expect(await page.textContent("h1")).toBe(script);
     expect(await page.textContent(".signals")).toContain(script);
     expect(await page.textContent("article")).toContain(address);
+    // However much evidence there is, it does not bury what follows.
+    expect(await page.locator(".signals details li").count()).toBe(1195);
+    expect(await page.isVisible(".signals details li")).toBe(false);
     expect(await page.locator("main :is(img, script, iframe)").count()).toBe(0);
     const links = await page
       .locator(".signals a:not(.term), .facts a")
@@ -78,7 +81,7 @@ function hostileMarket(script: string, address: string): HistoricalMarket {
       ...dimension,
       name: script,
       description: script,
-      evidence: [evidence],
+      evidence: Array.from({ length: place === 0 ? 1200 : 1 }, () => evidence),
       references: place === 0 ? [address, { url: "https://example.org/note", title: script }, null] : [],
       computation: { baseline: 1, raises: [script, [address]], lowers: [{ [script]: script }] },
     })),

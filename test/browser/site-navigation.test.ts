@@ -40,6 +40,15 @@ describe.skipIf(!program)("the site", () => {
     await page.goto(address);
     await expectShown();
     expect(await page.inputValue("#filter")).toBe(chain);
+    // Browsers fetch the icon for each address, so letters alone do not change that.
+    await page.clock.pauseAt(Date.now() + 1000);
+    await page.fill("#filter", "zz");
+    expect(await rowsOf(page)).toEqual([]);
+    expect(page.url()).toBe(address);
+    await page.clock.resume();
+    await page.press("#filter", "Tab");
+    await page.waitForURL(/find=zz/);
+    await page.fill("#filter", chain);
     expect(await page.locator("[aria-pressed=true]").count()).toBe(2);
     await page.click("tbody a");
     await page.click("text=All scores");
@@ -109,10 +118,15 @@ describe.skipIf(!program)("the site", () => {
     };
     await expectAll();
     // From a market the way back leads to the same place.
-    await page.click(".question");
+    await page.locator(".question").last().hover();
+    const height = await page.evaluate<number>("scrollY");
+    expect(height).toBeGreaterThan(100);
+    await page.locator(".question").last().click();
     await page.waitForSelector(".signals");
+    expect(await page.evaluate("scrollY")).toBe(0);
     await page.goBack();
     await expectAll();
+    await expect.poll(() => page.evaluate("scrollY")).toBe(height);
     await page.click(".question");
     await page.click("text=All markets");
     await expectAll();
@@ -254,6 +268,8 @@ describe.skipIf(!program)("the site", () => {
     test("an unknown protocol, page and market", async () => {
       await page.goto(`${site.home}#/protocols/no-such-one`);
       await page.waitForSelector("text=No such protocol");
+      // What programs are told to ask next is not for readers.
+      expect(await page.textContent(".failure")).toMatch(/^No such protocol No [^/]*\. ?Try again$/);
       expect(watched.faults.splice(0)).toEqual(refused("404"));
       await page.goto(`${site.home}#/protocols/../keys`);
       await page.waitForSelector("text=No such page");

@@ -56,13 +56,21 @@ export async function openWatched(
   return { page, context, faults, asked };
 }
 
-/** The serious and critical violations of all or some rules that axe finds in the page, one line each. */
+/**
+ * The serious and critical violations of all or some rules that axe finds in the page, one line each. Small targets are
+ * among them, and headings that skip a level.
+ */
 export async function seriousFaults(page: Page, rules?: readonly string[]): Promise<string[]> {
   if (!(await page.evaluate("'axe' in window"))) await page.evaluate(axe.source);
-  const options = { resultTypes: ["violations"], ...(rules && { runOnly: rules }) };
+  // What sticks to the top covers what is scrolled below it.
+  if (!rules) await page.evaluate("scrollTo(0, 0)");
+  const options = {
+    resultTypes: ["violations"],
+    ...(rules ? { runOnly: rules } : { rules: { "target-size": { enabled: true } } }),
+  };
   const { violations } = await page.evaluate<axe.AxeResults>(`axe.run(${JSON.stringify(options)})`);
   return violations
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .filter(({ id, impact }) => impact === "serious" || impact === "critical" || id === "heading-order")
     .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`));
 }
 
