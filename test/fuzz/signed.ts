@@ -264,6 +264,8 @@ const note: Target = {
 const policy: Target = {
   seeds: () => [
     policyText,
+    // A comment with a control character.
+    `#\r\nlog ${verifierText(logKey)}\nquorum none\n`,
     `# none\nlog ${verifierText(logKey)}\nquorum none\n`,
     `witness a ${verifierText(witnesses[0]!)}\ngroup g all a\ngroup h any g\nquorum h`,
   ],

@@ -1374,10 +1374,12 @@ async function policyIn(text) {
   /** @type {Quorum | null | undefined} */
   let quorum;
   for (const [index, line] of text.split("\n").entries()) {
-    const [keyword = "", ...items] = line.split(/[ \t]+/).filter((item) => item);
-    if (!keyword || keyword.startsWith("#")) continue;
     /** @type {(holds: unknown) => void} */
     const need = (holds) => check(holds, `Line ${index + 1} of the policy is wrong: ${line.slice(0, 80)}`);
+    // Control characters, in comments too.
+    need(/^[\t\x20-\x7e\x80-\uffff]*$/.test(line));
+    const [keyword = "", ...items] = line.split(/[ \t]+/).filter((item) => item);
+    if (!keyword || keyword.startsWith("#")) continue;
     const [name = "", second = "", ...others] = items;
     if (keyword === "log") {
       need(name && items.length < 3);
