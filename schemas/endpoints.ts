@@ -436,6 +436,7 @@ export const endpoints = {
       "filters.js",
       "icon.png",
       "icon.svg",
+      "jump.js",
       "key.js",
       "market.js",
       "meanings.js",

@@ -3,6 +3,7 @@ import { openArchive } from "./archive.js";
 import { openCompare } from "./compare.js";
 import { failure, fill, html, part } from "./dom.js";
 import { openMeanings, startExplaining } from "./explain.js";
+import { startJumping } from "./jump.js";
 import { accessStrip } from "./key.js";
 import { openMarket } from "./market.js";
 import { openProtocol } from "./protocol.js";
@@ -43,6 +44,7 @@ function start(api) {
   /** @type {Site} */
   const site = { api, askForKey: access.ask };
   fill(part("about"), ...colophon(api, () => router.again()));
+  startJumping(api);
   const router = startRouter((route) => open(site, route), showPlace);
 }
 
@@ -135,6 +137,7 @@ function colophon(api, again) {
       html("a", { href: api.addresses.scores }, "scores as JSON"),
       " · ",
       html("a", { href: "#/meanings" }, "What the numbers mean"),
+      " · Ctrl+K goes anywhere",
       api.addresses.docs !== undefined && [" · ", html("a", { href: api.addresses.docs }, "API reference")],
     ),
   ];

@@ -10,11 +10,12 @@ export interface StaticFile {
 }
 
 /**
- * A script or style without what only its authors read: comments that have lines of their own, and spaces around lines.
+ * A script or style without what only its authors read: comments that have lines of their own, types, and spaces around
+ * lines.
  */
 export function lean(text: string): string {
   const code = text.replaceAll(/^\s*(?:\/\/.*|\/\*(?:[^*]|\*(?!\/))*\*\/)\n/gm, "");
-  return code.replaceAll(/^\s+|[ \t]+$/gm, "");
+  return code.replaceAll(/\/\*\* @type \{[^*]*\} \*\/ ?|^\s+|[ \t]+$/gm, "");
 }
 
 /**

@@ -9,6 +9,7 @@ import {
   openWatched,
   seriousFaults,
   tabTo,
+  unsoundness,
   type WatchedPage,
 } from "../helpers/servers/site-page.ts";
 import { asRow, expectListed, protocols, rowsOf, serveSite } from "../helpers/servers/site-served.ts";
@@ -131,6 +132,40 @@ describe.skipIf(!program)("the site", () => {
     await page.click("text=All markets");
     await expectAll();
     expect(faults).toEqual([]);
+    await context.close();
+  });
+
+  test("Ctrl+K finds protocols, views, filters of the archive and words to search for", async () => {
+    const watched = await openWatched(site.browser, site.home);
+    const { page, context } = watched;
+    await page.waitForSelector("tbody tr");
+    const link = page.locator("tbody a[href^='#/protocols/']").nth(3);
+    const [name, slug] = [
+      await link.innerText(),
+      (await link.getAttribute("href"))!.slice("#/protocols/".length),
+    ];
+    const go = async (text: string, ...keys: string[]) => {
+      await page.keyboard.press("Control+k");
+      await page.keyboard.type(text);
+      await page.locator(".jump li a").first().waitFor();
+      for (const key of keys) await page.keyboard.press(key);
+    };
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type(name.toUpperCase());
+    await page.waitForSelector(`.jump li:first-child a[href="#/protocols/${slug}"]`);
+    expect(await unsoundness(watched)).toEqual([]);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".dimensions");
+    expect(new URL(page.url()).hash).toBe(`#/protocols/${slug}`);
+    await go("mithril markets", "ArrowDown", "Enter");
+    await page.waitForURL("**/#/archive?tier=MITHRIL");
+    await go("numbers mean", "Enter");
+    await page.waitForURL("**/#/meanings");
+    await go("rate cut", "ArrowDown", "ArrowUp", "Enter");
+    await page.waitForURL("**/#/archive?q=rate+cut");
+    await go("x", "Escape");
+    await page.waitForSelector(".jump", { state: "hidden" });
+    expect(new URL(page.url()).hash).toBe("#/archive?q=rate+cut");
     await context.close();
   });
 
