@@ -60,11 +60,14 @@ export function planOf(seed: number): Plan {
   const kinds = kindsOf(robbed ? { ...shares, steal: 3 } : shares);
   const actions = Array.from({ length: 8 + draw(10) }, (_, number): Action => {
     const kind = number < 2 ? "publish" : number === 2 ? "proxy" : one(kinds);
+    // Counters stay for yesterday and today, so that proxies whose days are further apart do not share any.
+    const most = kind === "meter" ? 2 * hour : Number.POSITIVE_INFINITY;
+    const [at, ahead] = [number === 0 ? 0 : draw(length / second) * second + draw(second), wrongClock()];
     return {
       number,
       kind,
-      at: number === 0 ? 0 : draw(length / second) * second + draw(second),
-      ahead: wrongClock(),
+      at,
+      ahead: Math.abs(ahead) > most ? 0 : ahead,
       choices: Array.from({ length: 6 }, () => draw(2 ** 20)),
     };
   });

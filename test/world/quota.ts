@@ -1,7 +1,7 @@
 import { createQuota } from "../../proxy/quota/quota.ts";
 import { sqliteQuota } from "../../proxy/quota/sqlite.ts";
 import type { QuotaStore } from "../../proxy/quota/store.ts";
-import { type Kernel, must, type Process } from "./kernel.ts";
+import { type Kernel, must, type Process, Violation } from "./kernel.ts";
 import { Unreachable } from "./network.ts";
 import type { Action } from "./plan.ts";
 import type { World } from "./world.ts";
@@ -71,6 +71,7 @@ export async function meterOnce(world: World, process: Process, { choices }: Act
         await receipt.giveBack();
       }
     } catch (error) {
+      if (error instanceof Violation) throw error;
       must("every error is a documented one", (error as Error).name === "ServiceError", () => `${error}`);
       const { code } = error as { code?: string };
       const documented = code === "QUOTA_UNAVAILABLE" || code === "QUOTA_EXCEEDED";
