@@ -189,18 +189,19 @@ describe.skipIf(!program)("the archive of the site in Chromium", () => {
   test("on a phone the filters are a sheet that says how many markets they leave", async () => {
     const { width, height } = page.viewportSize()!;
     await page.setViewportSize({ width: 390, height: 844 });
-    expect(await page.isVisible(".sheet")).toBe(false);
+    // The page hears of its new size a little later.
+    await page.waitForSelector(".sheet", { state: "hidden" });
     await page.click("button:text-is('Filters')");
     await page.click("[data-key='tier FORGED']");
     const { total } = await site.markets("tier=FORGED&pageSize=1");
     await page.click(`.done >> text=Show ${grouped(total)} markets`);
-    expect(await page.isVisible(".sheet")).toBe(false);
+    await page.waitForSelector(".sheet", { state: "hidden" });
     await expectListed(page, await site.markets("tier=FORGED&pageSize=25"));
     await page.click("button:text-is('Filters')");
     await page.waitForSelector(".sheet:modal");
     expect(await unsoundness(watched)).toEqual([]);
     await page.setViewportSize({ width, height });
-    expect(await page.isVisible("[data-key='tier FORGED']")).toBe(true);
+    await page.waitForSelector("[data-key='tier FORGED']");
     await page.click("a[data-key='remove tier']");
     await expectListed(page, await site.markets("pageSize=25"));
     // From the top of the page, the keyboard comes to the markets without a way through all choices.
