@@ -3,7 +3,7 @@ import { endpoints } from "../../schemas/endpoints.ts";
 import * as fields from "../../schemas/fields.ts";
 import { dimensionMeanings, meanings } from "../../schemas/meanings.ts";
 import { protocolListPath } from "../../snapshots/artefacts/addresses.ts";
-import type { ApiAddress, Named, Site } from "../../snapshots/publish/site.ts";
+import type { ApiAddress, Named, Site } from "../../snapshots/publish/public/site.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { link, recomputeModule } from "./link.ts";
 import { lean, pagePolicy, policyHeader, type StaticFile } from "./static-file.ts";

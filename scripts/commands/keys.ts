@@ -3,7 +3,7 @@ import { KeyId, type KeyRecord, type KeyRevocation } from "../../schemas/keys.ts
 import { KeyPlan, plans } from "../../schemas/plans.ts";
 import { sharingRoot } from "../../schemas/sharing.ts";
 import { issueKey, readKeys, revokeKey, rotateKey } from "../../snapshots/keys/records.ts";
-import { apiPlaceAt } from "../../snapshots/publish/site.ts";
+import { apiPlaceAt } from "../../snapshots/publish/public/site.ts";
 import { printable } from "../../snapshots/sources/contract/printable.ts";
 import { messageOf } from "../../snapshots/store/errors.ts";
 import { exitCodes, integerOption, requiredOption, UsageError } from "../cli.ts";

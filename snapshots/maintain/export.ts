@@ -18,7 +18,7 @@ import { type PlannedFile, pagesOfFile, planFiles } from "../export/file-plan.ts
 import { fileStats } from "../export/file-stats.ts";
 import { writeTexts } from "../export/market-texts.ts";
 import { checkParquet, writeParquet } from "../export/parquet-file.ts";
-import { updateMutableObjects } from "../publish/mutable-objects.ts";
+import { updateMutableObjects } from "../publish/public/mutable-objects.ts";
 import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import { logFrom } from "../store/log/commit-chain.ts";

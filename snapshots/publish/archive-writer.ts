@@ -17,8 +17,8 @@ import { besideSegment, referTo } from "../store/objects.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import { PageBuilder } from "./page-builder.ts";
-import type { OldMarket, StoredRow } from "./previous-rows.ts";
-import type { PreviousSnapshot } from "./previous-snapshot.ts";
+import type { OldMarket, StoredRow } from "./previous/rows.ts";
+import type { PreviousSnapshot } from "./previous/snapshot.ts";
 
 /** Pages that are compressed and stored concurrently. Each takes a few MB of memory. */
 const pagesInFlight = 8;

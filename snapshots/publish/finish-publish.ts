@@ -17,13 +17,13 @@ import type { Storage } from "../store/storage.ts";
 import { requireStillNewest } from "../trust/log/run-log.ts";
 import { isSigned, signerOf } from "../trust/signing.ts";
 import { buildManifest } from "./build-manifest.ts";
-import type { Witnessed } from "./log-checkpoint.ts";
 import { type Before, type BuildOptions, type MadeArchive, prepareStore } from "./make-archive.ts";
-import { finishRun, type SiteOptions } from "./mutable-objects.ts";
 import type { ObjectWriter } from "./object-writer.ts";
-import type { PreviousSnapshot } from "./previous-snapshot.ts";
-import { treeBefore } from "./public-log.ts";
-import { namesOfProtocols } from "./public-names.ts";
+import type { PreviousSnapshot } from "./previous/snapshot.ts";
+import type { Witnessed } from "./public/checkpoint.ts";
+import { treeBefore } from "./public/log.ts";
+import { finishRun, type SiteOptions } from "./public/mutable-objects.ts";
+import { namesOfProtocols } from "./public/names.ts";
 import { planRun } from "./run-plan.ts";
 import { objectsByHash, type ScoreObjects } from "./score-objects.ts";
 

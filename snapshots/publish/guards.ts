@@ -7,7 +7,7 @@ import { keyOfLine, lineOf, type MarketKey, memberOfLine } from "../format/marke
 import { leafHash } from "../format/tree.ts";
 import { SourceRefusal } from "../sources/contract/refusals.ts";
 import type { FileNumbers, RenderedMarket } from "../sources/sources.ts";
-import type { PreviousSnapshot } from "./previous-snapshot.ts";
+import type { PreviousSnapshot } from "./previous/snapshot.ts";
 
 /** At most this share of the current snapshot's markets or protocols may disappear or change in one run. */
 const sharePercent = 5;

@@ -10,7 +10,7 @@ import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
 import { type Allowance, type ArchiveDifference, checkGuards, requireAtMost } from "./guards.ts";
 import { mergeMarkets } from "./merge-markets.ts";
 import { ObjectWriter } from "./object-writer.ts";
-import type { PreviousSnapshot } from "./previous-snapshot.ts";
+import type { PreviousSnapshot } from "./previous/snapshot.ts";
 import type { ReadSources } from "./read-sources.ts";
 import type { ScoreObjects } from "./score-objects.ts";
 

@@ -2,7 +2,7 @@ import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import type { FileNumbers } from "../sources/sources.ts";
 import type { ArchiveWriter } from "./archive-writer.ts";
 import type { SortedMarket } from "./external-sort.ts";
-import type { PreviousSnapshot } from "./previous-snapshot.ts";
+import type { PreviousSnapshot } from "./previous/snapshot.ts";
 
 /** A market and its JSON text. */
 type MarketLine = MarketKey & { line: Buffer };

@@ -4,8 +4,8 @@ import { type CorruptObjectError, isLoss, type MissingObjectError } from "../sto
 import { type FoundLog, findLog } from "../trust/log/run-log.ts";
 import { type FinishOptions, finishPublish, type PublishReport } from "./finish-publish.ts";
 import { type Before, makeArchive } from "./make-archive.ts";
-import { updateMutableObjects } from "./mutable-objects.ts";
-import { PreviousSnapshot } from "./previous-snapshot.ts";
+import { PreviousSnapshot } from "./previous/snapshot.ts";
+import { updateMutableObjects } from "./public/mutable-objects.ts";
 import { readSources } from "./read-sources.ts";
 
 export type { PublishReport };

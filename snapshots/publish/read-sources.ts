@@ -12,7 +12,7 @@ import {
 } from "../sources/sources.ts";
 import { ExternalSort } from "./external-sort.ts";
 import { RunDifference } from "./guards.ts";
-import type { PreviousSnapshot } from "./previous-snapshot.ts";
+import type { PreviousSnapshot } from "./previous/snapshot.ts";
 import { renderScores, type ScoreObjects } from "./score-objects.ts";
 
 /** Markets per bucket of the external sort: about 50 MB of JSON text. */

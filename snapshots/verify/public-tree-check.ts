@@ -1,7 +1,7 @@
 import { artefactFiles } from "../artefacts/artefacts.ts";
-import { artefactsAt } from "../publish/public-artefacts.ts";
-import { publicNames } from "../publish/public-names.ts";
-import { type Named, nothingNamed, publishedNames, type Site } from "../publish/site.ts";
+import { artefactsAt } from "../publish/public/artefacts.ts";
+import { publicNames } from "../publish/public/names.ts";
+import { type Named, nothingNamed, publishedNames, type Site } from "../publish/public/site.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { artefactFolders, layout, sha256 } from "../store/layout.ts";
 import type { Trust } from "../trust/trust.ts";

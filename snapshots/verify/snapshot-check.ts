@@ -1,5 +1,5 @@
 import type { Commit, Manifest, ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
-import { publicNames } from "../publish/public-names.ts";
+import { publicNames } from "../publish/public/names.ts";
 import { layout } from "../store/layout.ts";
 import { partsOf, readManifest } from "../store/manifest.ts";
 import { checkChangeRecord, compareChangeRecord } from "./changes-check.ts";

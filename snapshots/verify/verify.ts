@@ -1,5 +1,5 @@
 import { Checked } from "../../schemas/snapshot.ts";
-import type { Site } from "../publish/site.ts";
+import type { Site } from "../publish/public/site.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { probeBody } from "../store/open-storage.ts";

@@ -8,7 +8,7 @@ import { nameOf } from "../../schemas/names.ts";
 import { Tiers } from "../../schemas/snapshot.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
-import { apiPlaceAt } from "../../snapshots/publish/site.ts";
+import { apiPlaceAt } from "../../snapshots/publish/public/site.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { verify } from "../../snapshots/verify/verify.ts";

@@ -1,6 +1,6 @@
 import type { Size } from "../../../schemas/snapshot.ts";
 import type { Changes, Summary } from "../../../snapshots/changes/summary.ts";
-import type { Witnessed } from "../../../snapshots/publish/log-checkpoint.ts";
+import type { Witnessed } from "../../../snapshots/publish/public/checkpoint.ts";
 import type { PublishReport } from "../../../snapshots/publish/publish.ts";
 import { counted } from "../../cli.ts";
 

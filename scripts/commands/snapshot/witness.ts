@@ -1,5 +1,5 @@
-import { updateCheckpoint } from "../../../snapshots/publish/log-checkpoint.ts";
-import { PublicTree } from "../../../snapshots/publish/public-tree.ts";
+import { updateCheckpoint } from "../../../snapshots/publish/public/checkpoint.ts";
+import { PublicTree } from "../../../snapshots/publish/public/tree.ts";
 import { findLog } from "../../../snapshots/trust/log/run-log.ts";
 import { UsageError } from "../../cli.ts";
 import { command } from "../../program.ts";

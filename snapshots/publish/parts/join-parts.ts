@@ -22,7 +22,7 @@ import {
   snapshotWriter,
 } from "../make-archive.ts";
 import { ObjectWriter } from "../object-writer.ts";
-import type { PreviousSnapshot } from "../previous-snapshot.ts";
+import type { PreviousSnapshot } from "../previous/snapshot.ts";
 import { logToFollow, overDamage, type PublishOptions } from "../publish.ts";
 import { readSources } from "../read-sources.ts";
 import { referToScores, renderScores } from "../score-objects.ts";

@@ -7,7 +7,7 @@ import { ExternalSort } from "../external-sort.ts";
 import type { FinishOptions } from "../finish-publish.ts";
 import { snapshotWriter } from "../make-archive.ts";
 import { mergeMarkets } from "../merge-markets.ts";
-import type { PreviousSnapshot } from "../previous-snapshot.ts";
+import type { PreviousSnapshot } from "../previous/snapshot.ts";
 import { overDamage, type ReadOptions } from "../publish.ts";
 import { sortMarkets } from "../read-sources.ts";
 import {

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { updateCheckpoint } from "../../../snapshots/publish/log-checkpoint.ts";
-import { PublicTree } from "../../../snapshots/publish/public-tree.ts";
+import { updateCheckpoint } from "../../../snapshots/publish/public/checkpoint.ts";
+import { PublicTree } from "../../../snapshots/publish/public/tree.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";

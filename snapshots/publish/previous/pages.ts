@@ -1,12 +1,12 @@
-import { filterFields } from "../../schemas/filters.ts";
-import type { SegmentRef } from "../../schemas/snapshot.ts";
-import { cuts } from "../format/cuts.ts";
-import { firstWhere } from "../format/first-where.ts";
-import type { Page } from "../format/page.ts";
-import { readColumns, readPages } from "../index/segment.ts";
-import { timeAt } from "../index/time-column.ts";
-import { FormatError } from "../store/errors.ts";
-import { layout } from "../store/layout.ts";
+import { filterFields } from "../../../schemas/filters.ts";
+import type { SegmentRef } from "../../../schemas/snapshot.ts";
+import { cuts } from "../../format/cuts.ts";
+import { firstWhere } from "../../format/first-where.ts";
+import type { Page } from "../../format/page.ts";
+import { readColumns, readPages } from "../../index/segment.ts";
+import { timeAt } from "../../index/time-column.ts";
+import { FormatError } from "../../store/errors.ts";
+import { layout } from "../../store/layout.ts";
 
 /** A segment of the current snapshot and its position. */
 export interface PreviousSegment {

@@ -1,19 +1,19 @@
 import { LRUCache } from "lru-cache";
-import { filterValuesOf } from "../../schemas/filters.ts";
-import type { HistoricalMarket } from "../../schemas/records.ts";
-import type { SegmentRef } from "../../schemas/snapshot.ts";
-import { idOfLine, keyOfLine, textOf } from "../format/market-line.ts";
-import { readRun } from "../format/page.ts";
-import type { IndexRow } from "../index/build-index.ts";
-import { decodeRows } from "../index/decode-rows.ts";
-import { decodeIds, requireIds } from "../index/id-table.ts";
-import { unicodeVersion } from "../index/unicode.ts";
-import { WordTable } from "../index/word-table.ts";
-import { wordsOf } from "../index/words.ts";
-import { layout } from "../store/layout.ts";
-import { readObject } from "../store/objects.ts";
-import type { Storage } from "../store/storage.ts";
-import { type PreviousPage, type PreviousSegment, pageIndexOf } from "./previous-pages.ts";
+import { filterValuesOf } from "../../../schemas/filters.ts";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
+import type { SegmentRef } from "../../../schemas/snapshot.ts";
+import { idOfLine, keyOfLine, textOf } from "../../format/market-line.ts";
+import { readRun } from "../../format/page.ts";
+import type { IndexRow } from "../../index/build-index.ts";
+import { decodeRows } from "../../index/decode-rows.ts";
+import { decodeIds, requireIds } from "../../index/id-table.ts";
+import { unicodeVersion } from "../../index/unicode.ts";
+import { WordTable } from "../../index/word-table.ts";
+import { wordsOf } from "../../index/words.ts";
+import { layout } from "../../store/layout.ts";
+import { readObject } from "../../store/objects.ts";
+import type { Storage } from "../../store/storage.ts";
+import { type PreviousPage, type PreviousSegment, pageIndexOf } from "./pages.ts";
 
 /**
  * Bytes of pages' lines that are cached: what a change rewrites is read to compare it and to merge it, and the rows of

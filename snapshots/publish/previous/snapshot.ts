@@ -1,21 +1,21 @@
-import type { Commit, Manifest, ScoreRefs, SegmentRef } from "../../schemas/snapshot.ts";
-import type { Page } from "../format/page.ts";
-import { type CorruptObjectError, isLoss, MissingObjectError } from "../store/errors.ts";
-import { inParallel } from "../store/in-parallel.ts";
-import { layout, manifestPrefixes, privateTree } from "../store/layout.ts";
-import { listedOnce } from "../store/listed-once.ts";
-import { partsOf, readParts } from "../store/manifest.ts";
-import { besideSegment, readObject, scoreObjects, sourceObjects } from "../store/objects.ts";
-import type { Storage } from "../store/storage.ts";
+import type { Commit, Manifest, ScoreRefs, SegmentRef } from "../../../schemas/snapshot.ts";
+import type { Page } from "../../format/page.ts";
+import { type CorruptObjectError, isLoss, MissingObjectError } from "../../store/errors.ts";
+import { inParallel } from "../../store/in-parallel.ts";
+import { layout, manifestPrefixes, privateTree } from "../../store/layout.ts";
+import { listedOnce } from "../../store/listed-once.ts";
+import { partsOf, readParts } from "../../store/manifest.ts";
+import { besideSegment, readObject, scoreObjects, sourceObjects } from "../../store/objects.ts";
+import type { Storage } from "../../store/storage.ts";
 import {
   type PreviousPage,
   type PreviousSegment,
   pageIndexOf,
   placePages,
   readPreviousPages,
-} from "./previous-pages.ts";
-import { PreviousRows } from "./previous-rows.ts";
-import { PreviousSources } from "./previous-sources.ts";
+} from "./pages.ts";
+import { PreviousRows } from "./rows.ts";
+import { PreviousSources } from "./sources.ts";
 
 /** A manifest without what its lost or damaged parts say. */
 interface KnownManifest extends Omit<Manifest, "scores"> {

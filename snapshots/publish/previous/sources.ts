@@ -1,16 +1,16 @@
-import { type Manifest, type ObjectRef, type SourceFileRef, SourceFiles } from "../../schemas/snapshot.ts";
-import { firstWhere } from "../format/first-where.ts";
-import { longIdHash, mayShare, requireIds } from "../index/id-table.ts";
-import { addRowsByFile, decodeOrigins, type Origins } from "../index/origin-table.ts";
-import type { FileNumbers, KeyRange, KnownFiles } from "../sources/sources.ts";
-import { ObjectError } from "../store/errors.ts";
-import { inParallel } from "../store/in-parallel.ts";
-import { layout } from "../store/layout.ts";
-import { besideSegment, readObject } from "../store/objects.ts";
-import { parseObject } from "../store/parse.ts";
-import type { Storage } from "../store/storage.ts";
-import { type PreviousPage, type PreviousSegment, pagesIn } from "./previous-pages.ts";
-import { type PreviousRows, readDigests } from "./previous-rows.ts";
+import { type Manifest, type ObjectRef, type SourceFileRef, SourceFiles } from "../../../schemas/snapshot.ts";
+import { firstWhere } from "../../format/first-where.ts";
+import { longIdHash, mayShare, requireIds } from "../../index/id-table.ts";
+import { addRowsByFile, decodeOrigins, type Origins } from "../../index/origin-table.ts";
+import type { FileNumbers, KeyRange, KnownFiles } from "../../sources/sources.ts";
+import { ObjectError } from "../../store/errors.ts";
+import { inParallel } from "../../store/in-parallel.ts";
+import { layout } from "../../store/layout.ts";
+import { besideSegment, readObject } from "../../store/objects.ts";
+import { parseObject } from "../../store/parse.ts";
+import type { Storage } from "../../store/storage.ts";
+import { type PreviousPage, type PreviousSegment, pagesIn } from "./pages.ts";
+import { type PreviousRows, readDigests } from "./rows.ts";
 
 /** The places of the segments and pages of the current snapshot, and which of its objects the store has. */
 interface Stored {

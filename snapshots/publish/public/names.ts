@@ -1,18 +1,18 @@
-import type { Commit, Manifest, ObjectRef } from "../../schemas/snapshot.ts";
-import type { Addresses } from "../artefacts/addresses.ts";
-import { artefactsOf } from "../artefacts/artefacts.ts";
-import { cardKey } from "../artefacts/card.ts";
-import { CorruptObjectError, unless } from "../store/errors.ts";
-import { inParallel } from "../store/in-parallel.ts";
-import { artefactFolders, layout, sha256 } from "../store/layout.ts";
-import { listedOnce } from "../store/listed-once.ts";
-import { readManifest } from "../store/manifest.ts";
-import { readObject, referTo } from "../store/objects.ts";
-import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
-import { newestBelieved } from "../trust/log/newest-trusted.ts";
-import type { Trust } from "../trust/trust.ts";
-import { artefactsAt } from "./public-artefacts.ts";
-import { PublicTree } from "./public-tree.ts";
+import type { Commit, Manifest, ObjectRef } from "../../../schemas/snapshot.ts";
+import type { Addresses } from "../../artefacts/addresses.ts";
+import { artefactsOf } from "../../artefacts/artefacts.ts";
+import { cardKey } from "../../artefacts/card.ts";
+import { CorruptObjectError, unless } from "../../store/errors.ts";
+import { inParallel } from "../../store/in-parallel.ts";
+import { artefactFolders, layout, sha256 } from "../../store/layout.ts";
+import { listedOnce } from "../../store/listed-once.ts";
+import { readManifest } from "../../store/manifest.ts";
+import { readObject, referTo } from "../../store/objects.ts";
+import { type ObjectInfo, type Storage, StorageError } from "../../store/storage.ts";
+import { newestBelieved } from "../../trust/log/newest-trusted.ts";
+import type { Trust } from "../../trust/trust.ts";
+import { artefactsAt } from "./artefacts.ts";
+import { PublicTree } from "./tree.ts";
 
 /** What a run has at hand of the newest commit. */
 export interface AtHand {

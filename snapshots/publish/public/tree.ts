@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
-import { CorruptObjectError, unless } from "../store/errors.ts";
-import { inParallel } from "../store/in-parallel.ts";
-import { artefactFolders, layout } from "../store/layout.ts";
-import type { ObjectInfo, Storage } from "../store/storage.ts";
+import { CorruptObjectError, unless } from "../../store/errors.ts";
+import { inParallel } from "../../store/in-parallel.ts";
+import { artefactFolders, layout } from "../../store/layout.ts";
+import type { ObjectInfo, Storage } from "../../store/storage.ts";
 
 /** Folders in which a run brings many objects up to date. */
 const folders = [layout.stableScores, ...artefactFolders, layout.siteFiles, layout.logTiles];

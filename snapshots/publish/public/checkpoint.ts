@@ -1,17 +1,17 @@
-import type { Commit } from "../../schemas/snapshot.ts";
-import { CorruptObjectError, unless } from "../store/errors.ts";
-import { layout } from "../store/layout.ts";
-import { type Storage, StorageError } from "../store/storage.ts";
-import { rememberedBy, submissionOf } from "../trust/log/remembered.ts";
-import { type FoundLog, requireNamed, requireRemembered } from "../trust/log/run-log.ts";
-import { storedCheckpoint } from "../trust/log/stored-checkpoint.ts";
-import { signCheckpoint } from "../trust/notes/checkpoint.ts";
-import { timeOf } from "../trust/notes/cosignature.ts";
-import { maxNoteBytes, mergeNotes, NoteError, parseNote } from "../trust/notes/signed-note.ts";
-import { type Signing, trustOf } from "../trust/signing.ts";
-import type { Trust } from "../trust/trust.ts";
-import { treeUpTo } from "./public-log.ts";
-import type { PublicTree } from "./public-tree.ts";
+import type { Commit } from "../../../schemas/snapshot.ts";
+import { CorruptObjectError, unless } from "../../store/errors.ts";
+import { layout } from "../../store/layout.ts";
+import { type Storage, StorageError } from "../../store/storage.ts";
+import { rememberedBy, submissionOf } from "../../trust/log/remembered.ts";
+import { type FoundLog, requireNamed, requireRemembered } from "../../trust/log/run-log.ts";
+import { storedCheckpoint } from "../../trust/log/stored-checkpoint.ts";
+import { signCheckpoint } from "../../trust/notes/checkpoint.ts";
+import { timeOf } from "../../trust/notes/cosignature.ts";
+import { maxNoteBytes, mergeNotes, NoteError, parseNote } from "../../trust/notes/signed-note.ts";
+import { type Signing, trustOf } from "../../trust/signing.ts";
+import type { Trust } from "../../trust/trust.ts";
+import { treeUpTo } from "./log.ts";
+import type { PublicTree } from "./tree.ts";
 
 /** Another round is needed only when another publisher signed meanwhile. */
 const maxRounds = 16;

@@ -1,18 +1,18 @@
-import type { Checked } from "../../schemas/snapshot.ts";
-import { layout } from "../store/layout.ts";
-import { headCommit } from "../store/log/commits.ts";
-import { seal } from "../store/records.ts";
-import type { Storage } from "../store/storage.ts";
-import { newestBelieved } from "../trust/log/newest-trusted.ts";
-import type { FoundLog } from "../trust/log/run-log.ts";
-import { signRecord, subjectOf } from "../trust/notes/record-notes.ts";
-import { type Signing, trustOf } from "../trust/signing.ts";
-import type { Trust } from "../trust/trust.ts";
-import { updateCheckpoint, type Witnessed } from "./log-checkpoint.ts";
-import { updatePublicLog } from "./public-log.ts";
-import { type AtHand, type Shown, showNewest, updatePublicNames } from "./public-names.ts";
-import { PublicTree } from "./public-tree.ts";
+import type { Checked } from "../../../schemas/snapshot.ts";
+import { layout } from "../../store/layout.ts";
+import { headCommit } from "../../store/log/commits.ts";
+import { seal } from "../../store/records.ts";
+import type { Storage } from "../../store/storage.ts";
+import { newestBelieved } from "../../trust/log/newest-trusted.ts";
+import type { FoundLog } from "../../trust/log/run-log.ts";
+import { signRecord, subjectOf } from "../../trust/notes/record-notes.ts";
+import { type Signing, trustOf } from "../../trust/signing.ts";
+import type { Trust } from "../../trust/trust.ts";
+import { updateCheckpoint, type Witnessed } from "./checkpoint.ts";
+import { updatePublicLog } from "./log.ts";
+import { type AtHand, type Shown, showNewest, updatePublicNames } from "./names.ts";
 import { type ApiAddress, type Named, nothingNamed, publishedNames, type Site, updateSite } from "./site.ts";
+import { PublicTree } from "./tree.ts";
 
 /** The site to publish beside the scores. */
 export interface SiteOptions {

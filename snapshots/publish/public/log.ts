@@ -1,8 +1,8 @@
-import type { Commit } from "../../schemas/snapshot.ts";
-import { type Entries, type Tile, tileEncoder, tilesOf, tileWidth } from "../format/log-tree.ts";
-import { treeHead } from "../format/tree.ts";
-import { inParallel } from "../store/in-parallel.ts";
-import { layout } from "../store/layout.ts";
+import type { Commit } from "../../../schemas/snapshot.ts";
+import { type Entries, type Tile, tileEncoder, tilesOf, tileWidth } from "../../format/log-tree.ts";
+import { treeHead } from "../../format/tree.ts";
+import { inParallel } from "../../store/in-parallel.ts";
+import { layout } from "../../store/layout.ts";
 import {
   completeEntries,
   entriesOfCommits,
@@ -14,9 +14,9 @@ import {
   readEntries,
   tileKey,
   tilesAmong,
-} from "../store/log/public-log.ts";
-import type { Storage } from "../store/storage.ts";
-import { PublicTree } from "./public-tree.ts";
+} from "../../store/log/public-log.ts";
+import type { Storage } from "../../store/storage.ts";
+import { PublicTree } from "./tree.ts";
 
 /**
  * Brings the public log to a commit. It compares what the last bundle and its tile hold, and sees that the others are

@@ -1,18 +1,18 @@
 import { describe, expect, test } from "vitest";
-import { decodeEntries, tilePath, tilesOf } from "../../../snapshots/format/log-tree.ts";
-import { leafHash, treeHead } from "../../../snapshots/format/tree.ts";
-import { rollback } from "../../../snapshots/maintain/rollback.ts";
-import { updatePublicLog } from "../../../snapshots/publish/public-log.ts";
-import { PublicTree } from "../../../snapshots/publish/public-tree.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
-import { newestCommit, readLog } from "../../../snapshots/store/log/commits.ts";
-import { entryOf } from "../../../snapshots/store/log/public-log.ts";
-import type { Storage } from "../../../snapshots/store/storage.ts";
-import { append } from "../../helpers/store/appended-commits.ts";
-import { publishNew, publishOld } from "../../helpers/store/faulty-store.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
-import { timedStore } from "../../helpers/store/timed-store.ts";
-import { faultsOf } from "../../helpers/store/verified.ts";
+import { decodeEntries, tilePath, tilesOf } from "../../../../snapshots/format/log-tree.ts";
+import { leafHash, treeHead } from "../../../../snapshots/format/tree.ts";
+import { rollback } from "../../../../snapshots/maintain/rollback.ts";
+import { updatePublicLog } from "../../../../snapshots/publish/public/log.ts";
+import { PublicTree } from "../../../../snapshots/publish/public/tree.ts";
+import { layout } from "../../../../snapshots/store/layout.ts";
+import { newestCommit, readLog } from "../../../../snapshots/store/log/commits.ts";
+import { entryOf } from "../../../../snapshots/store/log/public-log.ts";
+import type { Storage } from "../../../../snapshots/store/storage.ts";
+import { append } from "../../../helpers/store/appended-commits.ts";
+import { publishNew, publishOld } from "../../../helpers/store/faulty-store.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";
+import { timedStore } from "../../../helpers/store/timed-store.ts";
+import { faultsOf } from "../../../helpers/store/verified.ts";
 
 type Objects = Map<string, Buffer>;
 

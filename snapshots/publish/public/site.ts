@@ -1,9 +1,9 @@
 import { z } from "zod";
-import type { Terms } from "../artefacts/addresses.ts";
-import { inParallel } from "../store/in-parallel.ts";
-import { layout } from "../store/layout.ts";
-import { type Storage, StorageError } from "../store/storage.ts";
-import type { PublicTree } from "./public-tree.ts";
+import type { Terms } from "../../artefacts/addresses.ts";
+import { inParallel } from "../../store/in-parallel.ts";
+import { layout } from "../../store/layout.ts";
+import { type Storage, StorageError } from "../../store/storage.ts";
+import type { PublicTree } from "./tree.ts";
 
 /**
  * Where the site finds the API: a path relative to the page when the proxy serves both, or an absolute address. Null
