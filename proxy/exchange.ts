@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type * as express from "express";
 import type { ErrorCode } from "../schemas/errors.ts";
-import type { ObjectRef } from "../schemas/snapshot.ts";
+import type { ObjectRef } from "../schemas/store/snapshot.ts";
 import type { Parameters } from "../snapshots/read/query/parameters.ts";
 import type { AsOf } from "../snapshots/read/query/query.ts";
 import type { Identity } from "./access/identity.ts";

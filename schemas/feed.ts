@@ -2,7 +2,7 @@ import { z } from "zod";
 import { errors } from "./errors.ts";
 import { Count, Digest, Timestamp } from "./primitives.ts";
 import { ScoreListEntry } from "./records.ts";
-import { ChangeCounts } from "./snapshot.ts";
+import { ChangeCounts } from "./store/snapshot.ts";
 
 /** The subprotocol of the live feed. A browser offers its key beside it, as `bearer.KEY` (INTERFACE 6). */
 export const feedProtocol = "scores.v1";

@@ -4,7 +4,7 @@ import { Agent as HttpsAgent } from "node:https";
 import { Readable } from "node:stream";
 import { handleWhen, retry } from "cockatiel";
 import { createProxyMiddleware } from "http-proxy-middleware";
-import type { ObjectRef } from "../../schemas/snapshot.ts";
+import type { ObjectRef } from "../../schemas/store/snapshot.ts";
 import { DeadlineError, within } from "../../snapshots/store/deadline.ts";
 import { hasCode, ObjectError } from "../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";

@@ -1,4 +1,4 @@
-import type { ObjectRef } from "../../schemas/snapshot.ts";
+import type { ObjectRef } from "../../schemas/store/snapshot.ts";
 import { BoundedCache } from "../../snapshots/read/catalog/caches.ts";
 import { joined } from "../../snapshots/store/storage.ts";
 import { type Coding, compress } from "../reply/coding.ts";

@@ -2,7 +2,7 @@ import { ApiError, Client } from "./client.js";
 
 /**
  * @import { Status } from "../../schemas/envelopes.ts"
- * @import { Tiers } from "../../schemas/snapshot.ts"
+ * @import { Tiers } from "../../schemas/store/snapshot.ts"
  * @import { Usage } from "./client.js"
  * @import { Own } from "./recomputing.js"
  */

@@ -1,7 +1,7 @@
 import { type FileHandle, open } from "node:fs/promises";
-import { KeyId, type KeyRecord, type KeyRevocation } from "../../schemas/keys.ts";
 import { KeyPlan, plans } from "../../schemas/plans.ts";
 import { sharingRoot } from "../../schemas/sharing.ts";
+import { KeyId, type KeyRecord, type KeyRevocation } from "../../schemas/store/keys.ts";
 import { issueKey, readKeys, revokeKey, rotateKey } from "../../snapshots/keys/records.ts";
 import { apiPlaceAt } from "../../snapshots/publish/public/site.ts";
 import { printable } from "../../snapshots/sources/contract/printable.ts";

@@ -15,7 +15,7 @@ import {
 import { basename, join } from "node:path";
 import { z } from "zod";
 import { Count, Digest } from "../../schemas/primitives.ts";
-import { formatVersion } from "../../schemas/snapshot.ts";
+import { formatVersion } from "../../schemas/store/snapshot.ts";
 import { removeLeftFiles } from "../../snapshots/store/backends/leftovers.ts";
 import { ownerMark, ownerPattern } from "../../snapshots/store/backends/process-mark.ts";
 import { ifPresent, localFailure } from "../../snapshots/store/errors.ts";

@@ -1,5 +1,5 @@
 import { inListOrder, listEntryOf, type ProtocolScore, type ScoreListEntry } from "../../schemas/records.ts";
-import type { Tiers } from "../../schemas/snapshot.ts";
+import type { Tiers } from "../../schemas/store/snapshot.ts";
 import { layout } from "../store/layout.ts";
 import type { Addresses } from "./addresses.ts";
 import { renderBadge } from "./badge.ts";

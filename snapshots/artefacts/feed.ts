@@ -1,5 +1,5 @@
 import { meanings } from "../../schemas/meanings.ts";
-import type { Tiers } from "../../schemas/snapshot.ts";
+import type { Tiers } from "../../schemas/store/snapshot.ts";
 import { type Addresses, feedAddress, homeAddress, pageAddress, siteName } from "./addresses.ts";
 import { type Markup, markup } from "./markup.ts";
 import { changeId } from "./tiers.ts";

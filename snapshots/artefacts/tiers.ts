@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { ProtocolScore } from "../../schemas/records.ts";
-import { type TierChange, Tiers } from "../../schemas/snapshot.ts";
+import { type TierChange, Tiers } from "../../schemas/store/snapshot.ts";
 
 /** Changes are told for so many days before the newest commit. */
 const changeDays = 30;

@@ -1,4 +1,4 @@
-import type { ChangeCounts } from "../../schemas/snapshot.ts";
+import type { ChangeCounts } from "../../schemas/store/snapshot.ts";
 import { Entries } from "./entries.ts";
 import { atOnce, range, sortIndexes, type YieldLoop } from "./sort.ts";
 

@@ -1,4 +1,4 @@
-import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
+import type { Manifest, ObjectRef } from "../../schemas/store/snapshot.ts";
 import { ObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { namedFirst, type ProtocolChanges } from "./summary.ts";

@@ -1,4 +1,9 @@
-import { type ChangeCounts, ChangeRecord, formatVersion, type ObjectRef } from "../../schemas/snapshot.ts";
+import {
+  type ChangeCounts,
+  ChangeRecord,
+  formatVersion,
+  type ObjectRef,
+} from "../../schemas/store/snapshot.ts";
 import { encodeChangePart, partLines } from "../format/change-part.ts";
 import type { MarketKey } from "../format/market-line.ts";
 import { layout, sha256 } from "../store/layout.ts";

@@ -1,4 +1,4 @@
-import type { Manifest, ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
+import type { Manifest, ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
 import { compareKeys, idOfLine, type MarketKey } from "../format/market-line.ts";
 import { type Page, readRun, type StoredPage } from "../format/page.ts";
 import { readColumns, readPages } from "../index/segment.ts";

@@ -1,6 +1,11 @@
 import { type FileHandle, open, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { ChangeFiles, type ChangeRecord, formatVersion, type ParquetFile } from "../../schemas/snapshot.ts";
+import {
+  ChangeFiles,
+  type ChangeRecord,
+  formatVersion,
+  type ParquetFile,
+} from "../../schemas/store/snapshot.ts";
 import { ChangePart, putLine } from "../format/change-part.ts";
 import { leafHash } from "../format/tree.ts";
 import { CorruptObjectError, unless } from "../store/errors.ts";

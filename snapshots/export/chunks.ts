@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import type { ParquetFile } from "../../schemas/snapshot.ts";
+import type { ParquetFile } from "../../schemas/store/snapshot.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout, sha256 } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";

@@ -1,4 +1,4 @@
-import { ExportRecord } from "../../schemas/snapshot.ts";
+import { ExportRecord } from "../../schemas/store/snapshot.ts";
 import { CorruptObjectError, unless } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { unseal } from "../store/records.ts";

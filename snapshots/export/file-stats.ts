@@ -1,4 +1,4 @@
-import type { ColumnStats } from "../../schemas/snapshot.ts";
+import type { ColumnStats } from "../../schemas/store/snapshot.ts";
 import { openSession, withConnection } from "../sources/duckdb/duckdb.ts";
 import { identifier, quoted } from "../sources/duckdb/sql-literals.ts";
 import { exportedColumns } from "./market-columns.ts";

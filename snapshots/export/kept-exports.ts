@@ -1,4 +1,4 @@
-import type { Commit, ExportRecord } from "../../schemas/snapshot.ts";
+import type { Commit, ExportRecord } from "../../schemas/store/snapshot.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import type { Storage } from "../store/storage.ts";
 import type { Trust } from "../trust/trust.ts";

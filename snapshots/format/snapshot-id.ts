@@ -1,4 +1,4 @@
-import type { Manifest, SegmentRef } from "../../schemas/snapshot.ts";
+import type { Manifest, SegmentRef } from "../../schemas/store/snapshot.ts";
 import { sha256 } from "../store/layout.ts";
 import { digestFrom } from "./sha256.ts";
 import { leafHash, nodeHash, rootOf, rootOver, treeHead } from "./tree.ts";

@@ -1,4 +1,4 @@
-import { formatVersion } from "../../schemas/snapshot.ts";
+import { formatVersion } from "../../schemas/store/snapshot.ts";
 import { setBit, wordsFor } from "./bitmap.ts";
 import { SectionWriter, sealSections } from "./section-writer.ts";
 import { unicodeVersion } from "./unicode.ts";

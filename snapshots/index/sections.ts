@@ -1,4 +1,4 @@
-import { formatVersion } from "../../schemas/format-version.ts";
+import { formatVersion } from "../../schemas/store/format-version.ts";
 import { textOf } from "../format/bytes.ts";
 import { maxHeaderBytes } from "../format/maxima.ts";
 import { CorruptObjectError, requireEncoding } from "../store/errors.ts";

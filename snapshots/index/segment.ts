@@ -1,5 +1,5 @@
 import { type FilterField, filterFields } from "../../schemas/filters.ts";
-import { formatVersion } from "../../schemas/snapshot.ts";
+import { formatVersion } from "../../schemas/store/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
 import type { CompressedPage, Page } from "../format/page.ts";
 import type { JsonValue } from "../store/json.ts";

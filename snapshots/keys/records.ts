@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { type KeyRecord, KeyRecord as KeyRecordSchema, KeyRevocation } from "../../schemas/keys.ts";
 import type { KeyPlan } from "../../schemas/plans.ts";
+import { type KeyRecord, KeyRecord as KeyRecordSchema, KeyRevocation } from "../../schemas/store/keys.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { isKeyRevocation, layout, sha256 } from "../store/layout.ts";
 import { seal, unseal } from "../store/records.ts";

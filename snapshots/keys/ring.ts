@@ -1,4 +1,4 @@
-import { type KeyRecord, type KeyRevocation, keyPattern } from "../../schemas/keys.ts";
+import { type KeyRecord, type KeyRevocation, keyPattern } from "../../schemas/store/keys.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { isKeyRevocation, layout, sha256 } from "../store/layout.ts";

@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
-import type { KeyRecord } from "../../schemas/keys.ts";
+import type { KeyRecord } from "../../schemas/store/keys.ts";
 
 /** How long a signed address is good, in seconds. */
 export const addressSeconds = 15 * 60;

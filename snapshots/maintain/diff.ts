@@ -1,4 +1,4 @@
-import type { Commit, Manifest, ObjectRef } from "../../schemas/snapshot.ts";
+import type { Commit, Manifest, ObjectRef } from "../../schemas/store/snapshot.ts";
 import { difference, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
 import { protocolChanges } from "../changes/protocols.ts";

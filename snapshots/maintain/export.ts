@@ -9,7 +9,7 @@ import {
   type ObjectRef,
   type ParquetFile,
   type Size,
-} from "../../schemas/snapshot.ts";
+} from "../../schemas/store/snapshot.ts";
 import { readChangeRecord } from "../changes/record.ts";
 import { readSoundChanges, writeChangeFiles } from "../export/change-files.ts";
 import { putFile } from "../export/chunks.ts";

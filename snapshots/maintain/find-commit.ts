@@ -1,4 +1,4 @@
-import type { Commit } from "../../schemas/snapshot.ts";
+import type { Commit } from "../../schemas/store/snapshot.ts";
 import { isBroken, logFrom } from "../store/log/commit-chain.ts";
 import type { Storage } from "../store/storage.ts";
 

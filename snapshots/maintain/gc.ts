@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import type { Commit, Manifest, SegmentRef } from "../../schemas/snapshot.ts";
+import type { Commit, Manifest, SegmentRef } from "../../schemas/store/snapshot.ts";
 import { changeObjects } from "../changes/record.ts";
 import { keysOfChanges } from "../export/change-files.ts";
 import { keptExports } from "../export/kept-exports.ts";

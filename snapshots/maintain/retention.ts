@@ -1,4 +1,4 @@
-import type { Commit } from "../../schemas/snapshot.ts";
+import type { Commit } from "../../schemas/store/snapshot.ts";
 
 /** How long a store keeps what was superseded. 0 turns a tier off; the current snapshot stays in any case. */
 export interface Retention {

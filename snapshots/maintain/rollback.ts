@@ -1,4 +1,4 @@
-import { type Commit, formatVersion, type ObjectRef } from "../../schemas/snapshot.ts";
+import { type Commit, formatVersion, type ObjectRef } from "../../schemas/store/snapshot.ts";
 import { countsOf, difference, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
 import { ChangeRecordWriter, maxRecordLines } from "../changes/record.ts";

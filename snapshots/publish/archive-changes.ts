@@ -1,4 +1,4 @@
-import type { ObjectRef, Size } from "../../schemas/snapshot.ts";
+import type { ObjectRef, Size } from "../../schemas/store/snapshot.ts";
 import { ChangeRecordWriter, maxRecordLines } from "../changes/record.ts";
 import { DetailCount, type MarketChanges, summaryOf } from "../changes/summary.ts";
 import type { ArchiveDifference } from "./guards.ts";

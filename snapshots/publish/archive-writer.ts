@@ -1,4 +1,4 @@
-import type { ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
+import type { ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
 import { Cutter } from "../format/cutter.ts";
 import { textOf } from "../format/market-line.ts";
 import { type Page, pageText } from "../format/page.ts";

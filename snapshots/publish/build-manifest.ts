@@ -5,7 +5,7 @@ import {
   maxSegments,
   type ObjectRef,
   type SourceFiles,
-} from "../../schemas/snapshot.ts";
+} from "../../schemas/store/snapshot.ts";
 import { indexRootOf, scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
 import { rootOver } from "../format/tree.ts";
 import { nameOfAll } from "../sources/files/source-files.ts";

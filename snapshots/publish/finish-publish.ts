@@ -4,7 +4,7 @@ import {
   type Manifest,
   type ObjectRef,
   type Size,
-} from "../../schemas/snapshot.ts";
+} from "../../schemas/store/snapshot.ts";
 import { protocolChanges } from "../changes/protocols.ts";
 import type { Changes, MarketChanges } from "../changes/summary.ts";
 import { layout } from "../store/layout.ts";

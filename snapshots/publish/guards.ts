@@ -1,6 +1,6 @@
 import { crc32 } from "node:zlib";
 import { feedVersion } from "../../schemas/market.ts";
-import type { ChangeCounts, SnapshotCounts } from "../../schemas/snapshot.ts";
+import type { ChangeCounts, SnapshotCounts } from "../../schemas/store/snapshot.ts";
 import { type Difference, difference, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
 import { keyOfLine, lineOf, type MarketKey, memberOfLine } from "../format/market-line.ts";

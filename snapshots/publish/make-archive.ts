@@ -1,4 +1,4 @@
-import { type Commit, maxProtocols } from "../../schemas/snapshot.ts";
+import { type Commit, maxProtocols } from "../../schemas/store/snapshot.ts";
 import { nameOfAll } from "../sources/files/source-files.ts";
 import type { Sources } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";

@@ -1,4 +1,4 @@
-import type { Size } from "../../schemas/snapshot.ts";
+import type { Size } from "../../schemas/store/snapshot.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { requireSize } from "../store/objects.ts";

@@ -1,4 +1,4 @@
-import type { ObjectRef } from "../../schemas/snapshot.ts";
+import type { ObjectRef } from "../../schemas/store/snapshot.ts";
 import { longIdHash } from "../index/id-table.ts";
 import { SourceRefusal } from "../sources/contract/refusals.ts";
 import { namesOnlyChanges } from "../sources/files/source-files.ts";

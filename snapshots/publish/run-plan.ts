@@ -1,4 +1,4 @@
-import type { Commit } from "../../schemas/snapshot.ts";
+import type { Commit } from "../../schemas/store/snapshot.ts";
 import type { PreviousSnapshot } from "./previous/snapshot.ts";
 
 /** Why the current commit cannot stay. */

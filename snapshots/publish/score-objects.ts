@@ -1,6 +1,6 @@
 import type { ScoreList } from "../../schemas/envelopes.ts";
 import { inListOrder, type ScoreListEntry } from "../../schemas/records.ts";
-import { formatVersion, type Manifest, type ObjectRef } from "../../schemas/snapshot.ts";
+import { formatVersion, type Manifest, type ObjectRef } from "../../schemas/store/snapshot.ts";
 import type { ScoreRow } from "../sources/sources.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout, sha256 } from "../store/layout.ts";

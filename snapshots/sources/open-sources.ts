@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { DuckDBInstance } from "@duckdb/node-api";
-import type { SourceFileRef } from "../../schemas/snapshot.ts";
+import type { SourceFileRef } from "../../schemas/store/snapshot.ts";
 import { clockTolerance } from "../store/log/clock.ts";
 import { refuseDuplicates } from "./contract/duplicate-keys.ts";
 import { RefusalList, SourceRefusal } from "./contract/refusals.ts";

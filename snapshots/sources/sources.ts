@@ -1,6 +1,6 @@
 import type { FilterValues } from "../../schemas/filters.ts";
 import type { ScoreListEntry } from "../../schemas/records.ts";
-import type { SourceFileRef } from "../../schemas/snapshot.ts";
+import type { SourceFileRef } from "../../schemas/store/snapshot.ts";
 
 /** A market whose row has been checked. */
 export interface RenderedMarket {

@@ -10,7 +10,7 @@ import {
   SegmentList,
   type SegmentListRef,
   type SegmentRef,
-} from "../../schemas/snapshot.ts";
+} from "../../schemas/store/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
 import { CorruptObjectError, FormatError, isLoss, type MissingObjectError } from "./errors.ts";
 import { inParallel } from "./in-parallel.ts";

@@ -1,4 +1,4 @@
-import type { Manifest, ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
+import type { Manifest, ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
 import { CorruptObjectError, MissingObjectError, tooLarge } from "./errors.ts";
 import { kindOf, layout, sha256 } from "./layout.ts";
 import type { Storage } from "./storage.ts";

@@ -1,4 +1,4 @@
-import type { Commit } from "../../schemas/snapshot.ts";
+import type { Commit } from "../../schemas/store/snapshot.ts";
 import { layout } from "../store/layout.ts";
 import type { SignCommit } from "../store/log/commits.ts";
 import type { CheckpointFile } from "./log/checkpoint-file.ts";

@@ -1,4 +1,4 @@
-import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../schemas/snapshot.ts";
+import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../schemas/store/snapshot.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { type NotedCheckpoint, parseCheckpoint } from "./notes/checkpoint.ts";

@@ -1,4 +1,4 @@
-import type { ChangeCounts, ChangeRecord, Manifest, ObjectRef } from "../../schemas/snapshot.ts";
+import type { ChangeCounts, ChangeRecord, Manifest, ObjectRef } from "../../schemas/store/snapshot.ts";
 import { countsOf, difference, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
 import { readChangeRecord } from "../changes/record.ts";

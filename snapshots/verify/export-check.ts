@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { ChangeFiles, Commit, ExportRecord, ParquetFile } from "../../schemas/snapshot.ts";
+import type { ChangeFiles, Commit, ExportRecord, ParquetFile } from "../../schemas/store/snapshot.ts";
 import { readChanges } from "../export/change-files.ts";
 import { readChunkHashes, readChunks } from "../export/chunks.ts";
 import { readExport } from "../export/export-records.ts";

@@ -1,4 +1,4 @@
-import { type Commit, Head, type Manifest } from "../../schemas/snapshot.ts";
+import { type Commit, Head, type Manifest } from "../../schemas/store/snapshot.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { listCommits, readCommit } from "../store/log/commits.ts";

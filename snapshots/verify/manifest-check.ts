@@ -1,4 +1,4 @@
-import type { Manifest } from "../../schemas/snapshot.ts";
+import type { Manifest } from "../../schemas/store/snapshot.ts";
 import { compareKeys } from "../format/market-line.ts";
 import { indexRootOf, scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
 import { rootOver } from "../format/tree.ts";

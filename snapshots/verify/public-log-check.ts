@@ -1,4 +1,4 @@
-import type { Commit } from "../../schemas/snapshot.ts";
+import type { Commit } from "../../schemas/store/snapshot.ts";
 import { type Entries, GrowingTree, type TreeHead, tileEncoder, tilesOf } from "../format/log-tree.ts";
 import { leafHash } from "../format/tree.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";

@@ -1,6 +1,6 @@
-import { KeyRecord, KeyRevocation } from "../../schemas/keys.ts";
-import { PartRecord, PartsPlan } from "../../schemas/parts.ts";
-import { Collecting } from "../../schemas/snapshot.ts";
+import { KeyRecord, KeyRevocation } from "../../schemas/store/keys.ts";
+import { PartRecord, PartsPlan } from "../../schemas/store/parts.ts";
+import { Collecting } from "../../schemas/store/snapshot.ts";
 import { renderProtocol, slugOfArtefact } from "../artefacts/artefacts.ts";
 import { cardKey, drawCard } from "../artefacts/card.ts";
 import { recordAt, scoreListAt } from "../publish/public/artefacts.ts";

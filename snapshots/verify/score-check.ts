@@ -2,7 +2,7 @@ import { historyDays, ScoreDimensions, ScoreHistory } from "../../schemas/envelo
 import { type ProtocolDimensionKey, protocolDimensionKeys } from "../../schemas/protocol.ts";
 import { listEntryOf, ProtocolScore, ScorePoint } from "../../schemas/records.ts";
 import { bounds } from "../../schemas/scales.ts";
-import type { Manifest, ObjectRef } from "../../schemas/snapshot.ts";
+import type { Manifest, ObjectRef } from "../../schemas/store/snapshot.ts";
 import { renderList } from "../publish/score-objects.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";

@@ -1,7 +1,7 @@
 import { gunzipSync } from "node:zlib";
 import { type FilterValues, filterValuesOf } from "../../schemas/filters.ts";
 import { type HistoricalMarket, marketOf } from "../../schemas/records.ts";
-import type { ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
+import type { ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
 import { Cutter } from "../format/cutter.ts";
 import { compareKeys, type MarketKey } from "../format/market-line.ts";

@@ -1,4 +1,4 @@
-import type { Commit, Manifest, ObjectRef, SegmentRef } from "../../schemas/snapshot.ts";
+import type { Commit, Manifest, ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
 import { publicNames } from "../publish/public/names.ts";
 import { layout } from "../store/layout.ts";
 import { partsOf, readManifest } from "../store/manifest.ts";

@@ -1,4 +1,4 @@
-import { type Manifest, SourceFiles } from "../../schemas/snapshot.ts";
+import { type Manifest, SourceFiles } from "../../schemas/store/snapshot.ts";
 import { addRowsByFile, decodeOrigins } from "../index/origin-table.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";

@@ -1,4 +1,4 @@
-import type { ObjectRef } from "../../schemas/snapshot.ts";
+import type { ObjectRef } from "../../schemas/store/snapshot.ts";
 import { FormatError, MissingObjectError, ObjectError, UnknownEncodingError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";

@@ -1,4 +1,4 @@
-import { Checked } from "../../schemas/snapshot.ts";
+import { Checked } from "../../schemas/store/snapshot.ts";
 import type { Site } from "../publish/public/site.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";

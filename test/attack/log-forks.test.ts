@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { Client, ForkedLogError, verifyCheckpoint } from "../../proxy/site/client/client.js";
-import type { Commit } from "../../schemas/snapshot.ts";
+import type { Commit } from "../../schemas/store/snapshot.ts";
 import { tileEncoder, tilesOf } from "../../snapshots/format/log-tree.ts";
 import { leafHash, treeHead } from "../../snapshots/format/tree.ts";
 import { layout } from "../../snapshots/store/layout.ts";

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { Commit } from "../../schemas/snapshot.ts";
+import type { Commit } from "../../schemas/store/snapshot.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { decodeCursor, encodeCursor } from "../../snapshots/read/query/cursor.ts";
 import { layout } from "../../snapshots/store/layout.ts";

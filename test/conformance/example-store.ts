@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import type { HistoricalMarket } from "../../schemas/records.ts";
-import { formatVersion } from "../../schemas/snapshot.ts";
+import { formatVersion } from "../../schemas/store/snapshot.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { GuardRefusal } from "../../snapshots/publish/guards.ts";
 import { type PublishOptions, publish } from "../../snapshots/publish/publish.ts";

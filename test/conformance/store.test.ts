@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { verifyProof } from "../../proxy/site/client/client.js";
 import type { MarketProof } from "../../schemas/envelopes.ts";
 import { filterFields } from "../../schemas/filters.ts";
-import { formatVersion, type SegmentRef } from "../../schemas/snapshot.ts";
+import { formatVersion, type SegmentRef } from "../../schemas/store/snapshot.ts";
 import { idOfLine } from "../../snapshots/format/market-line.ts";
 import { type Page, readRun } from "../../snapshots/format/page.ts";
 import { leafHash, nodeHash } from "../../snapshots/format/tree.ts";

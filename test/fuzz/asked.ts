@@ -16,7 +16,7 @@ import { endpoints } from "../../schemas/endpoints.ts";
 import { FeedCommand } from "../../schemas/feed.ts";
 import { paging } from "../../schemas/filters.ts";
 import { maxCursorLength } from "../../schemas/query.ts";
-import type { ExportFile } from "../../schemas/snapshot.ts";
+import type { ExportFile } from "../../schemas/store/snapshot.ts";
 import { InvalidCursorError, InvalidParameterError } from "../../snapshots/read/errors.ts";
 import { decodeCursor, encodeCursor } from "../../snapshots/read/query/cursor.ts";
 import { type ArchiveFilter, parseCanonicalFilter } from "../../snapshots/read/query/filter.ts";

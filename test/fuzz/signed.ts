@@ -9,7 +9,7 @@ import {
   formatVersion,
   Head,
   type Manifest,
-} from "../../schemas/snapshot.ts";
+} from "../../schemas/store/snapshot.ts";
 import {
   consistencyFromTiles,
   headFromTiles,

@@ -1,5 +1,5 @@
 import { filterValuesOf } from "../../schemas/filters.ts";
-import { formatVersion } from "../../schemas/snapshot.ts";
+import { formatVersion } from "../../schemas/store/snapshot.ts";
 import { ChangePart, encodeChangePart } from "../../snapshots/format/change-part.ts";
 import { keyOfLine } from "../../snapshots/format/market-line.ts";
 import {

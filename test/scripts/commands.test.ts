@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { variables } from "../../proxy/docs/settings.ts";
-import { formatVersion, retention } from "../../schemas/snapshot.ts";
+import { formatVersion, retention } from "../../schemas/store/snapshot.ts";
 import { meanings } from "../../scripts/cli.ts";
 import { sampleDefaults } from "../../snapshots/sample/sample.ts";
 import { contractJsonSchema } from "../../snapshots/sources/contract/describe-contract.ts";

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Commit } from "../../schemas/snapshot.ts";
+import { Commit } from "../../schemas/store/snapshot.ts";
 import { encodeWords } from "../../snapshots/index/encode-words.ts";
 import { unicodeVersion } from "../../snapshots/index/unicode.ts";
 import { WordTable } from "../../snapshots/index/word-table.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { HistoricalMarket } from "../../schemas/records.ts";
-import { formatVersion } from "../../schemas/snapshot.ts";
+import { formatVersion } from "../../schemas/store/snapshot.ts";
 import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { ownerMark } from "../../snapshots/store/backends/process-mark.ts";

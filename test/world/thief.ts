@@ -1,4 +1,4 @@
-import type { Commit } from "../../schemas/snapshot.ts";
+import type { Commit } from "../../schemas/store/snapshot.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/records.ts";
 import type { Process } from "./kernel.ts";

@@ -1,4 +1,4 @@
-import type { Size } from "../../../schemas/snapshot.ts";
+import type { Size } from "../../../schemas/store/snapshot.ts";
 import type { Changes, Summary } from "../../../snapshots/changes/summary.ts";
 import type { Witnessed } from "../../../snapshots/publish/public/checkpoint.ts";
 import type { PublishReport } from "../../../snapshots/publish/publish.ts";

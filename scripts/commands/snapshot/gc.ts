@@ -1,5 +1,5 @@
 import { publishedSite } from "../../../proxy/site/files.ts";
-import { retention } from "../../../schemas/snapshot.ts";
+import { retention } from "../../../schemas/store/snapshot.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { counted, integerOption } from "../../cli.ts";
 import { command } from "../../program.ts";

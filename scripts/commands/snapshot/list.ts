@@ -1,4 +1,4 @@
-import type { Commit } from "../../../schemas/snapshot.ts";
+import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { readLog } from "../../../snapshots/store/log/commits.ts";
 import type { Trust } from "../../../snapshots/trust/trust.ts";
 import { cosignersOf } from "../../../snapshots/trust/witnesses/cosigners.ts";

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { maxParts, type PartRecord, type PartsPlan } from "../../../schemas/parts.ts";
+import { maxParts, type PartRecord, type PartsPlan } from "../../../schemas/store/parts.ts";
 import { counted, type ExitCode, exitCodes, integerOption, UsageError } from "../../cli.ts";
 import type { ValuesOf } from "../../program.ts";
 import type { Shell } from "../../shell.ts";

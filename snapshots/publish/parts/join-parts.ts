@@ -1,5 +1,5 @@
-import type { PartRecord, PartsPlan } from "../../../schemas/parts.ts";
-import type { Commit, Manifest } from "../../../schemas/snapshot.ts";
+import type { PartRecord, PartsPlan } from "../../../schemas/store/parts.ts";
+import type { Commit, Manifest } from "../../../schemas/store/snapshot.ts";
 import { differingRows, type ReadObject } from "../../changes/walk.ts";
 import { scoresRootOf } from "../../format/snapshot-id.ts";
 import { rootOver } from "../../format/tree.ts";

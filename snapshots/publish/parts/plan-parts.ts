@@ -1,6 +1,6 @@
 import { feedVersion } from "../../../schemas/market.ts";
-import type { PartsPlan } from "../../../schemas/parts.ts";
-import { type Commit, formatVersion } from "../../../schemas/snapshot.ts";
+import type { PartsPlan } from "../../../schemas/store/parts.ts";
+import { type Commit, formatVersion } from "../../../schemas/store/snapshot.ts";
 import { Cutter } from "../../format/cutter.ts";
 import { unicodeVersion } from "../../index/unicode.ts";
 import type { CutPoint, NamedContent, Sources } from "../../sources/sources.ts";

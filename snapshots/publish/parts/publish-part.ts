@@ -1,5 +1,5 @@
-import type { PartRecord, PartsPlan } from "../../../schemas/parts.ts";
-import { formatVersion } from "../../../schemas/snapshot.ts";
+import type { PartRecord, PartsPlan } from "../../../schemas/store/parts.ts";
+import { formatVersion } from "../../../schemas/store/snapshot.ts";
 import { SourceRefusal } from "../../sources/contract/refusals.ts";
 import type { Sources } from "../../sources/sources.ts";
 import { ArchiveWriter, type WrittenArchive } from "../archive-writer.ts";

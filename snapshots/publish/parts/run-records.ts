@@ -1,6 +1,6 @@
 import { feedVersion } from "../../../schemas/market.ts";
-import { PartRecord, PartsPlan } from "../../../schemas/parts.ts";
-import type { Commit } from "../../../schemas/snapshot.ts";
+import { PartRecord, PartsPlan } from "../../../schemas/store/parts.ts";
+import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { unicodeVersion } from "../../index/unicode.ts";
 import type { KeyRange, PinnedFiles } from "../../sources/sources.ts";
 import { FormatError } from "../../store/errors.ts";

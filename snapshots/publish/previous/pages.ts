@@ -1,5 +1,5 @@
 import { filterFields } from "../../../schemas/filters.ts";
-import type { SegmentRef } from "../../../schemas/snapshot.ts";
+import type { SegmentRef } from "../../../schemas/store/snapshot.ts";
 import { cuts } from "../../format/cuts.ts";
 import { firstWhere } from "../../format/first-where.ts";
 import type { Page } from "../../format/page.ts";

@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import { filterValuesOf } from "../../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import type { SegmentRef } from "../../../schemas/snapshot.ts";
+import type { SegmentRef } from "../../../schemas/store/snapshot.ts";
 import { idOfLine, keyOfLine, textOf } from "../../format/market-line.ts";
 import { readRun } from "../../format/page.ts";
 import type { IndexRow } from "../../index/build-index.ts";

@@ -1,4 +1,4 @@
-import type { Commit, Manifest, ScoreRefs, SegmentRef } from "../../../schemas/snapshot.ts";
+import type { Commit, Manifest, ScoreRefs, SegmentRef } from "../../../schemas/store/snapshot.ts";
 import type { Page } from "../../format/page.ts";
 import { type CorruptObjectError, isLoss, MissingObjectError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";

@@ -1,4 +1,9 @@
-import { type Manifest, type ObjectRef, type SourceFileRef, SourceFiles } from "../../../schemas/snapshot.ts";
+import {
+  type Manifest,
+  type ObjectRef,
+  type SourceFileRef,
+  SourceFiles,
+} from "../../../schemas/store/snapshot.ts";
 import { firstWhere } from "../../format/first-where.ts";
 import { longIdHash, mayShare, requireIds } from "../../index/id-table.ts";
 import { addRowsByFile, decodeOrigins, type Origins } from "../../index/origin-table.ts";

@@ -1,6 +1,6 @@
 import { ScoreList } from "../../../schemas/envelopes.ts";
 import { ProtocolScore, type ScoreListEntry } from "../../../schemas/records.ts";
-import type { Commit, Manifest, ObjectRef, Tiers } from "../../../schemas/snapshot.ts";
+import type { Commit, Manifest, ObjectRef, Tiers } from "../../../schemas/store/snapshot.ts";
 import type { Addresses } from "../../artefacts/addresses.ts";
 import { renderArtefacts, type StoredScore } from "../../artefacts/artefacts.ts";
 import { cardKey, drawCard } from "../../artefacts/card.ts";

@@ -1,4 +1,4 @@
-import type { Commit } from "../../../schemas/snapshot.ts";
+import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { type Storage, StorageError } from "../../store/storage.ts";

@@ -1,4 +1,4 @@
-import type { Commit } from "../../../schemas/snapshot.ts";
+import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { type Entries, type Tile, tileEncoder, tilesOf, tileWidth } from "../../format/log-tree.ts";
 import { treeHead } from "../../format/tree.ts";
 import { inParallel } from "../../store/in-parallel.ts";

@@ -1,4 +1,4 @@
-import type { Checked } from "../../../schemas/snapshot.ts";
+import type { Checked } from "../../../schemas/store/snapshot.ts";
 import { layout } from "../../store/layout.ts";
 import { headCommit } from "../../store/log/commits.ts";
 import { seal } from "../../store/records.ts";

@@ -1,4 +1,4 @@
-import type { Commit, Manifest, ObjectRef } from "../../../schemas/snapshot.ts";
+import type { Commit, Manifest, ObjectRef } from "../../../schemas/store/snapshot.ts";
 import type { Addresses } from "../../artefacts/addresses.ts";
 import { artefactsOf } from "../../artefacts/artefacts.ts";
 import { cardKey } from "../../artefacts/card.ts";

@@ -1,4 +1,4 @@
-import type { SegmentRef } from "../../../schemas/snapshot.ts";
+import type { SegmentRef } from "../../../schemas/store/snapshot.ts";
 import { filterBytes, IdFilter, idHash, ordinalsOf, requireIds } from "../../index/id-table.ts";
 import type { Segment } from "../../index/segment.ts";
 import { inParallel } from "../../store/in-parallel.ts";

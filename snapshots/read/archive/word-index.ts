@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { QueryWord } from "../../../schemas/filters.ts";
-import type { ObjectRef } from "../../../schemas/snapshot.ts";
+import type { ObjectRef } from "../../../schemas/store/snapshot.ts";
 import { rangeBitmap } from "../../index/bitmap.ts";
 import { WordTable } from "../../index/word-table.ts";
 import { inParallel } from "../../store/in-parallel.ts";

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import type { ObjectRef } from "../../../schemas/snapshot.ts";
+import type { ObjectRef } from "../../../schemas/store/snapshot.ts";
 import type { DeflatePiece, Spliced } from "../../format/gzip.ts";
 import { MissingObjectError } from "../../store/errors.ts";
 import { readObject } from "../../store/objects.ts";

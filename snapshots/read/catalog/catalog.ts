@@ -1,5 +1,5 @@
 import { labelFields } from "../../../schemas/filters.ts";
-import { Checked, type Commit, type SegmentRef } from "../../../schemas/snapshot.ts";
+import { Checked, type Commit, type SegmentRef } from "../../../schemas/store/snapshot.ts";
 import { createLabelTables, type LabelTables } from "../../index/column-sections.ts";
 import { loadSegment, type Segment } from "../../index/segment.ts";
 import { CorruptObjectError, MissingObjectError } from "../../store/errors.ts";

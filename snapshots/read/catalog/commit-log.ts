@@ -1,4 +1,4 @@
-import type { Commit, SnapshotCounts } from "../../../schemas/snapshot.ts";
+import type { Commit, SnapshotCounts } from "../../../schemas/store/snapshot.ts";
 import { hashIn, layout } from "../../store/layout.ts";
 import { commitsBefore, isBroken } from "../../store/log/commit-chain.ts";
 import type { Storage } from "../../store/storage.ts";

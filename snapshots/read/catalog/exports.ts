@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { ExportList } from "../../../schemas/envelopes.ts";
 import { parquet } from "../../../schemas/media.ts";
-import type { ExportRecord, ParquetFile } from "../../../schemas/snapshot.ts";
+import type { ExportRecord, ParquetFile } from "../../../schemas/store/snapshot.ts";
 import { readSoundChanges } from "../../export/change-files.ts";
 import { checkedHashes, readChunks } from "../../export/chunks.ts";
 import { exportFileName, readSoundExport } from "../../export/export-records.ts";

@@ -1,5 +1,5 @@
 import type { IntegerName, LabelName } from "../../../schemas/filters.ts";
-import type { Manifest } from "../../../schemas/snapshot.ts";
+import type { Manifest } from "../../../schemas/store/snapshot.ts";
 import type { Archive } from "../archive/archive.ts";
 import { NotIndexedError } from "../errors.ts";
 import type { LogEntry } from "./commit-log.ts";

@@ -1,5 +1,5 @@
 import { LRUCache } from "lru-cache";
-import type { ChangePartRef } from "../../../schemas/snapshot.ts";
+import type { ChangePartRef } from "../../../schemas/store/snapshot.ts";
 import { ChangePart, partLines, putLine, runLines } from "../../format/change-part.ts";
 import { cuts } from "../../format/cuts.ts";
 import type { DeflatePiece } from "../../format/gzip.ts";

@@ -1,6 +1,6 @@
 import { bulkhead } from "cockatiel";
 import { LRUCache } from "lru-cache";
-import type { ChangeRecord, Manifest } from "../../../schemas/snapshot.ts";
+import type { ChangeRecord, Manifest } from "../../../schemas/store/snapshot.ts";
 import { netSides, type Sides } from "../../changes/difference.ts";
 import { Entries } from "../../changes/entries.ts";
 import { maxRecordLines, readChangeRecord } from "../../changes/record.ts";

@@ -1,5 +1,5 @@
 import type { MarketAbsence } from "../../../schemas/envelopes.ts";
-import type { SegmentRef } from "../../../schemas/snapshot.ts";
+import type { SegmentRef } from "../../../schemas/store/snapshot.ts";
 import { idOfLine } from "../../format/market-line.ts";
 import { pathInLevels, treeLevels } from "../../format/tree.ts";
 import { chunksOfEntries, entriesOf, idHash, ordinalsOf, requireIds } from "../../index/id-table.ts";

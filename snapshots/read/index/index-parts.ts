@@ -1,5 +1,5 @@
 import { octets } from "../../../schemas/media.ts";
-import type { SegmentRef } from "../../../schemas/snapshot.ts";
+import type { SegmentRef } from "../../../schemas/store/snapshot.ts";
 import { chunkBytes } from "../../export/chunks.ts";
 import { readRun } from "../../format/page.ts";
 import { digestFrom } from "../../format/sha256.ts";

@@ -1,5 +1,5 @@
 import type { MarketIndex } from "../../../schemas/envelopes.ts";
-import type { Manifest } from "../../../schemas/snapshot.ts";
+import type { Manifest } from "../../../schemas/store/snapshot.ts";
 import type { Asked } from "../asked.ts";
 import { whileKept } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";

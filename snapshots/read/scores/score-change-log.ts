@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import { ScoreList } from "../../../schemas/envelopes.ts";
 import type { ScoreChange } from "../../../schemas/feed.ts";
 import type { ScoreListEntry } from "../../../schemas/records.ts";
-import type { ObjectRef } from "../../../schemas/snapshot.ts";
+import type { ObjectRef } from "../../../schemas/store/snapshot.ts";
 import { MissingObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { parseObject } from "../../store/parse.ts";

@@ -1,6 +1,6 @@
 import type { ScoreProof } from "../../../schemas/envelopes.ts";
 import { ProtocolSlug } from "../../../schemas/primitives.ts";
-import type { Manifest, ObjectRef } from "../../../schemas/snapshot.ts";
+import type { Manifest, ObjectRef } from "../../../schemas/store/snapshot.ts";
 import { scoreLines } from "../../format/snapshot-id.ts";
 import { leafHash } from "../../format/tree.ts";
 import { layout } from "../../store/layout.ts";

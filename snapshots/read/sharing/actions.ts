@@ -1,5 +1,5 @@
 import { sharedTable } from "../../../schemas/sharing.ts";
-import type { ExportFile, ParquetFile } from "../../../schemas/snapshot.ts";
+import type { ExportFile, ParquetFile } from "../../../schemas/store/snapshot.ts";
 import { deltaSchema } from "../../export/delta-schema.ts";
 import type { TableVersion } from "./versions.ts";
 

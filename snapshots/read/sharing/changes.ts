@@ -1,4 +1,4 @@
-import type { ParquetFile } from "../../../schemas/snapshot.ts";
+import type { ParquetFile } from "../../../schemas/store/snapshot.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { ChangesNotExportedError, InvalidParameterError } from "../errors.ts";

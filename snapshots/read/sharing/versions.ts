@@ -1,4 +1,4 @@
-import type { ExportRecord } from "../../../schemas/snapshot.ts";
+import type { ExportRecord } from "../../../schemas/store/snapshot.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import { InvalidParameterError, VersionNotFoundError } from "../errors.ts";
 import { timeOf } from "../query/parameters.ts";

@@ -1,7 +1,7 @@
 import { link, mkdir, mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { S3Client } from "@aws-sdk/client-s3";
-import type { Size, SourceFileRef } from "../../../schemas/snapshot.ts";
+import type { Size, SourceFileRef } from "../../../schemas/store/snapshot.ts";
 import { removeLeftFolders } from "../../store/backends/leftovers.ts";
 import { ownerMark, ownerPattern } from "../../store/backends/process-mark.ts";
 import { s3Storage } from "../../store/backends/s3.ts";

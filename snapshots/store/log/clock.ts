@@ -1,4 +1,4 @@
-import type { Commit } from "../../../schemas/snapshot.ts";
+import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { layout } from "../layout.ts";
 import { type Storage, StorageError } from "../storage.ts";
 import { publishedAtAfter } from "./commits.ts";

@@ -1,4 +1,4 @@
-import type { Commit } from "../../../schemas/snapshot.ts";
+import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { CorruptObjectError, MissingObjectError, ObjectError } from "../errors.ts";
 import { layout } from "../layout.ts";
 import type { Storage } from "../storage.ts";

@@ -1,4 +1,4 @@
-import { Commit, Head } from "../../../schemas/snapshot.ts";
+import { Commit, Head } from "../../../schemas/store/snapshot.ts";
 import { CorruptObjectError, unless } from "../errors.ts";
 import { inParallel } from "../in-parallel.ts";
 import { layout } from "../layout.ts";

@@ -1,4 +1,4 @@
-import { Collecting } from "../../../schemas/snapshot.ts";
+import { Collecting } from "../../../schemas/store/snapshot.ts";
 import { CorruptObjectError } from "../errors.ts";
 import { layout } from "../layout.ts";
 import { seal, unseal } from "../records.ts";

@@ -1,4 +1,4 @@
-import type { Commit } from "../../../schemas/snapshot.ts";
+import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { MissingObjectError } from "../../store/errors.ts";
 import { logFrom } from "../../store/log/commit-chain.ts";
 import { listCommits, readLog } from "../../store/log/commits.ts";

@@ -1,4 +1,4 @@
-import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../../schemas/snapshot.ts";
+import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../../schemas/store/snapshot.ts";
 import { headFromTiles, inclusionFromTiles, TileError } from "../../format/log-proofs.ts";
 import type { TreeHead } from "../../format/log-tree.ts";
 import { headFrom, leafHash } from "../../format/tree.ts";

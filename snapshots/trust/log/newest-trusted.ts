@@ -1,4 +1,4 @@
-import type { Commit } from "../../../schemas/snapshot.ts";
+import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { CorruptObjectError } from "../../store/errors.ts";
 import { headCommit, listCommits, newestAfter, newestCommit, readCommit } from "../../store/log/commits.ts";
 import type { Storage } from "../../store/storage.ts";

@@ -1,4 +1,4 @@
-import { Checked, type Commit } from "../../../schemas/snapshot.ts";
+import { Checked, type Commit } from "../../../schemas/store/snapshot.ts";
 import type { TreeHead } from "../../format/log-tree.ts";
 import { CorruptObjectError } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";

@@ -1,4 +1,4 @@
-import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../../schemas/snapshot.ts";
+import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../../schemas/store/snapshot.ts";
 import { leafHash } from "../../format/tree.ts";
 import { entryOf } from "../../store/log/public-log.ts";
 import type { Signature } from "../../store/records.ts";

@@ -1,4 +1,4 @@
-import { type Commit, formatVersion } from "../../../schemas/snapshot.ts";
+import { type Commit, formatVersion } from "../../../schemas/store/snapshot.ts";
 import { GrowingTree } from "../../../snapshots/format/log-tree.ts";
 import { leafHash } from "../../../snapshots/format/tree.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";

@@ -9,7 +9,7 @@ import {
   ScoreRefs,
   SegmentList,
   type SegmentRef,
-} from "../../../schemas/snapshot.ts";
+} from "../../../schemas/store/snapshot.ts";
 import { tileEncoder, tilesOf } from "../../../snapshots/format/log-tree.ts";
 import { compressPage, type Page, pageText, readRun } from "../../../snapshots/format/page.ts";
 import { indexRootOf, scoresRootOf, snapshotIdOf } from "../../../snapshots/format/snapshot-id.ts";

@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { inListOrder, listEntryOf, type ProtocolScore, ScoreListEntry } from "../../../schemas/records.ts";
 import { type ForgeTier, forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
-import { type ExportRecord, formatVersion, type Tiers } from "../../../schemas/snapshot.ts";
+import { type ExportRecord, formatVersion, type Tiers } from "../../../schemas/store/snapshot.ts";
 import { renderArtefacts, slugOfArtefact } from "../../../snapshots/artefacts/artefacts.ts";
 import { badgeColours, renderBadge } from "../../../snapshots/artefacts/badge.ts";
 import { cardKey, drawCard } from "../../../snapshots/artefacts/card.ts";

@@ -1,7 +1,7 @@
 import { gunzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import type { Commit } from "../../../schemas/snapshot.ts";
+import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { changeObjects, readChangeRecord } from "../../../snapshots/changes/record.ts";
 import { ChangePart, partLines, runLines } from "../../../snapshots/format/change-part.ts";
 import { gzipAround, splice } from "../../../snapshots/format/gzip.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { type FilterField, filterFields } from "../../../schemas/filters.ts";
-import type { SegmentRef } from "../../../schemas/snapshot.ts";
+import type { SegmentRef } from "../../../schemas/store/snapshot.ts";
 import { describePublish } from "../../../scripts/commands/snapshot/describe.ts";
 import type { IndexRow } from "../../../snapshots/index/build-index.ts";
 import { decodeRows } from "../../../snapshots/index/decode-rows.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { formatVersion } from "../../../schemas/snapshot.ts";
+import { formatVersion } from "../../../schemas/store/snapshot.ts";
 import type { CollectOptions } from "../../../snapshots/maintain/gc.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { Checked } from "../../../schemas/snapshot.ts";
+import { Checked } from "../../../schemas/store/snapshot.ts";
 import { PublishingOnHoldError } from "../../../snapshots/publish/publish.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Commit } from "../../../schemas/snapshot.ts";
+import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
 import { UnknownSnapshotError } from "../../../snapshots/maintain/find-commit.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";

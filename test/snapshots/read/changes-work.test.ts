@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import type { ChangeRecord } from "../../../schemas/snapshot.ts";
+import type { ChangeRecord } from "../../../schemas/store/snapshot.ts";
 import type { Sides } from "../../../snapshots/changes/difference.ts";
 import { Entries } from "../../../snapshots/changes/entries.ts";
 import { atOnce } from "../../../snapshots/changes/sort.ts";

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { maxProtocols, maxSegments } from "../../../schemas/snapshot.ts";
+import { maxProtocols, maxSegments } from "../../../schemas/store/snapshot.ts";
 import { maxPageRunBytes } from "../../../snapshots/format/page.ts";
 import { createLabelTables } from "../../../snapshots/index/column-sections.ts";
 import { loadSegment } from "../../../snapshots/index/segment.ts";

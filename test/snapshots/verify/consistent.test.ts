@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import type { Commit } from "../../../schemas/snapshot.ts";
+import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";

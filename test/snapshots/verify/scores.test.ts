@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { ScoreDimensions, ScoreHistory } from "../../../schemas/envelopes.ts";
-import type { Manifest, ObjectRef } from "../../../schemas/snapshot.ts";
+import type { Manifest, ObjectRef } from "../../../schemas/store/snapshot.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import {
   agreeing,

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { KeyPlan } from "./plans.ts";
-import { Digest, Timestamp } from "./primitives.ts";
+import { KeyPlan } from "../plans.ts";
+import { Digest, Timestamp } from "../primitives.ts";
 
 /** The form of an API key (INTERFACE 5.1): `prs_live_`, 32 random base62 digits and 6 base62 digits of checksum. */
 export const keyPattern = /^prs_live_[0-9A-Za-z]{38}$/;

@@ -1,6 +1,6 @@
 import { z } from "zod";
+import { Count, Digest, Timestamp } from "../primitives.ts";
 import { formatVersion } from "./format-version.ts";
-import { Count, Digest, Timestamp } from "./primitives.ts";
 import { ObjectRef, SegmentRef, SourceFileRef } from "./snapshot.ts";
 
 /** The most parts that a run can be divided into. */

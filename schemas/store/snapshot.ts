@@ -1,6 +1,6 @@
 import { z } from "zod";
+import { Count, Digest, ForgeTier, ProtocolSlug, Timestamp } from "../primitives.ts";
 import { formatVersion } from "./format-version.ts";
-import { Count, Digest, ForgeTier, ProtocolSlug, Timestamp } from "./primitives.ts";
 
 export { formatVersion };
 
