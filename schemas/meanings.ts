@@ -1,29 +1,32 @@
 /** Whether higher scores of a market are good or bad. */
 export const directions = { composite: "higher is safer", dimension: "higher is riskier" } as const;
 
-/** Says what each dimension looks at, in a sentence. An operator whose formula looks at something else changes it here. */
+/**
+ * What each dimension is named for, as far as its name tells. What it measures is the operator's formula: an operator
+ * states it here.
+ */
 export const dimensionMeanings = {
   protocol: {
-    access_control: "Who can change, pause or empty the contracts, and how those rights are guarded.",
-    economic_soundness: "Whether the incentives and the solvency of the design hold.",
-    oracle_integrity: "How far the prices and other data that the contracts read can be trusted.",
-    compositional_risk: "What the protocol takes over from the contracts that it is built on.",
-    governance: "How decisions are made, and whether a few can force or capture them.",
-    maturity: "How long the code has been in use, and how well it has been tested and reviewed.",
-    adversarial_resilience: "How well the protocol withstands deliberate attacks.",
-    supply_chain: "How far the libraries, tools and services that it is made with can be trusted.",
-    liquidity: "Whether positions can be left without a great loss when many leave.",
-    cross_chain: "What bridges and messages between chains put at risk.",
-    opsec: "How well the keys, machines and people behind the protocol are protected.",
-    cascade_exposure: "How far failures elsewhere would reach the protocol.",
+    access_control: "Who may do what in the contracts.",
+    economic_soundness: "Whether its economic design is sound.",
+    oracle_integrity: "The oracles that bring outside data to the contracts.",
+    compositional_risk: "The other protocols that it is composed of.",
+    governance: "How it is governed.",
+    maturity: "How mature it is.",
+    adversarial_resilience: "How it withstands adversaries.",
+    supply_chain: "The supply chain of its software.",
+    liquidity: "Its liquidity.",
+    cross_chain: "What spans several chains.",
+    opsec: "Operational security.",
+    cascade_exposure: "Failures elsewhere that would cascade to it.",
   },
   market: {
-    informed: "Signs that some traders knew more than the public.",
-    integrity: "Signs of trades that were made to mislead, such as wash trades.",
-    oracle: "Doubts about who decides the outcome, and how.",
-    catalyst: "How far a single event could move or decide the market.",
-    design: "Gaps and ambiguities in the question and its rules.",
-    counterparty: "How far the market depends on a few holders or traders.",
+    informed: "Trading on information that others lack.",
+    integrity: "The integrity of trading.",
+    oracle: "The oracle that resolves the market.",
+    catalyst: "Events that move the market.",
+    design: "The design of the market.",
+    counterparty: "The other side of a trade.",
   },
 } as const;
 
@@ -34,11 +37,11 @@ export const dimensionMeanings = {
 export const meanings = {
   bri: {
     field: "`bri`",
-    meaning: "Composite score of a protocol, from 0 to 1000: higher is safer, and the tier rises with it.",
+    meaning: "Composite score of a protocol, from 0 to 1,000: higher is safer, and the tier rises with it.",
   },
   composite: {
     field: "`composite`",
-    meaning: `Composite score of a market, from 300 to 1000: ${directions.composite}, and the tier rises with it.`,
+    meaning: `Composite score of a market, from 300 to 1,000: ${directions.composite}, and the tier rises with it.`,
   },
   tier: {
     field: "`forgeScale`, `tier`",
@@ -77,7 +80,8 @@ export const meanings = {
   },
   cascade: {
     field: "`cascade`",
-    meaning: "What a failure would reach (blastRadius), and what the protocol depends on (upstreamDeps).",
+    meaning:
+      "What a failure would reach (blast radius), and what the protocol depends on (upstream dependencies).",
   },
   findings: { field: "`findings`", meaning: "Number of findings by severity: fewer is safer." },
   tvl: { field: "`tvl`", meaning: "Total value locked, as it is displayed." },

@@ -11,6 +11,12 @@ export function nameOf(slug: string): string {
 
 const upper = (character: string) => character.toUpperCase();
 
+/** A key of a record as a reader writes it: `access_control` becomes `Access control`. */
+export const spoken = (key: string) => key.replaceAll("_", " ").replace(/^./, upper);
+
+/** A time of the interface as a reader writes it: `2026-02-02 08:21 UTC`. */
+export const minutes = (iso: string) => `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`;
+
 // For these characters the detour over upper case yields the wrong letter, or several.
 const exceptions = new Map([
   ["\u0131", "\u0131"],

@@ -57,6 +57,12 @@ export function openMeanings(key) {
     "article",
     {},
     html("h1", {}, "What the numbers mean"),
+    html(
+      "p",
+      { class: "quiet" },
+      "Beside each dimension stands what it is named for. What it measures is the operator’s formula, and the " +
+        "operator’s to state.",
+    ),
     html("h2", {}, "Score of a protocol"),
     html(
       "dl",

@@ -1,4 +1,7 @@
 import { html } from "./dom.js";
+import { minutes } from "./names.js";
+
+export { minutes, spoken } from "./names.js";
 
 /** @import { ForgeTier } from "../../schemas/scales.ts" */
 
@@ -67,10 +70,6 @@ export const signed = (value) => (value > 0 ? `+${value}` : value < 0 ? `−${-v
  * @param {string} iso */
 export const moment = (iso) => html("time", { datetime: iso }, minutes(iso));
 
-/** Formats a time as `2026-02-02 08:21 UTC`.
- * @param {string} iso ISO 8601 in UTC */
-export const minutes = (iso) => `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`;
-
 /** A tier: its name after a mark of seven steps, of which as many are filled as the tier's number.
  * @param {string} name
  * @param {number} [number] 1..7 */
@@ -86,7 +85,3 @@ export function tier(name, number = tiers.indexOf(/** @type {ForgeTier} */ (name
 /** The step of the scale from 1 to 7 for a score that has no tier.
  * @param {number} share of the highest score, from 0 to 1 */
 export const stepOf = (share) => Math.min(tiers.length, 1 + Math.floor(share * tiers.length));
-
-/** Turns a key into words: `access_control` becomes `Access control`.
- * @param {string} key */
-export const spoken = (key) => `${key.charAt(0).toUpperCase()}${key.slice(1).replaceAll("_", " ")}`;

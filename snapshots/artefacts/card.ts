@@ -34,7 +34,7 @@ export function drawCard(record: ProtocolScore): Buffer {
   picture.text(ink!, name, left, 186, Math.min(88, (44 * (right - left)) / widthOf(name, 44)));
   picture.text(ink!, `${bri}`, left, 372, 190);
   const beside = left + widthOf(`${bri}`, 190) + 28;
-  picture.text(soft!, "of 1000, higher is safer", beside, 372, 36);
+  picture.text(soft!, "of 1,000, higher is safer", beside, 372, 36);
   picture.text(tier, forgeScale, beside, 306, 64);
   for (let step = 0; step < 7; step += 1)
     picture.box(step < forgeScaleNum ? tier : line!, right - 7 * 34 + step * 34, 72, 30, 16);

@@ -208,7 +208,7 @@ export function renderPageData(addresses: Addresses, record: ProtocolScore) {
     ...(maxValue !== undefined && { minValue: 0, maxValue }),
     description,
   });
-  const about = `${slug}: BRI ${bri} of 1000, tier ${forgeScale}. ${meanings.bri.meaning}`;
+  const about = `${slug}: BRI ${bri} of 1,000, tier ${forgeScale}. ${meanings.bri.meaning}`;
   return {
     "@context": "https://schema.org",
     "@type": "WebPage",

@@ -2,28 +2,23 @@ import { type Addresses, iconAddress, siteName } from "./addresses.ts";
 import { type Markup, markup } from "./markup.ts";
 
 /** A page that states it runs nothing needs no script, and a text that slipped through could not run either. */
-export const pagePolicy =
+const pagePolicy =
   "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'";
 
-/** What a page of the public tree that needs no script is made of. */
-interface PageParts {
+/** What all documents of the public tree that need no script have in common. */
+interface DocumentParts {
   title: string;
-  description: string;
-  /** Its own address, and how the root of the public tree is found from it. */
+  /** The address by which search engines know it. */
   address: string;
+  /** How the root of the public tree is found from it. */
   root: string;
   /** Further elements of its head. */
   head: Markup;
-  /** What link previews show large; the icon without it. */
-  picture?: { address: string; says: string; width: number; height: number };
-  main: Markup;
-  footer: Markup;
+  body: Markup;
 }
 
-/** A page of the public tree that needs no script. */
-export function renderPage(addresses: Addresses, page: PageParts): Markup {
-  const { title, description, address, root, head, picture, main, footer } = page;
-  return markup`<!doctype html>
+/** A document of the public tree that needs no script. */
+export const renderDocument = ({ title, address, root, head, body }: DocumentParts) => markup`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -31,10 +26,34 @@ export function renderPage(addresses: Addresses, page: PageParts): Markup {
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>${title}</title>
-<meta name="description" content="${description}">
 <link rel="canonical" href="${address}">
-<link rel="icon" href="${root}site/icon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="${root}site/style.css">
+${head}</head>
+${body}</html>
+`;
+
+interface PageParts extends Omit<DocumentParts, "body"> {
+  description: string;
+  /** What link previews show large; the icon without it. */
+  picture?: { address: string; says: string; width: number; height: number };
+  main: Markup;
+  footer: Markup;
+}
+
+/** A page of the public tree, with what search engines and link previews read of it. */
+export function renderPage(addresses: Addresses, page: PageParts): Markup {
+  const { title, description, address, root, head, picture, main, footer } = page;
+  const size =
+    picture &&
+    markup`<meta property="og:image:width" content="${picture.width}">
+<meta property="og:image:height" content="${picture.height}">
+`;
+  return renderDocument({
+    title,
+    address,
+    root,
+    head: markup`<meta name="description" content="${description}">
+<link rel="icon" href="${root}site/icon.svg" type="image/svg+xml">
 <link rel="alternate" type="application/atom+xml" title="Changes of tier" href="${root}feed.xml">
 <meta property="og:type" content="website">
 <meta property="og:site_name" content="${siteName}">
@@ -43,16 +62,16 @@ export function renderPage(addresses: Addresses, page: PageParts): Markup {
 <meta property="og:url" content="${address}">
 <meta property="og:image" content="${picture?.address ?? iconAddress(addresses)}">
 <meta property="og:image:alt" content="${picture?.says ?? siteName}">
-${picture ? markup`<meta property="og:image:width" content="${picture.width}">\n<meta property="og:image:height" content="${picture.height}">\n` : ""}<meta name="twitter:card" content="${picture ? "summary_large_image" : "summary"}">
-${head}</head>
-<body>
+${size ?? ""}<meta name="twitter:card" content="${picture ? "summary_large_image" : "summary"}">
+${head}`,
+    body: markup`<body>
 <header class="top"><div class="wide"><a class="brand" href="${root}index.html"><img src="${root}site/icon.svg" alt="" width="28" height="28">${siteName}</a></div></header>
 <main class="wide">
 ${main}</main>
 <footer class="wide"><p>${footer} · <a href="${root}feed.xml">Changes of tier as a feed</a></p></footer>
 </body>
-</html>
-`;
+`,
+  });
 }
 
 /** A bar of the length `value / max`. Its number stands beside it, in an element of a step of the scale. */

@@ -1,5 +1,5 @@
 import { meanings } from "../../schemas/meanings.ts";
-import { nameOf } from "../../schemas/names.ts";
+import { minutes, nameOf, spoken } from "../../schemas/names.ts";
 import { protocolDimensionKeys } from "../../schemas/protocol.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
 import { type Addresses, addressOf, pageAddress, pagePath, protocolListAddress } from "./addresses.ts";
@@ -36,21 +36,21 @@ export function renderProtocolPage(
 ): Markup {
   const { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt, evidenceHash } = record;
   const { cascade, findings, metadata, dimensions } = record;
-  const title = `${nameOf(slug)}: risk score ${bri} of 1000, ${forgeScale}`;
-  const description = `BRI ${bri} of 1000, tier ${forgeScale}, confidence ${confidence} of 100. ${meanings.bri.meaning}`;
+  const title = `${nameOf(slug)}: risk score ${bri} of 1,000, ${forgeScale}`;
+  const description = `BRI ${bri} of 1,000, tier ${forgeScale}, confidence ${confidence} of 100. ${meanings.bri.meaning}`;
   const address = pageAddress(addresses, slug);
   // Directions of foreign text must not spread to the words around it.
   const foreign = (text: string) => markup`<bdi>${text}</bdi>`;
   const facts: [string, Markup | string | number, string?][] = [
     [
       "BRI",
-      markup`<span class="tier-${forgeScaleNum}"><b>${bri}</b> of 1000${bar(bri, 1000)}</span>`,
+      markup`<span class="tier-${forgeScaleNum}"><b>${bri}</b> of 1,000${bar(bri, 1000)}</span>`,
       meanings.bri.meaning,
     ],
     ["Tier", markup`<b>${forgeScale}</b>, ${forgeScaleNum} of 7`, meanings.tier.meaning],
     ["Confidence", `${confidence} of 100`, meanings.confidence.meaning],
-    ["Delta", delta > 0 ? `+${delta}` : delta, meanings.delta.meaning],
-    ["Updated", markup`<time datetime="${updatedAt}">${updatedAt}</time>`],
+    ["Change", delta > 0 ? `+${delta}` : delta, meanings.delta.meaning],
+    ["Updated", markup`<time datetime="${updatedAt}">${minutes(updatedAt)}</time>`],
     ["Slug", markup`<code>${slug}</code>`],
     ["Category", foreign(metadata.category)],
     ["Chain", foreign(metadata.chain)],
@@ -92,7 +92,7 @@ ${facts.map(([name, value, meaning]) => markup`<tr><th scope="row">${name}${mean
 <table class="record">
 <caption>${meanings.protocolDimension.meaning}</caption>
 <tbody>
-${protocolDimensionKeys.map((key) => markup`<tr><th scope="row">${key.replaceAll("_", " ")}</th><td class="number">${barred(dimensions[key], 100, stepOf(dimensions[key] / 100))}</td></tr>\n`)}</tbody>
+${protocolDimensionKeys.map((key) => markup`<tr><th scope="row">${spoken(key)}</th><td class="number">${barred(dimensions[key], 100, stepOf(dimensions[key] / 100))}</td></tr>\n`)}</tbody>
 </table>
 <h2>Neighbours</h2>
 <table class="record">

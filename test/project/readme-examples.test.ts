@@ -134,7 +134,7 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     const [{ bri, forgeScale, delta }] = scores;
     expect(JSON.parse(block("json", '{\n  "slug"'))).toEqual(scores[0]);
     expect(guide("README.md")).toContain(
-      `${bri} of 1000 points, three more than in the run before, which makes it ${forgeScale}, the third of`,
+      `${bri} of 1,000 points, three more than in the run before, which makes it ${forgeScale}, the third of`,
     );
     expect([delta, forgeTiers[2], forgeTiers.length]).toEqual([3, forgeScale, 7]);
   });

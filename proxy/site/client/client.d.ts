@@ -910,7 +910,7 @@ export interface HistoricalMarket {
   question: string;
   category: string;
   /**
-   * Composite score of a market, from 300 to 1000: higher is safer, and the tier rises with it.
+   * Composite score of a market, from 300 to 1,000: higher is safer, and the tier rises with it.
    */
   composite: number;
   /**
@@ -1568,7 +1568,7 @@ export interface ProtocolScore {
    */
   slug: string;
   /**
-   * Composite score of a protocol, from 0 to 1000: higher is safer, and the tier rises with it.
+   * Composite score of a protocol, from 0 to 1,000: higher is safer, and the tier rises with it.
    */
   bri: number;
   /**
@@ -1688,7 +1688,7 @@ export interface ScoreHistory {
      */
     updatedAt: string;
     /**
-     * Composite score of a protocol, from 0 to 1000: higher is safer, and the tier rises with it.
+     * Composite score of a protocol, from 0 to 1,000: higher is safer, and the tier rises with it.
      */
     bri: number;
     /**
@@ -1724,7 +1724,7 @@ export interface ScoreList {
      */
     slug: string;
     /**
-     * Composite score of a protocol, from 0 to 1000: higher is safer, and the tier rises with it.
+     * Composite score of a protocol, from 0 to 1,000: higher is safer, and the tier rises with it.
      */
     bri: number;
     /**
