@@ -22,7 +22,7 @@ export interface S3Proxy {
   before: (request: IncomingMessage, response: ServerResponse) => Promise<"handled" | undefined>;
   /** How many bytes of an answer's body to pass before the connection is cut; undefined for all. */
   cut: (target: string) => number | undefined;
-  /** Called when an answer has gone back whole. */
+  /** Called when an answer has gone back but for its last piece. */
   after: (target: string) => Promise<void>;
   stop(): Promise<void>;
 }
@@ -43,19 +43,21 @@ export async function startS3Proxy(endpoint: string): Promise<S3Proxy> {
     proxy.passed.push(entry);
     response.writeHead(entry.status, answer.rawHeaders);
     const limit = proxy.cut(target);
+    // The last piece waits for `after`: a client takes an answer for whole once it has all bytes.
+    let last: Buffer | undefined;
     for await (const chunk of answer as AsyncIterable<Buffer>) {
-      const part = limit === undefined ? chunk : chunk.subarray(0, limit - entry.bytes);
-      entry.bytes += part.length;
-      response.write(part);
+      if (last) response.write(last);
+      last = limit === undefined ? chunk : chunk.subarray(0, limit - entry.bytes);
+      entry.bytes += last.length;
     }
     if (limit !== undefined) {
       // Lets the bytes already written go out first.
-      await new Promise<void>((flushed) => response.write("", () => flushed()));
+      await new Promise<void>((flushed) => response.write(last ?? "", () => flushed()));
       response.destroy();
       return;
     }
     await proxy.after(target);
-    response.end();
+    response.end(last);
   }
 
   const port = await listenLocally(server);
