@@ -124,7 +124,7 @@ describe.skipIf(!environment)("a publish over S3", () => {
       // A try that hangs is given up soon; there are more than a busy machine needs.
       const limits =
         fault === "hang"
-          ? { connectSeconds: 5, attemptSeconds: 2, operationSeconds: 120, attempts: 20 }
+          ? { connectSeconds: 20, attemptSeconds: 5, operationSeconds: 120, attempts: 10 }
           : patient;
       // Where each costs a second, one of each kind meets it, in many trials. Nothing of these faults comes from the server.
       const slow = fault === "hang" || fault === "unavailable";
