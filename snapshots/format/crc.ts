@@ -1,7 +1,7 @@
 // Computes the CRC-32 of a concatenation from the CRCs of its parts (RFC 1952's polynomial, bit-reversed as in zlib).
 const polynomial = 0xedb88320;
 
-/** a * b modulo the CRC polynomial. Bit 31 is the coefficient of x^0. */
+/** a * b modulo the CRC polynomial, as an integer of 32 bits with a sign. Bit 31 is the coefficient of x^0. */
 function multiply(a: number, b: number): number {
   let product = 0;
   let shifted = b;
@@ -9,7 +9,7 @@ function multiply(a: number, b: number): number {
     if (a & bit) product ^= shifted;
     shifted = shifted & 1 ? (shifted >>> 1) ^ polynomial : shifted >>> 1;
   }
-  return product >>> 0;
+  return product;
 }
 
 /** x^(2^n) for n = 0..31. */
@@ -29,14 +29,14 @@ function shiftBySquaring(length: number): number {
   for (let rest = length, n = 3; rest > 0; rest = Math.floor(rest / 2), n = (n + 1) % 32) {
     if (rest % 2 === 1) power = multiply(powersOfTwo[n]!, power);
   }
-  return power >>> 0;
+  return power;
 }
 
 /** x^(8 * length) modulo the polynomial, the factor by which appending `length` bytes (below 2^40) multiplies a CRC. */
 function shiftOf(length: number): number {
   let power = shiftTables[0]![length % 256]!;
   for (let rest = Math.floor(length / 256), index = 1; rest > 0; rest = Math.floor(rest / 256), index += 1) {
-    if (rest % 256 > 0) power = multiply(shiftTables[index]![rest % 256]!, power);
+    power = multiply(shiftTables[index]![rest % 256]!, power);
   }
   return power;
 }

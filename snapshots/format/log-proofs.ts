@@ -5,6 +5,8 @@ import { leftSize, nodeHash, treeHead } from "./tree.ts";
 // proof does so against the signed head.
 
 const hashBytes = 32;
+/** Entries of a log at most: halves are found by operations on 32 bits. */
+const maxEntries = 2 ** 31;
 
 /** Reads the first `width` hashes of a tile, 32 bytes each; resolves to undefined where that tile is not stored. */
 export type ReadTile = (level: number, index: number, width: number) => Promise<Uint8Array | undefined>;
@@ -77,8 +79,8 @@ function besideFirst(end: number, tree: Span, whole: boolean): Span[] {
 
 /** The heads of nodes of the tree of `size` leaves. Each tile is read once: at most two a level. */
 async function headsOf(readTile: ReadTile, size: number, nodes: readonly Span[]): Promise<Buffer[]> {
-  if (!(Number.isInteger(size) && size >= 1 && size <= 2 ** 31))
-    throw new RangeError(`A log has from 1 to ${2 ** 31} entries, not ${size}.`);
+  if (!(Number.isInteger(size) && size >= 1 && size <= maxEntries))
+    throw new RangeError(`A log has from 1 to ${maxEntries} entries, not ${size}.`);
   const tiles = new Map<string, Promise<Buffer>>();
   const tileOf = (level: number, index: number) => {
     const count = Math.floor(size / tileWidth ** level);

@@ -4,11 +4,20 @@ import { describe, expect, test } from "vitest";
 import { combineCrc } from "../../../snapshots/format/crc.ts";
 import { cuts } from "../../../snapshots/format/cuts.ts";
 import { Cutter } from "../../../snapshots/format/cutter.ts";
-import { compressPiece, joinGzip, storedPiece } from "../../../snapshots/format/gzip.ts";
+import {
+  compressPiece,
+  GzipMember,
+  gzipAround,
+  inflatePieces,
+  joinGzip,
+  splice,
+  storedPiece,
+} from "../../../snapshots/format/gzip.ts";
 import { compareKeys } from "../../../snapshots/format/market-line.ts";
 import {
   compressPage,
   inflateRuns,
+  isRun,
   pageText,
   readRun,
   readRunStart,
@@ -17,7 +26,8 @@ import {
 } from "../../../snapshots/format/page.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 
-const bytes = fc.uint8Array({ maxLength: 3000 }).map((array) => Buffer.from(array));
+// Without `size` fast-check makes arrays of some ten elements, whatever their maximum.
+const bytes = fc.uint8Array({ maxLength: 3000, size: "max" }).map((array) => Buffer.from(array));
 
 describe("combineCrc(crcA, crcB, lengthB)", () => {
   test("equals the CRC of the concatenation", () => {
@@ -28,13 +38,15 @@ describe("combineCrc(crcA, crcB, lengthB)", () => {
     );
   });
 
-  test("holds for lengths beyond 32 bits of bits", () => {
-    const zeros = Buffer.alloc(2 ** 20);
-    let crc = crc32("head");
-    for (let n = 0; n < 600; n += 1) crc = crc32(zeros, crc);
-    let ofZeros = 0;
-    for (let n = 0; n < 600; n += 1) ofZeros = crc32(zeros, ofZeros);
-    expect(combineCrc(crc32("head"), ofZeros, 600 * 2 ** 20)).toBe(crc);
+  test("does not depend on what is joined first, up to 2^40 bytes", () => {
+    const crc = fc.nat(2 ** 32 - 1);
+    const length = fc.oneof(fc.nat(1000), fc.nat(2 ** 39));
+    fc.assert(
+      fc.property(crc, crc, crc, length, length, (a, b, c, ofB, ofC) => {
+        const last = combineCrc(combineCrc(a, b, ofB), c, ofC);
+        expect(combineCrc(a, combineCrc(b, c, ofC), ofB + ofC)).toBe(last);
+      }),
+    );
   });
 });
 
@@ -46,13 +58,27 @@ describe("joinGzip(pieces)", () => {
         const pieces = await Promise.all(
           parts.map(({ raw, stored }) => (stored ? storedPiece(raw) : compressPiece(raw, 6))),
         );
-        const member = joinGzip([...pieces, storedPiece(tail, true)]);
-        expect(gunzipSync(member)).toEqual(Buffer.concat([...parts.map(({ raw }) => raw), tail]));
+        const whole = Buffer.concat([...parts.map(({ raw }) => raw), tail]);
+        expect(gunzipSync(joinGzip([...pieces, storedPiece(tail, true)]))).toEqual(whole);
+        expect(gunzipSync(Buffer.concat(gzipAround(tail, splice(pieces), tail)))).toEqual(
+          Buffer.concat([tail, whole]),
+        );
+        const member = new GzipMember();
+        const sent = pieces.map((piece) => member.add(piece));
+        const untailed = whole.subarray(0, whole.length - tail.length);
+        expect(gunzipSync(Buffer.concat([...sent, member.end()]))).toEqual(untailed);
+        expect(await inflatePieces(pieces)).toEqual(untailed);
       }),
     );
   });
 
+  test("counts raw bytes modulo 2^32, as the trailer of a member does", () => {
+    const piece = { bytes: Buffer.alloc(0), rawBytes: 2 ** 33 + 5, crc: 0 };
+    expect(joinGzip([piece]).subarray(-4)).toEqual(Buffer.of(5, 0, 0, 0));
+  });
+
   test("refuses a stored piece that its length field cannot hold", () => {
+    expect(storedPiece(Buffer.alloc(65_535)).bytes.length).toBe(65_540);
     expect(() => storedPiece(Buffer.alloc(65_536))).toThrow(RangeError);
   });
 });
@@ -62,7 +88,7 @@ const market = fc.record({ id: fc.uuid(), question: fc.string({ unit: "grapheme"
 describe("compressPage(text)", () => {
   test("stores a valid gzip file whose runs can be read one by one", async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(market, { minLength: 1, maxLength: 100 }), async (markets) => {
+      fc.asyncProperty(fc.array(market, { minLength: 1, maxLength: 100, size: "max" }), async (markets) => {
         const lines = markets.map((value) => Buffer.from(JSON.stringify(value)));
         const text = pageText(lines);
         const { page, stored } = compressPage(text);
@@ -71,13 +97,19 @@ describe("compressPage(text)", () => {
         expect(page.runs.length).toBe(Math.ceil(lines.length / runMarkets));
         const read = page.runs.flatMap((_, index) => readRun("page", stored, page.runs, index));
         expect(read).toEqual(lines);
+        const runs = page.runs.map((_, index) => runsPiece(stored, page.runs, index).bytes);
+        expect(page.runHashes).toBe(runs.map((run) => sha256(run).slice(0, 32)).join(""));
+        for (const [index, run] of runs.entries())
+          for (const other of runs) expect(isRun(page, index, other)).toBe(other.equals(run));
       }),
       { numRuns: 40 },
     );
   });
 
   test("lets any number of a run's first markets be read, however well they compress", async () => {
-    const texts = fc.array(fc.string({ maxLength: 2000 }), { minLength: 1, maxLength: runMarkets });
+    const texts = fc.array(fc.string({ maxLength: 2000, size: "max" }), {
+      ...{ minLength: 1, maxLength: runMarkets, size: "max" },
+    });
     await fc.assert(
       fc.asyncProperty(texts, async (list) => {
         const lines = list.map((text) => Buffer.from(JSON.stringify(text)));
@@ -147,6 +179,12 @@ describe("Cutter", () => {
     const cutter = new Cutter();
     return list.map((id) => cutter.next(id));
   };
+
+  test("tells whether the next market begins a page", () => {
+    const cutter = new Cutter();
+    const begins = ids.slice(0, 1000).map((id) => [cutter.atPageStart, cutter.next(id) !== "none"]);
+    expect(begins.map(([begin]) => begin)).toEqual([true, ...begins.slice(0, -1).map(([, end]) => end)]);
+  });
   const endsOf = (list: readonly string[]) => {
     const found = cutAll(list);
     return new Set(list.filter((_, n) => found[n] !== "none"));
@@ -169,24 +207,35 @@ describe("Cutter", () => {
   });
 
   test("keeps pages and segments within their bounds", () => {
+    const pages: number[] = [];
+    const segments: number[] = [];
     let [page, segment] = [0, 0];
     for (const cut of cutAll([...ids, ...ids])) {
       page += 1;
       segment += 1;
-      expect(page).toBeLessThanOrEqual(cuts.pageMax);
-      expect(segment).toBeLessThanOrEqual(cuts.segmentMax);
-      if (cut !== "none") {
-        expect(page).toBeGreaterThanOrEqual(cuts.pageMin);
-        page = 0;
-      }
-      if (cut === "segment") segment = 0;
+      if (cut === "none") continue;
+      pages.push(page);
+      page = 0;
+      if (cut === "page") continue;
+      segments.push(segment);
+      segment = 0;
     }
+    expect(Math.max(page, ...pages)).toBeLessThanOrEqual(cuts.pageMax);
+    expect(Math.min(...pages)).toBeGreaterThanOrEqual(cuts.pageMin);
+    expect(Math.max(segment, ...segments)).toBeLessThanOrEqual(cuts.segmentMax);
   });
 
   test("bounds pages and segments also when no id ever asks for a cut", () => {
     const found = cutAll(Array.from({ length: 140_000 }, () => "the same id"));
     expect(found.filter((cut) => cut !== "none").length).toBe(Math.floor(140_000 / cuts.pageMax));
     expect(found.indexOf("segment") + 1).toBe(cuts.segmentMax);
+  });
+
+  test("ends a segment where a largest page would not fit into it, and counts anew after it", () => {
+    const cutter = new Cutter();
+    const pages = [65_024, 1, 65_024, 1].map((markets) => cutter.page(markets, false));
+    expect(pages).toEqual(["page", "segment", "page", "segment"]);
+    expect([cutter.page(1, true), cutter.page(65_024, false)]).toEqual(["segment", "page"]);
   });
 
   test("moves only the cuts near an insertion", () => {

@@ -119,6 +119,7 @@ describe("refused are", () => {
     const readTile = async () => expect.unreachable("read");
     for (const wrong of [0, -1, 1.5, Number.NaN, 2 ** 31 + 1])
       await expect(headFromTiles(readTile, wrong)).rejects.toThrow(RangeError);
+    await expect(headFromTiles(async () => undefined, 2 ** 31)).rejects.toThrow(TileError);
     for (const index of [-1, 5, 1.5]) {
       await expect(inclusionFromTiles(readTile, index, 5)).rejects.toThrow(RangeError);
       await expect(consistencyFromTiles(readTile, index + 1, 5)).rejects.toThrow(RangeError);

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type Market, marketMembers } from "../../../schemas/market.ts";
-import { idOfLine, keyOfLine, memberOfLine, textOf } from "../../../snapshots/format/market-line.ts";
+import { feedVersion, type Market, marketMembers } from "../../../schemas/market.ts";
+import { idOfLine, keyOfLine, lineOf, memberOfLine, textOf } from "../../../snapshots/format/market-line.ts";
 import { recordsOf } from "../../helpers/publish/records.ts";
 
 const [market] = recordsOf(0, 1) as [Market];
@@ -31,7 +31,17 @@ test("reads each member of a market's text as JSON.parse does, whatever texts ho
         expect(JSON.parse(String(memberOfLine(line, name)))).toEqual(record[name]);
       expect(textOf(line, "question")).toBe(question);
       expect(idOfLine(line)).toBe(market.id);
+      expect(lineOf(line, feedVersion)).toEqual(line);
+      // A version before all members.
+      expect(String(lineOf(line, "none"))).toBe(JSON.stringify({ id: market.id, added }));
       expect(keyOfLine(line)).toEqual({ id: market.id, resolvedAt: Date.parse(market.resolvedAt) });
     }),
   );
+});
+
+test("gives nothing for a member that the market does not have, and no text for it", () => {
+  const line = Buffer.from(JSON.stringify({ id: market.id, slug: "last" }));
+  expect(memberOfLine(line, "question")).toBeUndefined();
+  expect(String(memberOfLine(line, "slug"))).toBe('"last"');
+  expect(() => textOf(line, "question")).toThrow(SyntaxError);
 });
