@@ -1,6 +1,7 @@
 import { stripTypeScriptTypes } from "node:module";
 import { compileFunction } from "node:vm";
 import { expect, test } from "vitest";
+import { explainedIn, nameOf } from "./explained.ts";
 import { mutate } from "./mutate.ts";
 
 const source = `const seen: number[] = [];
@@ -28,10 +29,19 @@ test("each mutant alone changes what the code does, and without any it does the 
   const plain = answersOf(source);
   expect(answersOf(code)).toBe(plain);
   expect(mutants.filter(({ id }) => answersOf(code, (asked) => asked === id) === plain)).toEqual([]);
-  const changes = mutants.map(({ line, original, mutated }) => `${line}: ${original} -> ${mutated}`);
-  expect(changes).toContain("3: seen.push(n); -> ");
+  const changes = mutants.map(({ line, change }) => `${line}: ${change}`);
+  expect(changes).toContain("3: seen.push(n); -> nothing");
   expect(changes).toContain("4: n < 3 -> n <= 3");
   expect(changes).toContain("4: (n as number) * 2 -> (n as number) / 2");
   expect(changes).toContain("5: 4 -> 4 + 1");
   expect(mutants.map(({ id }) => id)).toEqual(mutants.map((_, place) => 10 + place));
+});
+
+test("a list explains mutants by the text of their line and of the change, the second like it by its number", () => {
+  const { mutants } = mutate("answer.ts", "function f(a: number) {\n  return a + 1 + 1;\n}\n", 1);
+  const list =
+    "What this is.\n\nanswer.ts: return a + 1 + 1;\n  1 -> 1 + 1\n  1 -> 1 + 1 (2)\nIt does not matter.\n";
+  const names = mutants.map(nameOf);
+  expect(explainedIn(list).map((name) => names.indexOf(name) + 1)).toEqual([1, 4]);
+  expect(new Set(names).size).toBe(mutants.length);
 });

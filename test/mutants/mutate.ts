@@ -1,12 +1,14 @@
 import { parseAst } from "vitest/node";
 
-/** One change to one place of a source; lines count from 1. */
+/** One change to one place of a source. */
 export interface Mutant {
   id: number;
   file: string;
+  /** From 1. */
   line: number;
-  original: string;
-  mutated: string;
+  /** The text of that line, and what becomes of what. Together with the file they name the mutant. */
+  text: string;
+  change: string;
 }
 
 /** A node of ESTree. Offsets count UTF-16 code units. */
@@ -40,13 +42,19 @@ function childrenOf(node: Node): [string, Node][] {
 export function mutate(file: string, code: string, firstId: number): { code: string; mutants: Mutant[] } {
   const mutants: Mutant[] = [];
   const textOf = ({ start, end }: { start: number; end: number }) => code.slice(start, end);
+  const lines = code.split("\n");
+  const brief = (text: string) => text.replace(/\s+/g, " ").slice(0, 80);
+  const named = new Map<string, number>();
   function add(node: Node, mutated: string): number {
     const line = code.slice(0, node.start).split("\n").length;
-    return (
-      mutants.push({ id: firstId + mutants.length, file, line, original: textOf(node), mutated }) +
-      firstId -
-      1
-    );
+    const text = lines[line - 1]!.trim();
+    const plain = `${brief(textOf(node))} -> ${brief(mutated) || "nothing"}`;
+    const count = (named.get(text + plain) ?? 0) + 1;
+    named.set(text + plain, count);
+    const change = count === 1 ? plain : `${plain} (${count})`;
+    const id = firstId + mutants.length;
+    mutants.push({ id, file, line, text, change });
+    return id;
   }
 
   /** What an expression may change to. There are no switches in it, because no two mutants are on. */
