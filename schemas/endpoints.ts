@@ -38,6 +38,7 @@ import {
 } from "./query.ts";
 import { HistoricalMarket, ProtocolScore } from "./records.ts";
 import { sharingRoot, TableQuery } from "./sharing.ts";
+import { tableColumns } from "./tables.ts";
 
 /** The JSON body of a request: its schema, and how many bytes it may have. */
 export interface RequestBody {
@@ -79,6 +80,10 @@ export interface Endpoint {
   lines?: true;
   /** Media type of that body, where it is not JSON. */
   media?: string;
+  /** The caller chooses between media types of that body. */
+  negotiated?: true;
+  /** The columns of that body as CSV, where it comes as that too. */
+  table?: readonly string[];
   summary: string;
 }
 
@@ -96,6 +101,8 @@ const metered = {
   credentials: "checked",
   query: [],
 } as const;
+
+const alsoAsTable = (table: readonly string[]) => ({ negotiated: true, table }) as const;
 
 /** The addresses of Delta Sharing. They are described by that protocol and not by ours. */
 const sharing = { ...metered, method: "GET", plan: "aegis" } as const;
@@ -115,6 +122,7 @@ export const endpoints = {
     plan: "free",
     query: [asOfParameter.name],
     response: ScoreList,
+    ...alsoAsTable(tableColumns.listScores),
     summary: "All scored protocols with their current BRI and Forge Scale",
   },
   getScore: {
@@ -124,6 +132,7 @@ export const endpoints = {
     plan: "free",
     query: [asOfParameter.name],
     response: ProtocolScore,
+    ...alsoAsTable(tableColumns.getScore),
     summary: "Full score breakdown of one protocol",
   },
   batchScores: {
@@ -142,6 +151,7 @@ export const endpoints = {
     plan: "developer",
     query: [asOfParameter.name],
     response: ScoreHistory,
+    ...alsoAsTable(tableColumns.scoreHistory),
     summary: "Seven days of score history",
   },
   scoreDimensions: {
@@ -151,6 +161,7 @@ export const endpoints = {
     plan: "developer",
     query: [asOfParameter.name],
     response: ScoreDimensions,
+    ...alsoAsTable(tableColumns.scoreDimensions),
     summary: "Dimension breakdown with change and percentile",
   },
   scoreProof: {
@@ -160,6 +171,7 @@ export const endpoints = {
     plan: "free",
     query: [asOfParameter.name],
     response: ScoreProof,
+    negotiated: true,
     summary: "The score of one protocol, and the proof that it was published",
   },
   marketsHistorical: {
@@ -170,6 +182,7 @@ export const endpoints = {
     heavy: true,
     query: [...archiveParameters, asOfParameter].map(({ name }) => name),
     response: MarketPage,
+    negotiated: true,
     summary: "Archive of resolved prediction markets, newest first, with filters and exact totals",
   },
   marketFacets: {
@@ -180,6 +193,7 @@ export const endpoints = {
     heavy: true,
     query: [...facetParameters, ...filterParameters, asOfParameter].map(({ name }) => name),
     response: MarketFacets,
+    ...alsoAsTable(tableColumns.marketFacets),
     summary: "Exact numbers of markets by label, score or month, under any filters",
   },
   marketChanges: {
@@ -268,6 +282,7 @@ export const endpoints = {
     heavy: true,
     query: [asOfParameter.name],
     response: MarketProof,
+    negotiated: true,
     summary: "One market, and the proof that it was published",
   },
   listShares: {

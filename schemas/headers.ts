@@ -25,7 +25,10 @@ const exposed = [
 ].join(", ");
 
 /** Vary of answers that depend on what the caller accepts and who it is. */
-export const vary = "Accept-Encoding, Authorization, X-Api-Key";
+const vary = "Accept-Encoding, Authorization, X-Api-Key";
+
+/** That of answers whose media type the caller chooses. */
+export const negotiatedVary = `${vary}, Accept`;
 
 /** Under /api/v1 and /delta-sharing: open to every site, and never shared between callers by a cache. */
 export const apiHeaders = {

@@ -130,8 +130,7 @@ async function bodyOf(reply: Reply, coding: Coding): Promise<{ body: readonly Bu
   try {
     return { body: (await reply.body?.(coding)) ?? [], sent: reply };
   } catch (error) {
-    const upstream = error instanceof ServiceError && error.code.startsWith("UPSTREAM_");
-    const other = upstream ? reply.instead?.() : undefined;
+    const other = error instanceof ServiceError && error.code.startsWith("UPSTREAM_") && reply.instead?.();
     if (!other) throw error;
     return bodyOf(other, coding);
   }

@@ -1,22 +1,50 @@
-import { vary } from "../../schemas/headers.ts";
 import { ndjson } from "../../schemas/media.ts";
+import { type TableId, tableColumns } from "../../schemas/tables.ts";
+import { type CsvForm, csvByType } from "../../snapshots/format/csv.ts";
 import type { PagePlan } from "../../snapshots/read/archive/paging.ts";
-import { type RowsForm, type RowsPlan, rowsForms } from "../../snapshots/read/archive/rows.ts";
+import type { RowsPlan } from "../../snapshots/read/archive/rows.ts";
 import type { ChangesPlan } from "../../snapshots/read/changes/changes.ts";
 import type { Stream } from "../../snapshots/read/stream.ts";
+import { asTable } from "../../snapshots/read/tables.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Request } from "../exchange.ts";
-import type { Reply } from "./reply.ts";
+import { encoded } from "./coding.ts";
+import type { Answer, Reply } from "./reply.ts";
 
-/** A request that names some of a media type's parameters, or none, asks for the first that has them. */
-const forms = new Map(rowsForms.flatMap((form) => form.mediaTypes.map((type) => [type, form] as const)));
+/** A form, and the media type by which it was asked for. */
+type Preferred<Form> = { form: Form; contentType: string };
 
-/** The form of rows that a request prefers to JSON (RFC 9110, 12.5.1), if it does. Throws as requireChunks does. */
-export function preferredRows(request: Request): { form: RowsForm; contentType: string } | undefined {
+/** The form that a request prefers to JSON (RFC 9110, 12.5.1), if it does. */
+export function preferred<Form>(
+  request: Request,
+  forms: ReadonlyMap<string, Form>,
+): Preferred<Form> | undefined {
   const contentType = String(request.accepts("application/json", ...forms.keys()));
   const form = forms.get(contentType);
-  if (form) requireChunks(request, contentType);
   return form && { form, contentType };
+}
+
+/** The answer of an endpoint, as a table where it has one and the caller prefers that (INTERFACE 4.15). */
+export function orTable(id: string, answer: Answer): Answer {
+  if (!Object.hasOwn(tableColumns, id)) return answer;
+  return async (request, response) => {
+    const table = preferred(request, csvByType);
+    const reply = await answer(request, response);
+    return table ? tableReply(reply, id as TableId, table) : reply;
+  };
+}
+
+function tableReply(reply: Reply, id: TableId, table: Preferred<CsvForm>): Reply {
+  const { etag, work, body, instead } = reply;
+  const again = (other: Reply | undefined) => other && tableReply(other, id, table);
+  return {
+    ...reply,
+    bodyHeaders: { "Content-Type": table.contentType },
+    etag: (coding) => etag!(coding).replace(/"$/, `-${table.form.name}"`),
+    ...(work && { work: async () => again(await work())! }),
+    ...(body && { body: encoded(async () => asTable(id, await body("identity"), table.form)) }),
+    ...(instead && { instead: () => again(instead()) }),
+  };
 }
 
 /**
@@ -28,9 +56,6 @@ export function requireChunks({ httpVersion }: Request, contentType: string): vo
   const detail = `${contentType.split(";")[0]} needs HTTP/1.1, where the end of an answer can be told.`;
   throw new ServiceError("BAD_REQUEST", detail);
 }
-
-/** Headers that tell caches that the media type is negotiated. */
-export const negotiated = { Vary: `${vary}, Accept` };
 
 /**
  * Header that names the page that follows (RFC 8288). A cursor carries filters and page size, so the target needs no

@@ -1,6 +1,7 @@
 import { type BulkheadPolicy, bulkhead } from "cockatiel";
 import { LRUCache } from "lru-cache";
 import { type Endpoint, type EndpointId, endpoints, type FileEndpointId } from "../../schemas/endpoints.ts";
+import { negotiatedVary } from "../../schemas/headers.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { inTime, within } from "../../snapshots/store/deadline.ts";
 import { sharingAnswers } from "../delta-sharing/answers.ts";
@@ -8,6 +9,7 @@ import { ServiceError } from "../errors/service-error.ts";
 import type { Exchange, Middleware, Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { type Answer, prepare, send } from "../reply/reply.ts";
+import { orTable } from "../reply/rows.ts";
 import { createStreamSender, requireUnits } from "../reply/stream.ts";
 import { staticReplies } from "../site/static-replies.ts";
 import { archiveAnswers } from "./archive.ts";
@@ -45,7 +47,8 @@ export function createAnswers(parts: AppParts, bounded: Bounded): Record<Answere
       });
     return async (request, response) => {
       const { locals } = response;
-      const { receipt } = locals;
+      const { receipt, commonHeaders } = locals;
+      if (endpoint.negotiated) commonHeaders.Vary = negotiatedVary;
       const { streamed, ...ready } = await bounded(endpoint, locals, () => prepared(request, response));
       if (ready.known) await receipt?.giveBack();
       if (streamed && receipt) requireUnits(streamed, receipt);
@@ -54,7 +57,7 @@ export function createAnswers(parts: AppParts, bounded: Bounded): Record<Answere
     };
   }
 
-  const answered = ids.map((id) => [id, answering(endpoints[id], answers[id])]);
+  const answered = ids.map((id) => [id, answering(endpoints[id], orTable(id, answers[id]))]);
   return Object.fromEntries(answered) as Record<AnsweredId, Middleware>;
 }
 

@@ -3,7 +3,7 @@ import { plans } from "../../schemas/plans.ts";
 import { askFacets } from "../../snapshots/read/archive/facets.ts";
 import { findMarket } from "../../snapshots/read/archive/market.ts";
 import { askPage, type PagePlan } from "../../snapshots/read/archive/paging.ts";
-import { askRows } from "../../snapshots/read/archive/rows.ts";
+import { askRows, rowsByType } from "../../snapshots/read/archive/rows.ts";
 import { weakTag } from "../../snapshots/read/asked.ts";
 import { commitOf, readSnapshot } from "../../snapshots/read/catalog/as-of.ts";
 import { listExports } from "../../snapshots/read/catalog/exports.ts";
@@ -22,7 +22,7 @@ import type { AppParts } from "../parts.ts";
 import { encoded } from "../reply/coding.ts";
 import { fileReply } from "../reply/file.ts";
 import { type Answer, jsonBody, lately, type Reply, textReply } from "../reply/reply.ts";
-import { changesOf, negotiated, nextLink, preferredRows, requireChunks, rowsOf } from "../reply/rows.ts";
+import { changesOf, nextLink, preferred, requireChunks, rowsOf } from "../reply/rows.ts";
 
 /** Answers about the archive (INTERFACE 4.5 and 4.7 to 4.12). */
 export function archiveAnswers({ catalog, now }: AppParts) {
@@ -48,13 +48,11 @@ export function archiveAnswers({ catalog, now }: AppParts) {
       });
     },
     marketsHistorical: async (request, { locals: { parameters, asOf, caller } }) => {
-      const rows = preferredRows(request);
+      const rows = preferred(request, rowsByType);
       if (rows) {
+        requireChunks(request, rows.contentType);
         const asked = await askRows(catalog, parseRowsQuery(parameters!, asOf), rows.form);
-        return lately(catalog, asked, (plan) => rowsOf(plan, rows.contentType), {
-          headers: negotiated,
-          price: "rows",
-        });
+        return lately(catalog, asked, (plan) => rowsOf(plan, rows.contentType), { price: "rows" });
       }
       const { tier } = plans[caller!.plan];
       const timestamp = new Date(now()).toISOString();
@@ -62,9 +60,7 @@ export function archiveAnswers({ catalog, now }: AppParts) {
         bodyHeaders: nextLink(page),
         body: (coding) => page.body({ tier, timestamp, gzip: coding === "gzip" }),
       });
-      return lately(catalog, await askPage(catalog, parseArchiveQuery(parameters!, asOf)), pageOf, {
-        headers: negotiated,
-      });
+      return lately(catalog, await askPage(catalog, parseArchiveQuery(parameters!, asOf)), pageOf);
     },
 
     marketFacets: async (_request, { locals: { parameters, asOf } }) =>

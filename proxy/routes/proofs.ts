@@ -8,7 +8,6 @@ import { ServiceError } from "../errors/service-error.ts";
 import type { AppParts } from "../parts.ts";
 import { encoded } from "../reply/coding.ts";
 import { type Answer, jsonBody, lately } from "../reply/reply.ts";
-import { negotiated } from "../reply/rows.ts";
 
 const media = { json: "application/json", text: "text/plain; charset=utf-8" };
 
@@ -28,9 +27,8 @@ export function proofAnswers({ catalog }: AppParts) {
         throw new ServiceError("NOT_FOUND", "Nobody has signed the log up to this snapshot.");
       };
       const bodyHeaders = { "Content-Type": media[form] };
-      const reply = (text: Buffer) => ({ body: encoded(() => text), bodyHeaders });
       const asked = await askProven(catalog, locals.asOf, ["proof", form, name], plan);
-      return lately(catalog, asked, reply, { headers: negotiated });
+      return lately(catalog, asked, (text) => ({ body: encoded(() => text), bodyHeaders }));
     };
   return {
     marketProof: proven(proveMarket),

@@ -33,8 +33,7 @@ export function scoreAnswers(parts: AppParts) {
   /** What a plan pays for: from the store and never from the origin. */
   const privateAnswer =
     (kind: "histories" | "dimensions"): Answer =>
-    ({ params }, { locals }) => {
-      const { asOf } = locals;
+    ({ params }, { locals: { asOf } }) => {
       const name = scoreNamed(kind, String(params.slug));
       return asOf ? storedAsOf(asOf, name) : stored(findScore(catalog.requireCurrent(), name), name);
     };

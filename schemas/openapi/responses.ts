@@ -68,6 +68,7 @@ export function responsesOf(id: EndpointId, endpoint: Endpoint, answers: Answers
 
 function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObject {
   const { etag, headers = [], example, line, ranges } = answers;
+  const { table } = endpoint;
   const limits = endpoint.metered ? rateLimit : [];
   if (endpoint.method === "WS") {
     const upgrade = ["Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol"] as const;
@@ -90,6 +91,7 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
         },
       }),
       ...(line && rowsOf(line, id, endpoint.lines ? [ndjson] : [ndjson, csv])),
+      ...(table && { [csv]: textOf(id, "csv", `The columns ${table.join(", ")}. ${ofCsv}`) }),
     },
   };
   const held = {
@@ -112,20 +114,24 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
 function rowsOf(line: string, id: EndpointId, types: readonly (typeof ndjson | typeof csv)[]) {
   const texts = {
     [ndjson]: `One ${line} a line, each line ended by a line feed.`,
-    [csv]:
-      `A header line, then one ${line} a record, dimensions by their scores alone (RFC 4180). With ` +
-      `\`${csv}; bom=present\` a byte order mark comes first.`,
+    [csv]: `A header line, then one ${line} a record, dimensions by their scores alone. ${ofCsv}`,
   };
   const described = types.map((type) => [
     type,
     {
-      schema: { type: "string", description: texts[type] },
-      example: rowsExample(id, type === csv ? "csv" : "ndjson"),
+      ...textOf(id, type === csv ? "csv" : "ndjson", texts[type]),
       ...(type === ndjson && { "x-itemSchema": { $ref: `#/components/schemas/${line}` } }),
     },
   ]);
   return Object.fromEntries(described);
 }
+
+const ofCsv = `As RFC 4180 has it; with \`${csv}; bom=present\` a byte order mark comes first.`;
+
+const textOf = (id: EndpointId, extension: "ndjson" | "csv", description: string) => ({
+  schema: { type: "string" as const, description },
+  example: rowsExample(id, extension),
+});
 
 // Errors with these statuses come before a unit is taken, so they have no rate-limit headers.
 const unmetered = new Set([401, 403, 408, 431, 501]);

@@ -9,7 +9,7 @@ import { feedClient } from "../../proxy/feed/feed-client.ts";
 import { defaultLimits } from "../../proxy/limits.ts";
 import { heldTag, preferredCoding, tagsOf } from "../../proxy/reply/coding.ts";
 import { fileReply } from "../../proxy/reply/file.ts";
-import { preferredRows } from "../../proxy/reply/rows.ts";
+import { preferred } from "../../proxy/reply/rows.ts";
 import { readBody } from "../../proxy/routes/body.ts";
 import { canonicalTarget, pathOf, searchOf } from "../../proxy/routes/target.ts";
 import { endpoints } from "../../schemas/endpoints.ts";
@@ -17,6 +17,8 @@ import { FeedCommand } from "../../schemas/feed.ts";
 import { paging } from "../../schemas/filters.ts";
 import { maxCursorLength } from "../../schemas/query.ts";
 import type { ExportFile } from "../../schemas/store/snapshot.ts";
+import { csvByType } from "../../snapshots/format/csv.ts";
+import { rowsByType } from "../../snapshots/read/archive/rows.ts";
 import { InvalidCursorError, InvalidParameterError } from "../../snapshots/read/errors.ts";
 import { decodeCursor, encodeCursor } from "../../snapshots/read/query/cursor.ts";
 import { type ArchiveFilter, parseCanonicalFilter } from "../../snapshots/read/query/filter.ts";
@@ -142,7 +144,10 @@ const headers: Target = {
       "x-api-key": key,
       "sec-websocket-protocol": protocols,
     });
-    refused(() => preferredRows(request), ServiceError);
+    for (const forms of [rowsByType, csvByType]) {
+      const { contentType, form } = preferred<{ mediaTypes: readonly string[] }>(request, forms) ?? {};
+      need(!form || form.mediaTypes.includes(String(contentType)), "a form has its media type");
+    }
     need(["gzip", "identity"].includes(preferredCoding(request)), "a coding is one of two");
     const held = heldTag(request, tagsOf(digest));
     if (held) need(held.tag.startsWith(`"${digest}`), "a tag that is held is ours");

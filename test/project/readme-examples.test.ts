@@ -199,6 +199,9 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     await prints("bash", ["-c", block("sh", "curl -sS --fail --compressed -o markets.csv")], "lines");
     const rows = (await readFile(join(folder, "lines/markets.csv"), "utf8")).split("\r\n");
     expect(rows).toHaveLength(whole.toString().split("\n").length + 1);
+    const counts = await bash(block("sh", "curl -sS --fail --compressed -o scores.csv"), "lines");
+    expect(counts).toMatch(/^facet,kind,value,from,to,count,disputed\r\ntier,value,/);
+    expect(await readFile(join(folder, "lines/scores.csv"), "utf8")).toMatch(/^slug,bri,.*\r\n$/s);
   });
 
   describe("a copy", () => {

@@ -135,9 +135,13 @@ describe("a client made of the description", () => {
       "indexParts of",
     ]);
     const several = operations.filter(({ types }) => types.length > 1);
-    expect(several.map(({ id, types }) => [id, ...types])).toEqual([
-      ["marketsHistorical", "application/json", ndjson, csv],
-    ]);
+    const tables = ["listScores", "getScore", "scoreHistory", "scoreDimensions", "marketFacets"];
+    expect(new Map(several.map(({ id, types }) => [id, types]))).toEqual(
+      new Map([
+        ...tables.map((id): [string, string[]] => [id, ["application/json", csv]]),
+        ["marketsHistorical", ["application/json", ndjson, csv]],
+      ]),
+    );
   });
 
   test.each(lists)(

@@ -10,6 +10,7 @@ import { csv, ndjson, octets, parquet } from "../../schemas/media.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
 import { ofLines } from "../../schemas/openapi/headers.ts";
 import { HistoricalMarket } from "../../schemas/records.ts";
+import { tableColumns } from "../../schemas/tables.ts";
 import { headFrom, leafHash } from "../../snapshots/format/tree.ts";
 import { publish } from "../../snapshots/publish/publish.ts";
 import { decodeCursor, encodeCursor } from "../../snapshots/read/query/cursor.ts";
@@ -163,6 +164,8 @@ const good: [EndpointId, string, () => Call][] = [
   ["readyz", "/readyz", () => ({})],
   ["openapi", "/openapi.json", () => ({})],
 ];
+/** Those that also come as tables. */
+const tabled = good.filter(([id]) => Object.hasOwn(tableColumns, id));
 const keyed = (): Call => ({ headers: bearer(aegis) });
 
 /** Requests that are refused, by the code they are refused with. */
@@ -254,6 +257,7 @@ describe("examples of answers", () => {
       ...expected.map((name) => `${name}.json`),
       "marketsHistorical.ndjson",
       "marketsHistorical.csv",
+      ...tabled.map(([id]) => `${id}.csv`),
       "marketChanges.ndjson",
     ];
     expect(kept.sort()).toEqual(files.sort());
@@ -281,6 +285,15 @@ describe("examples of answers", () => {
     const held = await proxy.get(path, { headers: { ...fields, "if-none-match": answer.headers.etag! } });
     expect(held.status).toBe(304);
     expectHeaders(id, held);
+  });
+
+  test.each(tabled)("%s in CSV: the example, with the headers described", async (id, path, how) => {
+    const { headers: fields } = how();
+    const answer = await proxy.get(path, { headers: { ...fields, accept: csv } });
+    expect([answer.status, answer.headers["content-type"]?.split(";")[0]]).toEqual([200, csv]);
+    expect(Object.keys(describedOf(id, 200).content ?? {})).toEqual(["application/json", csv]);
+    await expect(answer.text).toMatchFileSnapshot(`../../schemas/openapi/examples/${id}.csv`);
+    expectHeaders(id, answer);
   });
 
   test("marketsHistorical in NDJSON: the example, with the headers described", async () => {

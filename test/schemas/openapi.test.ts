@@ -8,6 +8,7 @@ import { csv, ndjson } from "../../schemas/media.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
 import { archiveParameters } from "../../schemas/query.ts";
 import { HistoricalMarket } from "../../schemas/records.ts";
+import { tableColumns } from "../../schemas/tables.ts";
 import { archiveQuery, rowsQuery } from "../helpers/archive/query.ts";
 
 const document = describeApi();
@@ -131,9 +132,10 @@ describe("the API's description", () => {
   // test/schemas/openapi-client.test.ts makes one of them; openapi-typescript 7.13.0 with openapi-fetch 0.17.0 and
   // @hey-api/openapi-ts 0.99.0 were tried by hand, since they need the compiler of TypeScript 5.
   describe("suits generators of clients:", () => {
-    test("an answer has one media type, its first one, unless a caller asks for rows", () => {
+    test("an answer has one media type, its first one, unless a caller asks for rows or a table", () => {
       const Answer = z.looseObject({ content: z.record(z.string(), z.unknown()).optional() });
       const others: Record<string, string[]> = {
+        ...Object.fromEntries(Object.keys(tableColumns).map((id) => [id, ["application/json", csv]])),
         marketsHistorical: ["application/json", ndjson, csv],
         marketChanges: [ndjson],
         exportFile: [endpoints.exportFile.media],

@@ -1,5 +1,6 @@
 import { paging } from "../../../schemas/filters.ts";
-import { csv, ndjson } from "../../../schemas/media.ts";
+import { byMediaType, ndjson } from "../../../schemas/media.ts";
+import { type CsvForm, csvForms } from "../../format/csv.ts";
 import { type Asked, weakTag } from "../asked.ts";
 import { whileKept } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
@@ -14,11 +15,7 @@ import { Lines } from "./lines.ts";
 import { cursorAt, type Position, positionOf, startOf, whileStanding } from "./paging.ts";
 
 /** How rows are written. */
-export interface RowsForm {
-  /** Tells the entity tags of the forms apart. */
-  name: string;
-  /** Media types that ask for it, with their parameters. */
-  mediaTypes: readonly string[];
+export interface RowsForm extends Omit<CsvForm, "mark"> {
   /** What comes before the rows of a version of the feed. */
   head(version: string): Buffer;
   /** The text of some rows, given the JSON texts of their markets. */
@@ -106,7 +103,6 @@ async function* readFrom(catalog: Catalog, { snapshot, matches, skip }: Position
 
 const nothing = Buffer.alloc(0);
 const lineEnd = Buffer.from("\n");
-const table = `${csv}; charset=utf-8; header=present`;
 
 /** One market a line, as its JSON text. */
 export const ndjsonForm: RowsForm = {
@@ -116,24 +112,17 @@ export const ndjsonForm: RowsForm = {
   textOf: async (markets) => Buffer.concat(markets.flatMap((market) => [market, lineEnd])),
 };
 
-/** A header line, then one record per market (RFC 4180). */
-export const csvForm: RowsForm = {
-  name: "csv",
-  mediaTypes: [table],
-  head: (version) => Buffer.from(csvHead(version)),
-  textOf: async (markets, version) => Buffer.from(await csvOf(markets, version, awaitBudget)),
-};
-
-/** The same behind a byte order mark, without which some spreadsheets do not read a file as UTF-8. */
-const markedCsvForm: RowsForm = {
-  ...csvForm,
-  name: "csv-bom",
-  mediaTypes: [`${table}; bom=present`],
-  head: (version) => Buffer.concat([Buffer.from("\ufeff"), csvForm.head(version)]),
-};
-
-/** All forms. */
-export const rowsForms = [ndjsonForm, csvForm, markedCsvForm];
+/** All forms: those of CSV have a header line, then one record per market (RFC 4180). */
+export const rowsForms: readonly RowsForm[] = [
+  ndjsonForm,
+  ...csvForms.map(({ mark, ...form }) => ({
+    ...form,
+    head: (version: string) => Buffer.from(mark + csvHead(version)),
+    textOf: async (markets: readonly Buffer[], version: string) =>
+      Buffer.from(await csvOf(markets, version, awaitBudget)),
+  })),
+];
+export const rowsByType = byMediaType(rowsForms);
 
 /** `skip` counts lines of the snapshot that is gone, so no cursor into the current one can replace it. */
 function gone(): CursorExpiredError {

@@ -47,6 +47,9 @@ describe("while the origin is away", () => {
       "cache-control": "private, no-cache",
     });
     expect(stale.headers["access-control-expose-headers"]).toContain("Cache-Status");
+    const table = await proxy.get(aave, { headers: { accept: "text/csv" } });
+    expect([outcome(table), table.headers.age, table.text.split(/[\n,]/)[0]]).toEqual(["200", "90", "slug"]);
+    expect(table.headers.etag).not.toBe(known.headers.etag);
     expect(outcome(await proxy.get(lido))).toBe("502 UPSTREAM_ERROR");
     expect(outcome(await proxy.get(`${list}/unknown`))).toBe("404 PROTOCOL_NOT_FOUND");
   });

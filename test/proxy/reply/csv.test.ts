@@ -1,15 +1,16 @@
 import { spawnSync } from "node:child_process";
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import type { LabelFacet, ScoreFacet } from "../../../schemas/envelopes.ts";
 import { feedVersion, marketDimensionKeys } from "../../../schemas/market.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
-import { csvForm } from "../../../snapshots/read/archive/rows.ts";
+import { csvOf } from "../../../snapshots/read/archive/csv.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { type Query, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { serveSample } from "../../helpers/http/archive-served.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
-import { problemOf } from "../../helpers/http/proxy-client.ts";
+import { call, problemOf } from "../../helpers/http/proxy-client.ts";
 import { guide } from "../../helpers/publish/guides.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { findProgram } from "../../helpers/servers/programs.ts";
@@ -86,12 +87,8 @@ test("every text is safe for whatever separates cells, and comes back as it was 
     fc.asyncProperty(fc.array(texts, { minLength: 1, maxLength: 6 }), async (given) => {
       const questions = given.map((parts) => parts.join(""));
       const rows = questions.map((question, index) => ({ ...market(index), question }));
-      const written = String(
-        await csvForm.textOf(
-          rows.map((row) => Buffer.from(JSON.stringify(row))),
-          feedVersion,
-        ),
-      );
+      const texts = rows.map((row) => Buffer.from(JSON.stringify(row)));
+      const written = await csvOf(texts, feedVersion, async () => {});
       for (const separator of [",", ";", "\t"])
         for (const cell of cellsOf(written, separator)) expect(cell).not.toMatch(/^[=+\-@＝＋－＠]/);
       // The end of a line has two characters, so an empty cell lies between.
@@ -113,6 +110,101 @@ test.skipIf(!hasPython)("has the archive's rows as another reader of CSV underst
     expect(rows).toEqual(lines.map((line) => fieldsOf(JSON.parse(line))));
     expect(answer.headers["x-count"]).toBe(String(rows.length));
   }
+});
+
+describe("the answers that charts draw, as tables", () => {
+  const facets = "/api/v1/markets/facets?by=outcome,composite,month&limit=1000";
+  /** Their addresses, of a protocol that has all of them. */
+  function addresses(): string[] {
+    const [slug] = Object.keys(served.proxy.catalog.current()!.manifest.scores.histories);
+    const [list, one] = ["/api/v1/scores", `/api/v1/scores/${slug}`];
+    return [list, one, `${one}/history`, `${one}/dimensions`, facets];
+  }
+  const port = () => Number(new URL(served.proxy.address).port);
+  const ask = (path: string, headers: Record<string, string> = {}, method = "GET") =>
+    call(port(), path, { method, headers: { ...served.proxy.headers, ...headers } });
+
+  /** What a table must have for an answer in JSON, by the names of its columns. */
+  function rowsIn(answer: Record<string, object>): Record<string, unknown>[] {
+    const { scores, points, dimensions, facets, ...others } = answer;
+    if (facets)
+      return (Object.entries(facets) as [string, ScoreFacet & LabelFacet][]).flatMap(
+        ([facet, { buckets, other }]) => [
+          ...buckets.map((row) => ({ facet, kind: "from" in row ? "range" : "value", ...row })),
+          ...(other ? [{ facet, kind: "other", ...other }] : []),
+        ],
+      );
+    for (const rows of [scores, points, dimensions])
+      if (Array.isArray(rows)) return rows.map((row: object) => ({ ...others, ...row }));
+    const { cascade, findings, metadata, ...record } = others;
+    return [Object.assign({}, record, dimensions, cascade, findings, metadata)];
+  }
+
+  test.skipIf(!hasPython)("have what the JSON has, as another reader of CSV understands it", async () => {
+    for (const path of addresses()) {
+      const [json, table] = [await ask(path), await ask(path, wantsCsv)];
+      expect([path, table.status, table.headers["content-type"]]).toEqual([
+        path,
+        200,
+        "text/csv; charset=utf-8; header=present",
+      ]);
+      const [header, ...rows] = python(readStrictly, table.body) as string[][];
+      const expected = rowsIn(json.json());
+      expect(rows).toEqual(
+        expected.map((row) =>
+          header!.map((name) => {
+            const value = row[name] ?? "";
+            return typeof value === "string" && /^[=+\-@]/.test(value) ? `'${value}` : String(value);
+          }),
+        ),
+      );
+      const members = new Set(expected.flatMap((row) => Object.keys(row)));
+      const envelope = ["count", "days", "evidenceHash", "updatedAt"];
+      for (const name of members)
+        if (!envelope.includes(name)) expect([path, header]).toEqual([path, expect.arrayContaining([name])]);
+    }
+    expect((await ask(facets, wantsCsv)).text).toMatch(/^outcome,value,'[-+=@]/m);
+  });
+
+  test("have tags of their own, which cost nothing, and tell caches what they depend on", async () => {
+    const { snapshotId } = served.proxy.catalog.current()!.commit;
+    for (const address of addresses()) {
+      const separator = address.includes("?") ? "&" : "?";
+      for (const path of [address, `${address}${separator}asOf=${snapshotId}`]) {
+        const json = await ask(path);
+        const table = await ask(path, wantsCsv);
+        const zipped = await ask(path, { ...wantsCsv, "accept-encoding": "gzip" });
+        const marked = await ask(path, { accept: "text/csv; bom=present" });
+        const answers = [json, table, zipped, marked];
+        expect(new Set(answers.map(({ headers }) => headers.etag)).size).toBe(
+          /facets|asOf/.test(path) ? 3 : 4,
+        );
+        for (const { headers } of answers)
+          expect([headers.vary, headers["x-snapshot-id"]]).toEqual([
+            "Accept-Encoding, Authorization, X-Api-Key, Accept",
+            snapshotId,
+          ]);
+        expect([zipped.text, marked.text]).toEqual([table.text, `\ufeff${table.text}`]);
+        const head = await ask(path, wantsCsv, "HEAD");
+        for (const name of ["etag", "content-length", "content-type", "cache-control"])
+          expect([path, head.headers[name]]).toEqual([path, table.headers[name]]);
+        const held = await ask(path, { ...wantsCsv, "if-none-match": table.headers.etag! });
+        const other = await ask(path, { "if-none-match": table.headers.etag! });
+        expect([held.status, held.body.length, other.status]).toEqual([304, 0, 200]);
+        const left = [head, held, other].map(({ headers }) => Number(headers["x-ratelimit-remaining"]));
+        expect([left[1]! - left[0]!, left[2]! - left[0]!]).toEqual([0, -1]);
+      }
+    }
+  });
+
+  test("are refused as the JSON is", async () => {
+    const [list, , history] = addresses();
+    for (const path of [`${list}?x=1`, `${list}/none`, history!, facets]) {
+      const [json, table] = [{}, wantsCsv].map((headers) => call(port(), path, { headers }));
+      expect((await table!).headers["content-type"]).toBe("application/problem+json");
+      expect(problemOf(await table!).code).toBe(problemOf(await json!).code);
+    }
+  });
 });
 
 test.skipIf(!withPandas)(

@@ -49,20 +49,21 @@ describe("headers of every response", () => {
   });
 
   test("CORS and Vary on everything under /api/v1, errors included, and nowhere else", async () => {
-    for (const path of [
-      list,
-      archive,
-      `${list}?x=1`,
-      "/api/v1/nothing",
-      "/api/v1/status",
-      "/api/v1/ws/scores",
-    ]) {
+    for (const [path, chosen = ""] of [
+      // Its media type is what the caller accepts.
+      [list, ", Accept"],
+      [archive],
+      [`${list}?x=1`],
+      ["/api/v1/nothing"],
+      ["/api/v1/status"],
+      ["/api/v1/ws/scores"],
+    ] as const) {
       const { headers } = await proxy.get(path);
       expect(headers["access-control-allow-origin"]).toBe("*");
       expect(headers["access-control-expose-headers"]).toMatch(
         /X-RateLimit-Remaining.*RateLimit-Policy.*ETag/,
       );
-      expect(headers.vary).toBe("Accept-Encoding, Authorization, X-Api-Key");
+      expect(headers.vary).toBe(`Accept-Encoding, Authorization, X-Api-Key${chosen}`);
     }
     expect((await proxy.get("/healthz")).headers["access-control-allow-origin"]).toBeUndefined();
   });

@@ -158,7 +158,7 @@ describe.each(kinds)("%s: entity tags and codings", (kind) => {
         "cache-control": "private, no-cache",
         "content-type": "application/json",
         "content-length": String(body.length),
-        vary: "Accept-Encoding, Authorization, X-Api-Key",
+        vary: "Accept-Encoding, Authorization, X-Api-Key, Accept",
       });
     }
   });

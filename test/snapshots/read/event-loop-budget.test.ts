@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runMarkets } from "../../../snapshots/format/page.ts";
 import { issueKey } from "../../../snapshots/keys/records.ts";
 import { askPage } from "../../../snapshots/read/archive/paging.ts";
-import { askRows, csvForm, ndjsonForm } from "../../../snapshots/read/archive/rows.ts";
+import { askRows, rowsForms } from "../../../snapshots/read/archive/rows.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
@@ -107,7 +107,7 @@ describe("ten pages of matches that lie in as many runs", () => {
     expect(await roundsOf(made)).toBeGreaterThanOrEqual(atLeast);
   });
 
-  test.each([ndjsonForm, csvForm])("let others through in rows: $name", async (form) => {
+  test.each(rowsForms.slice(0, 2))("let others through in rows: $name", async (form) => {
     const read = async () => {
       const plan = await (await askRows(catalog, rowsQuery(filter), form)).plan();
       for await (const { count } of plan.read()) expect(count).toBeGreaterThan(0);
