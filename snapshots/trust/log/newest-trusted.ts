@@ -42,8 +42,8 @@ export async function newestBelieved(
 
 /** Numbers to begin at, best first. Commits are listed only where nothing is known. */
 async function* candidates(storage: Storage): AsyncGenerator<number> {
-  const hint = (await headCommit(storage)) ?? 0;
-  if (hint > 0) yield hint;
+  const hint = await headCommit(storage);
+  if (hint) yield hint;
   for (const number of (await listCommits(storage)).toReversed().slice(0, maxRefused)) yield number;
 }
 

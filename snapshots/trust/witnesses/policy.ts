@@ -157,6 +157,7 @@ class Parser {
     const least = count === "all" ? members.length : count === "any" ? 1 : Number(count);
     if (!/^(all|any|[1-9]\d*)$/.test(count) || least > members.length)
       throw new LineError(`${quoted(count)} is neither all, any nor a number from 1 to ${members.length}`);
+    if (this.#named.size - this.#witnesses.length >= most) throw tooMany();
     this.#define(name, { name: shown(name), least, members: named });
   }
 
@@ -170,8 +171,6 @@ class Parser {
   #define(name: string, component: Witness | Group): void {
     if (name === "none") throw new LineError('"none" is the name of the quorum without witnesses');
     if (this.#named.has(name)) throw new LineError(`${quoted(name)} is defined already`);
-    const groups = this.#named.size - this.#witnesses.length;
-    if (("key" in component ? this.#witnesses.length : groups) >= most) throw tooMany();
     this.#named.set(name, component);
   }
 

@@ -139,6 +139,12 @@ describe("a reader of a store with", () => {
     }
   });
 
+  test("a log of one commit, and checkpoint lost, finds it by its size", async () => {
+    const objects = new Map(at[1]!);
+    remove(objects, [logCheckpoint]);
+    expect(await (await readerAt(0, objects)).newest()).toBe(1);
+  });
+
   test("a log that was lost reads on after the next publish", async () => {
     const objects = new Map(at[6]!);
     remove(objects, all(objects.keys()));

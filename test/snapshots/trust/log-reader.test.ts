@@ -2,8 +2,12 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { layout } from "../../../snapshots/store/layout.ts";
+import { readCommit } from "../../../snapshots/store/log/commits.ts";
+import { seal } from "../../../snapshots/store/records.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoint-file.ts";
 import { readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
+import { newestBelieved } from "../../../snapshots/trust/log/newest-trusted.ts";
+import { signerOf } from "../../../snapshots/trust/signing.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
@@ -126,6 +130,8 @@ test("a checkpoint file outlives a fork, and is shared by processes that saw the
   const noteOf = (objects: Objects) => objects.get(layout.logCheckpoint)!.toString();
   await file.keep(noteOf(main[4]!));
   await file.keep(noteOf(main[6]!));
+  await file.keep(noteOf(main[5]!));
+  expect(file.newest?.size).toBe(6);
   const kept = await readFile(path, "utf8");
   const restarted = await CheckpointFile.open(path);
   await expect(readerOf(fork[7]!, restarted).newest()).rejects.toThrow(
@@ -174,6 +180,38 @@ describe("a run that is killed between its commit and the checkpoint", () => {
       }
     },
   );
+});
+
+test("a first commit that nobody signed is not taken up, and that is told once", async () => {
+  const objects: Objects = new Map();
+  await publishRecords(memoryStorage(objects), records, 601);
+  const told: string[] = [];
+  const refused = ({ message }: Error) => told.push(message);
+  const reader = readSignedLog(memoryStorage(objects), new Trust([ours]), { refused });
+  for (let count = 0; count < 2; count += 1) expect(await reader.newest(undefined)).toBeUndefined();
+  expect(told).toEqual([`${layout.commit(1)}: nobody signed it`]);
+});
+
+test("the newest signed commit is found above 99 that nobody did, and not above more", async () => {
+  const objects = new Map(main[4]!);
+  const storage = memoryStorage(objects);
+  const { digest: _, note: __, ...fourth } = (await readCommit(storage, 4))!;
+  const sign = signerOf({ key: ours });
+  const put = (commit: number, signed: boolean) => {
+    const record = { ...fourth, commit };
+    const stored = signed ? seal(record, (digest) => sign({ ...record, digest })) : Buffer.from("junk");
+    objects.set(layout.commit(commit), stored);
+  };
+  for (let number = 5; number <= 305; number += 1) put(number, number === 104 || number === 204);
+  const known = (await readCommit(storage, 4))!;
+  expect((await newestBelieved(storage, new Trust([ours]), known))?.commit).toBe(204);
+  objects.delete(layout.head);
+  expect((await newestBelieved(storage, new Trust([ours])))?.commit).toBe(204);
+  put(305, true);
+  expect((await newestBelieved(storage, new Trust([ours]), known))?.commit).toBe(204);
+  put(304, true);
+  expect((await newestBelieved(storage, new Trust([ours]), known))?.commit).toBe(305);
+  expect((await newestBelieved(storage, new Trust([ours])))?.commit).toBe(305);
 });
 
 test("of two publishers at once one commits, and the log has one history", async () => {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseCheckpoint, signCheckpoint } from "../../../snapshots/trust/notes/checkpoint.ts";
+import { timeOf } from "../../../snapshots/trust/notes/cosignature.ts";
 import {
   isKeyName,
   NoteKeyError,
@@ -11,7 +12,14 @@ import {
   parseVerifierKey,
   verifierText,
 } from "../../../snapshots/trust/notes/note-keys.ts";
-import { NoteError, openNote, parseNote, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
+import {
+  NoteError,
+  openNote,
+  parseNote,
+  parseSignature,
+  signatureLine,
+  signNote,
+} from "../../../snapshots/trust/notes/signed-note.ts";
 import { findProgram } from "../../helpers/servers/programs.ts";
 import { keyText, testKey } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
@@ -58,6 +66,15 @@ describe("a note", () => {
     expect(() => openNote(peterNote + wrong, keys)).toThrow(/signature of EnochRoot\+[0-9a-f]{8} is wrong/);
   });
 
+  test("that only a key signed which this platform cannot check is refused, and the key named", () => {
+    const quantum = { ...enoch, publicKey: undefined };
+    const both = peterNote + signNote(peter.text, enoch).slice(peter.text.length + 1);
+    expect(() => openNote(both, [quantum])).toThrow(
+      `no trusted key signed it, but EnochRoot+${enoch.id}, which this platform cannot check`,
+    );
+    expect(() => openNote(both, [])).toThrow(/but PeterNeumann\+c74f20a3$/);
+  });
+
   test("is cut at its last empty line", () => {
     const text = "a\n\nb\n\n\nc\n";
     expect(openNote(signNote(text, enoch), [enoch]).text).toBe(text);
@@ -93,6 +110,9 @@ describe("a note", () => {
     ];
     for (const note of malformed) expect(() => parseNote(note), JSON.stringify(note)).toThrow(NoteError);
     expect(parseNote(`${peter.text}\n${line.repeat(64)}`).signatures).toHaveLength(64);
+    const largest = `${"x".repeat(128 * 1024 - 2 - Buffer.byteLength(line))}\n\n${line}`;
+    expect(parseNote(largest).signatures).toHaveLength(1);
+    expect(() => parseNote(`x${largest}`)).toThrow("more than 131072 bytes");
   });
 
   test("of which any one byte is changed is refused, whatever it becomes", () => {
@@ -191,6 +211,42 @@ test("a checkpoint says what it was made of, and nothing else is one", () => {
     peterNote,
   ])
     expect(() => parseCheckpoint(other), other).toThrow(NoteError);
+});
+
+describe("a cosignature", () => {
+  test("tells its time in 63 bits, and other signatures none", () => {
+    const made = (time: bigint, more = "signature") => {
+      const bytes = Buffer.alloc(8);
+      bytes.writeBigUInt64BE(time);
+      return Buffer.concat([bytes, Buffer.from(more)]);
+    };
+    expect(timeOf("ml-dsa-44", made(1_700_000_000n))).toBe(1_700_000_000);
+    expect(timeOf("cosignature-ed25519", made(2n ** 63n - 1n))).toBe(2 ** 63);
+    expect(timeOf("cosignature-ed25519", made(2n ** 63n))).toBeUndefined();
+    expect(timeOf("ml-dsa-44", made(1n, ""))).toBeUndefined();
+    expect(timeOf("ed25519", made(1n))).toBeUndefined();
+    const seconds = () => Math.floor(Date.now() / 1000);
+    const before = seconds();
+    const line = signatureLine(
+      testKey("w", "", "cosignature-ed25519"),
+      parseNote(signCheckpoint({ key: enoch }, tree)).text,
+    );
+    const time = timeOf("cosignature-ed25519", parseSignature(line).signature)!;
+    expect([before <= time, time <= seconds()]).toEqual([true, true]);
+  });
+
+  test("of ML-DSA-44 names key and log in 255 bytes each at most", () => {
+    const name = (bytes: number) => "ä".repeat(bytes >> 1) + "x".repeat(bytes & 1);
+    const textOf = (origin: string) => `${origin}\n7\n${tree.head.toString("base64")}\n`;
+    const cosign = (key: string, origin: string) =>
+      signatureLine(testKey(key, "", "ml-dsa-44"), textOf(origin), 1);
+    expect(cosign(name(255), name(255))).toContain("— ä");
+    for (const [key, origin] of [
+      [name(256), "x"],
+      ["x", name(256)],
+    ] as const)
+      expect(() => cosign(key, origin)).toThrow("A cosignature is about a checkpoint");
+  });
 });
 
 const openssl = findProgram("openssl");

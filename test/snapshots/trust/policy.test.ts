@@ -142,6 +142,16 @@ describe("a policy", () => {
   });
 });
 
+/** A policy of so many groups, each the one member of the next. */
+function chain(groups: number): string {
+  const lines = Array.from({ length: groups }, (_, n) => `group g${n} any ${n === 0 ? "w" : `g${n - 1}`}\n`);
+  return `witness w ${vkey("w")}\n${lines.join("")}quorum g${groups - 1}`;
+}
+
+test("a policy may have 32 groups", () => {
+  expect(parse(chain(32)).quorum?.name).toBe("g31");
+});
+
 test.each([
   ["", /^policy has no quorum line/],
   [`log ${logs}`, /^policy has no quorum line/],
@@ -181,6 +191,7 @@ test.each([
     Array.from({ length: 33 }, (_, n) => `witness w${n} ${vkey(`w${n}`)}`).join("\n"),
     /line 33: there are more than 32 logs, witnesses or groups/,
   ],
+  [chain(33), /line 34: there are more than 32 logs, witnesses or groups/],
   ["#".repeat(1024 * 1024 + 1), /^policy is no policy: it has more than 1048576 bytes$/],
 ])("a policy that is wrong is refused with file and line: %.60s", (wrong, message) => {
   expect(() => parse(wrong)).toThrow(KeyFileError);

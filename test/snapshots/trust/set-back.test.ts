@@ -164,3 +164,22 @@ test("of two publishers at once, the slower one loses, or is refused where the o
     expect(await readCommit(storage, 4)).toBeDefined();
   }
 });
+
+test("a run that finds signed records of a commit made since it looked for the newest looks again", async () => {
+  const objects = new Map(signed);
+  const storage = memoryStorage(objects);
+  let looked = false;
+  let met = false;
+  const slow = changedStorage(storage, {
+    async get(key, options) {
+      looked ||= key === layout.commit(5);
+      if (looked && !met && key === layout.checked) {
+        met = true;
+        await publishOn(storage, 700);
+      }
+      return storage.get(key, options);
+    },
+  });
+  expect(await publishOn(slow, 605)).toMatchObject({ outcome: "published", commit: 6 });
+  expect(met).toBe(true);
+});

@@ -135,6 +135,7 @@ describe("the commands", () => {
       { private: join(folder, "new.key"), public: join(folder, "new.key.pub") },
     ]);
     expect((await lstat(files.private)).mode & 0o777).toBe(0o600);
+    expect((await lstat(files.public)).mode & 0o777).toBe(0o644);
     const secret = (await readFile(files.private, "utf8")).trim();
     expect(verifierText(parseSigningKey(secret))).toBe(publicKey);
     expect(await readFile(files.public, "utf8")).toBe(`${publicKey}\n`);

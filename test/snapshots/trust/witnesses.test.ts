@@ -206,22 +206,36 @@ describe("a witness that", () => {
     ]);
   });
 
-  test("names the size that it has seen is asked again with the proof from there", async () => {
-    const asked: string[] = [];
-    const answer = await askOne((request, response) => {
+  /** Answers the first time with a size, then with a cosignature, and keeps what it was asked. */
+  function naming(size: number, asked: string[]): RequestListener {
+    return (request, response) => {
       let body = "";
       request.setEncoding("utf8").on("data", (part) => {
         body += part;
       });
       request.on("end", () => {
         asked.push(body);
-        if (asked.length === 1) response.writeHead(409).end("3\n");
+        if (asked.length === 1) response.writeHead(409).end(`${size}\n`);
         else response.end(cosignature(text, testKey("unknown", "", "cosignature-ed25519")) + cosignature());
       });
-    });
+    };
+  }
+
+  test("names the size that it has seen is asked again with the proof from there", async () => {
+    const asked: string[] = [];
+    const answer = await askOne(naming(3, asked));
     expect(answer).toMatchObject({ line: cosignature().trim(), time: expect.any(Number) });
     const proof = consistencyPath(leavesOf("one", 4), 3).map((hash) => hash.toString("base64"));
     expect(asked).toEqual([`old 0\n\n${first.note}`, `old 3\n${proof.join("\n")}\n\n${first.note}`]);
+  });
+
+  test.for([
+    [4, "old 4"],
+    [5, "old 0"],
+  ] as const)("has seen %i entries as is thought, of four, is asked from there: %s", async ([seen, from]) => {
+    const asked: string[] = [];
+    expect(await askOne(naming(4, asked), { seen: () => seen })).toMatchObject({ witness: { name: "w" } });
+    expect(asked.map((body) => body.split("\n", 1)[0])).toEqual([from, "old 4"]);
   });
 });
 
@@ -240,6 +254,8 @@ test("cosignatures of one size are merged, each witness's once, and wrong ones l
   // Whoever knows another key may count its signature. Those that are known have room before any others.
   const unknown = line(testKey("c"));
   expect(mergeNotes([note + unknown, note + line(b)], keys)).toBe(note + line(b) + unknown);
+  const namesake = line(testKey("a", "another", "cosignature-ed25519"));
+  expect(mergeNotes([note + namesake], keys)).toBe(note + namesake);
   const many = Array.from({ length: 63 }, (_, n) => line(testKey(`c${n}`)));
   const full = mergeNotes([note + many.join(""), note + line(a) + line(b)], keys);
   expect(full).toBe(note + line(a) + line(b) + many.slice(0, 61).join(""));
