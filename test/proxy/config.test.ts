@@ -137,6 +137,23 @@ describe("clientAccount(peer, forwarded, trust)", () => {
     expect(clientAccount(peer, forwarded, trust)).toBe(account);
   });
 
+  test.each(["100", "10.0.0.0/33", "fd00::/129", "::/129", "10/8", "host/8", "fd00::/0", "::ffff:a00:1/104"])(
+    "trusts nobody by %s, and says what is expected",
+    (text) => expect(() => parseTrust(text)).toThrow(/^a number of hops or networks such as/),
+  );
+
+  test("trusts as many hops as two digits say, and networks of a single address", () => {
+    expect(parseTrust("99")).toEqual({ hops: 99 });
+    const trust = parseTrust("10.0.0.9/32, fd00::9/128");
+    for (const [peer, account] of [
+      ["10.0.0.9", "192.0.2.1"],
+      ["10.0.0.8", "10.0.0.8"],
+      ["fd00::9", "192.0.2.1"],
+      ["fd00::8", "fd00:0:0:0::/64"],
+    ] as const)
+      expect(clientAccount(peer, ["192.0.2.1"], trust)).toBe(account);
+  });
+
   test("all addresses of one /64 are one account", () => {
     const accounts = Array.from({ length: 1000 }, (_, index) =>
       clientAccount(

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { presentedKey } from "../../../proxy/access/credentials.ts";
 import { ServiceError } from "../../../proxy/errors/service-error.ts";
+import { keyProtocolPrefix } from "../../../schemas/feed.ts";
 import { generateKey } from "../../../snapshots/keys/key-format.ts";
 import { readKeys, revokeKey } from "../../../snapshots/keys/records.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
@@ -196,12 +197,32 @@ describe("presentedKey(rawHeaders)", () => {
     value,
   );
 
+  test.each([
+    [["Authorization", ""], "the Authorization header is empty"],
+    [["Authorization", "Basic K"], "the Authorization header is not of the scheme Bearer"],
+    [["Authorization", "Bearer "], "the Authorization header holds no key"],
+    [["X-API-Key", ""], "the x-api-key header is empty"],
+    [["X-API-Key", "K", "x-api-key", "K"], "a key is sent more than once"],
+    [["Sec-WebSocket-Protocol", `${keyProtocolPrefix}K`, "x-api-key", "L"], "two different API keys"],
+  ])("refuses %j: %s", (rawHeaders, reason) => {
+    expect(() => presentedKey(rawHeaders, { webSocket: true })).toThrow(reason);
+  });
+
+  test("takes a key from the subprotocols of a WebSocket, and of nothing else", () => {
+    const offered = ["Sec-WebSocket-Protocol", `chat, ${keyProtocolPrefix}K`];
+    expect(presentedKey(offered, { webSocket: true })).toBe("K");
+    expect(presentedKey(offered, { webSocket: false })).toBeUndefined();
+    expect(presentedKey([...offered, "Authorization", "Bearer K"], { webSocket: true })).toBe("K");
+    expect(() => presentedKey([...offered, ...offered], { webSocket: true })).toThrow("more than once");
+    expect(presentedKey(["X-Other-Key", "K"], { webSocket: true })).toBeUndefined();
+  });
+
   test("gives one key that was sent, nothing when no key header was, and else a ServiceError", () => {
     fc.assert(
       fc.property(fc.array(header, { maxLength: 4 }), (headers) => {
         const sent = headers.filter(([name]) => name !== "Cookie").map(([, sentValue]) => sentValue);
         try {
-          const key = presentedKey(headers.flat());
+          const key = presentedKey(headers.flat(), { webSocket: false });
           if (key === undefined) expect(sent).toEqual([]);
           else for (const one of sent) expect([one, one.replace(/^bearer +/i, "")]).toContain(key);
         } catch (error) {
