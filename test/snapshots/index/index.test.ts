@@ -73,7 +73,11 @@ describe("nthBit(bitmap, ranks, n)", () => {
 describe("keepRanges(column, ranges, result)", () => {
   test("keeps what comparisons keep, for bounds inside, at and beyond the column's", () => {
     const bound = fc.integer({ min: 290, max: 1010 });
-    const values = fc.array(fc.integer({ min: 300, max: 1000 }), { minLength: 1, maxLength: 150 });
+    const values = fc.array(fc.integer({ min: 300, max: 1000 }), {
+      minLength: 1,
+      maxLength: 150,
+      size: "max",
+    });
     const anyRanges = fc.array(fc.record({ min: bound, max: bound }), { maxLength: 3 });
     fc.assert(
       fc.property(values, anyRanges, (list, ranges) => {
@@ -97,7 +101,7 @@ describe("keepLabels(column, ids, result)", () => {
       { weight: 6, arbitrary: fc.constantFrom("Yes", "No") },
       { weight: 4, arbitrary: fc.string({ maxLength: 2 }) },
     );
-    const values = fc.array(label, { minLength: 1, maxLength: 300 });
+    const values = fc.array(label, { minLength: 1, maxLength: 300, size: "max" });
     fc.assert(
       fc.property(values, fc.array(fc.nat(299), { maxLength: 4 }), (list, picks) => {
         const table = new LabelTable();
@@ -192,7 +196,7 @@ describe("time column", () => {
   test("gives back every time and finds the first at or after any", () => {
     const time = fc.integer({ min: 946_684_800_000, max: 4_102_444_800_000 });
     fc.assert(
-      fc.property(fc.array(time, { minLength: 1, maxLength: 80 }), time, (list, probe) => {
+      fc.property(fc.array(time, { minLength: 1, maxLength: 80, size: "max" }), time, (list, probe) => {
         const sorted = list.toSorted((a, b) => a - b);
         const column = buildTimeColumn(sorted);
         expect(sorted.map((_, n) => timeAt(column, n))).toEqual(sorted);
@@ -219,6 +223,7 @@ describe("segments", () => {
   const rows = fc.array(fc.record({ values, resolvedAt: fc.nat(5_000_000_000_000), id: fc.uuid() }), {
     minLength: 1,
     maxLength: 90,
+    size: "max",
   });
   const words = { unicode: "1.0", hash: "cd".repeat(32), bytes: 5 };
   const page = (markets: number, seed: number) => ({
