@@ -7,19 +7,13 @@ import { ServiceError } from "../errors/service-error.ts";
  * subprotocol, since browsers cannot set headers there.
  * Throws ServiceError INVALID_API_KEY or CONFLICTING_CREDENTIALS.
  */
-export function presentedKey(
-  rawHeaders: readonly string[],
-  { webSocket }: { webSocket: boolean },
-): string | undefined {
+export function presentedKey(rawHeaders: readonly string[], webSocket: boolean): string | undefined {
   const authorization = headerValues(rawHeaders, "authorization");
   const apiKey = headerValues(rawHeaders, "x-api-key");
   const offered = webSocket ? subprotocolKeys(rawHeaders) : [];
   const keys = [...authorization.map(bearerToken), ...apiKey.map(plainKey), ...offered];
-  if (new Set(keys).size > 1)
-    throw new ServiceError(
-      "CONFLICTING_CREDENTIALS",
-      "The request carries two different API keys; send one.",
-    );
+  const two = "The request carries two different API keys; send one.";
+  if (new Set(keys).size > 1) throw new ServiceError("CONFLICTING_CREDENTIALS", two);
   if ([authorization, apiKey, offered].some(({ length }) => length > 1))
     throw refused("a key is sent more than once");
   return keys[0];

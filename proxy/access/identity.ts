@@ -25,7 +25,7 @@ export function senderOf(
   { rawHeaders, socket }: IncomingMessage,
   { keys, trust, webSocket }: { keys: KeyRing; trust: Trust; webSocket: boolean },
 ): () => Identity {
-  const key = presentedKey(rawHeaders, { webSocket });
+  const key = presentedKey(rawHeaders, webSocket);
   if (key !== undefined) return () => holderOf(keys, keys.judge(key));
   const forwarded = headerValues(rawHeaders, "x-forwarded-for");
   const account = `${freeAccounts}${clientAccount(socket.remoteAddress, forwarded, trust)}`;

@@ -151,7 +151,7 @@ const headers: Target = {
     need(["gzip", "identity"].includes(preferredCoding(request)), "a coding is one of two");
     const held = heldTag(request, tagsOf(digest));
     if (held) need(held.tag.startsWith(`"${digest}`), "a tag that is held is ours");
-    const presented = refused(() => presentedKey(request.rawHeaders, { webSocket: true }), ServiceError);
+    const presented = refused(() => presentedKey(request.rawHeaders, true), ServiceError);
     if (presented !== undefined)
       need(
         request.rawHeaders.some((value) => value.includes(presented)),

@@ -205,16 +205,16 @@ describe("presentedKey(rawHeaders)", () => {
     [["X-API-Key", "K", "x-api-key", "K"], "a key is sent more than once"],
     [["Sec-WebSocket-Protocol", `${keyProtocolPrefix}K`, "x-api-key", "L"], "two different API keys"],
   ])("refuses %j: %s", (rawHeaders, reason) => {
-    expect(() => presentedKey(rawHeaders, { webSocket: true })).toThrow(reason);
+    expect(() => presentedKey(rawHeaders, true)).toThrow(reason);
   });
 
   test("takes a key from the subprotocols of a WebSocket, and of nothing else", () => {
     const offered = ["Sec-WebSocket-Protocol", `chat, ${keyProtocolPrefix}K`];
-    expect(presentedKey(offered, { webSocket: true })).toBe("K");
-    expect(presentedKey(offered, { webSocket: false })).toBeUndefined();
-    expect(presentedKey([...offered, "Authorization", "Bearer K"], { webSocket: true })).toBe("K");
-    expect(() => presentedKey([...offered, ...offered], { webSocket: true })).toThrow("more than once");
-    expect(presentedKey(["X-Other-Key", "K"], { webSocket: true })).toBeUndefined();
+    expect(presentedKey(offered, true)).toBe("K");
+    expect(presentedKey(offered, false)).toBeUndefined();
+    expect(presentedKey([...offered, "Authorization", "Bearer K"], true)).toBe("K");
+    expect(() => presentedKey([...offered, ...offered], true)).toThrow("more than once");
+    expect(presentedKey(["X-Other-Key", "K"], true)).toBeUndefined();
   });
 
   test("gives one key that was sent, nothing when no key header was, and else a ServiceError", () => {
@@ -222,7 +222,7 @@ describe("presentedKey(rawHeaders)", () => {
       fc.property(fc.array(header, { maxLength: 4 }), (headers) => {
         const sent = headers.filter(([name]) => name !== "Cookie").map(([, sentValue]) => sentValue);
         try {
-          const key = presentedKey(headers.flat(), { webSocket: false });
+          const key = presentedKey(headers.flat(), false);
           if (key === undefined) expect(sent).toEqual([]);
           else for (const one of sent) expect([one, one.replace(/^bearer +/i, "")]).toContain(key);
         } catch (error) {

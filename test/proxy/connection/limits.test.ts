@@ -200,8 +200,8 @@ const readers: Record<string, (text: string) => unknown> = {
   "a path": canonicalTarget,
   "a path of a score": (text) => canonicalTarget(`/api/v1/scores/${text}`),
   "a slug": (text) => ProtocolSlug.safeParse(text),
-  Authorization: (text) => presentedKey(["Authorization", text], { webSocket: false }),
-  "a bearer": (text) => presentedKey(["Authorization", `Bearer ${text}`], { webSocket: false }),
+  Authorization: (text) => presentedKey(["Authorization", text], false),
+  "a bearer": (text) => presentedKey(["Authorization", `Bearer ${text}`], false),
   "a key": isWellFormedKey,
   "X-Forwarded-For": (text) => clientAccount("10.0.0.1", [text], { hops: 99 }),
 };
