@@ -72,6 +72,7 @@ async function search(): Promise<void> {
   let seed = from;
   for (; seed < from + count && performance.now() - began < seconds * 1000; seed += 1) {
     const outcome = await play(planOf(seed));
+    if ((seed - from + 1) % 1000 === 0) process.stderr.write(`${seed - from + 1} seeds, to ${seed}\n`);
     if (!outcome.failure) continue;
     const elapsed = ((performance.now() - began) / 1000).toFixed(1);
     say(`SEED=${seed} after ${seed - from + 1} seeds and ${elapsed} s: ${outcome.failure.message}`);
