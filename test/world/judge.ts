@@ -20,6 +20,8 @@ interface Known {
 export type Collecting = Retention & { now: number };
 
 const day = 24 * 3_600_000;
+/** So long everything stays that is newer than the newest commit. */
+const longestRun = 6 * 3_600_000;
 /** What is named by its content is so in every world. */
 const reaches = new Map<string, ReadonlySet<string>>();
 const numberOf = (key: string) => Number(/^commits\/(\d{10})\.json$/.exec(key)?.[1] ?? 0);
@@ -37,14 +39,16 @@ export class Judge {
   readonly tampered = new Set<string>();
   /** Digests of all commits that publishers made. */
   readonly digests = new Set<string>();
-  /** How many commits there were when a collection told what it is about to delete. */
-  readonly #announced = new Map<Process, number>();
+  /** When a collection told what it is about to delete, and how many commits there were. */
+  readonly #announced = new Map<Process, { at: number; commits: number }>();
   readonly #roots = new Map<string, string>();
   readonly #contents = new Map<string, Content>();
   readonly #stored: (key: string) => Stored | undefined;
+  readonly #now: () => number;
 
-  constructor(stored: (key: string) => Stored | undefined) {
+  constructor(stored: (key: string) => Stored | undefined, now: () => number) {
     this.#stored = stored;
+    this.#now = now;
   }
 
   readonly watch: Watch = ({ key, before, after }, process) => {
@@ -52,14 +56,20 @@ export class Judge {
     const number = numberOf(key);
     if (number > 0) this.#commit(number, key, { before, after }, process);
     else if (after && process && key.startsWith(layout.collecting))
-      this.#announced.set(process, this.commits.length);
-    else if (!after && process) this.#deleted(key, process);
+      this.#announced.set(process, { at: this.#now(), commits: this.commits.length });
+    else if (!after && process && !key.startsWith(layout.collecting)) this.#deleted(key, before!, process);
     else if (after && key.startsWith(layout.logCheckpoint)) this.#checkpoint(key, after);
   };
 
   /** What a snapshot holds; undefined for one that was never published. */
   contentOf(snapshotId: string): Content | undefined {
     return this.#contents.get(snapshotId);
+  }
+
+  /** Whether a rollback withdrew a commit, as a log of so many commits tells it. */
+  isWithdrawn(number: number, commits = this.commits.length): boolean {
+    const withdrawn = this.commits[commits - 1]?.commit.withdrawn ?? [];
+    return withdrawn.some(([first, last]) => first <= number && number <= last);
   }
 
   #commit(
@@ -128,7 +138,7 @@ export class Judge {
     for (const each of named) this.#follow(each, reach, who);
   }
 
-  #deleted(key: string, process: Process): void {
+  #deleted(key: string, { modified }: Stored, process: Process): void {
     const collection = this.collecting.get(process);
     if (!collection) {
       must("nobody but gc deletes what is named by its content", hashIn(key) === "", () => key);
@@ -136,8 +146,14 @@ export class Judge {
     }
     const names = this.commits.at(-1)?.content.slugs.map(layout.stableScore) ?? [];
     // One that a commit brings back meanwhile may go all the same; the next run puts it back.
-    const excused = this.thieves.size > 0 || this.#announced.get(process) !== this.commits.length;
+    const announced = this.#announced.get(process);
+    const excused = this.thieves.size > 0 || announced?.commits !== this.commits.length;
     must("no name of the newest commit is deleted", excused || !names.includes(key), () => key);
+    const newest = this.#stored(layout.commit(this.commits.length));
+    const mayBeOfARun = (!newest || modified >= newest.modified) && modified > collection.now - longestRun;
+    // What came after the announcement may be deleted all the same: a run looks for that.
+    const wrong = mayBeOfARun && modified <= (announced?.at ?? 0);
+    must("what a run may just have written is not deleted", excused || !wrong, () => key);
     for (const [index, { commit, reach, changes }] of this.commits.entries()) {
       // A collection that keeps less may have given the snapshot up before.
       const manifest = layout.manifest(commit.manifest.hash);

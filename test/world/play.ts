@@ -37,7 +37,10 @@ export interface Outcome {
 /** Runs the world of a plan to its end. */
 export async function play(plan: Plan): Promise<Outcome> {
   const kernel = new Kernel(begin);
-  const judge: Judge = new Judge((key) => store.objects.get(key));
+  const judge: Judge = new Judge(
+    (key) => store.objects.get(key),
+    () => kernel.now,
+  );
   const store = new Store(kernel, judge.watch, plan);
   const world: World = {
     plan,
