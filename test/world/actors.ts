@@ -1,13 +1,13 @@
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import type { Retention } from "../../snapshots/maintain/retention.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
-import { GuardRefusal } from "../../snapshots/publish/guards.ts";
+import { type Allowance, GuardRefusal } from "../../snapshots/publish/guards.ts";
 import { type PublishOptions, publish } from "../../snapshots/publish/publish.ts";
 import { CheckpointFile } from "../../snapshots/trust/log/checkpoint-file.ts";
 import type { Signing } from "../../snapshots/trust/signing.ts";
 import { Trust } from "../../snapshots/trust/trust.ts";
 import { Witnesses } from "../../snapshots/trust/witnesses/witnesses.ts";
-import { large, small } from "./contents.ts";
+import { type Content, large, small } from "./contents.ts";
 import { must, type Process } from "./kernel.ts";
 import type { Action } from "./plan.ts";
 import { key, policy } from "./witness.ts";
@@ -48,6 +48,18 @@ async function signingOf(world: World, machine: number): Promise<Signing> {
   return { key, memory, ...(world.plan.witnessed && { witnesses: new Witnesses(policy) }) };
 }
 
+/** What differs between two contents, in the numbers that the guards ask for. */
+function allowanceOf(before: Content | undefined, after: Content): Allowance {
+  if (!before) return {};
+  const versions = new Map(before.markets.map(({ id }, place) => [id, before.lines[place]]));
+  const stays = after.markets.filter(({ id }) => versions.has(id)).length;
+  const changed = after.markets.filter(
+    ({ id }, place) => versions.has(id) && versions.get(id) !== after.lines[place],
+  ).length;
+  const gone = before.slugs.filter((slug) => !after.slugs.includes(slug)).length;
+  return { removed: before.markets.length - stays + gone, changed, added: after.markets.length - stays };
+}
+
 /** Publishes one of the contents. */
 export async function publishOne(world: World, process: Process, { choices }: Action) {
   const [which = 0, machine = 0, resume = 0] = choices;
@@ -70,6 +82,8 @@ export async function publishOne(world: World, process: Process, { choices }: Ac
       sources: async () => content.sources(),
       signing: await signingOf(world, machine % 2),
       resume: resume % 2 === 0,
+      // Most operators have compared what they publish with what is current.
+      allow: resume % 8 < 2 ? {} : allowanceOf(world.judge.commits.at(-1)?.content, content),
     };
     await publish(options).catch((error) => {
       if (!(error instanceof GuardRefusal)) throw error;
@@ -109,7 +123,9 @@ const retentions: readonly Retention[] = [
 export async function collectOnce(world: World, process: Process, { choices }: Action) {
   const retention = retentions[choices[0]! % retentions.length]!;
   const now = new Date();
-  world.judge.collecting.set(process, { ...retention, now: now.getTime() });
+  // A clock that is ahead by more refuses to work.
+  const believed = world.kernel.now + Math.min(process.ahead, 3_600_000);
+  world.judge.collecting.set(process, { ...retention, now: believed });
   const options = {
     ...retention,
     now,

@@ -2,31 +2,18 @@ import { askPage } from "../../snapshots/read/archive/paging.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { ChangesReader } from "../../snapshots/read/changes/changes.ts";
 import { ReadError } from "../../snapshots/read/errors.ts";
-import { readParameters } from "../../snapshots/read/query/parameters.ts";
 import { parseArchiveQuery, parseChangesQuery } from "../../snapshots/read/query/query.ts";
 import { MissingObjectError, ObjectError } from "../../snapshots/store/errors.ts";
 import { StorageError } from "../../snapshots/store/storage.ts";
 import { CheckpointFile } from "../../snapshots/trust/log/checkpoint-file.ts";
 import { readSignedLog } from "../../snapshots/trust/log/log-reader.ts";
 import { Trust } from "../../snapshots/trust/trust.ts";
-import type { Content } from "./contents.ts";
 import { must, type Process, Violation } from "./kernel.ts";
+import { type Filter, filters, linesOf, lookBack, parametersOf } from "./looks.ts";
 import { asked, Unreachable } from "./network.ts";
 import type { Action } from "./plan.ts";
 import { key, policy } from "./witness.ts";
 import type { Server, World } from "./world.ts";
-
-const names = [
-  "page",
-  "pageSize",
-  "cursor",
-  "category",
-  "min_composite",
-  "max_composite",
-  "disputed",
-  "since",
-  "until",
-];
 
 /** Polls the store, as a proxy does, for as long as it runs. */
 export async function proxyOnce(world: World, process: Process, { number, choices }: Action) {
@@ -94,7 +81,7 @@ interface Page {
 }
 
 async function pageOf({ catalog }: Server, search: string): Promise<Page> {
-  const query = parseArchiveQuery(readParameters(search, names));
+  const query = parseArchiveQuery(parametersOf(search));
   const asked = await askPage(catalog, query);
   const plan = await asked.plan();
   const parts = await plan.body({ tier: "aegis", timestamp: "", gzip: false });
@@ -107,24 +94,6 @@ async function pageOf({ catalog }: Server, search: string): Promise<Page> {
   };
 }
 
-interface Filter {
-  search: string;
-  fits: (market: Content["markets"][number]) => boolean;
-}
-
-const filters: readonly Filter[] = [
-  { search: "", fits: () => true },
-  { search: "category=Crypto&", fits: ({ category }) => category === "Crypto" },
-  { search: "min_composite=500&", fits: ({ composite }) => composite >= 500 },
-  {
-    search: "max_composite=600&disputed=true&",
-    fits: ({ composite, disputed }) => composite <= 600 && disputed,
-  },
-];
-
-const linesOf = ({ markets, lines }: Content, { fits }: Filter) =>
-  lines.filter((_, place) => fits(markets[place]!));
-
 /** Walks, follows what changes, and walks again. */
 export async function clientOnce(world: World, process: Process, { choices }: Action) {
   const [which = 0, size = 0, pause = 0] = choices;
@@ -136,12 +105,13 @@ export async function clientOnce(world: World, process: Process, { choices }: Ac
     const seen = await walk(world, process, { filter, pageSize, between });
     if (before !== undefined && seen !== undefined) await follow(world, process, before, seen);
     before = seen ?? before;
+    await lookBack(world, process, filter);
     await world.kernel.wait(process, process.draw(between * 10));
   }
 }
 
 /** Asks until there is an answer, a few times; undefined when there is none, or it is an error. */
-async function insist<T>(
+export async function insist<T>(
   world: World,
   process: Process,
   work: (server: Server) => Promise<T>,
@@ -205,7 +175,7 @@ async function walk(
 async function follow(world: World, process: Process, since: string, until: string): Promise<void> {
   const { judge } = world;
   const answer = await insist(world, process, async ({ changes }) => {
-    const query = parseChangesQuery(readParameters(`since=${since}&until=${until}`, names));
+    const query = parseChangesQuery(parametersOf(`since=${since}&until=${until}`));
     const asked = await changes.ask(query, { gone: () => false, pay: async () => {} });
     const { read } = await asked.plan();
     let text = "";

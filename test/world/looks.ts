@@ -1,0 +1,148 @@
+import type { LabelFacet, MonthFacet, ScoreFacet } from "../../schemas/envelopes.ts";
+import { askFacets } from "../../snapshots/read/archive/facets.ts";
+import { ReadError } from "../../snapshots/read/errors.ts";
+import { readParameters } from "../../snapshots/read/query/parameters.ts";
+import { parseAsOf, parseFacetQuery } from "../../snapshots/read/query/query.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import type { Content } from "./contents.ts";
+import { must, type Process } from "./kernel.ts";
+import { insist } from "./readers.ts";
+import type { World } from "./world.ts";
+
+const names = [
+  "page",
+  "pageSize",
+  "cursor",
+  "category",
+  "min_composite",
+  "max_composite",
+  "disputed",
+  "since",
+  "until",
+  "asOf",
+  "by",
+  "limit",
+];
+
+export const parametersOf = (search: string) => readParameters(search, names);
+
+type Market = Content["markets"][number];
+
+/** What a client asks for, and the model of it. */
+export interface Filter {
+  search: string;
+  fits: (market: Market) => boolean;
+}
+
+export const filters: readonly Filter[] = [
+  { search: "", fits: () => true },
+  { search: "category=Crypto&", fits: ({ category }) => category === "Crypto" },
+  { search: "min_composite=500&", fits: ({ composite }) => composite >= 500 },
+  {
+    search: "max_composite=600&disputed=true&",
+    fits: ({ composite, disputed }) => composite <= 600 && disputed,
+  },
+];
+
+export const linesOf = ({ markets, lines }: Content, { fits }: Filter) =>
+  lines.filter((_, place) => fits(markets[place]!));
+
+/** Counts what a filter selects, now or as of an earlier snapshot or time. */
+export async function lookBack(world: World, process: Process, filter: Filter): Promise<void> {
+  const { judge } = world;
+  const then = judge.commits[process.draw(Math.max(1, judge.commits.length))]?.commit;
+  if (!then) return;
+  const time = Date.parse(then.publishedAt) - process.draw(2);
+  const asOf = [undefined, then.snapshotId, new Date(time).toISOString()][process.draw(3)];
+  const search = `${filter.search}by=category,month,composite&limit=2${asOf ? `&asOf=${asOf}` : ""}`;
+  let [least, most, now] = [Number.POSITIVE_INFINITY, 0, 0];
+  const answer = await insist(world, process, async ({ catalog }) => {
+    const parameters = parametersOf(search);
+    // A question that the network repeats is answered again.
+    least = Math.min(least, catalog.current()?.commit.commit ?? 0);
+    try {
+      const asked = await askFacets(catalog, parseFacetQuery(parameters, parseAsOf(parameters)));
+      return await asked.plan();
+    } finally {
+      most = Math.max(most, catalog.log.newest?.commit ?? 0);
+      now = catalog.now();
+    }
+  });
+  if (answer === undefined) return;
+  // By what the proxy knew, each of these may have been current then.
+  const meant = (known: number) =>
+    asOf === undefined || (asOf !== then.snapshotId && time >= now)
+      ? judge.commits[known - 1]
+      : judge.commits
+          .slice(0, known)
+          .findLast(({ commit }) =>
+            asOf === then.snapshotId
+              ? commit.snapshotId === asOf
+              : commit.publishedAt <= asOf && !judge.isWithdrawn(commit.commit, known),
+          );
+  const right = Array.from({ length: most - least + 1 }, (_, more) => meant(least + more));
+  if (answer instanceof ReadError) {
+    const gone = (each: (typeof right)[number]) =>
+      !each ||
+      judge.isWithdrawn(each.commit.commit) ||
+      !world.store.objects.has(layout.manifest(each.commit.manifest.hash));
+    const documented =
+      answer.code === "SNAPSHOT_UNAVAILABLE" ||
+      (answer.code === "SNAPSHOT_NOT_FOUND" && right.includes(undefined)) ||
+      (answer.code === "SNAPSHOT_EXPIRED" && right.some(gone));
+    must("a look back is answered as documented", documented || judge.thieves.size > 0, () => `${answer}`);
+    return;
+  }
+  const content = judge.contentOf(answer.snapshotId);
+  must("readers see a published snapshot", content !== undefined, () => answer.snapshotId);
+  const isRight = right.some((each) => each?.commit.snapshotId === answer.snapshotId);
+  must("a look back meets what was current then", isRight || judge.thieves.size > 0, () => search);
+  const fitting = content.markets.filter(filter.fits);
+  const model = {
+    category: labelsOf(fitting, ({ category }) => category, 2),
+    month: monthsOf(fitting),
+    composite: scoresOf(fitting, answer.facets.composite as ScoreFacet),
+  };
+  const agrees = answer.total === fitting.length && JSON.stringify(answer.facets) === JSON.stringify(model);
+  must("counts agree with the model", agrees, () => `${content.name}: ${JSON.stringify(answer.facets)}`);
+  world.kernel.note(`${process.name} has counted ${answer.total}`);
+}
+
+function tallyOf(markets: readonly Market[]) {
+  return { count: markets.length, disputed: markets.filter(({ disputed }) => disputed).length };
+}
+
+function labelsOf(markets: readonly Market[], of: (market: Market) => string, limit: number): LabelFacet {
+  const groups = [...Map.groupBy(markets, of)];
+  groups.sort(([a, those], [b, others]) => others.length - those.length || (a < b ? -1 : 1));
+  const buckets = groups.slice(0, limit).map(([value, those]) => ({ value, ...tallyOf(those) }));
+  return {
+    distinct: groups.length,
+    buckets,
+    other: tallyOf(groups.slice(limit).flatMap(([, those]) => those)),
+  };
+}
+
+function monthsOf(markets: readonly Market[]): MonthFacet {
+  const groups = Map.groupBy(markets, ({ resolvedAt }) => resolvedAt.slice(0, 7));
+  const [first = "", last = first] = [[...groups.keys()].sort()[0], [...groups.keys()].sort().at(-1)];
+  const buckets: MonthFacet["buckets"] = [];
+  for (let month = first; month !== "" && month <= last; month = monthAfter(month))
+    buckets.push({ value: month, ...tallyOf(groups.get(month) ?? []) });
+  return { buckets };
+}
+
+function monthAfter(month: string): string {
+  const next = new Date(`${month}-01T00:00:00.000Z`);
+  next.setUTCMonth(next.getUTCMonth() + 1);
+  return next.toISOString().slice(0, 7);
+}
+
+/** The markets in the ranges that a facet has, each of which must be as wide as it says and follow the one before. */
+function scoresOf(markets: readonly Market[], { width, buckets }: ScoreFacet): ScoreFacet {
+  const counted = buckets.map(({ from, to }) => {
+    const those = markets.filter(({ composite }) => from <= composite && composite <= to);
+    return { from, to, ...tallyOf(those) };
+  });
+  return { width, buckets: counted };
+}
