@@ -160,20 +160,22 @@ class Survey {
   }
 
   async run(prefixes: readonly string[]): Promise<SurveyResult> {
-    const listed: ObjectInfo[] = [];
-    for (const prefix of prefixes) {
-      for await (const info of this.#storage.list(prefix)) listed.push(info);
-    }
+    const listed = await this.#list(prefixes.filter((prefix) => prefix !== layout.manifests));
     this.#reach(neededTiles(listed), tiers.current);
     // Commits are read after the listing: an object that a commit has just brought back counts as reachable.
     const commits = await countedLog(this.#storage, { trust: this.#trust, anybody: this.#options.anybody });
     const newest = commits.at(-1);
+    // Manifests are listed last: of a snapshot that others of its objects were listed of, none must be missed.
+    if (prefixes.includes(layout.manifests)) listed.unshift(...(await this.#list([layout.manifests])));
     const masks = tierMasksOf(commits, this.#options);
     await this.#reachSnapshots(commits, masks);
     const published = newest && (await modifiedOf(this.#storage, layout.commit(newest.commit)));
     const planned = this.#reachRuns(listed);
+    const superseded = new Set(commits.slice(0, -1).map(({ manifest }) => layout.manifest(manifest.hash)));
     const isOld = (info: ObjectInfo) =>
-      this.#isOld(info, published) && !(planned && info.modified >= planned);
+      (this.#isOld(info, published) && !(planned && info.modified >= planned)) ||
+      // Were it kept for its own age, objects of its snapshot that are older would be deleted without it.
+      (superseded.has(info.key) && published !== undefined && info.modified < published);
     // A record of changes that is too young to be deleted needs its parts, which may be older.
     const young = listed.filter((info) => info.key.startsWith(layout.changes) && !isOld(info));
     await this.#reachChanges(commits, new Set(young.map(({ key }) => key)));
@@ -184,6 +186,12 @@ class Survey {
       keptCommits: masks.filter((mask) => mask > 0).length,
       tiers: this.#bytesOf(listed),
     };
+  }
+
+  async #list(prefixes: readonly string[]): Promise<ObjectInfo[]> {
+    const listed: ObjectInfo[] = [];
+    for (const prefix of prefixes) for await (const info of this.#storage.list(prefix)) listed.push(info);
+    return listed;
   }
 
   /**
