@@ -135,7 +135,8 @@ export async function collectOnce(world: World, process: Process, { choices }: A
   // Another collection, which keeps less, gave a snapshot up meanwhile.
   const isGone = ({ name, message }: Error) => {
     const [manifest] = /manifests\/[0-9a-f]+\.json/.exec(message) ?? [];
-    return name === "CorruptObjectError" && manifest !== undefined && !world.store.objects.has(manifest);
+    const isLoss = name === "CorruptObjectError" || name === "MissingObjectError";
+    return isLoss && manifest !== undefined && !world.store.objects.has(manifest);
   };
   const work = () => collectGarbage(world.store.of(process), options);
   await documented(world, process, ["StorageError"], work, isGone);

@@ -1,5 +1,5 @@
 import { Disk } from "./disk.ts";
-import { hostedBy, settled } from "./virtual.ts";
+import { type Asked, hostedBy, settled } from "./virtual.ts";
 
 /** Whole numbers below a limit, the same for the same seed. */
 export type Draw = (limit: number) => number;
@@ -37,6 +37,8 @@ export class Process {
   readonly ahead: number;
   /** Operations that it has begun. */
   operations = 0;
+  /** Whether what it does on its disk takes time, so that it may be killed in between. */
+  slowDisk = false;
   state: "running" | "ended" | "killed" = "running";
   readonly #over = Promise.withResolvers<void>();
 
@@ -77,7 +79,7 @@ export class Kernel {
   readonly trace: string[] = [];
   readonly disk = new Disk();
   /** Answers what processes fetch. */
-  fetch: (from: Process, url: string, body: string) => Promise<unknown> = async () => {
+  fetch: (from: Process, url: string, given: Asked) => Promise<unknown> = async () => {
     throw new TypeError("fetch failed");
   };
   readonly #heap: Happening[] = [];
@@ -88,6 +90,11 @@ export class Kernel {
 
   constructor(now: number) {
     this.now = now;
+    this.disk.pace = async (work) => {
+      const process = this.#running;
+      if (process?.slowDisk) await this.wait(process, 1);
+      return work();
+    };
   }
 
   note(what: string): void {
@@ -130,6 +137,15 @@ export class Kernel {
     return new Promise((resolve) => this.at(this.now + milliseconds, process, resolve));
   }
 
+  /** Lets another process do something, and waits for that; undefined when it is killed meanwhile. */
+  async call<T>(from: Process, to: Process, work: () => Promise<T>): Promise<T | undefined> {
+    const done = new Promise<T>((resolve) => {
+      const back = (value: T) => this.at(this.now, from, () => resolve(value));
+      this.at(this.now, to, () => work().then(back, (error) => this.fail(error)));
+    });
+    return Promise.race([done, to.over.then(() => undefined)]);
+  }
+
   fail(error: unknown): void {
     this.#failure ??= error;
   }
@@ -139,9 +155,10 @@ export class Kernel {
     hostedBy({
       now: () => this.now + (this.#running?.ahead ?? 0),
       random: () => this.#running?.draw(2 ** 32) ?? 0,
-      timer: (milliseconds, run) => this.at(this.now + Math.max(1, milliseconds), this.#running, run),
+      timer: (milliseconds, run) =>
+        this.at(this.now + Math.max(1, Math.round(milliseconds)), this.#running, run),
       disk: this.disk,
-      fetch: (url, body) => this.fetch(this.#running!, url, body),
+      fetch: (url, given) => this.fetch(this.#running!, url, given),
     });
     try {
       for (let count = 0; ; count += 1) {

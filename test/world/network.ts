@@ -1,4 +1,4 @@
-import type { Kernel, Process } from "./kernel.ts";
+import { type Kernel, type Process, Violation } from "./kernel.ts";
 
 /** The network failed, or nobody answers. */
 export class Unreachable extends Error {
@@ -26,7 +26,7 @@ export function asked<T>(
       const back = (run: () => void) => answers && kernel.at(kernel.now + delay(), from, run);
       work().then(
         (value) => back(() => resolve(value)),
-        (error) => back(() => reject(error)),
+        (error) => (error instanceof Violation ? kernel.fail(error) : back(() => reject(error))),
       );
     });
   if (!to || chance < 2) return promise;

@@ -1,8 +1,10 @@
 import { Trust } from "../../snapshots/trust/trust.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { collectOnce, publishOne, rollbackOnce } from "./actors.ts";
+import { address, fetchFromGate } from "./gate.ts";
 import { Judge } from "./judge.ts";
 import { drawing, Kernel, must, Process, seedOf } from "./kernel.ts";
+import { admitPartners, syncAgain } from "./partner.ts";
 import { type Action, hour, type Plan } from "./plan.ts";
 import { meterOnce } from "./quota.ts";
 import { clientOnce, proxyOnce } from "./readers.ts";
@@ -23,6 +25,7 @@ const works = {
   client: clientOnce,
   meter: meterOnce,
   steal: stealOnce,
+  sync: syncAgain,
 };
 
 /** What became of a world. */
@@ -51,7 +54,9 @@ export async function play(plan: Plan): Promise<Outcome> {
     counted: { store: undefined, served: new Map() },
   };
   const witnesses = new Witnessing(kernel);
-  kernel.fetch = (...given) => witnesses.fetch(...given);
+  kernel.fetch = (from, url, given) =>
+    url.startsWith(address) ? fetchFromGate(world, from, url, given) : witnesses.fetch(from, url, given);
+  if (plan.actions.some(({ kind }) => kind === "sync")) admitPartners(kernel, store);
   let failure: Error | undefined;
   try {
     for (const action of plan.actions) start(world, action, begin + action.at);

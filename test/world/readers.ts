@@ -1,3 +1,4 @@
+import { keyRing } from "../../snapshots/keys/ring.ts";
 import { askPage } from "../../snapshots/read/archive/paging.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { ChangesReader } from "../../snapshots/read/changes/changes.ts";
@@ -16,29 +17,37 @@ import { key, policy } from "./witness.ts";
 import type { Server, World } from "./world.ts";
 
 /** Polls the store, as a proxy does, for as long as it runs. */
-export async function proxyOnce(world: World, process: Process, { number, choices }: Action) {
+export async function proxyOnce(world: World, process: Process, { choices }: Action) {
+  const { look, close } = await openProxy(world, process, choices[0]! % 2);
+  const polls = 3 + (choices[1]! % 8);
+  const most = [2, 20, 600, 7200, 40_000][choices[2]! % 5]! * 1000;
+  for (let poll = 0; poll < polls; poll += 1) {
+    await look();
+    await world.kernel.wait(process, process.draw(most));
+  }
+  close();
+}
+
+/** Starts a proxy on a machine, which remembers what log it has seen. `look` polls the store. */
+export async function openProxy(world: World, process: Process, machine: number) {
   const { kernel, judge, plan, store } = world;
   const storage = store.of(process);
-  const file = await CheckpointFile.open(`/world/proxy-${choices[0]! % 2}/checkpoint`);
+  const file = await CheckpointFile.open(`/world/proxy-${machine}/checkpoint`);
   const refused = (error: Error) => kernel.note(`${process.name} refuses: ${error.message}`);
   const reader = plan.signed
     ? readSignedLog(storage, new Trust(plan.witnessed ? policy : [key]), { file, refused })
     : undefined;
   const catalog = new Catalog(storage, { cacheBytes: 300_000, pollSeconds: 5, ...(reader && { reader }) });
-  const server = { process, catalog, changes: new ChangesReader(catalog) };
-  const polls = 3 + (choices[1]! % 8);
-  const most = [2, 20, 600, 7200, 40_000][choices[2]! % 5]! * 1000;
+  const keys = keyRing(storage, { now: () => Date.now(), damaged: refused });
+  const server: Server = { process, catalog, changes: new ChangesReader(catalog), keys };
   let shown = 0;
   world.servers.push(server);
-  for (let poll = 0; poll < polls; poll += 1) {
+  const look = async () => {
     try {
       await catalog.refresh();
       const { commit } = catalog.requireCurrent();
-      must(
-        "readers see a published snapshot",
-        judge.digests.has(commit.digest),
-        () => `${commit.commit} at ${number}`,
-      );
+      const published = judge.digests.has(commit.digest);
+      must("readers see a published snapshot", published, () => `${commit.commit} of ${process.name}`);
       must("readers never go back", commit.commit >= shown, () => `${commit.commit} after ${shown}`);
       shown = commit.commit;
       kernel.note(`${process.name} shows ${shown}`);
@@ -46,9 +55,18 @@ export async function proxyOnce(world: World, process: Process, { number, choice
       requireReadable(world, error);
       kernel.note(`${process.name} cannot refresh: ${error}`);
     }
-    await kernel.wait(process, process.draw(most));
+    await reloadKeys(world, server);
+  };
+  return { look, close: () => void world.servers.splice(world.servers.indexOf(server), 1) };
+}
+
+async function reloadKeys({ kernel }: World, { process, keys }: Server): Promise<void> {
+  try {
+    await keys.reload();
+  } catch (error) {
+    must("every error is a documented one", error instanceof StorageError, () => `${error}`);
+    kernel.note(`${process.name} cannot read all keys`);
   }
-  world.servers.splice(world.servers.indexOf(server), 1);
 }
 
 /** What a reader may be told, beside what it asks for. */
@@ -67,7 +85,7 @@ function requireReadable(world: World, error: unknown): void {
 }
 
 /** Asks any of the proxies. */
-function ask<T>(world: World, process: Process, work: (server: Server) => Promise<T>): Promise<T> {
+export function ask<T>(world: World, process: Process, work: (server: Server) => Promise<T>): Promise<T> {
   const running = world.servers.filter((each) => each.process.state === "running");
   const server = running[process.draw(Math.max(1, running.length))];
   return asked(world.kernel, process, server?.process, () => work(server!));

@@ -9,6 +9,12 @@ import type { Disk } from "./disk.ts";
 // Puts time, chance, threads and temporary files of Node into the hands of a world. Import it before any code of the
 // product: some of that takes functions of Node when it is loaded. While no world runs, all is as it was.
 
+/** What a request has beside its address. */
+export interface Asked {
+  headers?: Record<string, string>;
+  body?: string;
+}
+
 /** What decides for the code that runs now. */
 export interface Host {
   /** Epoch milliseconds by the clock of the process that runs. */
@@ -18,7 +24,7 @@ export interface Host {
   /** Calls back after so many milliseconds, unless the process is killed before. Returns what ends that. */
   timer(milliseconds: number, run: () => void): () => void;
   disk: Disk;
-  fetch(url: string, body: string): Promise<unknown>;
+  fetch(url: string, given: Asked): Promise<unknown>;
 }
 
 let host: Host | undefined;
@@ -76,12 +82,15 @@ replace(globalThis, "setTimeout", (real: Call) => (run: Call, milliseconds = 0, 
   const timer = { end, ref: () => timer, unref: () => timer, hasRef: () => true };
   return timer;
 });
+replace(globalThis, "setInterval", (real: Call) => (...given: unknown[]) => {
+  return host ? { unref() {} } : real(...given);
+});
 replace(globalThis, "clearTimeout", (real: Call) => (timer?: { end?: () => void }) => {
   if (timer?.end) timer.end();
   else real(timer);
 });
-replace(globalThis, "fetch", (real: Call) => (url: string, given: { body?: string } = {}) => {
-  return host ? host.fetch(url, given.body ?? "") : real(url, given);
+replace(globalThis, "fetch", (real: Call) => (url: string, given: Asked = {}) => {
+  return host ? host.fetch(url, given) : real(url, given);
 });
 replace(AbortSignal, "timeout", (real: Call) => (milliseconds: number) => {
   if (!host) return real.call(AbortSignal, milliseconds);
@@ -100,6 +109,30 @@ replace(crypto, "randomBytes", (real: (bytes: number) => Buffer) => (bytes: numb
   if (!host) return real(bytes);
   return Buffer.from(Array.from({ length: bytes }, () => host!.random() & 0xff));
 });
+
+replace(crypto, "randomInt", (real: Call) => (limit: number) => (host ? host.random() % limit : real(limit)));
+
+// What browsers have of this ends on other threads, whenever it likes.
+const { subtle } = globalThis.crypto;
+replace(subtle, "digest", (real: Call) => async (kind: string, bytes: Uint8Array) => {
+  if (!host) return real.call(subtle, kind, bytes);
+  const digest = crypto.hash(kind.replace("-", ""), bytes, "buffer");
+  return digest.buffer.slice(digest.byteOffset, digest.byteOffset + digest.length);
+});
+replace(subtle, "importKey", (real: Call) => (...given: unknown[]) => {
+  if (host) given[3] = true;
+  return real.apply(subtle, given);
+});
+replace(
+  subtle,
+  "verify",
+  (real: Call) =>
+    async (...given: [string, crypto.webcrypto.CryptoKey, Uint8Array, Uint8Array]) => {
+      if (!host) return real.call(subtle, ...given);
+      const [, key, signature, bytes] = given;
+      return crypto.verify(null, bytes, crypto.KeyObject.from(key), signature);
+    },
+);
 
 // Most signatures are checked many times, and stay right or wrong.
 const mostChecked = 10_000;
@@ -128,11 +161,26 @@ for (const name of ["deflateRaw", "inflateRaw", "gzip", "gunzip"] as const)
     return undefined;
   });
 
-const ofDisk = ["mkdtemp", "readFile", "writeFile", "rename", "rm"] as const;
+const ofDisk = [
+  "mkdtemp",
+  "mkdir",
+  "readFile",
+  "writeFile",
+  "rename",
+  "rm",
+  "readdir",
+  "symlink",
+  "readlink",
+  "stat",
+  "lstat",
+  "truncate",
+  "open",
+] as const;
 for (const name of ofDisk)
   replace(fsPromises, name, (real: Call) => (...given: unknown[]) => {
-    const disk = host?.disk as unknown as Record<string, Call> | undefined;
-    return disk ? disk[name]!(...given) : real(...given);
+    const disk = host?.disk;
+    if (!disk) return real(...given);
+    return disk.pace(() => (disk as unknown as Record<string, Call>)[name]!(...given));
   });
 for (const name of ["openSync", "writeSync", "closeSync"] as const)
   replace(fs, name, (real: Call) => (...given: unknown[]) => {

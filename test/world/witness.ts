@@ -6,6 +6,7 @@ import { type Policy, parsePolicy } from "../../snapshots/trust/witnesses/policy
 import { keyText, testKey } from "../helpers/store/signing.ts";
 import { type Kernel, must, type Process } from "./kernel.ts";
 import { asked, Unreachable } from "./network.ts";
+import type { Asked } from "./virtual.ts";
 
 /** The key of all publishers. */
 export const key = testKey("world.example");
@@ -13,18 +14,14 @@ const names = ["north", "south"] as const;
 const keys = names.map((name) => parseSigningKey(keyText(`${name}.example`, "", "cosignature-ed25519")));
 
 /** One of the two witnesses must have cosigned what readers believe. */
-export const policy: Policy = parsePolicy(
-  Buffer.from(
-    [
-      `log ${verifierText(key)}`,
-      ...names.map((name, at) => `witness ${name} ${verifierText(keys[at]!)} https://${name}.example`),
-      "group either any north south",
-      "quorum either",
-      "",
-    ].join("\n"),
-  ),
-  "policy",
-);
+export const policyText = [
+  `log ${verifierText(key)}`,
+  ...names.map((name, at) => `witness ${name} ${verifierText(keys[at]!)} https://${name}.example`),
+  "group either any north south",
+  "quorum either",
+  "",
+].join("\n");
+export const policy: Policy = parsePolicy(Buffer.from(policyText), "policy");
 
 interface Answer {
   status: number;
@@ -43,7 +40,7 @@ export class Witnessing {
   }
 
   /** Carries a request to one of them. */
-  async fetch(from: Process, url: string, body: string): Promise<Answer> {
+  async fetch(from: Process, url: string, { body = "" }: Asked): Promise<Answer> {
     const at = names.findIndex((name) => url.startsWith(`https://${name}.example/`));
     // A witness is away now and then.
     if (from.draw(12) === 0) throw new TypeError("fetch failed", { cause: new Unreachable("it is away") });

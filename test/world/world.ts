@@ -1,4 +1,6 @@
+import type { Server as HttpServer } from "node:http";
 import type { QuotaStore } from "../../proxy/quota/store.ts";
+import type { KeyRing } from "../../snapshots/keys/ring.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import type { ChangesReader } from "../../snapshots/read/changes/changes.ts";
 import type { Judge } from "./judge.ts";
@@ -11,6 +13,9 @@ export interface Server {
   process: Process;
   catalog: Catalog;
   changes: ChangesReader;
+  keys: KeyRing;
+  /** Answers requests of HTTP, once there was one. */
+  gate?: HttpServer;
 }
 
 /** The counters that all proxies of a world share, and what was served by account and day. */

@@ -1,0 +1,129 @@
+import type { Server as HttpServer } from "node:http";
+import { duplexPair } from "node:stream";
+import { pino } from "pino";
+import { createLiveFeed } from "../../proxy/feed/live-feed.ts";
+import { defaultLimits } from "../../proxy/limits.ts";
+import { storeOrigin } from "../../proxy/origin/origin.ts";
+import { publicObjects } from "../../proxy/origin/public-objects.ts";
+import { createQuota } from "../../proxy/quota/quota.ts";
+import type { QuotaStore } from "../../proxy/quota/store.ts";
+import { createProxyServer } from "../../proxy/server.ts";
+import { createMetrics } from "../../proxy/telemetry/metrics.ts";
+import type { Process } from "./kernel.ts";
+import { Unreachable } from "./network.ts";
+import { ask } from "./readers.ts";
+import type { Asked } from "./virtual.ts";
+import type { Server, World } from "./world.ts";
+
+/** Where partners find the service. */
+export const address = "https://gate.example";
+
+/** Units are counted elsewhere in a world. */
+const uncounted: QuotaStore = {
+  take: async () => ({ allowed: true, used: 0 }),
+  giveBack: async () => {},
+  used: async () => 0,
+  keeping: async () => ({ store: "sqlite", replica: null }),
+  close() {},
+};
+
+function gateOf(world: World, { process, catalog, keys }: Server): HttpServer {
+  const failed = (error: unknown) => world.kernel.note(`${process.name} reports ${error}`);
+  return createProxyServer({
+    catalog,
+    keys,
+    quota: createQuota(uncounted, { onFailure: "closed", now: () => Date.now(), failed }),
+    objects: publicObjects(1024),
+    origin: storeOrigin(world.store.of(process)),
+    feed: createLiveFeed({ catalog, stalledSeconds: 30, failed }),
+    pollAge: () => 0,
+    metrics: createMetrics(),
+    files: [],
+    staleAfterSeconds: 1e9,
+    limits: defaultLimits,
+    now: () => Date.now(),
+    log: pino({ level: "silent" }),
+  }).server;
+}
+
+interface Answered {
+  status: number;
+  headers: [string, string][];
+  body: Buffer;
+}
+
+/** What a proxy answers to a request. */
+export async function answerOf(
+  world: World,
+  server: Server,
+  target: string,
+  headers: Record<string, string>,
+): Promise<Answered> {
+  server.gate ??= gateOf(world, server);
+  const [near, far] = duplexPair();
+  const parts: Buffer[] = [];
+  const over = new Promise((resolve) =>
+    near
+      .on("data", (part) => parts.push(part))
+      .on("end", resolve)
+      .on("close", resolve),
+  );
+  server.gate.emit("connection", far);
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  near.write(`GET ${target} HTTP/1.1\r\nHost: gate.example\r\nConnection: close\r\n${lines.join("")}\r\n`);
+  await over;
+  near.end();
+  const all = Buffer.concat(parts);
+  const end = all.indexOf("\r\n\r\n");
+  if (end < 0) throw new Unreachable("the connection was closed");
+  const [status = "", ...named] = all.toString("latin1", 0, end).split("\r\n");
+  const answerHeaders = named.map((line) => line.split(/: (.*)/s).slice(0, 2) as [string, string]);
+  const body = all.subarray(end + 4);
+  const inChunks = answerHeaders.some(([name]) => name === "Transfer-Encoding");
+  return {
+    status: Number(status.split(" ")[1]),
+    headers: answerHeaders,
+    body: inChunks ? Buffer.concat(chunksOf(body)) : body,
+  };
+}
+
+/** The whole chunks of a body. */
+function chunksOf(body: Buffer): Buffer[] {
+  const chunks: Buffer[] = [];
+  for (let at = 0; at < body.length; ) {
+    const start = body.indexOf("\r\n", at) + 2;
+    const length = Number.parseInt(body.toString("latin1", at, start), 16);
+    if (!(length > 0)) break;
+    chunks.push(body.subarray(start, start + length));
+    at = start + length + 2;
+  }
+  return chunks;
+}
+
+/** Carries a request of a partner to one of the proxies, and its answer back, which may break off. */
+export async function fetchFromGate(
+  world: World,
+  from: Process,
+  url: string,
+  { headers = {} }: Asked,
+): Promise<Response> {
+  const target = url.slice(address.length);
+  const answer = await ask(world, from, (server) => answerOf(world, server, target, headers)).catch(
+    (error) => {
+      throw error instanceof Unreachable ? new TypeError("fetch failed", { cause: error }) : error;
+    },
+  );
+  const { body, status } = answer;
+  world.kernel.note(`${from.name} is answered ${status} to ${target}`);
+  const length = from.draw(20) === 0 ? from.draw(body.length + 1) : body.length;
+  let sent = false;
+  const stream = new ReadableStream({
+    pull(controller) {
+      if (!sent) controller.enqueue(new Uint8Array(body.subarray(0, length)));
+      else if (length === body.length) controller.close();
+      else controller.error(new TypeError("terminated"));
+      sent = true;
+    },
+  });
+  return new Response(stream, { status, headers: answer.headers });
+}
