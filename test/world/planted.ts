@@ -88,6 +88,30 @@ const faults: readonly Fault[] = [
     fault: "from.commit <= to.commit || back ? steps : back",
   },
   {
+    name: "a look back meets what was withdrawn",
+    file: "snapshots/read/catalog/commit-log.ts",
+    text: "entry.publishedAt <= time && !this.isWithdrawn(entry.commit)",
+    fault: "entry.publishedAt <= time",
+  },
+  {
+    name: "a facet tells too many that are disputed",
+    file: "snapshots/read/archive/count-facets.ts",
+    text: "addTo(other, { count: -counts[id]!, disputed: -disputed[id]! });",
+    fault: "addTo(other, { count: -counts[id]!, disputed: 0 });",
+  },
+  {
+    name: "a copy is put in place before it is on the disk",
+    file: "scripts/copy/copy-folder.ts",
+    text: 'for (const path of [this.work("archive.ndjson"), statePath, indexPath, work]) await syncPath(path);',
+    fault: "",
+  },
+  {
+    name: "a copy keeps what has changed",
+    file: "scripts/copy/merge.ts",
+    text: 'if (named.has(line.toString("latin1", 7, 43))) continue;',
+    fault: "",
+  },
+  {
     name: "a unit is given back twice",
     file: "proxy/quota/quota.ts",
     text: "const give = () => counters.giveBack(account, day, units);",
