@@ -9,9 +9,9 @@ import { createQuota } from "../../proxy/quota/quota.ts";
 import type { QuotaStore } from "../../proxy/quota/store.ts";
 import { createProxyServer } from "../../proxy/server.ts";
 import { createMetrics } from "../../proxy/telemetry/metrics.ts";
+import { ask } from "./asking.ts";
 import type { Process } from "./kernel.ts";
 import { Unreachable } from "./network.ts";
-import { ask } from "./readers.ts";
 import type { Asked } from "./virtual.ts";
 import type { Server, World } from "./world.ts";
 

@@ -4,9 +4,9 @@ import { ReadError } from "../../snapshots/read/errors.ts";
 import { readParameters } from "../../snapshots/read/query/parameters.ts";
 import { parseAsOf, parseFacetQuery } from "../../snapshots/read/query/query.ts";
 import { layout } from "../../snapshots/store/layout.ts";
+import { insist } from "./asking.ts";
 import type { Content } from "./contents.ts";
 import { must, type Process } from "./kernel.ts";
-import { insist } from "./readers.ts";
 import type { World } from "./world.ts";
 
 const names = [

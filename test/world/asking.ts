@@ -1,0 +1,47 @@
+import { ReadError } from "../../snapshots/read/errors.ts";
+import { MissingObjectError, ObjectError } from "../../snapshots/store/errors.ts";
+import { StorageError } from "../../snapshots/store/storage.ts";
+import { must, type Process, Violation } from "./kernel.ts";
+import { asked, Unreachable } from "./network.ts";
+import type { Server, World } from "./world.ts";
+
+/** Asks any of the proxies. */
+export function ask<T>(world: World, process: Process, work: (server: Server) => Promise<T>): Promise<T> {
+  const running = world.servers.filter((each) => each.process.state === "running");
+  const server = running[process.draw(Math.max(1, running.length))];
+  return asked(world.kernel, process, server?.process, () => work(server!));
+}
+
+/** Asks until there is an answer, a few times; undefined when there is none, or it is an error. */
+export async function insist<T>(
+  world: World,
+  process: Process,
+  work: (server: Server) => Promise<T>,
+): Promise<T | ReadError | undefined> {
+  for (let tries = 0; tries < 3; tries += 1) {
+    try {
+      return await ask(world, process, work);
+    } catch (error) {
+      if (error instanceof Unreachable) continue;
+      requireReadable(world, error);
+      world.kernel.note(`${process.name} is told ${error}`);
+      if (error instanceof ReadError) return error;
+    }
+  }
+  return undefined;
+}
+
+/** What a reader may be told, beside what it asks for. */
+export function requireReadable(world: World, error: unknown): void {
+  if (error instanceof Violation) throw error;
+  must("no log shows two faces", (error as Error).name !== "ForkedLogError", () => `${error}`);
+  if (world.judge.thieves.size > 0 && (error instanceof ObjectError || error instanceof ReadError)) return;
+  if (error instanceof ReadError || error instanceof StorageError) {
+    must("the log is whole", error.name !== "DamagedLogError", () => (error as Error).stack!);
+    return;
+  }
+  // Another one is current by then, and was collected.
+  const newest = world.judge.commits.at(-1);
+  const gone = error instanceof MissingObjectError && !newest?.reach.has(error.key);
+  must("every error is a documented one", gone, () => String((error as Error)?.stack ?? error));
+}
