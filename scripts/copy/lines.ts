@@ -12,7 +12,7 @@ const lineEnd = 10;
 export async function* linesOf(path: string): AsyncGenerator<Buffer, void, void> {
   const file = await open(path);
   try {
-    let bytes = Buffer.allocUnsafe(piece);
+    let bytes = await bufferFor(file);
     let held = 0;
     for (;;) {
       const { bytesRead } = await file.read(bytes, held, bytes.length - held, null);
@@ -34,14 +34,20 @@ export async function* linesOf(path: string): AsyncGenerator<Buffer, void, void>
   }
 }
 
+/** Room for a piece of a file, or for all of a short one and the end that comes after it. */
+async function bufferFor(file: FileHandle): Promise<Buffer> {
+  const { size } = await file.stat();
+  return Buffer.allocUnsafe(Math.min(piece, size + 1));
+}
+
 /** Cuts off a last line that has no end, and returns the number of lines; 0 when there is no file. */
 export async function wholeLines(path: string): Promise<number> {
   const file = await open(path, "a+");
   try {
-    const buffer = Buffer.allocUnsafe(piece);
+    const buffer = await bufferFor(file);
     let [lines, end, at] = [0, 0, 0];
     for (;;) {
-      const { bytesRead } = await file.read(buffer, 0, piece, at);
+      const { bytesRead } = await file.read(buffer, 0, buffer.length, at);
       if (bytesRead === 0) break;
       const bytes = buffer.subarray(0, bytesRead);
       for (let next = bytes.indexOf(lineEnd); next >= 0; next = bytes.indexOf(lineEnd, next + 1)) {

@@ -1,5 +1,5 @@
 import { availableParallelism } from "node:os";
-import { DuckDBBlobVector } from "@duckdb/node-api";
+import { DuckDBBlobVector, type DuckDBInstance } from "@duckdb/node-api";
 import { idOfLine } from "../format/market-line.ts";
 import type { Page } from "../format/page.ts";
 import { leafHash, pageRootOf } from "../format/tree.ts";
@@ -121,15 +121,21 @@ export async function* readRows(
   path: string,
   temporaryDirectory: string,
 ): AsyncGenerator<Buffer, void, void> {
-  const options = {
-    memoryMegabytes: 600,
-    temporaryDirectory,
-    threads: 1,
-    ordered: true,
-    allowedPaths: [path],
-  };
-  const instance = await openSession(options);
-  const connection = await instance.connect();
+  const instance = await readerOf(path, temporaryDirectory);
+  try {
+    yield* rowsBy(instance, path);
+  } finally {
+    instance.closeSync();
+  }
+}
+
+/** A database that can read this file. */
+export const readerOf = (path: string, temporaryDirectory: string): Promise<DuckDBInstance> =>
+  openSession({ memoryMegabytes: 600, temporaryDirectory, threads: 1, ordered: true, allowedPaths: [path] });
+
+/** The same as `readRows` by a database that can read the file. */
+export async function* rowsBy(reader: DuckDBInstance, path: string): AsyncGenerator<Buffer, void, void> {
+  const connection = await reader.connect();
   try {
     const result = await connection.stream(`SELECT id, encode(json) FROM read_parquet(${quoted(path)})`);
     for (;;) {
@@ -149,6 +155,5 @@ export async function* readRows(
     }
   } finally {
     connection.closeSync();
-    instance.closeSync();
   }
 }
