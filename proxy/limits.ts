@@ -17,6 +17,8 @@ export const defaultLimits = {
   answerSeconds: 25,
   /** Sending an answer; with all rows, every 500 of them. */
   sendSeconds: 180,
+  /** A command of a quota store on Redis: far longer than a round trip, far shorter than a caller waits. */
+  quotaSeconds: 1,
   /** One fetch from the origin. */
   originSeconds: 10,
   /** One poll of the store for a snapshot or for keys; the indexes of a snapshot are many operations. */

@@ -20,7 +20,6 @@ import { createQuota } from "./quota/quota.ts";
 import { redisQuota } from "./quota/redis.ts";
 import { isUrl } from "./quota/redis-url.ts";
 import { sqliteQuota } from "./quota/sqlite.ts";
-import type { QuotaStore } from "./quota/store.ts";
 import { createProxyServer } from "./server.ts";
 import { clientFiles } from "./site/client/files.ts";
 import { servedSite } from "./site/files.ts";
@@ -82,7 +81,7 @@ export async function startService(
       log.error({ revocation }, "a revocation has gone from the store; until a restart its key stays out");
     },
   });
-  const quota = createQuota(await openQuota(config.quotaStore, directory, log), {
+  const quota = createQuota(await openQuota(config, { directory, log }, limits.quotaSeconds), {
     onFailure: config.quotaOnFailure,
     now,
     failed(error) {
@@ -160,11 +159,11 @@ async function warnOfNoStore(storage: Storage, log: Logger): Promise<void> {
 }
 
 /** Throws ConfigError if the file cannot be used. A Redis server that is away does not prevent the start. */
-async function openQuota(location: string, directory: string, log: Logger): Promise<QuotaStore> {
+async function openQuota({ quotaStore }: Config, { directory, log }: Dependencies, seconds: number) {
   const failed = (error: Error) => log.warn({ err: error }, "no connection to the quota store");
   try {
-    if (isUrl(location)) return await redisQuota(location, failed);
-    return sqliteQuota(resolve(directory, location));
+    if (isUrl(quotaStore)) return await redisQuota(quotaStore, seconds, failed);
+    return sqliteQuota(resolve(directory, quotaStore));
   } catch (error) {
     throw new ConfigError(`QUOTA_STORE cannot be used: ${messageOf(error)}`);
   }

@@ -5,10 +5,6 @@ import { messageOf } from "../../snapshots/store/errors.ts";
 import { parseRedisUrl } from "./redis-url.ts";
 import type { QuotaStore } from "./store.ts";
 
-/** Deadline of a Redis command: far longer than a round trip, far shorter than a caller waits. */
-export const commandMilliseconds = 1000;
-// A connection on which nothing arrives for this long is given up and opened anew.
-const silentMilliseconds = 5000;
 const maxReconnectMilliseconds = 1000;
 // Yesterday's counters stay for units given back after midnight and for clocks that are set back. The server counts
 // from the first unit: with an absolute time from a proxy whose clock is days behind, a counter would expire at once.
@@ -28,24 +24,27 @@ const giveBackScript = `
   return used
 `;
 
+type Failed = (error: Error) => void;
 const TakeReply = z.tuple([z.number(), z.number()]);
 
-const connection = {
-  connectTimeout: commandMilliseconds,
-  commandTimeout: commandMilliseconds,
-  socketTimeout: silentMilliseconds,
+const connection = (milliseconds: number) => ({
+  connectTimeout: milliseconds,
+  commandTimeout: milliseconds,
+  // A connection on which nothing arrives for so long is given up and opened anew.
+  socketTimeout: 5 * milliseconds,
   // What was sent and not answered may be counted, and is not sent again.
   autoResendUnfulfilledCommands: false,
   maxRetriesPerRequest: 0,
   // After a failover the old primary is a replica, or has none, and another is behind its address or name.
   reconnectOnError: ({ message }: Error) => /READONLY|MASTERDOWN|NOREPLICAS/.test(message),
-};
+});
 const retryStrategy = (attempt: number) => Math.min(100 * attempt, maxReconnectMilliseconds);
-// A command is sent at once or fails: a queued one would be counted after its request was answered.
-const single = { ...connection, lazyConnect: true, enableOfflineQueue: false, retryStrategy };
 
-function clientOf(place: ReturnType<typeof parseRedisUrl>): Redis | Cluster {
+function clientOf(place: ReturnType<typeof parseRedisUrl>, milliseconds: number): Redis | Cluster {
   const { mode, url, tls, nodes, username, password, ...sentinel } = place;
+  const connecting = connection(milliseconds);
+  // A command is sent at once or fails: a queued one would be counted after its request was answered.
+  const single = { ...connecting, lazyConnect: true, enableOfflineQueue: false, retryStrategy };
   if (mode === "redis") return new Redis(url, single);
   const secure = tls ? { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true } : {};
   const access = { username, password, ...secure };
@@ -56,12 +55,12 @@ function clientOf(place: ReturnType<typeof parseRedisUrl>): Redis | Cluster {
       ...sentinel,
       sentinels: nodes,
       sentinelRetryStrategy: retryStrategy,
-      sentinelCommandTimeout: commandMilliseconds,
+      sentinelCommandTimeout: milliseconds,
     });
   return new Cluster(nodes, {
     lazyConnect: true,
     clusterRetryStrategy: retryStrategy,
-    redisOptions: { ...connection, ...access },
+    redisOptions: { ...connecting, ...access },
     // A node that is away fails at once. The others tell where its counters are when somebody asks for them again.
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 0,
@@ -73,13 +72,14 @@ function clientOf(place: ReturnType<typeof parseRedisUrl>): Redis | Cluster {
 
 /**
  * Counters in Redis, shared by all machines: `prs:quota:<day>:<account>`, which expire two days after their first unit.
- * Waits a moment for the connection. While the server is away every request fails, and the client keeps reconnecting,
- * to the new primary where sentinels or a cluster name one. `failed` is called when a connection is lost or refused,
- * once until it is back. Throws Error for a node of a cluster whose address is that of one server.
+ * A command may take `seconds`; the connection is waited for as long. While the server is away every request fails,
+ * and the client keeps reconnecting, to the new primary where sentinels or a cluster name one. `failed` is called when
+ * a connection is lost or refused, once until it is back. Throws Error for a node of a cluster whose address is that of
+ * one server.
  */
-export async function redisQuota(url: string, failed: (error: Error) => void): Promise<QuotaStore> {
+export async function redisQuota(url: string, seconds: number, failed: Failed): Promise<QuotaStore> {
   const place = parseRedisUrl(url);
-  const redis = clientOf(place);
+  const redis = clientOf(place, seconds * 1000);
   let away = false;
   redis.on("ready", () => (away = false));
   for (const event of ["error", "node error", "sentinelError"])
@@ -90,7 +90,7 @@ export async function redisQuota(url: string, failed: (error: Error) => void): P
   const keyOf = (account: string, day: string) => `prs:quota:${day}:${account}`;
   const kind = () => (redis instanceof Cluster ? "" : redis.info("cluster"));
   const connected = redis.connect().then(kind).catch(messageOf); // reported by the events above
-  const answer = await Promise.race([connected, delay(commandMilliseconds, "", { ref: false })]);
+  const answer = await Promise.race([connected, delay(seconds * 1000, "", { ref: false })]);
   if (answer.includes("cluster_enabled:1")) {
     redis.disconnect();
     throw new Error("the server is a node of a Redis Cluster; give its address as redis+cluster://…");

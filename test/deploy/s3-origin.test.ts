@@ -34,7 +34,6 @@ describe.skipIf(!environment)("a bucket that holds a store", () => {
       snapshotStore: location,
       environment: environment!,
       publicOrigin: bucket,
-      limits: { originSeconds: 10 },
     });
     ({ storage } = proxy);
     await proxy.issue();

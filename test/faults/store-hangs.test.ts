@@ -2,12 +2,10 @@ import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { defaultLimits, type Limits } from "../../proxy/limits.ts";
-import { commandMilliseconds } from "../../proxy/quota/redis.ts";
 import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";
 import { createPoller } from "../../snapshots/read/polling.ts";
-import type { S3Limits } from "../../snapshots/store/backends/s3.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { patient, startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, outcome, until } from "../helpers/http/proxy-client.ts";
 import { findProgram } from "../helpers/servers/programs.ts";
 import { type SmallS3, startSmallS3 } from "../helpers/store/small-s3.ts";
@@ -16,7 +14,6 @@ import { memoryStorage } from "../helpers/store/storages.ts";
 const archive = "/api/v1/markets/historical";
 const history = "/api/v1/scores/aave/history";
 const rows = { accept: "application/x-ndjson" };
-const patient: S3Limits = { connectSeconds: 60, attemptSeconds: 60, operationSeconds: 60, attempts: 3 };
 
 let proxy: TestProxy | undefined;
 let s3: SmallS3 | undefined;
@@ -27,7 +24,7 @@ afterEach(async () => {
 });
 
 /** A proxy whose store is on S3, and that server; nothing of the archive is in memory. */
-async function startOnS3(limits: Partial<Limits>): Promise<{ proxy: TestProxy; s3: SmallS3 }> {
+async function startOnS3(limits: Partial<Limits> = {}): Promise<{ proxy: TestProxy; s3: SmallS3 }> {
   s3 = await startSmallS3(memoryStorage(new Map()));
   const { environment } = s3;
   proxy = await startTestProxy({ snapshotStore: "s3://bucket/store", environment, limits });
@@ -36,11 +33,11 @@ async function startOnS3(limits: Partial<Limits>): Promise<{ proxy: TestProxy; s
 
 describe("a store that takes connections and never answers", () => {
   const answered = [
-    ["503 SNAPSHOT_UNAVAILABLE", { store: { ...patient, operationSeconds: 1 } }],
-    ["504 UPSTREAM_TIMEOUT", { store: patient, answerSeconds: 1 }],
+    ["503 SNAPSHOT_UNAVAILABLE", { store: { ...patient.store, operationSeconds: 1 } }],
+    ["504 UPSTREAM_TIMEOUT", { answerSeconds: 1 }],
   ] as const;
   test.each(answered)("is told of in time, with %s, and costs no unit", async (expected, limits) => {
-    const on = await startOnS3({ ...limits, stalledSeconds: 60 });
+    const on = await startOnS3(limits);
     const key = await on.proxy.issue();
     on.s3.fault = () => "hang";
     const [page, past, lines] = await Promise.all([
@@ -54,7 +51,7 @@ describe("a store that takes connections and never answers", () => {
   });
 
   test("shows in readiness and in a metric, and is looked at again", async () => {
-    const on = await startOnS3({ store: { ...patient, operationSeconds: 1 } });
+    const on = await startOnS3({ store: { ...patient.store, operationSeconds: 1 } });
     const age = async () => (await on.proxy.get("/readyz")).json().pollAgeSeconds;
     const metric = () => on.proxy.metrics.getSingleMetricAsString("prs_poll_age_seconds");
     expect(await age()).toBe(0);
@@ -70,7 +67,7 @@ describe("a store that takes connections and never answers", () => {
   });
 
   test("that cuts an answer off in its middle is asked again", async () => {
-    const on = await startOnS3({ store: patient });
+    const on = await startOnS3();
     const key = await on.proxy.issue();
     const cut = new Set<string>();
     on.s3.fault = (_, name) => {
@@ -136,9 +133,8 @@ describe("polling", () => {
 test("whatever waits for another thing waits longer than that may take", () => {
   const limits = defaultLimits;
   const { store } = limits;
-  const quota = commandMilliseconds / 1000;
   // A unit is taken before, and may be given back after.
-  const whole = quota + limits.answerSeconds + quota;
+  const whole = limits.quotaSeconds + limits.answerSeconds + limits.quotaSeconds;
   const chains = [
     [store.connectSeconds, store.attemptSeconds, store.operationSeconds / store.attempts],
     [store.operationSeconds, limits.answerSeconds, whole, limits.stalledSeconds, limits.sendSeconds],

@@ -3,7 +3,6 @@ import { Agent } from "node:http";
 import { pino } from "pino";
 import { expect } from "vitest";
 import { createLiveFeed } from "../../../proxy/feed/live-feed.ts";
-import { defaultLimits } from "../../../proxy/limits.ts";
 import { storeOrigin } from "../../../proxy/origin/origin.ts";
 import { publicObjects } from "../../../proxy/origin/public-objects.ts";
 import { createQuota } from "../../../proxy/quota/quota.ts";
@@ -17,6 +16,7 @@ import { keyRing } from "../../../snapshots/keys/ring.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { listenLocally } from "../servers/programs.ts";
+import { patient } from "./proxy.ts";
 import { type Answer, bearer, call, problemOf } from "./proxy-client.ts";
 
 /** Query parameters by name. */
@@ -73,7 +73,7 @@ export async function startArchiveProxy(
     trustProxy: undefined,
     files: [],
     staleAfterSeconds: 60,
-    limits: { ...defaultLimits, answerSeconds: 60 },
+    limits: patient,
     log: pino({ level: "silent" }),
   });
   const port = await listenLocally(server);

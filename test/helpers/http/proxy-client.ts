@@ -94,7 +94,7 @@ export async function raw(port: number, bytes: string): Promise<string> {
 }
 
 /** How long a wait may last: shorter than a test's timeout, which would not say what was waited for. */
-const patienceMilliseconds = 90_000;
+const patienceMilliseconds = 170_000;
 
 /** Waits until something holds. Throws an error that names `what` was waited for when it takes too long. */
 export async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {

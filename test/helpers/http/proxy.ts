@@ -5,7 +5,7 @@ import { Writable } from "node:stream";
 import { pino } from "pino";
 import type { Registry } from "prom-client";
 import type { Config } from "../../../proxy/config.ts";
-import type { Limits } from "../../../proxy/limits.ts";
+import { defaultLimits, type Limits } from "../../../proxy/limits.ts";
 import { startService } from "../../../proxy/start.ts";
 import { issueKey, type KeyRequest } from "../../../snapshots/keys/records.ts";
 import type { S3Environment } from "../../../snapshots/store/backends/s3.ts";
@@ -44,6 +44,23 @@ export interface TestProxyOptions extends Partial<Config> {
   /** For a store on S3. */
   environment?: S3Environment;
 }
+
+/**
+ * Limits that a machine which stands still for a minute does not reach. A test whose subject is one of them sets that one.
+ */
+export const patient: Limits = {
+  ...defaultLimits,
+  headSeconds: 3600,
+  requestSeconds: 3600,
+  idleSeconds: 3600,
+  stalledSeconds: 3600,
+  answerSeconds: 3600,
+  sendSeconds: 3600,
+  quotaSeconds: 3600,
+  originSeconds: 3600,
+  roundSeconds: 3600,
+  store: { connectSeconds: 3600, attemptSeconds: 3600, operationSeconds: 3600, attempts: 3 },
+};
 
 const config: Config = {
   host: "127.0.0.1",
@@ -93,8 +110,7 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
     environment,
     log,
     now: () => clock.now,
-    // A busy machine must not look like a slow origin.
-    limits: { originSeconds: 60, ...limits },
+    limits: { ...patient, ...limits },
   };
   const service = await startService({ ...config, ...changes }, dependencies);
   const port = Number(new URL(service.url).port);

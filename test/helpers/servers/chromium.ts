@@ -7,10 +7,16 @@ import { findProgram } from "./programs.ts";
  */
 export const findChromium = () => findProgram("chromium-headless-shell", "chromium");
 
+/** How long an action or a wait of a page may last, in milliseconds: less than a test. */
+const patienceMilliseconds = 170_000;
+
 /** Starts a browser without a window; `close()` ends it. */
-export const launch = (program: string): Promise<Browser> =>
-  chromium.launch({
+export async function launch(program: string): Promise<Browser> {
+  const browser = await chromium.launch({
     executablePath: program,
     // A container has no user namespaces for the sandbox, and nothing but the tests' pages is to be fetched.
     args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"],
   });
+  browser.on("context", (context) => context.setDefaultTimeout(patienceMilliseconds));
+  return browser;
+}

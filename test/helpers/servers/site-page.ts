@@ -36,8 +36,6 @@ export async function openWatched(
     viewport: { width, height: heightOf(width) },
     colorScheme: scheme,
   });
-  // A busy machine may take its time.
-  context.setDefaultTimeout(90_000);
   const page = await context.newPage();
   const faults: string[] = [];
   const asked: string[] = [];

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { type FaultyOrigin, good, startOriginOf } from "../../helpers/http/faulty-origin.ts";
-import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
+import { patient, startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { outcome, until } from "../../helpers/http/proxy-client.ts";
 import { bookOf, publishBook } from "../../helpers/publish/score-books.ts";
 import { collectGarbage } from "../../helpers/servers/memory.ts";
@@ -107,7 +107,7 @@ describe(`${clients} clients that go away again and again`, () => {
   });
 
   test.each([
-    { title: "until it answers after all", rounds: 5, originSeconds: 60, answers: true },
+    { title: "until it answers after all", rounds: 5, originSeconds: patient.originSeconds, answers: true },
     { title: "which never answers", rounds: 4, originSeconds: 2, answers: false },
   ])("unanswered, every connection to the origin taken, $title", async (how) => {
     // Nothing is kept of an answer, so that every request needs the origin.

@@ -34,20 +34,13 @@ afterEach(async () => {
   await origin.stop();
 });
 
-/** Starts a proxy whose deadlines are far away, over an origin that holds back its answers. */
-async function start({ limits, ...options }: TestProxyOptions = {}): Promise<void> {
+/** Starts a proxy over an origin that holds back its answers. */
+async function start(options: TestProxyOptions = {}): Promise<void> {
   origin = await startOriginOf(() => proxy.storage);
   const { behave } = origin;
   owed = [];
   origin.behave = (...asked) => owed.push(() => behave(...asked));
-  const seconds = 3600;
-  const patient = { headSeconds: seconds, requestSeconds: seconds, idleSeconds: seconds };
-  proxy = await startTestProxy({
-    publicOrigin: origin.url,
-    cacheBytes: 8,
-    ...options,
-    limits: { ...patient, stalledSeconds: seconds, originSeconds: seconds, ...limits },
-  });
+  proxy = await startTestProxy({ publicOrigin: origin.url, cacheBytes: 8, ...options });
 }
 
 /** Sends bytes on a connection whose client never closes its side. */

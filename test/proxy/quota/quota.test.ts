@@ -6,7 +6,7 @@ import { createQuota } from "../../../proxy/quota/quota.ts";
 import { redisQuota } from "../../../proxy/quota/redis.ts";
 import { sqliteQuota } from "../../../proxy/quota/sqlite.ts";
 import type { QuotaStore } from "../../../proxy/quota/store.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { patient, startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, outcome, problemOf } from "../../helpers/http/proxy-client.ts";
 import { findRedis, testRedis } from "../../helpers/servers/redis.ts";
 
@@ -263,7 +263,7 @@ const places: [string, boolean, () => Promise<Place>][] = [
       const server = await testRedis(redisServer!);
       await server.start();
       const failed = (error: Error) => expect.fail(error.message);
-      return { open: () => redisQuota(server.url, failed), close: () => server.stop() };
+      return { open: () => redisQuota(server.url, patient.quotaSeconds, failed), close: () => server.stop() };
     },
   ],
 ];

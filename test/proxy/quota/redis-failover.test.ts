@@ -68,7 +68,11 @@ describe.skipIf(!program).each([
 
   beforeAll(async () => {
     group = await start(program!);
-    const first = await startTestProxy({ quotaStore: group.url, quotaOnFailure: "closed" });
+    const first = await startTestProxy({
+      quotaStore: group.url,
+      quotaOnFailure: "closed",
+      limits: { quotaSeconds: 1 },
+    });
     const others = (count: number, quotaOnFailure: Policy) =>
       Promise.all(Array.from({ length: count }, () => first.another({ quotaOnFailure })));
     proxies.closed = [first, ...(await others(processes - 1, "closed"))];

@@ -27,7 +27,8 @@ let relay: Relay;
 let ends: (() => Promise<void> | void)[] = [];
 
 async function serve(quotaOnFailure: FailurePolicy, quotaStore = relay.url): Promise<TestProxy> {
-  const proxy = await startTestProxy({ quotaStore, quotaOnFailure });
+  // What is lost or frozen is given up soon.
+  const proxy = await startTestProxy({ quotaStore, quotaOnFailure, limits: { quotaSeconds: 1 } });
   ends.push(() => proxy.stop());
   proxy.clock.now = noon;
   return proxy;

@@ -6,7 +6,7 @@ import type { Config } from "../../../proxy/config.ts";
 import { redisQuota } from "../../../proxy/quota/redis.ts";
 import { issueKey } from "../../../snapshots/keys/records.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
-import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { patient, startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, call, outcome, until } from "../../helpers/http/proxy-client.ts";
 import { type ProxyCommand, startProxyCommand } from "../../helpers/http/proxy-command.ts";
 import { publishArchive } from "../../helpers/publish/records.ts";
@@ -99,7 +99,7 @@ describe.skipIf(!program)("QUOTA_STORE=redis://…", () => {
   });
 
   test("a counter vanishes two days after its first unit, whatever the proxy's clock says", async () => {
-    const store = await redisQuota(redis.url, (error) => expect.fail(error.message));
+    const store = await redisQuota(redis.url, patient.quotaSeconds, (error) => expect.fail(error.message));
     ends.push(async () => store.close());
     for (const day of ["1970-01-02", "2100-03-01"]) {
       await store.take("a", day, 2, 9);

@@ -219,7 +219,7 @@ describe("a client that reads slowly", () => {
   });
 
   test("has its time for every 500 rows, not for all of them", async () => {
-    await start();
+    await start({ limits: { sendSeconds: 180 } });
     const key = await proxy.issue();
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     const reader = await open(key);
