@@ -32,9 +32,21 @@ export interface ArchiveFilter {
 
 /** The filter that a cursor carries in its canonical spelling. Throws as parseArchiveQuery does. */
 export function parseCanonicalFilter(canonical: string): ArchiveFilter {
-  // Its words are normalised already, and a few texts would change again.
-  return parseFilter(readParameters(canonical, filterNames), (text) => text.toLowerCase());
+  const { characters, words } = searchBounds;
+  return parseFilter(readParameters(canonical, filterNames), {
+    // Its words are normalised already, and a few texts would change again.
+    normalise: (text) => text.toLowerCase(),
+    // A space has come between words that only a * parted.
+    characters: characters + words,
+  });
 }
+
+/** How words are read: by default as somebody asks for them. */
+interface Reading {
+  normalise: (text: string) => string;
+  characters: number;
+}
+const asked: Reading = { normalise: normalised, characters: searchBounds.characters };
 
 /** The parameters of a filter in their canonical spelling, in the order of the filter table. */
 type Canonical = Map<string, string>;
@@ -51,7 +63,7 @@ function textOf(canonical: Canonical): string {
 }
 
 /** The filter among the parameters of a query. Throws InvalidParameterError. */
-export function parseFilter(parameters: Parameters, normalise = normalised): ArchiveFilter {
+export function parseFilter(parameters: Parameters, reading = asked): ArchiveFilter {
   const conditions: Condition[] = [];
   const canonical: Canonical = new Map();
   for (const row of filterFields) {
@@ -60,22 +72,22 @@ export function parseFilter(parameters: Parameters, normalise = normalised): Arc
   }
   const time = parseTimes(parameters, canonical);
   if (time) conditions.push(time);
-  const words = parseWords(parameters, normalise, canonical);
+  const words = parseWords(parameters, reading, canonical);
   return { conditions, words, canonical: textOf(canonical) };
 }
 
 function parseWords(
   parameters: Parameters,
-  normalise: (text: string) => string,
+  { normalise, characters }: Reading,
   canonical: Canonical,
 ): QueryWord[] {
-  const asked = parameters.get("q");
-  if (asked === undefined) return [];
-  const { characters, words, prefix } = searchBounds;
+  const given = parameters.get("q");
+  if (given === undefined) return [];
+  const { words, prefix } = searchBounds;
   const refuse = (what: string) => new InvalidParameterError("q", `q ${what}`);
-  const text = normalise(asked);
+  const text = normalise(given);
   // Normalising makes up to eighteen characters of one, and a cursor has to carry them.
-  if (lengthOf(asked) > characters || lengthOf(text) > characters)
+  if (lengthOf(given) > characters || lengthOf(text) > characters)
     throw refuse(
       `must be at most ${characters} characters, also when ligatures and the like are written out.`,
     );
