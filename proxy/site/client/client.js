@@ -1455,11 +1455,12 @@ export async function verifyCheckpoint(checkpoint, keys) {
   const cut = note.lastIndexOf("\n\n") + 1;
   const text = note.slice(0, cut);
   const lines = note.slice(cut + 1).split("\n");
-  check(lines.pop() === "");
+  check(lines.pop() === "" && lines.length <= 64);
   const signatures = lines.map((line) => {
-    const [dash, signer, signature, more] = line.split(" ");
-    check(dash === "—" && signer && signature && !more);
-    return { signer, bytes: base64(signature) };
+    const [, signer = "", signature = ""] = /^— ([^\s\u0085+]+) ([^ ]+)$/u.exec(line) ?? [];
+    const bytes = base64(signature);
+    check(bytes.length > 4);
+    return { signer, bytes };
   });
   /** @type {(key: NoteKey) => Promise<boolean>} */
   const signed = async (key) => {
