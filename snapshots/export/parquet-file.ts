@@ -144,7 +144,8 @@ export async function* rowsBy(reader: DuckDBInstance, path: string): AsyncGenera
       const [ids, texts] = [chunk.getColumnVector(0), chunk.getColumnVector(1)];
       if (!(texts instanceof DuckDBBlobVector)) throw new Error("texts are not bytes");
       for (let row = 0; row < chunk.rowCount; row += 1) {
-        const bytes = texts.getItemBytes(row)!;
+        const bytes = texts.getItemBytes(row);
+        if (!bytes) throw new ExportCheckError("an exported file has a row without its text");
         const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
         if (ids.getItem(row) !== idOfLine(text))
           throw new ExportCheckError("an id is not that of its market");
