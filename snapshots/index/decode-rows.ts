@@ -33,7 +33,7 @@ function decodeIntegers({ min, max, slices }: IntegerColumn, count: number): num
   const words = wordsFor(count);
   const values = new Array<number>(count).fill(min);
   for (let slice = 0; slice < sliceCount(max - min); slice += 1) {
-    const bits = slices.subarray(slice * words, (slice + 1) * words);
+    const bits = slices.subarray(slice * words);
     const weight = 2 ** slice;
     for (let ordinal = 0; ordinal < count; ordinal += 1)
       if (hasBit(bits, ordinal)) values[ordinal]! += weight;

@@ -55,7 +55,7 @@ export function decodeOrigins(key: string, stored: Buffer, markets: number): Ori
   const bits = new Uint32Array(new Uint8Array(stored.subarray(table)).buffer);
   const places = new Uint32Array(markets);
   for (let slice = 0; slice < slices; slice += 1) {
-    const bitmap = bits.subarray(slice * words, (slice + 1) * words);
+    const bitmap = bits.subarray(slice * words);
     for (let ordinal = 0; ordinal < markets; ordinal += 1)
       if (hasBit(bitmap, ordinal)) places[ordinal]! += 2 ** slice;
   }

@@ -114,6 +114,13 @@ describe("keepLabels(column, ids, result)", () => {
           ranks: ranksOf(column.starts),
           rare: rareMarketsOf({ frequent, rare, ...column }, list.length),
         };
+        const { bits, before, ranks } = loaded.rare;
+        for (const [n, text] of list.entries()) {
+          const rank = rare.indexOf(text);
+          expect(bits.length > 0 && hasBit(bits, n)).toBe(rank >= 0);
+          const word = n >>> 5;
+          if (rank >= 0) expect(ranks[before[word]! + countRange(bits, word * 32, n)]).toBe(rank);
+        }
         const wanted = new Set(picks.map((pick) => list[pick % list.length]!));
         const result = rangeBitmap(list.length, 0, list.length);
         keepLabels(

@@ -1,0 +1,285 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type FilterValues, filterFields } from "../../../schemas/filters.ts";
+import type { Page } from "../../../snapshots/format/page.ts";
+import { createLabelTables } from "../../../snapshots/index/column-sections.ts";
+import { decodeRows } from "../../../snapshots/index/decode-rows.ts";
+import { checkHeader } from "../../../snapshots/index/header-check.ts";
+import { parseIndexHeader } from "../../../snapshots/index/header-reader.ts";
+import { buildLabelColumn, faultIn } from "../../../snapshots/index/label-column.ts";
+import { addRowsByFile, decodeOrigins, encodeOrigins } from "../../../snapshots/index/origin-table.ts";
+import {
+  encodeSegment,
+  loadSegment,
+  locateSections,
+  openPages,
+  readIndexHeader,
+  readPages,
+} from "../../../snapshots/index/segment.ts";
+
+// What is wrong in an index is said before anything is made of it.
+
+/** 600 markets in two pages: two frequent labels in each column, and a rare one for every hundredth market. */
+const count = 600;
+const rows = Array.from({ length: count }, (_, n) => {
+  const madeFor = (row: (typeof filterFields)[number]) => {
+    if (row.kind === "integer") return row.min + (n % (row.max - row.min + 1));
+    return n % 100 === 7 ? `rare ${n}` : ["one", "two"][n % 2]!;
+  };
+  const values = Object.fromEntries(filterFields.map((row) => [row.field, madeFor(row)]));
+  return { resolvedAt: 2 ** 32 - 300 + n, values: values as FilterValues };
+});
+const page = (markets: number): Page => ({
+  markets,
+  hash: "ab".repeat(32),
+  bytes: 1,
+  root: "cd".repeat(32),
+  runs: Array.from({ length: Math.ceil(markets / 16) }, () => ({ compressedBytes: 1, rawBytes: 1, crc: 1 })),
+  runHashes: "0f".repeat(16 * Math.ceil(markets / 16)),
+});
+const words = { unicode: "16", hash: "ef".repeat(32), bytes: 5 };
+const stored = encodeSegment([page(512), page(88)], rows, words);
+const label = filterFields.find(({ kind }) => kind === "label")!.field;
+
+describe("a segment", () => {
+  test("gives back its rows", () => {
+    expect(decodeRows("it", stored)).toEqual(rows);
+    expect(loadSegment("it", stored, createLabelTables()).markets).toBe(count);
+  });
+
+  /** The segment with other bytes at a place of a section. */
+  function withBytes(section: string, at: number, bytes: readonly number[]): Buffer {
+    const changed = Buffer.from(stored);
+    changed.set(bytes, locateSections("it", stored)(section)[0] + at);
+    return changed;
+  }
+
+  test.for<[what: string, section: string, at: number, bytes: number[], fault: string]>([
+    ["a page in a later encoding", "pageEncodings", 1, [1], "a page of it has encoding 1"],
+    ["too few markets in its pages", "pageMarkets", 2, [87], "its pages do not have as many markets"],
+    ["a page of 528 markets", "pageMarkets", 0, [0x10, 2, 72, 0], "a page or a run of it is longer"],
+    ["a run that is too long", "runs", 12 + 4, [0, 0, 0, 1], "a page or a run of it is longer"],
+    ["times that do not ascend", "times", 4 * 5, [0, 0, 0, 0], "its section times does not ascend"],
+    ["rare labels that are no JSON", `${label}.rare`, 0, [0x7b], `its section ${label}.rare is not JSON`],
+    ["a market twice", `${label}.postings`, 0, [0xff, 0xff], "postings names a market beyond the last"],
+    ["no beginning of a list", `${label}.starts`, 0, [0x3e], "starts does not begin a list"],
+  ])("with %s is refused", ([, section, at, bytes, fault]) => {
+    expect(() => {
+      readPages("it", withBytes(section, at, bytes));
+      loadSegment("it", withBytes(section, at, bytes), createLabelTables());
+    }).toThrow(fault);
+  });
+
+  /** The segment with another header. */
+  function withHeader(change: (header: ReturnType<typeof JSON.parse>) => void): Buffer {
+    const end = 16 + stored.readUInt32LE(8);
+    const header = JSON.parse(stored.toString("utf8", 16, end));
+    change(header);
+    const json = Buffer.from(JSON.stringify(header));
+    const head = Buffer.concat([stored.subarray(0, 16), json, Buffer.alloc(-json.length & 7)]);
+    head.writeUInt32LE(json.length, 8);
+    return Buffer.concat([head, stored.subarray(Math.ceil(end / 8) * 8)]);
+  }
+
+  test.for<[fault: string, change: (header: ReturnType<typeof JSON.parse>) => void]>([
+    ["markets", (header) => (header.markets = 0)],
+    ["markets", (header) => (header.markets = 65_537)],
+    ["pages", (header) => (header.pages = 0)],
+    ["pages", (header) => (header.pages = 601)],
+    ["residentBytes", (header) => (header.residentBytes = -1)],
+    ["residentBytes", (header) => (header.residentBytes = 4 * 2 ** 20 + 1)],
+    ["epochs", (header) => (header.epochs = [[1, 0]])],
+    ["epochs", (header) => (header.epochs = [])],
+    ["epochs", (header) => (header.epochs[1] = [0, 1])],
+    ["epochs", (header) => (header.epochs[1] = [300, 0])],
+    ["epochs", (header) => (header.epochs[1] = [600, 1])],
+    ["epochs", (header) => (header.epochs[1] = [300, 59_000])],
+    ["sections", (header) => (header.sections = [])],
+    ["times is missing or cut", (header) => delete header.sections.times],
+    ["times is missing or cut", (header) => (header.sections.times[0] += 4)],
+    ["times is missing or cut", (header) => (header.sections.times[1] -= 4)],
+    ["times is missing or cut", (header) => (header.sections.times[0] = 2 ** 30)],
+    ["runHashes is cut", (header) => (header.sections.runHashes[1] -= 16)],
+    [`${label}.postings is cut`, (header) => (header.sections[`${label}.postings`][1] -= 1)],
+    ["has no format version", (header) => delete header.formatVersion],
+    ["is not as documented: columns.0.name", (header) => (header.columns[0].name = 1)],
+    [
+      "is not as documented: columns",
+      (header) =>
+        (header.columns.find(({ kind }: { kind: string }) => kind === "label").frequent =
+          Array(33).fill("x")),
+    ],
+  ])("whose header is wrong about %s is refused (%#)", ([fault, change]) => {
+    expect(() => loadSegment("it", withHeader(change), createLabelTables())).toThrow(fault);
+  });
+
+  test("may have times up to the last day of 9999", () => {
+    const late = withHeader((header) => (header.epochs[1] = [300, 58_999]));
+    expect(loadSegment("it", late, createLabelTables()).times.newest).toBeGreaterThan(Date.UTC(9990));
+    expect(openPages("it", stored).page(1)).toEqual({ ...page(88), root: undefined });
+  });
+});
+
+describe("an index header", () => {
+  const bytes = readIndexHeader("it", stored);
+  const changed = (change: (header: ReturnType<typeof JSON.parse>) => void) => {
+    const header = JSON.parse(String(bytes));
+    change(header);
+    return Buffer.from(JSON.stringify(header));
+  };
+
+  test("is read as it was made, and is the same as itself", () => {
+    const { markets, pages, oldest, newest, words: told } = parseIndexHeader("it", bytes);
+    expect([markets, pages, oldest, newest, told]).toEqual([600, 2, 2 ** 32 - 300, 2 ** 32 + 299, words]);
+    expect(checkHeader("it", bytes, bytes)).toEqual({ wrong: [], unchecked: undefined });
+  });
+
+  test.for<[fault: string, change: (header: ReturnType<typeof JSON.parse>) => void]>([
+    ["it is of version 2", (header) => (header.version = 2)],
+    ["markets", (header) => (header.markets = 0)],
+    ["markets", (header) => (header.markets = 65_537)],
+    ["pages", (header) => (header.pages = 601)],
+    ["root", (header) => (header.root = "00")],
+    ["oldest", (header) => (header.oldest = -1)],
+    ["newest", (header) => (header.newest = header.oldest - 1)],
+    ["newest", (header) => (header.newest = Date.UTC(10_000, 0))],
+    ["words.bytes", (header) => (header.words.bytes = 0)],
+    ["words.bytes", (header) => (header.words.bytes = 256 * 2 ** 20 + 1)],
+    ["words.hash", (header) => (header.words.hash = "")],
+    ["it has no section pageMarkets", (header) => delete header.sections.pageMarkets],
+    ["section pageMarkets cannot have 6 bytes", (header) => (header.sections.pageMarkets[0] = 6)],
+    ["section pageRoots cannot have", (header) => (header.sections.pageRoots[0] += 32)],
+    ["section times cannot have", (header) => (header.sections.times[0] -= 4)],
+    ["section composite cannot have", (header) => (header.sections.composite[0] += 4)],
+    [`section ${label}.codes cannot have`, (header) => (header.sections[`${label}.codes`][0] += 4)],
+    [`section ${label}.codes cannot have`, (header) => (header.sections[`${label}.postings`][0] = 0)],
+    [`section ${label}.postings cannot have`, (header) => (header.sections[`${label}.postings`][0] += 1)],
+    [`section ${label}.postings cannot have`, (header) => (header.sections[`${label}.postings`][0] = 1202)],
+    [`section ${label}.starts cannot have`, (header) => (header.sections[`${label}.starts`][0] += 4)],
+    [`section ${label}.rare cannot have`, (header) => (header.sections[`${label}.rare`][0] = 1)],
+    [`section ${label}.rare cannot have`, (header) => (header.sections[`${label}.rare`][0] = 2 ** 20)],
+    ["sections.times", (header) => header.sections.times.push(1)],
+    ["sections.times", (header) => header.sections.times.pop()],
+  ])("that is wrong about %s is refused (%#)", ([fault, change]) => {
+    expect(() => parseIndexHeader("it", changed(change))).toThrow(fault);
+  });
+
+  test.for<
+    [wrong: string[], unchecked: string | undefined, change: (header: ReturnType<typeof JSON.parse>) => void]
+  >([
+    [[], "version", (header) => (header.version = 2)],
+    [["pages"], undefined, (header) => (header.pages = 1)],
+    [["section times"], undefined, (header) => (header.sections.times[0] = 1)],
+    [["section times"], undefined, (header) => delete header.sections.times],
+    [
+      ["column composite"],
+      undefined,
+      (header) => (header.columns.find(({ name }: { name: string }) => name === "composite").max += 1),
+    ],
+    [[], "columns", (header) => (header.sections.later = [0, header.root])],
+    [[], "columns", (header) => header.columns.push({ name: "later", kind: "other" })],
+    [["order of its members"], undefined, (header) => header.columns.reverse()],
+    [
+      [],
+      undefined,
+      (header) => {
+        header.columns = header.columns.filter(({ name }: { name: string }) => name !== "composite");
+        delete header.sections.composite;
+      },
+    ],
+  ])(
+    "compared with what the markets give is wrong about %j, and not checked is %s (%#)",
+    ([wrong, unchecked, change]) => {
+      expect(checkHeader("it", changed(change), bytes)).toEqual({ wrong, unchecked });
+    },
+  );
+
+  test("in another spelling is refused", () => {
+    expect(() => checkHeader("it", Buffer.from(` ${bytes}`), bytes)).toThrow(
+      "not in the spelling of the format",
+    );
+  });
+});
+
+describe("a column of labels", () => {
+  // 64 markets: a label of two of them is frequent, one of a single one is not.
+  const markets = 64;
+  const column = () => {
+    const built = buildLabelColumn(Array.from({ length: markets }, (_, n) => (n < 4 ? `rare ${n}` : "most")));
+    return { ...built, postings: built.postings.slice(), starts: built.starts.slice() };
+  };
+  const two = () => ({
+    ...column(),
+    rare: ["a", "b"],
+    postings: Uint16Array.of(3, 9),
+    starts: Uint32Array.of(3),
+  });
+
+  test("that was built has no fault, and neither has one without rare labels", () => {
+    expect(faultIn(column(), markets)).toBeUndefined();
+    expect(faultIn(two(), markets)).toBeUndefined();
+    expect(faultIn(buildLabelColumn(Array(5).fill("all")), 5)).toBeUndefined();
+  });
+
+  test.for<[fault: string, change: Partial<ReturnType<typeof column>>]>([
+    ["rare has labels that do not ascend", { rare: ["b", "a"] }],
+    ["rare has labels that do not ascend", { rare: ["a", "a"] }],
+    ["rare has labels that do not ascend", { frequent: ["b", "a"] }],
+    ["postings has more markets than there are", { postings: new Uint16Array(65) }],
+    ["postings names a market beyond the last", { postings: Uint16Array.of(3, 64) }],
+    [
+      "postings does not ascend within a label",
+      { postings: Uint16Array.of(3, 3), starts: Uint32Array.of(1) },
+    ],
+    [
+      "postings has too many markets of a label",
+      { postings: Uint16Array.of(3, 9), starts: Uint32Array.of(1) },
+    ],
+    ["starts does not begin a list", { starts: Uint32Array.of(2) }],
+    ["starts does not begin a list", { starts: Uint32Array.of(7) }],
+    ["starts does not begin a list", { rare: ["a"] }],
+    ["starts does not begin a list", { rare: [] }],
+    ["starts does not begin a list", { rare: [], postings: Uint16Array.of(3), starts: new Uint32Array(1) }],
+  ])("that %s is told so (%#)", ([fault, change]) => {
+    expect(faultIn({ ...two(), ...change }, markets)).toContain(fault);
+  });
+});
+
+describe("origins", () => {
+  const hashes = Array.from({ length: 9 }, (_, n) => String((n * 7) % 9).repeat(64));
+
+  test("tell the file of each market, and how many each file has", () => {
+    const numbers = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 80, size: "max" });
+    fc.assert(
+      fc.property(numbers, (list) => {
+        const origins = decodeOrigins("it", encodeOrigins(list, hashes), list.length);
+        expect(Array.from(origins.places, (place) => origins.hashes[place])).toEqual(
+          list.map((n) => hashes[n - 1]),
+        );
+        expect(origins.hashes).toEqual([...new Set(origins.hashes)].sort());
+        const rowsOf = new Map([[hashes[0]!, 3]]);
+        addRowsByFile(rowsOf, origins);
+        for (const [n, hash] of hashes.entries()) {
+          const own = list.filter((number) => number === n + 1).length;
+          expect(rowsOf.get(hash) ?? 0).toBe(n === 0 ? own + 3 : own);
+        }
+      }),
+    );
+  });
+
+  test("that are cut, longer, or name a file that they do not list are refused", () => {
+    const numbers = [1, 2, 3];
+    const whole = encodeOrigins(numbers, hashes);
+    const wrong = [
+      Buffer.alloc(3),
+      Buffer.alloc(4),
+      whole.subarray(0, -1),
+      Buffer.concat([whole, Buffer.alloc(4)]),
+    ];
+    for (const bytes of wrong)
+      expect(() => decodeOrigins("it", bytes, 3)).toThrow("it does not tell the file of every market");
+    const fourth = Buffer.from(whole);
+    fourth.fill(0xff, 4 + 3 * 32);
+    expect(() => decodeOrigins("it", fourth, 3)).toThrow("it names a file that it does not list");
+  });
+});
