@@ -114,6 +114,36 @@ describe("a table of words", () => {
     );
   });
 
+  test("has a word in markets at any distance, around those that take another byte", async () => {
+    const gaps = [0, 126, 127, 128, 129, 16_383, 16_384, 16_385];
+    const ordinals = gaps.map((gap, n) => gaps.slice(0, n).reduce((sum, other) => sum + other + 1, gap));
+    const words: string[][] = Array.from({ length: ordinals.at(-1)! + 1 }, () => []);
+    for (const ordinal of ordinals) words[ordinal] = ["far"];
+    const table = new WordTable("words", encodeWords(words));
+    expect(table.decode()).toEqual(words);
+    const result = rangeBitmap(words.length, 0, words.length);
+    await table.keepWords([{ text: "far", prefix: false }], result, async () => {});
+    expect([...words.keys()].filter((n) => hasBit(result, n))).toEqual(ordinals);
+  });
+
+  test.each([
+    ['"markets":3', '"markets":0', "markets"],
+    ['"words":5', '"words":-', "is not JSON"],
+    ['"words":5', '"words":6', "dictionary is cut off"],
+    ['"words":5', '"words":0', "its section blocks is missing or cut"],
+    ['"unicode":"', '"unicode":["', "is not JSON"],
+    ['"unicode"', '"Unicode"', "unicode"],
+    ['"sections"', '"Sections"', "sections"],
+    ['"blocks":[0,8]', '"blocks":[0,7]', "its section blocks is missing or cut"],
+    ['"postings":[', '"Postings":[', "its section postings is missing or cut"],
+  ])("whose header has %s as %s is refused by name: %s", (from, to, fault) => {
+    const stored = encodeWords(["will the fed cut", "the fed", "no"].map(wordsOf));
+    const at = stored.indexOf(from);
+    expect(at).toBeGreaterThan(0);
+    stored.write(to, at);
+    expect(() => new WordTable("it", stored).decode()).toThrow(fault);
+  });
+
   test("is refused, or read otherwise, when any byte of it is another", () => {
     const stored = encodeWords(["will the fed cut", "the fed", "no"].map(wordsOf));
     for (let place = 0; place < stored.length; place += 1) {
