@@ -32,7 +32,7 @@ const { values } = parseArgs({
     /** Of the draw, below 2^32. */
     seed: { type: "string", default: "1" },
     /** Of processors: how long the tests of one mutant may take, by what they took without any. */
-    seconds: { type: "string", default: "10" },
+    seconds: { type: "string", default: "20" },
     /** Of a hundred mutants tried, how many must be killed or explained. */
     least: { type: "string", default: "0" },
     /** Keeps what each file of tests reaches for the next run, until it changes. */
@@ -124,20 +124,25 @@ function quickest<T extends { ms: number }>(all: readonly T[], milliseconds: num
   });
 }
 
-/** The tests that may kill a mutant, by file. A file with many slow tests runs but the quickest of them. */
+/** The tests that may kill a mutant, by file: as many of those that reach it as there is time for. */
 function runsOf(id: number, records: readonly Recorded[]): Job["runs"] {
-  const runs = records.flatMap(({ file, tests, outside }) => {
+  const all = records.flatMap(({ file, tests, outside }) => {
     const anew = outside.reached.includes(id);
-    const reaching = quickest(anew ? tests : tests.filter(({ reached }) => reached.includes(id)), 3000);
-    // Slow tests wait for the quick ones of other files, unless they would pay twice for what is around them.
-    const quick = outside.ms < 100 ? reaching.filter(({ ms }) => ms < 50) : reaching;
-    return [quick, reaching.slice(quick.length)].flatMap((some) => {
-      const ms = some.reduce((sum, test) => sum + test.ms, outside.ms);
-      const passed = some.reduce((sum, test) => sum + test.passed, outside.passed);
-      return some.length === 0 ? [] : [{ file, tests: some.map((test) => test.id), anew, ms, passed }];
-    });
+    const reaching = anew ? tests : tests.filter(({ reached }) => reached.includes(id));
+    return reaching.map((test) => ({ ...test, file, outside, anew }));
   });
-  return quickest(runs, 1000 * Number(values.seconds));
+  // Slow tests wait for the quick ones of other files, unless they would pay twice for what is around them.
+  const together = Map.groupBy(
+    quickest(all, 1000 * Number(values.seconds)),
+    ({ file, outside, ms }) => `${file} ${outside.ms < 100 && ms >= 50}`,
+  );
+  const runs = [...together.values()].map((tests) => {
+    const { file, outside, anew } = tests[0]!;
+    const ms = tests.reduce((sum, test) => sum + test.ms, outside.ms);
+    const passed = tests.reduce((sum, test) => sum + test.passed, outside.passed);
+    return { file, tests: tests.map((test) => test.id), anew, ms, passed };
+  });
+  return runs.sort((a, b) => a.ms - b.ms);
 }
 
 /** Some of these, in an order that the seed gives. */
