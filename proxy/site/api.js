@@ -72,7 +72,7 @@ export class Api {
       const { api, site } = await (await request(absolute("site/api.json"), {})).json();
       return new Api(api, site);
     } catch (cause) {
-      throw new ApiError("UNREACHABLE", "Check your connection and reload the page.", {
+      throw new ApiError("UNREACHABLE", "Check your connection.", {
         title: "The service cannot be reached",
         cause,
       });
@@ -94,13 +94,28 @@ export class Api {
   }
 
   /**
+   * The snapshots that the plan can read, newest first. Throws ApiError.
+   * @param {AbortSignal} signal
+   */
+  async snapshots(signal) {
+    const [{ snapshots }, { checkedAt, ageSeconds }] = await Promise.all([
+      this.service.snapshots({ signal }),
+      this.pin(),
+    ]);
+    // A Developer key looks back as far as a history goes, by the service's clock.
+    const now = Date.parse(checkedAt) + 1000 * ageSeconds;
+    const since = new Date(now - 7 * 86_400_000).toISOString();
+    return snapshots.filter(({ publishedAt }) => this.plan === "aegis" || publishedAt >= since);
+  }
+
+  /**
    * The tiers and their changes, of a published page: they lie beside it. Throws Error.
    * @param {AbortSignal} signal
    * @returns {Promise<Tiers>}
    */
   async tiers(signal) {
     const response = await request(absolute("tiers.json"), { signal });
-    if (!response.ok) throw new Error(`tiers.json cannot be read (status ${response.status}).`);
+    if (!response.ok) throw new Error("The changes of tier cannot be read at present.");
     return response.json();
   }
 
@@ -165,8 +180,9 @@ export class Api {
     const query = new URLSearchParams({ ...Object.fromEntries(filters), asOf });
     const headers = { Accept: type, Authorization: `Bearer ${this.#key}` };
     const response = await this.#ask(`${this.base}/markets/historical?${query}`, { headers }, this.#key);
-    if (!response.ok) throw new Error((await response.json()).detail);
-    return response.blob();
+    if (response.ok) return response.blob();
+    const { code, detail, title } = await response.json();
+    throw new ApiError(code, detail, { title });
   }
 
   /** The profile with which clients of Delta Sharing read the archive by this key. */

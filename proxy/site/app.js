@@ -43,8 +43,7 @@ function start(api) {
   const access = accessStrip(part("access"), api, () => router.again());
   /** @type {Site} */
   const site = { api, askForKey: access.ask };
-  fill(part("about"), ...colophon(api, () => router.again()));
-  startJumping(api);
+  fill(part("about"), ...colophon(api, () => router.again(), startJumping(api)));
   const router = startRouter((route) => open(site, route), showPlace);
 }
 
@@ -87,8 +86,9 @@ function showPlace({ name }) {
  * Says which snapshot the page shows, and when there is a newer one.
  * @param {Api} api
  * @param {() => void} again shows the view anew
+ * @param {() => void} jump opens the list of places
  */
-function colophon(api, again) {
+function colophon(api, again, jump) {
   const snapshot = html("p", { class: "quiet" });
   const news = part("news");
   let told = "";
@@ -137,7 +137,8 @@ function colophon(api, again) {
       html("a", { href: api.addresses.scores }, "scores as JSON"),
       " · ",
       html("a", { href: "#/meanings" }, "What the numbers mean"),
-      " · Ctrl+K goes anywhere",
+      " · ",
+      html("button", { type: "button", class: "plain", onclick: () => jump() }, "Go to… (Ctrl+K)"),
       api.addresses.docs !== undefined && [" · ", html("a", { href: api.addresses.docs }, "API reference")],
     ),
   ];

@@ -73,14 +73,6 @@ export function openArchive(site, query) {
     element.append(...closedTo(site, "The archive", query));
     return { title, element, close: () => ending.abort() };
   }
-  element.firstElementChild?.append(
-    html(
-      "p",
-      { class: "quiet cost" },
-      "A choice takes a request of the day’s quota for its list, and for its counts one and another for each filter. " +
-        "Recomputed here, counts take none.",
-    ),
-  );
   const explorer = new Explorer(site);
   element.append(...explorer.parts);
   explorer.show(query);
@@ -494,8 +486,9 @@ class Explorer {
       html(
         "p",
         {},
-        `All ${counted(total, "market")} that match, in one file of one snapshot. That costs ` +
-          `${counted(Math.max(1, Math.ceil(total / 500)), "request")} of the day’s quota. In the lines, $KEY is your key.`,
+        total > 0 ? `All ${counted(total, "market")} that match` : "No market matches, so a file holds none",
+        `, of one snapshot. Each file takes ${counted(Math.max(1, Math.ceil(total / 500)), "request")} of the day’s ` +
+          "quota. In the lines, $KEY is your key.",
       ),
       file(
         "CSV",
@@ -672,7 +665,7 @@ class Explorer {
     if (!panel)
       return fill(
         this.#problem,
-        failure(error, () => this.show(this.#query)),
+        failure(inLabels(error), () => this.show(this.#query)),
       );
     panel.closest("details")?.setAttribute("open", "");
     const sheet = panel.closest("dialog");
@@ -706,11 +699,12 @@ const othersOf = (facet, filters) => without(filters, ownOf(facet));
  */
 function inLabels(error) {
   if (!(error instanceof ApiError)) return error;
-  const known = [...labels, ...[...scores, "month"].flatMap(ownOf), "q"];
+  const known = [...labels, ...[...scores, "month"].flatMap(ownOf), "q", "page", "pageSize"];
   const detail = error.message.replace(/^\w+|\w+_\w+|\w+(?=\.$)/g, (name) =>
     known.includes(name) ? `“${labelOf(name)}”` : name,
   );
-  return new ApiError(error.code, detail, { title: "Check this field" });
+  const title = "parameter" in error && error.parameter ? "Check this" : error.title;
+  return new ApiError(error.code, detail, { title });
 }
 
 /**

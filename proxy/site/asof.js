@@ -42,13 +42,13 @@ export function asItWas(api, asOf, go, signal) {
     asked = true;
     fill(choices, html("p", { class: "quiet" }, "Asking which states there are…"));
     try {
-      const { snapshots } = await api.service.snapshots({ signal });
+      const snapshots = await api.snapshots(signal);
       const shown = snapshots.find(({ snapshotId }) => snapshotId === asOf);
       if (shown) fill(told, `${nameOfState(shown.snapshotId)}, published ${minutes(shown.publishedAt)}`);
       const earlier = snapshots.filter(
         ({ supersededAt, snapshotId }) => supersededAt !== null && snapshotId !== asOf,
       );
-      fill(choices, earlier.length > 0 ? chooser(earlier) : "There is no other that can be read.");
+      fill(choices, earlier.length > 0 ? chooser(earlier) : "No other earlier state can be read.");
     } catch (error) {
       if (!signal.aborted) fill(choices, failure(error, load));
     }
@@ -77,6 +77,11 @@ export function asItWas(api, asOf, go, signal) {
   }
 }
 
-/** An id of a snapshot in few characters, or a time as it is.
+/** An id of a snapshot in few characters, or a time or day.
  * @param {string} asOf */
-export const nameOfState = (asOf) => (/^[0-9a-f]{64}$/.test(asOf) ? `snapshot ${asOf.slice(0, 12)}` : asOf);
+export const nameOfState = (asOf) =>
+  /^[0-9a-f]{64}$/.test(asOf)
+    ? `snapshot ${asOf.slice(0, 12)}`
+    : /^\d{4}-\d\d-\d\dT\d\d:\d\d.*Z$/.test(asOf)
+      ? minutes(asOf)
+      : asOf;

@@ -42,22 +42,20 @@ export function openCompare({ api }, wanted) {
   const panel = html("div", { "aria-busy": "true" }, html("p", { class: "quiet" }, "Loading the scores…"));
   const element = html("article", {}, html("h1", {}, "Side by side"), panel);
   load();
-  return { title: `Compare ${wanted.map(nameOf).join(", ")}`, element, close: () => ending.abort() };
+  return { title: ["Side by side", ...wanted.map(nameOf)].join(" · "), element, close: () => ending.abort() };
 
   async function load() {
     try {
       const { scores } = await api.scores.scores({ signal });
-      const known = wanted.filter((slug) => scores.some((entry) => entry.slug === slug)).slice(0, most);
+      const there = wanted.filter((slug) => scores.some((entry) => entry.slug === slug));
+      const known = there.slice(0, most);
       const records = await Promise.all(known.map((slug) => api.scores.score(slug, { signal })));
-      const left = wanted.filter((slug) => !known.includes(slug));
+      const missing = wanted.filter((slug) => !there.includes(slug));
+      const left = there.slice(most).map(nameOf);
       fill(
         panel,
-        left.length > 0 &&
-          html(
-            "p",
-            { class: "quiet" },
-            `Not shown: ${left.join(", ")}. There is no such protocol, or there are ${most} already.`,
-          ),
+        missing.length > 0 && html("p", {}, `No protocol is scored under the name ${missing.join(" or ")}.`),
+        left.length > 0 && html("p", {}, `At most ${most} fit side by side, without ${left.join(", ")}.`),
         known.length > 1 && html("p", {}, ...differences(records)),
         known.length < most && picker(known, scores),
         known.length > 0 && table(records, scores),
@@ -191,7 +189,7 @@ function table(records, scores) {
         row("Place by BRI", place),
         row(term("Tier", "tier"), ({ forgeScale, forgeScaleNum }) => tier(forgeScale, forgeScaleNum)),
         row(term("Confidence", "confidence"), ({ confidence }) => confidence, "number"),
-        row(term("Since the run before", "delta"), ({ delta }) => change(delta), "number"),
+        row(term("Change", "delta"), ({ delta }) => change(delta), "number"),
         row("Updated", ({ updatedAt }) => moment(updatedAt)),
       ]),
       part(
@@ -216,7 +214,7 @@ function table(records, scores) {
         ),
         row("Category", ({ metadata }) => html("bdi", {}, metadata.category)),
         row("Chain", ({ metadata }) => html("bdi", {}, metadata.chain)),
-        row(term("TVL", "tvl"), ({ metadata }) => metadata.tvl, "number"),
+        row(term("Value locked (TVL)", "tvl"), ({ metadata }) => metadata.tvl, "number"),
         row(term("Contracts", "contracts"), ({ metadata }) => grouped(metadata.contracts), "number"),
         row(term("Z factor", "zFactor"), ({ metadata }) => metadata.zFactor, "number"),
       ]),

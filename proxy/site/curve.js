@@ -29,7 +29,9 @@ export function curve(points, scores, name, signal) {
   const all = bordersOf([...scores, ...points]);
   const borders = all?.filter(({ below, from }) => below < high && from > low);
   const begin = borders?.map(({ name: tier, below, from }) =>
-    from === below + 1 ? `${tier} begins at ${from}` : `${tier} begins between ${below + 1} and ${from}`,
+    from === below + 1
+      ? `${tier} begins at ${grouped(from)}`
+      : `${tier} begins between ${below + 1} and ${grouped(from)}`,
   );
   const told = begin?.length === 0 ? "no tier begins there" : begin?.join(", and ");
   return [

@@ -1,3 +1,5 @@
+/** @import { ApiError } from "./client.js" */
+
 /**
  * A child of an element. Strings become text nodes, never HTML.
  * @typedef {Node | string | number | null | undefined | false} Child
@@ -143,13 +145,21 @@ export function copyable(name, text) {
   return html("div", { class: "copyable" }, code, button);
 }
 
+/** What trying again does not change. */
+const lasting = /^INVALID|_(?:NOT_FOUND|REQUIRED)$/;
+
 /**
- * An error message, which screen readers read out at once. With `again` it has a button that tries again.
+ * An error message, which screen readers read out at once. With `again` it has a button that tries again, where that may
+ * help.
  * @param {unknown} error
  * @param {() => void} [again]
  */
 export function failure(error, again) {
-  const { title = "Something went wrong", message = "" } = error instanceof Error ? titled(error) : {};
+  const {
+    title = "Something went wrong",
+    message = "",
+    code = "",
+  } = error instanceof Error ? /** @type {Partial<ApiError>} */ (error) : {};
   const retry = () => {
     // The button goes away with the message.
     part("main").focus({ preventScroll: true });
@@ -161,7 +171,11 @@ export function failure(error, again) {
     html("strong", {}, title),
     " ",
     forReaders(message),
-    again && [" ", html("button", { type: "button", class: "plain", onclick: retry }, "Try again")],
+    again &&
+      !lasting.test(code) && [
+        " ",
+        html("button", { type: "button", class: "plain", onclick: retry }, "Try again"),
+      ],
   );
 }
 
@@ -172,17 +186,11 @@ export function failure(error, again) {
  */
 const forReaders = (message) =>
   message
+    .replaceAll(/\basOf\b/g, "An earlier state")
+    .replace("of this slug", "of this name")
     .replaceAll(/[;,.] (?:[^.;]* )?(?:GET|POST) \/\S*[^.;]*/g, "")
     .replaceAll(/(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d(?:\.\d+)?Z/g, "$1 $2 UTC")
     .replaceAll(
       /\b(free|developer|aegis) plan\b(?:'s)?/g,
       (words) => `${words.charAt(0).toUpperCase()}${words.slice(1).replace("'", "’")}`,
     );
-
-/**
- * @param {Error & { title?: string }} error
- * @returns {{ title?: string, message: string }}
- */
-function titled({ title, message }) {
-  return title === undefined ? { message } : { title, message };
-}

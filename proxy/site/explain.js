@@ -89,6 +89,31 @@ export function openMeanings(key) {
     html("h2", {}, "Six risk signals of a market"),
     html("p", {}, meanings.marketDimension.meaning),
     all(dimensionMeanings.market),
+    html("h2", { "aria-current": key === "requests" ? "true" : undefined }, "What takes a request"),
+    html(
+      "p",
+      {},
+      "A plan has so many requests for each day in UTC. What the browser has, and is still current, takes none.",
+    ),
+    html(
+      "dl",
+      { class: "meanings" },
+      [
+        [
+          "Scores",
+          "One for the list, which Ctrl+K asks for too, and one for each protocol. With a key, two more for a protocol’s seven days, and one for a curve in the list.",
+        ],
+        ["As it was", "One for the list of earlier states."],
+        [
+          "Archive",
+          "One for each page of markets. One for the counts beside the choices, up to one more for each filter, and one for each formula version compared. Recomputed here, counts take none.",
+        ],
+        ["Market", "One."],
+        ["Buttons", "What else takes requests says so beside its button."],
+      ].map(([title, words]) =>
+        html("div", { class: "meaning" }, html("dt", {}, title), html("dd", {}, words)),
+      ),
+    ),
   );
   // The router scrolls to the top when it has shown the view.
   setTimeout(() => element.querySelector("[aria-current]")?.scrollIntoView({ block: "center" }));
@@ -101,7 +126,8 @@ export function openMeanings(key) {
  */
 export function startExplaining() {
   const bubble = html("div", { id: "meaning", role: "tooltip", popover: "manual" });
-  document.body.append(bubble);
+  // It stays when the view goes, and is within a landmark.
+  document.querySelector(".top > div")?.append(bubble);
   /** @type {Element | undefined} */
   let shown;
 

@@ -231,7 +231,7 @@ export function histogram(facet, go, preview) {
       {
         label:
           `${months ? "Markets per month" : spoken(facet)}: ${counted(total, "market")}` +
-          (peak ? `, most at ${peak.name}` : "") +
+          (peak?.count ? `, most ${months ? "in" : "at"} ${peak.name}` : "") +
           (log ? ". The scale is logarithmic." : ""),
         log,
         axis: months ? axisOf(spans.map(({ name }) => name)) : [`${spans[0]?.from}`, direction, grouped(top)],
@@ -276,12 +276,11 @@ export function histogram(facet, go, preview) {
             "Any",
             html("span", { class: "unseen" }, ` ${months ? "month" : spoken(facet)}`),
           )
-        : peak &&
-            peak.count > 0 &&
+        : peak?.count &&
             html(
               "span",
               { class: "tally" },
-              `most ${months ? `in ${peak.name}` : `from ${peak.from}`}: ${compact(peak.count)}`,
+              `most ${months ? "in" : "at"} ${peak.name}: ${compact(peak.count)}`,
             ),
     );
   }

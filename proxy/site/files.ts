@@ -14,8 +14,9 @@ const readOwn = (name: string) => readFileSync(new URL(name, import.meta.url));
 
 const leanOwn = (name: string) => Buffer.from(lean(String(readOwn(name))));
 
-/** A style without spaces that mean nothing. Before a colon they may mean a descendant. */
-const leanStyle = (text: string) => text.replaceAll(/(?<=[{};,:])\s+| (?=\{)/g, "");
+/** A style without spaces, zeros and semicolons that mean nothing. Before a colon a space may mean a descendant. */
+const leanStyle = (text: string) =>
+  text.replaceAll(/(?<=[{};,:])\s+| (?=\{)|;(?=\s*\})|(?<![\d.])0(?=\.\d)/g, "");
 
 /** Stands in index.html where the page states its policy. */
 const policyMark = "CONTENT_SECURITY_POLICY";
@@ -44,7 +45,7 @@ function fileFor(name: FileName, api: ApiAddress, others: Partial<Named> = {}): 
   if (name === "api.json") return Buffer.from(JSON.stringify({ api, ...told(others) }));
   if (name === "client.js") return leanOwn("client/client.js");
   if (name === "recompute.mjs") return recomputeModule();
-  if (name === "meanings.js") return moduleOf({ dimensionMeanings, meanings });
+  if (name === "meanings.js") return moduleOf({ dimensionMeanings, meanings: unfielded });
   if (name === "names.js") return Buffer.from(lean(link(new URL("../../schemas/names.ts", import.meta.url))));
   if (name === "fields.js") return moduleOf(fields);
   if (name.endsWith(".css")) return Buffer.from(leanStyle(String(leanOwn(name))));
@@ -58,6 +59,11 @@ const moduleOf = (values: object) =>
       .map(([name, value]) => `export const ${name} = ${JSON.stringify(value)};\n`)
       .join(""),
   );
+
+/** The meanings without the names of fields, which the site does not show. */
+const unfielded = Object.fromEntries(
+  Object.entries(meanings).map(([name, { meaning }]) => [name, { meaning }]),
+);
 
 const told = (named: object) =>
   Object.fromEntries(Object.entries(named).filter(([, value]) => value !== null));

@@ -66,7 +66,7 @@ export function labelOf(name) {
   const [, end, field] = /^(min|max)_(.*)$/.exec(name) ?? [];
   if (field) return `${spoken(field)}, ${end === "min" ? "at least" : "at most"}`;
   if (name === "from" || name === "to") return `Resolved, ${name}`;
-  return name === "q" ? "Words of the question" : name === "asOf" ? "As of" : spoken(name);
+  return { q: "Words of the question", asOf: "As of", pageSize: "Markets a page" }[name] ?? spoken(name);
 }
 
 /** A filter in words. Texts of others keep their own direction.
@@ -79,6 +79,8 @@ export function inWords(name, value) {
   if (name === "q") return ["“", own, "”"];
   if (name === "disputed") return [valueWords(name, value)];
   if (name === "asOf") return [`As of: ${nameOfState(value)}`];
+  if (name === "from" || name === "to") return [`Resolved ${name === "to" ? "up to" : name} `, own];
+  if (name === "tier") return [`Tier: ${value.replaceAll(",", " or ")}`];
   return [`${labelOf(name)}: `, own];
 }
 

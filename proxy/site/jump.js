@@ -15,20 +15,22 @@ const archive = (/** @type {Record<string, string>} */ query) => archiveAddress(
 const fixed = [
   ["Scores", "#/"],
   ["Archive", archive({})],
-  ["Do scores mean something?", archive({ show: "score" })],
-  ["Download", archive({ show: "file" })],
+  ["Archive: Do scores mean something?", archive({ show: "score" })],
+  ["Archive: Download", archive({ show: "file" })],
   ["What the numbers mean", "#/meanings"],
   ["Disputed markets", archive({ disputed: "true" })],
-  ...tiers.map((tier) => /** @type {Place} */ ([`${tier} markets`, archive({ tier })])),
+  ...tiers.map((tier) => /** @type {Place} */ ([`Markets of tier ${tier}`, archive({ tier })])),
 ];
 
 /**
- * Ctrl+K opens a list of places: views, protocols, filters of the archive, and the search for words.
+ * Ctrl+K opens a list of places: views, protocols, filters of the archive, and the search for words. So does what is
+ * returned.
  * @param {Api} api
  */
 export function startJumping(api) {
   /** @type {readonly Place[]} */
   let protocols = [];
+  let asking = false;
   const name = "Go to a protocol, view or filter, or search for words";
   const field = html("input", {
     type: "text",
@@ -47,7 +49,7 @@ export function startJumping(api) {
     /** @type {Place[]} */
     const places = [
       ...found.slice(0, shown),
-      ...(q ? [/** @type {Place} */ ([`Search for “${q}”`, archive({ q })])] : []),
+      ...(q ? [/** @type {Place} */ ([`Search the archive for “${q}”`, archive({ q })])] : []),
     ];
     const close = () => dialog.close();
     fill(
@@ -68,17 +70,30 @@ export function startJumping(api) {
     event.preventDefault();
   }
 
-  window.addEventListener("keydown", async (event) => {
-    if (event.key !== "k" || !(event.ctrlKey || event.metaKey)) return;
-    event.preventDefault();
-    if (dialog.open) return dialog.close();
+  async function load() {
+    asking = true;
+    try {
+      const { scores } = await api.scores.scores();
+      protocols = scores.map(({ slug }) => [nameOf(slug), `#/protocols/${slug}`]);
+      draw();
+    } catch {
+      // Without protocols the other places are still of use. The next opening asks again.
+    }
+    asking = false;
+  }
+
+  function open() {
     field.value = "";
     dialog.showModal();
     draw();
-    if (protocols.length > 0) return;
-    // Without protocols the other places are still of use.
-    const { scores } = await api.scores.scores().catch(() => ({ scores: [] }));
-    protocols = scores.map(({ slug }) => [nameOf(slug), `#/protocols/${slug}`]);
-    draw();
+    if (protocols.length === 0 && !asking) load();
+  }
+
+  window.addEventListener("keydown", (event) => {
+    if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    if (dialog.open) dialog.close();
+    else open();
   });
+  return open;
 }

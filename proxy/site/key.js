@@ -40,7 +40,7 @@ export function accessStrip(panel, api, changed) {
     html(
       "p",
       { id: "key-note", class: "quiet" },
-      "Kept in this page's memory until you leave it, and stored nowhere.",
+      "Kept in this page’s memory until you leave it, and stored nowhere.",
     ),
     problem,
   );
@@ -49,8 +49,15 @@ export function accessStrip(panel, api, changed) {
   fill(panel, html("div", { class: "access" }, standing, entry, forget));
   api.onquota = () => {
     const { quota, plan } = api;
-    const left = quota && `${grouped(quota.remaining)} of ${grouped(quota.limit)} left today`;
-    fill(standing, html("strong", {}, `${planNames[plan]} plan`), left ? ` · ${left}` : "");
+    fill(
+      standing,
+      html("strong", {}, `${planNames[plan]} plan`),
+      quota && [
+        ` · ${grouped(quota.remaining)} of ${grouped(quota.limit)} `,
+        html("a", { href: "#/meanings/requests" }, "requests"),
+        " left today",
+      ],
+    );
     entry.hidden = api.keyed;
     forget.hidden = !api.keyed;
   };

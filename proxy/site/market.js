@@ -87,7 +87,7 @@ export function openMarket(site, id, query) {
       html(
         "p",
         { class: "quiet" },
-        "The page asks for the proof and hashes its way from this market’s text to the id of the snapshot. " +
+        "The page asks for the proof, which takes a request, and hashes its way from this market’s text to the id of the snapshot. " +
           "With the publisher’s public key it also checks who signed that.",
       ),
       html(
@@ -240,9 +240,9 @@ function detailsOf(market) {
     html("h2", {}, "Record"),
     facts([
       ["Category", html("bdi", {}, market.category)],
-      ["Formula", market.formulaVersion],
-      ["Weights", market.weightVersion],
-      ["Market", html("span", { class: "broken" }, market.slug)],
+      ["Formula version", market.formulaVersion],
+      ["Weight version", market.weightVersion],
+      ["Name in addresses", html("span", { class: "broken" }, market.slug)],
       ["Identifier", html("code", {}, market.id)],
     ]),
   ];
@@ -274,7 +274,7 @@ function dimensionItem({ key, name, score, weight, description, evidence, refere
       { class: `score tier-${stepOf(score / 100)}` },
       bar(score, 100),
       html("span", {}, term("Risk", "marketDimension"), " ", html("b", {}, score)),
-      html("span", { class: "quiet" }, term("weight", "weight"), ` ${weight}`),
+      html("span", { class: "quiet" }, term("Weight", "weight"), ` ${weight}`),
     ),
     html("p", { dir: "auto" }, description),
     evidence.length > 0 && [
@@ -317,12 +317,15 @@ const listed = (values) => values.flatMap((value, index) => [index > 0 ? "; " : 
  * @returns {Child[]}
  */
 function anything(value) {
-  if (typeof value === "string") return [/^https?:\/\//i.test(value) ? outsideLink(value) : value];
+  if (typeof value === "string")
+    return [
+      /^https?:\/\//i.test(value) ? outsideLink(value) : /^[a-z\d_]+$/.test(value) ? spoken(value) : value,
+    ];
   if (Array.isArray(value)) return listed(value);
   if (typeof value !== "object" || value === null) return [`${value}`];
   return Object.entries(value).flatMap(([key, member], index) => [
     index > 0 ? ", " : "",
-    `${key}: `,
+    `${spoken(key)}: `,
     ...anything(member),
   ]);
 }

@@ -53,7 +53,7 @@ export function openProtocol(site, slug, asOf) {
   if (asOf === null || api.keyed) load();
   else {
     const closed = api.live
-      ? "an earlier state, which needs a key of the Developer plan."
+      ? "an earlier state, which needs a key of the Developer or Aegis plan."
       : "an earlier state, which needs the service.";
     fill(
       panel,
@@ -150,7 +150,7 @@ export function openProtocol(site, slug, asOf) {
   async function loadMoves(record, section) {
     try {
       const { dimensions } = await api.service.dimensions(slug, how);
-      fill(section, dimensionTable(record, dimensions), whyChanged(api, record, dimensions, signal));
+      fill(section, dimensionTable(record, dimensions), whyChanged(api, record, asOf, dimensions, signal));
     } catch (error) {
       if (!signal.aborted)
         fill(
@@ -193,7 +193,7 @@ function summary({ bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt,
     facts([
       [term("Tier", "tier"), tier(forgeScale, forgeScaleNum)],
       [
-        term("Since the run before", "delta"),
+        term("Change", "delta"),
         html(
           "span",
           { class: "moved" },
@@ -335,8 +335,10 @@ function drawHistory(section, { points }, scores, signal) {
     html(
       "p",
       { class: "quiet" },
-      `${counted(points.length, "scoring run")}; BRI went from ${first.bri} to ${last.bri} ` +
-        `(${signed(last.bri - first.bri)}). `,
+      before
+        ? `${counted(points.length, "scoring run")}; BRI went from ${first.bri} to ${last.bri} ` +
+            `(${signed(last.bri - first.bri)}). `
+        : "One scoring run.",
       before &&
         `${tierMove} Its confidence ${confidenceMove ? `moved by ${signed(confidenceMove)}` : "stayed"}.`,
     ),
@@ -417,8 +419,8 @@ function about({ slug, cascade, findings, metadata, evidenceHash }) {
       [term("High", "findings"), grouped(findings.high)],
       [term("Medium", "findings"), grouped(findings.medium)],
     ]),
-    card("Metadata", [
-      ["Slug", html("code", {}, slug)],
+    card("About", [
+      ["Name in addresses", html("code", {}, slug)],
       ["Category", html("bdi", {}, metadata.category)],
       ["Chain", html("bdi", {}, metadata.chain)],
       [term("Value locked (TVL)", "tvl"), metadata.tvl],

@@ -160,6 +160,7 @@ export function reliability(query, filters, counts, signal) {
           {},
           html("summary", {}, `${title}, as a table`),
           shareTable(
+            title,
             names,
             series.map((each) => [each.name, each[kind]]),
           ),
@@ -170,13 +171,14 @@ export function reliability(query, filters, counts, signal) {
 }
 
 /**
+ * @param {string} title
  * @param {readonly string[]} names
  * @param {readonly (readonly [string, readonly Estimate[]])[]} series
  */
-const shareTable = (names, series) =>
+const shareTable = (title, names, series) =>
   html(
     "div",
-    { class: "scrolls", tabindex: "0", role: "region", "aria-label": "Shares as a table" },
+    { class: "scrolls", tabindex: "0", role: "region", "aria-label": `${title}, as a table` },
     html(
       "table",
       { class: "plain-table" },

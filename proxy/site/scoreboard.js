@@ -414,10 +414,12 @@ function movers(scores) {
   const day = scores
     .reduce((newest, { updatedAt }) => (updatedAt > newest ? updatedAt : newest), "")
     .slice(0, 10);
-  const moved = scores
+  const sorted = scores
     .filter(({ delta, updatedAt }) => delta !== 0 && updatedAt.startsWith(day))
-    .toSorted((a, b) => Math.abs(b.delta) - Math.abs(a.delta))
-    .slice(0, few);
+    .toSorted((a, b) => Math.abs(b.delta) - Math.abs(a.delta));
+  const moved = sorted.slice(0, few);
+  const least = Math.abs(moved.at(-1)?.delta ?? 0);
+  const equal = sorted.slice(few).filter(({ delta }) => Math.abs(delta) === least).length;
   return (
     moved.length > 0 &&
     html(
@@ -430,6 +432,7 @@ function movers(scores) {
         " ",
         change(delta),
       ]),
+      equal > 0 && `, and ${grouped(equal)} more by ${least} up or down`,
     )
   );
 }
@@ -527,7 +530,7 @@ function rowsOf(entry, scores, most, curveOf) {
     html("a", {
       class: "compare",
       href: peerAddress(entry, scores),
-      title: "Compare with its nearest",
+      title: "Compare with the nearest BRI of its category",
       "aria-label": `Compare ${nameOf(entry.slug)}`,
     }),
   );

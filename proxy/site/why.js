@@ -3,7 +3,7 @@ import { dimensionLink } from "./explain.js";
 import { change, minutes, moment, tier } from "./words.js";
 
 /**
- * @import { ScoreDimensions } from "../../schemas/envelopes.ts"
+ * @import { ScoreDimensions, SnapshotList } from "../../schemas/envelopes.ts"
  * @import { ProtocolScore } from "../../schemas/records.ts"
  * @import { Api } from "./api.js"
  */
@@ -15,15 +15,16 @@ const runs = 3;
  * Which dimensions moved, the largest move first: in seven days, and on demand from run to run.
  * @param {Api} api
  * @param {ProtocolScore} record
+ * @param {string | null} asOf the snapshot that it is of, by its id or a time; the present one if null
  * @param {ScoreDimensions["dimensions"]} moves
  * @param {AbortSignal} signal
  */
-export function whyChanged(api, record, moves, signal) {
+export function whyChanged(api, record, asOf, moves, signal) {
   const steps = html("div");
   const button = html(
     "button",
     { type: "button", class: "plain", onclick: load },
-    "Show the last runs one by one",
+    `Show the last runs one by one (at most ${2 * runs + 1} requests)`,
   );
   const days = moves.map(({ key, score, change7d }) => ({ key, before: score - change7d, after: score }));
   return html(
@@ -40,25 +41,43 @@ export function whyChanged(api, record, moves, signal) {
     button.hidden = true;
     fill(steps, html("p", { class: "quiet", role: "status" }, "Asking for the runs before…"));
     try {
-      const { snapshots } = await api.service.snapshots({ signal });
+      const snapshots = await api.snapshots(signal);
       const told = [];
+      // Newest first; those that may hold an earlier run.
+      const shown = asOf ?? snapshots[0]?.snapshotId;
+      let states = snapshots.slice(1 + snapshots.findIndex(({ snapshotId }) => snapshotId === shown));
       let later = record;
-      while (told.length < runs) {
-        // What was published before a run took place holds the one before.
-        const state = snapshots.find(({ publishedAt }) => publishedAt < later.updatedAt);
-        if (!state) break;
-        const before = await api.service.score(record.slug, { signal, asOf: state.snapshotId });
-        if (before.updatedAt >= later.updatedAt) break;
-        told.push(...stepOf(before, later));
-        later = before;
+      for (let run = 0; run < runs && states.length > 0; run += 1) {
+        const found = await earlier(states, later);
+        if (!found) break;
+        told.push(...stepOf(found.before, later));
+        states = states.slice(1 + states.indexOf(found.state));
+        later = found.before;
       }
       fill(
         steps,
-        told.length > 0 ? told : html("p", {}, "No earlier run is in a snapshot that can still be read."),
+        told.length > 0 ? told : html("p", {}, "No earlier run is in a snapshot that your key can read."),
       );
     } catch (error) {
       if (!signal.aborted) fill(steps, failure(error, load));
     }
+  }
+
+  /**
+   * The state with the run before one, as far as states can be read: what was published before a run took place holds
+   * the one before. Where all were published later, as when runs are published behind one another, the newest and the
+   * oldest of them are looked into.
+   * @param {SnapshotList["snapshots"]} states
+   * @param {ProtocolScore} later
+   */
+  async function earlier(states, later) {
+    const state = states.find(({ publishedAt }) => publishedAt < later.updatedAt);
+    for (const each of state ? [state] : new Set([states[0], states.at(-1)])) {
+      if (!each) continue;
+      const before = await api.service.score(record.slug, { signal, asOf: each.snapshotId });
+      if (before.updatedAt < later.updatedAt) return { state: each, before };
+    }
+    return undefined;
   }
 }
 

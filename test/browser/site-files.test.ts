@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { createServer, type Server } from "node:http";
+import { createServer } from "node:http";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { publishedSite, servedSite } from "../../proxy/site/files.ts";
@@ -10,20 +10,13 @@ import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { apiPlaceAt } from "../../snapshots/publish/public/site.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
-import type { Storage } from "../../snapshots/store/storage.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
 import { market, publishArchive, publishRecords, score, slugs } from "../helpers/publish/records.ts";
 import { findChromium, launch } from "../helpers/servers/chromium.ts";
 import { listenLocally } from "../helpers/servers/programs.ts";
-import {
-  enterKey,
-  openWatched,
-  overhang,
-  phone,
-  seriousFaults,
-  unsoundness,
-} from "../helpers/servers/site-page.ts";
+import { type ServedTree, serveTree } from "../helpers/servers/public-tree.ts";
+import { enterKey, openWatched, overhang, phone } from "../helpers/servers/site-page.ts";
 import { countingStorage, memoryStorage } from "../helpers/store/storages.ts";
 
 describe("the files of the site", () => {
@@ -148,20 +141,18 @@ const program = findChromium();
 
 describe.skipIf(!program)("a CDN that serves public/ below another folder", () => {
   const storage = memoryStorage(new Map());
-  let cdn: Server;
+  let cdn: ServedTree;
   let browser: Browser;
   let home: string;
-  const refused: string[] = [];
   beforeAll(async () => {
     await publishArchive(storage);
-    cdn = serveTree(storage, "/some/folder/", refused);
-    const port = await listenLocally(cdn);
-    home = `http://127.0.0.1:${port}/some/folder/index.html`;
+    cdn = await serveTree(storage, "/some/folder/");
+    home = `${cdn.home}index.html`;
     browser = await launch(program!);
   });
   afterAll(async () => {
     await browser?.close();
-    cdn?.close();
+    cdn?.server.close();
   });
 
   // The same files on other screens, served by the proxy: site.test.ts.
@@ -171,25 +162,22 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     const shown = await page.locator("tbody th a:not(.compare)").allTextContents();
     expect(shown).toEqual(["Aave", "Constructor", "Curve.fi", "Lido Dao"]);
     expect(await page.locator("#key").count()).toBe(0);
-    expect(await seriousFaults(page)).toEqual([]);
 
     await page.click("text=curve.fi");
     await page.waitForSelector(".dimensions");
     expect(await page.textContent(".hash")).toBe(score("curve.fi", 700).evidenceHash);
     expect(await page.locator(".chart, .promise").count()).toBe(0);
-    expect(await seriousFaults(page)).toEqual([]);
 
     await page.click("nav >> text=Archive");
     await page.waitForSelector("text=needs the service and an Aegis key");
     expect(await page.locator("main :is(form, input, button)").count()).toBe(0);
-    expect(await seriousFaults(page)).toEqual([]);
     expect(await overhang(page)).toBeLessThanOrEqual(0);
 
     const links = await page
       .locator("footer a")
       .evaluateAll((all) => all.map((each) => each.getAttribute("href")));
     expect(links).toEqual(["api/v1/scores.json", "#/meanings"]);
-    expect([faults, refused]).toEqual([[], []]);
+    expect([faults, cdn.refused]).toEqual([[], []]);
     expect(asked.filter((address) => !address.includes("/some/folder/"))).toEqual([]);
     await context.close();
   });
@@ -207,7 +195,7 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     });
     await page.waitForSelector("tbody tr");
     await enterKey(page, key);
-    await page.waitForSelector("text=of 100,000 left today");
+    await page.waitForSelector("text=of 100,000 requests left today");
     await page.click("text=curve.fi");
     await page.waitForSelector(".chart");
     await page.click("nav >> text=Archive");
@@ -224,7 +212,7 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     expect(faults.filter((fault) => !fault.startsWith(`asked ${service}/api/v1/`))).toEqual([]);
     expect([...keyed.keys()].every((address) => address.startsWith(`${service}/api/v1/`))).toBe(true);
     expect(keyed.size).toBeGreaterThan(3);
-    expect(refused).toEqual([]);
+    expect(cdn.refused).toEqual([]);
     await context.close();
     await publishArchive(storage, { api: null });
     await proxy.stop();
@@ -252,9 +240,9 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     expect(await page.textContent("h1")).toBe("Lido Dao");
     await context.close();
     const watched = await openWatched(browser, page.url());
-    expect(await unsoundness(watched)).toEqual([]);
+    expect(watched.faults).toEqual([]);
     await watched.page.goto(new URL("protocols/index.html", home).href);
-    expect(await unsoundness(watched)).toEqual([]);
+    expect(watched.faults).toEqual([]);
 
     // The log of tiers is published with the pages.
     await watched.page.route("**/tiers.json", async (route) => {
@@ -273,7 +261,7 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     await watched.page.waitForSelector("text=None. The log has the changes of at most 30 days");
     expect(watched.faults).toEqual([]);
     await watched.context.close();
-    expect(refused).toEqual([]);
+    expect(cdn.refused).toEqual([]);
   });
 
   test("lets others put embeds into frames, and no other page", async () => {
@@ -295,33 +283,8 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     elsewhere.close();
     for (const name of names.slice(0, 2)) {
       const watched = await openWatched(browser, new URL(name, home).href);
-      expect(await unsoundness(watched)).toEqual([]);
+      expect(watched.faults).toEqual([]);
       await watched.context.close();
     }
   });
 });
-
-const deployed = (name: string) => {
-  const file = new URL(`../../.github/deploy/cdn-${name}-headers.json`, import.meta.url);
-  const { SecurityHeadersConfig: security } = JSON.parse(readFileSync(file, "utf8"));
-  return {
-    "Content-Security-Policy": security.ContentSecurityPolicy.ContentSecurityPolicy,
-    ...(security.FrameOptions && { "X-Frame-Options": security.FrameOptions.FrameOption }),
-  };
-};
-
-/** Serves the public tree of a store below a folder, as a CDN would; `refused` takes what it does not have. */
-function serveTree(storage: Storage, folder: string, refused: string[]): Server {
-  return createServer(async ({ url = "" }, response) => {
-    const key = url.replace(folder, "public/").replace(/\?.*/, "");
-    const bytes = key.startsWith("public/") ? await storage.get(key) : undefined;
-    if (!bytes) refused.push(url);
-    const { contentType, cacheControl } = headersOf(key);
-    // The policy of the others would have to name the API that a test starts.
-    const policy = key.startsWith(layout.embeds) ? deployed("embed") : deployed("response");
-    const security = /\/(embed|protocols)\//.test(key) && policy;
-    const headers = { "Content-Type": contentType, "Cache-Control": cacheControl, ...security };
-    response.writeHead(bytes ? 200 : 404, headers);
-    response.end(bytes);
-  });
-}

@@ -4,7 +4,7 @@ import { nameOf } from "../../schemas/names.ts";
 import type { ProtocolScore } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/scales.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
-import { enterKey, openWatched, phone, settled, unsoundness } from "../helpers/servers/site-page.ts";
+import { enterKey, openWatched, phone, settled } from "../helpers/servers/site-page.ts";
 import { choicesOf, contrast, rgb, serveSmallSite } from "../helpers/servers/site-served.ts";
 
 const program = findChromium();
@@ -102,7 +102,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
     ]);
     expect(await page.locator("main :is(svg, .mark, .tally)").count()).toBe(0);
     expect(asked.filter((address) => address.includes("/markets/"))).toEqual([]);
-    expect(await unsoundness(watched)).toEqual([]);
+    expect(watched.faults).toEqual([]);
     await enterKey(page, site.aegis);
     await page.waitForSelector(".verdict");
     expect(await page.locator(".chosen a").allTextContents()).toEqual([
@@ -160,10 +160,10 @@ describe.skipIf(!program)("what the site draws is true:", () => {
       ["seldom", "–"],
     ]);
     expect(await page.textContent(".facet:has(#outcome) summary")).toBe("More of 1,000");
-    // An empty file costs a unit too.
+    // An empty file takes a request too.
     await page.click(".tabs >> text=Download");
     await page.waitForSelector(
-      "text=All 0 markets that match, in one file of one snapshot. That costs 1 request",
+      "text=No market matches, so a file holds none, of one snapshot. Each file takes 1 request",
     );
     expect(faults).toEqual([]);
     await context.close();
@@ -204,7 +204,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
         each.change7d = { cross_chain: 5, opsec: -7 }[each.key as string] ?? 0;
       await route.fulfill({ response, json });
     });
-    await enterKey(page, await site.proxy.issue({ plan: "developer" }));
+    await enterKey(page, site.aegis);
     await page.click("text=Show the last runs one by one");
     await page.waitForSelector(".why h3:nth-of-type(2)");
     const step = (from: number, to: number) =>
@@ -275,7 +275,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
     points[1] = { ...points[1]!, bri: 1000 };
     await scores([{ bri: 650, ...tempered }]);
     expect(await said()).toEqual([
-      `The axis shows 999 to 1,000 of 0 to 1,000. ${tells} DAMASCUS begins between 651 and 1000.`,
+      `The axis shows 999 to 1,000 of 0 to 1,000. ${tells} DAMASCUS begins between 651 and 1,000.`,
       1,
       ["DAMASCUS"],
     ]);

@@ -55,10 +55,10 @@ export async function openWatched(
 }
 
 /**
- * The serious and critical violations of all or some rules that axe finds in the page, one line each. Small targets are
- * among them, and headings that skip a level.
+ * What axe finds in the page by all or some rules, one line each. Small targets are among them, and headings that skip
+ * a level.
  */
-export async function seriousFaults(page: Page, rules?: readonly string[]): Promise<string[]> {
+export async function violations(page: Page, rules?: readonly string[]): Promise<string[]> {
   if (!(await page.evaluate("'axe' in window"))) await page.evaluate(axe.source);
   // What sticks to the top covers what is scrolled below it.
   if (!rules) await page.evaluate("scrollTo(0, 0)");
@@ -66,26 +66,10 @@ export async function seriousFaults(page: Page, rules?: readonly string[]): Prom
     resultTypes: ["violations"],
     ...(rules ? { runOnly: rules } : { rules: { "target-size": { enabled: true } } }),
   };
-  const { violations } = await page.evaluate<axe.AxeResults>(`axe.run(${JSON.stringify(options)})`);
-  return violations
-    .filter(({ id, impact }) => impact === "serious" || impact === "critical" || id === "heading-order")
-    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`));
-}
-
-/**
- * What is wrong with what a page shows, on a light laptop and on a dark phone: violations that axe finds, a width
- * beyond the screen, and faults so far. The page then is on the laptop again.
- */
-export async function unsoundness({ page, faults }: WatchedPage): Promise<string[]> {
-  const found = [];
-  for (const { scheme, width } of [phone, laptop]) {
-    await page.emulateMedia({ colorScheme: scheme });
-    await page.setViewportSize({ width, height: heightOf(width) });
-    if ((await overhang(page)) > 0) found.push(`wider than ${width}`);
-    // The theme changes colours, and nothing else that axe looks at.
-    found.push(...(await seriousFaults(page, scheme === phone.scheme ? ["color-contrast"] : undefined)));
-  }
-  return [...found, ...faults];
+  const results = await page.evaluate<axe.AxeResults>(`axe.run(${JSON.stringify(options)})`);
+  return results.violations.flatMap(({ id, nodes }) =>
+    nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`),
+  );
 }
 
 /** By how many pixels the page is wider than the screen. */
