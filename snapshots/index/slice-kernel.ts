@@ -126,7 +126,8 @@ export class SliceKernel {
   keepRanges(slices: Uint32Array, ranges: readonly ValueRange[], result: Bitmap): void {
     const { length } = result;
     const memory = this.#memory;
-    const end = this.#put(resultAt, result);
+    const end = blocksEnd(resultAt, length);
+    memory.set(result, resultAt / 4);
     memory.set(slices, slicesAt / 4);
     const [first, ...others] = ranges;
     if (first && others.length === 0) this.#keepRange(resultAt, slices, length, first);
@@ -216,14 +217,6 @@ export class SliceKernel {
    */
   #clear(address: number, others: number, words: number): void {
     this.#loops.keepFrom(address, blocksEnd(address, words), others, 0, 1, 1, -1);
-  }
-
-  /** Copies a bitmap and fills its last block with zeros, whose end comes back. */
-  #put(address: number, bitmap: Bitmap): number {
-    const end = blocksEnd(address, bitmap.length);
-    this.#memory.set(bitmap, address / 4);
-    this.#memory.fill(0, address / 4 + bitmap.length, end / 4);
-    return end;
   }
 }
 

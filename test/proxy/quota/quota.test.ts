@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createQuota } from "../../../proxy/quota/quota.ts";
+import { createQuota, secondsUntil } from "../../../proxy/quota/quota.ts";
 import { redisQuota } from "../../../proxy/quota/redis.ts";
 import { sqliteQuota } from "../../../proxy/quota/sqlite.ts";
 import type { QuotaStore } from "../../../proxy/quota/store.ts";
@@ -224,6 +224,35 @@ describe("createQuota(store, options) while the store fails", () => {
     quota.close();
   });
 
+  test.each(["local", "open", "closed"] as const)("%s: whether requests can be served", async (onFailure) => {
+    const quota = createQuota(broken, { ...options, onFailure });
+    expect([await quota.ready(), quota.failing()]).toEqual([onFailure !== "closed", true]);
+    quota.close();
+  });
+
+  test("it is asked for no unit to see whether it is back", async () => {
+    const taken: number[] = [];
+    const store: QuotaStore = {
+      ...broken,
+      take: async (_account, _day, units) => ({ allowed: true, used: taken.push(units) }),
+    };
+    const quota = createQuota(store, { ...options, onFailure: "closed" });
+    expect([await quota.ready(), taken]).toEqual([true, [0]]);
+    quota.close();
+  });
+
+  test("who has used more than a limit that was lowered has none left, and no fewer", async () => {
+    const store: QuotaStore = {
+      ...broken,
+      take: async () => ({ allowed: false, used: 5 }),
+      used: async () => 5,
+    };
+    const quota = createQuota(store, { ...options, onFailure: "closed" });
+    expect(await quota.take(caller, 1)).toMatchObject({ allowed: false, remaining: 0 });
+    expect(await quota.standing(caller)).toEqual({ limit: 2, remaining: 0, resetAt: 86_400_000 });
+    quota.close();
+  });
+
   test("a unit that cannot be given back is no error of the request", async () => {
     const store = { ...broken, take: async () => ({ allowed: true, used: 1 }) };
     const quota = createQuota(store, { ...options, onFailure: "closed" });
@@ -232,6 +261,15 @@ describe("createQuota(store, options) while the store fails", () => {
     expect(receipt.remaining).toBe(1);
     quota.close();
   });
+});
+
+test.each([
+  [5000, 1],
+  [5999, 1],
+  [6000, 1],
+  [6001, 2],
+])("%i ms are told at 5,000 as %i seconds from now, at least one", (moment, seconds) => {
+  expect(secondsUntil(moment, 5000)).toBe(seconds);
 });
 
 const redisServer = findRedis();

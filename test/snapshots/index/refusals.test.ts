@@ -44,7 +44,11 @@ const label = filterFields.find(({ kind }) => kind === "label")!.field;
 describe("a segment", () => {
   test("gives back its rows", () => {
     expect(decodeRows("it", stored)).toEqual(rows);
-    expect(loadSegment("it", stored, createLabelTables()).markets).toBe(count);
+    const loaded = loadSegment("it", stored, createLabelTables());
+    expect(loaded.markets).toBe(count);
+    expect(loaded.residentBytes).toBeGreaterThan(
+      locateSections("it", stored)("runHashes", 38 * 16)[1] + 4 * count,
+    );
   });
 
   /** The segment with other bytes at a place of a section. */
@@ -132,6 +136,16 @@ describe("an index header", () => {
     const { markets, pages, oldest, newest, words: told } = parseIndexHeader("it", bytes);
     expect([markets, pages, oldest, newest, told]).toEqual([600, 2, 2 ** 32 - 300, 2 ** 32 + 299, words]);
     expect(checkHeader("it", bytes, bytes)).toEqual({ wrong: [], unchecked: undefined });
+    const same = rows.map(({ resolvedAt }) => ({ resolvedAt, values: rows[0]!.values }));
+    const uniform = readIndexHeader("it", encodeSegment([page(512), page(88)], same, words));
+    expect(parseIndexHeader("it", uniform).sections[`${label}.codes`]![0]).toBe(0);
+    const last = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+    expect(
+      parseIndexHeader(
+        "it",
+        changed((header) => (header.newest = last)),
+      ).newest,
+    ).toBe(last);
   });
 
   test.for<[fault: string, change: (header: ReturnType<typeof JSON.parse>) => void]>([
@@ -265,6 +279,12 @@ describe("origins", () => {
         }
       }),
     );
+  });
+
+  test("are a count, hashes in ascending order, and slices", () => {
+    const [low, high] = ["0f".repeat(32), "f0".repeat(32)] as const;
+    expect(encodeOrigins([1, 2, 2], [high, low]).toString("hex")).toBe(`02000000${low}${high}01000000`);
+    expect(encodeOrigins([2], [high, low]).toString("hex")).toBe(`01000000${low}`);
   });
 
   test("that are cut, longer, or name a file that they do not list are refused", () => {
