@@ -8,6 +8,7 @@ import {
   compressPiece,
   GzipMember,
   gzipAround,
+  gzipHeader,
   inflatePieces,
   joinGzip,
   splice,
@@ -70,6 +71,10 @@ describe("joinGzip(pieces)", () => {
         expect(await inflatePieces(pieces)).toEqual(untailed);
       }),
     );
+  });
+
+  test("writes a header without name and time", () => {
+    expect(gzipHeader.toString("hex")).toBe("1f8b08000000000000ff");
   });
 
   test("counts raw bytes modulo 2^32, as the trailer of a member does", () => {

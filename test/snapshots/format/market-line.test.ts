@@ -43,5 +43,7 @@ test("gives nothing for a member that the market does not have, and no text for 
   const line = Buffer.from(JSON.stringify({ id: market.id, slug: "last" }));
   expect(memberOfLine(line, "question")).toBeUndefined();
   expect(String(memberOfLine(line, "slug"))).toBe('"last"');
+  const object = Buffer.from(JSON.stringify({ id: market.id, slug: { a: 1, b: 2 } }));
+  expect(String(memberOfLine(object, "slug"))).toBe('{"a":1,"b":2}');
   expect(() => textOf(line, "question")).toThrow(SyntaxError);
 });

@@ -128,6 +128,8 @@ test("a checkpoint file outlives a fork, and is shared by processes that saw the
   const file = await CheckpointFile.open(path);
   const other = await CheckpointFile.open(path);
   const noteOf = (objects: Objects) => objects.get(layout.logCheckpoint)!.toString();
+  await file.keep(noteOf(main[1]!));
+  expect((await CheckpointFile.open(path)).newest?.size).toBe(1);
   await file.keep(noteOf(main[4]!));
   await file.keep(noteOf(main[6]!));
   await file.keep(noteOf(main[5]!));
@@ -211,7 +213,12 @@ test("the newest signed commit is found above 99 that nobody did, and not above 
   expect((await newestBelieved(storage, new Trust([ours]), known))?.commit).toBe(204);
   put(304, true);
   expect((await newestBelieved(storage, new Trust([ours]), known))?.commit).toBe(305);
+  put(204, false);
   expect((await newestBelieved(storage, new Trust([ours])))?.commit).toBe(305);
+  const one = new Map(main[1]!);
+  one.delete(layout.head);
+  for (let number = 2; number <= 101; number += 1) one.set(layout.commit(number), Buffer.from("junk"));
+  expect((await newestBelieved(memoryStorage(one), new Trust([ours])))?.commit).toBe(1);
 });
 
 test("of two publishers at once one commits, and the log has one history", async () => {

@@ -6,6 +6,7 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
+import { requireRemembered } from "../../../snapshots/trust/log/run-log.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
@@ -163,6 +164,13 @@ test("of two publishers at once, the slower one loses, or is refused where the o
     expect((await newestCommit(storage))?.commit).toBe(taken ? 4 : 5);
     expect(await readCommit(storage, 4)).toBeDefined();
   }
+});
+
+test("a log of which a witness remembers an entry is not begun anew where it is empty", async () => {
+  const remembered = [{ who: "witness w", size: 1, tree: "same" as const }];
+  await expect(requireRemembered(memoryStorage(new Map()), undefined, remembered)).rejects.toThrow(
+    "witness w has seen more of the log: the first 1 entries; 0 are here",
+  );
 });
 
 test("a run that finds signed records of a commit made since it looked for the newest looks again", async () => {

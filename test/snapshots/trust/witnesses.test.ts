@@ -4,13 +4,16 @@ import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { consistencyPath } from "../../../snapshots/format/log-tree.ts";
 import { leafHash, treeHead } from "../../../snapshots/format/tree.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
 import { parseVerifierKey, type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { mergeNotes, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
 import { type Answer, askWitnesses } from "../../../snapshots/trust/witnesses/ask-witnesses.ts";
+import { cosignersOf } from "../../../snapshots/trust/witnesses/cosigners.ts";
 import { judgeNote } from "../../../snapshots/trust/witnesses/judge.ts";
 import { parsePolicy, type Witness } from "../../../snapshots/trust/witnesses/policy.ts";
 import { findWitness, startWitness, type TestWitness } from "../../helpers/servers/witness.ts";
 import { testKey } from "../../helpers/store/signing.ts";
+import { memoryStorage } from "../../helpers/store/storages.ts";
 
 const key = testKey();
 const mlDsa = testKey(key.name, "", "ml-dsa-44");
@@ -237,6 +240,20 @@ describe("a witness that", () => {
     expect(await askOne(naming(4, asked), { seen: () => seen })).toMatchObject({ witness: { name: "w" } });
     expect(asked.map((body) => body.split("\n", 1)[0])).toEqual([from, "old 4"]);
   });
+});
+
+test("who cosigned a checkpoint is told by a policy with times, and without one by the notes' names", async () => {
+  const cosigner = testKey("witness.example/w", "", "cosignature-ed25519");
+  const { note } = submission(4);
+  const line = signatureLine(cosigner, note.slice(0, note.indexOf("\n\n") + 1), 1_700_000_000);
+  const objects = new Map([[layout.logCheckpointOf(4), Buffer.from(`${note}${line}\n`)]]);
+  const told = async (...keys: SigningKey[]) => {
+    const witnesses = keys.map((key) => ({ name: "w", key, url: undefined }));
+    return Object.fromEntries(await cosignersOf(memoryStorage(objects), [3, 4], witnesses));
+  };
+  expect(await told()).toEqual({ 4: [{ name: cosigner.name, time: null }] });
+  expect(await told(cosigner)).toEqual({ 4: [{ name: "w", time: "2023-11-14T22:13:20.000Z" }] });
+  expect(await told(testKey("another", "", "cosignature-ed25519"))).toEqual({ 4: [] });
 });
 
 test("cosignatures of one size are merged, each witness's once, and wrong ones left out", () => {
