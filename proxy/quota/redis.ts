@@ -115,7 +115,7 @@ export async function redisQuota(url: string, seconds: number, failed: Failed): 
     },
     giveBack: async (account, day, units) =>
       void (await told(() => redis.eval(giveBackScript, 1, keyOf(account, day), units))),
-    used: async (account, day) => Number((await told(() => redis.get(keyOf(account, day)))) ?? 0),
+    used: async (account, day) => Number(await told(() => redis.get(keyOf(account, day)))),
     partOf(account, day) {
       if (!(redis instanceof Cluster)) return "";
       return redis.slots[new Command("get", [keyOf(account, day)]).getSlot()]?.[0] ?? "";

@@ -175,7 +175,8 @@ describe("createQuota(store, options) while the store fails", () => {
 
   test("open lets everything through", async () => {
     const quota = createQuota(broken, { ...options, onFailure: "open" });
-    for (let count = 0; count < 5; count += 1) expect((await quota.take(caller, 1)).allowed).toBe(true);
+    for (let count = 0; count < 5; count += 1)
+      expect(await quota.take(caller, 1)).toMatchObject({ allowed: true, remaining: 2 });
     quota.close();
   });
 
@@ -231,13 +232,13 @@ describe("createQuota(store, options) while the store fails", () => {
   });
 
   test("it is asked for no unit to see whether it is back", async () => {
-    const taken: number[] = [];
+    const taken: [day: string, units: number][] = [];
     const store: QuotaStore = {
       ...broken,
-      take: async (_account, _day, units) => ({ allowed: true, used: taken.push(units) }),
+      take: async (_account, day, units) => ({ allowed: true, used: taken.push([day, units]) }),
     };
     const quota = createQuota(store, { ...options, onFailure: "closed" });
-    expect([await quota.ready(), taken]).toEqual([true, [0]]);
+    expect([await quota.ready(), taken]).toEqual([true, [["1970-01-01", 0]]]);
     quota.close();
   });
 
