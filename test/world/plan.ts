@@ -9,7 +9,7 @@ export const hour = 60 * minute;
 export interface Action {
   /** Its number in the whole plan. */
   number: number;
-  kind: "publish" | "rollback" | "collect" | "proxy" | "client" | "meter" | "steal" | "sync";
+  kind: "publish" | "rollback" | "collect" | "proxy" | "client" | "meter" | "steal" | "sync" | "issue";
   /** Milliseconds after the world's beginning. */
   at: number;
   /** By how many milliseconds its machine's clock is ahead. */
@@ -33,7 +33,17 @@ export interface Plan {
   without: ReadonlySet<string>;
 }
 
-const shares = { publish: 5, rollback: 1, collect: 4, proxy: 2, client: 4, meter: 1, sync: 1, steal: 0 };
+const shares = {
+  publish: 5,
+  rollback: 1,
+  collect: 4,
+  proxy: 2,
+  client: 4,
+  meter: 1,
+  sync: 1,
+  steal: 0,
+  issue: 1,
+};
 type Kind = Action["kind"];
 const kindsOf = (share: Record<Kind, number>) =>
   (Object.entries(share) as [Kind, number][]).flatMap(([kind, times]) => Array<Kind>(times).fill(kind));

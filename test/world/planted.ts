@@ -112,6 +112,18 @@ const faults: readonly Fault[] = [
     fault: "",
   },
   {
+    name: "a key is served for an hour after it has expired",
+    file: "snapshots/keys/ring.ts",
+    text: "Date.parse(record.expiresAt) <= now()",
+    fault: "Date.parse(record.expiresAt) <= now() - 3_600_000",
+  },
+  {
+    name: "of two revocations the last one counts",
+    file: "snapshots/keys/ring.ts",
+    text: "nextEnds.set(id, Math.min(endOf(revocation), nextEnds.get(id) ?? Number.POSITIVE_INFINITY));",
+    fault: "nextEnds.set(id, endOf(revocation));",
+  },
+  {
     name: "a unit is given back twice",
     file: "proxy/quota/quota.ts",
     text: "const give = () => counters.giveBack(account, day, units);",

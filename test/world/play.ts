@@ -4,6 +4,7 @@ import { collectOnce, publishOne, rollbackOnce } from "./actors.ts";
 import { address, fetchFromGate } from "./gate.ts";
 import { Judge } from "./judge.ts";
 import { drawing, Kernel, must, Process, seedOf } from "./kernel.ts";
+import { issueAgain } from "./keys.ts";
 import { admitPartners, syncAgain } from "./partner.ts";
 import { type Action, hour, type Plan } from "./plan.ts";
 import { meterOnce } from "./quota.ts";
@@ -26,6 +27,7 @@ const works = {
   meter: meterOnce,
   steal: stealOnce,
   sync: syncAgain,
+  issue: issueAgain,
 };
 
 /** What became of a world. */
@@ -52,6 +54,7 @@ export async function play(plan: Plan): Promise<Outcome> {
     store,
     servers: [],
     counted: { store: undefined, served: new Map() },
+    issued: new Map(),
   };
   const witnesses = new Witnessing(kernel);
   kernel.fetch = (from, url, given) =>

@@ -4,12 +4,12 @@ import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { ChangesReader } from "../../snapshots/read/changes/changes.ts";
 import { ReadError } from "../../snapshots/read/errors.ts";
 import { parseArchiveQuery, parseChangesQuery } from "../../snapshots/read/query/query.ts";
-import { StorageError } from "../../snapshots/store/storage.ts";
 import { CheckpointFile } from "../../snapshots/trust/log/checkpoint-file.ts";
 import { readSignedLog } from "../../snapshots/trust/log/log-reader.ts";
 import { Trust } from "../../snapshots/trust/trust.ts";
 import { insist, requireReadable } from "./asking.ts";
 import { must, type Process } from "./kernel.ts";
+import { reloadKeys } from "./keys-read.ts";
 import { type Filter, filters, linesOf, lookBack, parametersOf } from "./looks.ts";
 import type { Action } from "./plan.ts";
 import { key, policy } from "./witness.ts";
@@ -57,15 +57,6 @@ export async function openProxy(world: World, process: Process, machine: number)
     await reloadKeys(world, server);
   };
   return { look, close: () => void world.servers.splice(world.servers.indexOf(server), 1) };
-}
-
-async function reloadKeys({ kernel }: World, { process, keys }: Server): Promise<void> {
-  try {
-    await keys.reload();
-  } catch (error) {
-    must("every error is a documented one", error instanceof StorageError, () => `${error}`);
-    kernel.note(`${process.name} cannot read all keys`);
-  }
 }
 
 interface Page {

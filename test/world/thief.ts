@@ -42,6 +42,13 @@ const crimes: readonly Crime[] = [
     const key = one([...world.store.objects.keys()], process);
     return key === undefined ? undefined : [key];
   },
+  // leaves only the beginning of something, as a disk does that loses its power
+  (world, process) => {
+    const key = one([...world.store.objects.keys()], process);
+    if (key === undefined) return undefined;
+    const { bytes } = world.store.objects.get(key)!;
+    return [key, bytes.subarray(0, process.draw(bytes.length))];
+  },
   // deletes a record
   (_, process) => [one([layout.head, layout.checked, layout.logCheckpoint], process)!],
   // deletes the newest commit

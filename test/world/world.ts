@@ -8,12 +8,20 @@ import type { Kernel, Process } from "./kernel.ts";
 import type { Plan } from "./plan.ts";
 import type { Store } from "./store.ts";
 
+/** What was read of keys: their ids, and when they end, in epoch milliseconds. */
+export interface KeysRead {
+  known: Set<string>;
+  ends: Map<string, number>;
+}
+
 /** What a proxy answers from. */
 export interface Server {
   process: Process;
   catalog: Catalog;
   changes: ChangesReader;
   keys: KeyRing;
+  /** What the store had of keys when the proxy last read all of it. */
+  read?: KeysRead;
   /** Answers requests of HTTP, once there was one. */
   gate?: HttpServer;
 }
@@ -33,4 +41,6 @@ export interface World {
   /** The proxies that run now. */
   servers: Server[];
   counted: Counted;
+  /** The keys that operators have made, by their ids. */
+  issued: Map<string, string>;
 }

@@ -1,0 +1,49 @@
+import { KeyRecord, KeyRevocation } from "../../schemas/store/keys.ts";
+import { keyIdOf } from "../../snapshots/keys/records.ts";
+import { isKeyRevocation, layout } from "../../snapshots/store/layout.ts";
+import { unseal } from "../../snapshots/store/records.ts";
+import { must, Violation } from "./kernel.ts";
+import type { Store } from "./store.ts";
+import type { KeysRead, Server, World } from "./world.ts";
+
+/** What the store says of its keys now, in plain words: whom it knows, and when each ends. */
+export function keysIn({ objects }: Store): KeysRead {
+  const read: KeysRead = { known: new Set(), ends: new Map() };
+  for (const [key, { bytes }] of objects) {
+    if (!key.startsWith(layout.keys)) continue;
+    const found = soundIn(key, bytes);
+    // What a thief has put there counts for nothing.
+    if (found?.id !== keyIdOf(key)) continue;
+    const { id, end } = found;
+    if (!isKeyRevocation(key)) read.known.add(id);
+    if (end) read.ends.set(id, Math.min(Date.parse(end), read.ends.get(id) ?? Number.POSITIVE_INFINITY));
+  }
+  return read;
+}
+
+/** The key that an object tells of, and when it ends; undefined where a thief has damaged it. */
+function soundIn(key: string, bytes: Buffer): { id: string; end: string | undefined } | undefined {
+  try {
+    if (!isKeyRevocation(key)) {
+      const { id, expiresAt: end } = unseal(key, bytes, KeyRecord);
+      return { id, end };
+    }
+    const { id, revokedAt: end } = unseal(key, bytes, KeyRevocation);
+    return { id, end };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Reads the keys of the store again, as a poll does. */
+export async function reloadKeys({ kernel, store }: World, server: Server): Promise<void> {
+  const read = keysIn(store);
+  try {
+    await server.keys.reload();
+    server.read = read;
+  } catch (error) {
+    if (error instanceof Violation) throw error;
+    must("every error is a documented one", (error as Error).name === "StorageError", () => `${error}`);
+    kernel.note(`${server.process.name} cannot read all keys`);
+  }
+}
