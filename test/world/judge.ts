@@ -151,8 +151,8 @@ export class Judge {
     must("no name of the newest commit is deleted", excused || !names.includes(key), () => key);
     const newest = this.#stored(layout.commit(this.commits.length));
     const mayBeOfARun = (!newest || modified >= newest.modified) && modified > collection.now - longestRun;
-    // What came after the announcement may be deleted all the same: a run looks for that.
-    const wrong = mayBeOfARun && modified <= (announced?.at ?? 0);
+    // What came after the announcement may be deleted all the same: a run looks for that. S3 tells whole seconds.
+    const wrong = mayBeOfARun && modified + 1000 <= (announced?.at ?? 0);
     must("what a run may just have written is not deleted", excused || !wrong, () => key);
     for (const [index, { commit, reach, changes }] of this.commits.entries()) {
       // A collection that keeps less may have given the snapshot up before.
