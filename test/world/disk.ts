@@ -177,6 +177,7 @@ export class Disk {
       read: (...given: Parameters<typeof read>) => this.pace(() => read(...given)),
       write: (...given: Parameters<typeof write>) => this.pace(() => write(...given)),
       sync: () => this.pace(sync),
+      stat: () => this.pace(() => ({ size: isFile(file) ? file.bytes.length : 0 })),
       close: async () => {},
       [Symbol.asyncDispose]: async () => {},
     };
