@@ -30,6 +30,9 @@ export class Api {
   service;
   /** Reads the files beside the page. */
   #beside;
+  /** The bytes of those that were read last, by their addresses.
+   * @type {Map<string, Promise<ArrayBuffer>>} */
+  #files = new Map();
   /** @type {Usage["plan"]} */
   plan = "free";
   /** @type {Quota | undefined} */
@@ -61,7 +64,11 @@ export class Api {
     this.#beside = new Client({
       url: absolute("api/v1"),
       retries: 0,
-      fetch: (address, how) => request(`${address}.json`, how),
+      fetch: async (address, how) => {
+        const response = await request(`${address}.json`, how);
+        if (response.ok) this.#keep(String(address), response.clone());
+        return response;
+      },
     });
   }
 
@@ -77,6 +84,31 @@ export class Api {
         cause,
       });
     }
+  }
+
+  /**
+   * Keeps the bytes of a file beside the page, so that they can be cited whatever lies there by then.
+   * @param {string} address
+   * @param {Response} copy
+   */
+  #keep(address, copy) {
+    this.#files.delete(address);
+    this.#files.set(address, copy.arrayBuffer());
+    const [oldest] = this.#files.keys();
+    if (this.#files.size > filesKept && oldest) this.#files.delete(oldest);
+  }
+
+  /**
+   * The SHA-256 of what was read of a file beside the page, in hexadecimal digits; undefined where it is not known, or
+   * cannot be computed.
+   * @param {string} path below the API
+   */
+  async hashOf(path) {
+    const bytes = await this.#files.get(absolute(`api/v1/${path}`));
+    // Browsers have it on secure origins only.
+    if (!bytes || !crypto.subtle) return undefined;
+    const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+    return [...hash].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   }
 
   /** Asks which snapshot is served. Throws ApiError. */
@@ -171,15 +203,14 @@ export class Api {
   }
 
   /**
-   * Markets of a snapshot as a file of this media type. Throws Error.
-   * @param {URLSearchParams} filters
-   * @param {string} asOf
+   * What an address of the service, or a file beside the page, gives as this media type. Throws Error.
+   * @param {string} address
    * @param {string} type
    */
-  async download(filters, asOf, type) {
-    const query = new URLSearchParams({ ...Object.fromEntries(filters), asOf });
-    const headers = { Accept: type, Authorization: `Bearer ${this.#key}` };
-    const response = await this.#ask(`${this.base}/markets/historical?${query}`, { headers }, this.#key);
+  async download(address, type) {
+    const key = address.startsWith(`${this.base}/`) ? this.#key : undefined;
+    const headers = { Accept: type, ...(key !== undefined && { Authorization: `Bearer ${key}` }) };
+    const response = await this.#ask(address, { headers }, this.#key);
     if (response.ok) return response.blob();
     const { code, detail, title } = await response.json();
     throw new ApiError(code, detail, { title });
@@ -239,6 +270,9 @@ export class Api {
     return response.ok && address.includes("/markets/index") ? this.#counted(response) : response;
   }
 }
+
+/** Those of a list and of the protocols that are compared, and some more. */
+const filesKept = 8;
 
 /** @param {string} path relative to the page, so that the site works in any folder, or an absolute address */
 const absolute = (path) => new URL(path, document.baseURI).href;

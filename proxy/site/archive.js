@@ -11,6 +11,7 @@ import {
   inWords,
   labelOf,
   labels,
+  othersOf,
   ownOf,
   remember,
   scores,
@@ -20,11 +21,11 @@ import {
 import { marketItem } from "./market.js";
 import { Recomputing } from "./recomputing.js";
 import { comparedIn, reliability, wantedFor } from "./reliability.js";
-import { save, takeAlong } from "./take.js";
+import { save } from "./take.js";
 import { counted, grouped } from "./words.js";
 
 /**
- * @import { MarketPage, MonthFacet } from "../../schemas/envelopes.ts"
+ * @import { MarketPage } from "../../schemas/envelopes.ts"
  * @import { Filters } from "./client.js"
  * @import { Site } from "./app.js"
  * @import { Ask, Counts } from "./filters.js"
@@ -112,10 +113,6 @@ class Explorer {
   #aim;
   /** @type {Map<string, Facet>} */
   #facets;
-  /** What the picture of the months shows.
-   * @type {MonthFacet | undefined} */
-  #months;
-  #monthsTaken;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #typing;
 
@@ -129,7 +126,7 @@ class Explorer {
     this.#facets = new Map([
       ...labels.map((facet) => /** @type {const} */ ([facet, choiceList(facet, go)])),
       ...[...scores, "month"].map(
-        (facet) => /** @type {const} */ ([facet, histogram(facet, go, preview(facet))]),
+        (facet) => /** @type {const} */ ([facet, histogram(api, facet, go, preview(facet))]),
       ),
     ]);
     this.#search = html("input", {
@@ -147,17 +144,6 @@ class Explorer {
       },
     });
     const element = (/** @type {string} */ facet) => this.#facets.get(facet)?.element;
-    this.#monthsTaken = takeAlong(api, {
-      name: "markets-by-month",
-      title: "Resolved markets by month",
-      frame: () => element("month")?.querySelector(".columns-frame"),
-      rows: () => [
-        ["month", "markets", "disputed"],
-        ...(this.#months?.buckets ?? []).map(({ value, count, disputed }) => [value, count, disputed]),
-      ],
-      path: "markets/facets",
-      filters: () => new URLSearchParams([["by", "month"], ...othersOf("month", filtersOf(this.#query))]),
-    });
     const versions = labels.filter((name) => name.endsWith("_version"));
     const [composite = "", ...signals] = scores;
     const order = [composite, ...labels.filter((name) => !versions.includes(name)), ...signals, ...versions];
@@ -175,7 +161,6 @@ class Explorer {
         { class: "results" },
         html("h2", { class: "unseen" }, "Results"),
         element("month"),
-        this.#monthsTaken,
         this.#tabs,
         this.#side,
       ),
@@ -263,7 +248,6 @@ class Explorer {
     remember(query);
     const { signal } = this.#asked;
     const filters = filtersOf(query);
-    this.#monthsTaken.open = false;
     for (const { use } of this.#facets.values()) use(query);
     if (document.activeElement !== this.#search) this.#search.value = query.get("q") ?? "";
     fill(
@@ -448,7 +432,8 @@ class Explorer {
    * @param {number} total
    */
   #takeAlong(filters, asOf, total) {
-    const path = `${this.#api.base}/markets/historical${filters.size > 0 ? `?${filters}` : ""}`;
+    const query = new URLSearchParams({ ...Object.fromEntries(filters), asOf });
+    const path = `${this.#api.base}/markets/historical?${query}`;
     const problem = html("div", { role: "status" });
     const file = (
       /** @type {string} */ name,
@@ -464,7 +449,7 @@ class Explorer {
         button.disabled = true;
         fill(problem);
         try {
-          save(await this.#api.download(filters, asOf, type), `markets.${ending}`);
+          save(await this.#api.download(path, type), `markets.${ending}`);
         } catch (error) {
           fill(problem, failure(error));
         }
@@ -626,7 +611,7 @@ class Explorer {
     const shares = html(
       "div",
       { class: recomputed && "recomputed" },
-      ...reliability(query, filters, counts, signal),
+      ...reliability(this.#api, query, filters, counts, signal),
     );
     this.#keepFocus(() => fill(this.#side, shares));
   }
@@ -642,8 +627,6 @@ class Explorer {
       for (const facet of facets) {
         const { element, draw } = /** @type {Facet} */ (this.#facets.get(facet));
         draw(/** @type {never} */ (counts(facet, othersOf(facet, filters))));
-        if (facet === "month")
-          this.#months = /** @type {MonthFacet} */ (counts(facet, othersOf(facet, filters)));
         element.classList.toggle("recomputed", recomputed);
       }
     });
@@ -684,13 +667,6 @@ class Explorer {
     }
   }
 }
-
-/**
- * A count beside a choice says what that choice would lead to, so the facet's own filter does not apply to it.
- * @param {string} facet
- * @param {URLSearchParams} filters
- */
-const othersOf = (facet, filters) => without(filters, ownOf(facet));
 
 /**
  * Replaces parameter names in an error message by field labels. A name is the first or last word of the message, or

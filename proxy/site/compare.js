@@ -2,6 +2,7 @@ import { bar } from "./chart.js";
 import { failure, fill, html } from "./dom.js";
 import { dimensionLink, term } from "./explain.js";
 import { nameOf } from "./names.js";
+import { takeAlong } from "./take.js";
 import { change, grouped, moment, stepOf, tier } from "./words.js";
 
 /**
@@ -59,6 +60,12 @@ export function openCompare({ api }, wanted) {
         known.length > 1 && html("p", {}, ...differences(records)),
         known.length < most && picker(known, scores),
         known.length > 0 && table(records, scores),
+        known.length > 0 &&
+          takeAlong(api, {
+            name: "scores",
+            title: `Risk scores of ${known.map(nameOf).join(", ")}`,
+            asked: () => known.map((slug) => ({ path: `scores/${slug}`, name: slug })),
+          }),
       );
     } catch (error) {
       if (!signal.aborted) fill(panel, failure(error, load));

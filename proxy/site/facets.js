@@ -1,12 +1,24 @@
 import { bar, brush, columnChart } from "./chart.js";
 import { fill, html } from "./dom.js";
 import { dimensionLink, term } from "./explain.js";
-import { archiveAddress, changed, dimensions, labelOf, ownOf, valueWords } from "./filters.js";
+import {
+  archiveAddress,
+  changed,
+  dimensions,
+  facetAsked,
+  filtersOf,
+  labelOf,
+  othersOf,
+  ownOf,
+  valueWords,
+} from "./filters.js";
 import { foldCase } from "./names.js";
+import { takeAlong } from "./take.js";
 import { compact, counted, grouped, percent, spoken, stepOf, tier, tiers } from "./words.js";
 
 /**
  * @import { LabelFacet, MonthFacet, ScoreFacet } from "../../schemas/envelopes.ts"
+ * @import { Api } from "./api.js"
  * @import { Meaning } from "./explain.js"
  */
 
@@ -134,11 +146,12 @@ const flattening = 5;
 
 /**
  * A histogram with a brush, and beside it the same as two fields.
+ * @param {Api} api
  * @param {string} facet
  * @param {(query: URLSearchParams) => void} go
  * @param {(query: URLSearchParams) => void} preview is told where the brush would lead to, while it moves
  */
-export function histogram(facet, go, preview) {
+export function histogram(api, facet, go, preview) {
   const [low = "", high = ""] = ownOf(facet);
   const months = facet === "month";
   const direction = dimensions.includes(facet) ? "riskier →" : "safer →";
@@ -167,6 +180,12 @@ export function histogram(facet, go, preview) {
     return { name, input, problem };
   });
   const [from, to] = ends;
+  const along = takeAlong(api, {
+    name: `markets-by-${facet}`,
+    title: `Resolved markets by ${spoken(facet).toLowerCase()}`,
+    frame: () => picture.querySelector(".columns-frame"),
+    asked: () => [facetAsked(facet, othersOf(facet, filtersOf(current)))],
+  });
   const element = html(
     "section",
     { class: `facet ${months ? "months" : dimensions.includes(facet) ? "risk" : ""}` },
@@ -174,11 +193,13 @@ export function histogram(facet, go, preview) {
     picture,
     html("div", { class: "range" }, from?.input, html("span", { "aria-hidden": "true" }, "–"), to?.input),
     ends.map(({ problem }) => problem),
+    along,
   );
 
   /** @param {URLSearchParams} query */
   function use(query) {
     current = query;
+    along.open = false;
     for (const { name, input } of ends) input.value = query.get(name) ?? "";
   }
 

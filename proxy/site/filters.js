@@ -35,6 +35,21 @@ export const without = (query, names) =>
 export const ownOf = (facet) =>
   facet === "month" ? ["from", "to"] : scores.includes(facet) ? [`min_${facet}`, `max_${facet}`] : [facet];
 
+/**
+ * A count beside a choice says what that choice would lead to, so the facet's own filter does not apply to it.
+ * @param {string} facet
+ * @param {URLSearchParams} filters
+ */
+export const othersOf = (facet, filters) => without(filters, ownOf(facet));
+
+/** How the service is asked for the counts of a facet.
+ * @param {string} facet
+ * @param {URLSearchParams} filters */
+export const facetAsked = (facet, filters) => ({
+  path: "markets/facets",
+  filters: new URLSearchParams([["by", facet], ...filters]),
+});
+
 let last = "#/archive";
 
 /** The address of the archive as it was looked at last. */

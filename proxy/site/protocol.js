@@ -392,17 +392,14 @@ function drawHistory(section, { points }, scores, signal) {
  * @param {string | null} asOf
  * @param {HTMLElement} section
  */
-const takeHistory = (api, { slug, points }, asOf, section) =>
+const takeHistory = (api, { slug }, asOf, section) =>
   takeAlong(api, {
     name: `${slug}-history`,
     title: `BRI of ${nameOf(slug)} over seven days`,
     frame: () => section.querySelector(".frame"),
-    rows: () => [
-      ["updatedAt", "bri", "forgeScale", "confidence", "delta"],
-      ...points.map((point) => [point.updatedAt, point.bri, point.forgeScale, point.confidence, point.delta]),
+    asked: () => [
+      { path: `scores/${slug}/history`, filters: new URLSearchParams(asOf === null ? {} : { asOf }) },
     ],
-    path: `scores/${slug}/history`,
-    filters: () => new URLSearchParams(asOf === null ? {} : { asOf }),
   });
 
 /** @param {ProtocolScore} record */

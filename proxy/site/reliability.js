@@ -1,12 +1,14 @@
 import { drawn, intervalChart } from "./chart.js";
 import { html } from "./dom.js";
 import { term } from "./explain.js";
-import { archiveAddress, without } from "./filters.js";
+import { archiveAddress, facetAsked, without } from "./filters.js";
 import { difference, trend, wilson } from "./statistics.js";
+import { takeAlong } from "./take.js";
 import { grouped, percent, percents, signed, tiers } from "./words.js";
 
 /**
  * @import { LabelFacet, ScoreFacet } from "../../schemas/envelopes.ts"
+ * @import { Api } from "./api.js"
  * @import { Estimate } from "./chart.js"
  * @import { Counts } from "./filters.js"
  */
@@ -48,12 +50,13 @@ function of(filters, version) {
 
 /**
  * Whether low scores go with disputed resolutions: the share of disputed markets by composite and by tier.
+ * @param {Api} api
  * @param {URLSearchParams} query
  * @param {URLSearchParams} filters
  * @param {Counts} counts
  * @param {AbortSignal} signal
  */
-export function reliability(query, filters, counts, signal) {
+export function reliability(api, query, filters, counts, signal) {
   const compared = comparedIn(query);
   const versions = /** @type {LabelFacet} */ (counts("formula_version", of(filters))).buckets.map(
     ({ value }) => value,
@@ -64,6 +67,7 @@ export function reliability(query, filters, counts, signal) {
     const { buckets } = /** @type {LabelFacet} */ (counts("tier", those));
     return {
       name: version ?? "All",
+      those,
       composite,
       byScore: composite.map(({ disputed, count }) => wilson(disputed, count)),
       byTier: tiers.map((name) => {
@@ -76,8 +80,8 @@ export function reliability(query, filters, counts, signal) {
   const [one, other] = series;
   if (!one) return [];
   const groups = /** @type {const} */ ([
-    ["By composite, in steps of 50", one.composite.map(({ from }) => `${from}`), "byScore"],
-    ["By tier", tiers, "byTier"],
+    ["By composite, in steps of 50", one.composite.map(({ from }) => `${from}`), "byScore", "composite"],
+    ["By tier", tiers, "byTier", "tier"],
   ]);
   const link = (/** @type {string[]} */ pair, /** @type {string} */ text) => {
     const address = without(query, ["compare"]);
@@ -142,7 +146,7 @@ export function reliability(query, filters, counts, signal) {
         html("span", { class: "first" }, `● ${one.name}`),
         other && html("span", { class: "second" }, `◆ ${other.name}`),
       ),
-    ...groups.map(([title, names, kind]) => {
+    ...groups.map(([title, names, kind, facet]) => {
       const label = `Share of disputed markets, ${title.toLowerCase()}. The table below has its numbers.`;
       const picture = {
         names,
@@ -150,11 +154,12 @@ export function reliability(query, filters, counts, signal) {
         label,
         ...(other ? { second: other[kind] } : { mean: one.whole.share }),
       };
+      const shown = drawn((width) => intervalChart(picture, width), signal);
       return html(
         "section",
         { class: compared.length > 0 ? "shares compared" : "shares" },
         html("h3", {}, title),
-        drawn((width) => intervalChart(picture, width), signal),
+        shown,
         html(
           "details",
           {},
@@ -165,6 +170,13 @@ export function reliability(query, filters, counts, signal) {
             series.map((each) => [each.name, each[kind]]),
           ),
         ),
+        takeAlong(api, {
+          name: `disputed-by-${facet}`,
+          title: `Share of disputed markets by ${facet}`,
+          frame: () => shown,
+          asked: () =>
+            series.map(({ name, those }) => ({ ...facetAsked(facet, those), ...(other && { name }) })),
+        }),
       );
     }),
   ];

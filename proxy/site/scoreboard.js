@@ -185,14 +185,7 @@ export function openScoreboard({ api }, query) {
       name: "scores",
       title: "The BRI of all protocols",
       frame: () => panel.querySelector(".distribution .columns-frame"),
-      rows: () => [
-        ["slug", "bri", "forgeScale", "confidence", "delta", "updatedAt"],
-        ...scores.map((entry) => [
-          ...[entry.slug, entry.bri, entry.forgeScale],
-          ...[entry.confidence, entry.delta, entry.updatedAt],
-        ]),
-      ],
-      path: "scores",
+      asked: () => [{ path: "scores" }],
       ...(api.published !== undefined && { embed: `${api.published}embed/index.html` }),
     });
   }

@@ -4,19 +4,35 @@ import { minutes } from "./words.js";
 /** @import { Api } from "./api.js" */
 
 /**
+ * What was asked for the data of a chart: a path below the API, and filters. A name tells several apart.
+ * @typedef {{ path: string, filters?: URLSearchParams, name?: string }} Asked
+ */
+
+/**
  * What those who take a chart along need of it.
  * @typedef {object} Taken
  * @property {string} name of its files
  * @property {string} title
- * @property {() => Element | null | undefined} frame holds its picture, and perhaps the ends of its axis
- * @property {() => readonly (readonly (string | number)[])[]} rows its data, below the names of the columns
- * @property {string} path of its data below the API
- * @property {() => URLSearchParams} [filters]
+ * @property {() => Element | null | undefined} [frame] holds its picture, and perhaps the ends of its axis
+ * @property {() => Asked[]} asked
  * @property {string} [embed] the address of a page for frames
  */
 
 /**
- * A panel with the data of a chart, pinned to the snapshot that is shown, its picture, and how to cite it.
+ * Where data is found, and of what state it is. `pinned` tells that the address stays with that state, and `csv` that it
+ * gives CSV too. A line for curl needs `key`.
+ * @typedef {object} Source
+ * @property {string} name
+ * @property {string} address
+ * @property {string} state
+ * @property {boolean} pinned
+ * @property {string} [key]
+ * @property {boolean} [csv]
+ * @property {string} [note]
+ */
+
+/**
+ * A panel with the data of a chart, pinned to what is shown where that can be, its picture, and how to cite it.
  * @param {Api} api
  * @param {Taken} taken
  */
@@ -26,7 +42,8 @@ export function takeAlong(api, taken) {
   panel.addEventListener("toggle", async () => {
     if (!panel.open) return;
     try {
-      fill(body, ...contentOf(taken, await sourceOf(api, taken)));
+      const sources = await Promise.all(taken.asked().map((asked) => sourceOf(api, asked)));
+      fill(body, ...contentOf(api, taken, sources));
     } catch (error) {
       fill(body, failure(error));
     }
@@ -35,35 +52,60 @@ export function takeAlong(api, taken) {
 }
 
 /**
- * Where the data is found, and of what state it is.
  * @param {Api} api
- * @param {Taken} taken
+ * @param {Asked} asked
+ * @returns {Promise<Source>}
  */
-async function sourceOf(api, { path, filters }) {
-  if (!api.live)
+async function sourceOf(api, { path, filters, name = "" }) {
+  // The list of scores, or a record.
+  const isPublic = /^scores(\/[^/]+)?$/.test(path) && !filters?.has("asOf");
+  const newest = "This address shows the newest scores, whatever these are by then.";
+  if (isPublic && api.scores !== api.service) {
+    const hash = await api.hashOf(path);
+    const file = hash ? `objects/${hash}.json` : `api/v1/${path}.json`;
     return {
-      address: new URL(api.addresses.scores, document.baseURI).href,
-      state: "the newest snapshot",
-      key: "",
+      name,
+      address: new URL(file, document.baseURI).href,
+      state: hash ? `SHA-256 ${hash}` : "the newest scores",
+      pinned: hash !== undefined,
+      note: hash
+        ? "The address is named by the hash of what it shows, and is there as long as a snapshot that has it is kept."
+        : newest,
     };
+  }
   const { snapshotId, publishedAt } = await api.pin();
-  const asked = filters?.() ?? new URLSearchParams();
-  const asOf = asked.get("asOf") ?? snapshotId;
-  const query = new URLSearchParams({ ...Object.fromEntries(asked), asOf });
-  const when = asOf === snapshotId ? `, published ${minutes(publishedAt)}` : "";
-  const state = /^[0-9a-f]{64}$/.test(asOf) ? `snapshot ${asOf}${when}` : `as of ${asOf}`;
-  // What was once takes a key, also where the newest takes none.
-  const key = '-H "x-api-key: $KEY" ';
-  return { address: `${api.base}/${path}?${query}`, state, key };
+  const shown = `snapshot ${snapshotId}, published ${minutes(publishedAt)}`;
+  if (isPublic && !api.keyed)
+    return {
+      name,
+      address: `${api.base}/${path}`,
+      state: shown,
+      pinned: false,
+      csv: true,
+      note: `${newest} An earlier state takes a Developer key.`,
+    };
+  const asOf = filters?.get("asOf") ?? snapshotId;
+  const query = new URLSearchParams({ ...Object.fromEntries(filters ?? []), asOf });
+  const other = /^[0-9a-f]{64}$/.test(asOf) ? `snapshot ${asOf}` : `as of ${asOf}`;
+  return {
+    name,
+    address: `${api.base}/${path}?${query}`,
+    state: asOf === snapshotId ? shown : other,
+    pinned: true,
+    csv: true,
+    // What was once takes a key, also where the newest takes none.
+    key: '-H "x-api-key: $KEY" ',
+  };
 }
 
 /**
+ * @param {Api} api
  * @param {Taken} taken
- * @param {{ address: string, state: string, key: string }} source
+ * @param {Source[]} sources
  */
-function contentOf({ name, title, frame, rows, embed }, { address, state, key }) {
+function contentOf(api, { name, title, frame, embed }, sources) {
   const problem = html("div", { role: "status" });
-  const file = (/** @type {string} */ ending, /** @type {() => Blob | Promise<Blob>} */ make) =>
+  const file = (/** @type {string} */ file, /** @type {() => Blob | Promise<Blob>} */ make) =>
     html(
       "button",
       {
@@ -71,29 +113,57 @@ function contentOf({ name, title, frame, rows, embed }, { address, state, key })
         onclick: async () => {
           fill(problem);
           try {
-            save(await make(), `${name}.${ending}`);
+            save(await make(), file);
           } catch (error) {
             fill(problem, failure(error));
           }
         },
       },
-      ending.toUpperCase(),
+      file.split(".").at(-1)?.toUpperCase(),
     );
-  const picture = () => standalone(frame(), title, `Protocol Risk Scores, ${state}`);
+  const states = [...new Set(sources.map(({ state }) => state))];
+  const state = states.length === 1 ? `, ${states}` : "";
+  const cited = sources.map(({ address, pinned }) => address + (pinned ? "" : " (goes on to later scores)"));
+  const picture = () => standalone(frame?.(), title, `Protocol Risk Scores${state}`);
   return [
+    sources.map(({ name: part, address, key = "", csv }, index) => {
+      // Of the part itself only its number: it may be a text that a shell would take for something else.
+      const own = part ? `${name}-${index + 1}` : name;
+      const get = (/** @type {string} */ type) => () => api.download(address, type);
+      return [
+        html(
+          "p",
+          { class: "files" },
+          part ? `${part}: ` : "Data: ",
+          // Excel takes a file without the mark for another encoding.
+          csv && file(`${own}.csv`, get("text/csv; bom=present")),
+          file(`${own}.json`, get("application/json")),
+        ),
+        copyable(
+          `Data as JSON${part && `, ${part}`}`,
+          `curl -sS --fail --compressed ${key}"${address}" -o ${own}.json`,
+        ),
+      ];
+    }),
     html(
       "p",
-      { class: "files" },
-      "Save as ",
-      file("csv", () => new Blob([csvOf(rows())], { type: "text/csv" })),
-      file("svg", () => new Blob([picture().text], { type: "image/svg+xml" })),
-      file("png", () => pngOf(picture())),
+      { class: "quiet" },
+      sources.some(({ csv }) => csv) &&
+        'Each file takes a request of the day’s quota. The same line with -H "Accept: text/csv" gives CSV. ',
+      ...new Set(sources.map(({ note }) => note)),
     ),
-    copyable("Data as JSON", `curl -sS --fail --compressed ${key}"${address}" -o ${name}.json`),
-    copyable("Citation", `Protocol Risk Scores: ${title}, ${state}. ${address}`),
+    frame &&
+      html(
+        "p",
+        { class: "files" },
+        "Picture: ",
+        file(`${name}.svg`, () => new Blob([picture().text], { type: "image/svg+xml" })),
+        file(`${name}.png`, () => pngOf(picture())),
+      ),
+    copyable("Citation", `Protocol Risk Scores: ${title}${state}. ${cited.join(" ")}`),
     embed && copyable("HTML for other pages", frameOf(embed, title)),
     problem,
-  ];
+  ].flat(2);
 }
 
 /** HTML that shows a page in a frame.
@@ -101,16 +171,6 @@ function contentOf({ name, title, frame, rows, embed }, { address, state, key })
  * @param {string} title */
 export const frameOf = (address, title) =>
   `<iframe src="${address}" title="${title}" width="420" height="480" loading="lazy"></iframe>`;
-
-/** RFC 4180.
- * @param {readonly (readonly (string | number)[])[]} rows */
-const csvOf = (rows) =>
-  rows
-    .map((row) => `${row.map((cell) => (/[",\r\n]/.test(`${cell}`) ? quoted(`${cell}`) : cell))}\r\n`)
-    .join("");
-
-/** @param {string} text */
-const quoted = (text) => `"${text.replaceAll('"', '""')}"`;
 
 /** What the style sheet says of a shape. */
 const styled = [

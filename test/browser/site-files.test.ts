@@ -9,7 +9,7 @@ import { Tiers } from "../../schemas/store/snapshot.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { apiPlaceAt } from "../../snapshots/publish/public/site.ts";
-import { headersOf, layout } from "../../snapshots/store/layout.ts";
+import { headersOf, layout, sha256 } from "../../snapshots/store/layout.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
 import { market, publishArchive, publishRecords, score, slugs } from "../helpers/publish/records.ts";
@@ -243,6 +243,20 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     expect(watched.faults).toEqual([]);
     await watched.page.goto(new URL("protocols/index.html", home).href);
     expect(watched.faults).toEqual([]);
+
+    // What was read is cited by its hash, which stays an address when other scores are published.
+    await watched.page.goto(home);
+    await watched.page.click("text=Take this chart along");
+    const cited = watched.page.getByRole("textbox", { name: "Citation" });
+    const [address = "", hash] = / (http\S+\/objects\/([0-9a-f]{64})\.json)$/
+      .exec((await cited.textContent()) ?? "")!
+      .slice(1);
+    const stored = Buffer.from(await (await fetch(address)).arrayBuffer());
+    expect(sha256(stored)).toBe(hash);
+    expect(stored).toEqual(await storage.get(layout.stableScoreList));
+    await watched.page.goto(`${home}#/compare/aave,lido-dao`);
+    await watched.page.click("text=Take this chart along");
+    expect(((await cited.textContent()) ?? "").match(/\/objects\/[0-9a-f]{64}\.json/g)).toHaveLength(2);
 
     // The log of tiers is published with the pages.
     await watched.page.route("**/tiers.json", async (route) => {

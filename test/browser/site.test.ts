@@ -8,6 +8,7 @@ import { dimensionMeanings, meanings } from "../../schemas/meanings.ts";
 import { nameOf } from "../../schemas/names.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
 import { badgeColours } from "../../snapshots/artefacts/badge.ts";
+import { bearer } from "../helpers/http/proxy-client.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
 import { enterKey, focusIsOn, openWatched, type WatchedPage } from "../helpers/servers/site-page.ts";
 import { pictureFile, takePicture } from "../helpers/servers/site-picture.ts";
@@ -231,52 +232,70 @@ describe.skipIf(!program)("the site's scores in Chromium", () => {
 
   test("a chart can be taken along: its data, its picture, and how to cite it", async () => {
     const { page: other, context, faults } = await openWatched(site.browser, site.home);
-    const saved = async (name: string) => {
-      const download = other.waitForEvent("download");
-      await other.click(`.files button:text-is('${name}')`);
-      return readFile(await (await download).path());
+    /** Opens the panel of a chart. */
+    async function take(chart: string) {
+      const panel = other.locator(`${chart} .take-along`).last();
+      await panel.locator("summary").click();
+      const told = async (name: string) => (await panel.getByRole("textbox", { name }).textContent()) ?? "";
+      await panel.getByRole("textbox", { name: "Citation" }).waitFor();
+      const saved = async (name: string, nth = 0) => {
+        const download = other.waitForEvent("download");
+        await panel.locator(`.files button:text-is('${name}')`).nth(nth).click();
+        return readFile(await (await download).path());
+      };
+      return { panel, told, saved };
+    }
+    const csv = async (path: string) => {
+      const headers = { ...bearer(site.aegis), accept: "text/csv; bom=present" };
+      return (await site.proxy.get(`/api/v1/${path}`, { headers })).text;
     };
-    const [copied, cited] = ["Data as JSON", "Citation"].map((name) => other.getByRole("textbox", { name }));
-    const list = await site.scores();
-    await other.click("text=Take this chart along");
     const { snapshotId } = await site.api("status");
-    const [, address = ""] =
-      /^curl .* "(.*)" -o scores.json$/.exec((await copied!.textContent()) ?? "") ?? [];
-    expect(address).toBe(`${site.home}api/v1/scores?asOf=${snapshotId}`);
-    expect((await site.api(address.slice(`${site.home}api/v1/`.length))).scores).toEqual(list);
-    expect(await cited!.textContent()).toContain(`snapshot ${snapshotId}, published 20`);
-    const rows = String(await saved("CSV"))
-      .trimEnd()
-      .split("\r\n")
-      .map((row) => row.split(","));
-    expect(rows.slice(1).map(([slug, bri]) => [slug, Number(bri)])).toEqual(
-      list.map(({ slug, bri }) => [slug, bri]),
+    const list = await site.scores();
+    const [{ slug }] = list as [ScoreListEntry];
+
+    // Nobody without a key is told of an earlier state, so the address is said to move on.
+    const free = await take("#main");
+    expect(await free.told("Data as JSON")).toBe(
+      `curl -sS --fail --compressed "${site.home}api/v1/scores" -o scores.json`,
     );
-    const picture = String(await saved("SVG"));
+    expect(await free.told("Citation")).toMatch(
+      new RegExp(`snapshot ${snapshotId}, published 20.*/api/v1/scores \\(goes on to later scores\\)$`),
+    );
+    expect(await free.panel.textContent()).toContain("An earlier state takes a Developer key.");
+    expect(String(await free.saved("CSV"))).toBe(await csv("scores"));
+    expect(JSON.parse(String(await free.saved("JSON"))).scores).toEqual(list);
+    const picture = String(await free.saved("SVG"));
     expect(picture).toMatch(/^<svg .*The BRI of all protocols.*BRI 500.*snapshot [0-9a-f]{64}/s);
     expect(picture).not.toMatch(/ class=|var\(/);
-    const png = await saved("PNG");
+    const png = await free.saved("PNG");
     const [width, height] = /width="(\d+)" height="(\d+)"/.exec(picture)!.slice(1).map(Number);
     expect(png.toString("latin1", 1, 4)).toBe("PNG");
     expect([png.readUInt32BE(16) / width!, png.readUInt32BE(20) / height!].map(Math.round)).toEqual([2, 2]);
 
     await enterKey(other, site.aegis);
-    await other.goto(`${site.home}#/protocols/${list[0]!.slug}`);
-    await other.click("#history ~ .take-along summary");
-    const { points }: ScoreHistory = await site.api(`scores/${list[0]!.slug}/history`);
-    expect(String(await saved("CSV")).split("\r\n")).toHaveLength(points.length + 2);
-    expect(String(await saved("SVG"))).toContain("<polyline");
-    await other.goto(`${site.home}#/archive?disputed=true`);
-    await other.click(".results > .take-along summary");
-    const { buckets } = (await site.api("markets/facets?by=month&disputed=true")).facets.month;
-    expect(String(await saved("CSV"))).toBe(
-      ["month,markets,disputed", ...buckets.map((each: object) => Object.values(each).join()), ""].join(
-        "\r\n",
-      ),
-    );
-    expect(await copied!.textContent()).toContain(
-      `/markets/facets?by=month&disputed=true&asOf=${snapshotId}`,
-    );
+    const asOf = `asOf=${snapshotId}`;
+    const pinned = async (chart: string, paths: string[], picture = "") => {
+      const { told, saved } = await take(chart);
+      const cited = await told("Citation");
+      for (const [index, path] of paths.entries()) {
+        expect([chart, cited]).toEqual([chart, expect.stringContaining(`${site.home}api/v1/${path}`)]);
+        expect(String(await saved("CSV", index))).toBe(await csv(path));
+      }
+      expect(cited).not.toContain("later");
+      if (picture) expect(String(await saved("SVG"))).toContain(picture);
+    };
+    await other.goto(`${site.home}#/protocols/${slug}`);
+    await other.waitForSelector("#history ~ .take-along");
+    await pinned("#main", [`scores/${slug}/history?${asOf}`], "<polyline");
+    const peer = list[1]!.slug;
+    await other.goto(`${site.home}#/compare/${slug},${peer}`);
+    await other.waitForSelector(".compared-protocols");
+    await pinned("#main", [`scores/${slug}?${asOf}`, `scores/${peer}?${asOf}`]);
+    await other.goto(`${site.home}#/archive?min_composite=400&show=score`);
+    await other.waitForSelector(".shares svg");
+    await pinned(".months", [`markets/facets?by=month&min_composite=400&${asOf}`], "<rect");
+    await pinned(".facet:has(#min_composite)", [`markets/facets?by=composite&${asOf}`], "<rect");
+    await pinned(".side", [`markets/facets?by=tier&min_composite=400&${asOf}`], "<circle");
     expect(faults).toEqual([]);
     await context.close();
   });
