@@ -17,7 +17,12 @@ export function serviceAnswers(parts: AppParts) {
   }
 
   /** What the public tree has under this key. Throws ServiceError NOT_FOUND where that is nothing. */
-  function publicReply(key: string, content: Buffer | undefined, missing: string): Reply {
+  async function publicReply(
+    key: string,
+    reading: Promise<Buffer | undefined>,
+    missing: string,
+  ): Promise<Reply> {
+    const content = await reading;
     const { snapshotId } = catalog.requireCurrent().commit;
     if (!content) throw new ServiceError("NOT_FOUND", missing);
     const { contentType, cacheControl } = headersOf(key);
@@ -25,6 +30,8 @@ export function serviceAnswers(parts: AppParts) {
     const bodyHeaders = { "Content-Type": contentType };
     return { ...textReply(content, snapshotId), cacheControl, coding: "identity", bodyHeaders };
   }
+  const logReply = (name: string, missing: string) =>
+    publicReply(layout.logFile(name), catalog.publicLog.file(name), missing);
 
   return {
     status: () => {
@@ -32,16 +39,8 @@ export function serviceAnswers(parts: AppParts) {
       return uncachedJson(status, status.snapshotId);
     },
 
-    checkpoint: async () => {
-      const checkpoint = await catalog.publicLog.file("checkpoint");
-      return publicReply(layout.logCheckpoint, checkpoint, "The publisher does not sign.");
-    },
-
-    log: async ({ params }) => {
-      const name = [params.logFile].flat().join("/");
-      const bytes = await catalog.publicLog.file(name);
-      return publicReply(layout.logFile(name), bytes, "The log does not have this file now.");
-    },
+    checkpoint: () => logReply("checkpoint", "The publisher does not sign."),
+    log: ({ params }) => logReply([params.logFile].flat().join("/"), "The log does not have this file now."),
 
     listSnapshots: async () =>
       uncachedJson(await listSnapshots(catalog), catalog.requireCurrent().manifest.snapshotId),
