@@ -38,6 +38,7 @@ import {
 } from "./query.ts";
 import { HistoricalMarket, ProtocolScore } from "./records.ts";
 import { sharingRoot, TableQuery } from "./sharing.ts";
+import { Tiers } from "./store/snapshot.ts";
 import { tableColumns } from "./tables.ts";
 
 /** The JSON body of a request: its schema, and how many bytes it may have. */
@@ -173,6 +174,15 @@ export const endpoints = {
     response: ScoreProof,
     negotiated: true,
     summary: "The score of one protocol, and the proof that it was published",
+  },
+  tiers: {
+    ...metered,
+    method: "GET",
+    path: "/api/v1/tiers",
+    plan: "free",
+    heavy: true,
+    response: Tiers,
+    summary: "The tier of each protocol, and which tiers changed in 30 days",
   },
   marketsHistorical: {
     ...metered,

@@ -12,14 +12,16 @@ import {
   scoreNamed,
   supersededScore,
 } from "../../snapshots/read/scores/scores.ts";
+import { TierLog } from "../../snapshots/read/scores/tier-log.ts";
 import type { Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { encoded, tagsOf } from "../reply/coding.ts";
-import { type Answer, lately, type Reply, uncachedJson } from "../reply/reply.ts";
+import { type Answer, lately, type Reply, textReply, uncachedJson } from "../reply/reply.ts";
 
 /** Answers about scores (INTERFACE 4.1 to 4.4). */
 export function scoreAnswers(parts: AppParts) {
   const { catalog } = parts;
+  const tierLog = new TierLog(catalog);
 
   /** What everybody may have: from the origin or, of an earlier snapshot, from the store. */
   const publicAnswer =
@@ -61,6 +63,10 @@ export function scoreAnswers(parts: AppParts) {
     batchScores: async (_request, { locals }) => {
       const { json, snapshotId } = await readBatch(catalog, (locals.body as BatchRequest).slugs);
       return uncachedJson(json, snapshotId);
+    },
+    tiers: async () => {
+      const { json, snapshotId } = await tierLog.read();
+      return textReply(json, snapshotId);
     },
     scoreHistory: privateAnswer("histories"),
     scoreDimensions: privateAnswer("dimensions"),

@@ -3,7 +3,7 @@ import { listSnapshots, statusOf } from "../../snapshots/read/catalog/status.ts"
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { AppParts } from "../parts.ts";
-import { type Answer, type Reply, textReply, uncachedJson } from "../reply/reply.ts";
+import { type Answer, textReply, uncachedJson } from "../reply/reply.ts";
 
 /** Answers about the service (INTERFACE 4.6). */
 export function serviceAnswers(parts: AppParts) {
@@ -16,22 +16,16 @@ export function serviceAnswers(parts: AppParts) {
     return (await quota.ready()) ? undefined : "Requests cannot be counted.";
   }
 
-  /** What the public tree has under this key. Throws ServiceError NOT_FOUND where that is nothing. */
-  async function publicReply(
-    key: string,
-    reading: Promise<Buffer | undefined>,
-    missing: string,
-  ): Promise<Reply> {
-    const content = await reading;
+  /** A file of the public log. Throws ServiceError NOT_FOUND where it does not have it. */
+  async function logReply(name: string, missing: string) {
+    const content = await catalog.publicLog.file(name);
     const { snapshotId } = catalog.requireCurrent().commit;
     if (!content) throw new ServiceError("NOT_FOUND", missing);
-    const { contentType, cacheControl } = headersOf(key);
+    const { contentType, cacheControl } = headersOf(layout.logFile(name));
     // Compressing is for those who pay for it.
     const bodyHeaders = { "Content-Type": contentType };
-    return { ...textReply(content, snapshotId), cacheControl, coding: "identity", bodyHeaders };
+    return { ...textReply(content, snapshotId), cacheControl, coding: "identity" as const, bodyHeaders };
   }
-  const logReply = (name: string, missing: string) =>
-    publicReply(layout.logFile(name), catalog.publicLog.file(name), missing);
 
   return {
     status: () => {

@@ -141,11 +141,12 @@ export class Api {
   }
 
   /**
-   * The tiers and their changes, of a published page: they lie beside it. Throws Error.
+   * The tiers and their changes: from the service, or beside a published page. Throws Error.
    * @param {AbortSignal} signal
    * @returns {Promise<Tiers>}
    */
   async tiers(signal) {
+    if (this.scores === this.service) return this.service.tiers({ signal });
     const response = await request(absolute("tiers.json"), { signal });
     if (!response.ok) throw new Error("The changes of tier cannot be read at present.");
     return response.json();

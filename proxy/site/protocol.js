@@ -77,8 +77,8 @@ export function openProtocol(site, slug, asOf) {
         dimensions,
         history,
         about(record),
-        // It has what is published at present. The service alone has no such file.
-        asOf === null && api.published !== undefined && tierLog(api, slug, signal),
+        // It has what is published at present.
+        asOf === null && (api.published ?? api.scores === api.service) && tierLog(api, slug, signal),
         // One of an earlier state would pass for the present one.
         asOf === null && badge(record, api.published),
       );

@@ -86,6 +86,14 @@ const notes: Record<DescribedId, Notes> = {
     codes: ["NOT_FOUND", ...fromStore],
     text: `\`proof\` leads from the text in \`score\` to the commit's \`entry\` in the public log. ${proofText}`,
   },
+  tiers: {
+    tag: "Scores",
+    etag: true,
+    codes: fromStore,
+    text:
+      "`changes` are the newest first, at most 500, as the snapshots tell that are kept: `at` is when the first of " +
+      "them with the new tier was published, and `since` when the oldest of them was.",
+  },
   scoreFeed: {
     tag: "Scores",
     codes: [...fromStore, "UPGRADE_REQUIRED", "TOO_MANY_CONNECTIONS"],

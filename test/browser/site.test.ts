@@ -286,6 +286,8 @@ describe.skipIf(!program)("the site's scores in Chromium", () => {
     };
     await other.goto(`${site.home}#/protocols/${slug}`);
     await other.waitForSelector("#history ~ .take-along");
+    // The service tells of changes of tier too. One snapshot has none.
+    await other.waitForSelector("text=None. The log has the changes of at most 30 days");
     await pinned("#main", [`scores/${slug}/history?${asOf}`], "<polyline");
     const peer = list[1]!.slug;
     await other.goto(`${site.home}#/compare/${slug},${peer}`);

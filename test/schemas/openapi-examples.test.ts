@@ -144,6 +144,7 @@ const good: [EndpointId, string, () => Call][] = [
   ["batchScores", "/api/v1/scores/batch", () => batch(JSON.stringify({ slugs: [slug, "unheard-of"] }))],
   ["scoreHistory", `/api/v1/scores/${slug}/history`, () => ({ headers: bearer(developer) })],
   ["scoreDimensions", `/api/v1/scores/${slug}/dimensions`, () => ({ headers: { "x-api-key": developer } })],
+  ["tiers", "/api/v1/tiers", () => ({})],
   ["scoreProof", `/api/v1/scores/${slug}/proof`, () => ({})],
   ["marketsHistorical", `${archive}?disputed=false&min_composite=600&pageSize=1`, () => keyed()],
   [

@@ -380,6 +380,12 @@ export declare class Client {
     },
   ): Promise<Absence>;
   /**
+   * The tier of each protocol, and which tiers changed in the last 30 days, newest first.
+   * @param {CallOptions} [options]
+   * @returns {Promise<Tiers>}
+   */
+  tiers(options?: CallOptions): Promise<Tiers>;
+  /**
    * The snapshots that can be read, newest first, each with its archive's root.
    * @param {CallOptions} [options]
    * @returns {Promise<SnapshotList>}
@@ -1875,6 +1881,19 @@ export interface Status {
   };
   newestResolvedAt: string;
   newestUpdatedAt: string;
+}
+export interface Tiers {
+  since: string;
+  tiers: {
+    [k: string]: "RAW" | "CAST" | "FORGED" | "TEMPERED" | "DAMASCUS" | "MITHRIL" | "ADAMANTINE";
+  };
+  changes: {
+    slug: string;
+    from: "RAW" | "CAST" | "FORGED" | "TEMPERED" | "DAMASCUS" | "MITHRIL" | "ADAMANTINE";
+    to: "RAW" | "CAST" | "FORGED" | "TEMPERED" | "DAMASCUS" | "MITHRIL" | "ADAMANTINE";
+    bri: number;
+    at: string;
+  }[];
 }
 export interface Usage {
   plan: "free" | "developer" | "aegis";

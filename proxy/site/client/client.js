@@ -2,7 +2,7 @@
 // later. What recomputes answers is in a second one beside it, recompute.mjs, which is loaded when it is first needed.
 /**
  * @import { Prover } from "./recompute.mjs"
- * @import { ExportList, Filters, HistoricalMarket, MarketFacets, MarketPage, MarketProof, Problem, ProtocolScore, ScoreBatch, ScoreDimensions, ScoreHistory, ScoreList, ScoreProof, SnapshotList, Status, Usage } from "./client.d.ts"
+ * @import { ExportList, Filters, HistoricalMarket, MarketFacets, MarketPage, MarketProof, Problem, ProtocolScore, ScoreBatch, ScoreDimensions, ScoreHistory, ScoreList, ScoreProof, SnapshotList, Status, Tiers, Usage } from "./client.d.ts"
  */
 
 /**
@@ -464,6 +464,15 @@ export class Client {
       },
     );
     return this.#proving;
+  }
+
+  /**
+   * The tier of each protocol, and which tiers changed in the last 30 days, newest first.
+   * @param {CallOptions} [options]
+   * @returns {Promise<Tiers>}
+   */
+  tiers(options) {
+    return this.#json("/tiers", { ...options });
   }
 
   /**

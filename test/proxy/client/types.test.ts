@@ -23,6 +23,7 @@ import { Problem } from "../../../schemas/errors.ts";
 import { AnyJson } from "../../../schemas/primitives.ts";
 import { archiveParameters, asOfParameter } from "../../../schemas/query.ts";
 import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
+import { Tiers } from "../../../schemas/store/snapshot.ts";
 
 const root = new URL("../../..", import.meta.url).pathname;
 const program = (name: string) => join(root, "node_modules/.bin", name);
@@ -52,6 +53,7 @@ const records = {
   ExportList,
   SnapshotList,
   Status,
+  Tiers,
   Usage,
 };
 

@@ -1,0 +1,64 @@
+import { expect, test } from "vitest";
+import { type ForgeTier, forgeScaleNumber } from "../../../schemas/scales.ts";
+import { Tiers } from "../../../schemas/store/snapshot.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { TierLog } from "../../../snapshots/read/scores/tier-log.ts";
+import { publishBook, scoreOf } from "../../helpers/publish/score-books.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+
+const day = (n: number) => new Date(Date.UTC(2026, 2, n));
+
+test("tells from the snapshots that are kept what tiers changed in 30 days, and reads only what is new", async () => {
+  const storage = memoryStorage(new Map());
+  const publish = (at: Date, tiers: Record<string, ForgeTier>) => {
+    const book = Object.entries(tiers).map(([slug, forgeScale]) => {
+      const record = scoreOf(slug, 500 + at.getUTCDate(), {
+        forgeScale,
+        forgeScaleNum: forgeScaleNumber(forgeScale),
+      });
+      return [slug, record] as const;
+    });
+    return publishBook(storage, new Map(book), { at });
+  };
+  const counting = countingStorage(storage);
+  const catalogs = [
+    new Catalog(counting, { cacheBytes: 2 ** 20 }),
+    new Catalog(storage, { cacheBytes: 2 ** 20 }),
+  ];
+  const told = async (catalog: Catalog, log: TierLog) => {
+    await catalog.refresh();
+    const { json, snapshotId } = await log.read();
+    expect(snapshotId).toBe(catalog.current()?.commit.snapshotId);
+    return Tiers.parse(JSON.parse(String(json)));
+  };
+  const [followed] = catalogs as [Catalog, Catalog];
+  const log = new TierLog(followed);
+
+  await publish(day(1), { aave: "RAW", curve: "CAST" });
+  await publish(day(11), { aave: "CAST", curve: "CAST" });
+  const first = { slug: "aave", from: "RAW", to: "CAST", bri: 511, at: day(11).toISOString() };
+  expect(await told(followed, log)).toEqual({
+    since: day(1).toISOString(),
+    tiers: { aave: "CAST", curve: "CAST" },
+    changes: [first],
+  });
+  // One comes, and one goes.
+  await publish(day(12), { curve: "RAW", lido: "FORGED" });
+  const before = counting.calls.length;
+  const second = { slug: "curve", from: "CAST", to: "RAW", bri: 512, at: day(12).toISOString() };
+  expect((await told(followed, log)).changes).toEqual([second, first]);
+  const lists = counting.calls.slice(before).filter(({ key }) => key.startsWith("public/objects/"));
+  expect(lists.length).toBeLessThanOrEqual(1);
+  // What is withdrawn has not been. The same is told by who was not there.
+  await rollback(storage, "2", () => day(13));
+  const after = { since: day(1).toISOString(), tiers: { aave: "CAST", curve: "CAST" }, changes: [first] };
+  for (const catalog of catalogs) expect(await told(catalog, new TierLog(catalog))).toEqual(after);
+  expect(await told(followed, log)).toEqual(after);
+  // More than 30 days later.
+  await publish(day(42), { aave: "RAW", curve: "CAST" });
+  expect(await told(followed, log)).toMatchObject({
+    since: day(13).toISOString(),
+    changes: [{ slug: "aave", from: "CAST", to: "RAW", at: day(42).toISOString() }],
+  });
+});
