@@ -12,7 +12,7 @@ const lineEnd = 10;
 export async function* linesOf(path: string): AsyncGenerator<Buffer, void, void> {
   const file = await open(path);
   try {
-    let bytes = await bufferFor(file);
+    let bytes = await bufferFor(path);
     let held = 0;
     for (;;) {
       const { bytesRead } = await file.read(bytes, held, bytes.length - held, null);
@@ -35,8 +35,8 @@ export async function* linesOf(path: string): AsyncGenerator<Buffer, void, void>
 }
 
 /** Room for a piece of a file, or for all of a short one and the end that comes after it. */
-async function bufferFor(file: FileHandle): Promise<Buffer> {
-  const { size } = await file.stat();
+async function bufferFor(path: string): Promise<Buffer> {
+  const { size } = await stat(path);
   return Buffer.allocUnsafe(Math.min(piece, size + 1));
 }
 
@@ -44,7 +44,7 @@ async function bufferFor(file: FileHandle): Promise<Buffer> {
 export async function wholeLines(path: string): Promise<number> {
   const file = await open(path, "a+");
   try {
-    const buffer = await bufferFor(file);
+    const buffer = await bufferFor(path);
     let [lines, end, at] = [0, 0, 0];
     for (;;) {
       const { bytesRead } = await file.read(buffer, 0, buffer.length, at);
