@@ -3,7 +3,6 @@ import { askFacets } from "../../snapshots/read/archive/facets.ts";
 import { ReadError } from "../../snapshots/read/errors.ts";
 import { readParameters } from "../../snapshots/read/query/parameters.ts";
 import { parseAsOf, parseFacetQuery } from "../../snapshots/read/query/query.ts";
-import { layout } from "../../snapshots/store/layout.ts";
 import { insist } from "./asking.ts";
 import type { Content } from "./contents.ts";
 import { must, type Process } from "./kernel.ts";
@@ -85,7 +84,8 @@ export async function lookBack(world: World, process: Process, filter: Filter): 
     const gone = (each: (typeof right)[number]) =>
       !each ||
       judge.isWithdrawn(each.commit.commit) ||
-      !world.store.objects.has(layout.manifest(each.commit.manifest.hash));
+      // A publisher that lost against another one may have put the manifest again, and no more.
+      [...each.reach].some((key) => !world.store.objects.has(key));
     const documented =
       answer.code === "SNAPSHOT_UNAVAILABLE" ||
       (answer.code === "SNAPSHOT_NOT_FOUND" && right.includes(undefined)) ||
