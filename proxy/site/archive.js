@@ -571,10 +571,12 @@ class Explorer {
     const own = this.#recomputing.ask(signal);
     if (!own) return;
     // The list stays that of the query before.
-    if (`${query}` === `${this.#query}`) this.#side.removeAttribute("aria-busy");
+    const back = `${query}` === `${this.#query}`;
+    if (back) this.#side.removeAttribute("aria-busy");
     else this.#side.setAttribute("aria-busy", "true");
     this.#aim = query;
-    const seen = this.#inView().filter((facet) => facet !== brushed);
+    // What was drawn on the way may have moved out of view since, as lists became shorter and longer.
+    const seen = (back ? [...this.#facets.keys()] : this.#inView()).filter((facet) => facet !== brushed);
     try {
       await this.#recountSome(
         seen.filter((facet) => !isList(facet)),
