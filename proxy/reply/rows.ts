@@ -19,6 +19,8 @@ export function preferred<Form>(
   request: Request,
   forms: ReadonlyMap<string, Form>,
 ): Preferred<Form> | undefined {
+  // Most callers take anything, and weighing what they take would cost as much as finding a score.
+  if ((request.headers.accept ?? "*/*") === "*/*") return undefined;
   const contentType = String(request.accepts("application/json", ...forms.keys()));
   const form = forms.get(contentType);
   return form && { form, contentType };

@@ -79,6 +79,8 @@ export function reliability(api, query, filters, counts, signal) {
   });
   const [one, other] = series;
   if (!one) return [];
+  // Without a market there is no share to draw, and 0 % would pass for one.
+  const isEmpty = series.every(({ whole: { n } }) => n === 0);
   const groups = /** @type {const} */ ([
     ["By composite, in steps of 50", one.composite.map(({ from }) => `${from}`), "byScore", "composite"],
     ["By tier", tiers, "byTier", "tier"],
@@ -120,17 +122,18 @@ export function reliability(api, query, filters, counts, signal) {
         `In all, ${shareOf(one.whole)} of ${one.name} were disputed, and ${shareOf(other.whole)} of ` +
           `${other.name}. ${differenceOf(one.whole, other.whole).words}`,
       ),
-    html(
-      "p",
-      { class: "quiet" },
-      "Dots are the share of ",
-      term("disputed", "disputed"),
-      " markets, bars their 95 % intervals after Wilson, and n the number of markets; hollow dots are of fewer " +
-        "than 30, and arrows with a number are shares above the picture. ",
-      !other && `The dashed line is the share of all of them, ${percent(one.whole.share)}. `,
-      "Differences have intervals after Newcombe, and the trend is tested after Cochran and Armitage. A filter " +
-        "by dispute does not apply here.",
-    ),
+    !isEmpty &&
+      html(
+        "p",
+        { class: "quiet" },
+        "Dots are the share of ",
+        term("disputed", "disputed"),
+        " markets, bars their 95 % intervals after Wilson, and n the number of markets; hollow dots are of fewer " +
+          "than 30, and arrows with a number are shares above the picture. ",
+        !other && `The dashed line is the share of all of them, ${percent(one.whole.share)}. `,
+        "Differences have intervals after Newcombe, and the trend is tested after Cochran and Armitage. A filter " +
+          "by dispute does not apply here.",
+      ),
     versions.length > 1 &&
       html(
         "p",
@@ -146,7 +149,7 @@ export function reliability(api, query, filters, counts, signal) {
         html("span", { class: "first" }, `● ${one.name}`),
         other && html("span", { class: "second" }, `◆ ${other.name}`),
       ),
-    ...groups.map(([title, names, kind, facet]) => {
+    ...(isEmpty ? [] : groups).map(([title, names, kind, facet]) => {
       const label = `Share of disputed markets, ${title.toLowerCase()}. The table below has its numbers.`;
       const picture = {
         names,
@@ -284,7 +287,8 @@ function verdictOn(buckets) {
     below = next;
   }
   const [low, high] = [whole(buckets.slice(0, cut)), whole(buckets.slice(cut))];
-  if (low.n === 0 || high.n === 0) return "There are too few markets to compare low scores with high ones.";
+  if (low.n === 0 || high.n === 0)
+    return "There are too few markets here to compare low scores with high ones.";
   const border = buckets[cut]?.from;
   const { sign, words } = differenceOf(low, high);
   const says =

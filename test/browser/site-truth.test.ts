@@ -85,6 +85,11 @@ describe.skipIf(!program)("what the site draws is true:", () => {
         "Here a higher score goes with fewer disputes. " +
         "Over all steps the share falls as the score rises (p = 0.021).",
     ]);
+    await page.unroute("**/markets/facets?*");
+    await page.goto(`${site.home}#/archive?show=score&q=nowhere`);
+    await page.getByText("There are too few markets here to compare").waitFor();
+    // A share of no market is not 0 %.
+    expect(await page.locator(".shares").count()).toBe(0);
     expect(faults).toEqual([]);
     await context.close();
   });

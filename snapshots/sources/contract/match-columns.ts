@@ -1,4 +1,5 @@
 import { type DuckDBListType, type DuckDBStructType, type DuckDBType, DuckDBTypeId } from "@duckdb/node-api";
+import { shorten } from "../../store/errors.ts";
 import { isInteger, isText, membersOf } from "../duckdb/duckdb.ts";
 import { type FileField, type FileShape, leaf } from "./file-column.ts";
 import { matchAny } from "./match-any.ts";
@@ -95,7 +96,3 @@ function matchShape(shape: Shape, type: DuckDBType, path: string, found: Finding
 export const anyTypes =
   `text, boolean, integer, double, or lists, structs and maps of these, at most ${maxDepth} deep ` +
   `with at most ${maxLists} lists and maps within one another`;
-
-function shorten(text: string): string {
-  return text.length > 120 ? `${text.slice(0, 117)}...` : text;
-}

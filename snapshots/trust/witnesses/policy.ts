@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { shorten } from "../../store/errors.ts";
 import { KeyFileError, readTrustedKeys, unusable } from "../notes/key-files.ts";
 import {
   type KeyKind,
@@ -100,7 +101,7 @@ export function parsePolicy(bytes: Uint8Array, path: string): Policy {
 
 const isAllowed = /^[\t\x20-\x7e\x80-\xff]*$/;
 const shown = (octets: string) => Buffer.from(octets, "latin1").toString();
-const quoted = (octets: string) => JSON.stringify(shown(octets));
+const quoted = (octets: string) => JSON.stringify(shorten(shown(octets)));
 
 class Parser {
   readonly #logs: { key: VerifierKey; url: string | undefined }[] = [];

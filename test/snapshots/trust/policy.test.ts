@@ -162,6 +162,7 @@ test.each([
   ["# comment\r\nquorum none", /line 1: it has a control character; lines end with a line feed alone/],
   ["quorum\u00a0none", /line 1: "quorum\u00a0none" is neither log, witness, group nor quorum/],
   ["Quorum none", /line 1: "Quorum" is neither/],
+  [`${"q".repeat(3000)} none`, /line 1: "q{117}\.{3}" is neither/],
   ["log", /line 1: a log is: log VKEY \[URL\]/],
   [`log ${logs} https://log.example and more`, /line 1: a log is/],
   ["\n\nlog x+12345678+AAAA", /line 3: it is neither an Ed25519 nor an ML-DSA-44 key/],
