@@ -41,7 +41,8 @@ export class Judge {
   readonly digests = new Set<string>();
   /** When a collection told what it is about to delete, and how many commits there were. */
   readonly #announced = new Map<Process, { at: number; commits: number }>();
-  readonly #roots = new Map<string, string>();
+  /** By size: the root of a tree, and when it was signed. */
+  readonly #roots = new Map<string, { root: string; at: number }>();
   readonly #contents = new Map<string, Content>();
   readonly #stored: (key: string) => Stored | undefined;
   readonly #now: () => number;
@@ -81,8 +82,11 @@ export class Judge {
     const { before, after } = change;
     const told = () => `${key} by ${process?.name}`;
     must("a commit stays", !before && after !== undefined, told);
-    // Where a thief took commits away before their tree was signed, others may follow.
-    const isLost = this.tampered.has(key) && ![...this.#roots.keys()].some((size) => Number(size) >= number);
+    // Where a thief took commits away, others may follow of runs that began before their tree was signed.
+    const signed = this.#roots.entries().some(([size, { at }]) => {
+      return Number(size) >= number && at <= (process?.began ?? 0);
+    });
+    const isLost = this.tampered.has(key) && !signed;
     must("a commit is made once", number > this.commits.length || isLost, told);
     must("commits have no gaps", number <= this.commits.length + 1, told);
     this.commits.length = number - 1;
@@ -183,9 +187,9 @@ export class Judge {
 
   #checkpoint(key: string, note: Buffer): void {
     const [, size = "", root = ""] = String(note).split("\n");
-    const known = this.#roots.get(size) ?? root;
-    this.#roots.set(size, root);
-    must("no second tree of a size is signed", known === root, () => key);
+    const known = this.#roots.get(size) ?? { root, at: this.#now() };
+    this.#roots.set(size, known);
+    must("no second tree of a size is signed", known.root === root, () => key);
   }
 }
 

@@ -35,6 +35,8 @@ export class Process {
   readonly draw: Draw;
   /** By how many milliseconds its machine's clock is ahead. */
   readonly ahead: number;
+  /** When it starts. */
+  began = 0;
   /** Operations that it has begun. */
   operations = 0;
   /** Whether what it does on its disk takes time, so that it may be killed in between. */
@@ -114,6 +116,7 @@ export class Kernel {
   /** Starts a process at a time. What its work throws is a failure of the world. */
   start(at: number, process: Process, work: () => Promise<void>): void {
     this.#processes.push(process);
+    process.began = at;
     this.at(at, process, () => {
       this.note(`${process.name} starts`);
       work().then(
