@@ -11,7 +11,8 @@ function run(...options: string[]) {
 const { SEED } = process.env;
 
 test("no world breaks a rule, as far as ten seconds go", () => {
-  const options = SEED ? ["--seed", SEED] : ["--from", String(Date.now() % 1e9), "--seconds", "10"];
+  // Always the same ones: what makes one of them fail is a change. Every night plays others.
+  const options = SEED ? ["--seed", SEED] : ["--seconds", "10"];
   const { status, told } = run(...options);
   console.info(told);
   expect(status, told).toBe(0);
