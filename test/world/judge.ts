@@ -179,7 +179,7 @@ export class Judge {
       const told = !this.tampered.has(record) && (key === record || this.#stored(record));
       must(
         "no young change is deleted",
-        !(young && told && changes.has(key)),
+        !(sound && young && told && changes.has(key)),
         () => `${key} of ${commit.commit}`,
       );
     }
