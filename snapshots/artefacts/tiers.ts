@@ -3,13 +3,16 @@ import type { ProtocolScore } from "../../schemas/records.ts";
 import { type TierChange, Tiers } from "../../schemas/store/snapshot.ts";
 
 /** Changes are told for so many days before the newest commit. */
-const changeDays = 30;
-const dayMilliseconds = 86_400_000;
+const changeMilliseconds = 30 * 86_400_000;
 /**
  * The most changes that are told, the newest ones. A formula that moves every protocol must not make a feed of any
  * size.
  */
 export const maxChanges = 500;
+
+/** Since when changes are told, by when the newest commit was published. Both are times of the interface. */
+export const oldestTold = (publishedAt: string) =>
+  new Date(Date.parse(publishedAt) - changeMilliseconds).toISOString();
 
 /**
  * The tiers after a commit: those of its records, and what changed since `before`, which the public tree shows. Without
@@ -28,7 +31,7 @@ export function tiersAfter(
       ? []
       : [{ slug, from: old, to: forgeScale, bri, at: publishedAt }];
   });
-  const oldest = new Date(Date.parse(publishedAt) - changeDays * dayMilliseconds).toISOString();
+  const oldest = oldestTold(publishedAt);
   const recent = (before?.changes ?? []).filter(({ at }) => at >= oldest);
   return {
     since: before?.since ?? publishedAt,

@@ -1,6 +1,7 @@
 import { LRUCache } from "lru-cache";
 import { ScoreList } from "../../../schemas/envelopes.ts";
 import type { TierChange, Tiers } from "../../../schemas/store/snapshot.ts";
+import { maxChanges, oldestTold } from "../../artefacts/tiers.ts";
 import { MissingObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
@@ -9,9 +10,6 @@ import { SingleFlight } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 
-const dayMilliseconds = 86_400_000;
-/** Changes are told for so many days before the newest snapshot, and so many at most. */
-const [changeDays, maxChanges] = [30, 500];
 /** Of so many protocols in all snapshots together, so that only new snapshots are read. Each takes some 100 bytes. */
 const maxHeld = 100_000;
 
@@ -43,7 +41,7 @@ export class TierLog {
   }
 
   async #readTo(newest: LogEntry): Promise<Tiers> {
-    const oldest = new Date(Date.parse(newest.publishedAt) - changeDays * dayMilliseconds).toISOString();
+    const oldest = oldestTold(newest.publishedAt);
     const kept = (await this.#catalog.readable())
       .filter(({ commit, publishedAt }) => commit <= newest.commit && publishedAt >= oldest)
       .toReversed();
