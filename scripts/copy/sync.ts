@@ -58,8 +58,11 @@ export async function syncOnce(parts: SyncParts): Promise<SyncReport> {
   return syncThrough(parts).catch(async (error: unknown) => {
     if (!(error instanceof ForkedLogError)) throw error;
     const file = await parts.copy.keepEvidence(error.checkpoints);
+    const [before, now] = error.checkpoints.map((note) => checkpointIn(note).size) as [number, number];
+    // What is only old ends by itself, and the next run then goes on.
+    const why = now < before ? "The service is far behind, or somebody took" : "Somebody took";
     error.message +=
-      " Somebody took commits away, or signed others in their place: ask the operator. Both are kept in " +
+      ` ${why} commits away, or signed others in their place: ask the operator. Both are kept in ` +
       `${file}. For what the service has now, use another folder (--to).`;
     throw error;
   });

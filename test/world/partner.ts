@@ -65,7 +65,10 @@ async function syncInto(world: World, process: Process, folder: string) {
   } catch (error) {
     kernel.note(`${process.name} fails: ${error}`);
     // One proxy may be behind another.
-    const isBehind = /Commits never go back|The signed log ends with commit|witness/.test(`${error}`);
+    const isBehind =
+      /Commits never go back|The signed log ends with commit|witness|The service is far behind/.test(
+        `${error}`,
+      );
     const documented = error instanceof ApiError && (isBehind || !(error instanceof IntegrityError));
     must("every error is a documented one", documented || judge.thieves.size > 0, () => `${error}`);
   } finally {
