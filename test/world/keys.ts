@@ -18,7 +18,8 @@ export async function issueAgain(world: World, process: Process, { choices }: Ac
   const proxy = new Process(`${process.name}-proxy`, process.draw, 0);
   const opened = await kernel.call(process, proxy, () => openProxy(world, proxy, choices[1]! % 2));
   for (let step = 0; step < 16; step += 1) {
-    const [id, key] = [...issued][process.draw(Math.max(1, issued.size))] ?? [];
+    // Of two keys, so that much happens to each.
+    const [id, key] = [...issued].slice(-2)[process.draw(Math.max(1, Math.min(2, issued.size)))] ?? [];
     const kind = process.draw(4);
     if (kind === 0 || id === undefined) await change(world, process, id, within);
     else if (kind === 1) await (opened && kernel.call(process, proxy, opened.look));

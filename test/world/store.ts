@@ -92,7 +92,8 @@ export class Store {
       for (const [key, { bytes, modified, tag }] of this.objects)
         if (key.startsWith(prefix))
           found.push({ key, bytes: bytes.length, modified: new Date(modified), tag });
-      return found;
+      // S3 lists by name; a directory as it likes.
+      return this.#likeS3 ? found.sort((a, b) => (a.key < b.key ? -1 : 1)) : found;
     };
     return {
       location: "store",
