@@ -215,16 +215,14 @@ export class Recent<T> {
 
   /** Throws what the look throws; the next call then looks again. */
   async get(): Promise<T> {
-    const [newest, at] = [this.#log.newest?.digest, this.#now()];
-    const fresh = this.#last?.newest === newest && Math.abs(at - this.#last!.at) < this.#seconds * 1000;
-    if (!fresh) {
-      const look: Look<T> = { newest, at, found: this.#look() };
-      this.#last = look;
-      look.found.catch(() => {
-        if (this.#last === look) this.#last = undefined;
-      });
-    }
-    return this.#last!.found;
+    const [newest, at, last] = [this.#log.newest?.digest, this.#now(), this.#last];
+    if (last && last.newest === newest && Math.abs(at - last.at) < this.#seconds * 1000) return last.found;
+    const look: Look<T> = { newest, at, found: this.#look() };
+    this.#last = look;
+    look.found.catch(() => {
+      if (this.#last === look) this.#last = undefined;
+    });
+    return look.found;
   }
 }
 

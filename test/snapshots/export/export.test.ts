@@ -12,6 +12,7 @@ import { exportFileName, readExport } from "../../../snapshots/export/export-rec
 import { blockRows, blocksPerGroup } from "../../../snapshots/export/parquet-file.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
@@ -66,6 +67,11 @@ test("the description of the data names the files of the newest export, until it
   expect(await described()).toEqual(of(first.snapshotId));
   await day(4, { resume: true, api: null });
   expect(await described()).toEqual({ faults: [], urls: [], recordSets: 1 });
+});
+
+test("a store of which nothing is published has no exports", async () => {
+  const { exports } = new Catalog(memoryStorage(new Map()), { cacheBytes: 1, pollSeconds: 1 });
+  expect(await exports.list()).toEqual([]);
 });
 
 describe("the files of an export", () => {
