@@ -17,7 +17,7 @@ import type { World } from "./world.ts";
 const ofTheft = ["UntrustedPredecessorError", "CorruptObjectError", "MissingObjectError"];
 
 /** Ends with one of these errors, or as it should. */
-async function documented(
+export async function documented(
   world: World,
   process: Process,
   names: readonly string[],
@@ -42,7 +42,7 @@ async function documented(
 }
 
 /** How a machine signs; each remembers what it signed. */
-async function signingOf(world: World, machine: number): Promise<Signing> {
+export async function signingOf(world: World, machine: number): Promise<Signing> {
   if (!world.plan.signed) return {};
   const memory = await CheckpointFile.open(`/world/machine-${machine}/checkpoint`);
   return { key, memory, ...(world.plan.witnessed && { witnesses: new Witnesses(policy) }) };

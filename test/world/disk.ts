@@ -170,12 +170,14 @@ export class Disk {
       if (isFile(file)) file.bytes = Buffer.concat([file.bytes, from.subarray(offset, offset + length)]);
       return { bytesWritten: length };
     };
+    const appendFile = (bytes: Buffer) => void write(bytes, 0, bytes.length);
     const sync = () => {
       if (isFile(file)) file.safe = file.bytes.length;
     };
     return {
       read: (...given: Parameters<typeof read>) => this.pace(() => read(...given)),
       write: (...given: Parameters<typeof write>) => this.pace(() => write(...given)),
+      appendFile: (...given: Parameters<typeof appendFile>) => this.pace(() => appendFile(...given)),
       sync: () => this.pace(sync),
       stat: () => this.pace(() => ({ size: isFile(file) ? file.bytes.length : 0 })),
       close: async () => {},

@@ -1,4 +1,4 @@
-import type { Commit } from "../../schemas/store/snapshot.ts";
+import type { Commit, ExportRecord } from "../../schemas/store/snapshot.ts";
 import { readPages } from "../../snapshots/index/segment.ts";
 import type { Retention } from "../../snapshots/maintain/retention.ts";
 import { hashIn, layout, sha256 } from "../../snapshots/store/layout.ts";
@@ -44,6 +44,8 @@ export class Judge {
   /** By size: the root of a tree, and when it was signed. */
   readonly #roots = new Map<string, { root: string; at: number }>();
   readonly #contents = new Map<string, Content>();
+  /** By the key of its record: of which commit an export is, and the keys of its objects. */
+  readonly #exports = new Map<string, { commit: number; reach: ReadonlySet<string> }>();
   readonly #stored: (key: string) => Stored | undefined;
   readonly #now: () => number;
 
@@ -60,6 +62,7 @@ export class Judge {
       this.#announced.set(process, { at: this.#now(), commits: this.commits.length });
     else if (!after && process && !key.startsWith(layout.collecting)) this.#deleted(key, before!, process);
     else if (after && key.startsWith(layout.logCheckpoint)) this.#checkpoint(key, after);
+    else if (after && key.startsWith(layout.exportRecords)) this.#export(key, after);
   };
 
   /** What a snapshot holds; undefined for one that was never published. */
@@ -104,6 +107,26 @@ export class Judge {
     this.commits.push({ commit, content, reach, changes });
   }
 
+  #export(key: string, record: Buffer): void {
+    const { commit, files } = JSON.parse(String(record)) as ExportRecord;
+    const reach = new Set([key]);
+    for (const { hash, chunks } of files)
+      for (const each of [layout.exportFile(hash), layout.exportChunksOf(chunks.hash)]) {
+        this.#requireSound(each, key);
+        reach.add(each);
+      }
+    this.#exports.set(key, { commit, reach });
+  }
+
+  /** The keys of the two newest exports that no rollback withdrew. */
+  #keptExports(): ReadonlySet<string> {
+    const listed = [...this.#exports].filter(
+      ([key, { commit }]) => this.#stored(key) && !this.isWithdrawn(commit),
+    );
+    listed.sort(([, a], [, b]) => b.commit - a.commit);
+    return new Set(listed.slice(0, 2).flatMap(([, { reach }]) => [...reach]));
+  }
+
   /** The keys of a snapshot's objects, all of which must be there as they are named. */
   #reachOf(manifest: string, who: string): ReadonlySet<string> {
     const known = reaches.get(manifest);
@@ -121,8 +144,8 @@ export class Judge {
   #requireSound(key: string, who: string): Buffer | undefined {
     if (this.tampered.has(key)) return undefined;
     const bytes = this.#stored(key)?.bytes;
-    must("a commit's objects are there", bytes !== undefined, () => `${key} of ${who}`);
-    must("a commit's objects are whole", sha256(bytes) === hashIn(key), () => `${key} of ${who}`);
+    must("what is named is there", bytes !== undefined, () => `${key} of ${who}`);
+    must("what is named is whole", sha256(bytes) === hashIn(key), () => `${key} of ${who}`);
     return bytes;
   }
 
@@ -153,6 +176,7 @@ export class Judge {
     const announced = this.#announced.get(process);
     const excused = this.thieves.size > 0 || announced?.commits !== this.commits.length;
     must("no name of the newest commit is deleted", excused || !names.includes(key), () => key);
+    must("no new export is deleted", excused || !this.#keptExports().has(key), () => key);
     const newest = this.#stored(layout.commit(this.commits.length));
     const mayBeOfARun = (!newest || modified >= newest.modified) && modified > collection.now - longestRun;
     // What came after the announcement may be deleted all the same: a run looks for that. S3 tells whole seconds.

@@ -9,7 +9,17 @@ export const hour = 60 * minute;
 export interface Action {
   /** Its number in the whole plan. */
   number: number;
-  kind: "publish" | "rollback" | "collect" | "proxy" | "client" | "meter" | "steal" | "sync" | "issue";
+  kind:
+    | "publish"
+    | "rollback"
+    | "collect"
+    | "proxy"
+    | "client"
+    | "meter"
+    | "steal"
+    | "sync"
+    | "issue"
+    | "export";
   /** Milliseconds after the world's beginning. */
   at: number;
   /** By how many milliseconds its machine's clock is ahead. */
@@ -43,6 +53,7 @@ const shares = {
   sync: 1,
   steal: 0,
   issue: 1,
+  export: 2,
 };
 type Kind = Action["kind"];
 const kindsOf = (share: Record<Kind, number>) =>

@@ -124,6 +124,18 @@ const faults: readonly Fault[] = [
     fault: "nextEnds.set(id, endOf(revocation));",
   },
   {
+    name: "an export does not look for collections",
+    file: "snapshots/maintain/export.ts",
+    text: "await refuseCollected(storage, new Set(objects));",
+    fault: "",
+  },
+  {
+    name: "gc keeps the newest export alone",
+    file: "snapshots/export/kept-exports.ts",
+    text: "const newestExports = 2;",
+    fault: "const newestExports = 1;",
+  },
+  {
     name: "a unit is given back twice",
     file: "proxy/quota/quota.ts",
     text: "const give = () => counters.giveBack(account, day, units);",

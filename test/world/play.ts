@@ -1,6 +1,7 @@
 import { Trust } from "../../snapshots/trust/trust.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { collectOnce, publishOne, rollbackOnce } from "./actors.ts";
+import { exportOnce } from "./exports.ts";
 import { address, fetchFromGate } from "./gate.ts";
 import { Judge } from "./judge.ts";
 import { drawing, Kernel, must, Process, seedOf } from "./kernel.ts";
@@ -28,6 +29,7 @@ const works = {
   steal: stealOnce,
   sync: syncAgain,
   issue: issueAgain,
+  export: exportOnce,
 };
 
 /** What became of a world. */
@@ -78,7 +80,7 @@ function start(world: World, action: Action, at: number): void {
   const { kind, number, ahead } = action;
   const process = new Process(`${kind}-${number}`, drawing(seedOf(plan.seed, number)), ahead);
   kernel.start(at, process, () => works[kind](world, process, action));
-  if (kind !== "publish" && kind !== "rollback" && kind !== "collect") return;
+  if (!["publish", "rollback", "collect", "export"].includes(kind)) return;
   kernel.at(at + longestRun, process, () => kernel.kill(process));
 }
 

@@ -8,6 +8,7 @@ import { CheckpointFile } from "../../snapshots/trust/log/checkpoint-file.ts";
 import { readSignedLog } from "../../snapshots/trust/log/log-reader.ts";
 import { Trust } from "../../snapshots/trust/trust.ts";
 import { insist, requireReadable } from "./asking.ts";
+import { takeExport } from "./exports.ts";
 import { must, type Process } from "./kernel.ts";
 import { reloadKeys } from "./keys-read.ts";
 import { type Filter, filters, linesOf, lookBack, parametersOf } from "./looks.ts";
@@ -92,6 +93,7 @@ export async function clientOnce(world: World, process: Process, { choices }: Ac
     if (before !== undefined && seen !== undefined) await follow(world, process, before, seen);
     before = seen ?? before;
     await lookBack(world, process, filter);
+    await takeExport(world, process);
     await world.kernel.wait(process, process.draw(between * 10));
   }
 }

@@ -1,7 +1,7 @@
 import crypto from "node:crypto";
 import fs from "node:fs";
 import fsPromises from "node:fs/promises";
-import { syncBuiltinESMExports } from "node:module";
+import { registerHooks, syncBuiltinESMExports } from "node:module";
 import timers from "node:timers/promises";
 import zlib from "node:zlib";
 import type { Disk } from "./disk.ts";
@@ -111,6 +111,15 @@ replace(crypto, "randomBytes", (real: (bytes: number) => Buffer) => (bytes: numb
 });
 
 replace(crypto, "randomInt", (real: Call) => (limit: number) => (host ? host.random() % limit : real(limit)));
+
+// DuckDB works on threads of its own.
+const parquet = new URL("./parquet.ts", import.meta.url).href;
+registerHooks({
+  resolve: (specifier, context, next) =>
+    /\/(parquet-file|file-stats)\.ts$/.test(specifier) && context.parentURL !== parquet
+      ? { url: parquet, shortCircuit: true }
+      : next(specifier, context),
+});
 
 // What browsers have of this ends on other threads, whenever it likes.
 const { subtle } = globalThis.crypto;

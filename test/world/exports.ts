@@ -1,0 +1,57 @@
+import { exportSnapshot } from "../../snapshots/maintain/export.ts";
+import { listExports } from "../../snapshots/read/catalog/exports.ts";
+import { ExportNotFoundError, ReadError } from "../../snapshots/read/errors.ts";
+import { MissingObjectError } from "../../snapshots/store/errors.ts";
+import { documented, signingOf } from "./actors.ts";
+import { insist } from "./asking.ts";
+import { must, type Process } from "./kernel.ts";
+import type { Action } from "./plan.ts";
+import type { World } from "./world.ts";
+
+/** Exports a snapshot, most often the newest one. */
+export async function exportOnce(world: World, process: Process, { choices }: Action) {
+  const [which = 0, machine = 0, changes = 0] = choices;
+  const target = which % 3 === 0 ? String(1 + (which % Math.max(1, world.judge.commits.length))) : undefined;
+  const errors = ["ExportError", "UnknownSnapshotError", "CollectedMeanwhileError", "StorageError"];
+  // A collection may delete an old snapshot while it is read.
+  const isGone = (error: Error) =>
+    error instanceof MissingObjectError && !world.judge.commits.at(-1)?.reach.has(error.key);
+  const work = async () =>
+    exportSnapshot(world.store.of(process), target, {
+      temporaryDirectory: `/world/${process.name}`,
+      progress: () => {},
+      // As few as make two files of two segments.
+      maxTextBytes: 1,
+      changes: changes % 2 === 0,
+      signing: await signingOf(world, machine % 2),
+    });
+  await documented(world, process, errors, work, isGone);
+}
+
+/** Takes an export from one of the proxies. */
+export async function takeExport(world: World, process: Process): Promise<void> {
+  const choice = process.draw(4);
+  const answer = await insist(world, process, async ({ catalog }) => {
+    const { exports } = await listExports(catalog.exports);
+    const { snapshotId, files } = exports[choice % Math.max(1, exports.length)] ?? {};
+    if (!snapshotId || !files) return undefined;
+    const parts: Buffer[] = [];
+    for (const { name, sha256, bytes } of files) {
+      const file = await catalog.exports.open(snapshotId, name);
+      must("a file is the one that was listed", file.hash === sha256, () => name);
+      for await (const { text } of file.read({ from: 0, to: bytes }).read()) parts.push(text);
+    }
+    return { snapshotId, text: String(Buffer.concat(parts)) };
+  });
+  if (!answer) return;
+  if (answer instanceof ReadError) {
+    const documented = answer instanceof ExportNotFoundError || world.judge.thieves.size > 0;
+    must("an export is answered as documented", documented, () => `${answer}`);
+    return;
+  }
+  const content = world.judge.contentOf(answer.snapshotId);
+  must("readers see a published snapshot", content !== undefined, () => answer.snapshotId);
+  const text = content.lines.map((line) => `${line}\n`).join("");
+  must("an export agrees with the model", answer.text === text, () => `${content.name}: ${answer.text}`);
+  world.kernel.note(`${process.name} has taken an export of ${content.lines.length}`);
+}
