@@ -50,6 +50,12 @@ export interface CollectReport {
 /** Objects are deleted under these prefixes only. */
 const collected = [...new Set(collectedKinds.map(({ prefix }) => prefix))];
 
+/**
+ * They hold what names other objects, and are listed when the commits are known. One that is put after their objects
+ * were listed, and before a commit, would otherwise stay when these are deleted as old.
+ */
+const holders = [layout.manifests, layout.exportRecords, layout.exportedChanges, layout.changes];
+
 const hour = 3_600_000;
 /** No publish run takes longer. Objects newer than the newest commit stay for this long, whatever `keepHours` says. */
 const runHours = 6;
@@ -160,13 +166,12 @@ class Survey {
   }
 
   async run(prefixes: readonly string[]): Promise<SurveyResult> {
-    const listed = await this.#list(prefixes.filter((prefix) => prefix !== layout.manifests));
+    const listed = await this.#list(prefixes.filter((prefix) => !holders.includes(prefix)));
     this.#reach(neededTiles(listed), tiers.current);
     // Commits are read after the listing: an object that a commit has just brought back counts as reachable.
     const commits = await countedLog(this.#storage, { trust: this.#trust, anybody: this.#options.anybody });
     const newest = commits.at(-1);
-    // Manifests are listed last: of a snapshot that others of its objects were listed of, none must be missed.
-    if (prefixes.includes(layout.manifests)) listed.unshift(...(await this.#list([layout.manifests])));
+    listed.unshift(...(await this.#list(prefixes.filter((prefix) => holders.includes(prefix)))));
     const masks = tierMasksOf(commits, this.#options);
     await this.#reachSnapshots(commits, masks);
     const published = newest && (await modifiedOf(this.#storage, layout.commit(newest.commit)));

@@ -195,3 +195,35 @@ test("public names stay after a rollback to a snapshot that an older commit keep
   expect(await storage.get(layout.stableScoreList)).toBeDefined();
   expect(await faultsOf(storage)).toEqual([]);
 });
+
+test("the record of a change that a publisher puts while a collection lists goes with its parts", async () => {
+  const { storage, pass, collect, now: time } = await storeWith(1, content);
+  const [written, listed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const publisher = changedStorage(storage, {
+    async put(key, body) {
+      if (key.startsWith(layout.changes) && key.endsWith(".json")) {
+        written.resolve();
+        await listed.promise;
+        pass(1);
+      }
+      if (key.startsWith(layout.manifests)) pass(1);
+      return storage.put(key, body);
+    },
+  });
+  const published = publishRecords(publisher, content(1), 701);
+  await written.promise;
+  const collecting = changedStorage(storage, {
+    async *list(prefix) {
+      // It has listed what may go, and reads the log.
+      if (prefix === layout.commits) {
+        listed.resolve();
+        await published;
+      }
+      yield* storage.list(prefix);
+    },
+  });
+  const retention = { keepHours: 0, keepCommits: 1, keepChangesDays: 0 };
+  await collectIn(collecting, { ...retention, now: new Date(time().getTime() + 3 * hour) });
+  await collect({ keepChangesDays: 400 });
+  expect(await faultsOf(storage)).toEqual([]);
+});
