@@ -54,7 +54,12 @@ const collected = [...new Set(collectedKinds.map(({ prefix }) => prefix))];
  * They hold what names other objects, and are listed when the commits are known. One that is put after their objects
  * were listed, and before a commit, would otherwise stay when these are deleted as old.
  */
-const holders = [layout.manifests, layout.exportRecords, layout.exportedChanges, layout.changes];
+const holders: readonly string[] = [
+  layout.manifests,
+  layout.exportRecords,
+  layout.exportedChanges,
+  layout.changes,
+];
 
 const hour = 3_600_000;
 /** No publish run takes longer. Objects newer than the newest commit stay for this long, whatever `keepHours` says. */
