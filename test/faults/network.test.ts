@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { exitCodeOf, exitCodes } from "../../scripts/cli.ts";
 import { createS3Client, type S3Limits, s3Storage } from "../../snapshots/store/backends/s3.ts";
 import { CorruptObjectError } from "../../snapshots/store/errors.ts";
@@ -27,10 +27,13 @@ import { memoryStorage } from "../helpers/store/storages.ts";
 
 const environment = s3Environment();
 
-/** Where nothing hangs, no machine is too slow. */
-const patient: S3Limits = { connectSeconds: 170, attemptSeconds: 170, operationSeconds: 170, attempts: 3 };
-/** Short, where something does, though all else must succeed, however busy the machine. */
-const hasty: S3Limits = { connectSeconds: 5, attemptSeconds: 5, operationSeconds: 30, attempts: 2 };
+// By the clock of these tests, of which a second passes at every turn of this process's loop: what nothing answers is
+// given up at once, and a machine that stands still, or is slow, makes nothing late.
+const long = 1_000_000;
+/** Where nothing hangs, nothing is given up. */
+const patient: S3Limits = { connectSeconds: long, attemptSeconds: long, operationSeconds: long, attempts: 3 };
+/** Where something does, over the server in this process: it answers within a few turns. */
+const hasty: S3Limits = { ...patient, attemptSeconds: 200, attempts: 2 };
 
 /** What a request is for, in whichever bucket and trial. */
 const identity = ({ method, path, listed }: S3Operation) =>
@@ -48,7 +51,7 @@ describe.skipIf(!environment)("a publish over S3", () => {
   async function trial(plan: FaultPlan, limits = patient) {
     stores += 1;
     const location = parseS3Location(`${bucket}/trial-${stores}`)!;
-    const direct = s3Storage(location, createS3Client(environment!));
+    const direct = s3Storage(location, createS3Client(environment!, patient), patient);
     await fill(direct, snapshots.store);
     return { ...(await publishBehind(environment!, location, plan, limits)), store: await copyOf(direct) };
   }
@@ -69,7 +72,7 @@ describe.skipIf(!environment)("a publish over S3", () => {
     plan: FaultPlan,
     limits: S3Limits,
   ) {
-    const server = await startFaultyS3(real);
+    const server = await startFaultyS3(real, patient);
     server.follow(plan);
     const client = createS3Client(server.environment, limits);
     const outcome: unknown = await publishNew(s3Storage(location, client, limits)).catch((error) => error);
@@ -114,16 +117,25 @@ describe.skipIf(!environment)("a publish over S3", () => {
     expect(usual.length).toBeGreaterThan(40);
   });
 
-  const lanes = 16;
+  let clock: NodeJS.Timeout;
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    clock = setInterval(() => vi.advanceTimersByTime(1000), 1);
+  });
+  afterEach(() => {
+    clearInterval(clock);
+    vi.useRealTimers();
+  });
+
+  const lanes = 4;
   const faults = ["unavailable", "reset", "hang", "lost"] as const satisfies S3Fault[];
 
-  // All of these wait for most of their time, so they run at once.
-  test.concurrent.for([...faults, "cut"] as const)(
+  test.for([...faults, "cut"] as const)(
     "succeeds when every request meets, the first time: %s",
-    async (fault, { expect }) => {
-      // A try that hangs is given up soon; there are more than a busy machine needs.
-      const limits = fault === "hang" ? { ...patient, attemptSeconds: 5, attempts: 10 } : patient;
-      // Where each costs a second, one of each kind meets it, in many trials. Nothing of these faults comes from the server.
+    async (fault) => {
+      const limits = fault === "hang" ? hasty : patient;
+      // Where each costs its waits, one of each kind meets it, in some trials. Nothing of these faults comes from the
+      // server.
       const slow = fault === "hang" || fault === "unavailable";
       const aims = (slow ? oneOfEachKind(usual) : usual).map(identity);
       const shares = slow
@@ -140,32 +152,25 @@ describe.skipIf(!environment)("a publish over S3", () => {
     },
   );
 
-  // One trial for each request, and each waits for its tries to end: a minute in all, more on a busy machine.
-  const waiting = { timeout: 300_000 };
-
-  test.for(faults)(
-    "ends with exit code 5 when any one kind of request always meets: %s",
-    waiting,
-    async (fault) => {
-      // Each kind meets one of the four faults.
-      const wanted = oneOfEachKind(usual).filter((_, n) => n % faults.length === faults.indexOf(fault));
-      const committed = usual.find(isCommit)!.n;
-      await each(wanted, fault === "hang" ? 50 : 12, async (aim) => {
-        const { outcome, store } = await smallTrial(
-          (operation) => (identity(operation) === identity(aim) ? fault : undefined),
-          fault === "hang" ? hasty : patient,
-        );
-        const seen = await expectWhole(store, snapshots.old, snapshots.new);
-        // The second try is told that the commit exists, and finds it to be its own.
-        if (isCommit(aim) && fault === "lost") expect(outcome).toMatchObject({ outcome: "published" });
-        else {
-          expect(exitCodeOf(outcome), `${identity(aim)}: ${outcome}`).toBe(exitCodes.unreachable);
-          expect(seen, identity(aim)).toBe(aim.n <= committed ? snapshots.old : snapshots.new);
-        }
-        await expectConverged(store);
-      });
-    },
-  );
+  test.for(faults)("ends with exit code 5 when any one kind of request always meets: %s", async (fault) => {
+    // Each kind meets one of the four faults.
+    const wanted = oneOfEachKind(usual).filter((_, n) => n % faults.length === faults.indexOf(fault));
+    const committed = usual.find(isCommit)!.n;
+    await each(wanted, 12, async (aim) => {
+      const { outcome, store } = await smallTrial(
+        (operation) => (identity(operation) === identity(aim) ? fault : undefined),
+        fault === "hang" ? hasty : patient,
+      );
+      const seen = await expectWhole(store, snapshots.old, snapshots.new);
+      // The second try is told that the commit exists, and finds it to be its own.
+      if (isCommit(aim) && fault === "lost") expect(outcome).toMatchObject({ outcome: "published" });
+      else {
+        expect(exitCodeOf(outcome), `${identity(aim)}: ${outcome}`).toBe(exitCodes.unreachable);
+        expect(seen, identity(aim)).toBe(aim.n <= committed ? snapshots.old : snapshots.new);
+      }
+      await expectConverged(store);
+    });
+  });
 
   test("wins when only the answer to its commit was lost", async () => {
     const commits: S3Operation[] = [];

@@ -8,7 +8,7 @@ import {
 } from "node:http";
 import { buffer } from "node:stream/consumers";
 import { PutObjectCommand } from "@aws-sdk/client-s3";
-import { createS3Client, type S3Environment } from "../../../snapshots/store/backends/s3.ts";
+import { createS3Client, type S3Environment, type S3Limits } from "../../../snapshots/store/backends/s3.ts";
 import { listenLocally } from "../servers/programs.ts";
 
 /** One request as it arrives; a repetition by the client is a request of its own. */
@@ -65,13 +65,14 @@ const refusals = {
   unimplemented: [501, "NotImplemented"],
 } as const;
 
-/** Starts one on a free port in front of the server that `real` names. */
+/** Starts one on a free port in front of the server that `real` names, which it asks within `limits` itself. */
 export async function startFaultyS3(
   real: S3Environment & { AWS_ENDPOINT_URL_S3: string },
+  limits?: S3Limits,
 ): Promise<FaultyS3> {
   const upstream = new URL(real.AWS_ENDPOINT_URL_S3);
   const agent = new Agent({ keepAlive: true, maxSockets: 32 });
-  const client = createS3Client(real);
+  const client = createS3Client(real, limits);
   let operations: S3Operation[] = [];
   let plan: FaultPlan = () => undefined;
   let lost: (operation: S3Operation) => void = () => {};
