@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { TextDocument } from "vscode-languageserver-textdocument";
 import { parse } from "yaml";
 import { z } from "zod";
-import { statementsOf } from "../helpers/store/guarded-store.ts";
+import { statementsOf } from "../helpers/publish/policies.ts";
 
 const folder = new URL("../../.github/workflows/", import.meta.url);
 const workflows = [
