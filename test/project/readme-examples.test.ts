@@ -34,7 +34,7 @@ const elsewhere: [start: string, covered: string][] = [
   [`${vitest} test/schemas/`, "openapi-examples.test.ts compares what this would write anew"],
   ['{"type": "hello"', "shapes of messages: live-feed.test.ts"],
   [`${vitest} test/proxy/`, "readme.test.ts knows the folder; npm test runs the same command"],
-  ["npm run bench\n", "bench.test.ts"],
+  ["npm run bench\n", "it takes minutes to hours; commands.test.ts asks for its help"],
   ["claude mcp add", "a program of its own: agents.test.ts connects as it does"],
   ["import pandas\n", "csv.test.ts, where pandas is installed"],
   ["log prs.example.org", "a policy of real keys: policy.test.ts"],
