@@ -14,10 +14,10 @@ export default defineConfig({
     execArgv: nodeOptions,
     // A process of its own for each file would load all modules again: a fifth of the time of the whole suite.
     isolate: false,
-    testTimeout: 180_000,
-    hookTimeout: 180_000,
-    // Also while the machine stands still for a minute.
-    expect: { poll: { timeout: 170_000 } },
+    // Also while the machine stands still for a minute, several times.
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
+    expect: { poll: { timeout: 590_000 } },
     env: { TZ: "UTC", ...fastTemporaryFolder() },
     // GitHub's language service imports JSON without the attribute that Node asks for.
     server: { deps: { inline: [/@actions\//] } },

@@ -177,9 +177,7 @@ async function switchAround(): Promise<void> {
   }
 }
 
-test(`${switches} snapshots one after another, each answer whole and of one of them, memory flat`, {
-  timeout: 300_000,
-}, async () => {
+test(`${switches} snapshots one after another, each answer whole and of one of them, memory flat`, async () => {
   await publishUpTo(published);
   const bytes = await indexBytes();
   let done = false;

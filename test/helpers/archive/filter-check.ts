@@ -11,10 +11,7 @@ import { cursorWalk, idsOf } from "./walk.ts";
 
 /** Defines the test that `runs` random combinations of filters agree with the interface's words over the sources. */
 export function testFilters(served: ServedArchive, runs: number): void {
-  // The longest tests of all, on a machine that may be busy.
-  test(`${runs} combinations agree with the interface's words, by page and by cursor`, {
-    timeout: 600_000,
-  }, async () => {
+  test(`${runs} combinations agree with the interface's words, by page and by cursor`, async () => {
     const sources = await sourceMarkets(served.directory);
     const matches: number[] = [];
     await fc.assert(

@@ -8,7 +8,7 @@ import { findProgram } from "./programs.ts";
 export const findChromium = () => findProgram("chromium-headless-shell", "chromium");
 
 /** How long an action or a wait of a page may last, in milliseconds: less than a test. */
-const patienceMilliseconds = 170_000;
+const patienceMilliseconds = 590_000;
 
 /** Starts a browser without a window; `close()` ends it. */
 export async function launch(program: string): Promise<Browser> {

@@ -65,7 +65,7 @@ describe("a proxy that stops", () => {
     }
   });
 
-  test("also lets go of a client that gets in while it stops", { timeout: 30_000 }, async () => {
+  test("also lets go of a client that gets in while it stops", async () => {
     await publishBook(proxy.storage, bookOf({ aave: 501 }));
     // The log is read back to the first commit, and that one is not to be had at once.
     const asked = Promise.withResolvers<void>();

@@ -20,7 +20,6 @@ const measurable = existsSync("/proc/self/task");
 describe("an archive of many markets", () => {
   test.for([{ labels: "an outcome label for every second market", markets: 20_000, outcomes: 10_000 }])(
     "with $labels is published within 1 GiB and served from 22 bytes a market, and 30 more for ids and words",
-    { timeout: 600_000 },
     async ({ markets, outcomes }) => {
       const directory = join(folder, `sources-${outcomes}`);
       const store = join(folder, `store-${outcomes}`);

@@ -14,9 +14,7 @@ describe.each([
 ])("facets of a sample of %s", (_, runs, sample) => {
   const served = serveSample(sample);
 
-  test(`under ${runs} combinations of filters are counted as the sources have them`, {
-    timeout: 600_000,
-  }, async () => {
+  test(`under ${runs} combinations of filters are counted as the sources have them`, async () => {
     const sources = await sourceMarkets(served.directory);
     const limit = fc.oneof(fc.integer({ min: 1, max: 12 }), fc.constantFrom(undefined, 1000));
     const by = fc.shuffledSubarray([...facetNames], { minLength: 1, maxLength: 4 });
