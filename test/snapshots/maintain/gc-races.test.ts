@@ -196,12 +196,16 @@ test("public names stay after a rollback to a snapshot that an older commit keep
   expect(await faultsOf(storage)).toEqual([]);
 });
 
-test("the record of a change that a publisher puts while a collection lists goes with its parts", async () => {
+// What names other objects must not stay without those that were put, and listed, before it.
+test.for([
+  { what: "record of a change", prefix: layout.changes },
+  { what: "manifest", prefix: layout.manifests },
+])("the $what that a publisher puts while a collection lists goes with its parts", async ({ prefix }) => {
   const { storage, pass, collect, now: time } = await storeWith(1, content);
   const [written, listed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const publisher = changedStorage(storage, {
     async put(key, body) {
-      if (key.startsWith(layout.changes) && key.endsWith(".json")) {
+      if (key.startsWith(prefix) && key.endsWith(".json")) {
         written.resolve();
         await listed.promise;
         pass(1);
@@ -213,13 +217,17 @@ test("the record of a change that a publisher puts while a collection lists goes
   const published = publishRecords(publisher, content(1), 701);
   await written.promise;
   const collecting = changedStorage(storage, {
-    async *list(prefix) {
+    async *list(place) {
       // It has listed what may go, and reads the log.
-      if (prefix === layout.commits) {
+      if (place === layout.commits) {
         listed.resolve();
         await published;
+        if (prefix === layout.manifests && (await newestCommit(storage))?.commit === 2) {
+          pass(1);
+          await publishRecords(storage, content(2), 702);
+        }
       }
-      yield* storage.list(prefix);
+      yield* storage.list(place);
     },
   });
   const retention = { keepHours: 0, keepCommits: 1, keepChangesDays: 0 };

@@ -17,7 +17,7 @@ import {
   seenBy,
   steppedStorage,
 } from "../../helpers/store/faulty-store.ts";
-import { countingStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
+import { changedStorage, countingStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
 import { content, hour, start, storeWith, timedStore } from "../../helpers/store/timed-store.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 
@@ -197,6 +197,23 @@ describe("what goes", () => {
     expect(await storage.get(key)).toBeDefined();
     pass(2);
     expect((await collect({ keepCommits: 1 })).deleted.keys).toEqual([key]);
+  });
+
+  test("is a superseded manifest, however young, with the older pages that it names", async () => {
+    const { storage, collect, pass } = timedStore();
+    const slow = changedStorage(storage, {
+      async put(key, body) {
+        if (key.startsWith(layout.manifests)) pass(20);
+        return storage.put(key, body);
+      },
+    });
+    await publishRecords(slow, content(0), 700);
+    pass(1);
+    await publishRecords(storage, content(1), 701);
+    pass(40);
+    const { deleted } = await collect({ keepCommits: 1 });
+    expect(deleted.keys.some((key) => key.startsWith(layout.segments))).toBe(true);
+    expect(await collect({ keepCommits: 2 })).toMatchObject({ keptCommits: 2, deleted: { keys: [] } });
   });
 
   test("is found with as many listings however much it is", async () => {
