@@ -7,8 +7,12 @@ import { seal } from "../../../snapshots/store/records.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoint-file.ts";
 import { readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { newestBelieved } from "../../../snapshots/trust/log/newest-trusted.ts";
+import { storedCheckpoint } from "../../../snapshots/trust/log/stored-checkpoint.ts";
+import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
+import { signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
 import { signerOf } from "../../../snapshots/trust/signing.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
+import { parsePolicy } from "../../../snapshots/trust/witnesses/policy.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
@@ -120,6 +124,50 @@ describe("a newer log", () => {
       layout.commit(7),
       layout.commit(6),
     ]);
+  });
+});
+
+describe("the newest checkpoint of a store that a witness must have cosigned", () => {
+  const witness = testKey("witness.example/w", "", "cosignature-ed25519");
+  const lines = [`log ${verifierText(ours)}`, `witness w ${verifierText(witness)}`, "quorum w", ""];
+  const trust = new Trust(parsePolicy(Buffer.from(lines.join("\n")), "policy"));
+  const noteOf = (size: number, cosigned: boolean) => {
+    const text = `${ours.name}\n${size}\n${"A".repeat(43)}=\n`;
+    return Buffer.from(signNote(text, ours) + (cosigned ? `${signatureLine(witness, text, 1)}\n` : ""));
+  };
+
+  /** Its size, where the one that is shown is not cosigned, and those of these sizes are. */
+  async function found(shown: number, cosigned: readonly number[], least?: number) {
+    const objects: Objects = new Map([[layout.logCheckpoint, noteOf(shown, false)]]);
+    for (let size = 1; size <= shown; size += 1)
+      objects.set(layout.logCheckpointOf(size), noteOf(size, false));
+    for (const size of cosigned) objects.set(layout.logCheckpointOf(size), noteOf(size, true));
+    const { checkpoint, refused } = await storedCheckpoint(memoryStorage(objects), trust, least);
+    expect(refused?.message).toMatch(/^public\/log\/checkpoint: the quorum w is not reached/);
+    return checkpoint?.size;
+  }
+
+  test.each<[string, ...Parameters<typeof found>, number | undefined]>([
+    ["the largest below the one that is shown", 5, [1, 2, 4], 0, 4],
+    ["the first of all", 5, [1], 0, 1],
+    ["none above it, where nobody remembers one", 5, [6], 0, undefined],
+    ["none below what is remembered", 3, [2], 3, undefined],
+    ["what is remembered", 5, [5], 5, 5],
+    ["what is remembered and larger than the one shown", 5, [7, 9], 7, 9],
+    ["the largest of all, where nothing else tells what there was", 5, [4, 9], Number.POSITIVE_INFINITY, 9],
+    ["one of the 256 largest", 257, [1], 0, 1],
+    ["none below the 256 largest", 258, [1], 0, undefined],
+  ])("is %s", async (_, shown, cosigned, least, size) => {
+    expect(await found(shown, cosigned, least)).toBe(size);
+  });
+
+  test.each([
+    [255, 1],
+    [256, undefined],
+  ])("is looked for above %i that anybody put: %s", async (count, size) => {
+    const objects: Objects = new Map([[layout.logCheckpointOf(1), noteOf(1, true)]]);
+    for (let n = 0; n < count; n += 1) objects.set(layout.logCheckpointOf(9 + n), Buffer.from("x"));
+    expect((await storedCheckpoint(memoryStorage(objects), trust)).checkpoint?.size).toBe(size);
   });
 });
 

@@ -5,6 +5,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseCheckpoint, signCheckpoint } from "../../../snapshots/trust/notes/checkpoint.ts";
 import { timeOf } from "../../../snapshots/trust/notes/cosignature.ts";
+import { readSigningKeys } from "../../../snapshots/trust/notes/key-files.ts";
 import {
   isKeyName,
   NoteKeyError,
@@ -23,6 +24,8 @@ import {
 import { findProgram } from "../../helpers/servers/programs.ts";
 import { keyText, testKey } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
+
+const folder = testFolder();
 
 // The key and note of the first implementation's documentation, golang.org/x/mod/sumdb/note.
 const peter = {
@@ -195,6 +198,29 @@ describe("a key", () => {
   });
 });
 
+test("a file of signing keys has one of Ed25519, and one of ML-DSA-44 or none", async () => {
+  const path = join(folder, "keys");
+  const read = (...lines: string[]) => {
+    writeFileSync(path, `# ours\n\n${lines.join("\n")}\n`);
+    return readSigningKeys(path);
+  };
+  const [own, cosigner] = [keyText("prs"), keyText("prs", "", "ml-dsa-44")];
+  expect(await read(own)).toStrictEqual({ key: parseSigningKey(own) });
+  expect(await read(cosigner, own)).toStrictEqual({
+    key: parseSigningKey(own),
+    cosigner: parseSigningKey(cosigner),
+  });
+  const elsewhere = keyText("elsewhere", "", "ml-dsa-44");
+  for (const [lines, message] of [
+    [[], /keys holds no key$/],
+    [[cosigner], /keys holds no Ed25519 key; that of ML-DSA-44 goes into a line below one$/],
+    [[own, elsewhere], /both keys of a log have its name, and not prs and elsewhere$/],
+    [[own, keyText("prs", "other")], /keys, line 4: a run signs with one key of Ed25519$/],
+    [[keyText("w", "", "cosignature-ed25519")], /keys, line 3: it is the key of a witness$/],
+  ] as const)
+    await expect(read(...lines)).rejects.toThrow(message);
+});
+
 test("a checkpoint says what it was made of, and nothing else is one", () => {
   const note = signCheckpoint({ key: testKey() }, tree);
   expect(parseCheckpoint(note)).toEqual({ origin: "prs.example/scores", ...tree });
@@ -251,8 +277,6 @@ describe("a cosignature", () => {
 
 const openssl = findProgram("openssl");
 describe.skipIf(!openssl)("another implementation, OpenSSL's command", () => {
-  const folder = testFolder();
-
   test("finds our signatures right, and makes the same ones", () => {
     const key = testKey();
     const note = signCheckpoint({ key }, tree);

@@ -174,6 +174,7 @@ test.each([
   [`log ${vkey("w")}`, /line 1: a log has a key of Ed25519 or ML-DSA-44, not of Ed25519 cosignature/],
   [`log ${logs}\nlog ${logs}`, /line 2: another log has this key already/],
   [`witness w ${logs}`, /line 1: a witness has a key of Ed25519 cosignature or ML-DSA-44, not of Ed25519/],
+  [`witness w ${vkey("w")} https://w.example more`, /line 1: a witness is/],
   [`witness w`, /line 1: a witness is: witness NAME VKEY \[URL\]/],
   [`witness w ${vkey("w")}\nwitness w ${vkey("v")}`, /line 2: "w" is defined already/],
   [`witness w ${vkey("w")}\nwitness v ${vkey("w")}`, /line 2: another witness has this key already/],

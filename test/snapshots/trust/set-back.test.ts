@@ -6,7 +6,7 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { requireRemembered } from "../../../snapshots/trust/log/run-log.ts";
+import { requireRemembered, requireStillNewest } from "../../../snapshots/trust/log/run-log.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
@@ -170,6 +170,14 @@ test("a log of which a witness remembers an entry is not begun anew where it is 
   const remembered = [{ who: "witness w", size: 1, tree: "same" as const }];
   await expect(requireRemembered(memoryStorage(new Map()), undefined, remembered)).rejects.toThrow(
     "witness w has seen more of the log: the first 1 entries; 0 are here",
+  );
+});
+
+test("a run on an empty store says nothing where another has made the first commit meanwhile", async () => {
+  await expect(requireStillNewest(memoryStorage(signed), undefined, signing)).resolves.toBeUndefined();
+  const taken = memoryStorage(without(layout.commit(1)));
+  await expect(requireStillNewest(taken, undefined, signing)).rejects.toThrow(
+    /names commit 4.*it has no commit/,
   );
 });
 

@@ -129,15 +129,23 @@ describe("a witness that", () => {
   const cosigner = testKey("witness.example/w", "", "cosignature-ed25519");
   const first = submission(4);
   const text = first.note.slice(0, first.note.indexOf("\n\n") + 1);
-  const cosignature = (of = text, signer = cosigner, time?: number) => `${signatureLine(signer, of, time)}\n`;
+  const cosignature = (of = text, signer = cosigner, time = 1_700_000_000) =>
+    `${signatureLine(signer, of, time)}\n`;
+
+  /** One before empty lines, of so many bytes together. */
+  function padded(bytes: number): Buffer {
+    const body = Buffer.alloc(bytes, "\n");
+    body.write(cosignature());
+    return body;
+  }
 
   /** Asks a witness that answers so. */
-  async function askOne(listener: RequestListener, asking = {}) {
+  async function askOne(listener: RequestListener, asking = {}, submitted = first) {
     const server = createServer(listener).listen(0, "127.0.0.1");
     await once(server, "listening");
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     try {
-      const [answer] = await askWitnesses([{ name: "w", key: cosigner, url }], first, asking);
+      const [answer] = await askWitnesses([{ name: "w", key: cosigner, url }], submitted, asking);
       return answer!;
     } finally {
       server.closeAllConnections();
@@ -165,7 +173,7 @@ describe("a witness that", () => {
       /has no signature of/,
     ],
     ["signs without a time", answering(200, cosignature(text, cosigner, 0)), /tells no time/],
-    ["answers too much", answering(200, Buffer.alloc(65 * 1024, "\n")), /more than 65536 bytes/],
+    ["answers too much", answering(200, padded(65_537)), /more than 65536 bytes/],
     ["answers 409 for ever", answering(409, "3\n"), /409 again, to the size 3/],
     ["answers 409 without a size", answering(409, "-1\n"), /409 without a size/],
     [
@@ -182,6 +190,16 @@ describe("a witness that", () => {
       expect(Object.keys(answer)).toEqual(["witness", "fault"]);
     },
   );
+
+  test("answers as much as it may, to a proof as long as one may be, cosigns", async () => {
+    const long = (hashes: number) => ({
+      ...first,
+      consistency: async () => Array(hashes).fill(Buffer.alloc(32)),
+    });
+    const asked = (hashes: number) => askOne(answering(200, padded(65_536)), { seen: () => 1 }, long(hashes));
+    expect(await asked(63)).toMatchObject({ line: cosignature().trim() });
+    expect(await asked(64)).toMatchObject({ fault: "the proof from 1 has more than 63 hashes" });
+  });
 
   test("does not answer, or not to the end, is not waited for", async () => {
     const late = { deadlineMs: 50 };
