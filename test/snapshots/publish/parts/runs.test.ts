@@ -8,15 +8,15 @@ import { planParts } from "../../../../snapshots/publish/parts/plan-parts.ts";
 import { publishPart } from "../../../../snapshots/publish/parts/publish-part.ts";
 import { type PublishOptions, publish } from "../../../../snapshots/publish/publish.ts";
 import { SourceRefusal } from "../../../../snapshots/sources/contract/refusals.ts";
-import { layout } from "../../../../snapshots/store/layout.ts";
+import { kindOf, layout } from "../../../../snapshots/store/layout.ts";
 import { seal } from "../../../../snapshots/store/records.ts";
 import type { Storage } from "../../../../snapshots/store/storage.ts";
-import { segmentedMarkets } from "../../../helpers/publish/drawn-rows.ts";
+import { endsSegment, idsOf, segmentedMarkets } from "../../../helpers/publish/drawn-rows.ts";
 import { publishInParts } from "../../../helpers/publish/publish-in-parts.ts";
-import { sourcesOf } from "../../../helpers/publish/records.ts";
+import { sourceFileOf, sourcesOf } from "../../../helpers/publish/records.ts";
 import { Crash, expectAllGood, steppedStorage } from "../../../helpers/store/faulty-store.ts";
 import { testKey } from "../../../helpers/store/signing.ts";
-import { contentOf, listed, memoryStorage } from "../../../helpers/store/storages.ts";
+import { changedStorage, contentOf, listed, memoryStorage } from "../../../helpers/store/storages.ts";
 import { timedStore } from "../../../helpers/store/timed-store.ts";
 import { faultsOf } from "../../../helpers/store/verified.ts";
 
@@ -154,9 +154,12 @@ describe("a run in parts", () => {
           async *markets(known, range) {
             for await (const rows of sources.markets(known, range)) {
               const broken = rows.filter(({ id }) => second.findIndex((row) => row.id === id) >= from);
+              // Of each rule the first places are named, and all are counted.
+              const named = broken.slice(0, 2);
               if (broken.length > 0)
                 throw new SourceRefusal(
-                  broken.map(({ id }) => ({ file: "markets.parquet", row: id, rule: "must not" })),
+                  named.map(({ id }) => ({ file: "markets.parquet", row: id, rule: "must not" })),
+                  new Map([["must not", broken.length]]),
                 );
               yield rows;
             }
@@ -210,6 +213,84 @@ describe("a run in parts", () => {
     await storage.delete(layout.runPart("run", 2));
     await publishPart(signed, "run", 2);
     expect(await joinParts(signed, "run")).toMatchObject({ outcome: "published", signature: "signed" });
+  });
+});
+
+describe("a plan", () => {
+  const count = 40_000;
+  const begun = 20_010;
+  /** All of one segment, except that another one begins there. */
+  const ids = idsOf(count, 0, (id) => !endsSegment(id));
+  ids[begun - 1] = idsOf(1, count, endsSegment)[0]!;
+  const keys = ids.map((id, place) => ({ id, resolvedAt: Math.floor(place / 1000) }));
+  /** The third has the markets around the begin, all of one time; the second has none. */
+  const fileOf = (time: number) => (time < 20 ? 1 : time === 20 ? 3 : 4);
+  const sources = {
+    ...sourcesOf([], 700),
+    marketCount: count,
+    files: [1, 2, 3, 4].map((n) => ({ ...sourceFileOf(n), name: `${n}.parquet` })),
+    async *keys() {
+      for (let at = 0; at < count; at += 10_000)
+        yield keys.slice(at, at + 10_000).map((key) => ({ ...key, file: fileOf(key.resolvedAt) }));
+    },
+  };
+
+  test("tells where parts and the buckets of their sorts begin, and of what time each file's markets are", async () => {
+    const told: number[] = [];
+    const storage = memoryStorage(new Map());
+    const progress = (_: string, done: number) => told.push(done);
+    const { parts, files } = await planParts(
+      optionsOf(storage, [], { sources: async () => sources, progress }),
+      "run",
+      2,
+    );
+    expect(parts).toEqual([
+      { markets: begun, keys: [keys[16_384]] },
+      { markets: count - begun, keys: [keys[begun], keys[begun + 16_384]] },
+    ]);
+    expect(files.map(({ rows, oldest, newest }) => [rows, oldest, newest])).toEqual([
+      [20_000, 0, 19],
+      [0, null, null],
+      [1000, 20, 20],
+      [19_000, 21, 39],
+    ]);
+    expect(told).toEqual([10_000, 20_000, 30_000, 40_000]);
+
+    // What a part does not need it does not read.
+    for (const [part, unread] of [
+      [1, [2, 4]],
+      [2, [1, 2]],
+    ] as const) {
+      const open: PublishOptions["sources"] = async (known) => {
+        expect(known?.files.map(({ hash }) => hash)).toEqual(unread.map((n) => files[n - 1]!.hash));
+        throw new Error("opened");
+      };
+      await expect(publishPart(optionsOf(storage, [], { sources: open }), "run", part)).rejects.toThrow(
+        "opened",
+      );
+    }
+  });
+
+  test("is refused for the scores as early as one process would, and leaves nothing", async () => {
+    const storage = memoryStorage(new Map());
+    const scores = async () => {
+      throw new SourceRefusal([{ file: "scores.parquet", rule: "must not" }]);
+    };
+    const options = optionsOf(storage, [], { sources: async () => ({ ...sources, scores }) });
+    await expect(planParts(options, "run", 2)).rejects.toThrow(SourceRefusal);
+    expect(await listed(storage)).toEqual([]);
+  });
+
+  test("is read past every cache, and no longer than one may be", async () => {
+    const asked: unknown[] = [];
+    const storage = changedStorage(memoryStorage(new Map()), {
+      async get(_, options) {
+        asked.push(options);
+        return undefined;
+      },
+    });
+    await expect(publishPart(optionsOf(storage), "run", 1)).rejects.toThrow("plan.json is missing");
+    expect(asked).toEqual([{ maxBytes: kindOf(layout.runPlan("run"))!.maxBytes, fresh: true }]);
   });
 });
 
