@@ -1,6 +1,7 @@
 import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
+import { readCommit } from "../../store/log/commits.ts";
 import { type Storage, StorageError } from "../../store/storage.ts";
 import { rememberedBy, submissionOf } from "../../trust/log/remembered.ts";
 import { type FoundLog, requireNamed, requireRemembered } from "../../trust/log/run-log.ts";
@@ -46,8 +47,13 @@ export async function updateCheckpoint(
   if (checkpoint && checkpoint.size > size) return [];
   if (checkpoint)
     await requireNamed(storage, newest, [{ key: layout.logCheckpoint, ...checkpoint }], async () => tree);
-  if (checkpoint?.size !== size)
-    await requireRemembered(storage, newest, await rememberedBy(storage, trust, signing));
+  if (checkpoint?.size !== size) {
+    const remembered = await rememberedBy(storage, trust, signing);
+    // A witness may have seen the next commit before its publisher stored the checkpoint.
+    const isAhead = remembered.some((each) => each.size > size);
+    if (isAhead && (await isFollowed(storage, newest, trust))) return [];
+    await requireRemembered(storage, newest, remembered);
+  }
   const asked = witnesses?.policy.witnesses ?? [];
   const keys = [key, ...trusted, ...(cosigner ? [cosigner] : []), ...asked.map((witness) => witness.key)];
   const own = signCheckpoint(signing, tree);
@@ -75,6 +81,12 @@ export async function updateCheckpoint(
     const answer = answers.find(({ witness }) => witness.key === key)!;
     return "line" in answer ? { name, time: answer.time } : { name, fault: answer.fault };
   });
+}
+
+/** Whether the store has a commit behind this one that can be believed. */
+async function isFollowed(storage: Storage, { commit, digest }: Commit, trust: Trust): Promise<boolean> {
+  const next = await unless(CorruptObjectError, () => readCommit(storage, commit + 1));
+  return next?.previous === digest && !trust.commit(next);
 }
 
 /** Where a checkpoint goes, and which signatures of it are checked. */

@@ -5,7 +5,7 @@ import { updateCheckpoint } from "../../../snapshots/publish/public/checkpoint.t
 import { PublicTree } from "../../../snapshots/publish/public/tree.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
-import type { Storage } from "../../../snapshots/store/storage.ts";
+import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoint-file.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
@@ -103,6 +103,31 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
         reason: "the quorum two is not reached: w0 cosigned; w1, w2 did not: publish again",
       },
     ]);
+  });
+
+  test("is not taken for one that was set back by a slow run whose commit another one has followed", async () => {
+    const { publish } = await publisher("prs.example/followed");
+    const storage = memoryStorage(new Map());
+    await publish(storage, 601);
+    const killed = changedStorage(storage, {
+      async putIfAbsent(key, body) {
+        if (key === layout.logCheckpointOf(3)) throw new StorageError("killed");
+        return storage.putIfAbsent(key, body);
+      },
+    });
+    let followed: Promise<void> | undefined;
+    const slow = changedStorage(storage, {
+      async get(key, options) {
+        // It is about to sign the tree that ends with its own commit.
+        if (key === layout.logCheckpointOf(2)) {
+          followed ??= expect(publish(killed, 603)).rejects.toThrow("killed");
+          await followed;
+        }
+        return storage.get(key, options);
+      },
+    });
+    expect(await publish(slow, 602)).toMatchObject({ outcome: "published", commit: 2, witnessed: [] });
+    expect(cosigned((await publish(storage, 603)).witnessed)).toEqual(["w0", "w1", "w2"]);
   });
 
   test("that was set back is known by its witnesses, whatever it has forgotten itself", async () => {
