@@ -7,7 +7,7 @@ import { keptExports } from "../export/kept-exports.ts";
 import { readPages } from "../index/segment.ts";
 import { namesOfProtocols } from "../publish/public/names.ts";
 import type { Site } from "../publish/public/site.ts";
-import { MissingObjectError, ObjectError } from "../store/errors.ts";
+import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { collectedKinds, kindOf, layout } from "../store/layout.ts";
 import { announce, deletingMinutes, recordKeys } from "../store/log/gc-records.ts";
@@ -54,12 +54,10 @@ const collected = [...new Set(collectedKinds.map(({ prefix }) => prefix))];
  * They hold what names other objects, and are listed when the commits are known. One that is put after their objects
  * were listed, and before a commit, would otherwise stay when these are deleted as old.
  */
-const holders: readonly string[] = [
-  layout.manifests,
-  layout.exportRecords,
-  layout.exportedChanges,
-  layout.changes,
-];
+const holders = [layout.manifests, layout.exportRecords, layout.exportedChanges, layout.changes];
+const isHolder = (key: string) => holders.some((prefix) => key.startsWith(prefix));
+/** What a run makes that no commit ends. */
+const ofExports = [layout.exportFiles, layout.exportChunks];
 
 const hour = 3_600_000;
 /** No publish run takes longer. Objects newer than the newest commit stay for this long, whatever `keepHours` says. */
@@ -171,12 +169,12 @@ class Survey {
   }
 
   async run(prefixes: readonly string[]): Promise<SurveyResult> {
-    const listed = await this.#list(prefixes.filter((prefix) => !holders.includes(prefix)));
+    const listed = await this.#list(prefixes.filter((prefix) => !isHolder(prefix)));
     this.#reach(neededTiles(listed), tiers.current);
     // Commits are read after the listing: an object that a commit has just brought back counts as reachable.
     const commits = await countedLog(this.#storage, { trust: this.#trust, anybody: this.#options.anybody });
     const newest = commits.at(-1);
-    listed.unshift(...(await this.#list(prefixes.filter((prefix) => holders.includes(prefix)))));
+    listed.unshift(...(await this.#list(prefixes.filter(isHolder))));
     const masks = tierMasksOf(commits, this.#options);
     await this.#reachSnapshots(commits, masks);
     const published = newest && (await modifiedOf(this.#storage, layout.commit(newest.commit)));
@@ -186,9 +184,12 @@ class Survey {
       (this.#isOld(info, published) && !(planned && info.modified >= planned)) ||
       // Were it kept for its own age, objects of its snapshot that are older would be deleted without it.
       (superseded.has(info.key) && published !== undefined && info.modified < published);
-    // A record of changes that is too young to be deleted needs its parts, which may be older.
-    const young = listed.filter((info) => info.key.startsWith(layout.changes) && !isOld(info));
-    await this.#reachChanges(commits, new Set(young.map(({ key }) => key)));
+    // What is too young to be deleted needs the objects that it names, which may be older.
+    const young = new Set(listed.flatMap((info) => (isHolder(info.key) && !isOld(info) ? [info.key] : [])));
+    for (const commit of commits)
+      if (young.has(layout.manifest(commit.manifest.hash)))
+        await unless(ObjectError, () => this.#reachSnapshots([commit], [tiers.hours]));
+    await this.#reachChanges(commits, young);
     await this.#reachExports(commits, masks);
     return {
       unreachable: listed.filter(({ key }) => !this.#reachable.has(key)),
@@ -238,9 +239,10 @@ class Survey {
   }
 
   /** `published` is when the newest commit was stored, by the store's clock. */
-  #isOld({ modified }: ObjectInfo, published: Date | undefined): boolean {
+  #isOld({ key, modified }: ObjectInfo, published: Date | undefined): boolean {
     const { now, keepHours } = this.#options;
-    const mayBeOfARun = !published || modified >= published;
+    const isOfExport = ofExports.some((prefix) => key.startsWith(prefix));
+    const mayBeOfARun = !published || modified >= published || isOfExport;
     const hours = mayBeOfARun ? Math.max(keepHours, runHours) : keepHours;
     return modified.getTime() <= now.getTime() - hours * hour;
   }

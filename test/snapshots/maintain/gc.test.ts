@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
+import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { announce } from "../../../snapshots/store/log/gc-records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
@@ -197,6 +198,31 @@ describe("what goes", () => {
     expect(await storage.get(key)).toBeDefined();
     pass(2);
     expect((await collect({ keepCommits: 1 })).deleted.keys).toEqual([key]);
+  });
+
+  test("is nothing of a superseded snapshot whose manifest a run has just written again", async () => {
+    const { storage, collect, pass, now } = await storeWith(2);
+    const { hash } = (await readCommit(storage, 1))!.manifest;
+    await storage.put(layout.manifest(hash), (await storage.get(layout.manifest(hash)))!);
+    const short = { keepHours: 0, keepCommits: 1, keepChangesDays: 0 };
+    await collect({ ...short, now: now() });
+    expect(await collect({ keepCommits: 2 })).toMatchObject({ keptCommits: 2, deleted: { keys: [] } });
+    pass(7);
+    const { deleted } = await collect(short);
+    expect(deleted.keys).toContain(layout.manifest(hash));
+  });
+
+  test("are files of an export six hours after they were put, whatever is published meanwhile", async () => {
+    const { storage, collect, pass } = await storeWith(1);
+    const [file, chunks] = [layout.exportFile("a".repeat(64)), layout.exportChunksOf("b".repeat(64))];
+    for (const key of [file, chunks]) await storage.put(key, Buffer.from("text"));
+    pass(1);
+    await publishRecords(storage, content(1), 701);
+    pass(1);
+    const old = async () => (await collect({ keepHours: 0, keepCommits: 2 })).deleted.keys;
+    expect(await old()).toEqual([]);
+    pass(4);
+    expect((await old()).sort()).toEqual([chunks, file]);
   });
 
   test("is a superseded manifest, however young, with the older pages that it names", async () => {
