@@ -14,7 +14,12 @@ import { key, policy } from "./witness.ts";
 import type { World } from "./world.ts";
 
 /** What a run may also end with where somebody else has changed the store. */
-const ofTheft = ["UntrustedPredecessorError", "CorruptObjectError", "MissingObjectError"];
+const ofTheft = [
+  "UntrustedPredecessorError",
+  "CheckpointFileError",
+  "CorruptObjectError",
+  "MissingObjectError",
+];
 
 /** Ends with one of these errors, or as it should. */
 export async function documented(

@@ -87,7 +87,9 @@ export class Judge {
     must("a commit stays", !before && after !== undefined, told);
     // Where a thief took commits away, others may follow of runs that began before their tree was signed.
     const signed = this.#roots.entries().some(([size, { at }]) => {
-      return Number(size) >= number && at <= (process?.began ?? 0);
+      // As long as one of the records that tell of it is there.
+      const told = !this.tampered.has(layout.logCheckpointOf(Number(size)));
+      return told && Number(size) >= number && at <= (process?.began ?? 0);
     });
     const isLost = this.tampered.has(key) && !signed;
     must("a commit is made once", number > this.commits.length || isLost, told);
@@ -100,9 +102,9 @@ export class Judge {
     const known = this.#contents.get(commit.snapshotId) ?? content;
     must("a snapshot has one content", known === content, () => `${known.name}, ${content.name}`);
     this.#contents.set(commit.snapshotId, content);
-    const reach = this.#reachOf(layout.manifest(commit.manifest.hash), `commit ${number}`);
+    const reach = this.#reachOf(layout.manifest(commit.manifest.hash), key);
     const changes = new Set<string>();
-    if (commit.changes) this.#follow(layout.changeRecord(commit.changes.hash), changes, `commit ${number}`);
+    if (commit.changes) this.#follow(layout.changeRecord(commit.changes.hash), changes, key);
     this.digests.add(commit.digest);
     this.commits.push({ commit, content, reach, changes });
   }
@@ -140,9 +142,10 @@ export class Judge {
     return reach;
   }
 
-  /** What an object holds; undefined where a thief changed it. */
+  /** What an object holds; undefined where a thief changed it. `who` is the key of what names it. */
   #requireSound(key: string, who: string): Buffer | undefined {
-    if (this.tampered.has(key)) return undefined;
+    // Where a thief deleted a commit, a late attempt at it succeeds, whose snapshot was collected.
+    if (this.tampered.has(key) || this.tampered.has(who)) return undefined;
     const bytes = this.#stored(key)?.bytes;
     must("what is named is there", bytes !== undefined, () => `${key} of ${who}`);
     must("what is named is whole", sha256(bytes) === hashIn(key), () => `${key} of ${who}`);
@@ -211,7 +214,9 @@ export class Judge {
 
   #checkpoint(key: string, note: Buffer): void {
     const [, size = "", root = ""] = String(note).split("\n");
-    const known = this.#roots.get(size) ?? { root, at: this.#now() };
+    // A publisher that lost all that told of a tree signs another one.
+    const isForgotten = this.tampered.has(layout.logCheckpointOf(Number(size)));
+    const known = (!isForgotten && this.#roots.get(size)) || { root, at: this.#now() };
     this.#roots.set(size, known);
     must("no second tree of a size is signed", known.root === root, () => key);
   }
