@@ -51,8 +51,8 @@ export interface CollectReport {
 const collected = [...new Set(collectedKinds.map(({ prefix }) => prefix))];
 
 /**
- * They hold what names other objects, and are listed when the commits are known. One that is put after their objects
- * were listed, and before a commit, would otherwise stay when these are deleted as old.
+ * They hold what names other objects, and are listed by every survey when the commits are known. One that is put after
+ * its objects were listed, and before a commit, would otherwise stay when these are deleted as old.
  */
 const holders = [layout.manifests, layout.exportRecords, layout.exportedChanges, layout.changes];
 const isHolder = (key: string) => holders.some((prefix) => key.startsWith(prefix));
@@ -174,7 +174,7 @@ class Survey {
     // Commits are read after the listing: an object that a commit has just brought back counts as reachable.
     const commits = await countedLog(this.#storage, { trust: this.#trust, anybody: this.#options.anybody });
     const newest = commits.at(-1);
-    listed.unshift(...(await this.#list(prefixes.filter(isHolder))));
+    listed.unshift(...(await this.#list(holders)));
     const masks = tierMasksOf(commits, this.#options);
     await this.#reachSnapshots(commits, masks);
     const published = newest && (await modifiedOf(this.#storage, layout.commit(newest.commit)));
