@@ -77,7 +77,8 @@ describe("a newer log", () => {
         `public/log/checkpoint: it is of 7 entries with ${root}, which does not continue the log of ${known} ` +
           `entries with ${root} that was taken up before`,
       );
-      for (let count = 0; count < 2; count += 1) await expect(newest()).rejects.toThrow(other);
+      const told = { name: "ForkedLogError", message: expect.stringMatching(other) };
+      for (let count = 0; count < 2; count += 1) await expect(newest()).rejects.toMatchObject(told);
       show(main[7]!);
       expect(await newest()).toBe(7);
     },
@@ -100,6 +101,17 @@ describe("a newer log", () => {
       own.set(key, fork[7]!.get(key)!);
       await expect(newest(), key).rejects.toThrow();
     }
+  });
+
+  test("that lacks a tile is damaged, and shows no fork", async () => {
+    const { newest, show, own } = readerOf(main[6]!);
+    await newest();
+    show(fork[7]!);
+    own.delete(layout.logTile("0/000.p/7"));
+    await expect(newest()).rejects.toMatchObject({
+      name: "CorruptObjectError",
+      message: expect.stringContaining("which does not continue the log of 6"),
+    });
   });
 
   test("is found by the checkpoints of its sizes where the newest is gone, foreign or an older one", async () => {

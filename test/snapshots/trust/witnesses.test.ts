@@ -5,12 +5,16 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { consistencyPath } from "../../../snapshots/format/log-tree.ts";
 import { leafHash, treeHead } from "../../../snapshots/format/tree.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
+import { rememberedBy } from "../../../snapshots/trust/log/remembered.ts";
 import { parseVerifierKey, type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { mergeNotes, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
+import type { Signing } from "../../../snapshots/trust/signing.ts";
+import { Trust } from "../../../snapshots/trust/trust.ts";
 import { type Answer, askWitnesses } from "../../../snapshots/trust/witnesses/ask-witnesses.ts";
 import { cosignersOf } from "../../../snapshots/trust/witnesses/cosigners.ts";
 import { judgeNote } from "../../../snapshots/trust/witnesses/judge.ts";
 import { parsePolicy, type Witness } from "../../../snapshots/trust/witnesses/policy.ts";
+import { Witnesses } from "../../../snapshots/trust/witnesses/witnesses.ts";
 import { findWitness, startWitness, type TestWitness } from "../../helpers/servers/witness.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
@@ -139,19 +143,21 @@ describe("a witness that", () => {
     return body;
   }
 
-  /** Asks a witness that answers so. */
-  async function askOne(listener: RequestListener, asking = {}, submitted = first) {
+  /** Does something while a witness runs that answers so. */
+  async function beside<T>(listener: RequestListener, work: (witness: Witness) => Promise<T>): Promise<T> {
     const server = createServer(listener).listen(0, "127.0.0.1");
     await once(server, "listening");
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     try {
-      const [answer] = await askWitnesses([{ name: "w", key: cosigner, url }], submitted, asking);
-      return answer!;
+      return await work({ name: "w", key: cosigner, url });
     } finally {
       server.closeAllConnections();
       server.close();
     }
   }
+  /** Asks a witness that answers so. */
+  const askOne = async (listener: RequestListener, asking = {}, submitted = first) =>
+    (await beside(listener, (witness) => askWitnesses([witness], submitted, asking)))[0]!;
   const answering = (status: number, body: string | Buffer): RequestListener => {
     return (request, response) => void request.resume().on("end", () => response.writeHead(status).end(body));
   };
@@ -159,6 +165,7 @@ describe("a witness that", () => {
   test.each([
     ["answers 500", answering(500, "no\u001b[31m database\n"), /^it answers 500: no \[31m database$/],
     ["does not know the log", answering(404, ""), /^it answers 404$/],
+    ["answers without a body", answering(204, ""), /^it answers 204$/],
     ["cosigns nothing", answering(200, ""), /^its answer has no signature of witness.example\/w\+/],
     ["answers no signatures", answering(200, "fine\n"), /line that is no signature/],
     [
@@ -214,6 +221,20 @@ describe("a witness that", () => {
       fault: "it has seen 5 entries of the log, not 4",
     });
     expect(await askOne(answering(422, ""))).toMatchObject({ otherTree: true });
+  });
+
+  test("has seen more than a store has, or another tree, is told to whoever would publish there", async () => {
+    const storage = memoryStorage(new Map());
+    const remembered = (listener: RequestListener, signing: Signing = { key }) =>
+      beside(listener, (witness) => {
+        const policy = { logs: [{ key, url: undefined }], witnesses: [witness], quorum: undefined };
+        return rememberedBy(storage, new Trust([key]), { ...signing, witnesses: new Witnesses(policy) });
+      });
+    const who = "witness w";
+    expect(await remembered(answering(409, "5\n"))).toEqual([{ who, size: 5, tree: "same" }]);
+    expect(await remembered(answering(422, ""))).toEqual([{ who, size: 0, tree: "other" }]);
+    expect(await remembered(answering(500, ""))).toEqual([]);
+    expect(await remembered(answering(409, "5\n"), {})).toEqual([]);
   });
 
   test("has no address, or none of the web, is not asked", async () => {
