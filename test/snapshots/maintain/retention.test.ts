@@ -29,7 +29,11 @@ const retention = fc.record({
 describe("the tiers that keep a commit", () => {
   test("are those whose words apply to it", () => {
     const log = fc.record({
-      gaps: fc.array(fc.oneof(fc.nat(3), fc.nat(60), fc.nat(900)), { minLength: 1, maxLength: 30 }),
+      gaps: fc.array(fc.oneof(fc.nat(3), fc.nat(60), fc.nat(900)), {
+        minLength: 1,
+        maxLength: 30,
+        size: "max",
+      }),
       withdrawn: fc.array(fc.tuple(fc.integer({ min: 2, max: 30 }), fc.nat(4)), { maxLength: 3 }),
       later: fc.nat(2000),
     });
