@@ -3,8 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate as nextRound } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { feedVersion } from "../../../schemas/market.ts";
 import { runMarkets } from "../../../snapshots/format/page.ts";
 import { issueKey } from "../../../snapshots/keys/records.ts";
+import { csvOf } from "../../../snapshots/read/archive/csv.ts";
 import { askPage } from "../../../snapshots/read/archive/paging.ts";
 import { askRows, rowsForms } from "../../../snapshots/read/archive/rows.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
@@ -97,6 +99,16 @@ async function roundsOf(work: () => Promise<unknown>): Promise<number> {
   await working;
   return rounds;
 }
+
+test("markets become CSV eight in a turn", async () => {
+  const lines = Array.from({ length: 17 }, (_, index) => Buffer.from(JSON.stringify(market(index))));
+  let turns = 0;
+  const turn = async () => {
+    turns += 1;
+  };
+  expect((await csvOf(lines, feedVersion, turn)).split("\r\n")).toHaveLength(18);
+  expect(turns).toBe(3);
+});
 
 describe("ten pages of matches that lie in as many runs", () => {
   const sizes = Array.from({ length: 10 }, (_, number) => scattered - 1 - number);

@@ -47,6 +47,8 @@ describe("nearest(text, candidates)", () => {
     ["MITRHIL", "MITHRIL"],
     ["cats", "CAST"],
     ["gold", undefined],
+    ["caps", undefined],
+    ["mythryl", "MITHRIL"],
     ["", undefined],
     ["x".repeat(100_000), undefined],
   ])("%s", (text, meant) => expect(nearest(text, tiers)).toBe(meant));

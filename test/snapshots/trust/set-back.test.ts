@@ -181,21 +181,26 @@ test("a run on an empty store says nothing where another has made the first comm
   );
 });
 
-test("a run that finds signed records of a commit made since it looked for the newest looks again", async () => {
-  const objects = new Map(signed);
-  const storage = memoryStorage(objects);
-  let looked = false;
-  let met = false;
-  const slow = changedStorage(storage, {
-    async get(key, options) {
-      looked ||= key === layout.commit(5);
-      if (looked && !met && key === layout.checked) {
-        met = true;
-        await publishOn(storage, 700);
-      }
-      return storage.get(key, options);
-    },
-  });
-  expect(await publishOn(slow, 605)).toMatchObject({ outcome: "published", commit: 6 });
-  expect(met).toBe(true);
-});
+test.each([
+  ["a store of four commits", () => new Map(signed), 5],
+  ["an empty store", () => new Map<string, Buffer>(), 1],
+])(
+  "a run on %s that finds signed records of a commit made since it looked looks again",
+  async (_, begin, next) => {
+    const storage = memoryStorage(begin());
+    let looked = false;
+    let met = false;
+    const slow = changedStorage(storage, {
+      async get(key, options) {
+        looked ||= key === layout.commit(next);
+        if (looked && !met && key === layout.checked) {
+          met = true;
+          await publishOn(storage, 700);
+        }
+        return storage.get(key, options);
+      },
+    });
+    expect(await publishOn(slow, 605)).toMatchObject({ outcome: "published", commit: next + 1 });
+    expect(met).toBe(true);
+  },
+);

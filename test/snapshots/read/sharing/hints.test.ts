@@ -171,6 +171,25 @@ describe("hints", () => {
   });
 
   const literal = { op: "literal", value: "400", valueType: "int" };
+  const compare = (op: string, value: unknown, valueType = "int"): unknown => ({
+    op,
+    children: [
+      { op: "column", name: "composite", valueType: "int" },
+      { op: "literal", value, valueType },
+    ],
+  });
+  const both = (op: string, ...children: unknown[]) => ({ op, children });
+  test.each<[string, unknown, number]>([
+    ["a comparison", compare("greaterThan", "305"), 1],
+    ["one of two", both("or", compare("equal", "299"), compare("greaterThan", "305")), 1],
+    ["one of two of which one is unknown", both("or", both("like"), compare("greaterThan", "305")), 2],
+    ["two of which one is unknown", both("and", both("like"), compare("greaterThan", "305")), 1],
+    ["a literal of another type", compare("greaterThan", "305", "long"), 2],
+    ["a literal that is no text", compare("greaterThan", 305), 2],
+  ])("in JSON: %s", (_, condition, count) => {
+    expect(prunedFiles(two, { jsonPredicateHints: JSON.stringify(condition) })).toHaveLength(count);
+  });
+
   test.each<[string, unknown]>([
     ["no JSON", "{"],
     ["no object", JSON.stringify(null)],
