@@ -12,17 +12,30 @@ describe("counters of more addresses than are kept", () => {
     await store.take(address(-1), day, 1000, 1000);
     await store.take("aegis:acme", day, 1, 1);
     await store.take(address(-2), day, 129, 1000);
-    for (let number = 0; number < 20_000; number += 1) await store.take(address(number), day, 1, 1000);
+    const kept = async (among: number) => {
+      const used = Array.from({ length: among }, (_, number) => store.used(address(number), day));
+      return (await Promise.all(used)).filter((units) => units > 0).length;
+    };
+    for (let number = 0; number < 20_000; number += 1) {
+      await store.take(address(number), day, 1, 1000);
+      if (number === 1999) expect(await kept(2000)).toBeLessThanOrEqual(1063);
+    }
 
     expect(await store.take(address(-1), day, 1, 1000)).toEqual({ allowed: false, used: 1000 });
     expect(await store.take("aegis:acme", day, 1, 1)).toEqual({ allowed: false, used: 1 });
     expect(await store.used(address(-2), day)).toBe(129);
-    const kept = await Promise.all(
-      Array.from({ length: 20_000 }, (_, number) => store.used(address(number), day)),
-    );
-    expect(kept.filter((used) => used > 0).length).toBeLessThanOrEqual(1063);
+    expect(await kept(20_000)).toBeLessThanOrEqual(1063);
     // Those that came last are still there.
     expect(await store.used(address(19_999), day)).toBe(1);
+    store.close();
+  });
+
+  test("let a new one reach its limit, although all others used more", async () => {
+    const store = sqliteQuota(":memory:", { maxRows: 160 });
+    for (let number = 0; number < 160; number += 1) await store.take(address(number), day, 5, 1000);
+    for (const used of [1, 2, 3])
+      expect(await store.take(address(-1), day, 1, 3)).toEqual({ allowed: true, used });
+    expect(await store.take(address(-1), day, 1, 3)).toEqual({ allowed: false, used: 3 });
     store.close();
   });
 
