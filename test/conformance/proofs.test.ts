@@ -98,7 +98,7 @@ test.each([
   { proof: undefined },
   { proof: null },
   { checkpoint: 7 },
-])("a proof that cannot be read is refused as any other that does not hold: %j", async (forged) => {
+])("a proof that cannot be read is refused as any other that does not hold: %o", async (forged) => {
   const answer = proofIn([[['{"id":"0"}']]], [0, 0, 0]);
   const lie = { ...answer, ...forged } as unknown as MarketProof;
   const score = { ...lie, score: '"text"' } as unknown as ScoreProof;

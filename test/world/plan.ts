@@ -5,21 +5,26 @@ const second = 1000;
 const minute = 60 * second;
 export const hour = 60 * minute;
 
+/** What actors do, and how often each is drawn. */
+const shares = {
+  publish: 5,
+  rollback: 1,
+  collect: 4,
+  proxy: 2,
+  client: 4,
+  meter: 1,
+  sync: 1,
+  steal: 0,
+  issue: 1,
+  export: 2,
+};
+type Kind = keyof typeof shares;
+
 /** What an actor does once. Its numbers are drawn with the plan: they mean the same whatever else is left out. */
 export interface Action {
   /** Its number in the whole plan. */
   number: number;
-  kind:
-    | "publish"
-    | "rollback"
-    | "collect"
-    | "proxy"
-    | "client"
-    | "meter"
-    | "steal"
-    | "sync"
-    | "issue"
-    | "export";
+  kind: Kind;
   /** Milliseconds after the world's beginning. */
   at: number;
   /** By how many milliseconds its machine's clock is ahead. */
@@ -43,19 +48,6 @@ export interface Plan {
   without: ReadonlySet<string>;
 }
 
-const shares = {
-  publish: 5,
-  rollback: 1,
-  collect: 4,
-  proxy: 2,
-  client: 4,
-  meter: 1,
-  sync: 1,
-  steal: 0,
-  issue: 1,
-  export: 2,
-};
-type Kind = Action["kind"];
 const kindsOf = (share: Record<Kind, number>) =>
   (Object.entries(share) as [Kind, number][]).flatMap(([kind, times]) => Array<Kind>(times).fill(kind));
 

@@ -83,7 +83,7 @@ export async function updateCheckpoint(
   });
 }
 
-/** Whether the store has a commit behind this one that can be believed. */
+/** Whether another commit follows this one, and can be believed. */
 async function isFollowed(storage: Storage, { commit, digest }: Commit, trust: Trust): Promise<boolean> {
   const next = await unless(CorruptObjectError, () => readCommit(storage, commit + 1));
   return next?.previous === digest && !trust.commit(next);
