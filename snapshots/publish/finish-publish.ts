@@ -91,6 +91,8 @@ export async function finishPublish(
 
   let newest = current;
   if (kind === "commit") {
+    // A run that wrote no object has not yet done so. It also lets a directory tell its time.
+    if (objects.written.size === 0) await prepareStore(storage);
     // Names are not written before the commit, so that nothing but this check keeps them.
     await refuseCollected(storage, new Set([manifestKey]), names);
     await requireStillNewest(storage, current, signing);
@@ -102,8 +104,6 @@ export async function finishPublish(
       publishedAt: publicationTime(storage, current, options),
       tree: await treeBefore(storage, current),
     });
-    // A run that wrote no object has not yet done so.
-    if (objects.written.size === 0) await prepareStore(storage);
     newest = await appendCommit(storage, content, signerOf(signing));
   }
   const outcome = outcomes[kind];

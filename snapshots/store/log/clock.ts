@@ -11,6 +11,11 @@ function timeOf({ clockAhead }: Storage, now: Date): Date {
   return new Date(now.getTime() + (clockAhead?.() ?? 0));
 }
 
+/** The time by the store's clock, in epoch milliseconds; 0 where the store never tells it. */
+export function storeTime(storage: Storage): number {
+  return storage.clockAhead ? timeOf(storage, new Date()).getTime() : 0;
+}
+
 /**
  * When a commit after `current` counts as published (ISO 8601). Warns when that lies in the future by the store's
  * clock, since no later commit can have an earlier time.

@@ -3,7 +3,7 @@ import { CorruptObjectError } from "../errors.ts";
 import { layout } from "../layout.ts";
 import { seal, unseal } from "../records.ts";
 import type { Storage } from "../storage.ts";
-import { requireClock } from "./clock.ts";
+import { requireClock, storeTime } from "./clock.ts";
 
 /** The longest time in which a collection deletes the keys of one record. */
 export const deletingMinutes = 10;
@@ -53,8 +53,10 @@ export async function refuseCollected(
   // Listed only after the records were read: if a collection has just removed its record, its deletions are done and
   // show here.
   const { missing, newest } = await lookFor(storage, objects);
-  // Both times come from the store, since this machine's clock may differ from the store's.
-  const threat = threats.find(({ since }) => newest - since < recordMinutes * 60_000)?.key ?? missing;
+  // All times come from the store, since this machine's clock may differ from the store's. The newest object may be old:
+  // a run need not have written any of them.
+  const now = Math.max(newest, storeTime(storage));
+  const threat = threats.find(({ since }) => now - since < recordMinutes * 60_000)?.key ?? missing;
   if (threat) throw new CollectedMeanwhileError(collectedMessage(storage, threat));
 }
 

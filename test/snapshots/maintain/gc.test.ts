@@ -1,8 +1,9 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
-import { announce } from "../../../snapshots/store/log/gc-records.ts";
+import { announce, CollectedMeanwhileError } from "../../../snapshots/store/log/gc-records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { idsOf } from "../../helpers/archive/walk.ts";
@@ -274,6 +275,18 @@ describe("what goes", () => {
     expect((await collect({ keepHours: 0, now: new Date(start + 200 * hour) })).deleted.keys).toEqual([gone]);
     expect((await listed(storage, layout.stableScores)).map(({ key }) => key)).toEqual(names);
   });
+});
+
+test("the record of a collection that was killed stops no run once it is an hour old, even one that writes nothing", async () => {
+  const { storage, now, pass } = timedStore();
+  const told = { ...storage, clockAhead: () => now().getTime() - Date.now() };
+  for (const n of [0, 1]) await publishRecords(told, content(n), 700 + n);
+  await rollback(told, "1", now);
+  await announce(storage, "0123456789abcdef", [layout.stableScore("aave")]);
+  const resumed = () => publishRecords(told, content(0), 700, { resume: true });
+  await expect(resumed()).rejects.toThrow(CollectedMeanwhileError);
+  pass(2);
+  expect(await resumed()).toMatchObject({ outcome: "published", commit: 4, uploaded: { objects: 0 } });
 });
 
 test("the digests of rows stay for each manifest that names them, also beside the same segment", async () => {
