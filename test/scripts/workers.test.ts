@@ -112,10 +112,15 @@ describe("WEB_CONCURRENCY=2", () => {
       const proxy = start({ METRICS_PORT: String(metricsPort) });
       const port = await proxy.listening();
       const [first] = proxy.pids();
-      const other = async () => (await workersOf(proxy.child)).find((pid) => pid !== first);
-      await until("another worker to start", async () => (await other()) !== undefined);
-      process.kill((await other())!, "SIGKILL");
-      await proxy.listening(2);
+      let second: number | undefined;
+      await until("another worker to start", async () => {
+        second = (await workersOf(proxy.child)).find((pid) => pid !== first);
+        return second !== undefined;
+      });
+      process.kill(second!, "SIGKILL");
+      // It may have listened before it was killed. Without any worker nobody would be answered below.
+      const others = () => proxy.pids().filter((pid) => pid !== first && pid !== second);
+      await until("the worker in its place to listen", () => others().length > 0);
       // Nothing of a worker that died before it could be asked is waited for.
       const served = () =>
         call(metricsPort, "/metrics").then(
