@@ -14,6 +14,7 @@ import { readPages } from "../../../snapshots/index/segment.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
+import { announce, CollectedMeanwhileError } from "../../../snapshots/store/log/gc-records.ts";
 import { seal } from "../../../snapshots/store/records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
@@ -204,6 +205,8 @@ describe("an export", () => {
     return { objects, storage, snapshotId };
   }
 
+  const newest = { ...market(900), resolvedAt: "2029-01-01T00:00:00.000Z" };
+
   test("uses files of earlier ones where their markets are the same, and does nothing twice", async () => {
     const { storage } = await small();
     const { total } = await exported(storage);
@@ -211,12 +214,21 @@ describe("an export", () => {
     const counting = countingStorage(storage);
     expect(await exported(counting)).toMatchObject({ outcome: "unchanged", total, uploaded: { objects: 0 } });
     expect(counting.written()).toEqual([]);
-    const newest = { ...recordsOf(900, 901)[0]!, resolvedAt: "2029-01-01T00:00:00.000Z" };
     await publishRecords(storage, [newest, ...recordsOf(0, 400)]);
     const next = await exported(storage);
     expect(next).toMatchObject({ outcome: "exported", rows: 401 });
     expect(next.uploaded.objects).toBeLessThan(next.total.objects);
     expect(await faultsOf(storage)).toEqual([]);
+  });
+
+  test("does not use a file that a collection is about to delete", async () => {
+    const { storage, snapshotId } = await small();
+    await exported(storage);
+    const record = (await readExport(storage, snapshotId))!;
+    const files = record.files.map(({ hash }) => layout.exportFile(hash));
+    await announce(storage, "0123456789abcdef", files);
+    await publishRecords(storage, [newest, ...recordsOf(0, 400)]);
+    await expect(exported(storage)).rejects.toThrow(CollectedMeanwhileError);
   });
 
   test("that is killed at any operation leaves nothing listed, and the next one makes up for it", async () => {
