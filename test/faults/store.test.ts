@@ -227,7 +227,7 @@ describe.skipIf(!smallDisk)("a disk that is full", () => {
     const seen = new Set<string | undefined>();
     let [failures, ended] = [0, false];
     // The disk gives room by pages of 4 KiB.
-    for (let left = 0; !ended; left += 4096) {
+    for (let left = 0; !ended; left += 8192) {
       const storage = directoryStorage(target);
       await fill(storage, snapshots.store);
       await fillUp(ballast, left);

@@ -78,5 +78,5 @@ describe.skipIf(!present)("the archive of the real sources", () => {
     expect(shown).toBe(18_133);
   });
 
-  testFilters(served, 40);
+  testFilters(served, 25);
 });
