@@ -48,13 +48,13 @@ export async function refuseCollected(
   names: Iterable<string> = [],
 ): Promise<void> {
   const needed = objects.union(new Set(names));
-  const first = await modifiedOf(storage, objects);
-  const threats = await threatsTo(storage, needed, first - recordMinutes * 60_000);
+  // All times come from the store, since this machine's clock may differ from the store's. The objects may be old: a run
+  // need not have written any of them.
+  const begun = Math.max(await modifiedOf(storage, objects), storeTime(storage));
+  const threats = await threatsTo(storage, needed, begun - recordMinutes * 60_000);
   // Listed only after the records were read: if a collection has just removed its record, its deletions are done and
   // show here.
   const { missing, newest } = await lookFor(storage, objects);
-  // All times come from the store, since this machine's clock may differ from the store's. The newest object may be old:
-  // a run need not have written any of them.
   const now = Math.max(newest, storeTime(storage));
   const threat = threats.find(({ since }) => now - since < recordMinutes * 60_000)?.key ?? missing;
   if (threat) throw new CollectedMeanwhileError(collectedMessage(storage, threat));
