@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test, vi } from "vitest";
 import type { ChangeRecord } from "../../../schemas/store/snapshot.ts";
 import type { Sides } from "../../../snapshots/changes/difference.ts";
 import { Entries } from "../../../snapshots/changes/entries.ts";
@@ -10,6 +10,7 @@ import { netOf } from "../../../snapshots/read/changes/change-lines.ts";
 import { PageTexts } from "../../../snapshots/read/changes/change-texts.ts";
 import { ChangesReader } from "../../../snapshots/read/changes/changes.ts";
 import type { Payer } from "../../../snapshots/read/changes/effort.ts";
+import { SnapshotExpiredError } from "../../../snapshots/read/errors.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
@@ -105,24 +106,40 @@ describe("work on a far difference", () => {
     expect(gone.paid).toBe(0);
   });
 
-  test("is not done with a record whose parts have other numbers of lines than it says", async () => {
+  describe("with a record whose parts have other numbers of lines than it says", () => {
     const objects = new Map<string, Buffer>();
-    const forged = memoryStorage(objects);
-    for (const n of [0, 1]) await publishRecords(forged, recordsOf(n, n + 20));
-    const { changes } = (await readCommit(forged, 2))!;
-    const record: ChangeRecord = JSON.parse(String(objects.get(layout.changeRecord(changes!.hash))));
-    for (const part of record.after) part.lines += 1;
-    const bytes = Buffer.from(JSON.stringify(record));
-    const ref = { hash: sha256(bytes), bytes: bytes.length };
-    objects.set(layout.changeRecord(ref.hash), bytes);
-    replaceCommit(objects, { changes: ref });
-    const reading = countingStorage(forged);
-    const other = new Catalog(reading, { cacheBytes: 2 ** 22 });
-    await other.refresh();
-    const [until, since] = (await other.log.believed()).map(({ snapshotId }) => snapshotId);
-    const asked = await new ChangesReader(other).ask({ since: since!, until, skip: 0 }, payer());
-    expect((await asked.plan()).count).toBe(2);
-    // The snapshots themselves told it.
-    expect(reading.calls.some(({ key }) => key.startsWith(layout.pages))).toBe(true);
+    const reading = countingStorage(memoryStorage(objects));
+    let forged: Catalog;
+    beforeAll(async () => {
+      for (const n of [0, 1]) await publishRecords(reading, recordsOf(n, n + 20));
+      const { changes } = (await readCommit(reading, 2))!;
+      const record: ChangeRecord = JSON.parse(String(objects.get(layout.changeRecord(changes!.hash))));
+      for (const part of record.after) part.lines += 1;
+      const bytes = Buffer.from(JSON.stringify(record));
+      const ref = { hash: sha256(bytes), bytes: bytes.length };
+      objects.set(layout.changeRecord(ref.hash), bytes);
+      replaceCommit(objects, { changes: ref });
+      forged = new Catalog(reading, { cacheBytes: 2 ** 22 });
+      await forged.refresh();
+      reading.calls.length = 0;
+    });
+    async function planForged() {
+      const [until, since] = (await forged.log.believed()).map(({ snapshotId }) => snapshotId);
+      return (await new ChangesReader(forged).ask({ since: since!, until, skip: 0 }, payer())).plan();
+    }
+
+    test("is done with the snapshots themselves", async () => {
+      expect((await planForged()).count).toBe(2);
+      expect(reading.calls.some(({ key }) => key.startsWith(layout.pages))).toBe(true);
+    });
+
+    test("ends where both of these together have more that differs than an answer may have", async () => {
+      // The market that one side has more stands for half of what is too much.
+      const add = vi.spyOn(Entries.prototype, "add").mockImplementation(function (this: Entries) {
+        this.size += 1_250_001;
+      });
+      await expect(planForged()).rejects.toThrow(SnapshotExpiredError);
+      add.mockRestore();
+    });
   });
 });

@@ -10,6 +10,7 @@ import { csvOf } from "../../../snapshots/read/archive/csv.ts";
 import { askPage } from "../../../snapshots/read/archive/paging.ts";
 import { askRows, rowsForms } from "../../../snapshots/read/archive/rows.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { paidYields } from "../../../snapshots/read/changes/effort.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { archiveQuery, rowsQuery } from "../../helpers/archive/query.ts";
@@ -126,4 +127,12 @@ describe("ten pages of matches that lie in as many runs", () => {
     };
     expect(await roundsOf(() => Promise.all(sizes.map(read)))).toBeGreaterThanOrEqual(atLeast);
   });
+});
+
+test("work on a difference lets others through after five pieces of it", async () => {
+  const yieldLoop = paidYields({ gone: () => false, pay: async () => {} });
+  const work = async () => {
+    for (let piece = 0; piece < 100; piece += 1) await yieldLoop();
+  };
+  expect(await roundsOf(work)).toBeGreaterThanOrEqual(19);
 });

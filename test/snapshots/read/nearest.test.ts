@@ -48,6 +48,8 @@ describe("nearest(text, candidates)", () => {
     ["cats", "CAST"],
     ["gold", undefined],
     ["caps", undefined],
+    ["ra", "RAW"],
+    ["r", undefined],
     ["mythryl", "MITHRIL"],
     ["", undefined],
     ["x".repeat(100_000), undefined],

@@ -20,11 +20,13 @@ const folder = testFolder();
 const original = join(folder, "store");
 
 const before = recordsOf(0, 300);
-/** Every third market is gone, the newest ten as well; one in four of the others moved by an hour; some are new. */
+/** By how many milliseconds markets move, by turns. */
+const moves = [3_600_000, 0, 1, 0];
+/** Every third market is gone, the newest ten as well; half of the others moved; some are new. */
 const after = [
   ...before
     .filter((_, place) => place >= 10 && place % 3 !== 0)
-    .map((market, place) => (place % 4 ? market : { ...market, resolvedAt: hourLater(market.resolvedAt) })),
+    .map((market, place) => ({ ...market, resolvedAt: later(market.resolvedAt, moves[place % 4]!) })),
   ...recordsOf(60, 90).map((market) => ({
     ...market,
     id: market.id.replace(/^./, "e"),
@@ -32,8 +34,8 @@ const after = [
   })),
 ];
 
-function hourLater(time: string): string {
-  return new Date(Date.parse(time) + 3_600_000).toISOString();
+function later(time: string, milliseconds: number): string {
+  return new Date(Date.parse(time) + milliseconds).toISOString();
 }
 
 /** Cursors of walks in commit 1, each with the market it stands after. */
@@ -85,6 +87,9 @@ describe("a cursor whose commit is no longer in the store", () => {
       expect(problem).toMatchObject({ status: 410, code: "CURSOR_EXPIRED", parameter: "cursor" });
       const expected = recordsAfter(plainFilter(inArchiveOrder(after), query), last);
       resumed[expected.length === 0 ? "none" : "some"] += 1;
+      expect(problem.detail).toContain(
+        expected.length === 0 ? "No market follows" : "Go on with resumeCursor",
+      );
       if (expected.length === 0) expect(problem.resumeCursor).toBeNull();
       else {
         const { markets } = await proxy.page({ cursor: problem.resumeCursor!, pageSize: 500 });
