@@ -58,6 +58,13 @@ test("a large difference gives others their turn after every piece of it", async
   expect(net.bytes).toBeLessThan(17 * removed + 5 * added);
 });
 
+test("a page is held once, however many of its markets differ", () => {
+  const texts = new PageTexts(new ObjectCache(memoryStorage(new Map()), 1000));
+  const pages = ["a", "b", "c"].map((hash) => ({ markets: 2, hash, bytes: 1, runs: [] }));
+  expect(pages.flatMap((page) => [texts.add(page), texts.add(page)])).toEqual([0, 0, 1, 1, 2, 2]);
+  expect(texts.bytes).toBe(3 * 4000);
+});
+
 describe("work on a far difference", () => {
   /** Each commit differs from the one before, so that there are many records to add up. */
   const commits = 61;

@@ -14,7 +14,25 @@ test("what a query leaves out is undefined, or what it stands for", () => {
   expect(rowsQuery("cursor=x&skip=7").skip).toBe(7);
   expect(parseChangesQuery(new Map([["since", id]]))).toEqual({ since: id, until: undefined, skip: 0 });
   expect(facets()).toMatchObject({ by: ["tier"], limit: 100, asOf: undefined });
-  expect(facets(["limit", "1"]).limit).toBe(1);
+});
+
+const changes = (skip: string) =>
+  parseChangesQuery(
+    new Map([
+      ["since", id],
+      ["until", id],
+      ["skip", skip],
+    ]),
+  );
+test.each<[string, number, (text: string) => number | undefined, number]>([
+  ["page", 1, (text) => archiveQuery(`page=${text}`).page, 2_147_483_647],
+  ["pageSize", 1, (text) => archiveQuery(`cursor=x&pageSize=${text}`).pageSize, 500],
+  ["skip of rows", 0, (text) => rowsQuery(`cursor=x&skip=${text}`).skip, 2_147_483_647],
+  ["skip of changes", 0, (text) => changes(text).skip, 2_147_483_647],
+  ["limit", 1, (text) => facets(["limit", text]).limit, 1000],
+])("the least %s is %i", (_, least, read, most) => {
+  expect(read(String(least))).toBe(least);
+  expect(() => read(String(least - 1))).toThrow(`must be an integer from ${least} to ${most}.`);
 });
 
 test.each([
