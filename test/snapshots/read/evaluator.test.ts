@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { facetNames } from "../../../schemas/filters.ts";
 import {
   evaluate,
@@ -31,8 +31,13 @@ async function twoSegments() {
   return { markets, storage, parts };
 }
 
+let stored: Awaited<ReturnType<typeof twoSegments>>;
+beforeAll(async () => {
+  stored = await twoSegments();
+});
+
 test("headers, sections and words alone give the totals, facets and rows that the service gives", async () => {
-  const { markets, storage, parts } = await twoSegments();
+  const { markets, storage, parts } = stored;
   const newestFirst = markets.toSorted((a, b) => (a.resolvedAt < b.resolvedAt ? 1 : -1));
   let needed = new Set<string>();
   const segments = parts.map(({ header, sections, words }, index) => ({
@@ -82,4 +87,23 @@ test("headers, sections and words alone give the totals, facets and rows that th
   } finally {
     await proxy.stop();
   }
+});
+
+test("sections may begin anywhere in memory, and limits of facets are those of the service", async () => {
+  const { markets, parts } = stored;
+  const segments = parts.map(({ header, sections }, index) => ({
+    header: parseIndexHeader(`index ${index}`, header),
+    section(name: string) {
+      const bytes = sections.get(name)!;
+      const begin = [3, 5][index]!;
+      const memory = new Uint8Array(begin + bytes.length);
+      memory.set(bytes, begin);
+      return memory.subarray(begin);
+    },
+  }));
+  const found = await evaluate(segments, readFilter("category=crypto&min_composite=500"));
+  expect(found.total).toBe(plainFilter(markets, { category: "crypto", min_composite: 500 }).length);
+  expect(await found.facets(["tier"], 1)).toMatchObject({ tier: { buckets: [{}] } });
+  for (const limit of [0, 1.5, 1001])
+    await expect(found.facets(["tier"], limit)).rejects.toThrow("limit must be an integer from 1 to 1000");
 });
