@@ -3,8 +3,8 @@ import { readPages } from "../../snapshots/index/segment.ts";
 import type { Retention } from "../../snapshots/maintain/retention.ts";
 import { hashIn, layout, sha256 } from "../../snapshots/store/layout.ts";
 import type { Content } from "./contents.ts";
-import { must, type Process } from "./kernel.ts";
-import type { Stored, Watch } from "./store.ts";
+import { must, type Process } from "./kernel/kernel.ts";
+import type { Stored, Watch } from "./kernel/store.ts";
 
 /** A commit that was stored, and what is known of it. */
 interface Known {

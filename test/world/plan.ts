@@ -1,5 +1,5 @@
-import { drawing } from "./kernel.ts";
-import type { Climate } from "./store.ts";
+import { drawing } from "./kernel/kernel.ts";
+import type { Climate } from "./kernel/store.ts";
 
 const second = 1000;
 const minute = 60 * second;

@@ -1,4 +1,4 @@
-import "./virtual.ts";
+import "./kernel/virtual.ts";
 import { parseArgs } from "node:util";
 import { type Plan, planOf } from "./plan.ts";
 import type { Outcome } from "./play.ts";

@@ -4,9 +4,9 @@ import type { KeyRing } from "../../snapshots/keys/ring.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import type { ChangesReader } from "../../snapshots/read/changes/changes.ts";
 import type { Judge } from "./judge.ts";
-import type { Kernel, Process } from "./kernel.ts";
+import type { Kernel, Process } from "./kernel/kernel.ts";
+import type { Store } from "./kernel/store.ts";
 import type { Plan } from "./plan.ts";
-import type { Store } from "./store.ts";
 
 /** What was read of keys: their ids, and when they end, in epoch milliseconds. */
 export interface KeysRead {

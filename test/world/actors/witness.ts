@@ -1,12 +1,12 @@
-import { isConsistent, type TreeHead } from "../../snapshots/format/log-tree.ts";
-import { parseCheckpoint } from "../../snapshots/trust/notes/checkpoint.ts";
-import { parseSigningKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
-import { NoteError, openNote, signatureLine } from "../../snapshots/trust/notes/signed-note.ts";
-import { type Policy, parsePolicy } from "../../snapshots/trust/witnesses/policy.ts";
-import { keyText, testKey } from "../helpers/store/signing.ts";
-import { type Kernel, must, type Process } from "./kernel.ts";
-import { asked, Unreachable } from "./network.ts";
-import type { Asked } from "./virtual.ts";
+import { isConsistent, type TreeHead } from "../../../snapshots/format/log-tree.ts";
+import { parseCheckpoint } from "../../../snapshots/trust/notes/checkpoint.ts";
+import { parseSigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
+import { NoteError, openNote, signatureLine } from "../../../snapshots/trust/notes/signed-note.ts";
+import { type Policy, parsePolicy } from "../../../snapshots/trust/witnesses/policy.ts";
+import { keyText, testKey } from "../../helpers/store/signing.ts";
+import { type Kernel, must, type Process } from "../kernel/kernel.ts";
+import { asked, Unreachable } from "../kernel/network.ts";
+import type { Asked } from "../kernel/virtual.ts";
 
 /** The key of all publishers. */
 export const key = testKey("world.example");

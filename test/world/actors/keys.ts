@@ -1,12 +1,12 @@
-import { issueKey, revokeKey, rotateKey } from "../../snapshots/keys/records.ts";
+import { issueKey, revokeKey, rotateKey } from "../../../snapshots/keys/records.ts";
+import { must, Process } from "../kernel/kernel.ts";
+import { Unreachable } from "../kernel/network.ts";
+import type { Action } from "../plan.ts";
+import type { KeysRead, Server, World } from "../world.ts";
 import { ask } from "./asking.ts";
 import { answerOf } from "./gate.ts";
-import { must, Process } from "./kernel.ts";
 import { keysIn } from "./keys-read.ts";
-import { Unreachable } from "./network.ts";
-import type { Action } from "./plan.ts";
 import { openProxy } from "./readers.ts";
-import type { KeysRead, Server, World } from "./world.ts";
 
 const minute = 60_000;
 

@@ -1,20 +1,20 @@
-import { keyRing } from "../../snapshots/keys/ring.ts";
-import { askPage } from "../../snapshots/read/archive/paging.ts";
-import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
-import { ChangesReader } from "../../snapshots/read/changes/changes.ts";
-import { ReadError } from "../../snapshots/read/errors.ts";
-import { parseArchiveQuery, parseChangesQuery } from "../../snapshots/read/query/query.ts";
-import { CheckpointFile } from "../../snapshots/trust/log/checkpoint-file.ts";
-import { readSignedLog } from "../../snapshots/trust/log/log-reader.ts";
-import { Trust } from "../../snapshots/trust/trust.ts";
+import { keyRing } from "../../../snapshots/keys/ring.ts";
+import { askPage } from "../../../snapshots/read/archive/paging.ts";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { ChangesReader } from "../../../snapshots/read/changes/changes.ts";
+import { ReadError } from "../../../snapshots/read/errors.ts";
+import { parseArchiveQuery, parseChangesQuery } from "../../../snapshots/read/query/query.ts";
+import { CheckpointFile } from "../../../snapshots/trust/log/checkpoint-file.ts";
+import { readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
+import { Trust } from "../../../snapshots/trust/trust.ts";
+import { must, type Process } from "../kernel/kernel.ts";
+import type { Action } from "../plan.ts";
+import type { Server, World } from "../world.ts";
 import { insist, requireReadable } from "./asking.ts";
 import { takeExport } from "./exports.ts";
-import { must, type Process } from "./kernel.ts";
 import { reloadKeys } from "./keys-read.ts";
 import { type Filter, filters, linesOf, lookBack, parametersOf } from "./looks.ts";
-import type { Action } from "./plan.ts";
 import { key, policy } from "./witness.ts";
-import type { Server, World } from "./world.ts";
 
 /** Polls the store, as a proxy does, for as long as it runs. */
 export async function proxyOnce(world: World, process: Process, { choices }: Action) {

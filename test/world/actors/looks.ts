@@ -1,12 +1,12 @@
-import type { LabelFacet, MonthFacet, ScoreFacet } from "../../schemas/envelopes.ts";
-import { askFacets } from "../../snapshots/read/archive/facets.ts";
-import { ReadError } from "../../snapshots/read/errors.ts";
-import { readParameters } from "../../snapshots/read/query/parameters.ts";
-import { parseAsOf, parseFacetQuery } from "../../snapshots/read/query/query.ts";
+import type { LabelFacet, MonthFacet, ScoreFacet } from "../../../schemas/envelopes.ts";
+import { askFacets } from "../../../snapshots/read/archive/facets.ts";
+import { ReadError } from "../../../snapshots/read/errors.ts";
+import { readParameters } from "../../../snapshots/read/query/parameters.ts";
+import { parseAsOf, parseFacetQuery } from "../../../snapshots/read/query/query.ts";
+import type { Content } from "../contents.ts";
+import { must, type Process } from "../kernel/kernel.ts";
+import type { World } from "../world.ts";
 import { insist } from "./asking.ts";
-import type { Content } from "./contents.ts";
-import { must, type Process } from "./kernel.ts";
-import type { World } from "./world.ts";
 
 const names = [
   "page",

@@ -1,12 +1,12 @@
-import { exportSnapshot } from "../../snapshots/maintain/export.ts";
-import { listExports } from "../../snapshots/read/catalog/exports.ts";
-import { ExportNotFoundError, ReadError } from "../../snapshots/read/errors.ts";
-import { MissingObjectError } from "../../snapshots/store/errors.ts";
-import { documented, signingOf } from "./actors.ts";
+import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
+import { listExports } from "../../../snapshots/read/catalog/exports.ts";
+import { ExportNotFoundError, ReadError } from "../../../snapshots/read/errors.ts";
+import { MissingObjectError } from "../../../snapshots/store/errors.ts";
+import { must, type Process } from "../kernel/kernel.ts";
+import type { Action } from "../plan.ts";
+import type { World } from "../world.ts";
 import { insist } from "./asking.ts";
-import { must, type Process } from "./kernel.ts";
-import type { Action } from "./plan.ts";
-import type { World } from "./world.ts";
+import { documented, signingOf } from "./operator.ts";
 
 /** Exports a snapshot, most often the newest one. */
 export async function exportOnce(world: World, process: Process, { choices }: Action) {

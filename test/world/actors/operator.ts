@@ -1,17 +1,17 @@
-import { collectGarbage } from "../../snapshots/maintain/gc.ts";
-import type { Retention } from "../../snapshots/maintain/retention.ts";
-import { rollback } from "../../snapshots/maintain/rollback.ts";
-import { type Allowance, GuardRefusal } from "../../snapshots/publish/guards.ts";
-import { type PublishOptions, publish } from "../../snapshots/publish/publish.ts";
-import { CheckpointFile } from "../../snapshots/trust/log/checkpoint-file.ts";
-import type { Signing } from "../../snapshots/trust/signing.ts";
-import { Trust } from "../../snapshots/trust/trust.ts";
-import { Witnesses } from "../../snapshots/trust/witnesses/witnesses.ts";
-import { type Content, large, small } from "./contents.ts";
-import { must, type Process } from "./kernel.ts";
-import type { Action } from "./plan.ts";
+import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
+import type { Retention } from "../../../snapshots/maintain/retention.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { type Allowance, GuardRefusal } from "../../../snapshots/publish/guards.ts";
+import { type PublishOptions, publish } from "../../../snapshots/publish/publish.ts";
+import { CheckpointFile } from "../../../snapshots/trust/log/checkpoint-file.ts";
+import type { Signing } from "../../../snapshots/trust/signing.ts";
+import { Trust } from "../../../snapshots/trust/trust.ts";
+import { Witnesses } from "../../../snapshots/trust/witnesses/witnesses.ts";
+import { type Content, large, small } from "../contents.ts";
+import { must, type Process } from "../kernel/kernel.ts";
+import type { Action } from "../plan.ts";
+import type { World } from "../world.ts";
 import { key, policy } from "./witness.ts";
-import type { World } from "./world.ts";
 
 /** What a run may also end with where somebody else has changed the store. */
 const ofTheft = [

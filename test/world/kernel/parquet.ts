@@ -1,13 +1,13 @@
 import { readFile, writeFile } from "node:fs/promises";
-import type { ColumnStats } from "../../schemas/store/snapshot.ts";
-import { ExportCheckError, valueSeparator } from "../../snapshots/export/parquet-file.ts";
-import type { Page } from "../../snapshots/format/page.ts";
-import { leafHash } from "../../snapshots/format/tree.ts";
+import type { ColumnStats } from "../../../schemas/store/snapshot.ts";
+import { ExportCheckError, valueSeparator } from "../../../snapshots/export/parquet-file.ts";
+import type { Page } from "../../../snapshots/format/page.ts";
+import { leafHash } from "../../../snapshots/format/tree.ts";
 
 // Takes the place of what makes and reads Parquet files, which DuckDB does on threads of its own. A file in a world is
 // the text of its rows.
 
-export * from "../../snapshots/export/parquet-file.ts";
+export * from "../../../snapshots/export/parquet-file.ts";
 
 export async function writeParquet(from: string, to: string): Promise<void> {
   await writeFile(to, await readFile(from));

@@ -1,10 +1,10 @@
-import { KeyRecord, KeyRevocation } from "../../schemas/store/keys.ts";
-import { keyIdOf } from "../../snapshots/keys/records.ts";
-import { isKeyRevocation, layout } from "../../snapshots/store/layout.ts";
-import { unseal } from "../../snapshots/store/records.ts";
-import { must, Violation } from "./kernel.ts";
-import type { Store } from "./store.ts";
-import type { KeysRead, Server, World } from "./world.ts";
+import { KeyRecord, KeyRevocation } from "../../../schemas/store/keys.ts";
+import { keyIdOf } from "../../../snapshots/keys/records.ts";
+import { isKeyRevocation, layout } from "../../../snapshots/store/layout.ts";
+import { unseal } from "../../../snapshots/store/records.ts";
+import { must, Violation } from "../kernel/kernel.ts";
+import type { Store } from "../kernel/store.ts";
+import type { KeysRead, Server, World } from "../world.ts";
 
 /** What the store says of its keys now, in plain words: whom it knows, and when each ends. */
 export function keysIn({ objects }: Store): KeysRead {

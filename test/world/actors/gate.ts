@@ -1,19 +1,19 @@
 import type { Server as HttpServer } from "node:http";
 import { duplexPair } from "node:stream";
 import { pino } from "pino";
-import { createLiveFeed } from "../../proxy/feed/live-feed.ts";
-import { defaultLimits } from "../../proxy/limits.ts";
-import { storeOrigin } from "../../proxy/origin/origin.ts";
-import { publicObjects } from "../../proxy/origin/public-objects.ts";
-import { createQuota } from "../../proxy/quota/quota.ts";
-import type { QuotaStore } from "../../proxy/quota/store.ts";
-import { createProxyServer } from "../../proxy/server.ts";
-import { createMetrics } from "../../proxy/telemetry/metrics.ts";
+import { createLiveFeed } from "../../../proxy/feed/live-feed.ts";
+import { defaultLimits } from "../../../proxy/limits.ts";
+import { storeOrigin } from "../../../proxy/origin/origin.ts";
+import { publicObjects } from "../../../proxy/origin/public-objects.ts";
+import { createQuota } from "../../../proxy/quota/quota.ts";
+import type { QuotaStore } from "../../../proxy/quota/store.ts";
+import { createProxyServer } from "../../../proxy/server.ts";
+import { createMetrics } from "../../../proxy/telemetry/metrics.ts";
+import type { Process } from "../kernel/kernel.ts";
+import { Unreachable } from "../kernel/network.ts";
+import type { Asked } from "../kernel/virtual.ts";
+import type { Server, World } from "../world.ts";
 import { ask } from "./asking.ts";
-import type { Process } from "./kernel.ts";
-import { Unreachable } from "./network.ts";
-import type { Asked } from "./virtual.ts";
-import type { Server, World } from "./world.ts";
 
 /** Where partners find the service. */
 export const address = "https://gate.example";

@@ -1,10 +1,10 @@
-import { createQuota } from "../../proxy/quota/quota.ts";
-import { sqliteQuota } from "../../proxy/quota/sqlite.ts";
-import type { QuotaStore } from "../../proxy/quota/store.ts";
-import { type Kernel, must, type Process, Violation } from "./kernel.ts";
-import { Unreachable } from "./network.ts";
-import type { Action } from "./plan.ts";
-import type { World } from "./world.ts";
+import { createQuota } from "../../../proxy/quota/quota.ts";
+import { sqliteQuota } from "../../../proxy/quota/sqlite.ts";
+import type { QuotaStore } from "../../../proxy/quota/store.ts";
+import { type Kernel, must, type Process, Violation } from "../kernel/kernel.ts";
+import { Unreachable } from "../kernel/network.ts";
+import type { Action } from "../plan.ts";
+import type { World } from "../world.ts";
 
 /** Units per day. */
 const limit = 12;

@@ -1,9 +1,9 @@
-import { ReadError } from "../../snapshots/read/errors.ts";
-import { MissingObjectError, ObjectError } from "../../snapshots/store/errors.ts";
-import { StorageError } from "../../snapshots/store/storage.ts";
-import { must, type Process, Violation } from "./kernel.ts";
-import { asked, Unreachable } from "./network.ts";
-import type { Server, World } from "./world.ts";
+import { ReadError } from "../../../snapshots/read/errors.ts";
+import { MissingObjectError, ObjectError } from "../../../snapshots/store/errors.ts";
+import { StorageError } from "../../../snapshots/store/storage.ts";
+import { must, type Process, Violation } from "../kernel/kernel.ts";
+import { asked, Unreachable } from "../kernel/network.ts";
+import type { Server, World } from "../world.ts";
 
 /** Asks any of the proxies. */
 export function ask<T>(world: World, process: Process, work: (server: Server) => Promise<T>): Promise<T> {

@@ -1,9 +1,9 @@
-import type { Commit } from "../../schemas/store/snapshot.ts";
-import { layout } from "../../snapshots/store/layout.ts";
-import { seal } from "../../snapshots/store/records.ts";
-import type { Process } from "./kernel.ts";
-import type { Action } from "./plan.ts";
-import type { World } from "./world.ts";
+import type { Commit } from "../../../schemas/store/snapshot.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { seal } from "../../../snapshots/store/records.ts";
+import type { Process } from "../kernel/kernel.ts";
+import type { Action } from "../plan.ts";
+import type { World } from "../world.ts";
 
 /** Somebody who can write to the store, and has no key, does a few things there. */
 export async function stealOnce(world: World, process: Process, { choices }: Action) {
