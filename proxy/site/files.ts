@@ -41,8 +41,17 @@ function pageFor(api: ApiAddress, site: string | null = null): Buffer {
   return Buffer.from(site === null ? page : page.replace(unscripted, toPages));
 }
 
+/** The files that do not depend on where the API is, each made when it is first asked for. */
+const made = new Map<FileName, Buffer>();
+
 function fileFor(name: FileName, api: ApiAddress, others: Partial<Named> = {}): Buffer {
   if (name === "api.json") return Buffer.from(JSON.stringify({ api, ...told(others) }));
+  const bytes = made.get(name) ?? make(name);
+  made.set(name, bytes);
+  return bytes;
+}
+
+function make(name: Exclude<FileName, "api.json">): Buffer {
   if (name === "client.js") return leanOwn("client/client.js");
   if (name === "recompute.mjs") return recomputeModule();
   if (name === "meanings.js") return moduleOf({ dimensionMeanings, meanings: unfielded });
