@@ -1,52 +1,27 @@
 import { type FileHandle, open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import {
-  ChangeFiles,
+  type ChangeFiles,
   type ChangeRecord,
   formatVersion,
   type ParquetFile,
 } from "../../schemas/store/snapshot.ts";
 import { ChangePart, putLine } from "../format/change-part.ts";
 import { leafHash } from "../format/tree.ts";
-import { CorruptObjectError, unless } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { readObject } from "../store/objects.ts";
-import { seal, unseal } from "../store/records.ts";
+import { seal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
 import { signRecord, subjectOf } from "../trust/notes/record-notes.ts";
 import type { Signing } from "../trust/signing.ts";
 import { putFile } from "./chunks.ts";
+import { objectsOf } from "./export-records.ts";
 import { blockRows, ExportCheckError, readRows, valueSeparator, writeParquet } from "./parquet-file.ts";
 
-const maxRecordBytes = 1024 * 1024;
 /** The text of a file is at most this large, and one part of a change record more. */
 const maxTextBytes = 256 * 1024 * 1024;
 const lineEnds = putLine(Buffer.alloc(0)).length - "}\n".length;
-
-/** Reads the record of a change as Parquet files; undefined when there is none. */
-export async function readChanges(storage: Storage, changes: string): Promise<ChangeFiles | undefined> {
-  const key = layout.exportedChangesOf(changes);
-  const bytes = await storage.get(key, { maxBytes: maxRecordBytes });
-  if (!bytes) return undefined;
-  const record = unseal(key, bytes, ChangeFiles);
-  if (record.changes !== changes) throw new CorruptObjectError(key, "it is of another change");
-  return record;
-}
-
-/** The same; undefined when the record is damaged, too. */
-export function readSoundChanges(storage: Storage, changes: string): Promise<ChangeFiles | undefined> {
-  return unless(CorruptObjectError, () => readChanges(storage, changes));
-}
-
-/** The keys of such a record, and of its files and their chunks. */
-export async function keysOfChanges(storage: Storage, changes: string): Promise<string[]> {
-  const { files = [] } = (await readSoundChanges(storage, changes)) ?? {};
-  return [layout.exportedChangesOf(changes), ...objectsOf(files)];
-}
-
-const objectsOf = (files: readonly ParquetFile[]) =>
-  files.flatMap(({ hash, chunks }) => [layout.exportFile(hash), layout.exportChunksOf(chunks.hash)]);
 
 /** What happened to a market in a change record. */
 type ChangeType = "insert" | "update_preimage" | "update_postimage" | "delete";

@@ -1,4 +1,4 @@
-import { ExportRecord } from "../../schemas/store/snapshot.ts";
+import { ChangeFiles, ExportRecord, type ParquetFile } from "../../schemas/store/snapshot.ts";
 import { CorruptObjectError, unless } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { unseal } from "../store/records.ts";
@@ -6,6 +6,8 @@ import type { Storage } from "../store/storage.ts";
 
 /** Room for the files of hundreds of millions of markets. */
 const maxRecordBytes = 4 * 1024 * 1024;
+/** Room for those of the largest change record. */
+const maxChangesBytes = 1024 * 1024;
 
 /** The name of a file of an export, by its place. */
 export const exportFileName = (index: number) => `markets-${String(index + 1).padStart(4, "0")}.parquet`;
@@ -24,3 +26,28 @@ export async function readExport(storage: Storage, snapshotId: string): Promise<
 export function readSoundExport(storage: Storage, snapshotId: string): Promise<ExportRecord | undefined> {
   return unless(CorruptObjectError, () => readExport(storage, snapshotId));
 }
+
+/** Reads the record of a change as Parquet files; undefined when there is none. */
+export async function readChanges(storage: Storage, changes: string): Promise<ChangeFiles | undefined> {
+  const key = layout.exportedChangesOf(changes);
+  const bytes = await storage.get(key, { maxBytes: maxChangesBytes });
+  if (!bytes) return undefined;
+  const record = unseal(key, bytes, ChangeFiles);
+  if (record.changes !== changes) throw new CorruptObjectError(key, "it is of another change");
+  return record;
+}
+
+/** The same; undefined when the record is damaged, too. */
+export function readSoundChanges(storage: Storage, changes: string): Promise<ChangeFiles | undefined> {
+  return unless(CorruptObjectError, () => readChanges(storage, changes));
+}
+
+/** The keys of such a record, and of its files and their chunks. */
+export async function keysOfChanges(storage: Storage, changes: string): Promise<string[]> {
+  const { files = [] } = (await readSoundChanges(storage, changes)) ?? {};
+  return [layout.exportedChangesOf(changes), ...objectsOf(files)];
+}
+
+/** The keys of files and their chunks. */
+export const objectsOf = (files: readonly ParquetFile[]) =>
+  files.flatMap(({ hash, chunks }) => [layout.exportFile(hash), layout.exportChunksOf(chunks.hash)]);

@@ -2,7 +2,7 @@ import type { Commit, ExportRecord } from "../../schemas/store/snapshot.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import type { Storage } from "../store/storage.ts";
 import type { Trust } from "../trust/trust.ts";
-import { readSoundExport } from "./export-records.ts";
+import { objectsOf, readSoundExport } from "./export-records.ts";
 
 /** So many newest exports stay. */
 const newestExports = 2;
@@ -40,10 +40,7 @@ export async function keptExports(
 }
 
 /** The keys of an export's record, files and lists of chunks. */
-function keysOf({ snapshotId, files }: ExportRecord): string[] {
-  const objects = files.flatMap(({ hash, chunks }) => [
-    layout.exportFile(hash),
-    layout.exportChunksOf(chunks.hash),
-  ]);
-  return [layout.exportRecord(snapshotId), ...objects];
-}
+const keysOf = ({ snapshotId, files }: ExportRecord): string[] => [
+  layout.exportRecord(snapshotId),
+  ...objectsOf(files),
+];

@@ -11,9 +11,9 @@ import {
   type Size,
 } from "../../schemas/store/snapshot.ts";
 import { readChangeRecord } from "../changes/record.ts";
-import { readSoundChanges, writeChangeFiles } from "../export/change-files.ts";
+import { writeChangeFiles } from "../export/change-files.ts";
 import { putFile } from "../export/chunks.ts";
-import { readSoundExport } from "../export/export-records.ts";
+import { objectsOf, readSoundChanges, readSoundExport } from "../export/export-records.ts";
 import { type PlannedFile, pagesOfFile, planFiles } from "../export/file-plan.ts";
 import { fileStats } from "../export/file-stats.ts";
 import { writeTexts } from "../export/market-texts.ts";
@@ -130,11 +130,7 @@ async function exportCommit(storage: Storage, commit: Commit, options: ExportOpt
   } finally {
     await making.return();
   }
-  const objects = files.flatMap((file) => [
-    layout.exportFile(file.hash),
-    layout.exportChunksOf(file.chunks.hash),
-  ]);
-  await refuseCollected(storage, new Set(objects));
+  await refuseCollected(storage, new Set(objectsOf(files)));
   const record: Omit<ExportRecord, "digest"> = {
     formatVersion,
     commit: commit.commit,

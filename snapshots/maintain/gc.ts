@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Commit, Manifest, SegmentRef } from "../../schemas/store/snapshot.ts";
 import { changeObjects } from "../changes/record.ts";
-import { keysOfChanges } from "../export/change-files.ts";
+import { keysOfChanges } from "../export/export-records.ts";
 import { keptExports } from "../export/kept-exports.ts";
 import { readPages } from "../index/segment.ts";
 import { namesOfProtocols } from "../publish/public/names.ts";

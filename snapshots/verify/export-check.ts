@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import type { ChangeFiles, Commit, ExportRecord, ParquetFile } from "../../schemas/store/snapshot.ts";
-import { readChanges } from "../export/change-files.ts";
 import { readChunkHashes, readChunks } from "../export/chunks.ts";
-import { readExport } from "../export/export-records.ts";
+import { readChanges, readExport } from "../export/export-records.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import type { Storage } from "../store/storage.ts";

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { appendFile, cp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import { readChanges } from "../../snapshots/export/change-files.ts";
+import { readChanges } from "../../snapshots/export/export-records.ts";
 import { quoted } from "../../snapshots/sources/duckdb/sql-literals.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";

@@ -126,7 +126,7 @@ const faults: readonly Fault[] = [
   {
     name: "an export does not look for collections",
     file: "snapshots/maintain/export.ts",
-    text: "await refuseCollected(storage, new Set(objects));",
+    text: "await refuseCollected(storage, new Set(objectsOf(files)));",
     fault: "",
   },
   {

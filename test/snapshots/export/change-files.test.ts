@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readChanges } from "../../../snapshots/export/change-files.ts";
-import { readSoundExport } from "../../../snapshots/export/export-records.ts";
+import { readChanges, readSoundExport } from "../../../snapshots/export/export-records.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/records.ts";
