@@ -5,7 +5,7 @@ import { unseal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
 
 /** Room for the files of hundreds of millions of markets. */
-const maxRecordBytes = 4 * 1024 * 1024;
+const maxExportBytes = 4 * 1024 * 1024;
 /** Room for those of the largest change record. */
 const maxChangesBytes = 1024 * 1024;
 
@@ -15,7 +15,7 @@ export const exportFileName = (index: number) => `markets-${String(index + 1).pa
 /** Reads the record of a snapshot's export; undefined when there is none. */
 export async function readExport(storage: Storage, snapshotId: string): Promise<ExportRecord | undefined> {
   const key = layout.exportRecord(snapshotId);
-  const bytes = await storage.get(key, { maxBytes: maxRecordBytes });
+  const bytes = await storage.get(key, { maxBytes: maxExportBytes });
   if (!bytes) return undefined;
   const record = unseal(key, bytes, ExportRecord);
   if (record.snapshotId !== snapshotId) throw new CorruptObjectError(key, "it is of another snapshot");

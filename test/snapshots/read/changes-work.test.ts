@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test, vi } from "vitest";
+import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { ChangeRecord } from "../../../schemas/store/snapshot.ts";
 import type { Sides } from "../../../snapshots/changes/difference.ts";
 import { Entries } from "../../../snapshots/changes/entries.ts";
@@ -145,8 +145,8 @@ describe("work on a far difference", () => {
       const add = vi.spyOn(Entries.prototype, "add").mockImplementation(function (this: Entries) {
         this.size += 1_250_001;
       });
+      onTestFinished(() => add.mockRestore());
       await expect(planForged()).rejects.toThrow(SnapshotExpiredError);
-      add.mockRestore();
     });
   });
 });
