@@ -1,6 +1,6 @@
 import { linesFromEnd } from "../../proxy/site/client/client.js";
 import { Cutter } from "../../snapshots/format/cutter.ts";
-import { idOfLine } from "../../snapshots/format/market-line.ts";
+import { idBytesOfLine } from "../../snapshots/format/market-line.ts";
 import type { Digest } from "../../snapshots/format/sha256.ts";
 import { leafHash, pageRootOf, rootOver, type Subtree } from "../../snapshots/format/tree.ts";
 import { fileOf } from "./lines.ts";
@@ -40,7 +40,7 @@ export async function* segmentsOf(
     each(line);
     leaves.push(leafHash(line));
     bytes += line.length + 1;
-    const cut = cutter.next(idOfLine(line));
+    const cut = cutter.next(idBytesOfLine(line));
     if (cut !== "none") endPage();
     if (cut === "segment") yield endSegment();
   }

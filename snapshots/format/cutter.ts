@@ -12,7 +12,7 @@ export class Cutter {
   /**
    * Takes the next market, in order from the oldest. Returns what ends after it; the end of a segment ends a page too.
    */
-  next(id: string): "none" | "page" | "segment" {
+  next(id: string | Uint8Array): "none" | "page" | "segment" {
     const hash = crc32(id);
     this.#page += 1;
     const wanted = this.#page >= cuts.pageMin && hash % cuts.pageModulus === 0;

@@ -12,6 +12,11 @@ export function idOfLine(line: Uint8Array): string {
   return bufferOf(line).toString("latin1", idStart, idEnd);
 }
 
+/** The bytes of this id. A line of a damaged copy may have any there, and roots over it are hashes of bytes. */
+export function idBytesOfLine(line: Uint8Array): Uint8Array {
+  return line.subarray(idStart, idEnd);
+}
+
 /** The key of a market, from its JSON text. */
 export function keyOfLine(line: Uint8Array): MarketKey {
   return { id: idOfLine(line), resolvedAt: Date.parse(textOf(line, "resolvedAt")) };
