@@ -199,7 +199,9 @@ const mcp: Target = {
       ? JSON.parse(/^data: (.*)$/m.exec(answer.text)![1]!)
       : answer.json();
     need(json.jsonrpc === "2.0", "an answer is one of the protocol");
-    need(json.error?.code !== -32603, `an internal error: ${answer.text.slice(0, 500)}`);
+    // The SDK tells what is wrong with parameters by this code, too (modelcontextprotocol/typescript-sdk#2284).
+    const { code, message } = json.error ?? {};
+    need(code !== -32603 || /^\[\s*\{.*"path": /s.test(message), `an internal error: ${message}`);
     const [content] = json.result?.content ?? [];
     if (content === undefined) return;
     need(content.text.length <= toolLimits.resultBytes, "a result is short");
