@@ -1,7 +1,9 @@
 import { hash } from "node:crypto";
+import { Readable } from "node:stream";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { archiveRoot, linesFromEnd } from "../../../proxy/site/client/client.js";
+import { segmentsOf } from "../../../scripts/copy/copy-tree.ts";
 import { Cutter } from "../../../snapshots/format/cutter.ts";
 import { leafHash, pageRootOf, rootOver, type Subtree } from "../../../snapshots/format/tree.ts";
 
@@ -63,6 +65,13 @@ describe("the root of a copy", () => {
     const expected = { archiveRoot: oracle(texts), markets: 3_000 };
     expect(await archiveRoot(texts)).toEqual(expected);
     expect(await archiveRoot(texts.map((text) => Buffer.from(text)))).toEqual(expected);
+  });
+
+  test("is the one that sync computes, also where ids are damaged", async () => {
+    const lines = Array.from({ length: 3_000 }, (_, index) => Buffer.from(textOf(index)).fill(index, 7, 43));
+    const segments = await Readable.from(segmentsOf(Readable.from(lines))).toArray();
+    const root = rootOver("archive", segments).toString("hex");
+    expect(await archiveRoot(lines, native)).toEqual({ archiveRoot: root, markets: 3_000 });
   });
 });
 
