@@ -55,5 +55,11 @@ describe("nearest(text, candidates)", () => {
     ["x".repeat(100_000), undefined],
   ])("%s", (text, meant) => expect(nearest(text, tiers)).toBe(meant));
 
+  test("looks at texts of up to 60 characters", () => {
+    const candidate = "x".repeat(59);
+    expect(nearest("x".repeat(60), [candidate])).toBe(candidate);
+    expect(nearest("x".repeat(61), [candidate])).toBeUndefined();
+  });
+
   test("finds nothing among nothing", () => expect(nearest("tier", [])).toBeUndefined());
 });

@@ -1,5 +1,11 @@
 import { expect, test } from "vitest";
-import { type FacetQuery, parseChangesQuery, parseFacetQuery } from "../../../snapshots/read/query/query.ts";
+import { decodeCursor, encodeCursor } from "../../../snapshots/read/query/cursor.ts";
+import {
+  type FacetQuery,
+  parseChangesQuery,
+  parseFacetQuery,
+  parsePartsQuery,
+} from "../../../snapshots/read/query/query.ts";
 import { isoOf } from "../../../snapshots/read/sharing/versions.ts";
 import { archiveQuery, rowsQuery } from "../../helpers/archive/query.ts";
 
@@ -45,4 +51,67 @@ test.each([
 
 test("a day in Delta Sharing is its beginning", () => {
   expect(isoOf("timestamp", "2026-02-01")).toBe("2026-02-01T00:00:00.000Z");
+});
+
+const integers = (field: string, ...ranges: [min: number, max: number][]) => [
+  { kind: "integer", field, ranges: ranges.map(([min, max]) => ({ min, max })) },
+];
+const times = (from: string | number, to: string | number) => [
+  {
+    kind: "time",
+    from: typeof from === "string" ? Date.parse(from) : from,
+    to: typeof to === "string" ? Date.parse(to) : to,
+  },
+];
+const midnight = "2026-02-01T00:00:00.000Z";
+const lastOfDay = "2026-02-01T23:59:59.999Z";
+test.each<[given: string, conditions: unknown[], canonical?: string]>([
+  ["min_oracle=7", integers("oracle", [7, 100])],
+  ["max_oracle=7", integers("oracle", [0, 7])],
+  ["min_oracle=7&max_oracle=7", integers("oracle", [7, 7])],
+  ["disputed=false", integers("disputed", [0, 0])],
+  ["tier=RAW", integers("tier", [1, 1])],
+  [
+    "tier=MITHRIL,FORGED,RAW,ADAMANTINE,TEMPERED",
+    integers("tier", [1, 1], [3, 4], [6, 7]),
+    "tier=RAW,FORGED,TEMPERED,MITHRIL,ADAMANTINE",
+  ],
+  ["from=2026-02-01", times(midnight, Number.POSITIVE_INFINITY), `from=${midnight}`],
+  ["to=2026-02-01", times(Number.NEGATIVE_INFINITY, lastOfDay), `to=${lastOfDay}`],
+  ["from=2026-02-01&to=2026-02-01", times(midnight, lastOfDay), `from=${midnight}&to=${lastOfDay}`],
+  [`from=${midnight}&to=${midnight}`, times(midnight, midnight)],
+])("the filter %s selects its ranges and is spelled in one way", (given, conditions, canonical = given) => {
+  expect(archiveQuery(given).filter).toEqual({ conditions, words: [], canonical });
+});
+
+const wordOf = (text: string, prefix = false) => ({ text, prefix });
+test.each([
+  ["q=Fed", [wordOf("fed")], "q=fed"],
+  ["q=a", [wordOf("a")], "q=a"],
+  ["q=ab*", [wordOf("ab", true)], "q=ab*"],
+  ["q=fed+FED", [wordOf("fed")], "q=fed"],
+  ["q=elections+elect*", [wordOf("elections")], "q=elect*%20elections"],
+  ["q=elections+elect", [wordOf("elect"), wordOf("elections")], "q=elect%20elections"],
+  ["q=8+7+6+5+4+3+2+1", [..."12345678"].map((text) => wordOf(text)), "q=1%202%203%204%205%206%207%208"],
+])("the words of %s are those that no other implies", (given, words, canonical) => {
+  expect(archiveQuery(given).filter).toEqual({ conditions: [], words, canonical });
+});
+
+test("a cursor may lead to the oldest market", () => {
+  const { filter } = archiveQuery("tier=RAW&q=fed");
+  const after = { resolvedAt: 0, id: "00000000-0000-4000-8000-000000000000" };
+  const cursor = { commit: 1, snapshotId: id, ordinal: 0, after, pageSize: 1, filter };
+  expect(decodeCursor(encodeCursor(cursor))).toEqual(cursor);
+});
+
+test.each([
+  [`${"x".repeat(61)}=1`, `"${"x".repeat(60)}" is not a parameter here`],
+  ["=%zz", "not valid percent-encoded"],
+  ["from=2026-13-01", "real day"],
+])("a query is refused for the first thing that is wrong: %s", (given, detail) => {
+  expect(() => archiveQuery(given)).toThrow(detail);
+});
+
+test("one hash names a part", () => {
+  expect(parsePartsQuery(new Map([["of", id]]))).toEqual([id]);
 });
