@@ -79,8 +79,8 @@ export class ScoreChangeLog {
    * The step from a commit that is not the newest one. Throws MissingObjectError when its snapshot was collected,
    * CorruptObjectError or StorageError.
    */
-  async step(number: number): Promise<Step> {
-    return (await this.#steps.fetch(number)) ?? this.#stepFrom(number);
+  step(number: number): Promise<Step> {
+    return this.#steps.forceFetch(number);
   }
 
   /**

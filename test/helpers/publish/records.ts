@@ -31,7 +31,7 @@ export async function publishArchive(
     markets = 40,
     bri = 700,
     ...named
-  }: { markets?: number; bri?: number } & Partial<Pick<PublishOptions, "api" | "siteUrl">> = {},
+  }: { markets?: number; bri?: number } & Partial<Pick<PublishOptions, "api" | "siteUrl" | "now">> = {},
 ): Promise<void> {
   await publishRecords(
     storage,

@@ -55,6 +55,15 @@ describe("the log of commits", () => {
     expect(commits(counted)).toBe(99);
   });
 
+  test("has nothing before it takes up a commit", async () => {
+    const log = new CommitLog((await storeOf(1)).storage);
+    expect([await log.entry(1), await log.at(timeOf(9)), log.isWithdrawn(1)]).toEqual([
+      undefined,
+      undefined,
+      false,
+    ]);
+  });
+
   test("passes over what a rollback withdrew when it is asked for a time", async () => {
     const { storage } = await storeOf(5);
     await append(storage, { withdrawn: [[3, 5]] });
@@ -77,6 +86,12 @@ describe("the log of commits", () => {
     // Those between the two newest ones, and none below.
     expect(commits(counted)).toBe(69);
     expect(log.residentBytes).toBe(73 * 800);
+    for (let n = 0; n < 2; n += 1) await append(storage);
+    const last = (await newestCommit(storage))!;
+    counted.calls.length = 0;
+    await log.takeUp(last);
+    expect((await log.believed()).length).toBe(75);
+    expect(commits(counted)).toBe(1);
   });
 
   test("believes neither a commit that its successor does not name nor any behind it", async () => {
@@ -127,7 +142,7 @@ describe("the log of commits", () => {
   });
 
   test("forgets all when the newest commit leads to another log", async () => {
-    const { storage } = await storeOf(5);
+    const { storage } = await storeOf(7);
     const log = await logOver(storage);
     await log.believed();
     const other = memoryStorage(new Map());
@@ -136,7 +151,7 @@ describe("the log of commits", () => {
     const mixed = new CommitLog(other);
     await mixed.takeUp((await newestCommit(storage))!);
     await mixed.takeUp((await newestCommit(other))!);
-    expect(await mixed.find(({ snapshotId }) => snapshotId === sha256("5"))).toBeUndefined();
+    expect(await mixed.find(({ snapshotId }) => snapshotId === sha256("7"))).toBeUndefined();
     expect((await mixed.believed()).map(({ snapshotId }) => snapshotId)).toEqual(
       Array.from({ length: 8 }, (_, n) => sha256(`other${8 - n}`)),
     );

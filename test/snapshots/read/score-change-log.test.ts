@@ -20,7 +20,7 @@ import {
   rowsShown,
   scoreOf,
 } from "../../helpers/publish/score-books.ts";
-import { memoryStorage } from "../../helpers/store/storages.ts";
+import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
 
 const feedOver = (storage: Storage) => new ScoreChangeLog(new Catalog(storage, { cacheBytes: 1024 * 1024 }));
 
@@ -200,7 +200,7 @@ describe("the changes of a commit", () => {
 
   test("pass over commits that were collected, to the next one that is kept", async () => {
     const storage = memoryStorage(new Map());
-    for (const aave of [1, 2, 3, 4, 5]) await publishBook(storage, bookOf({ aave }));
+    for (const aave of [1, 2, 3, 4, 5, 6]) await publishBook(storage, bookOf({ aave }));
     for (const number of [2, 3]) {
       const { manifest } = await feedOver(storage).commit(number);
       await storage.delete(layout.manifest(manifest.hash));
@@ -215,6 +215,35 @@ describe("the changes of a commit", () => {
     });
     expect((await feed.step(4)).commit.commit).toBe(5);
     await expect(feed.step(2)).rejects.toBeInstanceOf(MissingObjectError);
+  });
+
+  test("are told to the current commit, which is in memory, when all others were collected", async () => {
+    const storage = memoryStorage(new Map());
+    for (const aave of [1, 2, 3]) await publishBook(storage, bookOf({ aave }));
+    const catalog = new Catalog(storage, { cacheBytes: 1024 * 1024 });
+    await catalog.refresh();
+    for (const number of [2, 3])
+      await storage.delete(layout.manifest((await catalog.commit(number))!.manifest.hash));
+    const { commit, changes } = await new ScoreChangeLog(catalog).step(1);
+    expect([commit.commit, changes.length]).toEqual([3, 1]);
+  });
+
+  test("reach those who wait for them, though others took their place", async () => {
+    const storage = memoryStorage(new Map());
+    for (const aave of [1, 2, 3, 4]) await publishBook(storage, bookOf({ aave }));
+    const { manifest } = await feedOver(storage).commit(1);
+    const opened = Promise.withResolvers<void>();
+    const slow = changedStorage(storage, {
+      async get(key, options) {
+        if (key === layout.manifest(manifest.hash)) await opened.promise;
+        return storage.get(key, options);
+      },
+    });
+    const feed = new ScoreChangeLog(new Catalog(slow, { cacheBytes: 1024 * 1024 }), 2);
+    const waiting = feed.step(1);
+    for (const number of [2, 3]) await feed.step(number);
+    opened.resolve();
+    expect((await waiting).commit.commit).toBe(2);
   });
 
   test("are told from verified bytes alone", async () => {

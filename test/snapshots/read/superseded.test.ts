@@ -1,8 +1,13 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import { filterBytes } from "../../../snapshots/index/id-table.ts";
+import type { Segment } from "../../../snapshots/index/segment.ts";
 import { matchColumns } from "../../../snapshots/read/archive/match-columns.ts";
 import { commitAsOf, readSnapshot } from "../../../snapshots/read/catalog/as-of.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import type { ListedSnapshot, Snapshot } from "../../../snapshots/read/catalog/snapshot.ts";
+import { SupersededSnapshots } from "../../../snapshots/read/catalog/superseded.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
+import { partsOf } from "../../../snapshots/store/manifest.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
@@ -57,7 +62,7 @@ describe("superseded snapshots in memory", () => {
     // The bound is used.
     expect(Math.max(...peaks)).toBeGreaterThan(bound / 2);
     // None at all fits, and every one is answered.
-    const tiny = await catalogOver(1024);
+    const tiny = await catalogOver(1);
     for (const id of ids) expect(await tiny.marketsAsOf(id)).toEqual([200, id]);
     expect(tiny.catalog.supersededBytes()).toBe(0);
   });
@@ -97,4 +102,53 @@ describe("superseded snapshots in memory", () => {
     expect(both).toBeLessThan(2 * manifest + 200 * 30);
     expect(await publish(0, 603)).toBeLessThan(both + 2 * manifest);
   });
+});
+
+test("superseded snapshots are counted by what dropping them frees, and the last used are kept", async () => {
+  const { catalog } = await catalogOver(2 ** 30);
+  const commits = await Promise.all(
+    [1, 2, 3, rounds - 1].map(async (number) => (await catalog.commit(number))!),
+  );
+  const [listed, ...loaded] = [
+    await catalog.listed(commits[0]!),
+    ...(await Promise.all(commits.slice(1).map((commit) => catalog.snapshot(commit)))),
+  ] as const;
+  const [one, two, shared] = loaded as [Snapshot, Snapshot, Snapshot];
+  const current = catalog.requireCurrent();
+  const bytesOf = (...snapshots: (ListedSnapshot | Snapshot)[]) => {
+    const held = new SupersededSnapshots(Number.POSITIVE_INFINITY);
+    for (const snapshot of snapshots) held.set(snapshot);
+    return held.bytes;
+  };
+  const bare = ({ commit, manifest }: ListedSnapshot) => ({ commit, manifest });
+  const parts = [...partsOf(listed.manifest).values()];
+  const json = parts.reduce((sum, { bytes }) => sum + bytes, listed.commit.manifest.bytes);
+  expect(bytesOf(listed)).toBe(2 * json);
+  const [segment] = one.archive.segments as [Segment];
+  expect(bytesOf(one) - bytesOf(bare(one))).toBe(segment.residentBytes + filterBytes(200));
+  // Once for both, and only once however often it is added.
+  expect(bytesOf(shared, current)).toBe(bytesOf(shared) + bytesOf(bare(current)));
+  expect(bytesOf(bare(one), one, one)).toBe(bytesOf(one));
+  expect(bytesOf(listed, one, two)).toBe(bytesOf(listed) + bytesOf(one) + bytesOf(two));
+
+  const numbers = (held: SupersededSnapshots) => held.values().map(({ commit }) => commit.commit);
+  const held = new SupersededSnapshots(bytesOf(listed, one, two));
+  for (const snapshot of [listed, one, two]) held.set(snapshot);
+  expect([numbers(held), held.get(1), held.get(9)]).toEqual([[1, 2, 3], listed, undefined]);
+  held.set(shared);
+  expect(numbers(held)).not.toContain(2);
+  expect(numbers(held).slice(-2)).toEqual([1, rounds - 1]);
+  const tight = new SupersededSnapshots(bytesOf(one, two) - 1);
+  for (const snapshot of [one, two]) tight.set(snapshot);
+  expect(numbers(tight)).toEqual([3]);
+
+  const all = new SupersededSnapshots(Number.POSITIVE_INFINITY);
+  for (const snapshot of [listed, one, shared, current]) all.set(snapshot);
+  all.share(current);
+  expect(numbers(all)).toEqual([1, 2, rounds - 1]);
+  expect(all.bytes).toBe(bytesOf(listed, one, bare(shared)));
+  all.share(one);
+  expect(all.bytes).toBe(bytesOf(listed, shared));
+  for (const number of [1, rounds - 1, 7]) all.drop(number);
+  expect([numbers(all), all.bytes]).toEqual([[], 0]);
 });

@@ -4,8 +4,9 @@ import { Tiers } from "../../../schemas/store/snapshot.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { TierLog } from "../../../snapshots/read/scores/tier-log.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
 import { publishBook, scoreOf } from "../../helpers/publish/score-books.ts";
-import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 
 const day = (n: number) => new Date(Date.UTC(2026, 2, n));
 
@@ -55,10 +56,25 @@ test("tells from the snapshots that are kept what tiers changed in 30 days, and 
   const after = { since: day(1).toISOString(), tiers: { aave: "CAST", curve: "CAST" }, changes: [first] };
   for (const catalog of catalogs) expect(await told(catalog, new TierLog(catalog))).toEqual(after);
   expect(await told(followed, log)).toEqual(after);
-  // More than 30 days later.
-  await publish(day(42), { aave: "RAW", curve: "CAST" });
+  // Thirty days after the last but one.
+  await publish(day(43), { aave: "RAW" });
   expect(await told(followed, log)).toMatchObject({
     since: day(13).toISOString(),
-    changes: [{ slug: "aave", from: "CAST", to: "RAW", at: day(42).toISOString() }],
+    changes: [{ slug: "aave", from: "CAST", to: "RAW", at: day(43).toISOString() }],
+  });
+  // Of a snapshot that is collected meanwhile, what came before still holds.
+  const missing = layout.publicObject(
+    (await followed.listed((await followed.commit(4))!)).manifest.scores.list.hash,
+  );
+  const others = changedStorage(storage, {
+    get: async (key, options) => (key === missing ? undefined : storage.get(key, options)),
+  });
+  const blind = new Catalog(others, { cacheBytes: 2 ** 20 });
+  expect(await told(blind, new TierLog(blind))).toMatchObject({ tiers: { aave: "RAW" }, changes: [] });
+  const unlisted = new Catalog(changedStorage(storage, { async *list() {} }), { cacheBytes: 2 ** 20 });
+  expect(await told(unlisted, new TierLog(unlisted))).toEqual({
+    since: day(43).toISOString(),
+    tiers: {},
+    changes: [],
   });
 });

@@ -1,0 +1,262 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { historyDays } from "../../../schemas/envelopes.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import {
+  commitAsOf,
+  planSince,
+  publishedAt,
+  readSnapshot,
+  whileKept,
+} from "../../../snapshots/read/catalog/as-of.ts";
+import { Catalog, type CatalogOptions } from "../../../snapshots/read/catalog/catalog.ts";
+import { statusOf } from "../../../snapshots/read/catalog/status.ts";
+import { DamagedLogError, SnapshotExpiredError } from "../../../snapshots/read/errors.ts";
+import { CorruptObjectError, MissingObjectError } from "../../../snapshots/store/errors.ts";
+import { layout, sha256 } from "../../../snapshots/store/layout.ts";
+import { seal } from "../../../snapshots/store/records.ts";
+import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
+import { readAnyLog } from "../../../snapshots/trust/log/log-reader.ts";
+import { publishArchive } from "../../helpers/publish/records.ts";
+import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
+
+const day = (n: number) => new Date(Date.UTC(2026, 2, n));
+const iso = (n: number) => day(n).toISOString();
+/**
+ * Four snapshots, each published a day after the one before, and the first of them again. The sixth commit goes back to
+ * the third, so that the fourth and the fifth are withdrawn.
+ */
+const published = new Map<string, Buffer>();
+beforeAll(async () => {
+  const storage = memoryStorage(published);
+  for (const [n, bri] of [601, 602, 603, 604, 601].entries())
+    await publishArchive(storage, { markets: 10, bri, now: () => day(n + 1) });
+  await rollback(storage, "3", () => day(6));
+  await storage.delete(layout.checked);
+});
+
+/** A catalog over a store of its own. */
+function catalogOver(changes: Partial<Storage> = {}, options: Partial<CatalogOptions> = {}) {
+  const objects = new Map(published);
+  const storage = changedStorage(memoryStorage(objects), changes);
+  const catalog = new Catalog(storage, { cacheBytes: 2 ** 20, now: () => day(7).getTime(), ...options });
+  const commit = async (number: number) => (await catalog.commit(number))!;
+  const collect = async (number: number) => {
+    objects.delete(layout.manifest((await commit(number)).manifest.hash));
+  };
+  return { objects, catalog, commit, collect };
+}
+
+describe("a commit's snapshot", () => {
+  const readable = async ({ catalog, commit }: ReturnType<typeof catalogOver>) =>
+    Promise.all([1, 2, 3, 4, 5, 6].map(async (number) => catalog.isReadable(await commit(number))));
+
+  test("can be read unless it was withdrawn or collected", async () => {
+    const all = catalogOver();
+    await all.catalog.refresh();
+    await all.collect(2);
+    expect(await readable(all)).toEqual([true, false, true, false, false, true]);
+  });
+
+  test("can be read where the store lists nothing, when it is the current one", async () => {
+    const list = () => {
+      throw new StorageError("no");
+    };
+    const all = catalogOver({ list });
+    await all.catalog.refresh();
+    expect(await readable(all)).toEqual([false, false, false, false, false, true]);
+  });
+
+  test("is held once it was superseded, the newest first, unless it was withdrawn", async () => {
+    const { catalog, commit } = catalogOver();
+    for (const number of [2, 3, 4]) await catalog.listed(await commit(number));
+    expect(catalog.superseded()).toEqual([]);
+    await catalog.refresh();
+    expect(catalog.superseded().map(({ commit }) => commit.commit)).toEqual([3, 2]);
+  });
+
+  test("is forgotten once it was collected, also while the newest cannot be taken up", async () => {
+    let failing = false;
+    const get: Storage["get"] = async (key) => {
+      if (failing && key === layout.head) throw new StorageError("no");
+      return objects.get(key);
+    };
+    const { objects, catalog, commit, collect } = catalogOver({ get });
+    await catalog.refresh();
+    for (const number of [2, 3]) await catalog.listed(await commit(number));
+    await collect(2);
+    failing = true;
+    await expect(catalog.refresh()).rejects.toThrow(StorageError);
+    expect(catalog.superseded().map(({ commit }) => commit.commit)).toEqual([3]);
+  });
+});
+
+test("a commit is there though nothing was loaded, and none where the log ends", async () => {
+  const { objects, catalog } = catalogOver();
+  expect((await catalog.commit(1))?.commit).toBe(1);
+  expect(await catalog.commit(7)).toBeUndefined();
+  const broken = catalogOver();
+  broken.objects.delete(layout.commit(2));
+  expect(await broken.catalog.commit(1)).toBeUndefined();
+  broken.objects.set(layout.commit(2), objects.get(layout.commit(1))!);
+  await broken.catalog.refresh();
+  await expect(broken.catalog.commit(1)).rejects.toBeInstanceOf(DamagedLogError);
+});
+
+/** The record of a run. */
+const record = (commit: number, checkedAt: string) => seal({ checkedAt, commit, outcome: "unchanged" });
+
+describe("what is newest in the store", () => {
+  test("is held back for a reason that readers are told, and none of their business where the store fails", async () => {
+    let error: Error | undefined;
+    let refusal: string | undefined;
+    const [asked, remembered]: [number[], boolean[]] = [[], []];
+    const reader = {
+      ...readAnyLog(memoryStorage(published)),
+      async newest() {
+        if (error) throw error;
+        return undefined;
+      },
+      refusal: () => refusal,
+      believesRun: (_: unknown, newest: number) => asked.push(newest) > 0,
+      remember: async () => void remembered.push(true),
+    };
+    const { objects, catalog } = catalogOver({}, { reader });
+    objects.set(layout.checked, record(6, iso(6)));
+    const heldBack = async (thrown?: Error) => {
+      error = thrown;
+      await catalog.refresh().catch(() => {});
+      return catalog.heldBack();
+    };
+    expect(await heldBack()).toBeUndefined();
+    expect(await heldBack(new CorruptObjectError("head.json", "it is broken"))).toContain("it is broken");
+    expect(await heldBack(new StorageError("s3.internal refuses"))).toBeUndefined();
+    refusal = "nobody signed it";
+    expect(await heldBack()).toBe(refusal);
+    expect([asked, remembered]).toEqual([
+      [0, 0],
+      [true, true],
+    ]);
+  });
+
+  test("fails for its own reason where the record of the run cannot be read either", async () => {
+    const get: Storage["get"] = async (key) => {
+      if (key === layout.checked) throw new StorageError(key);
+      if (key.startsWith(layout.manifests)) {
+        await new Promise(setImmediate);
+        throw new StorageError("no manifest");
+      }
+      return published.get(key);
+    };
+    await expect(catalogOver({ get }).catalog.refresh()).rejects.toThrow("no manifest");
+  });
+});
+
+describe("when a run succeeded last", () => {
+  test("is told by the record that names the current commit, and never goes back", async () => {
+    let believed = true;
+    const reader = { ...readAnyLog(memoryStorage(published)), believesRun: () => believed };
+    const { objects, catalog } = catalogOver({}, { reader });
+    const told = async (bytes?: Buffer) => {
+      if (bytes) objects.set(layout.checked, bytes);
+      else objects.delete(layout.checked);
+      await catalog.refresh();
+      return catalog.checkedAt();
+    };
+    expect(await told()).toBe(iso(6));
+    expect(await told(record(6, iso(7)))).toBe(iso(7));
+    expect(await told(record(5, iso(8)))).toBe(iso(7));
+    expect(await told()).toBe(iso(7));
+    believed = false;
+    expect(await told(record(6, iso(9)))).toBe(iso(7));
+  });
+
+  test("is when the snapshot was published where nothing else is known", async () => {
+    const get: Storage["get"] = async (key) => {
+      if (key === layout.checked) throw new StorageError("no");
+      return published.get(key);
+    };
+    const { catalog } = catalogOver({ get });
+    await expect(catalog.refresh()).rejects.toThrow(StorageError);
+    expect(statusOf(catalog, { staleAfterSeconds: 1 }).checkedAt).toBe(iso(6));
+  });
+
+  test.each([
+    [-1, 0, false],
+    [0, 0, false],
+    [59, 59, false],
+    [60, 60, false],
+    [61, 61, true],
+    [3600, 3600, true],
+  ])("%i seconds ago, is %i seconds old", async (seconds, ageSeconds, stale) => {
+    const { catalog } = catalogOver({}, { now: () => day(6).getTime() + 1000 * seconds });
+    await catalog.refresh();
+    expect(statusOf(catalog, { staleAfterSeconds: 60 })).toMatchObject({ ageSeconds, stale });
+  });
+});
+
+describe("looking back", () => {
+  test("an id says when its snapshot was published, and an unknown one nothing", async () => {
+    const { catalog, commit } = catalogOver();
+    await catalog.refresh();
+    expect(await publishedAt(catalog, (await commit(2)).snapshotId)).toBe(day(2).getTime());
+    expect(await publishedAt(catalog, sha256("nobody"))).toBeUndefined();
+  });
+
+  test("an id names a commit that stands if there is one, else one that was withdrawn, also one not seen yet", async () => {
+    const { catalog, commit } = catalogOver();
+    const idOf = async (number: number) => (await commit(number)).snapshotId;
+    const unseen = catalogOver().catalog;
+    const id = await idOf(2);
+    for (let n = 0; n < 2; n += 1)
+      expect((await unseen.newestWith(({ snapshotId }) => snapshotId === id))?.commit).toBe(2);
+    await catalog.refresh();
+    const meant = async (number: number) =>
+      (await commitAsOf(catalog, { snapshotId: await idOf(number) })).commit;
+    expect([await meant(2), await meant(3), await meant(5)]).toEqual([2, 6, 1]);
+    await expect(meant(4)).rejects.toThrow("withdrawn by a rollback");
+  });
+
+  test("shows now what is current, also by a clock that is behind", async () => {
+    const now = day(5).getTime();
+    const { catalog } = catalogOver({}, { now: () => now });
+    await catalog.refresh();
+    expect((await commitAsOf(catalog, { time: now })).commit).toBe(6);
+    expect((await commitAsOf(catalog, { time: now - 1 })).commit).toBe(3);
+  });
+
+  test("takes Aegis beyond what a history goes back", () => {
+    const { catalog } = catalogOver();
+    const bound = day(7 - historyDays).getTime();
+    expect([undefined, bound, bound - 1].map((time) => planSince(catalog, time))).toEqual([
+      "developer",
+      "developer",
+      "aegis",
+    ]);
+  });
+
+  test("finds that a snapshot was collected meanwhile, and names those beside it", async () => {
+    const { catalog, commit, collect } = catalogOver();
+    await catalog.refresh();
+    await catalog.readable();
+    await collect(3);
+    const named = async (number: number) => {
+      const { snapshotId, publishedAt: at } = await commit(number);
+      return { snapshotId, publishedAt: at };
+    };
+    const nearest = { before: await named(2), after: await named(6) };
+    const reading = readSnapshot(catalog, await commit(3), async () => {});
+    await expect(reading).rejects.toMatchObject({ name: "SnapshotExpiredError", nearest });
+  });
+
+  test("tells of a snapshot that is kept what went wrong", async () => {
+    const { catalog, commit } = catalogOver();
+    await catalog.refresh();
+    const failing = async (number: number, error: Error) =>
+      whileKept(catalog, await commit(number), async () => {
+        throw error;
+      });
+    await expect(failing(6, new MissingObjectError("x"))).rejects.toBeInstanceOf(MissingObjectError);
+    await expect(failing(1, new StorageError("x"))).rejects.toBeInstanceOf(StorageError);
+    await expect(failing(1, new MissingObjectError("x"))).rejects.toBeInstanceOf(SnapshotExpiredError);
+  });
+});
