@@ -231,11 +231,12 @@ class MonthCounter implements Counter {
   async result(): Promise<MonthFacet> {
     const found = [...this.#months.keys()];
     const first = Math.min(...found);
-    const length = found.length === 0 ? 0 : Math.max(...found) - first + 1;
+    // Without months it is below 0, and there are no buckets.
+    const length = Math.max(...found) - first + 1;
     const buckets = Array.from({ length }, (_, position) => {
       const month = first + position;
       const [year, ofYear] = [Math.floor(month / 12), (month % 12) + 1];
-      const value = `${String(year).padStart(4, "0")}-${String(ofYear).padStart(2, "0")}`;
+      const value = `${year}-${String(ofYear).padStart(2, "0")}`;
       return { value, ...(this.#months.get(month) ?? { count: 0, disputed: 0 }) };
     });
     return { buckets };

@@ -40,15 +40,11 @@ export class IdIndex {
       start: archive.starts[index]!,
     }));
     const without = segments.filter(({ segment }) => !this.#filters.has(segment));
-    if (without.length > 0) {
-      const make = async ({ segment, ids }: (typeof segments)[number]) => {
-        this.#filters.set(
-          segment,
-          await this.#making.run(ids.hash, () => this.#filterOf(ids, segment.markets)),
-        );
-      };
-      await inParallel(without, make, readAtOnce);
-    }
+    const make = async ({ segment, ids }: (typeof segments)[number]) => {
+      const filter = await this.#making.run(ids.hash, () => this.#filterOf(ids, segment.markets));
+      this.#filters.set(segment, filter);
+    };
+    await inParallel(without, make, readAtOnce);
     const found: number[] = [];
     for (const { segment, ids, start } of segments) {
       if (!this.#filters.get(segment)!.mayHold(hash)) continue;

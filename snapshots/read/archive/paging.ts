@@ -186,7 +186,7 @@ function requireSameFilter(asked: ArchiveFilter, carried: ArchiveFilter): void {
     (name) => `${name}: the cursor has ${show(kept.get(name))}, not ${show(given.get(name))}`,
   );
   const detail = `${differences.join("; ")}. Repeat the cursor's filters, leave them out, or start without a cursor.`;
-  throw new CursorMismatchError(differing[0] ?? "cursor", detail);
+  throw new CursorMismatchError(differing[0]!, detail);
 }
 
 /** No cursor was ever issued for a commit beyond the newest. Any other commit's snapshot is gone. */

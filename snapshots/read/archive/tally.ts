@@ -54,11 +54,10 @@ export class Part {
     for (const { column, width, buckets } of all)
       columns.push({ slices: column.slices, width, bounds: buckets - 1 });
     const above = sliceKernel.countColumns(this.bits, this.disputed, columns);
-    const [count = 0, disputed = 0] = above;
     let [at, next] = [0, 2];
     for (const { buckets } of all) {
-      tallies[at] = count;
-      tallies[at + 1] = disputed;
+      tallies[at] = above[0]!;
+      tallies[at + 1] = above[1]!;
       // What is above a bound is in the buckets behind it.
       for (const end = at + buckets * 2 - 2; at < end; at += 2, next += 2) {
         tallies[at]! -= above[next]!;

@@ -1,16 +1,30 @@
+import { gunzipSync } from "node:zlib";
+import fc from "fast-check";
 import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { ChangeRecord } from "../../../schemas/store/snapshot.ts";
 import type { Sides } from "../../../snapshots/changes/difference.ts";
-import { Entries } from "../../../snapshots/changes/entries.ts";
+import { Entries, idColumn } from "../../../snapshots/changes/entries.ts";
 import { atOnce } from "../../../snapshots/changes/sort.ts";
+import { compressPiece } from "../../../snapshots/format/gzip.ts";
 import { leafHash } from "../../../snapshots/format/tree.ts";
 import { ObjectCache } from "../../../snapshots/read/catalog/caches.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import { netOf } from "../../../snapshots/read/changes/change-lines.ts";
-import { PageTexts } from "../../../snapshots/read/changes/change-texts.ts";
+import {
+  linesOf,
+  netOf,
+  readChanges,
+  readChangesGzip,
+} from "../../../snapshots/read/changes/change-lines.ts";
+import {
+  type ChangeTexts,
+  PageTexts,
+  PartTexts,
+  tagOf,
+} from "../../../snapshots/read/changes/change-texts.ts";
 import { ChangesReader } from "../../../snapshots/read/changes/changes.ts";
 import type { Payer } from "../../../snapshots/read/changes/effort.ts";
 import { SnapshotExpiredError } from "../../../snapshots/read/errors.ts";
+import type { StreamChunk } from "../../../snapshots/read/stream.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
@@ -39,6 +53,7 @@ class Watched extends Entries {
   }
 }
 
+const numbers = (count: number, from = 0) => Array.from({ length: count }, (_, n) => from + n);
 const idOf = (number: number) => `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`;
 
 test("a large difference gives others their turn after every piece of it", async () => {
@@ -48,21 +63,108 @@ test("a large difference gives others their turn after every piece of it", async
   for (let n = 0; n < removed; n += 1) sides.before.add({ id: idOf(n), resolvedAt: n }, leaf);
   for (let n = 0; n < added; n += 1) sides.after.add({ id: idOf(removed + n), resolvedAt: n }, leaf, n);
   const objects = new ObjectCache(memoryStorage(new Map()), 1000);
-  const net = await netOf(sides, new PageTexts(objects), async () => {
+  const texts = new PageTexts(objects);
+  texts.add({ markets: 2, hash: "a", bytes: 1, runs: [] });
+  const net = await netOf(sides, texts, async () => {
     Watched.since = 0;
   });
   expect([net.deletes.length / 4, net.puts.length]).toEqual([removed, added]);
   expect([net.puts[0], net.puts[added - 1]]).toEqual([added - 1, 0]);
   expect(Watched.most).toBe(atOnce);
   // A fifth of what strings took, so that larger ones are kept for whoever asks again.
-  expect(net.bytes).toBeLessThan(17 * removed + 5 * added);
+  expect(net.bytes).toBe(16 * removed + 4 * added + texts.bytes);
 });
 
-test("a page is held once, however many of its markets differ", () => {
+test("a page is held once, however many of its markets differ, and a part as it is added", () => {
   const texts = new PageTexts(new ObjectCache(memoryStorage(new Map()), 1000));
   const pages = ["a", "b", "c"].map((hash) => ({ markets: 2, hash, bytes: 1, runs: [] }));
   expect(pages.flatMap((page) => [texts.add(page), texts.add(page)])).toEqual([0, 0, 1, 1, 2, 2]);
   expect(texts.bytes).toBe(3 * 4000);
+  const parts = new PartTexts(new ObjectCache(memoryStorage(new Map()), 1000));
+  expect(["a", "b"].map((hash) => parts.add({ hash, bytes: 1, lines: 3 }))).toEqual([0, 1]);
+  expect([parts.bytes, parts.lines(1)]).toEqual([600, 3]);
+});
+
+test("lines of a difference come from any place on, and its whole runs as they are stored", async () => {
+  const [runLines, lines] = [8, 20];
+  /** The text of a line of an object. */
+  const textOf = (source: number, line: number) => `${source}/${line}\n`;
+  const linesIn = (run: number) => numbers(Math.min(runLines, lines - run * runLines), run * runLines);
+  /** Texts that note which runs are read, and which are taken as they are stored. */
+  const noted = (compressed: boolean) => {
+    const [read, pieces]: [string[], string[]] = [[], []];
+    const texts: ChangeTexts = {
+      ...{ runLines, bytes: 0, lines: () => lines },
+      async run(source, run) {
+        read.push(`${source}/${run}`);
+        return linesIn(run).map((line) => Buffer.from(textOf(source, line)));
+      },
+      ...(compressed && {
+        async piece(source: number, run: number) {
+          pieces.push(`${source}/${run}`);
+          return compressPiece(
+            Buffer.from(
+              linesIn(run)
+                .map((line) => textOf(source, line))
+                .join(""),
+            ),
+            1,
+          );
+        },
+      }),
+    };
+    return { read, pieces, texts };
+  };
+  /** Which lines of three objects are put: most of them, so that there are whole runs. */
+  const kept = fc.array(fc.integer({ min: 0, max: 11 }), { minLength: 3 * lines, maxLength: 3 * lines });
+  await fc.assert(
+    fc.asyncProperty(kept, fc.nat(8), fc.nat(70), fc.boolean(), async (dice, removed, skip, compressed) => {
+      const put = numbers(3 * lines).filter((place) => dice[place]! > 0);
+      const placeOf = (place: number) => [Math.floor(place / lines), place % lines] as const;
+      const deletes = idColumn(removed);
+      const gone = new Entries();
+      for (const n of numbers(removed)) {
+        gone.add({ id: idOf(n), resolvedAt: n }, leafHash(Buffer.from("{}")));
+        gone.copyId(n, deletes, n);
+      }
+      const { read, pieces, texts } = noted(compressed);
+      const puts = Uint32Array.from(put, (place) => tagOf(...placeOf(place)));
+      const net = { deletes, puts, texts, bytes: 0 };
+      const expected = [
+        ...numbers(removed).map((n) => `{"op":"delete","id":"${idOf(n)}"}\n`),
+        ...put.map((place) => textOf(...placeOf(place))),
+      ];
+      expect(linesOf(net)).toBe(expected.length);
+      const from = Math.min(skip, expected.length);
+      const sent = async (chunks: AsyncIterable<StreamChunk>) => {
+        const all = await Array.fromAsync(chunks);
+        expect(all.reduce((sum, { count }) => sum + count, 0)).toBe(expected.length - from);
+        return Buffer.concat(all.map(({ text }) => text));
+      };
+      expect(String(await sent(readChanges(net, from)))).toBe(expected.slice(from).join(""));
+      expect(new Set(read).size).toBe(read.length);
+      read.length = 0;
+      expect(String(gunzipSync(await sent(readChangesGzip(net, from))))).toBe(expected.slice(from).join(""));
+      const rest = new Set(put.slice(Math.max(0, from - removed)));
+      const whole = numbers(3).flatMap((source) =>
+        numbers(3).flatMap((run) =>
+          linesIn(run).every((line) => rest.has(source * lines + line)) ? `${source}/${run}` : [],
+        ),
+      );
+      expect(pieces).toEqual(compressed ? whole : []);
+      if (compressed) for (const run of whole) expect(read).not.toContain(run);
+    }),
+    {
+      numRuns: 40,
+      examples: [
+        [Array(3 * lines).fill(1), 0, 0, true],
+        [Array(3 * lines).fill(1), 3, 3 + runLines, true],
+        [[...Array(7).fill(1), 0, ...Array(3 * lines - 8).fill(1)], 0, 0, true],
+        [[1, 0, ...Array(3 * lines - 2).fill(1)], 0, 0, true],
+        [[...Array(3 * lines - 1).fill(1), 0], 0, 0, true],
+      ],
+    },
+  );
 });
 
 describe("work on a far difference", () => {
@@ -113,40 +215,49 @@ describe("work on a far difference", () => {
     expect(gone.paid).toBe(0);
   });
 
-  describe("with a record whose parts have other numbers of lines than it says", () => {
-    const objects = new Map<string, Buffer>();
-    const reading = countingStorage(memoryStorage(objects));
-    let forged: Catalog;
-    beforeAll(async () => {
+  describe("with a record that was forged", () => {
+    /** Two snapshots and a record between them that says so many lines more. */
+    async function forged(more: number) {
+      const objects = new Map<string, Buffer>();
+      const reading = countingStorage(memoryStorage(objects));
       for (const n of [0, 1]) await publishRecords(reading, recordsOf(n, n + 20));
       const { changes } = (await readCommit(reading, 2))!;
       const record: ChangeRecord = JSON.parse(String(objects.get(layout.changeRecord(changes!.hash))));
-      for (const part of record.after) part.lines += 1;
+      // Each side has one line.
+      record.after[0]!.lines += more;
       const bytes = Buffer.from(JSON.stringify(record));
       const ref = { hash: sha256(bytes), bytes: bytes.length };
       objects.set(layout.changeRecord(ref.hash), bytes);
       replaceCommit(objects, { changes: ref });
-      forged = new Catalog(reading, { cacheBytes: 2 ** 22 });
-      await forged.refresh();
+      const catalog = new Catalog(reading, { cacheBytes: 2 ** 22 });
+      await catalog.refresh();
       reading.calls.length = 0;
-    });
-    async function planForged() {
-      const [until, since] = (await forged.log.believed()).map(({ snapshotId }) => snapshotId);
-      return (await new ChangesReader(forged).ask({ since: since!, until, skip: 0 }, payer())).plan();
+      const part = layout.changePart(record.after[0]!.hash);
+      const isRead = (prefix: string) => reading.calls.some(({ key }) => key.startsWith(prefix));
+      const [until, since] = (await catalog.log.believed()).map(({ snapshotId }) => snapshotId);
+      const planned = async () =>
+        (await new ChangesReader(catalog).ask({ since: since!, until, skip: 0 }, payer())).plan();
+      return { planned, partRead: () => isRead(part), pagesRead: () => isRead(layout.pages) };
     }
 
-    test("is done with the snapshots themselves", async () => {
-      expect((await planForged()).count).toBe(2);
-      expect(reading.calls.some(({ key }) => key.startsWith(layout.pages))).toBe(true);
+    test.for([
+      ["a line more than there is", 1, true],
+      ["as many lines as an answer may have", 2_499_998, true],
+      ["more lines than an answer may have", 2_499_999, false],
+    ] as const)("to have %s is done with the snapshots themselves", async ([, more, looked]) => {
+      const { planned, partRead, pagesRead } = await forged(more);
+      expect((await planned()).count).toBe(2);
+      expect([partRead(), pagesRead()]).toEqual([looked, true]);
     });
 
     test("ends where both of these together have more that differs than an answer may have", async () => {
+      const { planned } = await forged(1);
       // The market that one side has more stands for half of what is too much.
       const add = vi.spyOn(Entries.prototype, "add").mockImplementation(function (this: Entries) {
         this.size += 1_250_001;
       });
       onTestFinished(() => add.mockRestore());
-      await expect(planForged()).rejects.toThrow(SnapshotExpiredError);
+      await expect(planned()).rejects.toThrow(SnapshotExpiredError);
     });
   });
 });

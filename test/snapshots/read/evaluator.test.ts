@@ -89,6 +89,34 @@ test("headers, sections and words alone give the totals, facets and rows that th
   }
 });
 
+test("a reader fetches the sections that an answer needs, once", async () => {
+  const { parts } = stored;
+  const read: string[] = [];
+  const segments = parts.map(({ header, sections }, index) => ({
+    header: parseIndexHeader(`index ${index}`, header),
+    section(name: string) {
+      read.push(`${index} ${name}`);
+      return sections.get(name)!;
+    },
+  }));
+  const [{ header }] = segments as [(typeof segments)[number]];
+  const [oldest, newest] = [header.oldest, header.newest].map((time) => new Date(time).toISOString());
+  const sectionsOf = (search: string, by: Parameters<typeof sectionsFor>[1]["by"] = []) =>
+    sectionsFor(header, { ...readFilter(search), by });
+  expect(sectionsOf("")).toEqual([]);
+  expect(sectionsOf(`from=${oldest}&to=${newest}`)).toEqual([]);
+  expect(sectionsOf(`from=${newest}`)).toEqual(["times"]);
+  expect(sectionsOf(`to=${oldest}`)).toEqual(["times"]);
+  expect(sectionsOf("", ["month"])).toEqual(["times", "disputed"]);
+  expect(sectionsOf("min_composite=500")).toEqual(["composite"]);
+  expect(sectionsOf("", ["tier"])).toEqual(["tier", "disputed"]);
+  for (let time = 0; time < 2; time += 1) {
+    const found = await evaluate(segments, readFilter(`from=${newest}&category=crypto&min_composite=500`));
+    await found.facets(["category", "composite", "month"]);
+    expect(read.toSorted()).toEqual([...new Set(read)].toSorted());
+  }
+});
+
 test("sections may begin anywhere in memory, and limits of facets are those of the service", async () => {
   const { markets, parts } = stored;
   const segments = parts.map(({ header, sections }, index) => ({

@@ -4,13 +4,17 @@ import { join } from "node:path";
 import { setImmediate as nextRound } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { feedVersion } from "../../../schemas/market.ts";
+import { idColumn } from "../../../snapshots/changes/entries.ts";
 import { runMarkets } from "../../../snapshots/format/page.ts";
 import { issueKey } from "../../../snapshots/keys/records.ts";
 import { csvOf } from "../../../snapshots/read/archive/csv.ts";
 import { askPage } from "../../../snapshots/read/archive/paging.ts";
 import { askRows, rowsForms } from "../../../snapshots/read/archive/rows.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { readChanges } from "../../../snapshots/read/changes/change-lines.ts";
+import type { ChangeTexts } from "../../../snapshots/read/changes/change-texts.ts";
 import { paidYields } from "../../../snapshots/read/changes/effort.ts";
+import { awaitBudget } from "../../../snapshots/read/event-loop-budget.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { archiveQuery, rowsQuery } from "../../helpers/archive/query.ts";
@@ -102,13 +106,13 @@ async function roundsOf(work: () => Promise<unknown>): Promise<number> {
 }
 
 test("markets become CSV eight in a turn", async () => {
-  const lines = Array.from({ length: 17 }, (_, index) => Buffer.from(JSON.stringify(market(index))));
+  const lines = Array.from({ length: 57 }, (_, index) => Buffer.from(JSON.stringify(market(index))));
   let turns = 0;
   const turn = async () => {
     turns += 1;
   };
-  expect((await csvOf(lines, feedVersion, turn)).split("\r\n")).toHaveLength(18);
-  expect(turns).toBe(3);
+  expect((await csvOf(lines, feedVersion, turn)).split("\r\n")).toHaveLength(58);
+  expect(turns).toBe(8);
 });
 
 describe("ten pages of matches that lie in as many runs", () => {
@@ -129,10 +133,26 @@ describe("ten pages of matches that lie in as many runs", () => {
   });
 });
 
-test("work on a difference lets others through after five pieces of it", async () => {
-  const yieldLoop = paidYields({ gone: () => false, pay: async () => {} });
+test("work on a difference lets others through after five pieces of it, and is paid for after a hundred", async () => {
+  const paid: number[] = [];
+  let piece = 0;
+  const yieldLoop = paidYields({ gone: () => false, pay: async () => void paid.push(piece) });
   const work = async () => {
-    for (let piece = 0; piece < 100; piece += 1) await yieldLoop();
+    for (piece = 1; piece <= 210; piece += 1) await yieldLoop();
   };
-  expect(await roundsOf(work)).toBeGreaterThanOrEqual(19);
+  expect(await roundsOf(work)).toBeGreaterThanOrEqual(41);
+  expect(paid).toEqual([100, 200]);
+});
+
+test("lines of a difference let others through after five of its runs", async () => {
+  const run = async () => [Buffer.from("a\n"), Buffer.from("b\n")];
+  const texts: ChangeTexts = { runLines: 2, bytes: 0, lines: () => 512, run };
+  const net = { deletes: idColumn(0), puts: Uint32Array.from({ length: 200 }, (_, n) => n), texts, bytes: 0 };
+  expect(await roundsOf(() => Array.fromAsync(readChanges(net, 0)))).toBeGreaterThanOrEqual(19);
+});
+
+test("nothing takes turns any more when all work is done", async () => {
+  await Promise.all(Array.from({ length: 50 }, () => awaitBudget()));
+  for (let round = 0; round < 3; round += 1) await nextRound();
+  expect(process.getActiveResourcesInfo()).not.toContain("Immediate");
 });

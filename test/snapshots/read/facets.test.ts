@@ -32,7 +32,13 @@ describe.each([
           expect(JSON.stringify(answer.facets[name])).toBe(JSON.stringify(expected));
         }
       }),
-      { numRuns: runs },
+      {
+        numRuns: runs,
+        // More labels than are put in order at a time.
+        examples: [1, 2, 12].map((limit) => [
+          { combination: { filters: {}, page: 1, pageSize: 1 }, limit, by: ["outcome"] },
+        ]),
+      },
     );
   });
 });

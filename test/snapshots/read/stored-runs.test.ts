@@ -70,6 +70,20 @@ test("single runs of pages are read by range, once, and runs that are most of a 
   expect(reads.slice(before)).toEqual([[layout.page(archive.page(ofPage[0]!).hash), undefined]]);
 });
 
+test("a place that no market has is refused", async () => {
+  const { archive } = await open();
+  for (const ordinal of [-1, markets])
+    expect(() => archive.locate(ordinal)).toThrow(`no market has ordinal ${ordinal}`);
+});
+
+test("a query that spells out its defaults asks for the same page", async () => {
+  const { catalog } = await open();
+  const tagOf = async (search: string) => (await askPage(catalog, archiveQuery(search))).etag;
+  const tag = await tagOf("");
+  for (const same of ["page=1", "pageSize=100", "pageSize=100&page=1"]) expect(await tagOf(same)).toBe(tag);
+  for (const other of ["page=2", "pageSize=99"]) expect(await tagOf(other)).not.toBe(tag);
+});
+
 test("a run that is damaged in what a cache keeps of a page is taken from the whole page", async () => {
   const { archive, read } = await open();
   const ordinal = Array.from({ length: markets }, (_, n) => n).findLast(
@@ -95,7 +109,7 @@ test("a damaged page is named where its run is needed, and does no harm where it
 
 test("pages of markets from many runs are the same in one gzip member and as text", async () => {
   const { catalog } = await open();
-  for (const pageSize of [1, 3, 5, 70]) {
+  for (const pageSize of [1, 2, 3, 5, 70]) {
     const query = archiveQuery(`pageSize=${pageSize}&min_composite=1000`);
     const plan = await (await askPage(catalog, query)).plan();
     const bodyOf = async (gzip: boolean) =>
