@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { defaultLimits, type Limits } from "../../proxy/limits.ts";
 import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";
-import { createPoller } from "../../snapshots/read/polling.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { patient, startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, outcome, until } from "../helpers/http/proxy-client.ts";
@@ -94,39 +93,6 @@ describe("polling", () => {
     const usage = () => proxy!.get("/api/v1/usage", { headers: bearer(key) });
     await until("the revoked key to be refused", async () => (await usage()).status === 401);
     expect(outcome(await proxy.get("/readyz"))).toBe("200");
-  });
-
-  test("tells a round that does not end, does not begin it twice, and takes it up when it ends", async () => {
-    const stuck = Promise.withResolvers<void>();
-    const told: string[] = [];
-    let [started, others, now] = [0, 0, 0];
-    const poller = createPoller(
-      [
-        {
-          name: "stuck",
-          run: () => {
-            started += 1;
-            return started === 1 ? stuck.promise : Promise.resolve();
-          },
-        },
-        { name: "other", run: async () => void others++ },
-      ],
-      0.05,
-      () => now,
-      (task, error) => {
-        if (task === "stuck") told.push(String(error));
-      },
-    );
-    await poller.once();
-    expect([told, others]).toEqual([["DeadlineError: no answer within 0.05 s"], 1]);
-    poller.start(0.001);
-    now = 7000;
-    await until("polls to go on beside the one that hangs", () => others > 10 && told.length > 2);
-    expect(told.slice(1, 3)).toEqual(Array(2).fill("Error: the round before has not ended"));
-    expect([started, poller.age()]).toEqual([1, 7]);
-    stuck.resolve();
-    await until("the poll that hung to start again", () => started > 1 && poller.age() === 0);
-    poller.stop();
   });
 });
 

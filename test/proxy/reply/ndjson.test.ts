@@ -209,7 +209,7 @@ describe("an answer that broke off", () => {
         expectRows(lines, expected.slice(before));
         expect([count, total]).toEqual([String(rest.lines.length), String(expected.length)]);
       }),
-      { numRuns: 12 },
+      { numRuns: 12, examples: [[{ query: {}, cuts: [1, 5], renewed: true, paged: false }]] },
     );
   });
 
@@ -226,7 +226,7 @@ describe("an answer that broke off", () => {
     expect(fresh.headers["x-snapshot-id"]).toBe(served.proxy.catalog.current()!.commit.snapshotId);
     await served.storage.delete(layout.manifest(before.manifest.hash));
     const later = await startArchiveProxy(served.storage);
-    const gone = await later.get({ cursor, skip: lines.length }, wantsRows);
+    const gone = await later.get({ cursor, skip: 1 }, wantsRows);
     expect(outcome(gone)).toBe("410 CURSOR_EXPIRED");
     // Nobody knows any more which markets those lines were.
     expect(problemOf(gone).resumeCursor).toBeUndefined();

@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import { gunzipSync } from "node:zlib";
 import fc from "fast-check";
 import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
@@ -137,7 +138,7 @@ test("lines of a difference come from any place on, and its whole runs as they a
       expect(linesOf(net)).toBe(expected.length);
       const from = Math.min(skip, expected.length);
       const sent = async (chunks: AsyncIterable<StreamChunk>) => {
-        const all = await Array.fromAsync(chunks);
+        const all: StreamChunk[] = await Readable.from(chunks).toArray();
         expect(all.reduce((sum, { count }) => sum + count, 0)).toBe(expected.length - from);
         return Buffer.concat(all.map(({ text }) => text));
       };

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { setImmediate as nextRound } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { feedVersion } from "../../../schemas/market.ts";
@@ -148,7 +149,7 @@ test("lines of a difference let others through after five of its runs", async ()
   const run = async () => [Buffer.from("a\n"), Buffer.from("b\n")];
   const texts: ChangeTexts = { runLines: 2, bytes: 0, lines: () => 512, run };
   const net = { deletes: idColumn(0), puts: Uint32Array.from({ length: 200 }, (_, n) => n), texts, bytes: 0 };
-  expect(await roundsOf(() => Array.fromAsync(readChanges(net, 0)))).toBeGreaterThanOrEqual(19);
+  expect(await roundsOf(() => Readable.from(readChanges(net, 0)).toArray())).toBeGreaterThanOrEqual(19);
 });
 
 test("nothing takes turns any more when all work is done", async () => {

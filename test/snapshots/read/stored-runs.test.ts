@@ -3,10 +3,12 @@ import { beforeAll, expect, test } from "vitest";
 import { type CompressedPage, rangeOfRuns, runMarkets } from "../../../snapshots/format/page.ts";
 import { Lines } from "../../../snapshots/read/archive/lines.ts";
 import { askPage } from "../../../snapshots/read/archive/paging.ts";
+import { askRows, ndjsonForm } from "../../../snapshots/read/archive/rows.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { SnapshotExpiredError } from "../../../snapshots/read/errors.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { ByteRange } from "../../../snapshots/store/storage.ts";
-import { archiveQuery } from "../../helpers/archive/query.ts";
+import { archiveQuery, rowsQuery } from "../../helpers/archive/query.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
 
@@ -105,6 +107,18 @@ test("a damaged page is named where its run is needed, and does no harm where it
     `${layout.page(page.hash)}: its content does not match its name`,
   );
   expect(await bad.read([at(40) + 20])).toEqual(await (await open()).read([at(40) + 20]));
+});
+
+test("rows of an earlier snapshot that is collected while they are read have expired", async () => {
+  const content = new Map(objects);
+  const { catalog } = await open(content);
+  const { snapshotId } = catalog.requireCurrent().commit;
+  await publishRecords(memoryStorage(content), [market(1)]);
+  await catalog.refresh();
+  const plan = await (await askRows(catalog, rowsQuery(`asOf=${snapshotId}`), ndjsonForm)).plan();
+  expect(plan.count).toBe(markets);
+  for (const key of content.keys()) if (key.startsWith(layout.pages)) content.delete(key);
+  await expect(plan.read().next()).rejects.toThrow(SnapshotExpiredError);
 });
 
 test("pages of markets from many runs are the same in one gzip member and as text", async () => {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
+import { decodeCursor } from "../../../snapshots/read/query/cursor.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
@@ -147,13 +148,15 @@ describe("a cursor whose snapshot has lost an object", () => {
     for (const key of gone) {
       const proxy = await proxyWithout(key);
       const outcomes = new Set<string>();
-      for (const { cursor, last, query } of held.filter((_, place) => place % 3 === 0)) {
-        const answer = await proxy.get({ cursor, pageSize: 500 });
+      for (const [place, { cursor, last, query }] of held.filter((_, place) => place % 3 === 0).entries()) {
+        const pageSize = [500, 3][place % 2]!;
+        const answer = await proxy.get({ cursor, ...(pageSize === 500 && { pageSize }) });
         outcomes.add(outcome(answer));
         if (answer.status !== 200) {
           const { resumeCursor } = problemOf(answer);
           const expected = recordsAfter(plainFilter(inArchiveOrder(after), query), last);
           expect(resumeCursor === null).toBe(expected.length === 0);
+          if (resumeCursor) expect(decodeCursor(resumeCursor).pageSize).toBe(pageSize);
         }
       }
       expect([...outcomes].filter((one) => !["200", "410 CURSOR_EXPIRED"].includes(one))).toEqual([]);

@@ -54,12 +54,13 @@ test("a search in a small snapshot leaves the words of a large one in memory", a
   }
   const [older, large, small] = snapshots as [Snapshot, Snapshot, Snapshot];
   const { filter } = archiveQuery("q=common");
-  const wordsRead = async (snapshot: Snapshot) => {
+  const wordsRead = async (snapshot: Snapshot, by = filter) => {
     const reads = () => storage.calls.filter(({ key }) => key.startsWith(layout.words)).length;
     const before = reads();
-    await selectMarkets(catalog, snapshot, filter);
+    await selectMarkets(catalog, snapshot, by);
     return reads() - before;
   };
+  expect(await wordsRead(large, archiveQuery("category=crypto").filter)).toBe(0);
   expect(await wordsRead(large)).toBe(1);
   for (const snapshot of [small, older, small]) await wordsRead(snapshot);
   expect(await wordsRead(large)).toBe(0);
