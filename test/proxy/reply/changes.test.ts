@@ -187,6 +187,8 @@ test("what is no longer kept is 410, with the way out; without records both snap
   const expired = await another.get(`${address}?since=${published[0]}`, { headers });
   expect(problemOf(expired)).toMatchObject({ status: 410, code: "SNAPSHOT_EXPIRED", parameter: "since" });
   expect(problemOf(expired).detail).toContain("/api/v1/markets/historical");
+  const none = await another.get(`${address}?since=${published[0]}&until=${published[0]}`, { headers });
+  expect([none.status, none.headers["x-count"], none.text]).toEqual([200, "0", ""]);
   expect((await newestCommit(own.storage))!.snapshotId).toBe(published[2]);
   await another.stop();
   await own.stop();

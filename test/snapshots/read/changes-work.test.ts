@@ -66,12 +66,16 @@ test("a large difference gives others their turn after every piece of it", async
   const objects = new ObjectCache(memoryStorage(new Map()), 1000);
   const texts = new PageTexts(objects);
   texts.add({ markets: 2, hash: "a", bytes: 1, runs: [] });
+  let yields = 0;
   const net = await netOf(sides, texts, async () => {
     Watched.since = 0;
+    yields += 1;
   });
   expect([net.deletes.length / 4, net.puts.length]).toEqual([removed, added]);
   expect([net.puts[0], net.puts[added - 1]]).toEqual([added - 1, 0]);
   expect(Watched.most).toBe(atOnce);
+  // Each is paid for.
+  expect(yields).toBeLessThan((20 * (removed + added)) / atOnce);
   // A fifth of what strings took, so that larger ones are kept for whoever asks again.
   expect(net.bytes).toBe(16 * removed + 4 * added + texts.bytes);
 });

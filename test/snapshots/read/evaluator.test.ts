@@ -117,6 +117,16 @@ test("a reader fetches the sections that an answer needs, once", async () => {
   }
 });
 
+test("times with other ends than their header says are told", async () => {
+  const [{ header: bytes, sections }] = stored.parts as [(typeof stored.parts)[number]];
+  const header = parseIndexHeader("index", bytes);
+  const filter = readFilter(`from=${new Date(header.newest).toISOString()}`);
+  for (const ends of [{ oldest: header.oldest - 1 }, { newest: header.newest + 1 }]) {
+    const segment = { header: { ...header, ...ends }, section: (name: string) => sections.get(name)! };
+    await expect(evaluate([segment], filter)).rejects.toThrow("its section times has other ends");
+  }
+});
+
 test("sections may begin anywhere in memory, and limits of facets are those of the service", async () => {
   const { markets, parts } = stored;
   const segments = parts.map(({ header, sections }, index) => ({

@@ -38,8 +38,8 @@ test("a poller tells a round that does not end, does not begin it twice, and tak
   poller.stop();
 });
 
-test("a poller that was stopped runs nothing any more, and holds no process up", async () => {
-  let [stopped, others] = [0, 0];
+test("a poller runs nothing before its time or once it was stopped, and holds no process up", async () => {
+  let [stopped, others, late] = [0, 0, 0];
   const polling = (run: () => Promise<void>, seconds: number) => {
     const poller = createPoller([{ name: "", run }], 1, Date.now, () => {});
     const before = process.getActiveResourcesInfo();
@@ -50,10 +50,12 @@ test("a poller that was stopped runs nothing any more, and holds no process up",
   // The other one tells how the time goes by.
   const clock = polling(async () => void others++, 0.001);
   const poller = polling(async () => void stopped++, 0.001);
+  const rare = polling(async () => void late++, 3600);
   await until("both to run", () => stopped > 0 && others > 0);
   poller.stop();
   const [ran, seen] = [stopped, others];
   await until("the other one to go on", () => others > seen + 5);
-  expect(stopped).toBe(ran);
+  expect([stopped, late]).toEqual([ran, 0]);
   clock.stop();
+  rare.stop();
 });

@@ -4,8 +4,10 @@ import { type CompressedPage, rangeOfRuns, runMarkets } from "../../../snapshots
 import { Lines } from "../../../snapshots/read/archive/lines.ts";
 import { askPage } from "../../../snapshots/read/archive/paging.ts";
 import { askRows, ndjsonForm } from "../../../snapshots/read/archive/rows.ts";
+import { StoredRuns } from "../../../snapshots/read/archive/stored-runs.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { SnapshotExpiredError } from "../../../snapshots/read/errors.ts";
+import { CorruptObjectError } from "../../../snapshots/store/errors.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { ByteRange } from "../../../snapshots/store/storage.ts";
 import { archiveQuery, rowsQuery } from "../../helpers/archive/query.ts";
@@ -76,6 +78,20 @@ test("a place that no market has is refused", async () => {
   const { archive } = await open();
   for (const ordinal of [-1, markets])
     expect(() => archive.locate(ordinal)).toThrow(`no market has ordinal ${ordinal}`);
+});
+
+test("a run that says to be larger than a page may be is not read", async () => {
+  const { archive, catalog, reads } = await open();
+  const page = archive.page(archive.locate(0));
+  const huge = {
+    ...page,
+    bytes: 2 ** 40,
+    runs: page.runs.map((run) => ({ ...run, compressedBytes: 2 ** 35 })),
+  };
+  await expect(StoredRuns.read(catalog.objects, [{ page: huge, run: 0 }])).rejects.toThrow(
+    CorruptObjectError,
+  );
+  expect(reads).toEqual([]);
 });
 
 test("a query that spells out its defaults asks for the same page", async () => {
