@@ -1,15 +1,16 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { CommitLog } from "../../../snapshots/read/catalog/commit-log.ts";
 import { PublicLog } from "../../../snapshots/read/catalog/public-log.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
 import { readAnyLog } from "../../../snapshots/trust/log/log-reader.ts";
-import { signCheckpoint } from "../../../snapshots/trust/notes/checkpoint.ts";
+import { type NotedCheckpoint, signCheckpoint } from "../../../snapshots/trust/notes/checkpoint.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { outcome, until } from "../../helpers/http/proxy-client.ts";
 import { append } from "../../helpers/store/appended-commits.ts";
 import { testKey } from "../../helpers/store/signing.ts";
-import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 
 const address = (name: string) => `/api/v1/log/${name}`;
 
@@ -114,4 +115,102 @@ test("asks the store once for each file that a log of this size can have, and fo
     expect(found.map((bytes) => bytes?.length)).toEqual([96, ...Array(5)]);
   }
   expect(storage.calls.map(({ key }) => key).sort()).toEqual(possible.map(layout.logFile).sort());
+});
+
+describe("the files of the log", () => {
+  afterEach(() => {
+    vi.useRealTimers();
+    vi.restoreAllMocks();
+  });
+
+  /** The log of a store, with the checkpoint that its reader tells, and a function that takes up the next commit. */
+  async function logOver(storage: Storage, checkpoint: () => Promise<NotedCheckpoint | undefined>) {
+    const log = new CommitLog(storage);
+    const files = new PublicLog(storage, log, { checkpoint });
+    const grow = async () => {
+      await append(storage);
+      await log.takeUp((await newestCommit(storage))!);
+    };
+    return { files, grow };
+  }
+  const none = async () => undefined;
+  const checkpointOf = (size: number): NotedCheckpoint => ({
+    ...{ origin: "x", size, head: Buffer.alloc(32), note: `${size}` },
+  });
+
+  test("are looked for again after a second where they were missing or may change", async () => {
+    // The cache holds the clock of the process, and by a timer what it last read of it.
+    let now = performance.now();
+    vi.spyOn(performance, "now").mockImplementation(() => now);
+    vi.useFakeTimers({ toFake: ["setTimeout"] });
+    const pass = (milliseconds: number) => {
+      now += milliseconds;
+      vi.advanceTimersByTime(milliseconds);
+    };
+    const storage = countingStorage(memoryStorage(new Map()));
+    const { files, grow } = await logOver(storage, none);
+    await grow();
+    const [tile, missing, checkpoint] = ["tile/0/000.p/1", "tile/entries/000.p/1", "checkpoints/1"] as const;
+    for (const name of [tile, checkpoint]) await storage.put(layout.logFile(name), Buffer.from(name));
+    const looked = async (milliseconds: number) => {
+      pass(milliseconds);
+      storage.calls.length = 0;
+      for (const name of [tile, missing, checkpoint]) await files.file(name);
+      return storage.calls.map(({ key }) => key);
+    };
+    expect(await looked(0)).toEqual([tile, missing, checkpoint].map(layout.logFile));
+    expect(await looked(900)).toEqual([]);
+    expect(await looked(200)).toEqual([missing, checkpoint].map(layout.logFile));
+    await storage.put(layout.logFile(missing), Buffer.from("there"));
+    pass(1100);
+    expect(String(await files.file(missing))).toBe("there");
+    // A tile never changes, unless the log was replaced.
+    await storage.put(layout.logFile(tile), Buffer.from("replaced"));
+    expect([await files.tile(0, 0, 1), await files.storedTile(0, 0, 1)].map(String)).toEqual([
+      tile,
+      "replaced",
+    ]);
+  });
+
+  test("are none of a log without commits, and the checkpoint is there with the first", async () => {
+    const storage = countingStorage(memoryStorage(new Map()));
+    let signed: NotedCheckpoint | undefined;
+    const { files, grow } = await logOver(storage, async () => signed);
+    expect([await files.file("tile/0/000.p/1"), await files.file("checkpoint")]).toEqual([
+      undefined,
+      undefined,
+    ]);
+    expect(storage.calls).toEqual([]);
+    signed = checkpointOf(1);
+    await grow();
+    expect(String(await files.file("checkpoint"))).toBe(signed.note);
+  });
+
+  test("reach those who wait for them, though others took their place", async () => {
+    const opened = Promise.withResolvers<void>();
+    const [slow, one, other] = ["tile/0/000.p/2", "tile/entries/000.p/1", "tile/entries/000.p/2"] as const;
+    const bytes = { [layout.logFile(slow)]: Buffer.from("slow") };
+    for (const name of [one, other]) bytes[layout.logFile(name)] = Buffer.alloc(5 * 2 ** 20);
+    const content = memoryStorage(new Map(Object.entries(bytes)));
+    const storage = changedStorage(content, {
+      async get(key, options) {
+        if (key === layout.logFile(slow)) await opened.promise;
+        return content.get(key, options);
+      },
+    });
+    let size = 0;
+    const { files, grow } = await logOver(storage, async () => {
+      size += 1;
+      const found = checkpointOf(size);
+      if (size === 1) await opened.promise;
+      return found;
+    });
+    for (let n = 0; n < 2; n += 1) await grow();
+    const waiting = [files.file(slow), files.file("checkpoint")];
+    for (const name of [one, other]) expect((await files.file(name))?.length).toBe(5 * 2 ** 20);
+    await grow();
+    expect(String(await files.file("checkpoint"))).toBe("2");
+    opened.resolve();
+    expect((await Promise.all(waiting)).map(String)).toEqual(["slow", "1"]);
+  });
 });
