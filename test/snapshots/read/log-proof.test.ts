@@ -1,0 +1,89 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { proofText, proveCommit } from "../../../snapshots/read/catalog/log-proof.ts";
+import { CorruptObjectError } from "../../../snapshots/store/errors.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { StorageError } from "../../../snapshots/store/storage.ts";
+import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { testKey } from "../../helpers/store/signing.ts";
+import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
+
+/** A signed store of two commits, whose tile of hashes is this object. */
+const published = new Map<string, Buffer>();
+const tile = layout.logTile("0/000.p/2");
+beforeAll(async () => {
+  for (const bri of [1, 2])
+    await publishRecords(memoryStorage(published), [market(1)], bri, { signing: { key: testKey() } });
+});
+
+/** A reader of a store of its own, in which the tile may be another. */
+async function readerOf(bytes = published.get(tile)) {
+  const objects = new Map(published);
+  if (bytes) objects.set(tile, bytes);
+  let failing = false;
+  const storage = changedStorage(memoryStorage(objects), {
+    async get(key, options) {
+      if (failing && key === tile) throw new StorageError("no");
+      return memoryStorage(objects).get(key, options);
+    },
+  });
+  const catalog = new Catalog(storage, { cacheBytes: 2 ** 20 });
+  await catalog.refresh();
+  const checkpoint = (await catalog.publicLog.checkpoint())!;
+  const prove = async (number: number, by: typeof checkpoint | undefined = checkpoint) =>
+    proveCommit(catalog, (await catalog.commit(number))!, by);
+  const fail = () => {
+    failing = true;
+  };
+  return { objects, catalog, checkpoint, prove, fail };
+}
+
+describe("that a log has a commit", () => {
+  test("is proven for each up to its checkpoint, and not beyond", async () => {
+    const { catalog, checkpoint, prove } = await readerOf();
+    for (const commit of [1, 2])
+      expect(await prove(commit)).toMatchObject({
+        commit,
+        checkpoint: checkpoint.note,
+        inclusion: [expect.stringMatching(/^[0-9a-f]{64}$/)],
+      });
+    const alone = { checkpoint: null, inclusion: null };
+    expect(await prove(2, { ...checkpoint, size: 1 })).toMatchObject(alone);
+    const commit = (await catalog.commit(2))!;
+    expect(await proveCommit(catalog, commit, undefined)).toMatchObject({ commit: 2, ...alone });
+  });
+
+  test("is proven from the store where what is held is of a log that was replaced", async () => {
+    const { objects, catalog, prove } = await readerOf(Buffer.alloc(64, 7));
+    await catalog.publicLog.tile(0, 0, 2);
+    objects.set(tile, published.get(tile)!);
+    expect((await prove(1)).inclusion).toHaveLength(1);
+  });
+
+  test("is not proven by tiles of another log, or that are missing, or cannot be read", async () => {
+    const other = await readerOf(Buffer.alloc(64, 7));
+    await expect(other.prove(1)).rejects.toThrow("not the tree of 2 commits that was signed");
+    const missing = await readerOf();
+    missing.objects.delete(tile);
+    await expect(missing.prove(1)).rejects.toBeInstanceOf(CorruptObjectError);
+    const away = await readerOf();
+    away.fail();
+    await expect(away.prove(1)).rejects.toBeInstanceOf(StorageError);
+  });
+
+  test("is told as text where there is a checkpoint", () => {
+    const hash = Buffer.alloc(32, 5);
+    const level = { index: 0, size: 1, path: [] };
+    const proof = {
+      ...{ score: "{}", snapshotId: "s", commit: 3, entry: "e", checkpoint: "signed\n" },
+      proof: { score: level, inclusion: [hash.toString("hex")] },
+    };
+    const extra = { score: "{}", snapshotId: "s", entry: "e", commit: 3, proof: { score: level } };
+    expect(proofText(proof)).toBe(
+      `c2sp.org/tlog-proof@v1\nextra ${Buffer.from(JSON.stringify(extra)).toString("base64")}\nindex 2\n` +
+        `${hash.toString("base64")}\n\nsigned\n`,
+    );
+    expect(proofText({ ...proof, checkpoint: null })).toBeUndefined();
+    expect(proofText({ ...proof, proof: { ...proof.proof, inclusion: null } })).toBeUndefined();
+  });
+});
