@@ -163,7 +163,10 @@ export class DerivedCache {
 
   constructor(maxBytes: number) {
     // A piece keeps the compressor's whole buffer in memory, not only the bytes it filled.
-    this.#pieces = new BoundedCache(maxBytes, ({ bytes }) => bytes.buffer.byteLength + idBytes);
+    this.#pieces = new BoundedCache(
+      Math.ceil((maxBytes * 3) / 4),
+      ({ bytes }) => bytes.buffer.byteLength + idBytes,
+    );
     this.#ids = new BoundedCache(Math.ceil(maxBytes / 8), () => idBytes);
     this.#hashes = new BoundedCache(Math.ceil(maxBytes / 8), ({ length }) => length + idBytes);
   }
