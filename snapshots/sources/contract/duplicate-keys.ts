@@ -3,7 +3,7 @@ import { readParquet, selectFromAll } from "../duckdb/parquet.ts";
 import { type OpenSource, readSource } from "../duckdb/read-source.ts";
 import { describeRow, placesPerRule, type Refusal, rowNumber, SourceRefusal } from "./refusals.ts";
 
-/** Throws SourceRefusal naming the rows that share a key. */
+/** Throws SourceRefusal naming the rows that share a key: those of the first keys, the same ones in every run. */
 export async function refuseDuplicates(source: OpenSource): Promise<void> {
   const { key } = source.table.unique;
   if (source.groups.length === 0) return;
@@ -11,7 +11,7 @@ export async function refuseDuplicates(source: OpenSource): Promise<void> {
     const result = await connection.runAndReadAll(
       `SELECT key::VARCHAR, (sum(count(*)) OVER ())::DOUBLE
        FROM (${selectFromAll(source.groups, `${key} AS key`)}) WHERE key IS NOT NULL
-       GROUP BY key HAVING count(*) > 1 LIMIT ${placesPerRule}`,
+       GROUP BY key HAVING count(*) > 1 ORDER BY key LIMIT ${placesPerRule}`,
     );
     const rows = result.getRows();
     const keys = rows.map(([value]) => String(value));
@@ -31,7 +31,7 @@ async function refuseKeys(
       const places = await connection.runAndReadAll(
         `SELECT ${rowNumber(columns)}::VARCHAR, ${table.label}, ${key}::VARCHAR AS key
          FROM ${readParquet([file])} WHERE list_contains(from_json($keys, '["VARCHAR"]'), ${key}::VARCHAR)
-         ORDER BY key LIMIT ${placesPerRule}`,
+         ORDER BY key, ${rowNumber(columns)} LIMIT ${placesPerRule}`,
         { keys: JSON.stringify(keys) },
       );
       for (const [row, label, value] of places.getRows()) {
