@@ -1,12 +1,12 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import { proofText, proveCommit } from "../../../snapshots/read/catalog/log-proof.ts";
-import { CorruptObjectError } from "../../../snapshots/store/errors.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
-import { StorageError } from "../../../snapshots/store/storage.ts";
-import { market, publishRecords } from "../../helpers/publish/records.ts";
-import { testKey } from "../../helpers/store/signing.ts";
-import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
+import { proofText, proveCommit } from "../../../../snapshots/read/catalog/log-proof.ts";
+import { CorruptObjectError } from "../../../../snapshots/store/errors.ts";
+import { layout } from "../../../../snapshots/store/layout.ts";
+import { StorageError } from "../../../../snapshots/store/storage.ts";
+import { market, publishRecords } from "../../../helpers/publish/records.ts";
+import { testKey } from "../../../helpers/store/signing.ts";
+import { changedStorage, memoryStorage } from "../../../helpers/store/storages.ts";
 
 /** A signed store of two commits, whose tile of hashes is this object. */
 const published = new Map<string, Buffer>();

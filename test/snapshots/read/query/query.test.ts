@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
-import { decodeCursor, encodeCursor } from "../../../snapshots/read/query/cursor.ts";
+import { decodeCursor, encodeCursor } from "../../../../snapshots/read/query/cursor.ts";
 import {
   type FacetQuery,
   parseChangesQuery,
   parseFacetQuery,
   parsePartsQuery,
-} from "../../../snapshots/read/query/query.ts";
-import { isoOf } from "../../../snapshots/read/sharing/versions.ts";
-import { archiveQuery, rowsQuery } from "../../helpers/archive/query.ts";
+} from "../../../../snapshots/read/query/query.ts";
+import { isoOf } from "../../../../snapshots/read/sharing/versions.ts";
+import { archiveQuery, rowsQuery } from "../../../helpers/archive/query.ts";
 
 const id = "0f".repeat(32);
 const facets = (...given: [string, string][]): FacetQuery =>

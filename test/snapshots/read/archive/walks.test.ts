@@ -2,13 +2,13 @@ import { buffer } from "node:stream/consumers";
 import { crc32, createInflateRaw } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { MarketPage } from "../../../schemas/envelopes.ts";
-import { combinations } from "../../helpers/archive/combinations.ts";
-import { testFields } from "../../helpers/archive/field-check.ts";
-import { sourceMarkets } from "../../helpers/archive/source-rows.ts";
-import { cursorWalk, idsOf, pageWalk } from "../../helpers/archive/walk.ts";
-import { type Query, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
-import { serveSample } from "../../helpers/http/archive-served.ts";
+import { MarketPage } from "../../../../schemas/envelopes.ts";
+import { combinations } from "../../../helpers/archive/combinations.ts";
+import { testFields } from "../../../helpers/archive/field-check.ts";
+import { sourceMarkets } from "../../../helpers/archive/source-rows.ts";
+import { cursorWalk, idsOf, pageWalk } from "../../../helpers/archive/walk.ts";
+import { type Query, startArchiveProxy } from "../../../helpers/http/archive-proxy.ts";
+import { serveSample } from "../../../helpers/http/archive-served.ts";
 
 const served = serveSample({ markets: 300 });
 

@@ -1,16 +1,16 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { filterBytes } from "../../../snapshots/index/id-table.ts";
-import type { Segment } from "../../../snapshots/index/segment.ts";
-import { matchColumns } from "../../../snapshots/read/archive/match-columns.ts";
-import { commitAsOf, readSnapshot } from "../../../snapshots/read/catalog/as-of.ts";
-import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import type { ListedSnapshot, Snapshot } from "../../../snapshots/read/catalog/snapshot.ts";
-import { SupersededSnapshots } from "../../../snapshots/read/catalog/superseded.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
-import { partsOf } from "../../../snapshots/store/manifest.ts";
-import type { Storage } from "../../../snapshots/store/storage.ts";
-import { market, publishRecords } from "../../helpers/publish/records.ts";
-import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { filterBytes } from "../../../../snapshots/index/id-table.ts";
+import type { Segment } from "../../../../snapshots/index/segment.ts";
+import { matchColumns } from "../../../../snapshots/read/archive/match-columns.ts";
+import { commitAsOf, readSnapshot } from "../../../../snapshots/read/catalog/as-of.ts";
+import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
+import type { ListedSnapshot, Snapshot } from "../../../../snapshots/read/catalog/snapshot.ts";
+import { SupersededSnapshots } from "../../../../snapshots/read/catalog/superseded.ts";
+import { layout } from "../../../../snapshots/store/layout.ts";
+import { partsOf } from "../../../../snapshots/store/manifest.ts";
+import type { Storage } from "../../../../snapshots/store/storage.ts";
+import { market, publishRecords } from "../../../helpers/publish/records.ts";
+import { countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";
 
 const markets = Array.from({ length: 200 }, (_, n) => market(n));
 /** Snapshots of which each has other markets throughout, except for the last two, which differ in their scores only. */

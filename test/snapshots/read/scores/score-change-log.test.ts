@@ -1,17 +1,17 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { ScoreChange } from "../../../schemas/feed.ts";
-import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
-import type { ProtocolScore, ScoreListEntry } from "../../../schemas/records.ts";
-import { forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
-import { rollback } from "../../../snapshots/maintain/rollback.ts";
-import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import { ScoreChangeLog } from "../../../snapshots/read/scores/score-change-log.ts";
-import { MissingObjectError } from "../../../snapshots/store/errors.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
-import { newestCommit } from "../../../snapshots/store/log/commits.ts";
-import type { Storage } from "../../../snapshots/store/storage.ts";
-import { newestManifest } from "../../helpers/http/live-feed.ts";
+import type { ScoreChange } from "../../../../schemas/feed.ts";
+import { protocolDimensionKeys } from "../../../../schemas/protocol.ts";
+import type { ProtocolScore, ScoreListEntry } from "../../../../schemas/records.ts";
+import { forgeScaleNumber, forgeTiers } from "../../../../schemas/scales.ts";
+import { rollback } from "../../../../snapshots/maintain/rollback.ts";
+import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
+import { ScoreChangeLog } from "../../../../snapshots/read/scores/score-change-log.ts";
+import { MissingObjectError } from "../../../../snapshots/store/errors.ts";
+import { layout } from "../../../../snapshots/store/layout.ts";
+import { newestCommit } from "../../../../snapshots/store/log/commits.ts";
+import type { Storage } from "../../../../snapshots/store/storage.ts";
+import { newestManifest } from "../../../helpers/http/live-feed.ts";
 import {
   type Book,
   bookOf,
@@ -19,8 +19,8 @@ import {
   publishBook,
   rowsShown,
   scoreOf,
-} from "../../helpers/publish/score-books.ts";
-import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
+} from "../../../helpers/publish/score-books.ts";
+import { changedStorage, memoryStorage } from "../../../helpers/store/storages.ts";
 
 const feedOver = (storage: Storage) => new ScoreChangeLog(new Catalog(storage, { cacheBytes: 1024 * 1024 }));
 

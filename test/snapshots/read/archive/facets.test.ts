@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { MarketFacets } from "../../../schemas/envelopes.ts";
-import { facetNames } from "../../../schemas/filters.ts";
-import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { combinations } from "../../helpers/archive/combinations.ts";
-import { plainFilter } from "../../helpers/archive/plain-filter.ts";
-import { sourceMarkets } from "../../helpers/archive/source-rows.ts";
-import { serveSample } from "../../helpers/http/archive-served.ts";
+import { MarketFacets } from "../../../../schemas/envelopes.ts";
+import { facetNames } from "../../../../schemas/filters.ts";
+import type { HistoricalMarket } from "../../../../schemas/records.ts";
+import { combinations } from "../../../helpers/archive/combinations.ts";
+import { plainFilter } from "../../../helpers/archive/plain-filter.ts";
+import { sourceMarkets } from "../../../helpers/archive/source-rows.ts";
+import { serveSample } from "../../../helpers/http/archive-served.ts";
 
 const everything = { filters: {}, page: 1, pageSize: 1 };
 

@@ -1,16 +1,16 @@
 import { expect, test } from "vitest";
-import type { LabelFacet } from "../../../schemas/envelopes.ts";
+import type { LabelFacet } from "../../../../schemas/envelopes.ts";
 import {
   createLabelTables,
   loadLabels,
   type SegmentColumns,
-} from "../../../snapshots/index/column-sections.ts";
-import { buildIntegerColumn } from "../../../snapshots/index/integer-column.ts";
-import { buildLabelColumn } from "../../../snapshots/index/label-column.ts";
-import { Archive } from "../../../snapshots/read/archive/archive.ts";
-import { countFacets } from "../../../snapshots/read/archive/count-facets.ts";
-import { matchColumns } from "../../../snapshots/read/archive/match-columns.ts";
-import { candidates, Matches } from "../../../snapshots/read/archive/matches.ts";
+} from "../../../../snapshots/index/column-sections.ts";
+import { buildIntegerColumn } from "../../../../snapshots/index/integer-column.ts";
+import { buildLabelColumn } from "../../../../snapshots/index/label-column.ts";
+import { Archive } from "../../../../snapshots/read/archive/archive.ts";
+import { countFacets } from "../../../../snapshots/read/archive/count-facets.ts";
+import { matchColumns } from "../../../../snapshots/read/archive/match-columns.ts";
+import { candidates, Matches } from "../../../../snapshots/read/archive/matches.ts";
 
 /** A segment that says to have so many markets; the columns hold its oldest one. */
 function segment(markets: number): SegmentColumns {

@@ -1,14 +1,14 @@
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
-import type { Storage } from "../../../snapshots/store/storage.ts";
-import { plainFilter } from "../../helpers/archive/plain-filter.ts";
-import { cursorWalk, idsOf } from "../../helpers/archive/walk.ts";
-import { type ArchiveProxy, type Query, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
-import { inArchiveOrder, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
-import { describeStores } from "../../helpers/store/stores.ts";
-import { testFolder } from "../../helpers/store/test-folder.ts";
+import type { HistoricalMarket } from "../../../../schemas/records.ts";
+import { directoryStorage } from "../../../../snapshots/store/backends/directory.ts";
+import type { Storage } from "../../../../snapshots/store/storage.ts";
+import { plainFilter } from "../../../helpers/archive/plain-filter.ts";
+import { cursorWalk, idsOf } from "../../../helpers/archive/walk.ts";
+import { type ArchiveProxy, type Query, startArchiveProxy } from "../../../helpers/http/archive-proxy.ts";
+import { inArchiveOrder, publishRecords, recordsOf } from "../../../helpers/publish/records.ts";
+import { describeStores } from "../../../helpers/store/stores.ts";
+import { testFolder } from "../../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const running = new Set<ArchiveProxy>();

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import { layout, manifestPrefixes, privateTree, sha256 } from "../../../snapshots/store/layout.ts";
-import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
-import { aroundCalls, memoryStorage, type StorageCall } from "../../helpers/store/storages.ts";
-import { goodStore } from "../../helpers/store/tamper.ts";
+import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
+import { layout, manifestPrefixes, privateTree, sha256 } from "../../../../snapshots/store/layout.ts";
+import { publishRecords, recordsOf } from "../../../helpers/publish/records.ts";
+import { aroundCalls, memoryStorage, type StorageCall } from "../../../helpers/store/storages.ts";
+import { goodStore } from "../../../helpers/store/tamper.ts";
 
 /** The same store, which answers calls of one group only once so many of them have been asked. */
 function answeredTogether(

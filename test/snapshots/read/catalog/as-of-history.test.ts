@@ -1,18 +1,18 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { MarketPage, SnapshotList } from "../../../schemas/envelopes.ts";
-import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { RollbackError, rollback } from "../../../snapshots/maintain/rollback.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
-import { readCommit } from "../../../snapshots/store/log/commits.ts";
-import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
-import { type Answer, call, problemOf } from "../../helpers/http/proxy-client.ts";
-import { inArchiveOrder, market, publishRecords } from "../../helpers/publish/records.ts";
-import { listed } from "../../helpers/store/storages.ts";
-import { timedStore } from "../../helpers/store/timed-store.ts";
+import type { MarketPage, SnapshotList } from "../../../../schemas/envelopes.ts";
+import type { HistoricalMarket } from "../../../../schemas/records.ts";
+import { RollbackError, rollback } from "../../../../snapshots/maintain/rollback.ts";
+import { layout } from "../../../../snapshots/store/layout.ts";
+import { readCommit } from "../../../../snapshots/store/log/commits.ts";
+import { startArchiveProxy } from "../../../helpers/http/archive-proxy.ts";
+import { type Answer, call, problemOf } from "../../../helpers/http/proxy-client.ts";
+import { inArchiveOrder, market, publishRecords } from "../../../helpers/publish/records.ts";
+import { listed } from "../../../helpers/store/storages.ts";
+import { timedStore } from "../../../helpers/store/timed-store.ts";
 
 // AS_OF_HISTORIES=300 npx vitest run --config test/vitest.config.ts --testTimeout=3600000
-// test/snapshots/read/as-of-history.test.ts
+// test/snapshots/read/catalog/as-of-history.test.ts
 const histories = Number(process.env.AS_OF_HISTORIES ?? 8);
 const seed = Number(process.env.AS_OF_SEED ?? 14);
 

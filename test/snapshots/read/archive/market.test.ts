@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { idHash } from "../../../snapshots/index/id-table.ts";
-import { findMarket } from "../../../snapshots/read/archive/market.ts";
-import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import { MarketNotFoundError } from "../../../snapshots/read/errors.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
-import { StorageError } from "../../../snapshots/store/storage.ts";
-import { market, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { idHash } from "../../../../snapshots/index/id-table.ts";
+import { findMarket } from "../../../../snapshots/read/archive/market.ts";
+import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
+import { MarketNotFoundError } from "../../../../snapshots/read/errors.ts";
+import { layout } from "../../../../snapshots/store/layout.ts";
+import { StorageError } from "../../../../snapshots/store/storage.ts";
+import { market, publishRecords, recordsOf } from "../../../helpers/publish/records.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";
 
 const cacheBytes = 64 * 1024;
 const unknown = (n: number) => market(900_000 + n).id;

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { PageCache } from "../../../snapshots/read/catalog/caches.ts";
-import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import type { Snapshot } from "../../../snapshots/read/catalog/snapshot.ts";
-import { publishArchive } from "../../helpers/publish/records.ts";
-import { collectGarbage } from "../../helpers/servers/memory.ts";
-import { memoryStorage } from "../../helpers/store/storages.ts";
+import { PageCache } from "../../../../snapshots/read/catalog/caches.ts";
+import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
+import type { Snapshot } from "../../../../snapshots/read/catalog/snapshot.ts";
+import { publishArchive } from "../../../helpers/publish/records.ts";
+import { collectGarbage } from "../../../helpers/servers/memory.ts";
+import { memoryStorage } from "../../../helpers/store/storages.ts";
 
 const mebibyte = 1024 * 1024;
 

@@ -2,36 +2,36 @@ import { Readable } from "node:stream";
 import { gunzipSync } from "node:zlib";
 import fc from "fast-check";
 import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
-import type { ChangeRecord } from "../../../schemas/store/snapshot.ts";
-import type { Sides } from "../../../snapshots/changes/difference.ts";
-import { Entries, idColumn } from "../../../snapshots/changes/entries.ts";
-import { atOnce } from "../../../snapshots/changes/sort.ts";
-import { compressPiece } from "../../../snapshots/format/gzip.ts";
-import { leafHash } from "../../../snapshots/format/tree.ts";
-import { ObjectCache } from "../../../snapshots/read/catalog/caches.ts";
-import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import type { ChangeRecord } from "../../../../schemas/store/snapshot.ts";
+import type { Sides } from "../../../../snapshots/changes/difference.ts";
+import { Entries, idColumn } from "../../../../snapshots/changes/entries.ts";
+import { atOnce } from "../../../../snapshots/changes/sort.ts";
+import { compressPiece } from "../../../../snapshots/format/gzip.ts";
+import { leafHash } from "../../../../snapshots/format/tree.ts";
+import { ObjectCache } from "../../../../snapshots/read/catalog/caches.ts";
+import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import {
   linesOf,
   netOf,
   readChanges,
   readChangesGzip,
-} from "../../../snapshots/read/changes/change-lines.ts";
+} from "../../../../snapshots/read/changes/change-lines.ts";
 import {
   type ChangeTexts,
   PageTexts,
   PartTexts,
   tagOf,
-} from "../../../snapshots/read/changes/change-texts.ts";
-import { ChangesReader } from "../../../snapshots/read/changes/changes.ts";
-import type { Payer } from "../../../snapshots/read/changes/effort.ts";
-import { SnapshotExpiredError } from "../../../snapshots/read/errors.ts";
-import type { StreamChunk } from "../../../snapshots/read/stream.ts";
-import { layout, sha256 } from "../../../snapshots/store/layout.ts";
-import { readCommit } from "../../../snapshots/store/log/commits.ts";
-import type { Storage } from "../../../snapshots/store/storage.ts";
-import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
-import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
-import { replaceCommit } from "../../helpers/store/tamper.ts";
+} from "../../../../snapshots/read/changes/change-texts.ts";
+import { ChangesReader } from "../../../../snapshots/read/changes/changes.ts";
+import type { Payer } from "../../../../snapshots/read/changes/effort.ts";
+import { SnapshotExpiredError } from "../../../../snapshots/read/errors.ts";
+import type { StreamChunk } from "../../../../snapshots/read/stream.ts";
+import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
+import { readCommit } from "../../../../snapshots/store/log/commits.ts";
+import type { Storage } from "../../../../snapshots/store/storage.ts";
+import { publishRecords, recordsOf } from "../../../helpers/publish/records.ts";
+import { countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";
+import { replaceCommit } from "../../../helpers/store/tamper.ts";
 
 /** Entries that count how many were looked at since the last yield. */
 class Watched extends Entries {

@@ -1,23 +1,23 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { historyDays } from "../../../schemas/envelopes.ts";
-import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { historyDays } from "../../../../schemas/envelopes.ts";
+import { rollback } from "../../../../snapshots/maintain/rollback.ts";
 import {
   commitAsOf,
   planSince,
   publishedAt,
   readSnapshot,
   whileKept,
-} from "../../../snapshots/read/catalog/as-of.ts";
-import { Catalog, type CatalogOptions } from "../../../snapshots/read/catalog/catalog.ts";
-import { statusOf } from "../../../snapshots/read/catalog/status.ts";
-import { DamagedLogError, SnapshotExpiredError } from "../../../snapshots/read/errors.ts";
-import { CorruptObjectError, MissingObjectError } from "../../../snapshots/store/errors.ts";
-import { layout, sha256 } from "../../../snapshots/store/layout.ts";
-import { seal } from "../../../snapshots/store/records.ts";
-import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
-import { readAnyLog } from "../../../snapshots/trust/log/log-reader.ts";
-import { publishArchive } from "../../helpers/publish/records.ts";
-import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
+} from "../../../../snapshots/read/catalog/as-of.ts";
+import { Catalog, type CatalogOptions } from "../../../../snapshots/read/catalog/catalog.ts";
+import { statusOf } from "../../../../snapshots/read/catalog/status.ts";
+import { DamagedLogError, SnapshotExpiredError } from "../../../../snapshots/read/errors.ts";
+import { CorruptObjectError, MissingObjectError } from "../../../../snapshots/store/errors.ts";
+import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
+import { seal } from "../../../../snapshots/store/records.ts";
+import { type Storage, StorageError } from "../../../../snapshots/store/storage.ts";
+import { readAnyLog } from "../../../../snapshots/trust/log/log-reader.ts";
+import { publishArchive } from "../../../helpers/publish/records.ts";
+import { changedStorage, memoryStorage } from "../../../helpers/store/storages.ts";
 
 const day = (n: number) => new Date(Date.UTC(2026, 2, n));
 const iso = (n: number) => day(n).toISOString();

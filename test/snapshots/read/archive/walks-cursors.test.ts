@@ -1,14 +1,14 @@
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
-import { plainFilter } from "../../helpers/archive/plain-filter.ts";
-import { idsOf } from "../../helpers/archive/walk.ts";
-import { type ArchiveProxy, type Query, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
-import { problemOf } from "../../helpers/http/proxy-client.ts";
-import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
-import { testFolder } from "../../helpers/store/test-folder.ts";
+import type { HistoricalMarket } from "../../../../schemas/records.ts";
+import { directoryStorage } from "../../../../snapshots/store/backends/directory.ts";
+import { plainFilter } from "../../../helpers/archive/plain-filter.ts";
+import { idsOf } from "../../../helpers/archive/walk.ts";
+import { type ArchiveProxy, type Query, startArchiveProxy } from "../../../helpers/http/archive-proxy.ts";
+import { problemOf } from "../../../helpers/http/proxy-client.ts";
+import { publishRecords, recordsOf } from "../../../helpers/publish/records.ts";
+import { testFolder } from "../../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const storage = directoryStorage(join(folder, "store"));
@@ -85,7 +85,7 @@ describe("a cursor that this service did not give out is 400 INVALID_CURSOR", ()
       "another snapshot",
       ([, snapshot]) => ({ 1: String(snapshot).replace(/^./, (c) => (c === "a" ? "b" : "a")) }),
     ],
-    ["a snapshot that is a path", () => ({ 1: "../../head.json" })],
+    ["a snapshot that is a path", () => ({ 1: "../../../head.json" })],
     ["the ordinal above", ([, , ordinal]) => ({ 2: Number(ordinal) + 1 })],
     ["the ordinal below", ([, , ordinal]) => ({ 2: Number(ordinal) - 1 })],
     ["the number of markets as ordinal", () => ({ 2: 300 })],

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { Recent, SingleFlight } from "../../../snapshots/read/catalog/caches.ts";
-import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import { CommitLog } from "../../../snapshots/read/catalog/commit-log.ts";
-import type { Snapshot } from "../../../snapshots/read/catalog/snapshot.ts";
-import { newestCommit } from "../../../snapshots/store/log/commits.ts";
-import { StorageError } from "../../../snapshots/store/storage.ts";
-import { append } from "../../helpers/store/appended-commits.ts";
-import { memoryStorage } from "../../helpers/store/storages.ts";
+import { Recent, SingleFlight } from "../../../../snapshots/read/catalog/caches.ts";
+import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
+import { CommitLog } from "../../../../snapshots/read/catalog/commit-log.ts";
+import type { Snapshot } from "../../../../snapshots/read/catalog/snapshot.ts";
+import { newestCommit } from "../../../../snapshots/store/log/commits.ts";
+import { StorageError } from "../../../../snapshots/store/storage.ts";
+import { append } from "../../../helpers/store/appended-commits.ts";
+import { memoryStorage } from "../../../helpers/store/storages.ts";
 
 const names = Array.from({ length: 2000 }, (_, n) => String(n));
 

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { type ForgeTier, forgeScaleNumber } from "../../../schemas/scales.ts";
-import { Tiers } from "../../../schemas/store/snapshot.ts";
-import { rollback } from "../../../snapshots/maintain/rollback.ts";
-import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import { TierLog } from "../../../snapshots/read/scores/tier-log.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
-import { publishBook, scoreOf } from "../../helpers/publish/score-books.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { type ForgeTier, forgeScaleNumber } from "../../../../schemas/scales.ts";
+import { Tiers } from "../../../../schemas/store/snapshot.ts";
+import { rollback } from "../../../../snapshots/maintain/rollback.ts";
+import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
+import { TierLog } from "../../../../snapshots/read/scores/tier-log.ts";
+import { layout } from "../../../../snapshots/store/layout.ts";
+import { publishBook, scoreOf } from "../../../helpers/publish/score-books.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";
 
 const day = (n: number) => new Date(Date.UTC(2026, 2, n));
 

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { publicObjects } from "../../../proxy/origin/public-objects.ts";
-import { ObjectCache } from "../../../snapshots/read/catalog/caches.ts";
-import { CorruptObjectError, MissingObjectError } from "../../../snapshots/store/errors.ts";
-import { layout, sha256 } from "../../../snapshots/store/layout.ts";
-import { StorageError } from "../../../snapshots/store/storage.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { publicObjects } from "../../../../proxy/origin/public-objects.ts";
+import { ObjectCache } from "../../../../snapshots/read/catalog/caches.ts";
+import { CorruptObjectError, MissingObjectError } from "../../../../snapshots/store/errors.ts";
+import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
+import { StorageError } from "../../../../snapshots/store/storage.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";
 
 /** A store with three objects of 100 bytes, and what refers to them. */
 function store() {
