@@ -5,9 +5,11 @@ import { join } from "node:path";
 // trace.
 const { node } = process.versions;
 const [major = 0, minor = 0] = node.split(".").map(Number);
-// Compression by zstd came with 22.15 and 23.8. An older Node lacks names, too, which a plain import would ask for.
-if (major < 22 || (major === 22 && minor < 15) || (major === 23 && minor < 8)) {
-  process.stderr.write(`This needs Node 22.15 or later, and ${process.execPath} is Node ${node}.\n`);
+// An older Node hands every upgrade to the feed, or does not count requests. 23 ended before it learned to.
+if (major < 22 || (major === 22 && minor < 21) || major === 23 || (major === 24 && minor < 9)) {
+  process.stderr.write(
+    `This needs Node 22 from 22.21 on, or 24.9 or later, and ${process.execPath} is Node ${node}.\n`,
+  );
   process.exit(1);
 }
 try {
@@ -18,5 +20,5 @@ try {
 }
 // A command starts in half the time when V8 finds its code compiled. A folder that cannot be written to is no fault.
 nodeModule.enableCompileCache(join(import.meta.dirname, "../node_modules/.cache/compiled"));
-// Node from 22.18 on strips types itself, which takes much less time; before 24 it does not know `await using`.
-if (!process.features.typescript || Number.parseInt(process.versions.node, 10) < 24) await import("tsx/esm");
+// Node strips types itself, which takes much less time; before 24 it does not know `await using`.
+if (!process.features.typescript || major < 24) await import("tsx/esm");

@@ -8,7 +8,7 @@ import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { call, outcome, until } from "../helpers/http/proxy-client.ts";
 import { type ProxyCommand, startProxyCommand } from "../helpers/http/proxy-command.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
-import { listenLocally } from "../helpers/servers/programs.ts";
+import { findNode, listenLocally } from "../helpers/servers/programs.ts";
 
 let directory: string;
 let proxies: ProxyCommand[];
@@ -21,15 +21,19 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-function start(env: Record<string, string>): ProxyCommand {
-  const proxy = startProxyCommand(directory, env);
+function start(env: Record<string, string>, node?: string): ProxyCommand {
+  const proxy = startProxyCommand(directory, env, node);
   proxies.push(proxy);
   return proxy;
 }
 
 describe("npm run proxy", () => {
-  test("starts without a store, takes up the first snapshot, keeps its files with the user, ends with 0", async () => {
-    const proxy = start({ POLL_SECONDS: "1", SHUTDOWN_SECONDS: "60" });
+  const nodes = { "this Node": process.execPath, "the oldest": findNode("22") };
+  const does =
+    "starts without a store, takes up the first snapshot, counts, keeps its files with the user, ends with 0";
+  test.for(Object.entries(nodes))(`with %s ${does}`, async ([, node], { skip }) => {
+    skip(!node);
+    const proxy = start({ POLL_SECONDS: "1", SHUTDOWN_SECONDS: "60" }, node);
     const port = await proxy.listening();
     expect(outcome(await call(port, "/readyz"))).toBe("503 SNAPSHOT_UNAVAILABLE");
     const warning = `there is no store at ${join(directory, "store")}`;
@@ -42,8 +46,8 @@ describe("npm run proxy", () => {
 
     // A connection without a request under way is not waited for.
     const idle = connect(port, "127.0.0.1");
-    idle.write("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
-    await once(idle, "data");
+    idle.write("GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n");
+    expect(String(await once(idle, "data"))).toMatch(/^HTTP\/1\.1 200 /);
     proxy.child.kill("SIGINT");
     expect(await proxy.ended).toBe(0);
     expect(proxy.output.out).toContain("draining");

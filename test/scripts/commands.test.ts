@@ -98,8 +98,8 @@ test.skipIf(!node22)("every command loads in Node 22, which macOS may have", asy
 
 test("an older Node is told in one sentence", async () => {
   const told = (version: string) =>
-    new RegExp(`^This needs Node 22\\.15 or later, and \\S+ is Node ${version}\\.\\n$`);
-  for (const version of ["22.14.0", "23.7.0"]) {
+    new RegExp(`^This needs Node 22 from 22\\.21 on, or 24\\.9 or later, and \\S+ is Node ${version}\\.\\n$`);
+  for (const version of ["22.20.0", "23.11.1", "24.8.0"]) {
     const older = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`;
     const { code, stderr } = await runProcess("scripts/start", ["--help"], process.execPath, [
       "--import",
@@ -114,7 +114,7 @@ test.skipIf(!node20)("Node 20 is told so too", async () => {
   const { code, stderr } = await runProcess("scripts/start", ["--help"], node20);
   expect([code, stderr]).toEqual([
     1,
-    expect.stringMatching(/^This needs Node 22\.15 or later, and .* 20\..*\n$/),
+    expect.stringMatching(/^This needs Node 22 from 22\.21 on, or 24\.9 or later, and .* 20\..*\n$/),
   ]);
 });
 

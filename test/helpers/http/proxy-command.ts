@@ -20,10 +20,14 @@ export interface ProxyCommand {
 }
 
 /** Starts `npm run proxy`'s own command, in a group of processes of its own, over the store in a directory. */
-export function startProxyCommand(directory: string, env: Record<string, string>): ProxyCommand {
+export function startProxyCommand(
+  directory: string,
+  env: Record<string, string>,
+  program = process.execPath,
+): ProxyCommand {
   const script = new URL("../../../scripts/proxy.ts", import.meta.url).pathname;
   return startUnit({
-    program: process.execPath,
+    program,
     args: [...nodeOptions, script],
     cwd: process.cwd(),
     env: { INIT_CWD: directory, SNAPSHOT_STORE: "store", PORT: "0", ...env },
