@@ -10,6 +10,7 @@ import {
   enterKey,
   focusIsOn,
   openWatched,
+  settled,
   tracesOf,
   type WatchedPage,
 } from "../helpers/servers/site-page.ts";
@@ -179,6 +180,7 @@ describe.skipIf(!program)("the archive of the site in Chromium", () => {
     await expectListed(page, await site.markets(`${query}&pageSize=25`));
     expect(await focusIsOn(page, ".sheet .columns-chart")).toBe(true);
     await page.click("a[data-key='remove min_composite']");
+    await settled(page);
     await page.click("a[data-key='remove max_composite']");
     await expectListed(page, await site.markets("pageSize=25"));
   });

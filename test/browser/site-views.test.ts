@@ -4,7 +4,7 @@ import { until } from "../helpers/http/proxy-client.ts";
 import { market, publishArchive } from "../helpers/publish/records.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
 import { serveTree } from "../helpers/servers/public-tree.ts";
-import { enterKey, openWatched, overhang, violations } from "../helpers/servers/site-page.ts";
+import { arrived, enterKey, openWatched, overhang, violations } from "../helpers/servers/site-page.ts";
 import { serveSmallSite } from "../helpers/servers/site-served.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
 
@@ -148,6 +148,7 @@ describe.skipIf(!program).each(screens)("on a %s axe finds nothing, in either th
     const found: Record<string, string[]> = {};
     for (const [address, there, act] of states) {
       await page.goto(`${site.home}#${address.replace("BEFORE", before)}`);
+      await arrived(page);
       await page.waitForSelector(there);
       await page.waitForSelector("[aria-busy]", { state: "detached" });
       await act?.(page);

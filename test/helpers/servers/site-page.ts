@@ -1,5 +1,6 @@
 import axe from "axe-core";
 import type { Browser, BrowserContext, Page } from "playwright-core";
+import { until } from "../http/proxy-client.ts";
 
 // What is evaluated in the page is text: the types of the DOM are not those of this project's programs.
 
@@ -84,8 +85,16 @@ export async function enterKey(page: Page, key: string): Promise<void> {
   await page.waitForSelector("text=Forget key");
 }
 
+/**
+ * Waits until the site has taken up its address. A click changes that at once, and the site a moment later gives the
+ * entry of the history a state.
+ */
+export const arrived = (page: Page): Promise<void> =>
+  until("the site to take up its address", () => page.evaluate("history.state !== null"));
+
 /** Waits until the archive has drawn the markets and counts of its address. */
 export async function settled(page: Page): Promise<void> {
+  await arrived(page);
   await page.waitForSelector(".choices a");
   await page.waitForSelector("[aria-busy]", { state: "detached" });
 }
