@@ -19,13 +19,17 @@ export function findClients(): string | undefined {
 /** Runs Python code, which gets `given` as `given` and puts its answer into `answer`. Throws what Python says. */
 export async function python<Answer>(program: string, given: object, code: string): Promise<Answer> {
   const lines = [
-    "import json, sys, warnings",
+    "import json, os, sys, warnings",
     "warnings.simplefilter('ignore')",
     "given = json.loads(sys.argv[1])",
     code,
-    "print('\\n' + json.dumps(answer, default=str))",
+    "print('\\n' + json.dumps(answer, default=str), flush=True)",
+    // Now and then Arrow's threads abort a Python that ends as usual: apache/arrow#34314.
+    "os._exit(0)",
   ];
-  const options = { maxBuffer: 64 * 1024 * 1024, env: { PATH: process.env.PATH, NO_PROXY: "127.0.0.1" } };
+  // On a crash Python says where it was.
+  const env = { PATH: process.env.PATH, NO_PROXY: "127.0.0.1", PYTHONFAULTHANDLER: "1" };
+  const options = { maxBuffer: 64 * 1024 * 1024, env };
   const { stdout } = await run(program, ["-c", lines.join("\n"), JSON.stringify(given)], options);
   return JSON.parse(stdout.trimEnd().split("\n").at(-1)!);
 }
