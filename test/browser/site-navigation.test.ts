@@ -3,7 +3,15 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { archiveParameters } from "../../schemas/query.ts";
 import { bearer } from "../helpers/http/proxy-client.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
-import { enterKey, focusIsOn, openWatched, tabTo, type WatchedPage } from "../helpers/servers/site-page.ts";
+import {
+  arrived,
+  enterKey,
+  focusIsOn,
+  openWatched,
+  settled,
+  tabTo,
+  type WatchedPage,
+} from "../helpers/servers/site-page.ts";
 import { asRow, expectListed, protocols, rowsOf, serveSite } from "../helpers/servers/site-served.ts";
 
 const program = findChromium();
@@ -66,6 +74,7 @@ describe.skipIf(!program)("the site", () => {
       ["#/archive", "#q"],
     ] as const) {
       await page.evaluate(`location.hash = ${JSON.stringify(view)}`);
+      await arrived(page);
       await page.waitForSelector(`${field} >> visible=true`);
       await page.waitForSelector("[aria-busy]", { state: "detached" });
       const address = page.url();
@@ -76,7 +85,7 @@ describe.skipIf(!program)("the site", () => {
     // The list, and the counts.
     await page.clock.runFor(300);
     await page.waitForURL(/q=finish\+ahead/);
-    await page.waitForSelector("[aria-busy]", { state: "detached" });
+    await settled(page);
     expect(asked.map((each) => new URL(each).pathname).sort()).toEqual([
       "/api/v1/markets/facets",
       "/api/v1/markets/historical",

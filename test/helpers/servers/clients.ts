@@ -24,10 +24,10 @@ export async function python<Answer>(program: string, given: object, code: strin
     "given = json.loads(sys.argv[1])",
     code,
     "print('\\n' + json.dumps(answer, default=str), flush=True)",
-    // Now and then Arrow's threads abort a Python that ends as usual: apache/arrow#34314.
+    // Without this, Arrow's threads now and then abort Python while it shuts down: apache/arrow#34314.
     "os._exit(0)",
   ];
-  // On a crash Python says where it was.
+  // If Python crashes, it prints where it was.
   const env = { PATH: process.env.PATH, NO_PROXY: "127.0.0.1", PYTHONFAULTHANDLER: "1" };
   const options = { maxBuffer: 64 * 1024 * 1024, env };
   const { stdout } = await run(program, ["-c", lines.join("\n"), JSON.stringify(given)], options);

@@ -86,11 +86,11 @@ export async function enterKey(page: Page, key: string): Promise<void> {
 }
 
 /**
- * Waits until the site has taken up its address. A click changes that at once, and the site a moment later gives the
- * entry of the history a state.
+ * Waits until the site has handled a new address. A click changes the address at once; the site handles it a moment
+ * later, and gives its entry in the history a state. An entry that one goes back to has a state from before.
  */
 export const arrived = (page: Page): Promise<void> =>
-  until("the site to take up its address", () => page.evaluate("history.state !== null"));
+  until("the site to handle its address", () => page.evaluate("history.state !== null"));
 
 /** Waits until the archive has drawn the markets and counts of its address. */
 export async function settled(page: Page): Promise<void> {
