@@ -16,7 +16,7 @@ import { market, publishArchive, publishRecords, score, slugs } from "../helpers
 import { findChromium, launch } from "../helpers/servers/chromium.ts";
 import { listenLocally } from "../helpers/servers/programs.ts";
 import { type ServedTree, serveTree } from "../helpers/servers/public-tree.ts";
-import { enterKey, openWatched, overhang, phone } from "../helpers/servers/site-page.ts";
+import { arrived, enterKey, openWatched, overhang, phone } from "../helpers/servers/site-page.ts";
 import { countingStorage, memoryStorage } from "../helpers/store/storages.ts";
 
 describe("the files of the site", () => {
@@ -255,6 +255,7 @@ describe.skipIf(!program)("a CDN that serves public/ below another folder", () =
     expect(sha256(stored)).toBe(hash);
     expect(stored).toEqual(await storage.get(layout.stableScoreList));
     await watched.page.goto(`${home}#/compare/aave,lido-dao`);
+    await arrived(watched.page);
     await watched.page.click("text=Take this chart along");
     expect(((await cited.textContent()) ?? "").match(/\/objects\/[0-9a-f]{64}\.json/g)).toHaveLength(2);
 
