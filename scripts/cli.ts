@@ -74,6 +74,7 @@ export const meanings: Readonly<Record<string, ExitCode>> = {
   LocalFolderError: exitCodes.unreachable,
   CheckpointFileError: exitCodes.unreachable,
   IntegrityError: exitCodes.mismatch,
+  VerificationError: exitCodes.mismatch,
   ForkedLogError: exitCodes.mismatch,
   WrongIndexError: exitCodes.mismatch,
   ApiError: exitCodes.unreachable,

@@ -287,6 +287,19 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     });
   });
 
+  test("npm run ask: a total by tier that is computed here", async () => {
+    const line = block("", "npm run ask -- --url").replace("127.0.0.1:8080", `127.0.0.1:${proxy.port}`);
+    const [, options, query] = /^npm run ask -- (.*) '(.*)'\n$/.exec(line)!;
+    await writeFile(join(folder, "key.txt"), key);
+    const { code, stdout, stderr } = await runCommand("ask", [...options!.split(" "), query!], {
+      from: folder,
+    });
+    expect(code, stderr).toBe(0);
+    const total = await totalOf(Object.fromEntries(new URLSearchParams(query)));
+    expect(total).toBeGreaterThan(0);
+    expect(stdout).toMatch(new RegExp(`^${total} markets with ${query}\n\nby tier:\n`));
+  });
+
   test("curl and DuckDB: an export, resumed where it broke off, and the oracle's scores by category", async () => {
     await exportNewest(proxy.storage, folder);
     proxy.clock.now += 60_000;

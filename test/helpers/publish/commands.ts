@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { askProgram } from "../../../scripts/commands/ask.ts";
 import { keysProgram } from "../../../scripts/commands/keys.ts";
 import { sampleProgram } from "../../../scripts/commands/sample.ts";
 import { snapshotProgram } from "../../../scripts/commands/snapshot.ts";
@@ -29,6 +30,7 @@ export interface CommandOptions {
 }
 
 const programs = {
+  ask: askProgram,
   keys: keysProgram,
   sample: sampleProgram,
   snapshot: snapshotProgram,
