@@ -153,7 +153,8 @@ export const ChangeLine = z.discriminatedUnion("op", [
   z.strictObject({ op: z.literal("put"), market: HistoricalMarket }),
 ]);
 
-const ProofLevel = z.strictObject({
+/** Where a node of a tree is among its siblings, and the hashes that lead from it to their head. */
+export const ProofLevel = z.strictObject({
   index: Count.describe("Which of the children, from the oldest, counted from 0."),
   size: z.int().min(1).describe("Number of children."),
   markets: z.int().min(1).describe("Markets below all of them."),

@@ -6,43 +6,21 @@
  */
 export declare class ApiError extends Error {
   code: string;
-  /** @override */
   name: string;
   /** What went wrong, in a few fixed words. The message says more. */
   title: string;
   /** HTTP status; 0 when no answer came. */
   status: number;
-  /**
-   * Names the request in the service's log.
-   * @type {string | undefined}
-   */
+  /** Names the request in the service's log. */
   requestId: string | undefined;
-  /**
-   * The query parameter that was refused.
-   * @type {string | undefined}
-   */
+  /** The query parameter that was refused. */
   parameter: string | undefined;
-  /**
-   * With `CURSOR_EXPIRED`: the cursor of the same place in the current snapshot; null when nothing follows there.
-   * @type {string | null | undefined}
-   */
+  /** With `CURSOR_EXPIRED`: the cursor of the same place in the current snapshot; null when nothing follows there. */
   resumeCursor: string | null | undefined;
-  /**
-   * With `SNAPSHOT_EXPIRED`: the snapshots before and after that can still be read.
-   * @type {Problem["nearest"]}
-   */
+  /** With `SNAPSHOT_EXPIRED`: the snapshots before and after that can still be read. */
   nearest: Problem["nearest"];
-  /**
-   * Seconds after which the service wants to be asked again.
-   * @type {number | undefined}
-   */
+  /** Seconds after which the service wants to be asked again. */
   retryAfter: number | undefined;
-  /**
-   * @param {string} code
-   * @param {string} detail
-   * @param {{ title?: string, status?: number, requestId?: string | undefined, parameter?: string | undefined,
-   *   resumeCursor?: string | null | undefined, retryAfter?: number | undefined, nearest?: Problem["nearest"], cause?: unknown }} [about]
-   */
   constructor(
     code: string,
     detail: string,
@@ -63,9 +41,7 @@ export declare class ApiError extends Error {
 }
 /** An answer that contradicts itself, an earlier answer or its proof. Asking again does not help. */
 export declare class IntegrityError extends ApiError {
-  /** @override */
   name: string;
-  /** @param {string} detail */
   constructor(detail: string);
 }
 /**
@@ -76,12 +52,7 @@ export declare class IntegrityError extends ApiError {
  */
 export declare class VerificationError extends IntegrityError {
   what: string;
-  /** @override */
   name: string;
-  /**
-   * @param {string} what
-   * @param {string} detail
-   */
   constructor(what: string, detail: string);
 }
 /**
@@ -89,49 +60,29 @@ export declare class VerificationError extends IntegrityError {
  * was seen before. Keep both checkpoints: together they show it to everybody.
  */
 export declare class ForkedLogError extends IntegrityError {
-  /** @override */
   name: string;
-  /** @override */
   code: string;
-  /** The one seen before, and the one that came now.
-   * @type {readonly [string, string]} */
+  /** The one seen before, and the one that came now. */
   checkpoints: readonly [string, string];
-  /**
-   * @param {string} before
-   * @param {string} after
-   */
   constructor(before: string, after: string);
 }
-/** @param {string} detail */
 declare const broken: (detail: string) => ApiError;
 export type CallOptions = {
-  /**
-   * Ends the call, its waits and its connection.
-   */
+  /** Ends the call, its waits and its connection. */
   signal?: AbortSignal | undefined;
 };
 export type ReadOptions = {
-  /**
-   * Ends the call, its waits and its connection.
-   */
+  /** Ends the call, its waits and its connection. */
   signal?: AbortSignal | undefined;
-  /**
-   * The snapshot to read from: its id, or a time. The current one if left out.
-   */
+  /** The snapshot to read from: its id, or a time. The current one if left out. */
   asOf?: string | undefined;
 };
 export type ClientOptions = {
-  /**
-   * Address of the service, with or without `/api/v1`.
-   */
+  /** Address of the service, with or without `/api/v1`. */
   url: string | URL;
-  /**
-   * API key. It is sent to this address only, and redirects are refused.
-   */
+  /** API key. It is sent to this address only, and redirects are refused. */
   key?: string | undefined;
-  /**
-   * Sends the requests; for proxies, logging and tests.
-   */
+  /** Sends the requests; for proxies, logging and tests. */
   fetch?: typeof globalThis.fetch;
   /**
    * Milliseconds within which the head of an answer must come, then its body; of answers in
@@ -151,9 +102,7 @@ export type ClientOptions = {
    * thrown. 60,000 if left out.
    */
   maxWait?: number;
-  /**
-   * The most bytes of an answer, other than one in lines. 2^28 if left out.
-   */
+  /** The most bytes of an answer, other than one in lines. 2^28 if left out. */
   maxBytes?: number;
   /**
    * The most bytes of the archive's index that are kept for later recomputations, checked.
@@ -167,17 +116,11 @@ export type Trust = {
   snapshotId?: string | undefined;
 };
 export type Vouched = {
-  /**
-   * What of yours it was checked against. Empty: nothing.
-   */
+  /** What of yours it was checked against. Empty: nothing. */
   by: ("key" | "policy" | "entry" | "snapshotId")[];
-  /**
-   * SHA-256 of the text of the log's entry, in hexadecimal, to be pinned.
-   */
+  /** SHA-256 of the text of the log's entry, in hexadecimal, to be pinned. */
   entry: string;
-  /**
-   * When the entry says that its snapshot was published.
-   */
+  /** When the entry says that its snapshot was published. */
   publishedAt: string;
   /**
    * Of the log that has
@@ -190,16 +133,12 @@ export type Vouched = {
     signed: boolean;
     cosigners: number;
   } | null;
-  /**
-   * Whether it is shown that no market is left out. With a `snapshotId` alone it is not.
-   */
+  /** Whether it is shown that no market is left out. With a `snapshotId` alone it is not. */
   complete: boolean;
 };
 export type Proving = {
   trust?: Trust | undefined;
-  /**
-   * Ends the call, its waits and its connection.
-   */
+  /** Ends the call, its waits and its connection. */
   signal?: AbortSignal | undefined;
 };
 export type Verifying = Proving & {
@@ -242,60 +181,24 @@ export type Decoder = {
 /** A client of the service. Between calls it keeps no connection or timer, and only what was recomputed from. */
 export declare class Client {
   #private;
-  /** @param {ClientOptions} options */
   constructor({ url, key, fetch, timeout, retries, maxWait, maxBytes, keepBytes }: ClientOptions);
-  /**
-   * All scored protocols, the highest BRI first.
-   * @param {ReadOptions} [options]
-   * @returns {Promise<ScoreList>}
-   */
+  /** All scored protocols, the highest BRI first. */
   scores(options?: ReadOptions): Promise<ScoreList>;
-  /**
-   * The score of one protocol. Throws ApiError `PROTOCOL_NOT_FOUND`.
-   * @param {string} slug
-   * @param {ReadOptions} [options]
-   * @returns {Promise<ProtocolScore>}
-   */
+  /** The score of one protocol. Throws ApiError `PROTOCOL_NOT_FOUND`. */
   score(slug: string, options?: ReadOptions): Promise<ProtocolScore>;
-  /**
-   * The scores of up to 50 protocols, in the order asked.
-   * @param {readonly string[]} slugs
-   * @param {CallOptions} [options]
-   * @returns {Promise<ScoreBatch>}
-   */
+  /** The scores of up to 50 protocols, in the order asked. */
   batch(slugs: readonly string[], options?: CallOptions): Promise<ScoreBatch>;
-  /**
-   * Seven days of a protocol's scores, oldest first. Needs the Developer plan.
-   * @param {string} slug
-   * @param {ReadOptions} [options]
-   * @returns {Promise<ScoreHistory>}
-   */
+  /** Seven days of a protocol's scores, oldest first. Needs the Developer plan. */
   history(slug: string, options?: ReadOptions): Promise<ScoreHistory>;
-  /**
-   * A protocol's dimensions with change and percentile. Needs the Developer plan.
-   * @param {string} slug
-   * @param {ReadOptions} [options]
-   * @returns {Promise<ScoreDimensions>}
-   */
+  /** A protocol's dimensions with change and percentile. Needs the Developer plan. */
   dimensions(slug: string, options?: ReadOptions): Promise<ScoreDimensions>;
-  /**
-   * Which snapshot is served and how fresh it is. Needs no key and no quota.
-   * @param {CallOptions} [options]
-   * @returns {Promise<Status>}
-   */
+  /** Which snapshot is served and how fresh it is. Needs no key and no quota. */
   status(options?: CallOptions): Promise<Status>;
-  /**
-   * The plan of the key and what is left of the day's quota.
-   * @param {CallOptions} [options]
-   * @returns {Promise<Usage>}
-   */
+  /** The plan of the key and what is left of the day's quota. */
   usage(options?: CallOptions): Promise<Usage>;
   /**
    * One page of the archive. Needs the Aegis plan, as all of the archive does. With `verified` it is shown to have
    * exactly the markets that match, as by rows.
-   * @param {Filters} [filters]
-   * @param {Verifying} [options]
-   * @returns {Promise<MarketPage & { vouched?: Vouched }>}
    */
   page(
     filters?: Filters,
@@ -309,9 +212,6 @@ export declare class Client {
    * Walks through the archive page by page, from `filters.cursor` on if there is one. All pages are of one snapshot.
    * When the store no longer keeps it, ApiError `CURSOR_EXPIRED` is thrown, and its `resumeCursor` leads on in the
    * current snapshot. With `verified` each is shown to have exactly the markets that match, as by rows.
-   * @param {Filters} [filters]
-   * @param {Verifying} [options]
-   * @returns {AsyncGenerator<MarketPage & { vouched?: Vouched }, void, void>}
    */
   pages(
     filters?: Filters,
@@ -329,18 +229,12 @@ export declare class Client {
    * `cursor` and `skip` of the result and pass them as filters. Units are counted as rows are sent, one for every 500.
    * With `verified` the rows are shown to be exactly the markets that match, in order and none left out, by what
    * `recompute` takes and the hashes of the markets of their pages. Throws VerificationError.
-   * @param {Filters} [filters]
-   * @param {Verifying} [options]
-   * @returns {Rows}
    */
   rows(filters?: Filters, options?: Verifying): Rows;
   /**
    * Counts the markets that match by one or several of their fields:
    * `client.facets(["tier", "month"], { disputed: true })`.
-   * @param {readonly string[]} by
-   * @param {Filters & { limit?: number }} [filters] `limit`: the most values listed of each
-   * @param {CallOptions} [options]
-   * @returns {Promise<MarketFacets>}
+   * @param [filters] `limit`: the most values listed of each
    */
   facets(
     by: readonly string[],
@@ -354,9 +248,7 @@ export declare class Client {
    * Each is checked against the index root that the log's entry names, so nothing of it is the service's word:
    * `client.recompute({ filters: { disputed: true }, by: ["tier"], trust: { key } })`. Sections are kept for later
    * calls. Throws VerificationError.
-   * @param {Proving & { filters?: Omit<Filters, "page" | "pageSize" | "cursor" | "skip" | "asOf">, by?: readonly string[],
-   *   limit?: number | undefined, asOf?: string | undefined }} [options] `limit`: the most values listed of each facet
-   * @returns {Promise<Recomputed>}
+   * @param [options] `limit`: the most values listed of each facet
    */
   recompute(
     options?: Proving & {
@@ -369,9 +261,6 @@ export declare class Client {
   /**
    * Shows that an id is not in the archive, by what the archive's index has in its place. Throws VerificationError, and
    * ApiError `NOT_FOUND` when the service says that the id is there.
-   * @param {string} id
-   * @param {Proving & { asOf?: string | undefined }} [options]
-   * @returns {Promise<Absence>}
    */
   absent(
     id: string,
@@ -379,52 +268,25 @@ export declare class Client {
       asOf?: string | undefined;
     },
   ): Promise<Absence>;
-  /**
-   * The tier of each protocol, and which tiers changed in the last 30 days, newest first.
-   * @param {CallOptions} [options]
-   * @returns {Promise<Tiers>}
-   */
+  /** The tier of each protocol, and which tiers changed in the last 30 days, newest first. */
   tiers(options?: CallOptions): Promise<Tiers>;
-  /**
-   * The snapshots that can be read, newest first, each with its archive's root.
-   * @param {CallOptions} [options]
-   * @returns {Promise<SnapshotList>}
-   */
+  /** The snapshots that can be read, newest first, each with its archive's root. */
   snapshots(options?: CallOptions): Promise<SnapshotList>;
   /**
    * The exports of the archive as Parquet files, newest first. Files are fetched by their `url`, with the key, and may
    * be in ranges.
-   * @param {CallOptions} [options]
-   * @returns {Promise<ExportList>}
    */
   exports(options?: CallOptions): Promise<ExportList>;
-  /**
-   * One market. Throws ApiError `MARKET_NOT_FOUND`.
-   * @param {string} id
-   * @param {ReadOptions} [options]
-   * @returns {Promise<HistoricalMarket>}
-   */
+  /** One market. Throws ApiError `MARKET_NOT_FOUND`. */
   market(id: string, options?: ReadOptions): Promise<HistoricalMarket>;
-  /**
-   * One market with the proof that it belongs to its snapshot. `verifyProof` checks it.
-   * @param {string} id
-   * @param {ReadOptions} [options]
-   * @returns {Promise<MarketProof>}
-   */
+  /** One market with the proof that it belongs to its snapshot. `verifyProof` checks it. */
   proof(id: string, options?: ReadOptions): Promise<MarketProof>;
-  /**
-   * The score of one protocol with the proof that it belongs to its snapshot. `verifyScoreProof` checks it.
-   * @param {string} slug
-   * @param {ReadOptions} [options]
-   * @returns {Promise<ScoreProof>}
-   */
+  /** The score of one protocol with the proof that it belongs to its snapshot. `verifyScoreProof` checks it. */
   scoreProof(slug: string, options?: ReadOptions): Promise<ScoreProof>;
   /**
    * The newest signed checkpoint of the log, as text. `verifyCheckpoint` checks it. Needs no key and no quota. Keep it,
    * and pass it the next time as `since`: then it is also checked that the log only grew. Throws ForkedLogError when it
    * did not.
-   * @param {CallOptions & { since?: string | undefined }} [options]
-   * @returns {Promise<string>}
    */
   checkpoint({
     since,
@@ -435,10 +297,6 @@ export declare class Client {
   /**
    * Checks that the log of one checkpoint is the beginning of that of another, by tiles of the service's log
    * (c2sp.org/tlog-tiles). Their signatures are checked by `verifyCheckpoint`. Throws ForkedLogError.
-   * @param {string} before
-   * @param {string} after
-   * @param {CallOptions} [options]
-   * @returns {Promise<void>}
    */
   requireSameLog(before: string, after: string, options?: CallOptions): Promise<void>;
   /**
@@ -446,10 +304,8 @@ export declare class Client {
    * archive's order, each id once. Applied to an exact copy of `since` it gives an exact copy of `until`. An answer
    * that breaks off is taken up again; to go on in another process, pass the result's `snapshotId` as `until` and its
    * `skip`. Throws ApiError `SNAPSHOT_EXPIRED` when the difference is no longer known.
-   * @param {string} since
-   * @param {CallOptions & { until?: string | undefined, skip?: number }} [options] `until`: the current snapshot if
+   * @param [options] `until`: the current snapshot if
    * left out
-   * @returns {Changes}
    */
   changes(
     since: string,
@@ -469,38 +325,19 @@ export type Asked = {
   body?: string;
   signal?: AbortSignal | undefined;
 };
-/**
- * A request.
- * @typedef {object} Asked
- * @property {Query} [query]
- * @property {string} [accept]
- * @property {string} [body]
- * @property {AbortSignal | undefined} [signal]
- */
+/** A request. */
 /** One market of an answer in lines. */
 export declare class Row {
   #private;
   /** The market's JSON text, byte for byte as in the archive. */
   text: string;
-  /**
-   * @param {string} text
-   * @param {((text: string) => Promise<string>) | undefined} [csvOf]
-   */
   constructor(text: string, csvOf?: ((text: string) => Promise<string>) | undefined);
-  /** The market as the service writes it in CSV, with the line's end, below `csvHead` of the rows. Of verified rows only.
-   * @returns {Promise<string> | undefined} */
+  /** The market as the service writes it in CSV, with the line's end, below `csvHead` of the rows. Of verified rows only. */
   get csv(): Promise<string> | undefined;
-  /** The market, parsed whenever it is read.
-   * @returns {HistoricalMarket} */
+  /** The market, parsed whenever it is read. */
   get market(): HistoricalMarket;
 }
 export type Open<A extends Answer> = (answer: A) => AsyncGenerator<string, void, void>;
-/**
- * @template {Answer} A
- * @callback Open Reads the lines of an answer.
- * @param {A} answer
- * @returns {AsyncGenerator<string, void, void>}
- */
 /** An answer in lines. Its members are known when the first line has come. It can be iterated over once. */
 declare class Answer {
   /** Snapshot of the answer. */
@@ -509,84 +346,51 @@ declare class Answer {
   count: number;
   /** Whole lines received, also those skipped. */
   skip: number;
-  /** @internal @type {Query} */
+  /** @internal */
   query: Query;
-  /**
-   * @param {Query} query
-   * @param {number} skip
-   */
   constructor(query: Query, skip: number);
-  /**
-   * @internal
-   * @param {Headers} headers
-   * @param {number} end
-   */
+  /** @internal */
   opened(headers: Headers, end: number): void;
 }
 export type Shown = Pick<
   Rows,
   "snapshotId" | "count" | "total" | "skip" | "cursor" | "vouched" | "csvHead" | "csvOf"
 >;
-/**
- * What the caller sees of rows.
- * @typedef {Pick<Rows, "snapshotId" | "count" | "total" | "skip" | "cursor" | "vouched" | "csvHead" | "csvOf">} Shown
- */
-/**
- * The rows of Client.rows.
- * @implements {AsyncIterable<Row>}
- */
+/** What the caller sees of rows. */
+/** The rows of Client.rows. */
 export declare class Rows extends Answer implements AsyncIterable<Row> {
   #private;
   /** Cursor of the place where the answer begins. With `skip` it leads to where the rows received end. */
   cursor: string | undefined;
   /** Number of markets that match. */
   total: number;
-  /** Of verified rows: what they were checked against.
-   * @type {Vouched | undefined} */
+  /** Of verified rows: what they were checked against. */
   vouched: Vouched | undefined;
-  /** Of verified rows: the first line of the service's CSV, with its end.
-   * @type {string | undefined} */
+  /** Of verified rows: the first line of the service's CSV, with its end. */
   csvHead: string | undefined;
-  /** @internal @type {((text: string) => Promise<string>) | undefined} */
+  /** @internal */
   csvOf: ((text: string) => Promise<string>) | undefined;
-  /**
-   * @param {Filters} query
-   * @param {Open<Rows>} open
-   */
   constructor({ skip, ...query }: Filters, open: Open<Rows>);
-  /**
-   * @internal @override
-   * @param {Headers} headers
-   * @param {number} end
-   */
+  /** @internal */
   opened(headers: Headers, end: number): void;
   [Symbol.asyncIterator](): AsyncGenerator<Row, void, unknown>;
 }
 /** One line of the difference between two snapshots. */
 export declare class Change extends Row {
-  /** @type {"delete" | "put"} */
   op: "delete" | "put";
   /** Id of the market. */
   id: string;
   /** The line as it came. */
   line: string;
-  /** @param {string} line */
   constructor(line: string);
 }
-/**
- * The lines of Client.changes.
- * @implements {AsyncIterable<Change>}
- */
+/** The lines of Client.changes. */
 export declare class Changes extends Answer implements AsyncIterable<Change> {
   #private;
   /** Snapshot from which the difference leads to `snapshotId`. */
   since: string;
   /** The archive's root of `snapshotId`. */
   archiveRoot: string;
-  /**
-   * @param {{ since: string, until: string | undefined, skip: number }} query
-   * @param {Open<Changes>} open
-   */
   constructor(
     {
       since,
@@ -599,26 +403,17 @@ export declare class Changes extends Answer implements AsyncIterable<Change> {
     },
     open: Open<Changes>,
   );
-  /**
-   * @internal @override
-   * @param {Headers} headers
-   * @param {number} end
-   */
+  /** @internal */
   opened(headers: Headers, end: number): void;
   [Symbol.asyncIterator](): AsyncGenerator<Change, void, unknown>;
 }
 export type Sha256 = (bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Uint8Array>;
-/** @param {readonly (Uint8Array | readonly number[])[]} parts */
 declare function bytesOf(...parts: readonly (Uint8Array | readonly number[])[]): Uint8Array<ArrayBuffer>;
-/** @param {number} value */
 declare function uint64(value: number): Uint8Array<ArrayBuffer>;
-/** @param {Uint8Array} bytes */
 declare const hexOf: (bytes: Uint8Array) => string;
 /**
  * The head of a tree of the shape of RFC 6962: neighbours are joined level by level, and one without a neighbour moves
  * up.
- * @param {readonly Uint8Array[]} hashes
- * @param {Sha256} sha256
  */
 declare function headOf(hashes: readonly Uint8Array[], sha256: Sha256): Promise<Uint8Array<ArrayBufferLike>>;
 export type Tree = {
@@ -630,10 +425,8 @@ export type Tree = {
  * Trees count from the oldest market, so the lines must come oldest first: the reverse of the archive's order. For a
  * copy in a file, use `linesFromEnd`. Memory does not grow with the number of lines, except for 32 bytes for every
  * segment of some 20,000 markets.
- * @param {AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>} lines JSON texts of markets, without line
+ * @param lines JSON texts of markets, without line
  * ends
- * @param {{ sha256?: Sha256 }} [options]
- * @returns {Promise<{ archiveRoot: string, markets: number }>}
  */
 export declare function archiveRoot(
   lines: AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>,
@@ -649,8 +442,6 @@ export declare function archiveRoot(
 /**
  * The lines of a file from the last to the first, without their ends: those of `archive.ndjson` oldest first. Takes a
  * Blob, such as a browser's File or `fs.openAsBlob(path)` in Node. Throws IntegrityError when the last line has no end.
- * @param {{ size: number, slice(start: number, end: number): { arrayBuffer(): Promise<ArrayBuffer> } }} file
- * @returns {AsyncGenerator<Uint8Array, void, void>}
  */
 export declare function linesFromEnd(file: {
   size: number;
@@ -661,20 +452,14 @@ export declare function linesFromEnd(file: {
     arrayBuffer(): Promise<ArrayBuffer>;
   };
 }): AsyncGenerator<Uint8Array, void, void>;
-/** @param {unknown} hex */
 declare function hashOf(hex: unknown): Uint8Array<ArrayBuffer>;
-/** The root of the tree in which `hash` is the child of this index.
- * @param {number} kind
- * @param {Uint8Array} hash
- * @param {MarketProof["proof"]["page"]} level */
+/** The root of the tree in which `hash` is the child of this index. */
 declare function rootFrom(
   kind: number,
   hash: Uint8Array,
   { markets, ...place }: MarketProof["proof"]["page"],
 ): Promise<Uint8Array<ArrayBufferLike>>;
-/** The head of the tree in which `hash` is the child of this index.
- * @param {Uint8Array} hash
- * @param {{ index: number, size: number, path: readonly string[] | null }} place */
+/** The head of the tree in which `hash` is the child of this index. */
 declare function headFrom(
   hash: Uint8Array,
   {
@@ -699,25 +484,16 @@ export type Entry = {
     protocols: number;
   };
   publishedAt: string;
-  /**
-   * Commits that were taken back.
-   */
+  /** Commits that were taken back. */
   withdrawn: [first: number, last: number][];
-  /**
-   * SHA-256 of the commit record.
-   */
+  /** SHA-256 of the commit record. */
   record: string;
 };
-/**
- * Decodes base64 that has one spelling only.
- * @param {string} text
- */
+/** Decodes base64 that has one spelling only. */
 declare function base64(text: string): Uint8Array<ArrayBuffer>;
 /**
  * What a checkpoint says (c2sp.org/tlog-checkpoint): the log's origin, how many commits it has, and the root of its
  * tree. Checks no signature. Throws IntegrityError.
- * @param {string | null} checkpoint
- * @returns {{ origin: string, size: number, root: string }}
  */
 export declare function checkpointIn(checkpoint: string | null): {
   origin: string;
@@ -743,9 +519,6 @@ export type Quorum =
  * `NAME+ID+BASE64`, signed it, and returns what it says and how many of the policy's witnesses did. Cosignatures that
  * the platform cannot check do not count: those with ML-DSA-44 outside Node 24.7 and later. Throws IntegrityError; a
  * DOMException in browsers without Ed25519.
- * @param {string | null} checkpoint
- * @param {string | readonly string[]} keys
- * @returns {Promise<{ origin: string, size: number, root: string, cosigners: number }>}
  */
 export declare function verifyCheckpoint(
   checkpoint: string | null,
@@ -764,15 +537,8 @@ export type Known = {
  * What you know when you check a proof: the `snapshotId` if you hold one that you trust; the publisher's `key`, or a
  * policy with witnesses (c2sp.org/tlog-policy) in its place, to have the checkpoint's signatures checked too. Without
  * them, a proof only shows that the answer agrees with itself.
- * @typedef {{ snapshotId?: string, key?: string | readonly string[] }} Known
  */
-/**
- * Checks that the log has the entry of an answer, and that it is about the answer's snapshot.
- * @param {Pick<MarketProof, "entry" | "snapshotId" | "commit" | "checkpoint"> & { proof: { inclusion: readonly string[]
- * | null } }} answer
- * @param {Known} known
- * @returns {Promise<Entry>}
- */
+/** Checks that the log has the entry of an answer, and that it is about the answer's snapshot. */
 declare function verifyEntry(
   {
     entry,
@@ -790,9 +556,6 @@ declare function verifyEntry(
 /**
  * Checks that a market belongs to its snapshot, and that snapshot to the publisher's log, and returns its record. `id`
  * is the one you asked for. Throws as verifyCheckpoint does.
- * @param {MarketProof} answer
- * @param {Known & { id?: string }} [known]
- * @returns {Promise<HistoricalMarket>}
  */
 export declare function verifyProof(
   answer: MarketProof,
@@ -803,12 +566,7 @@ export declare function verifyProof(
     id?: string;
   },
 ): Promise<HistoricalMarket>;
-/**
- * The same for the score of a protocol. `slug` is the one you asked for.
- * @param {ScoreProof} answer
- * @param {Known & { slug?: string }} [known]
- * @returns {Promise<ProtocolScore>}
- */
+/** The same for the score of a protocol. `slug` is the one you asked for. */
 export declare function verifyScoreProof(
   answer: ScoreProof,
   {
@@ -821,10 +579,6 @@ export declare function verifyScoreProof(
 /**
  * Checks that a copy's root and number of markets are those of the snapshot of a proof, and that the publisher's log
  * has that. Throws as verifyCheckpoint does.
- * @param {MarketProof} answer
- * @param {{ archiveRoot: string, markets: number }} copy
- * @param {Known} [known]
- * @returns {Promise<Entry>}
  */
 export declare function verifyCopy(
   answer: MarketProof,
@@ -869,17 +623,48 @@ export type Tools = typeof shared & {
     lines: AsyncGenerator<string, void, void>;
   };
 };
-export {};
-/**
- * @typedef {typeof shared & {
- *   ask: <T>(path: string, how: Asked, read: (answer: { response: Response, text: ReadText, step: Step }) => Promise<T>)
- *     => Promise<T>,
- *   rows: (query: Filters, options: CallOptions) => { answer: Shown, lines: AsyncGenerator<string, void, void> } }} Tools
- */
 
-/**
- * Filters of the archive, and where to begin.
- */
+/** BAD_REQUEST (400): Not a well-formed HTTP request. INVALID_PARAMETER (400): Invalid parameter. INVALID_BODY (400): Invalid request body. BATCH_TOO_LARGE (400): Too many slugs in one batch. CURSOR_MISMATCH (400): The filters differ from the cursor's. INVALID_CURSOR (400): Invalid cursor. CONFLICTING_CREDENTIALS (400): Two different API keys. INVALID_API_KEY (401): Invalid API key. API_KEY_REQUIRED (401): An API key is required. DEVELOPER_REQUIRED (403): The Developer plan is required. AEGIS_REQUIRED (403): The Aegis plan is required. INVALID_FILE_ADDRESS (403): The address of the file is not good any more. NOT_FOUND (404): No such address. PROTOCOL_NOT_FOUND (404): No such protocol. MARKET_NOT_FOUND (404): No such market. SECTION_NOT_FOUND (404): No such part of an index. SNAPSHOT_NOT_FOUND (404): No such snapshot. SHARE_NOT_FOUND (404): No such share, schema or table. VERSION_NOT_FOUND (404): The table has no such version. METHOD_NOT_ALLOWED (405): Method not allowed. REQUEST_TIMEOUT (408): The request took too long to arrive. CURSOR_EXPIRED (410): The cursor's snapshot is gone. SNAPSHOT_EXPIRED (410): The snapshot is no longer kept. BODY_TOO_LARGE (413): Request body too large. UNSUPPORTED_MEDIA_TYPE (415): Unsupported media type. RANGE_NOT_SATISFIABLE (416): The range is not within the file. UPGRADE_REQUIRED (426): This address speaks WebSocket. TOO_MANY_CONNECTIONS (429): Too many connections. QUOTA_EXCEEDED (429): Daily quota used up. HEADERS_TOO_LARGE (431): Request head too large. INTERNAL (500): Internal error. COMING_SOON (501): Announced, not yet available. UPSTREAM_ERROR (502): The origin failed. SNAPSHOT_UNAVAILABLE (503): No snapshot to serve. QUOTA_UNAVAILABLE (503): The quota store is unavailable. UPSTREAM_TIMEOUT (504): The origin did not answer in time. */
+export type ErrorCode =
+  | "BAD_REQUEST"
+  | "INVALID_PARAMETER"
+  | "INVALID_BODY"
+  | "BATCH_TOO_LARGE"
+  | "CURSOR_MISMATCH"
+  | "INVALID_CURSOR"
+  | "CONFLICTING_CREDENTIALS"
+  | "INVALID_API_KEY"
+  | "API_KEY_REQUIRED"
+  | "DEVELOPER_REQUIRED"
+  | "AEGIS_REQUIRED"
+  | "INVALID_FILE_ADDRESS"
+  | "NOT_FOUND"
+  | "PROTOCOL_NOT_FOUND"
+  | "MARKET_NOT_FOUND"
+  | "SECTION_NOT_FOUND"
+  | "SNAPSHOT_NOT_FOUND"
+  | "SHARE_NOT_FOUND"
+  | "VERSION_NOT_FOUND"
+  | "METHOD_NOT_ALLOWED"
+  | "REQUEST_TIMEOUT"
+  | "CURSOR_EXPIRED"
+  | "SNAPSHOT_EXPIRED"
+  | "BODY_TOO_LARGE"
+  | "UNSUPPORTED_MEDIA_TYPE"
+  | "RANGE_NOT_SATISFIABLE"
+  | "UPGRADE_REQUIRED"
+  | "TOO_MANY_CONNECTIONS"
+  | "QUOTA_EXCEEDED"
+  | "HEADERS_TOO_LARGE"
+  | "INTERNAL"
+  | "COMING_SOON"
+  | "UPSTREAM_ERROR"
+  | "SNAPSHOT_UNAVAILABLE"
+  | "QUOTA_UNAVAILABLE"
+  | "UPSTREAM_TIMEOUT";
+export type ForgeTier = "RAW" | "CAST" | "FORGED" | "TEMPERED" | "DAMASCUS" | "MITHRIL" | "ADAMANTINE";
+
+/** Filters of the archive, and where to begin. */
 export interface Filters {
   category?: string;
   tier?: ("RAW" | "CAST" | "FORGED" | "TEMPERED" | "DAMASCUS" | "MITHRIL" | "ADAMANTINE")[];
@@ -915,695 +700,127 @@ export interface HistoricalMarket {
   slug: string;
   question: string;
   category: string;
-  /**
-   * Composite score of a market, from 300 to 1,000: higher is safer, and the tier rises with it.
-   */
+  /** Composite score of a market, from 300 to 1,000: higher is safer, and the tier rises with it. */
   composite: number;
-  /**
-   * Tier of the Forge Scale, from RAW up to ADAMANTINE: higher is safer.
-   */
-  tier: "RAW" | "CAST" | "FORGED" | "TEMPERED" | "DAMASCUS" | "MITHRIL" | "ADAMANTINE";
+  /** Tier of the Forge Scale, from RAW up to ADAMANTINE: higher is safer. */
+  tier: ForgeTier;
   status: "resolved";
-  /**
-   * Outcome label.
-   */
+  /** Outcome label. */
   resolvedOutcome: string;
-  /**
-   * Resolution time; the archive is ordered by it, newest first.
-   */
+  /** Resolution time; the archive is ordered by it, newest first. */
   resolvedAt: string;
-  /**
-   * Where the resolution came from.
-   */
+  /** Where the resolution came from. */
   resolutionSource: string;
-  /**
-   * Whether the resolution was disputed.
-   */
+  /** Whether the resolution was disputed. */
   disputed: boolean;
-  /**
-   * Names the main risk signal of a market.
-   */
+  /** Names the main risk signal of a market. */
   topRiskDriver: string;
-  /**
-   * Number of flagged items.
-   */
+  /** Number of flagged items. */
   flaggedCount: number;
-  /**
-   * Version of the scoring formula.
-   */
+  /** Version of the scoring formula. */
   formulaVersion: string;
-  /**
-   * Version of the dimension weights.
-   */
+  /** Version of the dimension weights. */
   weightVersion: string;
-  /**
-   * Every dimension key exactly once. Each from 0 to 100, the strength of a risk signal: higher is riskier.
-   */
-  dimensions: {
-    key: "informed" | "integrity" | "oracle" | "catalyst" | "design" | "counterparty";
-    name: string;
-    /**
-     * Each from 0 to 100, the strength of a risk signal: higher is riskier.
-     */
-    score: number;
-    /**
-     * Weight of the dimension in the composite.
-     */
-    weight: number;
-    description: string;
-    evidence: {
-      type: string;
-      label: string;
-      pattern: string;
-      reference: {
-        label: string;
-        url: string;
-        kind: string;
-      };
-    }[];
-    /**
-     * Items: Any JSON, as the source has it.
-     */
-    references: unknown[];
-    computation: {
-      baseline: number;
-      /**
-       * Items: Any JSON, as the source has it.
-       */
-      raises: unknown[];
-      /**
-       * Items: Any JSON, as the source has it.
-       */
-      lowers: unknown[];
-    };
-  }[];
+  /** Every dimension key exactly once. Each from 0 to 100, the strength of a risk signal: higher is riskier. */
+  dimensions: MarketDimension[];
 }
 export interface MarketFacets {
   snapshotId: string;
-  /**
-   * Markets that match the filters. The buckets of a facet add up to it.
-   */
+  /** Markets that match the filters. The buckets of a facet add up to it. */
   total: number;
-  /**
-   * Those asked for.
-   */
+  /** Those asked for. */
   facets: {
-    category?: {
-      /**
-       * How many values occur.
-       */
-      distinct: number;
-      /**
-       * By count, highest first, then by value.
-       */
-      buckets: {
-        /**
-         * As published.
-         */
-        value: string;
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      }[];
-      /**
-       * All values that are not listed, together.
-       */
-      other: {
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      };
-    };
-    tier?: {
-      /**
-       * How many values occur.
-       */
-      distinct: number;
-      /**
-       * By count, highest first, then by value.
-       */
-      buckets: {
-        /**
-         * As published.
-         */
-        value: string;
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      }[];
-      /**
-       * All values that are not listed, together.
-       */
-      other: {
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      };
-    };
-    outcome?: {
-      /**
-       * How many values occur.
-       */
-      distinct: number;
-      /**
-       * By count, highest first, then by value.
-       */
-      buckets: {
-        /**
-         * As published.
-         */
-        value: string;
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      }[];
-      /**
-       * All values that are not listed, together.
-       */
-      other: {
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      };
-    };
-    disputed?: {
-      /**
-       * How many values occur.
-       */
-      distinct: number;
-      /**
-       * By count, highest first, then by value.
-       */
-      buckets: {
-        /**
-         * As published.
-         */
-        value: string;
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      }[];
-      /**
-       * All values that are not listed, together.
-       */
-      other: {
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      };
-    };
-    formula_version?: {
-      /**
-       * How many values occur.
-       */
-      distinct: number;
-      /**
-       * By count, highest first, then by value.
-       */
-      buckets: {
-        /**
-         * As published.
-         */
-        value: string;
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      }[];
-      /**
-       * All values that are not listed, together.
-       */
-      other: {
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      };
-    };
-    weight_version?: {
-      /**
-       * How many values occur.
-       */
-      distinct: number;
-      /**
-       * By count, highest first, then by value.
-       */
-      buckets: {
-        /**
-         * As published.
-         */
-        value: string;
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      }[];
-      /**
-       * All values that are not listed, together.
-       */
-      other: {
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      };
-    };
-    composite?: {
-      width: number;
-      /**
-       * From the lowest up, empty ones included; from and to are inclusive.
-       */
-      buckets: {
-        from: number;
-        to: number;
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      }[];
-    };
-    informed?: {
-      width: number;
-      /**
-       * From the lowest up, empty ones included; from and to are inclusive.
-       */
-      buckets: {
-        from: number;
-        to: number;
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      }[];
-    };
-    integrity?: {
-      width: number;
-      /**
-       * From the lowest up, empty ones included; from and to are inclusive.
-       */
-      buckets: {
-        from: number;
-        to: number;
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      }[];
-    };
-    oracle?: {
-      width: number;
-      /**
-       * From the lowest up, empty ones included; from and to are inclusive.
-       */
-      buckets: {
-        from: number;
-        to: number;
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      }[];
-    };
-    catalyst?: {
-      width: number;
-      /**
-       * From the lowest up, empty ones included; from and to are inclusive.
-       */
-      buckets: {
-        from: number;
-        to: number;
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      }[];
-    };
-    design?: {
-      width: number;
-      /**
-       * From the lowest up, empty ones included; from and to are inclusive.
-       */
-      buckets: {
-        from: number;
-        to: number;
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      }[];
-    };
-    counterparty?: {
-      width: number;
-      /**
-       * From the lowest up, empty ones included; from and to are inclusive.
-       */
-      buckets: {
-        from: number;
-        to: number;
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      }[];
-    };
-    month?: {
-      /**
-       * From the oldest month that has markets to the newest, empty ones between them included.
-       */
-      buckets: {
-        value: string;
-        /**
-         * Markets.
-         */
-        count: number;
-        /**
-         * Disputed ones among them.
-         */
-        disputed: number;
-      }[];
-    };
+    category?: LabelFacet;
+    tier?: LabelFacet;
+    outcome?: LabelFacet;
+    disputed?: LabelFacet;
+    formula_version?: LabelFacet;
+    weight_version?: LabelFacet;
+    composite?: ScoreFacet;
+    informed?: ScoreFacet;
+    integrity?: ScoreFacet;
+    oracle?: ScoreFacet;
+    catalyst?: ScoreFacet;
+    design?: ScoreFacet;
+    counterparty?: ScoreFacet;
+    month?: MonthFacet;
   };
 }
 export interface MarketPage {
-  /**
-   * Version of the feed that the markets are of.
-   */
+  /** Version of the feed that the markets are of. */
   version: "bri-pm-v1";
-  /**
-   * The caller's plan; enterprise for Aegis.
-   */
+  /** The caller's plan; enterprise for Aegis. */
   tier: string;
-  /**
-   * Markets on this page.
-   */
+  /** Markets on this page. */
   count: number;
-  /**
-   * Markets that match the filters, exactly.
-   */
+  /** Markets that match the filters, exactly. */
   total: number;
-  /**
-   * Number of this page.
-   */
+  /** Number of this page. */
   page: number;
-  /**
-   * Page size in effect.
-   */
+  /** Page size in effect. */
   pageSize: number;
-  /**
-   * Cursor of the next page; null when no matching market follows.
-   */
+  /** Cursor of the next page; null when no matching market follows. */
   nextCursor: string | null;
-  /**
-   * Time of the response.
-   */
+  /** Time of the response. */
   timestamp: string;
   markets: HistoricalMarket[];
 }
 export interface MarketProof {
-  /**
-   * The market's JSON text, byte for byte as in the archive.
-   */
+  /** The market's JSON text, byte for byte as in the archive. */
   market: string;
   snapshotId: string;
   commit: number;
-  /**
-   * The commit's line in the public log, byte for byte.
-   */
+  /** The commit's line in the public log, byte for byte. */
   entry: string;
-  /**
-   * The newest signed checkpoint of the public log; null when nobody signed it, or not yet.
-   */
+  /** The newest signed checkpoint of the public log; null when nobody signed it, or not yet. */
   checkpoint: string | null;
   proof: {
-    /**
-     * The market among those of its page.
-     */
-    page: {
-      /**
-       * Which of the children, from the oldest, counted from 0.
-       */
-      index: number;
-      /**
-       * Number of children.
-       */
-      size: number;
-      /**
-       * Markets below all of them.
-       */
-      markets: number;
-      /**
-       * Hashes that lead from the child to the head, from the bottom up.
-       */
-      path: string[];
-    };
-    /**
-     * The page among those of its segment.
-     */
-    segment: {
-      /**
-       * Which of the children, from the oldest, counted from 0.
-       */
-      index: number;
-      /**
-       * Number of children.
-       */
-      size: number;
-      /**
-       * Markets below all of them.
-       */
-      markets: number;
-      /**
-       * Hashes that lead from the child to the head, from the bottom up.
-       */
-      path: string[];
-    };
-    /**
-     * The segment among those of the archive.
-     */
-    archive: {
-      /**
-       * Which of the children, from the oldest, counted from 0.
-       */
-      index: number;
-      /**
-       * Number of children.
-       */
-      size: number;
-      /**
-       * Markets below all of them.
-       */
-      markets: number;
-      /**
-       * Hashes that lead from the child to the head, from the bottom up.
-       */
-      path: string[];
-    };
-    /**
-     * Hashes that lead from the entry, which is number `commit`, to the root that the checkpoint names, from the bottom up; null without a checkpoint.
-     */
+    /** The market among those of its page. */
+    page: ProofLevel;
+    /** The page among those of its segment. */
+    segment: ProofLevel;
+    /** The segment among those of the archive. */
+    archive: ProofLevel;
+    /** Hashes that lead from the entry, which is number `commit`, to the root that the checkpoint names, from the bottom up; null without a checkpoint. */
     inclusion: string[] | null;
   };
 }
 export interface Problem {
-  /**
-   * urn:prs:error: and the code.
-   */
+  /** urn:prs:error: and the code. */
   type: string;
-  /**
-   * What the code means.
-   */
+  /** What the code means. */
   title: string;
   status: number;
-  /**
-   * BAD_REQUEST (400): Not a well-formed HTTP request. INVALID_PARAMETER (400): Invalid parameter. INVALID_BODY (400): Invalid request body. BATCH_TOO_LARGE (400): Too many slugs in one batch. CURSOR_MISMATCH (400): The filters differ from the cursor's. INVALID_CURSOR (400): Invalid cursor. CONFLICTING_CREDENTIALS (400): Two different API keys. INVALID_API_KEY (401): Invalid API key. API_KEY_REQUIRED (401): An API key is required. DEVELOPER_REQUIRED (403): The Developer plan is required. AEGIS_REQUIRED (403): The Aegis plan is required. INVALID_FILE_ADDRESS (403): The address of the file is not good any more. NOT_FOUND (404): No such address. PROTOCOL_NOT_FOUND (404): No such protocol. MARKET_NOT_FOUND (404): No such market. SECTION_NOT_FOUND (404): No such part of an index. SNAPSHOT_NOT_FOUND (404): No such snapshot. SHARE_NOT_FOUND (404): No such share, schema or table. VERSION_NOT_FOUND (404): The table has no such version. METHOD_NOT_ALLOWED (405): Method not allowed. REQUEST_TIMEOUT (408): The request took too long to arrive. CURSOR_EXPIRED (410): The cursor's snapshot is gone. SNAPSHOT_EXPIRED (410): The snapshot is no longer kept. BODY_TOO_LARGE (413): Request body too large. UNSUPPORTED_MEDIA_TYPE (415): Unsupported media type. RANGE_NOT_SATISFIABLE (416): The range is not within the file. UPGRADE_REQUIRED (426): This address speaks WebSocket. TOO_MANY_CONNECTIONS (429): Too many connections. QUOTA_EXCEEDED (429): Daily quota used up. HEADERS_TOO_LARGE (431): Request head too large. INTERNAL (500): Internal error. COMING_SOON (501): Announced, not yet available. UPSTREAM_ERROR (502): The origin failed. SNAPSHOT_UNAVAILABLE (503): No snapshot to serve. QUOTA_UNAVAILABLE (503): The quota store is unavailable. UPSTREAM_TIMEOUT (504): The origin did not answer in time.
-   */
-  code:
-    | "BAD_REQUEST"
-    | "INVALID_PARAMETER"
-    | "INVALID_BODY"
-    | "BATCH_TOO_LARGE"
-    | "CURSOR_MISMATCH"
-    | "INVALID_CURSOR"
-    | "CONFLICTING_CREDENTIALS"
-    | "INVALID_API_KEY"
-    | "API_KEY_REQUIRED"
-    | "DEVELOPER_REQUIRED"
-    | "AEGIS_REQUIRED"
-    | "INVALID_FILE_ADDRESS"
-    | "NOT_FOUND"
-    | "PROTOCOL_NOT_FOUND"
-    | "MARKET_NOT_FOUND"
-    | "SECTION_NOT_FOUND"
-    | "SNAPSHOT_NOT_FOUND"
-    | "SHARE_NOT_FOUND"
-    | "VERSION_NOT_FOUND"
-    | "METHOD_NOT_ALLOWED"
-    | "REQUEST_TIMEOUT"
-    | "CURSOR_EXPIRED"
-    | "SNAPSHOT_EXPIRED"
-    | "BODY_TOO_LARGE"
-    | "UNSUPPORTED_MEDIA_TYPE"
-    | "RANGE_NOT_SATISFIABLE"
-    | "UPGRADE_REQUIRED"
-    | "TOO_MANY_CONNECTIONS"
-    | "QUOTA_EXCEEDED"
-    | "HEADERS_TOO_LARGE"
-    | "INTERNAL"
-    | "COMING_SOON"
-    | "UPSTREAM_ERROR"
-    | "SNAPSHOT_UNAVAILABLE"
-    | "QUOTA_UNAVAILABLE"
-    | "UPSTREAM_TIMEOUT";
-  /**
-   * What is wrong with this request, and what to do about it.
-   */
+  code: ErrorCode;
+  /** What is wrong with this request, and what to do about it. */
   detail: string;
-  /**
-   * As in X-Request-Id.
-   */
+  /** As in X-Request-Id. */
   requestId: string;
-  /**
-   * The query parameter that was refused.
-   */
+  /** The query parameter that was refused. */
   parameter?: string;
-  /**
-   * Only with SNAPSHOT_EXPIRED: the snapshots that can be read which were published before and after that one.
-   */
-  nearest?: {
-    before: {
-      snapshotId: string;
-      publishedAt: string;
-    } | null;
-    after: {
-      snapshotId: string;
-      publishedAt: string;
-    } | null;
-  };
-  /**
-   * Only with CURSOR_EXPIRED: cursor of the same place in the current snapshot; null when nothing follows.
-   */
+  /** Only with SNAPSHOT_EXPIRED: the snapshots that can be read which were published before and after that one. */
+  nearest?: Nearest;
+  /** Only with CURSOR_EXPIRED: cursor of the same place in the current snapshot; null when nothing follows. */
   resumeCursor?: string | null;
 }
 export interface ProtocolScore {
-  /**
-   * Protocol identifier, as in the path.
-   */
+  /** Protocol identifier, as in the path. */
   slug: string;
-  /**
-   * Composite score of a protocol, from 0 to 1,000: higher is safer, and the tier rises with it.
-   */
+  /** Composite score of a protocol, from 0 to 1,000: higher is safer, and the tier rises with it. */
   bri: number;
-  /**
-   * Tier of the Forge Scale, from RAW up to ADAMANTINE: higher is safer.
-   */
-  forgeScale: "RAW" | "CAST" | "FORGED" | "TEMPERED" | "DAMASCUS" | "MITHRIL" | "ADAMANTINE";
-  /**
-   * Numeric form of the tier, 1 for RAW to 7 for ADAMANTINE.
-   */
+  /** Tier of the Forge Scale, from RAW up to ADAMANTINE: higher is safer. */
+  forgeScale: ForgeTier;
+  /** Numeric form of the tier, 1 for RAW to 7 for ADAMANTINE. */
   forgeScaleNum: number;
-  /**
-   * How sure the score is, from 0 to 100: higher is surer.
-   */
+  /** How sure the score is, from 0 to 100: higher is surer. */
   confidence: number;
-  /**
-   * Change of BRI since the run before.
-   */
+  /** Change of BRI since the run before. */
   delta: number;
-  /**
-   * Time of the scoring run.
-   */
+  /** Time of the scoring run. */
   updatedAt: string;
-  /**
-   * Content hash of the evidence behind the score.
-   */
+  /** Content hash of the evidence behind the score. */
   evidenceHash: string;
-  /**
-   * Twelve scores. Each from 0 to 100: higher is safer; 0 can also mean that there is no signal.
-   */
+  /** Twelve scores. Each from 0 to 100: higher is safer; 0 can also mean that there is no signal. */
   dimensions: {
     access_control: number;
     economic_soundness: number;
@@ -1630,9 +847,7 @@ export interface ProtocolScore {
   metadata: {
     category: string;
     chain: string;
-    /**
-     * Total value locked, as it is displayed.
-     */
+    /** Total value locked, as it is displayed. */
     tvl: string;
     contracts: number;
     zFactor: number;
@@ -1640,13 +855,9 @@ export interface ProtocolScore {
 }
 export interface ScoreBatch {
   count: number;
-  /**
-   * In the order asked.
-   */
+  /** In the order asked. */
   scores: ProtocolScore[];
-  /**
-   * Slugs that are not scored, in the order asked.
-   */
+  /** Slugs that are not scored, in the order asked. */
   notFound: string[];
 }
 export interface ScoreDimensions {
@@ -1667,17 +878,11 @@ export interface ScoreDimensions {
       | "cross_chain"
       | "opsec"
       | "cascade_exposure";
-    /**
-     * Each from 0 to 100: higher is safer; 0 can also mean that there is no signal.
-     */
+    /** Each from 0 to 100: higher is safer; 0 can also mean that there is no signal. */
     score: number;
-    /**
-     * Gain since the oldest point of the history.
-     */
+    /** Gain since the oldest point of the history. */
     change7d: number;
-    /**
-     * Protocols with a lower score, over all others, in percent; halves rounded up.
-     */
+    /** Protocols with a lower score, over all others, in percent; halves rounded up. */
     percentile: number;
   }[];
 }
@@ -1685,147 +890,55 @@ export interface ScoreHistory {
   slug: string;
   days: 7;
   count: number;
-  /**
-   * Oldest first.
-   */
-  points: {
-    /**
-     * Time of the scoring run.
-     */
-    updatedAt: string;
-    /**
-     * Composite score of a protocol, from 0 to 1,000: higher is safer, and the tier rises with it.
-     */
-    bri: number;
-    /**
-     * Tier of the Forge Scale, from RAW up to ADAMANTINE: higher is safer.
-     */
-    forgeScale: "RAW" | "CAST" | "FORGED" | "TEMPERED" | "DAMASCUS" | "MITHRIL" | "ADAMANTINE";
-    /**
-     * Numeric form of the tier, 1 for RAW to 7 for ADAMANTINE.
-     */
-    forgeScaleNum: number;
-    /**
-     * How sure the score is, from 0 to 100: higher is surer.
-     */
-    confidence: number;
-    /**
-     * Change of BRI since the run before.
-     */
-    delta: number;
-  }[];
+  /** Oldest first. */
+  points: ScorePoint[];
 }
 export interface ScoreList {
   count: number;
-  /**
-   * Time of the newest score.
-   */
+  /** Time of the newest score. */
   updatedAt: string;
-  /**
-   * By bri, highest first, then by slug.
-   */
-  scores: {
-    /**
-     * Protocol identifier, as in the path.
-     */
-    slug: string;
-    /**
-     * Composite score of a protocol, from 0 to 1,000: higher is safer, and the tier rises with it.
-     */
-    bri: number;
-    /**
-     * Tier of the Forge Scale, from RAW up to ADAMANTINE: higher is safer.
-     */
-    forgeScale: "RAW" | "CAST" | "FORGED" | "TEMPERED" | "DAMASCUS" | "MITHRIL" | "ADAMANTINE";
-    /**
-     * Numeric form of the tier, 1 for RAW to 7 for ADAMANTINE.
-     */
-    forgeScaleNum: number;
-    /**
-     * How sure the score is, from 0 to 100: higher is surer.
-     */
-    confidence: number;
-    /**
-     * Change of BRI since the run before.
-     */
-    delta: number;
-    /**
-     * Time of the scoring run.
-     */
-    updatedAt: string;
-    category: string;
-    chain: string;
-    /**
-     * Total value locked, as it is displayed.
-     */
-    tvl: string;
-  }[];
+  /** By bri, highest first, then by slug. */
+  scores: ScoreListEntry[];
 }
 export interface ScoreProof {
-  /**
-   * The score's JSON text, byte for byte as GET /api/v1/scores/:slug gives it.
-   */
+  /** The score's JSON text, byte for byte as GET /api/v1/scores/:slug gives it. */
   score: string;
   snapshotId: string;
   commit: number;
-  /**
-   * The commit's line in the public log, byte for byte.
-   */
+  /** The commit's line in the public log, byte for byte. */
   entry: string;
-  /**
-   * The newest signed checkpoint of the public log; null when nobody signed it, or not yet.
-   */
+  /** The newest signed checkpoint of the public log; null when nobody signed it, or not yet. */
   checkpoint: string | null;
   proof: {
-    /**
-     * The score's line among those of all scores.
-     */
+    /** The score's line among those of all scores. */
     score: {
-      /**
-       * Which of the children, from the oldest, counted from 0.
-       */
+      /** Which of the children, from the oldest, counted from 0. */
       index: number;
-      /**
-       * Number of children.
-       */
+      /** Number of children. */
       size: number;
-      /**
-       * Hashes that lead from the child to the head, from the bottom up.
-       */
+      /** Hashes that lead from the child to the head, from the bottom up. */
       path: string[];
     };
-    /**
-     * Hashes that lead from the entry, which is number `commit`, to the root that the checkpoint names, from the bottom up; null without a checkpoint.
-     */
+    /** Hashes that lead from the entry, which is number `commit`, to the root that the checkpoint names, from the bottom up; null without a checkpoint. */
     inclusion: string[] | null;
   };
 }
 export interface ExportList {
   count: number;
-  /**
-   * Newest first.
-   */
+  /** Newest first. */
   exports: {
     snapshotId: string;
-    /**
-     * When the snapshot was published.
-     */
+    /** When the snapshot was published. */
     publishedAt: string;
     rows: number;
     bytes: number;
     format: "parquet";
-    /**
-     * Root of the tree over the archive's markets.
-     */
+    /** Root of the tree over the archive's markets. */
     archiveRoot: string;
-    /**
-     * From the newest markets to the oldest.
-     */
+    /** From the newest markets to the oldest. */
     files: {
       name: string;
-      /**
-       * Path of the file on this service.
-       */
+      /** Path of the file on this service. */
       url: string;
       rows: number;
       bytes: number;
@@ -1835,45 +948,31 @@ export interface ExportList {
 }
 export interface SnapshotList {
   count: number;
-  /**
-   * Newest first.
-   */
+  /** Newest first. */
   snapshots: {
     snapshotId: string;
     commit: number;
     publishedAt: string;
-    /**
-     * When the next commit was published; null for the current one.
-     */
+    /** When the next commit was published; null for the current one. */
     supersededAt: string | null;
     counts: {
       markets: number;
       protocols: number;
     };
-    /**
-     * Root of the tree over the archive's markets.
-     */
+    /** Root of the tree over the archive's markets. */
     archiveRoot: string;
   }[];
 }
 export interface Status {
   snapshotId: string;
   commit: number;
-  /**
-   * When this snapshot was published.
-   */
+  /** When this snapshot was published. */
   publishedAt: string;
-  /**
-   * When a publish run succeeded last, also one with nothing new.
-   */
+  /** When a publish run succeeded last, also one with nothing new. */
   checkedAt: string;
-  /**
-   * Seconds since checkedAt.
-   */
+  /** Seconds since checkedAt. */
   ageSeconds: number;
-  /**
-   * Whether that is longer ago than the operator allows.
-   */
+  /** Whether that is longer ago than the operator allows. */
   stale: boolean;
   counts: {
     markets: number;
@@ -1885,28 +984,147 @@ export interface Status {
 export interface Tiers {
   since: string;
   tiers: {
-    [k: string]: "RAW" | "CAST" | "FORGED" | "TEMPERED" | "DAMASCUS" | "MITHRIL" | "ADAMANTINE";
+    [k: string]: ForgeTier;
   };
   changes: {
     slug: string;
-    from: "RAW" | "CAST" | "FORGED" | "TEMPERED" | "DAMASCUS" | "MITHRIL" | "ADAMANTINE";
-    to: "RAW" | "CAST" | "FORGED" | "TEMPERED" | "DAMASCUS" | "MITHRIL" | "ADAMANTINE";
+    from: ForgeTier;
+    to: ForgeTier;
     bri: number;
     at: string;
   }[];
 }
 export interface Usage {
   plan: "free" | "developer" | "aegis";
-  /**
-   * Units a UTC day.
-   */
+  /** Units a UTC day. */
   limit: number;
-  /**
-   * Units left today.
-   */
+  /** Units left today. */
   remaining: number;
-  /**
-   * When counting starts anew, in epoch seconds.
-   */
+  /** When counting starts anew, in epoch seconds. */
   reset: number;
+}
+export interface EvidenceItem {
+  type: string;
+  label: string;
+  pattern: string;
+  reference: {
+    label: string;
+    url: string;
+    kind: string;
+  };
+}
+export interface LabelFacet {
+  /** How many values occur. */
+  distinct: number;
+  /** By count, highest first, then by value. */
+  buckets: {
+    /** As published. */
+    value: string;
+    /** Markets. */
+    count: number;
+    /** Disputed ones among them. */
+    disputed: number;
+  }[];
+  /** All values that are not listed, together. */
+  other: {
+    /** Markets. */
+    count: number;
+    /** Disputed ones among them. */
+    disputed: number;
+  };
+}
+export interface MarketDimension {
+  key: "informed" | "integrity" | "oracle" | "catalyst" | "design" | "counterparty";
+  name: string;
+  /** Each from 0 to 100, the strength of a risk signal: higher is riskier. */
+  score: number;
+  /** Weight of the dimension in the composite. */
+  weight: number;
+  description: string;
+  evidence: EvidenceItem[];
+  /** Items: Any JSON, as the source has it. */
+  references: unknown[];
+  computation: {
+    baseline: number;
+    /** Items: Any JSON, as the source has it. */
+    raises: unknown[];
+    /** Items: Any JSON, as the source has it. */
+    lowers: unknown[];
+  };
+}
+export interface MonthFacet {
+  /** From the oldest month that has markets to the newest, empty ones between them included. */
+  buckets: {
+    value: string;
+    /** Markets. */
+    count: number;
+    /** Disputed ones among them. */
+    disputed: number;
+  }[];
+}
+export interface Nearest {
+  before: {
+    snapshotId: string;
+    publishedAt: string;
+  } | null;
+  after: {
+    snapshotId: string;
+    publishedAt: string;
+  } | null;
+}
+export interface ProofLevel {
+  /** Which of the children, from the oldest, counted from 0. */
+  index: number;
+  /** Number of children. */
+  size: number;
+  /** Markets below all of them. */
+  markets: number;
+  /** Hashes that lead from the child to the head, from the bottom up. */
+  path: string[];
+}
+export interface ScoreFacet {
+  width: number;
+  /** From the lowest up, empty ones included; from and to are inclusive. */
+  buckets: {
+    from: number;
+    to: number;
+    /** Markets. */
+    count: number;
+    /** Disputed ones among them. */
+    disputed: number;
+  }[];
+}
+export interface ScoreListEntry {
+  /** Protocol identifier, as in the path. */
+  slug: string;
+  /** Composite score of a protocol, from 0 to 1,000: higher is safer, and the tier rises with it. */
+  bri: number;
+  /** Tier of the Forge Scale, from RAW up to ADAMANTINE: higher is safer. */
+  forgeScale: ForgeTier;
+  /** Numeric form of the tier, 1 for RAW to 7 for ADAMANTINE. */
+  forgeScaleNum: number;
+  /** How sure the score is, from 0 to 100: higher is surer. */
+  confidence: number;
+  /** Change of BRI since the run before. */
+  delta: number;
+  /** Time of the scoring run. */
+  updatedAt: string;
+  category: string;
+  chain: string;
+  /** Total value locked, as it is displayed. */
+  tvl: string;
+}
+export interface ScorePoint {
+  /** Time of the scoring run. */
+  updatedAt: string;
+  /** Composite score of a protocol, from 0 to 1,000: higher is safer, and the tier rises with it. */
+  bri: number;
+  /** Tier of the Forge Scale, from RAW up to ADAMANTINE: higher is safer. */
+  forgeScale: ForgeTier;
+  /** Numeric form of the tier, 1 for RAW to 7 for ADAMANTINE. */
+  forgeScaleNum: number;
+  /** How sure the score is, from 0 to 100: higher is surer. */
+  confidence: number;
+  /** Change of BRI since the run before. */
+  delta: number;
 }

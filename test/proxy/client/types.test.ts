@@ -7,11 +7,15 @@ import { expect, test } from "vitest";
 import { z } from "zod";
 import {
   ExportList,
+  LabelFacet,
   MarketFacets,
   MarketPage,
   MarketProof,
+  MonthFacet,
+  ProofLevel,
   ScoreBatch,
   ScoreDimensions,
+  ScoreFacet,
   ScoreHistory,
   ScoreList,
   ScoreProof,
@@ -19,10 +23,17 @@ import {
   Status,
   Usage,
 } from "../../../schemas/envelopes.ts";
-import { Problem } from "../../../schemas/errors.ts";
-import { AnyJson } from "../../../schemas/primitives.ts";
+import { Nearest, Problem } from "../../../schemas/errors.ts";
+import { AnyJson, ForgeTier } from "../../../schemas/primitives.ts";
 import { archiveParameters, asOfParameter } from "../../../schemas/query.ts";
-import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
+import {
+  EvidenceItem,
+  HistoricalMarket,
+  MarketDimension,
+  ProtocolScore,
+  ScoreListEntry,
+  ScorePoint,
+} from "../../../schemas/records.ts";
 import { Tiers } from "../../../schemas/store/snapshot.ts";
 
 const root = new URL("../../..", import.meta.url).pathname;
@@ -57,13 +68,28 @@ const records = {
   Usage,
 };
 
+/** What several of these have in common, or what is long. */
+const parts = {
+  ErrorCode: Problem.shape.code,
+  EvidenceItem,
+  ForgeTier,
+  LabelFacet,
+  MarketDimension,
+  MonthFacet,
+  Nearest,
+  ProofLevel,
+  ScoreFacet,
+  ScoreListEntry,
+  ScorePoint,
+};
+
 /**
  * The types of the client as they follow from its source and from the schemas of the service: what tsc says of
  * client.js, with the records of the schemas in place of its import of itself.
  */
 async function clientTypes(): Promise<string> {
   const registry = z.registry<{ id: string }>();
-  for (const [id, schema] of Object.entries(records)) registry.add(schema, { id });
+  for (const [id, schema] of Object.entries({ ...records, ...parts })) registry.add(schema, { id });
   const { schemas } = z.toJSONSchema(registry, {
     io: "input",
     uri: (id) => `#/$defs/${id}`,
@@ -73,7 +99,7 @@ async function clientTypes(): Promise<string> {
       delete jsonSchema.maxItems;
     },
   });
-  const names = Object.keys(records);
+  const names = Object.keys({ ...records, ...parts });
   const defined = Object.entries(schemas).map(([name, { $id: _, $schema: __, ...schema }]) => [
     name,
     { ...schema, title: name },
@@ -81,13 +107,38 @@ async function clientTypes(): Promise<string> {
   const document = {
     title: "Records",
     anyOf: names.map((name) => ({ $ref: `#/$defs/${name}` })),
-    $defs: Object.fromEntries(defined),
+    $defs: JSON.parse(JSON.stringify(Object.fromEntries(defined)), namedType),
   };
   const compiled = await compile(document as Parameters<typeof compile>[0], "Records", {
     bannerComment: "",
     additionalProperties: false,
   });
-  return formatted(`${declared()}\n${compiled.replace(/export type Records\b[^;]*;/, "")}`);
+  const types = `${declared()}\n${compiled.replace(/export type Records\b[^;]*;/, "")}`;
+  return formatted(types.replaceAll(/ *\/\*\*.*?\*\/\n?/gs, withoutTypes));
+}
+
+/** A reference as the name of its type: the compiler would give one that has words of its own a type of its own, too. */
+function namedType(_key: string, schema: { $ref?: string }) {
+  if (typeof schema?.$ref !== "string") return schema;
+  const { $ref, ...words } = schema;
+  return { ...words, tsType: $ref.slice($ref.lastIndexOf("/") + 1) };
+}
+
+/** A comment without what its tags say of types, which the declaration beside it says again; "" when nothing is left. */
+function withoutTypes(comment: string): string {
+  const [words = "", ...tags] = comment
+    .replaceAll(/^ *\/\*\*|\*\/\n?$/g, "")
+    .replaceAll(/^ *\* ?/gm, "")
+    .split(/(?:^|\s)(?=@[a-z]+)/);
+  const told = tags.flatMap((tag) => {
+    // A type in braces, which may have braces within.
+    const [, name, text] = /^@param (?:\{(?:[^{}]|\{[^{}]*\})*\}) (\S+)\s+(.+)$/s.exec(tag.trim()) ?? [];
+    if (tag.startsWith("@internal")) return ["@internal"];
+    return text ? [`@param ${name} ${text}`] : [];
+  });
+  const lines = [words.trim(), ...told].filter((text) => text !== "").flatMap((text) => text.split("\n"));
+  if (lines.length <= 1) return lines.map((line) => `/** ${line} */\n`).join("");
+  return `/**\n${lines.map((line) => ` * ${line}`.trimEnd()).join("\n")}\n */\n`;
 }
 
 /** What tsc declares of client.js, without the import of its own declarations. */
@@ -107,9 +158,7 @@ function declared(): string {
     // It also writes when there are faults, as after a record was added here. `npm run types` reports those.
     spawnSync(program("tsc"), ["-p", join(root, "proxy/site/client"), ...emit]);
     const text = readFileSync(join(folder, "proxy/site/client/client.d.ts"), "utf8");
-    return text
-      .replace(/^import type .* from "\.\/client\.d\.ts";\n/m, "")
-      .replace(/\/\*\*\n(?: \* @import .*\n)+ \*\/\n/, "");
+    return text.replace(/^import type .* from "\.\/client\.d\.ts";\n/m, "").replace(/^export \{\};\n/m, "");
   } finally {
     rmSync(folder, { recursive: true });
   }
