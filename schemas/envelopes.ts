@@ -408,8 +408,8 @@ export const Ready = z.strictObject({
     .string()
     .nullable()
     .describe(
-      "Why the newest that the store has is not shown, such as a checkpoint that too few witnesses " +
-        "cosigned; null when it is.",
+      "Why the newest that the store has is not shown whole, such as a damaged object or a checkpoint that too " +
+        "few witnesses cosigned; null when it is.",
     ),
 });
 export type Ready = z.infer<typeof Ready>;

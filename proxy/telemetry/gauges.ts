@@ -2,7 +2,8 @@ import { Counter, Gauge, type Registry } from "prom-client";
 import type { ProxyParts } from "../parts.ts";
 
 type Aggregator = "min" | "max" | "sum";
-type Reading = () => number | undefined | Promise<number>;
+/** NaN where there is nothing to tell. */
+type Reading = () => number | Promise<number>;
 
 /** Registers what is read at every scrape. With several processes the worst value is shown, and memory is summed. */
 export function registerGauges(
@@ -19,17 +20,17 @@ export function registerGauges(
       registers,
       async collect() {
         const value = await read();
-        if (value !== undefined) this.set(value);
+        // Without a sample no age can pass for one of 0, which would look as if all were well.
+        if (Number.isNaN(value)) this.remove();
+        else this.set(value);
       },
     });
+  const age = (name: string, help: string, time: () => string | undefined) =>
+    gauge(name, help, "max", () => (now() - Date.parse(time() ?? "")) / 1000);
   const commit = () => catalog.current()?.commit;
-  const age = (time: string | undefined) =>
-    time === undefined ? undefined : (now() - Date.parse(time)) / 1000;
-  const snapshotAge = () => age(commit()?.publishedAt);
   gauge("prs_snapshot_commit", "Commit number served", "min", () => commit()?.commit ?? 0);
-  gauge("prs_snapshot_age_seconds", "Since the snapshot was published", "max", snapshotAge);
-  const publishAge = () => age(catalog.checkedAt());
-  gauge("prs_publish_age_seconds", "Since the newest successful publish run", "max", publishAge);
+  age("prs_snapshot_age_seconds", "Since the snapshot was published", () => commit()?.publishedAt);
+  age("prs_publish_age_seconds", "Since the newest successful publish run", () => catalog.checkedAt());
   gauge("prs_poll_age_seconds", "Since snapshot and keys were looked for with success", "max", pollAge);
   gauge("prs_index_bytes", "Filter indexes in memory", "sum", () => catalog.residentBytes());
   gauge("prs_superseded_bytes", "Held for older snapshots", "sum", () => catalog.supersededBytes());

@@ -1,6 +1,7 @@
 import { rm, stat, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+import type { Ready } from "../../schemas/envelopes.ts";
 import { exitCodeOf, exitCodes } from "../../scripts/cli.ts";
 import { publish } from "../../snapshots/publish/publish.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
@@ -13,6 +14,9 @@ import { seal } from "../../snapshots/store/records.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { addMarkets } from "../helpers/archive/odd-markets.ts";
 import { startArchiveProxy } from "../helpers/http/archive-proxy.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { bearer, outcome, until } from "../helpers/http/proxy-client.ts";
+import { publishArchive } from "../helpers/publish/records.ts";
 import { writeSources } from "../helpers/publish/sample-sources.ts";
 import {
   expectAllGood,
@@ -81,14 +85,14 @@ describe("a reader that meets garbage in place of the new snapshot's", () => {
   );
 
   test.for(cases)(
-    "%s, %s, keeps the old one whole, or has none; then takes up the good one",
+    "%s, %s, shows the old one whole, or nothing behind a commit that may have withdrawn it; then the good one",
     async (given) => {
-      const [, , keyOf, harm] = given;
+      const [name, , keyOf, harm] = given;
       const key = keyOf();
       const objects = new Map(snapshots.store);
       const storage = memoryStorage(objects);
       const running = await startArchiveProxy(storage);
-      for (const [name, bytes] of both) objects.set(name, bytes);
+      for (const [each, bytes] of both) objects.set(each, bytes);
       objects.set(key, harm(both.get(key)!));
       await expect(running.refresh()).rejects.toThrow(key);
       expect(running.catalog.current()?.commit.snapshotId).toBe(snapshots.old);
@@ -96,9 +100,15 @@ describe("a reader that meets garbage in place of the new snapshot's", () => {
 
       const empty = new Map<string, Buffer>();
       const cold = await startArchiveProxy(memoryStorage(empty));
-      for (const [name, bytes] of objects) empty.set(name, bytes);
+      for (const [each, bytes] of objects) empty.set(each, bytes);
       await expect(cold.refresh()).rejects.toThrow(key);
-      expect(await cold.problem({})).toMatchObject({ status: 503, code: "SNAPSHOT_UNAVAILABLE" });
+      expect(cold.catalog.heldBack()).toContain(key);
+      if (name === "commit")
+        expect(await cold.problem({})).toMatchObject({ status: 503, code: "SNAPSHOT_UNAVAILABLE" });
+      else {
+        expect(cold.catalog.current()?.commit.snapshotId).toBe(snapshots.old);
+        expect(await cold.page({ pageSize: 500 })).toMatchObject({ total: 40, count: 40 });
+      }
 
       for (const [proxy, store] of [
         [running, objects],
@@ -121,7 +131,75 @@ describe("a reader that meets garbage in place of the new snapshot's", () => {
     objects.set(layout.commit(2), seal({ ...commit, manifest: { hash, bytes: manifest.length } }));
     const catalog = new Catalog(memoryStorage(objects), { cacheBytes: 1024 });
     await expect(catalog.refresh()).rejects.toThrow("it has format version 7; this reader knows version 3");
-    expect(catalog.current()).toBeUndefined();
+    expect(catalog.current()?.commit.snapshotId).toBe(snapshots.old);
+  });
+});
+
+describe("a proxy that starts where a segment is gone", () => {
+  const [scores, archive] = ["/api/v1/scores", "/api/v1/markets/historical"];
+  const readyOf = async (proxy: TestProxy) => (await proxy.get("/readyz")).json() as Ready;
+  const sampleOf = async (proxy: TestProxy, name: string) =>
+    Number(/ (\S+)\n?$/.exec(await proxy.metrics.getSingleMetricAsString(name))?.[1]);
+
+  /** A store of one snapshot or two, without the segments of the newest. */
+  async function robbed(before: boolean) {
+    const first = await startTestProxy({ empty: !before });
+    const { storage } = first;
+    const older = new Set((await listed(storage, layout.segments)).map(({ key }) => key));
+    await publishArchive(storage, { markets: 45, bri: 710 });
+    const keys = (await listed(storage, layout.segments)).map(({ key }) => key);
+    const robbedOf = new Map<string, Buffer>();
+    for (const key of keys.filter((each) => !older.has(each))) {
+      robbedOf.set(key, (await storage.get(key))!);
+      await storage.delete(key);
+    }
+    const proxy = await first.another();
+    const headers = bearer(await proxy.issue());
+    return {
+      proxy,
+      headers,
+      reason: expect.stringMatching(
+        new RegExp(`${[...robbedOf.keys()].join("|")}: it is missing; put that object back, publish again`),
+      ),
+      async putBack() {
+        for (const [key, bytes] of robbedOf) await storage.put(key, bytes);
+        await until("the newest to be shown whole", async () => (await readyOf(proxy)).heldBack === null);
+      },
+      async stop() {
+        await proxy.stop();
+        await first.stop();
+      },
+    };
+  }
+
+  test("serves the snapshot before, says why, and takes up the newest once it is whole", async () => {
+    const { proxy, headers, reason, putBack, stop } = await robbed(true);
+    const commits = async () => [(await readyOf(proxy)).commit, await sampleOf(proxy, "prs_snapshot_commit")];
+    expect(await readyOf(proxy)).toMatchObject({ status: "ready", heldBack: reason });
+    expect(proxy.logged).toContainEqual(reason);
+    expect(await commits()).toEqual([1, 1]);
+    expect((await proxy.get(scores)).json()).toMatchObject({ count: 4 });
+    expect((await proxy.get(archive, { headers })).json()).toMatchObject({ total: 40 });
+    await putBack();
+    expect(await commits()).toEqual([2, 2]);
+    expect((await proxy.get(archive, { headers })).json()).toMatchObject({ total: 45 });
+    await stop();
+  });
+
+  test("serves the scores of the newest where no other is whole, and the archive once it is", async () => {
+    const { proxy, headers, reason, putBack, stop } = await robbed(false);
+    const snapshotOf = async (path: string) => (await proxy.get(path, { headers })).headers["x-snapshot-id"];
+    expect(await readyOf(proxy)).toMatchObject({ status: "ready", heldBack: reason, commit: 1 });
+    expect(await sampleOf(proxy, "prs_snapshot_age_seconds")).toBe(12 * 3600);
+    for (const path of [scores, `${scores}/aave`, `${scores}/aave/history`, `${scores}/aave/dimensions`])
+      expect([path, outcome(await proxy.get(path, { headers }))]).toEqual([path, "200"]);
+    const { snapshotId } = await readyOf(proxy);
+    expect([await snapshotOf(scores), await snapshotOf(archive)]).toEqual([snapshotId, snapshotId]);
+    for (const path of [archive, "/api/v1/markets/facets?by=tier", `${archive}?asOf=${snapshotId}`])
+      expect([path, outcome(await proxy.get(path, { headers }))]).toEqual([path, "503 SNAPSHOT_UNAVAILABLE"]);
+    await putBack();
+    expect((await proxy.get(archive, { headers })).json()).toMatchObject({ total: 45 });
+    await stop();
   });
 });
 

@@ -199,7 +199,7 @@ async function unknownSnapshot(catalog: Catalog, cursor: Cursor, pageSize: numbe
 
 /** Resumes in the current snapshot at the first match strictly after the same market. */
 async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<CursorExpiredError> {
-  const snapshot = catalog.requireCurrent();
+  const snapshot = await catalog.snapshot();
   const { filter, after } = cursor;
   const matches = await selectMarkets(catalog, snapshot, filter);
   const position = {

@@ -2,7 +2,13 @@ import { labelFields } from "../../../schemas/filters.ts";
 import { Checked, type Commit, type SegmentRef } from "../../../schemas/store/snapshot.ts";
 import { createLabelTables, type LabelTables } from "../../index/column-sections.ts";
 import { loadSegment, type Segment } from "../../index/segment.ts";
-import { CorruptObjectError, MissingObjectError } from "../../store/errors.ts";
+import {
+  CorruptObjectError,
+  FormatError,
+  MissingObjectError,
+  ObjectError,
+  unless,
+} from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import { readCommit } from "../../store/log/commits.ts";
@@ -31,6 +37,9 @@ const supersededShare = 1 / 4;
 
 // Each takes a third of a megabyte. One after the other, a remote store's latency would be most of a start.
 const segmentsAtOnce = 32;
+
+/** Commits that are looked at for a whole snapshot. A collection keeps as many of the newest unless it is told less. */
+const maxTried = 24;
 
 /** The options of a catalog. */
 export interface CatalogOptions {
@@ -75,7 +84,9 @@ export class Catalog {
   readonly #refreshing = new SingleFlight<void>();
   readonly #listing = new SingleFlight<ListedSnapshot>();
   readonly #loading = new SingleFlight<Snapshot>();
-  #current: Snapshot | undefined;
+  #current: ListedSnapshot | Snapshot | undefined;
+  /** Why the current snapshot is shown without its archive; undefined when it is not. */
+  #fault: ObjectError | undefined;
   #checkedAt: string | undefined;
   #heldBack: string | undefined;
 
@@ -100,13 +111,13 @@ export class Catalog {
     this.exports = new Exports(storage, { objects: this.objects, reader, ...recent });
   }
 
-  /** The snapshot that `refresh` loaded last; undefined before the first one. */
-  current(): Snapshot | undefined {
+  /** The snapshot that `refresh` loaded last; undefined before the first one. Its archive may be damaged. */
+  current(): ListedSnapshot | undefined {
     return this.#current;
   }
 
   /** The snapshot that `refresh` loaded last. Throws NoSnapshotError before the first one. */
-  requireCurrent(): Snapshot {
+  requireCurrent(): ListedSnapshot {
     if (this.#current) return this.#current;
     throw new NoSnapshotError();
   }
@@ -134,7 +145,7 @@ export class Catalog {
 
   #mostMarkets(): number {
     const held = this.#superseded.values().map(({ manifest }) => manifest.counts.markets);
-    return Math.max(this.#current?.archive.markets ?? 0, ...held);
+    return Math.max(this.#current?.manifest.counts.markets ?? 0, ...held);
   }
 
   /** Bytes that superseded snapshots keep in memory: manifests, and indexes that the current snapshot does not have. */
@@ -144,8 +155,8 @@ export class Catalog {
 
   /**
    * Loads the newest commit of the store. Throws CorruptObjectError, MissingObjectError or StorageError when that
-   * fails, or when the store's newest commit is older than the current one. The current snapshot then stays. Concurrent
-   * calls share one look.
+   * fails, or when the store's newest commit is older than the current one. The current snapshot then stays; where
+   * there is none, what is whole beside the damage is shown. Concurrent calls share one look.
    */
   refresh(): Promise<void> {
     return this.#refreshing.run("refresh", () => this.#refresh());
@@ -174,8 +185,7 @@ export class Catalog {
       const checked = this.#storage.get(layout.checked, { maxBytes: 4096 });
       // What the snapshot throws comes first.
       checked.catch(() => {});
-      if (newest && newest.digest !== this.#current?.commit.digest)
-        this.#makeCurrent(await this.#load(await this.#list(newest)));
+      if (newest && (this.#fault || newest.digest !== this.#current?.commit.digest)) await this.#show(newest);
       // Without a wait in between: nobody is told that what is shown is held back.
       this.#heldBack = this.#reader.refusal();
       await this.#reader.remember();
@@ -194,11 +204,42 @@ export class Catalog {
       if (!kept.has(commit.manifest.hash)) this.#superseded.drop(commit.commit);
   }
 
-  #makeCurrent(snapshot: Snapshot): void {
+  /**
+   * Makes the snapshot of the newest commit the current one. Where that is damaged and nothing whole is shown, the
+   * newest whole one before it becomes that, or else what is left of the newest, since scores need no archive. Throws
+   * what the newest one throws.
+   */
+  async #show(newest: Commit): Promise<void> {
+    const damage = new Map<string, ObjectError>();
+    let [listed, whole]: [ListedSnapshot?, Snapshot?] = [];
+    const shown = this.#current && (!this.#fault || this.#current.commit.digest === newest.digest);
+    const lowest = shown ? newest.commit : Math.max(1, newest.commit - maxTried + 1);
+    for (let number = newest.commit; number >= lowest && !whole; number -= 1) {
+      const commit = await unless(DamagedLogError, () => this.log.entry(number));
+      if (!commit) break;
+      if (this.log.isWithdrawn(number)) continue;
+      try {
+        const found = await this.#list(commit);
+        listed ??= found;
+        const isHurt = found.manifest.segments.some(({ hash }) => damage.has(layout.segment(hash)));
+        if (!isHurt) whole = await this.#load(found);
+      } catch (error) {
+        if (!(error instanceof ObjectError)) throw error;
+        damage.set(error.key, error);
+      }
+    }
+    const [fault] = damage.values();
+    if (whole) this.#makeCurrent(whole);
+    else if (listed && !shown) this.#makeCurrent(listed, fault);
+    if (fault) throw heldBack(newest, fault);
+  }
+
+  #makeCurrent(snapshot: ListedSnapshot | Snapshot, fault?: ObjectError): void {
     const before = this.#current;
     this.#current = snapshot;
+    this.#fault = fault;
     this.#superseded.share(snapshot);
-    if (before) this.#superseded.set(before);
+    if (before && before.commit.digest !== snapshot.commit.digest) this.#superseded.set(before);
     this.pages.clear();
   }
 
@@ -281,10 +322,14 @@ export class Catalog {
     return this.#listing.run(commit.digest, () => this.#keep(this.#list(commit)));
   }
 
-  /** A commit's snapshot with its indexes. */
-  async snapshot(commit: LogEntry): Promise<Snapshot> {
+  /**
+   * The snapshot of a commit, or the current one, with its indexes. Whether a damaged current one is whole again is
+   * what `refresh` finds out.
+   */
+  async snapshot(commit: LogEntry = this.requireCurrent().commit): Promise<Snapshot> {
     const listed = await this.listed(commit);
     if ("archive" in listed) return listed as Snapshot;
+    if (this.#fault && listed === this.#current) throw this.#fault;
     return this.#loading.run(commit.digest, () => this.#keep(this.#load(listed)));
   }
 
@@ -348,4 +393,13 @@ export class Catalog {
       .sort()
       .at(-1);
   }
+}
+
+/** Says which object is damaged, and the way back. */
+function heldBack({ commit }: Commit, fault: ObjectError): ObjectError {
+  if (fault instanceof FormatError) return fault;
+  const reason =
+    `its snapshot is not shown whole: ${fault.message}; put that object back, publish again, or run ` +
+    "verify --repair --sources SOURCES";
+  return new CorruptObjectError(layout.commit(commit), reason, { cause: fault });
 }

@@ -52,10 +52,10 @@ export class SupersededSnapshots {
   }
 
   /** Takes another snapshot as the current one, whose segments cost nothing. */
-  share(current: Snapshot): void {
+  share(current: ListedSnapshot | Snapshot): void {
     const all = [...this.#held.values()];
     for (const { commit } of all) this.drop(commit.commit);
-    this.#shared = new Set(current.archive.segments);
+    this.#shared = new Set("archive" in current ? current.archive.segments : []);
     for (const snapshot of all) if (snapshot.commit.commit !== current.commit.commit) this.set(snapshot);
   }
 

@@ -87,6 +87,24 @@ describe("metrics", () => {
     expect(polls.get('task="keys",outcome="success"')).toBeGreaterThan(1);
   });
 
+  test("tell no age of what there is not, and let an alarm ring", async () => {
+    const empty = await startTestProxy({ empty: true });
+    const ages = (await empty.metrics.getMetricsAsJSON()).filter(({ name }) => /^prs_\w+_age_/.test(name));
+    expect(Object.fromEntries(ages.map(({ name, values }) => [name, values.length]))).toEqual({
+      prs_snapshot_age_seconds: 0,
+      prs_publish_age_seconds: 0,
+      prs_poll_age_seconds: 1,
+    });
+    // The alarm NotReady asks for this.
+    expect(await reading(empty.metrics, "prs_snapshot_commit")).toBe(0);
+    await publishArchive(empty.storage);
+    await until(
+      "an age of the snapshot",
+      async () => (await reading(empty.metrics, "prs_snapshot_age_seconds")) === 12 * 3600,
+    );
+    await empty.stop();
+  });
+
   test("stand in OPERATING.md, all of them", async () => {
     const table = /<!-- metrics:.*-->\n(.*)<!-- \/metrics -->/s.exec(deployed("OPERATING.md"))?.[1] ?? "";
     const told = [...table.matchAll(/`((?:http|prs)_\w+)`/g)].map(([, name]) => name);
@@ -135,7 +153,7 @@ describe("metrics", () => {
       expect(
         unknownIn('sum by (rute) (rate(http_requests_total{stat="5"}[5m])) / prs_age', registries),
       ).toEqual(["stat", "prs_age", "rute"]);
-      expect(new Set(alarms.map(({ alert }) => alert)).size).toBe(11);
+      expect(new Set(alarms.map(({ alert }) => alert)).size).toBe(12);
       for (const { annotations } of alarms)
         expect(annotations).toEqual({
           summary: expect.stringMatching(/\.$/),

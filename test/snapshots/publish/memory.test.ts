@@ -37,7 +37,7 @@ describe("an archive of many markets", () => {
       const before = process.memoryUsage();
       const catalog = new Catalog(directoryStorage(store), { cacheBytes: 1024 * 1024 });
       await catalog.refresh();
-      const snapshot = catalog.requireCurrent();
+      const snapshot = await catalog.snapshot();
       expect(snapshot.archive.markets).toBe(markets);
       /** What it says of itself, which is what the process took, small change aside. */
       const bytesAMarket = async () => {

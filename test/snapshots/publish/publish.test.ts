@@ -326,7 +326,7 @@ describe("a store that fails", () => {
         else expect(outcome).toBeInstanceOf(isCommit ? CommitUnknownError : StorageError);
         const catalog = new Catalog(storage, { cacheBytes: 1024 });
         await catalog.refresh();
-        const { commit, archive } = catalog.current()!;
+        const { commit, archive } = await catalog.snapshot();
         expect(archive.markets).toBe(commit.commit === 1 ? old.length : next.length);
         expect((await publishNext(storage)).commit).toBe(2);
         expect(await faultsOf(storage)).toEqual([]);

@@ -24,7 +24,7 @@ describe("findMarket(catalog, snapshot, id)", () => {
   );
   const records = recordsOf(0, 400);
   let catalog: Catalog;
-  const find = (id: string) => findMarket(catalog, catalog.requireCurrent(), id);
+  const find = async (id: string) => findMarket(catalog, await catalog.snapshot(), id);
   const read = () => counting.calls.filter(({ key }) => key.startsWith("private/")).length;
 
   beforeEach(async () => {
@@ -46,7 +46,7 @@ describe("findMarket(catalog, snapshot, id)", () => {
 
   test("reads the ids once, whoever asks, and then nothing for those that nobody has", async () => {
     const before = catalog.residentBytes();
-    expect(catalog.ids.residentBytes(catalog.requireCurrent().archive.segments)).toBe(0);
+    expect(catalog.ids.residentBytes((await catalog.snapshot()).archive.segments)).toBe(0);
     await Promise.allSettled(Array.from({ length: 50 }, (_, n) => find(unknown(n))));
     const { segments } = catalog.requireCurrent().manifest;
     expect(read()).toBe(segments.length);
@@ -77,7 +77,7 @@ test("two ids whose hashes begin alike are told apart", async () => {
   const catalog = new Catalog(storage, { cacheBytes });
   await catalog.refresh();
   for (const [place, id] of alike.entries())
-    expect(JSON.parse(String((await findMarket(catalog, catalog.requireCurrent(), id)).line)).slug).toBe(
+    expect(JSON.parse(String((await findMarket(catalog, await catalog.snapshot(), id)).line)).slug).toBe(
       market(60 + place).slug,
     );
 });

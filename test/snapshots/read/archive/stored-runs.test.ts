@@ -38,7 +38,7 @@ async function open(content = objects, parts = content) {
   });
   const catalog = new Catalog(noted, { cacheBytes: 2 ** 24 });
   await catalog.refresh();
-  const { archive } = catalog.requireCurrent();
+  const { archive } = await catalog.snapshot();
   const read = async (ordinals: readonly number[]) =>
     (await (await Lines.read(archive, ordinals, catalog)).all()).map(String);
   return { reads, read, archive, catalog };

@@ -19,7 +19,7 @@ test("words of one archive stay in memory, however many snapshots are searched",
     const records = Array.from({ length: markets }, (_, n) => ({ ...market(n), question: question(n) }));
     await publishRecords(storage, records);
     await catalog.refresh();
-    snapshots.push(catalog.requireCurrent());
+    snapshots.push(await catalog.snapshot());
   }
   const { filter } = archiveQuery("q=common");
   const wordsRead = () => storage.calls.filter(({ key }) => key.startsWith(layout.words)).length;
@@ -50,7 +50,7 @@ test("a search in a small snapshot leaves the words of a large one in memory", a
     const records = Array.from({ length: count }, (_, n) => ({ ...market(n), question: question(n) }));
     await publishRecords(storage, records);
     await catalog.refresh();
-    snapshots.push(catalog.requireCurrent());
+    snapshots.push(await catalog.snapshot());
   }
   const [older, large, small] = snapshots as [Snapshot, Snapshot, Snapshot];
   const { filter } = archiveQuery("q=common");

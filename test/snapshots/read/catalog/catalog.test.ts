@@ -138,6 +138,28 @@ describe("what is newest in the store", () => {
     ]);
   });
 
+  test("gives way to the newest whole one before it that stands, while nothing is shown", async () => {
+    const { objects, catalog, commit, collect } = catalogOver();
+    const manifest = layout.manifest((await commit(6)).manifest.hash);
+    const taken = objects.get(manifest)!;
+    // The third commit has the same snapshot, and the fourth and the fifth were withdrawn.
+    await collect(6);
+    await expect(catalog.refresh()).rejects.toThrow(manifest);
+    expect(catalog.current()?.commit.commit).toBe(2);
+    expect(catalog.heldBack()).toContain(manifest);
+    objects.set(manifest, taken);
+    await catalog.refresh();
+    expect([catalog.current()?.commit.commit, catalog.heldBack()]).toEqual([6, undefined]);
+  });
+
+  test("gives way to none that it does not lead back to", async () => {
+    const { objects, catalog, collect } = catalogOver();
+    await collect(6);
+    objects.set(layout.commit(5), objects.get(layout.commit(2))!);
+    await expect(catalog.refresh()).rejects.toThrow(layout.manifests);
+    expect(catalog.current()).toBeUndefined();
+  });
+
   test("fails for its own reason where the record of the run cannot be read either", async () => {
     const get: Storage["get"] = async (key) => {
       if (key === layout.checked) throw new StorageError(key);

@@ -14,7 +14,7 @@ async function loaded(): Promise<Snapshot> {
   await publishArchive(storage);
   const catalog = new Catalog(storage, { cacheBytes: mebibyte });
   await catalog.refresh();
-  return catalog.current()!;
+  return catalog.snapshot();
 }
 
 const stored = Buffer.allocUnsafeSlow(1000);
