@@ -6,11 +6,6 @@ import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import { archiveParameters } from "../../schemas/query.ts";
 import { type Tool, tools } from "../../schemas/tools.ts";
-import { keysProgram } from "../../scripts/commands/keys.ts";
-import { sampleProgram } from "../../scripts/commands/sample.ts";
-import { snapshotProgram } from "../../scripts/commands/snapshot.ts";
-import { startProgram } from "../../scripts/commands/start.ts";
-import { syncProgram } from "../../scripts/commands/sync.ts";
 import { guide, guides } from "../helpers/publish/guides.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
@@ -92,16 +87,6 @@ describe("the guides", () => {
   test("say what the numbers mean, in the words of schemas/", () => {
     const rows = Object.values(meanings).map(({ field, meaning }) => `| ${field} | ${meaning} |`);
     expect(tableRows("meanings")).toEqual(rows);
-  });
-
-  test("list every command", () => {
-    const programs = [startProgram, sampleProgram, snapshotProgram, keysProgram, syncProgram];
-    const calls = programs.flatMap(({ call, commands }) =>
-      commands.map(({ name }) => `${call} ${name}`.trim()),
-    );
-    const operating = guide(".github/deploy/OPERATING.md");
-    expect(calls.filter((call) => !operating.includes(`\`${call}`))).toEqual([]);
-    expect(calls.length).toBeGreaterThan(10);
   });
 
   test("list every variable of the proxy", () => {

@@ -13,7 +13,7 @@ import { contractJsonSchema } from "../../snapshots/sources/contract/describe-co
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/records.ts";
-import { runCommand } from "../helpers/publish/commands.ts";
+import { programs, runCommand } from "../helpers/publish/commands.ts";
 import { findNode, nodeOptions } from "../helpers/servers/programs.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -39,7 +39,7 @@ async function runProcess(
 /** Runs a command in this process. */
 function run(line: string) {
   const [name, ...args] = line.split(" ");
-  return runCommand(name as "start" | "sample" | "snapshot" | "keys", args, { from: folder });
+  return runCommand(name as keyof typeof programs, args, { from: folder });
 }
 
 describe("--help and -h", () => {
@@ -70,6 +70,7 @@ describe("--help and -h", () => {
     ["snapshot contract -h", ["--sql", "--json", "CREATE TABLE", "JSON Schema"]],
     ["snapshot export -h", ["--snapshot ID", "--json"]],
     ["keys issue -h", ["--plan developer|aegis", "(default: the plan's)", "--create", "(default: off)"]],
+    ["ask -h", ["[--by LIST]", "QUERY", "--entry HASH", "--json", "Exit code 2"]],
     ["keys rotate -h", ["rotate ID", "--grace TIME", "(default: 24h)", "at most 30d"]],
     ["test/bench/bench --help", ["--markets N", ".local/bench.json"]],
     [
@@ -88,10 +89,7 @@ describe("--help and -h", () => {
 
 const node22 = findNode("22");
 test.skipIf(!node22)("every command loads in Node 22, which macOS may have", async () => {
-  const loaded = ["start", "sample", "snapshot", "sync", "keys"].flatMap((name) => [
-    "--import",
-    `./scripts/commands/${name}.ts`,
-  ]);
+  const loaded = Object.keys(programs).flatMap((name) => ["--import", `./scripts/commands/${name}.ts`]);
   const { code, stderr } = await runProcess("scripts/proxy", ["--help"], node22, [...nodeOptions, ...loaded]);
   expect({ code, failure: code && stderr }).toEqual({ code: 0, failure: 0 });
 });
@@ -218,7 +216,9 @@ test("a copy without packages says what is missing, whatever is run", async () =
   await mkdir(join(bare, "scripts"), { recursive: true });
   await cp(join(root, "scripts/installed.js"), join(bare, "scripts/installed.js"));
   const { scripts } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
-  for (const name of ["start", "sample", "snapshot", "keys", "proxy", "bench"]) {
+  const ours = Object.keys(scripts).filter((name) => scripts[name].includes("--import"));
+  expect(ours).toEqual(expect.arrayContaining([...Object.keys(programs), "proxy", "bench", "mutants"]));
+  for (const name of ours) {
     const [node, ...args] = scripts[name].split(" ");
     expect(node).toBe("node");
     const child = spawn(process.execPath, args, { cwd: bare });
@@ -238,12 +238,12 @@ test("exit codes are of errors that there are", async () => {
   expect(Object.keys(meanings).filter((name) => !names.includes(name))).toEqual([]);
 });
 
-test("sync loads no database and no S3 client, which take 40 MB", async () => {
-  const metafile = join(folder, "sync.json");
+test.each(["sync", "ask"])("%s loads no database and no S3 client, which take 40 MB", async (name) => {
+  const metafile = join(folder, `${name}.json`);
   const options = ["--bundle", "--platform=node", "--format=esm", "--packages=external"];
   execFileSync(
     join(root, "node_modules/.bin/esbuild"),
-    ["scripts/sync.ts", ...options, `--metafile=${metafile}`, `--outfile=${join(folder, "sync.mjs")}`],
+    [`scripts/${name}.ts`, ...options, `--metafile=${metafile}`, `--outfile=${join(folder, `${name}.mjs`)}`],
     { cwd: root, stdio: "ignore" },
   );
   const { outputs } = JSON.parse(await readFile(metafile, "utf8"));

@@ -29,7 +29,8 @@ export interface CommandOptions {
   npm?: boolean;
 }
 
-const programs = {
+/** Every program of scripts/commands/, by its name. */
+export const programs = {
   ask: askProgram,
   keys: keysProgram,
   sample: sampleProgram,
