@@ -8,6 +8,7 @@ import { findMarket, proveMarket } from "../../snapshots/read/archive/market.ts"
 import { askPage } from "../../snapshots/read/archive/paging.ts";
 import { commitOf, readSnapshot } from "../../snapshots/read/catalog/as-of.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
+import { checkpointFor } from "../../snapshots/read/catalog/log-proof.ts";
 import { decodeCursor } from "../../snapshots/read/query/cursor.ts";
 import { type AsOf, parseArchiveQuery, parseFacetQuery } from "../../snapshots/read/query/query.ts";
 import {
@@ -87,7 +88,8 @@ export const readers: Record<ToolName, Read> = {
       const { snapshotId, data } = await scoreOf(catalog, asOf, scoreNamed("records", String(slug)));
       return { snapshotId, page, data: { record: data } };
     }
-    const [commit, checkpoint] = [await commitOf(catalog, asOf), await catalog.publicLog.checkpoint()];
+    const commit = await commitOf(catalog, asOf);
+    const checkpoint = await checkpointFor(catalog, commit, asOf);
     const proven = await proveScore(catalog, String(slug), commit, checkpoint);
     return {
       snapshotId: commit.snapshotId,
@@ -141,7 +143,7 @@ export const readers: Record<ToolName, Read> = {
       const { line } = await readSnapshot(catalog, commit, (snapshot) => findMarket(catalog, snapshot, id));
       return { snapshotId, page, data: { record: textOf(line) } };
     }
-    const proven = await proveMarket(catalog, id, commit, await catalog.publicLog.checkpoint());
+    const proven = await proveMarket(catalog, id, commit, await checkpointFor(catalog, commit, asOf));
     return { snapshotId, page, data: { record: JSON.parse(proven.market), proof: proven } };
   },
 };

@@ -107,7 +107,7 @@ export function openMarket(site, id, query) {
       try {
         const publisher = key.value.trim();
         const proof = await api.service.proof(id, { signal, asOf: snapshot });
-        const proven = await verifyProof(proof, { id, ...(publisher && { key: publisher }) });
+        const proven = await verifyProof(proof, { id, asOf: snapshot, ...(publisher && { key: publisher }) });
         if (JSON.stringify(proven) !== JSON.stringify(market))
           throw new Error("The archive has changed since this page was loaded. Reload it.");
         const { page, segment, archive } = proof.proof;

@@ -284,6 +284,11 @@ export class Recomputing {
               : "Who published it: the log is signed, but you entered no key, so its signatures were not checked " +
                 "against a key that does not come from this service.",
           ],
+          checkpoint !== null &&
+            commit < checkpoint.size && [
+              `Whether this snapshot still counts: it is commit ${grouped(commit)}, and the log goes on to commit ` +
+                `${grouped(checkpoint.size)}.`,
+            ],
           [
             "This page: its code comes from the service that it checks. A dishonest service could send code that " +
               "says all this too. ",

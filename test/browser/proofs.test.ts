@@ -40,7 +40,7 @@ test.runIf(program)(
       );
       await page.goto(`${origin}/check.html`);
       await page.waitForFunction("window.accepted");
-      const given = [[JSON.stringify(signed), ...changed], { id, key: key.text }];
+      const given = [[JSON.stringify(signed), ...changed], { id, asOf: signed.snapshotId, key: key.text }];
       const accepted = await page.evaluate(`accepted(...${JSON.stringify(given)})`);
       expect(accepted).toEqual([true, ...changed.map(() => false)]);
     } finally {

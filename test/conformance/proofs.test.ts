@@ -142,7 +142,7 @@ describe("a proof of the service", () => {
     const { id } = market(123);
     const answer: MarketProof = (await proofOf(id)).json();
     const signed = inLog(answer, [key]);
-    const known = { id, key: key.text };
+    const known = { id, key: key.text, asOf: signed.snapshotId };
     expect(await accepted(JSON.stringify(signed), known)).toBe(true);
     const changed = [...flipped(JSON.stringify(signed), step(31))];
     for (const text of flipped(signed.checkpoint))
@@ -179,7 +179,7 @@ describe("a proof of the service", () => {
       own.replace(/\n\n.*/s, "\n\n"),
       own.trimEnd(),
     ];
-    const known = { key: key.text };
+    const known = { key: key.text, asOf: answer.snapshotId };
     for (const note of good) expect(await accepted(with_(note), known), note).toBe(true);
     for (const note of bad) expect(await accepted(with_(note), known), String(note)).toBe(false);
     for (const text of flipped(key.text)) expect(await accepted(with_(own), { key: text }), text).toBe(false);

@@ -114,24 +114,28 @@ export type Trust = {
   key?: string | readonly string[] | undefined;
   entry?: string | undefined;
   snapshotId?: string | undefined;
+  since?: string | undefined;
 };
 export type Vouched = {
-  /** What of yours it was checked against. Empty: nothing. */
-  by: ("key" | "policy" | "entry" | "snapshotId")[];
+  /** What of yours it was checked against. */
+  by: ("key" | "policy" | "entry" | "snapshotId" | "since")[];
   /** SHA-256 of the text of the log's entry, in hexadecimal, to be pinned. */
   entry: string;
+  /** Hash of this entry as a leaf of the log's tree, in hexadecimal, to be looked up in the log. */
+  leaf: string;
   /** When the entry says that its snapshot was published. */
   publishedAt: string;
   /**
-   * Of the log that has
-   * the entry, if there is one: its name, how many commits it has, whether your key or a log's of your policy signed it,
-   * and how many witnesses of your policy did.
+   * Of the
+   * log that has the entry, if there is one: its name, how many commits it has, whether your key or a log's of your policy
+   * signed it, how many witnesses of your policy did, and the whole text, to be kept and given as `trust.since`.
    */
   checkpoint: {
     origin: string;
     size: number;
     signed: boolean;
     cosigners: number;
+    text: string;
   } | null;
   /** Whether it is shown that no market is left out. With a `snapshotId` alone it is not. */
   complete: boolean;
@@ -453,6 +457,7 @@ export declare function linesFromEnd(file: {
   };
 }): AsyncGenerator<Uint8Array, void, void>;
 declare function hashOf(hex: unknown): Uint8Array<ArrayBuffer>;
+declare const leafOf: (text: string) => Promise<Uint8Array<ArrayBufferLike>>;
 /** The root of the tree in which `hash` is the child of this index. */
 declare function rootFrom(
   kind: number,
@@ -530,14 +535,18 @@ export declare function verifyCheckpoint(
   cosigners: number;
 }>;
 export type Known = {
-  snapshotId?: string;
-  key?: string | readonly string[];
+  snapshotId?: string | undefined;
+  key?: string | readonly string[] | undefined;
+  asOf?: string | undefined;
 };
 /**
  * What you know when you check a proof: the `snapshotId` if you hold one that you trust; the publisher's `key`, or a
  * policy with witnesses (c2sp.org/tlog-policy) in its place, to have the checkpoint's signatures checked too. Without
- * them, a proof only shows that the answer agrees with itself.
+ * them, a proof only shows that the answer agrees with itself. `asOf` is what you asked with. Without it and a
+ * `snapshotId`, the entry must be the last one of the checkpoint's log.
  */
+/** The latest time that `asOf` means; NaN where it is a snapshot's id. */
+declare const timeIn: (asOf: string) => number;
 /** Checks that the log has the entry of an answer, and that it is about the answer's snapshot. */
 declare function verifyEntry(
   {
@@ -594,6 +603,7 @@ export declare function verifyCopy(
 /** What recompute.mjs has from here: with a copy of its own, errors would be of another class. */
 declare const shared: {
   ApiError: typeof ApiError;
+  ForkedLogError: typeof ForkedLogError;
   IntegrityError: typeof IntegrityError;
   VerificationError: typeof VerificationError;
   broken: typeof broken;
@@ -604,7 +614,9 @@ declare const shared: {
   headFrom: typeof headFrom;
   headOf: typeof headOf;
   hexOf: typeof hexOf;
+  leafOf: typeof leafOf;
   rootFrom: typeof rootFrom;
+  timeIn: typeof timeIn;
   uint64: typeof uint64;
   verifyCheckpoint: typeof verifyCheckpoint;
   verifyEntry: typeof verifyEntry;
@@ -615,6 +627,7 @@ export type Tools = typeof shared & {
     how: Asked,
     read: (answer: { response: Response; text: ReadText; step: Step }) => Promise<T>,
   ) => Promise<T>;
+  requireSameLog: Client["requireSameLog"];
   rows: (
     query: Filters,
     options: CallOptions,

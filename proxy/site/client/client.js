@@ -154,22 +154,28 @@ const broken = (detail) => new ApiError("BROKEN_ANSWER", detail, { title: "The a
  * What you trust when you recompute: the publisher's `key`, or a policy with witnesses (c2sp.org/tlog-policy) in its
  * place, as for verifyProof; or, without keys, `entry`: the SHA-256 of the text of the log's entry, in hexadecimal. A
  * `snapshotId` alone shows that markets belong to the snapshot, but not that none is left out. Without all of them an
- * answer is only shown to agree with itself.
+ * answer is only shown to agree with itself. `since` is a checkpoint that you have, such as `vouched.checkpoint.text` of
+ * an earlier call: the log must go on from it, or the call throws ForkedLogError.
+ *
+ * Unless you say which snapshot you mean, by `entry`, `snapshotId`, `asOf` or a cursor, the entry must be the last one of
+ * the checkpoint's log, which no rollback has withdrawn.
  * @typedef {object} Trust
  * @property {string | readonly string[] | undefined} [key]
  * @property {string | undefined} [entry]
  * @property {string | undefined} [snapshotId]
+ * @property {string | undefined} [since]
  */
 
 /**
  * What was checked, and against what.
  * @typedef {object} Vouched
- * @property {("key" | "policy" | "entry" | "snapshotId")[]} by What of yours it was checked against. Empty: nothing.
+ * @property {("key" | "policy" | "entry" | "snapshotId" | "since")[]} by What of yours it was checked against.
  * @property {string} entry SHA-256 of the text of the log's entry, in hexadecimal, to be pinned.
+ * @property {string} leaf Hash of this entry as a leaf of the log's tree, in hexadecimal, to be looked up in the log.
  * @property {string} publishedAt When the entry says that its snapshot was published.
- * @property {{ origin: string, size: number, signed: boolean, cosigners: number } | null} checkpoint Of the log that has
- *   the entry, if there is one: its name, how many commits it has, whether your key or a log's of your policy signed it,
- *   and how many witnesses of your policy did.
+ * @property {{ origin: string, size: number, signed: boolean, cosigners: number, text: string } | null} checkpoint Of the
+ *   log that has the entry, if there is one: its name, how many commits it has, whether your key or a log's of your policy
+ *   signed it, how many witnesses of your policy did, and the whole text, to be kept and given as `trust.since`.
  * @property {boolean} complete Whether it is shown that no market is left out. With a `snapshotId` alone it is not.
  */
 
@@ -212,9 +218,6 @@ const broken = (detail) => new ApiError("BROKEN_ANSWER", detail, { title: "The a
 
 const encoded = encodeURIComponent;
 const utf8 = () => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-/** Each byte as one character, which no TextDecoder does.
- * @type {Decoder} */
-const raw = { decode: (bytes) => Array.from(bytes ?? [], (byte) => String.fromCharCode(byte)).join("") };
 const passing = new Set([429, 502, 503, 504]);
 const ownPassing = new Set(["UNREACHABLE", "TIMEOUT", "BROKEN_ANSWER"]);
 /** The most characters or bytes of a line. The service allows 256 KiB of JSON for a record. */
@@ -450,6 +453,7 @@ export class Client {
           {
             ...shared,
             ask: (path, how, read) => this.#ask(path, how, read),
+            requireSameLog: (before, after, options) => this.requireSameLog(before, after, options),
             rows: (query, options) => {
               const answer = new Rows(query, async function* () {});
               return { answer, lines: this.#lines("/markets/historical", answer, options) };
@@ -551,68 +555,7 @@ export class Client {
     const [old, now] = [checkpointIn(before), checkpointIn(after)];
     const same = now.size === old.size ? now.root === old.root : now.size > old.size;
     if (!same || now.origin !== old.origin) throw new ForkedLogError(before, after);
-    if (now.size === old.size) return;
-    /** @type {Map<string, Promise<Uint8Array>>} */
-    const tiles = new Map();
-    /** @type {Uint8Array[]} Heads of full trees that are the whole of the older log, from left to right. */
-    const beginning = [];
-    const inTile = (/** @type {number} */ start, /** @type {number} */ height) => {
-      const level = Math.floor(height / 8);
-      const place = start / 256 ** level;
-      const index = Math.floor(place / 256);
-      const width = Math.min(256, Math.floor(now.size / 256 ** level) - index * 256);
-      const path = tilePath(level, index);
-      const tile = tiles.get(path) ?? this.#tile(path, width, options);
-      tiles.set(path, tile);
-      return tile.then((bytes) => {
-        const hashes = Array.from({ length: 2 ** (height % 8) }, (_, n) => 32 * ((place % 256) + n));
-        return headOf(
-          hashes.map((at) => bytes.subarray(at, at + 32)),
-          webSha256,
-        );
-      });
-    };
-    /** @type {(start: number, count: number) => Promise<Uint8Array>} */
-    const headFor = async (start, count) => {
-      const height = 31 - Math.clz32(count);
-      if (2 ** height === count && (start + count <= old.size || start >= old.size)) {
-        const head = await inTile(start, height);
-        if (start < old.size) beginning.push(head);
-        return head;
-      }
-      const split = 2 ** (31 - Math.clz32(count - 1));
-      const left = await headFor(start, split);
-      return nodeOf(left, await headFor(start + split, count - split));
-    };
-    const root = hexOf(await headFor(0, now.size));
-    let older = beginning.pop();
-    for (let left = beginning.pop(); older && left; left = beginning.pop()) older = await nodeOf(left, older);
-    check(root === now.root, "The tiles of the log are not those of its checkpoint.");
-    if (!older || hexOf(older) !== old.root) throw new ForkedLogError(before, after);
-  }
-
-  /**
-   * The hashes of a tile. Those of a partial one that is no longer kept are the beginning of the full one.
-   * @param {string} path
-   * @param {number} width
-   * @param {CallOptions | undefined} options
-   * @returns {Promise<Uint8Array>}
-   */
-  async #tile(path, width, options) {
-    const get = (/** @type {string} */ name) =>
-      this.#ask(`/log/tile/${name}`, { ...options, accept: "application/octet-stream" }, ({ text }) =>
-        text(String, raw),
-      );
-    const part = width < 256 ? `${path}.p/${width}` : path;
-    const hashes = await get(part).catch((error) => {
-      if (part === path || !(error instanceof ApiError) || error.status !== 404) throw error;
-      return get(path);
-    });
-    check(
-      hashes.length === 32 * width || hashes.length === 8192,
-      `Tile ${part} of the log has ${hashes.length} bytes.`,
-    );
-    return Uint8Array.from(hashes.slice(0, 32 * width), (char) => char.charCodeAt(0));
+    if (now.size > old.size) await (await this.#prover()).requireSameLog(before, after, options);
   }
 
   /**
@@ -1243,15 +1186,6 @@ function hashOf(hex) {
   return Uint8Array.from(hex.match(/../g) ?? [], (digits) => Number.parseInt(digits, 16));
 }
 
-/** The path of a tile of the log.
- * @param {number} level
- * @param {number} index */
-function tilePath(level, index) {
-  const digits = String(index);
-  const groups = digits.padStart(Math.ceil(digits.length / 3) * 3, "0").match(/.../g) ?? [];
-  return `${level}/x${groups.join("/x")}`.replace(/x(\d+)$/, "$1");
-}
-
 /** @type {(left: Uint8Array, right: Uint8Array) => Promise<Uint8Array>} */
 const nodeOf = async (left, right) => webSha256(bytesOf([1], left, right));
 
@@ -1513,9 +1447,18 @@ export async function verifyCheckpoint(checkpoint, keys) {
 /**
  * What you know when you check a proof: the `snapshotId` if you hold one that you trust; the publisher's `key`, or a
  * policy with witnesses (c2sp.org/tlog-policy) in its place, to have the checkpoint's signatures checked too. Without
- * them, a proof only shows that the answer agrees with itself.
- * @typedef {{ snapshotId?: string, key?: string | readonly string[] }} Known
+ * them, a proof only shows that the answer agrees with itself. `asOf` is what you asked with. Without it and a
+ * `snapshotId`, the entry must be the last one of the checkpoint's log.
+ * @typedef {{ snapshotId?: string | undefined, key?: string | readonly string[] | undefined, asOf?: string | undefined
+ * }} Known
  */
+
+/**
+ * The latest time that `asOf` means; NaN where it is a snapshot's id.
+ * @param {string} asOf
+ */
+const timeIn = (asOf) =>
+  /^[0-9a-f]{64}$/.test(asOf) ? Number.NaN : Date.parse(asOf.length > 10 ? asOf : `${asOf}T23:59:59.999Z`);
 
 /**
  * Checks that the log has the entry of an answer, and that it is about the answer's snapshot.
@@ -1533,8 +1476,13 @@ async function verifyEntry({ entry, snapshotId, commit, checkpoint, proof }, kno
     said.commit === commit && said.snapshotId === snapshotId && found === snapshotId,
     "The entry is of another snapshot.",
   );
+  const { key, asOf } = known;
   check((known.snapshotId ?? found) === found, "The proof is about another snapshot.");
-  const { key } = known;
+  const time = asOf === undefined ? undefined : timeIn(asOf);
+  if (time !== undefined) {
+    const meant = Number.isNaN(time) ? found === asOf : Date.parse(said.publishedAt) <= time;
+    check(meant, `The entry is of snapshot ${found}, published ${said.publishedAt}, not of ${asOf}.`);
+  }
   const tree =
     key !== undefined ? await verifyCheckpoint(checkpoint, key) : checkpoint && checkpointIn(checkpoint);
   if (!tree) return said;
@@ -1544,6 +1492,11 @@ async function verifyEntry({ entry, snapshotId, commit, checkpoint, proof }, kno
     path: proof.inclusion,
   });
   check(hexOf(head) === tree.root, "The log does not have this entry.");
+  // Its last entry is never withdrawn: a rollback is an entry of its own.
+  check(
+    commit === tree.size || asOf !== undefined || known.snapshotId !== undefined,
+    `The answer is of commit ${commit}, and the log goes on to commit ${tree.size}. For an older one, say which.`,
+  );
   return said;
 }
 
@@ -1609,6 +1562,7 @@ export async function verifyCopy(answer, { archiveRoot, markets }, known = {}) {
 /** What recompute.mjs has from here: with a copy of its own, errors would be of another class. */
 const shared = {
   ApiError,
+  ForkedLogError,
   IntegrityError,
   VerificationError,
   broken,
@@ -1619,7 +1573,9 @@ const shared = {
   headFrom,
   headOf,
   hexOf,
+  leafOf,
   rootFrom,
+  timeIn,
   uint64,
   verifyCheckpoint,
   verifyEntry,
@@ -1629,5 +1585,6 @@ const shared = {
  * @typedef {typeof shared & {
  *   ask: <T>(path: string, how: Asked, read: (answer: { response: Response, text: ReadText, step: Step }) => Promise<T>)
  *     => Promise<T>,
+ *   requireSameLog: Client["requireSameLog"],
  *   rows: (query: Filters, options: CallOptions) => { answer: Shown, lines: AsyncGenerator<string, void, void> } }} Tools
  */

@@ -2,7 +2,7 @@
 // checked against a root that the log's entry names (snapshots/SPEC.md, "Index root") before it is used. The evaluator
 // is the service's own. The client loads this module when it is first needed, and lends it what both use.
 /**
- * @import { Entry, Proving, Recomputed, Shown, Tools, Trust, Vouched } from "./client.js"
+ * @import { CallOptions, Entry, Proving, Recomputed, Shown, Tools, Trust, Vouched } from "./client.js"
  * @import { Filters, MarketPage, MarketProof } from "./client.d.ts"
  * @import { ArchiveFilter, Evaluation, IndexHeader } from "../../../snapshots/read/evaluator.ts"
  */
@@ -47,6 +47,8 @@ import {
  * @property {Archive} archive
  */
 
+/** What a checkpoint says of its log. @typedef {{ size: number, root: string }} LogHead */
+
 /** @typedef {{ markets: number, header: { hash: string, bytes: number }, ids: { hash: string, bytes: number } }} Listed */
 
 /**
@@ -75,6 +77,11 @@ import {
  */
 
 const encoder = new TextEncoder();
+/** Each byte as one character, which no TextDecoder does. */
+const raw = {
+  decode: (/** @type {Uint8Array} */ bytes = new Uint8Array(0)) =>
+    Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""),
+};
 /** Chunks of ids are smaller than those of other sections (snapshots/SPEC.md, "Index root"). */
 const [chunkBytes, idChunkBytes] = [4096, 256];
 /** The first byte of a root, by the kind of its tree (snapshots/SPEC.md, "Roots"). */
@@ -701,7 +708,7 @@ export class Prover {
     this.#requireIndexRoot(trust, "absence");
     const job = new Job(signal);
     const answer = await this.#json(job, "/markets/index/absence", { id, asOf });
-    const { entry, ...known } = await this.#vouch(answer, trust, asOf);
+    const { entry, ...known } = await this.#vouch(answer, trust, { asOf, signal });
     const listed = /** @type {Absent[]} */ (answer.segments);
     const others = /** @type {Other[]} */ (answer.others);
     const right = Array.isArray(listed) && listed.length <= maxima.segments && Array.isArray(others);
@@ -872,11 +879,11 @@ export class Prover {
    * @returns {Promise<Awaited<T>>}
    */
   async #checking(what, name, work) {
-    const { ApiError, IntegrityError, VerificationError } = this.#tools;
+    const { ApiError, ForkedLogError, IntegrityError, VerificationError } = this.#tools;
     try {
       return await work();
     } catch (error) {
-      if (error instanceof VerificationError) throw error;
+      if (error instanceof VerificationError || error instanceof ForkedLogError) throw error;
       if (error instanceof InvalidParameterError) throw this.#invalid(error.message, error.parameter);
       if (error instanceof ApiError && !(error instanceof IntegrityError)) throw error;
       throw new VerificationError(what, `${name}: ${error instanceof Error ? error.message : error}`);
@@ -910,15 +917,13 @@ export class Prover {
    * Checks the members of an answer that tell its commit.
    * @param {{ [member: string]: any }} answer
    * @param {Trust} trust
-   * @param {string | undefined} asOf
+   * @param {{ asOf: string | undefined, signal: AbortSignal | undefined }} asked
    * @returns {Promise<Omit<Known, "archive">>}
    */
-  async #vouch({ snapshotId, commit, entry: text, inclusion, checkpoint }, trust, asOf) {
-    const { key, entry: pinned, snapshotId: id } = trust;
-    const { checkpointIn, hexOf, verifyCheckpoint, verifyEntry } = this.#tools;
+  async #vouch({ snapshotId, commit, entry: text, inclusion, checkpoint }, trust, { asOf, signal }) {
+    const { key, entry: pinned, snapshotId: id, since } = trust;
+    const { checkpointIn, hexOf, leafOf, verifyCheckpoint, verifyEntry } = this.#tools;
     this.#need(typeof text === "string", "entry", "There is no entry of the log.");
-    const asked = !isHash(asOf) || snapshotId === asOf;
-    this.#need(asked, "entry", `The log's entry is of snapshot ${snapshotId}, not ${asOf}.`);
     const hash = hexOf(await sha256(encoder.encode(text)));
     this.#need(
       pinned === undefined || hash === pinned,
@@ -926,7 +931,11 @@ export class Prover {
       `The log's entry is not the one of trust: ${hash}.`,
     );
     const said = { entry: text, snapshotId, commit };
-    const own = id === undefined ? {} : { snapshotId: id };
+    if (since !== undefined)
+      await this.#checking("trust", "trust.since", () => checkpointIn(since)).catch(({ message }) => {
+        throw this.#invalid(message, "trust");
+      });
+    const own = { snapshotId: id ?? (pinned && snapshotId), asOf };
     const entry = await this.#checking("entry", "The log's entry", () =>
       verifyEntry({ ...said, checkpoint: null, proof: { inclusion: null } }, own),
     );
@@ -937,12 +946,19 @@ export class Prover {
     await this.#checking("inclusion", "The entry's place in the log", () =>
       verifyEntry({ ...said, checkpoint, proof: { inclusion } }, own),
     );
+    if (log && asOf !== undefined)
+      await this.#checking("entry", "The log's entry", () => this.#requireMeant(asOf, entry, log, signal));
+    if (since !== undefined)
+      await this.#checking("checkpoint", "The log of trust.since", () =>
+        this.#tools.requireSameLog(since, checkpoint, { signal }),
+      );
     const isPolicy = typeof key === "string" && /\s/.test(key.trim());
     /** @type {Vouched["by"]} */
     const by = [];
     if (key !== undefined) by.push(isPolicy ? "policy" : "key");
     if (pinned !== undefined) by.push("entry");
     if (id !== undefined) by.push("snapshotId");
+    if (since !== undefined) by.push("since");
     return {
       snapshotId,
       commit,
@@ -950,16 +966,157 @@ export class Prover {
       vouched: {
         by,
         entry: hash,
+        leaf: hexOf(await leafOf(text)),
         publishedAt: entry.publishedAt,
         checkpoint: log && {
           origin: log.origin,
           size: log.size,
           signed: log.signed,
           cosigners: log.cosigners,
+          text: checkpoint,
         },
         complete: key !== undefined || pinned !== undefined,
       },
     };
+  }
+
+  /**
+   * Checks that an entry is the one that a time means: the last one published until then that was not withdrawn.
+   * @param {string} asOf
+   * @param {Entry} entry
+   * @param {LogHead} log
+   * @param {AbortSignal | undefined} signal
+   */
+  async #requireMeant(asOf, entry, log, signal) {
+    const time = this.#tools.timeIn(asOf);
+    if (Number.isNaN(time) || entry.commit === log.size) return;
+    const { withdrawn } = await this.#entryOf(log, log.size, signal);
+    const rangeOf = (/** @type {number} */ commit) =>
+      withdrawn.find(([first, last]) => first <= commit && commit <= last);
+    this.#need(!rangeOf(entry.commit), "entry", `Commit ${entry.commit} was withdrawn.`);
+    let next = entry.commit + 1;
+    for (let range = rangeOf(next); range; range = rangeOf(next)) next = range[1] + 1;
+    const { publishedAt } = await this.#entryOf(log, next, signal);
+    this.#need(
+      Date.parse(publishedAt) > time,
+      "entry",
+      `${asOf} means commit ${next}, published ${publishedAt}, or a later one, and not commit ${entry.commit}.`,
+    );
+  }
+
+  /**
+   * The entry of a commit, as the tiles of a log have it, which lead to its root.
+   * @param {LogHead} log
+   * @param {number} commit
+   * @param {AbortSignal | undefined} signal
+   * @returns {Promise<Entry>}
+   */
+  async #entryOf(log, commit, signal) {
+    const { hexOf, leafOf } = this.#tools;
+    const index = commit - 1;
+    const bundle = Math.floor(index / 256);
+    const width = Math.min(256, log.size - 256 * bundle);
+    let entries = await this.#logFile(tilePath("entries", bundle), width, { signal });
+    // Each stands behind its length.
+    const next = () => 2 + 256 * Number(entries[0]) + Number(entries[1]);
+    for (let before = 256 * bundle; before < index; before += 1) entries = entries.subarray(next());
+    const entry = new TextDecoder().decode(entries.subarray(2, next()));
+    const pieces = await this.#logTree(log, [index, commit], { signal });
+    const head = pieces.find(({ start }) => start === index)?.head;
+    const same = head && hexOf(head) === hexOf(await leafOf(entry));
+    this.#need(same, "entry", `The log has another entry of commit ${commit}.`);
+    return JSON.parse(entry);
+  }
+
+  /**
+   * See Client.requireSameLog.
+   * @param {string} before
+   * @param {string} after Of a larger log.
+   * @param {CallOptions} [options]
+   */
+  async requireSameLog(before, after, options) {
+    const { checkpointIn, ForkedLogError, hexOf } = this.#tools;
+    const old = checkpointIn(before);
+    const pieces = await this.#logTree(checkpointIn(after), [old.size], options);
+    const beginning = pieces.flatMap(({ start, head }) => (start < old.size ? [head] : []));
+    let root = beginning.pop();
+    for (let left = beginning.pop(); root && left; left = beginning.pop())
+      root = await this.#node(left, root);
+    if (!root || hexOf(root) !== old.root) throw new ForkedLogError(before, after);
+  }
+
+  /**
+   * Heads of full trees that are the whole of a log, from left to right, by its tiles. None of them goes across a cut.
+   * @param {LogHead} log
+   * @param {readonly number[]} cuts Numbers of entries.
+   * @param {CallOptions} [options]
+   */
+  async #logTree({ size, root }, cuts, options) {
+    const { headOf, hexOf } = this.#tools;
+    /** @type {Map<string, Promise<Uint8Array>>} */
+    const tiles = new Map();
+    /** @type {{ start: number, head: Uint8Array }[]} */
+    const pieces = [];
+    const inTile = async (/** @type {number} */ start, /** @type {number} */ height) => {
+      const level = Math.floor(height / 8);
+      const place = start / 256 ** level;
+      const index = Math.floor(place / 256);
+      const width = Math.min(256, Math.floor(size / 256 ** level) - index * 256);
+      const path = tilePath(level, index);
+      const tile = tiles.get(path) ?? this.#tile(path, width, options);
+      tiles.set(path, tile);
+      const first = place % 256;
+      return headOf(hashesIn((await tile).subarray(32 * first, 32 * (first + 2 ** (height % 8)))), sha256);
+    };
+    /** @type {(start: number, count: number) => Promise<Uint8Array>} */
+    const headFor = async (start, count) => {
+      const height = 31 - Math.clz32(count);
+      if (2 ** height === count && cuts.every((cut) => cut <= start || cut >= start + count)) {
+        const head = await inTile(start, height);
+        pieces.push({ start, head });
+        return head;
+      }
+      const split = 2 ** (31 - Math.clz32(count - 1));
+      const left = await headFor(start, split);
+      return this.#node(left, await headFor(start + split, count - split));
+    };
+    const same = hexOf(await headFor(0, size)) === root;
+    this.#need(same, "checkpoint", "The tiles of the log are not those of its checkpoint.");
+    return pieces;
+  }
+
+  /**
+   * The hashes of a tile.
+   * @param {string} path
+   * @param {number} width
+   * @param {CallOptions | undefined} options
+   */
+  async #tile(path, width, options) {
+    const hashes = await this.#logFile(path, width, options);
+    const { length } = hashes;
+    const right = length === 32 * width || length === 8192;
+    this.#need(right, "checkpoint", `Tile ${path} of the log has ${length} bytes.`);
+    return hashes.subarray(0, 32 * width);
+  }
+
+  /**
+   * A tile of the log. What a partial one has that is no longer kept is the beginning of the full one.
+   * @param {string} path
+   * @param {number} width
+   * @param {CallOptions | undefined} options
+   */
+  async #logFile(path, width, options) {
+    const { ApiError, ask } = this.#tools;
+    const get = (/** @type {string} */ name) =>
+      ask(`/log/tile/${name}`, { ...options, accept: "application/octet-stream" }, ({ text }) =>
+        text(String, raw),
+      );
+    const part = width < 256 ? `${path}.p/${width}` : path;
+    const found = await get(part).catch((error) => {
+      if (part === path || !(error instanceof ApiError) || error.status !== 404) throw error;
+      return get(path);
+    });
+    return Uint8Array.from(found, (char) => char.charCodeAt(0));
   }
 
   /**
@@ -973,7 +1130,7 @@ export class Prover {
     const asked = JSON.stringify([asOf, trust]);
     if (this.#named?.asked === asked) return this.#named.known;
     const answer = await this.#json(job, "/markets/index", { asOf });
-    const known = await this.#vouch(answer, trust, asOf);
+    const known = await this.#vouch(answer, trust, { asOf, signal: job.signal });
     const listed = /** @type {Listed[]} */ (answer.segments);
     const right =
       Array.isArray(listed) &&
@@ -1243,6 +1400,15 @@ export class Prover {
     );
     return /** @type {{ [member: string]: any }} */ (answer);
   }
+}
+
+/** The path of a tile of the log.
+ * @param {number | "entries"} level
+ * @param {number} index */
+function tilePath(level, index) {
+  const digits = String(index);
+  const groups = digits.padStart(Math.ceil(digits.length / 3) * 3, "0").match(/.../g) ?? [];
+  return `${level}/x${groups.join("/x")}`.replace(/x(\d+)$/, "$1");
 }
 
 /**

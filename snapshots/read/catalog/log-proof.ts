@@ -1,10 +1,11 @@
 import type { MarketProof, ScoreProof } from "../../../schemas/envelopes.ts";
 import { inclusionFromTiles, TileError } from "../../format/log-proofs.ts";
 import { auditPath, headFrom, leafHash } from "../../format/tree.ts";
-import { CorruptObjectError } from "../../store/errors.ts";
+import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { entryOf } from "../../store/log/public-log.ts";
-import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
+import { type NotedCheckpoint, parseCheckpoint } from "../../trust/notes/checkpoint.ts";
+import { NoteError } from "../../trust/notes/signed-note.ts";
 import { type Asked, weakTag } from "../asked.ts";
 import type { AsOf } from "../query/query.ts";
 import { commitOf } from "./as-of.ts";
@@ -16,7 +17,7 @@ interface LogProof extends Pick<MarketProof, "snapshotId" | "commit" | "entry" |
   inclusion: MarketProof["proof"]["inclusion"];
 }
 
-/** A commit, and the newest checkpoint of the log. */
+/** A commit, and the checkpoint that leads to it. */
 export type Logged = [commit: LogEntry, checkpoint: NotedCheckpoint | undefined];
 
 /** A query for what leads from a snapshot to the newest checkpoint. Throws as commitOf does. */
@@ -27,9 +28,25 @@ export async function askProven<Plan>(
   plan: (...logged: Logged) => Promise<Plan>,
 ): Promise<Asked<Plan>> {
   const commit = await commitOf(catalog, asOf);
-  const checkpoint = await catalog.publicLog.checkpoint();
+  const checkpoint = await checkpointFor(catalog, commit, asOf);
   const etag = weakTag(commit, ...name, checkpoint?.note ?? "");
   return { commit, etag, plan: () => plan(commit, checkpoint) };
+}
+
+/**
+ * The newest checkpoint. Without `asOf` it is that of the current commit while the log goes on to one that this process
+ * has not taken up: readers refuse an answer that is not of the last commit of its checkpoint. Throws StorageError.
+ */
+export async function checkpointFor(
+  { publicLog }: Catalog,
+  { commit }: LogEntry,
+  asOf: AsOf | undefined,
+): Promise<NotedCheckpoint | undefined> {
+  const newest = await publicLog.checkpoint();
+  if (asOf || !newest || newest.size <= commit) return newest;
+  const note = (await publicLog.file(`checkpoints/${commit}`))?.toString();
+  const own = await unless(NoteError, async () => note && { ...parseCheckpoint(note), note });
+  return own || newest;
 }
 
 /**
