@@ -40,6 +40,8 @@ export interface Exchange {
   queryFault?: unknown;
   /** The parsed body, at endpoints that take one. */
   body?: unknown;
+  /** How many bytes it had. */
+  bodyBytes?: number;
   /** What the origin is asked for on behalf of this request. */
   fetching?: PromiseWithResolvers<Buffer> & { object: ObjectRef; abort: AbortSignal };
   /** Code of the error that was answered. */

@@ -385,7 +385,7 @@ export const endpoints = {
     credentials: "checked",
     method: "POST",
     path: "/mcp",
-    body: { schema: z.unknown(), maxBytes: 64 * 1024 },
+    body: { schema: z.unknown(), maxBytes: 16 * 1024 },
     summary: "Tools for agents (Model Context Protocol): scores, markets, counts and what the numbers mean",
   },
   status: {

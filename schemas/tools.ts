@@ -1,25 +1,11 @@
 import { z } from "zod";
 import { type Endpoint, type EndpointId, endpoints } from "./endpoints.ts";
-import {
-  BatchRequest,
-  historyDays,
-  MarketFacets,
-  MarketPage,
-  MarketProof,
-  maxBatchSlugs,
-  ScoreBatch,
-  ScoreDimensions,
-  ScoreHistory,
-  ScoreList,
-  ScoreProof,
-} from "./envelopes.ts";
+import { BatchRequest, historyDays, maxBatchSlugs } from "./envelopes.ts";
 import { facetNames, paging } from "./filters.ts";
 import { marketDimensionKeys } from "./market.ts";
 import { meanings } from "./meanings.ts";
-import { Count, Digest, integerBetween, MarketId } from "./primitives.ts";
+import { Digest, integerBetween, MarketId } from "./primitives.ts";
 import { archiveParameters, asOfParameter, facetParameters, type QueryParameter } from "./query.ts";
-import { HistoricalMarket, ProtocolScore } from "./records.ts";
-import { bounds } from "./scales.ts";
 
 /** A tool for agents: what it says of itself, and the request that a call of it stands for. */
 export interface Tool {
@@ -34,8 +20,6 @@ export interface Tool {
   own?: readonly QueryParameter[];
   /** What of the query it does not take. */
   without?: readonly string[];
-  /** Schema of `data` in a result. */
-  result: z.ZodType;
   /** What to do about a result that is too large. */
   less: string;
 }
@@ -46,6 +30,8 @@ export const toolLimits = {
   markets: { most: 50, otherwise: 10 },
   /** The most bytes of a result. Whoever reads it has little room. */
   resultBytes: 64 * 1024,
+  /** The most bytes of a message that costs no unit. */
+  freeBytes: 4 * 1024,
 } as const;
 
 const slug: QueryParameter = {
@@ -73,13 +59,6 @@ const integer = (name: string, min: number, max: number, meaning: string): Query
   return { name, type: `integer ${min}..${max}`, schema: integerBetween(min, max), meaning };
 };
 
-/** A market of a list: the scores of its dimensions by key, and no evidence. */
-export const ListedMarket = HistoricalMarket.omit({ dimensions: true }).extend({
-  dimensions: z
-    .record(z.enum(marketDimensionKeys), integerBetween(bounds.score.min, bounds.score.max))
-    .describe(meanings.marketDimension.meaning),
-});
-
 const filtering =
   "Filters combine: a market must meet all of them, and without any the whole archive is meant. min_ and max_ bound " +
   `scores and are inclusive. composite: ${meanings.composite.meaning} The dimensions (${marketDimensionKeys.join(", ")}): ` +
@@ -93,10 +72,6 @@ export const tools = {
       "Says of every number in the results of the other tools what it means and which direction is safe, " +
       "and what each plan may ask in a day. Call it first when in doubt.",
     endpoint: "status",
-    result: z.strictObject({
-      meanings: z.array(z.strictObject({ field: z.string(), meaning: z.string() })),
-      plans: z.array(z.strictObject({ plan: z.string(), unitsPerDay: Count })),
-    }),
     less: "",
   },
 
@@ -122,7 +97,6 @@ export const tools = {
         "How many protocols to pass over, from the safest on; 0 if left out.",
       ),
     ],
-    result: ScoreList,
     less: "Give a smaller limit.",
   },
 
@@ -135,7 +109,6 @@ export const tools = {
     endpoint: "getScore",
     proof: "scoreProof",
     own: [slug, proof],
-    result: z.strictObject({ record: ProtocolScore, proof: ScoreProof.optional() }),
     less: "GET /api/v1/scores/SLUG gives it whole.",
   },
 
@@ -155,7 +128,6 @@ export const tools = {
         meaning: `Slugs of up to ${maxBatchSlugs} protocols, such as those of list_scores.`,
       },
     ],
-    result: ScoreBatch,
     less: "Give fewer slugs.",
   },
 
@@ -165,7 +137,6 @@ export const tools = {
       `Lists every scoring run of one DeFi protocol in the ${historyDays} days up to its newest one, oldest first. ` +
       `bri: ${meanings.bri.meaning}`,
     endpoint: "scoreHistory",
-    result: ScoreHistory,
     own: [slug],
     less: "GET /api/v1/scores/SLUG/history gives it whole.",
   },
@@ -177,7 +148,6 @@ export const tools = {
       `score: ${meanings.protocolDimension.meaning} change7d: ${meanings.change7d.meaning} ` +
       `percentile: ${meanings.percentile.meaning}`,
     endpoint: "scoreDimensions",
-    result: ScoreDimensions,
     own: [slug],
     less: "GET /api/v1/scores/SLUG/dimensions gives it whole.",
   },
@@ -198,7 +168,6 @@ export const tools = {
       ),
     ],
     without: ["skip"],
-    result: MarketPage.omit({ markets: true }).extend({ markets: z.array(ListedMarket) }),
     less: "Give a smaller pageSize.",
   },
 
@@ -218,7 +187,6 @@ export const tools = {
         meaning: "What to count by; tier, where only the total matters.",
       },
     ],
-    result: MarketFacets,
     less: "Give a smaller limit, or fewer fields in by.",
   },
 
@@ -231,7 +199,6 @@ export const tools = {
     endpoint: "getMarket",
     proof: "marketProof",
     own: [id, proof],
-    result: z.strictObject({ record: HistoricalMarket, proof: MarketProof.optional() }),
     less: "GET /api/v1/markets/ID gives it whole.",
   },
 } as const satisfies Record<string, Tool>;
@@ -264,17 +231,12 @@ export function parametersOf({ endpoint, own = [], without = [] }: Tool): QueryP
   return [...own, ...inQueries.filter(({ name }) => query.includes(name) && !left.includes(name))];
 }
 
-/** What the Model Context Protocol lists of a tool. */
-export function describeTool(name: ToolName) {
-  const tool: Tool = tools[name];
-  const { title, description, result, endpoint } = tool;
-  const { plan, metered }: Endpoint = endpoints[endpoint];
-  const needs = plan === "free" ? "Needs no key." : `Needs a key of the ${plan} plan.`;
-  const taken = parametersOf(tool).map(({ name, schema, required, meaning }) => [
-    name,
-    (required ? schema : schema.optional()).describe(meaning),
-  ]);
-  const output = z.strictObject({
+/**
+ * Schema of every result. Of `data` it says no more: the members are those of the request that a call stands for, and
+ * with their schemas a list of tools would be three times as long, most of which no agent is shown.
+ */
+const outputSchema = jsonSchemaOf(
+  z.strictObject({
     notice: z.string().describe("What to make of texts in data."),
     snapshotId: Digest.describe("The published snapshot that the data is from."),
     page: z
@@ -283,14 +245,27 @@ export function describeTool(name: ToolName) {
         "Where people can look at it; without a host, on the site of this service. " +
           "Pages of protocols show what is current, also where asOf is given.",
       ),
-    data: result,
-  });
+    data: z.looseObject({}),
+  }),
+  "output",
+);
+
+/** What the Model Context Protocol lists of a tool. */
+export function describeTool(name: ToolName) {
+  const tool: Tool = tools[name];
+  const { title, description, endpoint } = tool;
+  const { plan, metered }: Endpoint = endpoints[endpoint];
+  const needs = plan === "free" ? "Needs no key." : `Needs a key of the ${plan} plan.`;
+  const taken = parametersOf(tool).map(({ name, schema, required, meaning }) => [
+    name,
+    (required ? schema : schema.optional()).describe(meaning),
+  ]);
   return {
     name,
     title,
     description: `${description} ${needs} ${metered ? "Costs one unit." : "Costs nothing."}`,
     inputSchema: jsonSchemaOf(z.strictObject(Object.fromEntries(taken)), "input"),
-    outputSchema: jsonSchemaOf(output, "output"),
+    outputSchema,
     annotations: { title, readOnlyHint: true, idempotentHint: true, openWorldHint: false },
   };
 }

@@ -8,6 +8,7 @@ import {
   ProtocolError,
   ProtocolErrorCode,
 } from "@modelcontextprotocol/server";
+import { AgentMessage, requiredParams } from "../../schemas/agent-messages.ts";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import {
   describeTool,
@@ -37,6 +38,7 @@ type Told = Record<string, string | number>;
 
 const names = Object.keys(tools) as ToolName[];
 const list = names.map(describeTool) as ListedTool[];
+const toolNamed = (name: string | undefined) => names.find((one) => one === name);
 
 /**
  * Answers POST /mcp: the Model Context Protocol over streamable HTTP, without sessions (INTERFACE 4.13). A call of a
@@ -49,7 +51,7 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
 
   /** Calls a tool. What is refused is a result too, which tells the agent why. */
   async function call(name: string, given: Arguments, request: Incoming, locals: Exchange, told: Told) {
-    const known = names.find((one) => one === name);
+    const known = toolNamed(name);
     const none = `There is no tool of this name; there are ${names.join(", ")}.`;
     if (!known) throw new ProtocolError(ProtocolErrorCode.InvalidParams, none);
     const tool: Tool = tools[known];
@@ -86,12 +88,16 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
     const { locals } = response;
     const told: Told = {};
     let fault: Error | undefined;
+    const read = AgentMessage.safeParse(locals.body);
+    if (locals.bodyBytes! > toolLimits.freeBytes && !isMetered(read.data))
+      throw new ServiceError("BODY_TOO_LARGE", tooLong);
+    const { arguments: given = {}, ...params } = read.data?.params ?? {};
     const handler = createMcpHandler(
       () => {
         const agent = new McpServer(info, { capabilities: { tools: { listChanged: false } }, instructions });
         agent.server.setRequestHandler("tools/list", () => ({ tools: list }));
-        agent.server.setRequestHandler("tools/call", ({ params }) =>
-          call(params.name, params.arguments ?? {}, request, locals, told),
+        agent.server.setRequestHandler("tools/call", ({ params: { name } }) =>
+          call(name, given, request, locals, told),
         );
         return agent;
       },
@@ -109,8 +115,8 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
     });
     const answer =
       otherOrigin(asked, origins) ??
-      severalAtOnce(locals.body) ??
-      (await handler.fetch(asked, { parsedBody: locals.body }));
+      malformed(locals.body, read) ??
+      (await handler.fetch(asked, { parsedBody: { ...read.data, params } }));
     if (answer.status >= 500 && fault) locals.error = fault;
     const gzip = preferredCoding(request) === "gzip";
     const text = Buffer.from(await answer.arrayBuffer());
@@ -139,17 +145,30 @@ function otherOrigin(asked: Request, hostnames: string[]): Response | undefined 
 
 /** The headers of a request that the protocol knows. A key is none of them. */
 function protocolHeaders({ headers }: Incoming): [string, string][] {
-  const known = Object.entries(headers).filter(([name]) =>
-    /^(accept|content-type|origin|mcp-.*)$/.test(name),
-  );
-  return known.map(([name, value]) => [name, String(value)]);
+  const known = ["accept", "content-type", "origin", "mcp-protocol-version", "mcp-method", "mcp-name"];
+  return known.flatMap((name) => (headers[name] === undefined ? [] : [[name, String(headers[name])]]));
 }
 
-/** The refusal of several messages in one body, of which each could be a call. */
-function severalAtOnce(body: unknown): Response | undefined {
-  if (!Array.isArray(body)) return undefined;
-  const error = { code: ProtocolErrorCode.InvalidRequest, message: "Send one message per request." };
-  return Response.json({ jsonrpc: "2.0", id: null, error }, { status: 400 });
+const tooLong = `A message that costs no unit may have at most ${toolLimits.freeBytes} bytes.`;
+const Id = AgentMessage.pick({ id: true });
+
+/** Whether a message is a call that costs a unit. */
+function isMetered(message: AgentMessage | undefined): boolean {
+  const tool = message?.method === "tools/call" && toolNamed(message.params.name);
+  return Boolean(tool && endpoints[tools[tool].endpoint].metered);
+}
+
+/** The refusal of a body that is no message, or one without what its method needs. */
+function malformed(body: unknown, { data, error }: ReturnType<typeof AgentMessage.safeParse>) {
+  const missing = data && requiredParams.get(data.method)?.find((name) => !data.params[name]);
+  if (data && !missing) return undefined;
+  const path = missing ? ["params", missing] : error!.issues[0]!.path;
+  const { InvalidParams, InvalidRequest, ParseError } = ProtocolErrorCode;
+  let [code, message] = [InvalidRequest, "Send one message of JSON-RPC 2.0: a request or a notification."];
+  if (body === undefined) [code, message] = [ParseError, "The body is not JSON."];
+  if (path[0] === "params") [code, message] = [InvalidParams, `${path.join(".")} is missing or wrong.`];
+  const id = Id.safeParse(body).data?.id ?? null;
+  return Response.json({ jsonrpc: "2.0", id, error: { code, message } }, { status: 400 });
 }
 
 /** The arguments of a call as the text of a query. What has no text there is empty, which every query refuses. */

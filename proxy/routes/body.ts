@@ -24,6 +24,7 @@ export function readBody({ schema, maxBytes }: RequestBody, { requestSeconds }: 
     const bytes = await received(request, maxBytes, requestSeconds);
     if (fault) throw fault;
     if (bytes.length > maxBytes) throw tooLarge(maxBytes);
+    exchange.bodyBytes = bytes.length;
     exchange.body = parse(bytes, schema);
   };
 }

@@ -115,8 +115,11 @@ describe.each([modern, legacy])("protocol version %s", (version) => {
     expect(tools.map(({ name }) => name)).toEqual([...new Set(calls.map(([name]) => name))]);
     expect((await (await connected(undefined, { version })).client.listTools()).tools).toEqual(tools);
     expect([await left(key), agent.head().status]).toEqual([1, 200]);
+    // An agent reads all of it, and whoever pays for what the agent reads pays for it.
+    expect(JSON.stringify(tools).length).toBeLessThan(26_000);
     for (const { name, inputSchema, outputSchema, annotations } of tools) {
       expect([name, inputSchema.type, outputSchema?.type]).toEqual([name, "object", "object"]);
+      expect(outputSchema?.required).toEqual(["notice", "snapshotId", "page", "data"]);
       expect(annotations).toMatchObject({ readOnlyHint: true });
     }
   });
@@ -477,24 +480,91 @@ describe("over HTTP", () => {
     expect(answer.headers["www-authenticate"] !== undefined).toBe(status === 401);
   });
 
-  test("a body has at most 64 KiB", async () => {
-    const padded = (bytes: number) => JSON.stringify(list).padEnd(bytes);
-    expect(ok(await post(padded(65_536)))).toEqual([200, true]);
-    const answer = await post(padded(65_537));
-    expect([answer.status, answer.json().error.data.code]).toEqual([413, "BODY_TOO_LARGE"]);
+  const calling = (name: string, args: object = {}) => ({
+    ...list,
+    method: "tools/call",
+    params: { name, arguments: args },
   });
 
   test.each([
-    ["{", -32700],
-    ["\u00ff", -32700],
-    [JSON.stringify([list, list]), -32600],
-    ["[]", -32600],
-  ])("the body %s is refused", async (body, code) => {
+    ["a list", list, 4096],
+    ["a notification", { jsonrpc: "2.0", method: "notifications/initialized" }, 4096],
+    ["initialize", { ...list, method: "initialize" }, 4096],
+    ["a call of a tool that costs nothing", calling("explain_numbers"), 4096],
+    ["a call of a tool that there is not", calling("drop_tables"), 4096],
+    ["no message", {}, 4096],
+    ["a call that costs a unit", calling("list_scores"), 16_384],
+  ])("the body of %s has a bound", async (_what, message, most) => {
+    const padded = (bytes: number) => post(JSON.stringify(message).padEnd(bytes));
+    expect((await padded(most)).status).not.toBe(413);
+    const answer = await padded(most + 1);
+    expect([answer.status, answer.json().error.data.code]).toEqual([413, "BODY_TOO_LARGE"]);
+    expect(answer.json().error.message).toContain(`at most ${most} bytes`);
+  });
+
+  const initialize = {
+    protocolVersion: legacy,
+    capabilities: {},
+    clientInfo: { name: "test", version: "1" },
+  };
+  test.each([
+    ["{", -32700, null],
+    ["\u00ff", -32700, null],
+    [JSON.stringify([list, list]), -32600, null],
+    ["[]", -32600, null],
+    ["7", -32600, null],
+    [JSON.stringify({ ...list, id: null }), -32600, null],
+    [JSON.stringify({ ...list, id: {} }), -32600, null],
+    [JSON.stringify({ ...list, jsonrpc: "1.0" }), -32600, 1],
+    [JSON.stringify({ ...list, method: 7 }), -32600, 1],
+    [JSON.stringify({ jsonrpc: "2.0", id: 1, result: {} }), -32600, 1],
+    [JSON.stringify({ ...list, params: [] }), -32602, 1],
+    [JSON.stringify({ ...list, params: { _meta: 7 } }), -32602, 1],
+    [JSON.stringify({ ...list, method: "initialize", params: {} }), -32602, 1],
+    [
+      JSON.stringify({ ...list, method: "initialize", params: { ...initialize, capabilities: 7 } }),
+      -32602,
+      1,
+    ],
+    [JSON.stringify({ ...list, method: "tools/call" }), -32602, 1],
+    [JSON.stringify({ ...list, method: "tools/call", params: { name: 7 } }), -32602, 1],
+    [JSON.stringify(calling("get_score", [])), -32602, 1],
+  ])("the body %s is refused in words of the service", async (body, code, id) => {
     const answer = await post(Buffer.from(body, "latin1"));
-    expect([answer.status, answer.json()]).toMatchObject([
+    expect([answer.status, answer.json()]).toEqual([
       400,
-      { jsonrpc: "2.0", id: null, error: { code } },
+      { jsonrpc: "2.0", id, error: { code, message: expect.stringMatching(/^[^{}[\]\n]*\.$/) } },
     ]);
+  });
+
+  test("what is nested deeply is as harmless as anything else that is not made use of", async () => {
+    const deep = (levels: number) => `{"a":{"a":${"[".repeat(levels)}${"]".repeat(levels)}}}`;
+    const inner = deep(1900);
+    const text = JSON.stringify(initialize).slice(1, -1);
+    for (const [method, params] of [
+      ["initialize", `{${text.replace('"capabilities":{}', `"capabilities":{"experimental":${inner}}`)}}`],
+      ["initialize", `{${text.replace('"version":"1"', `"version":"1","icons":${inner}`)}}`],
+      ["initialize", `{${text},"_meta":${inner}}`],
+      ["tools/list", `{"cursor":${inner}}`],
+      ["tools/list", `{"_meta":{"progressToken":${inner}}}`],
+      ["tools/list", inner],
+      ["tools/call", `{"name":"explain_numbers","_meta":${inner}}`],
+      ["tools/call", `{"name":"get_score","arguments":{"slug":"aave"},"more":${deep(8000)}}`],
+    ]) {
+      const answer = await post(`{"jsonrpc":"2.0","id":1,"method":"${method}","params":${params}}`);
+      expect([params?.slice(0, 60), answer.status]).toEqual([params?.slice(0, 60), 200]);
+      expect(answer.text).toContain('"result":');
+    }
+    for (const [name, argument] of [
+      ["get_score", "slug"],
+      ["compare_protocols", "slugs"],
+      ["list_scores", "limit"],
+    ]) {
+      const call = `{"name":"${name}","arguments":{"${argument}":[${deep(8000)}]}}`;
+      const answer = await post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${call}}`);
+      expect([name, answer.status]).toEqual([name, 200]);
+      expect(answer.text).toContain("INVALID_PARAMETER");
+    }
   });
 
   test("an Origin must be this machine's or the service's own", async () => {
