@@ -97,6 +97,7 @@ export async function startService(
   const objects = publicObjects(Math.floor(config.cacheBytes * publicShare));
   const feed = createLiveFeed({
     catalog,
+    now,
     stalledSeconds: limits.stalledSeconds,
     failed: (error) => log.error({ err: error }, "the live feed could not go on"),
   });

@@ -65,8 +65,14 @@ export const FeedCommand = z
   })
   .refine(({ slugs, snapshots }) => slugs !== undefined || snapshots !== undefined);
 
-/** Bounds of the live feed. */
-export const feedLimits = { messageBytes: 4096, connectionsPerOwner: 5, pingSeconds: 30 } as const;
+/** Bounds of the live feed. A client may send `framesPerSecond`, and `burstFrames` at once after a pause. */
+export const feedLimits = {
+  messageBytes: 4096,
+  framesPerSecond: 10,
+  burstFrames: 60,
+  connectionsPerOwner: 5,
+  pingSeconds: 30,
+} as const;
 
 /** Close code and reason of a connection whose key was revoked or has expired. */
 export const keyEnded = { code: 4401, title: errors.INVALID_API_KEY.title } as const;

@@ -5,8 +5,6 @@ import type { Identity } from "../access/identity.ts";
 
 // Beyond this many unread bytes the feed waits for the client.
 const unreadBytes = 64 * 1024;
-// How long a client may take to answer a close.
-const closeMilliseconds = 1000;
 
 /** What a client needs besides its connection. */
 export interface FeedClientParts {
@@ -47,12 +45,6 @@ export function feedClient(socket: WebSocket, parts: FeedClientParts) {
     clearTimeout(timer);
   }
 
-  /** Closes the connection without waiting long for an answer, which may be behind much unread data. */
-  function end(code: number, reason?: string): void {
-    socket.close(code, reason);
-    setTimeout(() => socket.terminate(), closeMilliseconds).unref();
-  }
-
   socket.on("message", (data, binary) => {
     const command = binary ? undefined : commandOf(data);
     if (command) {
@@ -90,7 +82,7 @@ export function feedClient(socket: WebSocket, parts: FeedClientParts) {
       try {
         identify();
       } catch {
-        end(keyEnded.code, keyEnded.title);
+        socket.close(keyEnded.code, keyEnded.title);
       }
     },
     /** Sends a ping, or ends the connection if the last one was not answered. */
@@ -100,7 +92,7 @@ export function feedClient(socket: WebSocket, parts: FeedClientParts) {
       alive = false;
     },
     /** Ends the connection because the process ends. */
-    close: () => end(1001),
+    close: () => socket.close(1001),
   };
 }
 

@@ -7,7 +7,11 @@ import { type ReaderStart, ScoreChangeLog } from "../../snapshots/read/scores/sc
 import { scoreReader } from "../../snapshots/read/scores/score-reader.ts";
 import type { Identity } from "../access/identity.ts";
 import { ServiceError } from "../errors/service-error.ts";
+import { boundFrames } from "./allowance.ts";
 import { type FeedClient, type FeedClientParts, feedClient } from "./feed-client.ts";
+
+/** How long a client may take to answer a close. The types of the library do not know of it. */
+const closing = { closeTimeout: 1000 };
 
 /** An accepted WebSocket handshake. */
 export interface Upgrade {
@@ -19,7 +23,11 @@ export interface Upgrade {
   headers: Record<string, string | number>;
 }
 
-type LiveFeedParts = Pick<FeedClientParts, "stalledSeconds" | "failed"> & { catalog: Catalog };
+interface LiveFeedParts extends Pick<FeedClientParts, "stalledSeconds" | "failed"> {
+  catalog: Catalog;
+  /** Epoch milliseconds. */
+  now: () => number;
+}
 
 /** The live feed of score changes (INTERFACE 6) of one process. */
 export type LiveFeed = ReturnType<typeof createLiveFeed>;
@@ -38,6 +46,9 @@ export function createLiveFeed(parts: LiveFeedParts) {
     noServer: true,
     clientTracking: false,
     maxPayload: feedLimits.messageBytes,
+    // One message a turn of the event loop.
+    allowSynchronousEvents: false,
+    ...closing,
     // A key among the offers is never echoed.
     handleProtocols: (offered) => offered.has(feedProtocol) && feedProtocol,
   });
@@ -73,7 +84,10 @@ export function createLiveFeed(parts: LiveFeedParts) {
       if (closed) throw new ServiceError("SNAPSHOT_UNAVAILABLE", "The process is ending; connect anew.");
       requireRoom(identify().owner);
       answers.set(request, headers);
-      server.handleUpgrade(request, socket, head, (live) => serve(live, identify, start));
+      server.handleUpgrade(request, socket, head, (live) => {
+        boundFrames(socket, live, parts.now);
+        serve(live, identify, start);
+      });
     },
     /** Sends all clients what the catalog has taken up. */
     advance(): void {

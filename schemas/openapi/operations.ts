@@ -246,9 +246,11 @@ function feedText(): string {
       "`error` with `SNAPSHOT_EXPIRED` comes, then `hello`.",
     `Browsers send the key as a subprotocol: \`new WebSocket(url, ["${feedProtocol}", ` +
       `"${keyProtocolPrefix}KEY"])\`. A connection costs one unit; an owner may hold ` +
-      `${feedLimits.connectionsPerOwner} with each process. A frame of the client has at most ` +
-      `${feedLimits.messageBytes} bytes. Close code ${keyEnded.code}: the key was revoked or has expired; ` +
-      "1001: the process stops, connect again.",
+      `${feedLimits.connectionsPerOwner} with each process. A message of the client has at most ` +
+      `${feedLimits.messageBytes} bytes, and it may send ${feedLimits.framesPerSecond} frames a second behind a ` +
+      `burst of ${feedLimits.burstFrames}, pings and pongs included. Close code ${keyEnded.code}: the key was ` +
+      "revoked or has expired; 1001: the process stops, connect again; 1008: too many frames; 1009: too large " +
+      "a message.",
   ].join("\n\n");
 }
 

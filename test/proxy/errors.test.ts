@@ -37,7 +37,7 @@ async function withObjects(
   const quota = createQuota(sqliteQuota(":memory:"), { onFailure: "closed", now, failed: () => {} });
   const log = pino({ level: "silent" });
   const objects = { get, has: () => false, counts: () => ({ bytes: 0, hits: 0, misses: 0 }) };
-  const feed = createLiveFeed({ catalog, stalledSeconds: 1, failed: () => {} });
+  const feed = createLiveFeed({ catalog, now, stalledSeconds: 1, failed: () => {} });
   const parts = { catalog, objects, quota, feed, pollAge: () => 0, now };
   const metrics = createMetrics();
   const origin = storeOrigin(storage);

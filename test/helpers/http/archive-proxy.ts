@@ -63,7 +63,7 @@ export async function startArchiveProxy(
   const quota = createQuota(sqliteQuota(":memory:"), { onFailure: "closed", now: () => now, failed: fail });
   const origin = storeOrigin(storage);
   const objects = publicObjects(1024);
-  const feed = createLiveFeed({ catalog, stalledSeconds: 1, failed: fail });
+  const feed = createLiveFeed({ catalog, now: () => now, stalledSeconds: 1, failed: fail });
   const parts = { catalog, objects, quota, feed, pollAge: () => 0, now: () => now };
   const { server } = createProxyServer({
     ...parts,

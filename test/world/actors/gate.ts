@@ -35,7 +35,7 @@ function gateOf(world: World, { process, catalog, keys }: Server): HttpServer {
     quota: createQuota(uncounted, { onFailure: "closed", now: () => Date.now(), failed }),
     objects: publicObjects(1024),
     origin: storeOrigin(world.store.of(process)),
-    feed: createLiveFeed({ catalog, stalledSeconds: 30, failed }),
+    feed: createLiveFeed({ catalog, now: () => Date.now(), stalledSeconds: 30, failed }),
     pollAge: () => 0,
     metrics: createMetrics(),
     files: [],
