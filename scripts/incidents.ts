@@ -24,7 +24,9 @@ export const incidents: readonly Incident[] = [
   },
   {
     of: [layout.changes],
-    back: "delete it; what changed is then told from the snapshots while both are kept, and else a copy is taken anew",
+    back:
+      "run `verify --repair --sources SOURCES`, which makes it anew while both snapshots are kept; when one is not, " +
+      "delete it, and a copy is taken anew",
   },
   {
     of: [layout.exportRecords, layout.exportFiles, layout.exportChunks],

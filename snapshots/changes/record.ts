@@ -1,16 +1,21 @@
 import {
   type ChangeCounts,
   ChangeRecord,
+  type Commit,
   formatVersion,
   type ObjectRef,
 } from "../../schemas/store/snapshot.ts";
 import { encodeChangePart, partLines } from "../format/change-part.ts";
 import type { MarketKey } from "../format/market-line.ts";
+import { leafHash } from "../format/tree.ts";
 import { layout, sha256 } from "../store/layout.ts";
+import { readManifest } from "../store/manifest.ts";
 import { readObject } from "../store/objects.ts";
 import { parseObject } from "../store/parse.ts";
 import type { Storage } from "../store/storage.ts";
-import type { ReadObject } from "./walk.ts";
+import { countsOf, difference, type Sides } from "./difference.ts";
+import { Entries } from "./entries.ts";
+import { differingRows, type ReadObject } from "./walk.ts";
 
 /**
  * A change record of more lines is not made. It has an upgrade in which each of 1,000,000 markets changes; readers,
@@ -106,6 +111,34 @@ class SideWriter {
     await this.#objects.write(layout.changePart(ref.hash), bytes);
     this.#parts.push(ref);
   }
+}
+
+/** A commit's snapshot. */
+type Named = Pick<Commit, "snapshotId" | "manifest">;
+
+/**
+ * Writes the record of what differs between two snapshots of a store; undefined when that is too much. Throws
+ * MissingObjectError or CorruptObjectError where one of them is not whole.
+ */
+export async function recordBetween(
+  storage: Storage,
+  objects: Writer,
+  since: Named,
+  until: Named,
+): Promise<{ ref: ObjectRef; counts: ChangeCounts } | undefined> {
+  const writer = new ChangeRecordWriter(objects);
+  const sides: Sides = { before: new Entries(), after: new Entries() };
+  const read: ReadObject = (key, ref) => readObject(storage, key, ref);
+  const older = await readManifest(storage, since.manifest);
+  const newer = await readManifest(storage, until.manifest, older);
+  for await (const rows of differingRows(read, older, newer)) {
+    for (const side of ["before", "after"] as const)
+      if (rows[side]) sides[side].add(rows[side], leafHash(rows[side].line));
+    await writer.add(rows);
+    if (writer.lines > maxRecordLines) return undefined;
+  }
+  const counts = countsOf(await difference(sides));
+  return { ref: await writer.finish({ since: since.snapshotId, until: until.snapshotId, counts }), counts };
 }
 
 /** Reads a change record by reference. Throws as `read` does, or CorruptObjectError. */

@@ -189,7 +189,7 @@ class Survey {
     for (const commit of commits)
       if (young.has(layout.manifest(commit.manifest.hash)))
         await unless(ObjectError, () => this.#reachSnapshots([commit], [tiers.hours]));
-    await this.#reachChanges(commits, young);
+    await this.#reachChanges(commits, young, listed);
     await this.#reachExports(commits, masks);
     return {
       unreachable: listed.filter(({ key }) => !this.#reachable.has(key)),
@@ -302,19 +302,36 @@ class Survey {
     }
   }
 
-  async #reachChanges(commits: readonly Commit[], young: ReadonlySet<string>): Promise<void> {
-    await inParallel(commits, async (commit) => {
+  /**
+   * Marks the change records that are young enough, and those of which both snapshots stay: they could be made again.
+   */
+  async #reachChanges(
+    commits: readonly Commit[],
+    young: ReadonlySet<string>,
+    listed: readonly ObjectInfo[],
+  ): Promise<void> {
+    let lost = false;
+    await inParallel(commits.entries(), async ([index, commit]) => {
       if (!commit.changes) return;
       const key = layout.changeRecord(commit.changes.hash);
-      if (this.#reachable.has(key) || !(young.has(key) || keepsChanges(commit, this.#options))) return;
-      try {
-        this.#reach(await keysOfChanges(this.#storage, commit.changes.hash), tiers.changes);
-        this.#reach(await changeObjects(this.#storage, commit.changes), tiers.changes);
-      } catch (error) {
-        // An earlier collection deleted it, or it is damaged and of no use.
-        if (!(error instanceof ObjectError)) throw error;
-      }
+      const isYoung = young.has(key) || keepsChanges(commit, this.#options);
+      const keptBy = this.#keptByBoth(commits[index - 1], commit) | (isYoung ? tiers.changes : 0);
+      if (this.#reachable.has(key) || keptBy === 0) return;
+      this.#reach(await keysOfChanges(this.#storage, commit.changes.hash), keptBy);
+      const keys = await unless(ObjectError, () => changeObjects(this.#storage, commit.changes!));
+      this.#reach(keys ?? [], keptBy);
+      lost ||= !keys;
     });
+    // Nobody can tell any more which parts it names, so none is known to be garbage.
+    const isPart = (key: string) => key.startsWith(layout.changes) && !key.endsWith(".json");
+    if (lost) this.#reach(listed.map(({ key }) => key).filter(isPart), tiers.changes);
+  }
+
+  /** The tiers that keep both snapshots, or else the older one. */
+  #keptByBoth(older: Commit | undefined, newer: Commit): number {
+    const keptBy = (commit: Commit) => this.#reachable.get(layout.manifest(commit.manifest.hash)) ?? 0;
+    if (!older || keptBy(newer) === 0) return 0;
+    return keptBy(older) & keptBy(newer) || keptBy(older);
   }
 
   /** The newest exports stay, and those of snapshots that stay for long. */

@@ -1,21 +1,16 @@
 import { type Commit, formatVersion, type ObjectRef } from "../../schemas/store/snapshot.ts";
-import { countsOf, difference, type Sides } from "../changes/difference.ts";
-import { Entries } from "../changes/entries.ts";
-import { ChangeRecordWriter, maxRecordLines } from "../changes/record.ts";
-import { differingRows, type ReadObject } from "../changes/walk.ts";
-import { leafHash } from "../format/tree.ts";
+import { recordBetween } from "../changes/record.ts";
 import { ObjectWriter } from "../publish/object-writer.ts";
 import { PreviousSnapshot } from "../publish/previous/snapshot.ts";
 import { treeBefore } from "../publish/public/log.ts";
 import { type SiteOptions, updateMutableObjects } from "../publish/public/mutable-objects.ts";
 import { namesOfProtocols } from "../publish/public/names.ts";
-import { MissingObjectError, ObjectError } from "../store/errors.ts";
+import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import { publicationTime } from "../store/log/clock.ts";
 import { appendCommit, type CommitContent } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
-import { readManifest } from "../store/manifest.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { newestForRun, requireStillNewest } from "../trust/log/run-log.ts";
@@ -129,24 +124,7 @@ async function rewriteObjects(storage: Storage, current: Commit, wanted: Previou
  */
 async function recordChanges(storage: Storage, current: Commit, wanted: Commit) {
   const objects = new ObjectWriter(storage, new Set(), false);
-  const writer = new ChangeRecordWriter(objects);
-  const sides: Sides = { before: new Entries(), after: new Entries() };
-  const read: ReadObject = (key, ref) => readObject(storage, key, ref);
-  try {
-    const older = await readManifest(storage, current.manifest);
-    const newer = await readManifest(storage, wanted.manifest, older);
-    for await (const rows of differingRows(read, older, newer)) {
-      for (const side of ["before", "after"] as const)
-        if (rows[side]) sides[side].add(rows[side], leafHash(rows[side].line));
-      await writer.add(rows);
-      if (writer.lines > maxRecordLines) return undefined;
-    }
-  } catch (error) {
-    if (error instanceof ObjectError) return undefined;
-    throw error;
-  }
-  const counts = countsOf(await difference(sides));
-  const ref = await writer.finish({ since: current.snapshotId, until: wanted.snapshotId, counts });
-  await refuseCollected(storage, objects.written);
-  return { ref, counts };
+  const made = await unless(ObjectError, () => recordBetween(storage, objects, current, wanted));
+  if (made) await refuseCollected(storage, objects.written);
+  return made;
 }

@@ -18,6 +18,7 @@ import { requireStillNewest } from "../trust/log/run-log.ts";
 import { isSigned, signerOf } from "../trust/signing.ts";
 import { buildManifest } from "./build-manifest.ts";
 import { type Before, type BuildOptions, type MadeArchive, prepareStore } from "./make-archive.ts";
+import { mendChanges } from "./mend-changes.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import type { PreviousSnapshot } from "./previous/snapshot.ts";
 import type { Witnessed } from "./public/checkpoint.ts";
@@ -112,6 +113,7 @@ export async function finishPublish(
     outcome === "dry-run"
       ? []
       : await finishRun(storage, kind === "same" ? { ...atHand, found } : atHand, outcome, now(), options);
+  if (newest && !dryRun) await mendChanges(kind === "same" ? previous?.listed : undefined, newest, options);
   const { uploaded, unchanged, total } = objects;
   return {
     outcome,

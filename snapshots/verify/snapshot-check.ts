@@ -56,19 +56,19 @@ export class SnapshotCheck {
   }
 
   /**
-   * Checks the change record of a commit, unless it was collected, and compares it with both snapshots if they are
-   * there.
+   * Checks the change record of a commit, and compares it with both snapshots if they are there. It may be missing only
+   * where a collection has deleted one of them.
    */
   async checkChanges(commit: Commit, before: Commit | undefined): Promise<void> {
     const ref = commit.changes;
     if (!ref) return;
     const key = layout.changeRecord(ref.hash);
-    if (!(await this.#check.storage.get(key))) return;
+    const [older, newer] = [before, commit].map((one) => one && this.#manifests.get(one.manifest.hash));
+    if (!(older && newer) && !(await this.#check.storage.get(key))) return;
     const read = this.#check.read.bind(this.#check);
     await this.#check.attempt(async () => {
       const named = { since: before?.snapshotId, until: commit.snapshotId, counts: commit.changeCounts };
       const record = await checkChangeRecord(read, ref, named);
-      const [older, newer] = [before, commit].map((one) => one && this.#manifests.get(one.manifest.hash));
       if (older && newer) await compareChangeRecord(read, key, record, { older, newer });
     });
   }

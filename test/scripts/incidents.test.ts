@@ -46,7 +46,7 @@ test("a command that meets a damaged object names the way back, which leads back
 
   const [record] = (await listed(storage, layout.changes)).filter(({ key }) => key.endsWith(".json"));
   await writeFile(join(store, record!.key), "rotten");
-  expect((await run("verify")).stdout).toContain(`For ${record!.key}: delete it`);
+  expect((await run("verify")).stdout).toContain(`For ${record!.key}: ${wayBack(record!.key)}.`);
   await storage.delete(record!.key);
   expect((await run("verify")).code).toBe(0);
 });

@@ -32,6 +32,8 @@ type Damaged = (error: CorruptObjectError | MissingObjectError) => void;
 export class PreviousSnapshot {
   readonly commit: Commit;
   readonly manifest: KnownManifest;
+  /** The store, of which the private tree was listed once, before the run wrote anything. */
+  readonly listed: Storage;
   /**
    * Objects of the snapshot that the store has: bytes by key. Those that turn out damaged when `sources` are read go.
    */
@@ -45,7 +47,7 @@ export class PreviousSnapshot {
   readonly #byRoot = new Map<string, Page>();
 
   private constructor(
-    storage: Storage,
+    { storage, listed }: Record<"storage" | "listed", Storage>,
     commit: Commit,
     manifest: KnownManifest,
     segments: readonly PreviousSegment[],
@@ -53,6 +55,7 @@ export class PreviousSnapshot {
   ) {
     this.commit = commit;
     this.manifest = manifest;
+    this.listed = listed;
     this.present = present;
     this.#objects = objects;
     this.pages = placePages(segments, present, this.markets);
@@ -119,7 +122,7 @@ export class PreviousSnapshot {
     const pages = segments.flatMap((segment) => segment.pages);
     const wanted = new Map(pages.map(({ hash, bytes }) => [layout.page(hash), bytes]));
     const presentPages = await presentOf(listed, wanted, [layout.pages], faulty);
-    return new PreviousSnapshot(storage, commit, manifest, segments, {
+    return new PreviousSnapshot({ storage, listed }, commit, manifest, segments, {
       present: new Map([...present, ...presentPages]),
       objects: named.size + wanted.size,
     });

@@ -56,12 +56,12 @@ export async function refuseCollected(
   // show here.
   const { missing, newest } = await lookFor(storage, objects);
   const now = Math.max(newest, storeTime(storage));
-  const threat = threats.find(({ since }) => now - since < recordMinutes * 60_000)?.key ?? missing;
-  if (threat) throw new CollectedMeanwhileError(collectedMessage(storage, threat));
-}
-
-function collectedMessage({ location }: Storage, key: string): string {
-  return `${location}: a collection is deleting ${key}, which the new commit needs; run again when it has ended`;
+  const threat = threats.find(({ since }) => now - since < recordMinutes * 60_000)?.key;
+  const seen = threat
+    ? `a collection is deleting ${threat}, which the new commit needs; run again when it has ended`
+    : `${missing} was put, and the store does not list it: a collection has deleted it, or this run may not list the ` +
+      "store, or sees an old listing; run again, and if that does not help, see that it may list";
+  if (threat ?? missing) throw new CollectedMeanwhileError(`${storage.location}: ${seen}`);
 }
 
 /**

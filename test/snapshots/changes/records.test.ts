@@ -13,8 +13,9 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { snapshotCommand } from "../../helpers/publish/commands.ts";
 import { inArchiveOrder, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
+import { append } from "../../helpers/store/appended-commits.ts";
 import { storeOf } from "../../helpers/store/rollback-store.ts";
-import { memoryStorage } from "../../helpers/store/storages.ts";
+import { contentOf, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
@@ -126,9 +127,80 @@ describe("a change record", () => {
       }
       objects.set(key, whole);
     }
-    // Once it has been collected, nothing is missing.
     for (const key of keys) objects.delete(key);
+    expect((await verify(storage, () => {})).faults).toMatchObject([{ key: keys[0] }]);
+    // Where a snapshot was collected, the record may have been, too.
+    objects.delete(layout.manifest((await readCommit(storage, 1))!.manifest.hash));
     expect((await verify(storage, () => {})).faults).toEqual([]);
+  });
+});
+
+describe("a change record that is lost or damaged", () => {
+  /** A store with a commit for each of these archives of two markets, of which one is another each time. */
+  async function commits(count: number) {
+    const objects = new Map<string, Buffer>();
+    const storage = memoryStorage(objects);
+    const publish = (round: number, choices = {}) =>
+      publishRecords(storage, recordsOf(round, round + 2), 700, choices);
+    for (let round = 0; round < count; round += 1) await publish(round);
+    return { objects, storage, publish };
+  }
+  const keysOf = async (storage: Storage, number: number) =>
+    changeObjects(storage, (await readCommit(storage, number))!.changes!);
+  const faults = async (storage: Storage) => (await verify(storage, () => {})).faults.map(({ key }) => key);
+
+  test.for([
+    ["gone", () => undefined],
+    ["of another length", (bytes: Buffer) => bytes.subarray(1)],
+    ["of other bytes", (bytes: Buffer) => Buffer.from(bytes.map((byte) => byte ^ 1))],
+  ] as const)("and %s is named by verify, and made again by every publish", async ([, damage]) => {
+    const { objects, storage, publish } = await commits(3);
+    const content = await contentOf(storage);
+    const keys = [...(await keysOf(storage, 2)), ...(await keysOf(storage, 3))];
+    expect(keys).toHaveLength(6);
+    for (const key of keys) {
+      const bytes = damage(objects.get(key)!);
+      if (bytes) objects.set(key, bytes);
+      else objects.delete(key);
+      expect(await faults(storage)).toEqual([key]);
+      const told: string[] = [];
+      expect(await publish(2, { warn: (line: string) => told.push(line) })).toMatchObject({
+        outcome: "unchanged",
+      });
+      expect(told).toEqual([expect.stringMatching(`${key}: .*; it is made again from both snapshots`)]);
+      expect(await contentOf(storage)).toEqual(content);
+    }
+    for (const key of keys) objects.delete(key);
+    expect(await publish(3)).toMatchObject({ outcome: "published", commit: 4 });
+    expect(await faults(storage)).toEqual([]);
+    expect(await contentOf(storage)).toMatchObject(
+      Object.fromEntries(keys.map((key) => [key, content[key]])),
+    );
+  });
+
+  test("is made again by --repair however old it is", async () => {
+    const { objects, storage, publish } = await commits(2);
+    for (let more = 0; more < 32; more += 1) await append(storage);
+    await publish(1);
+    const [record = ""] = await keysOf(storage, 2);
+    objects.delete(record);
+    await publish(1);
+    expect(await faults(storage)).toEqual([record]);
+    await publish(1, { faulty: new Set([record]) });
+    expect(await faults(storage)).toEqual([]);
+  });
+
+  test("stays so where a snapshot was collected", async () => {
+    const { objects, storage, publish } = await commits(2);
+    objects.delete(layout.manifest((await readCommit(storage, 1))!.manifest.hash));
+    const [record = "", , part = ""] = await keysOf(storage, 2);
+    objects.delete(part);
+    const told: string[] = [];
+    await publish(1, { warn: (line: string) => told.push(line) });
+    expect(told).toEqual([]);
+    expect(await faults(storage)).toEqual([part]);
+    objects.delete(record);
+    expect(await faults(storage)).toEqual([]);
   });
 });
 

@@ -56,10 +56,11 @@ describe("exported changes", () => {
     }
     pass(100);
     const now = new Date(start + 8 * dayMs);
-    expect((await collect({ keepChangesDays: 30, now })).tiers.changes).toBeGreaterThan(0);
+    const retention = { keepHours: 1, keepCommits: 1, now };
+    expect((await collect({ ...retention, keepChangesDays: 30 })).tiers.changes).toBeGreaterThan(0);
     expect(await exportedChanges(storage, [2, 3, 4])).toEqual([2, 3, 4]);
     const { files } = (await readChanges(storage, await hashOf(storage, 2)))!;
-    const { deleted } = await collect({ keepChangesDays: 6, now });
+    const { deleted } = await collect({ ...retention, keepChangesDays: 6 });
     // Commits 3 and 4 were published within the days that stay.
     expect(await exportedChanges(storage, [2, 3, 4])).toEqual([3, 4]);
     expect(deleted.keys).toContain(layout.changeRecord(await hashOf(storage, 2)));

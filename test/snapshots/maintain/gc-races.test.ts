@@ -235,3 +235,11 @@ test.for([
   await collect({ keepChangesDays: 400 });
   expect(await faultsOf(storage)).toEqual([]);
 });
+
+test("a publish over a store that lists nothing of what was put says so, and not that a collection runs", async () => {
+  const { storage } = await storeWith(1);
+  const blind = changedStorage(storage, { async *list() {} });
+  await expect(publishRecords(blind, content(1), 701)).rejects.toThrow(
+    /^memory: (manifests|p\S+)\/\S+ was put, and the store does not list it: .* see that it may list$/,
+  );
+});

@@ -79,11 +79,8 @@ describe("names the object", () => {
     const newestManifest = layout.manifest(commit.manifest.hash);
     const isEarlierTile = (key: string) => key.startsWith(layout.logTiles) && !key.endsWith(".p/3");
     for (const [key] of some()) {
-      // No other record tells of a key or the probe. Earlier snapshots are collected manifest first, and change records
-      // before their parts.
-      const collected =
-        (key.startsWith(layout.manifests) && key !== newestManifest) ||
-        (key.startsWith(layout.changes) && key.endsWith(".json"));
+      // No other record tells of a key or the probe. Earlier snapshots are collected manifest first.
+      const collected = key.startsWith(layout.manifests) && key !== newestManifest;
       const untold =
         key.startsWith(layout.keys) ||
         key === layout.probe ||
