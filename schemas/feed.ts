@@ -65,12 +65,16 @@ export const FeedCommand = z
   })
   .refine(({ slugs, snapshots }) => slugs !== undefined || snapshots !== undefined);
 
-/** Bounds of the live feed. A client may send `framesPerSecond`, and `burstFrames` at once after a pause. */
+/**
+ * Bounds of the live feed. A client may send `framesPerSecond`, and `burstFrames` at once after a pause. A unit pays for
+ * `scoresPerUnit` of the snapshots that are stepped through to resume.
+ */
 export const feedLimits = {
   messageBytes: 4096,
   framesPerSecond: 10,
   burstFrames: 60,
   connectionsPerOwner: 5,
+  scoresPerUnit: 1000,
   pingSeconds: 30,
 } as const;
 

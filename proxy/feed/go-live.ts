@@ -1,12 +1,15 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { endpoints } from "../../schemas/endpoints.ts";
+import { feedLimits } from "../../schemas/feed.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
+import type { ReaderStart } from "../../snapshots/read/scores/score-change-log.ts";
 import { within } from "../../snapshots/store/deadline.ts";
 import { hasBody } from "../connection/pipelining.ts";
+import { ServiceError } from "../errors/service-error.ts";
 import { type Exchange, newExchange } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
-import { rateLimitHeaders } from "../quota/quota.ts";
+import { type Receipt, rateLimitHeaders } from "../quota/quota.ts";
 import { commonHeaders } from "../reply/headers.ts";
 import { refusalOf } from "../reply/problem.ts";
 import { checksOf, requireOneHost } from "../routes/checks.ts";
@@ -28,7 +31,9 @@ export function createGoLive(parts: AppParts) {
     try {
       for (const check of checks) await check(request, exchange);
       const since = snapshotIdOf(exchange.parameters!, "since");
-      const start = await within(limits.answerSeconds, () => feed.begin(since));
+      const { owner } = exchange.identify!();
+      const start = await within(limits.answerSeconds, () => feed.begin(since, owner));
+      await payFor(start, exchange.receipt!);
       const headers = { ...exchange.commonHeaders, ...rateLimitHeaders(exchange.receipt!, now()) };
       feed.open({ request, socket, head, headers }, exchange.identify!, start);
       end(socket.destroyed ? undefined : 101);
@@ -39,6 +44,17 @@ export function createGoLive(parts: AppParts) {
       return refusal;
     }
   };
+}
+
+/** Takes the units for what a client is to be told before its greeting. Throws ServiceError QUOTA_EXCEEDED. */
+async function payFor({ scores }: ReaderStart, receipt: Receipt): Promise<void> {
+  const units = Math.ceil(scores / feedLimits.scoresPerUnit);
+  const left = receipt.remaining + receipt.units;
+  const detail =
+    `To resume from this snapshot takes ${units} units, more than the ${left} left of today; connect without since, ` +
+    "and read the scores anew.";
+  if (units > left) throw new ServiceError("QUOTA_EXCEEDED", detail);
+  while (receipt.units < units) await receipt.more();
 }
 
 /** Whether a request is a WebSocket handshake with the live feed (RFC 6455, 4.1), whoever sends it. */

@@ -62,6 +62,7 @@ export function createLiveFeed(parts: LiveFeedParts) {
   }, feedLimits.pingSeconds * 1000).unref();
 
   function requireRoom(owner: string): void {
+    if (closed) throw new ServiceError("SNAPSHOT_UNAVAILABLE", "The process is ending; connect anew.");
     const held = [...clients].filter((client) => client.owner === owner).length;
     if (held < feedLimits.connectionsPerOwner) return;
     const detail = `One owner may hold ${feedLimits.connectionsPerOwner} live connections; close one first.`;
@@ -77,11 +78,16 @@ export function createLiveFeed(parts: LiveFeedParts) {
   }
 
   return {
-    /** Where a client begins that has seen the snapshot `since`. Throws as ScoreChangeLog.start does. */
-    begin: (since: string | undefined) => log.start(since),
-    /** Throws ServiceError TOO_MANY_CONNECTIONS or SNAPSHOT_UNAVAILABLE before it touches the socket. */
+    /**
+     * Where a client begins that has seen the snapshot `since`. Throws as ScoreChangeLog.start does, and ServiceError
+     * TOO_MANY_CONNECTIONS or SNAPSHOT_UNAVAILABLE.
+     */
+    async begin(since: string | undefined, owner: string): Promise<ReaderStart> {
+      requireRoom(owner);
+      return log.start(since);
+    },
+    /** Throws ServiceError as `begin` does, before it touches the socket. */
     open({ request, socket, head, headers }: Upgrade, identify: () => Identity, start: ReaderStart): void {
-      if (closed) throw new ServiceError("SNAPSHOT_UNAVAILABLE", "The process is ending; connect anew.");
       requireRoom(identify().owner);
       answers.set(request, headers);
       server.handleUpgrade(request, socket, head, (live) => {

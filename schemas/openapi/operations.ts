@@ -245,7 +245,8 @@ function feedText(): string {
       "and removed. After a lost connection, resume with `since`; when that snapshot is no longer kept, an " +
       "`error` with `SNAPSHOT_EXPIRED` comes, then `hello`.",
     `Browsers send the key as a subprotocol: \`new WebSocket(url, ["${feedProtocol}", ` +
-      `"${keyProtocolPrefix}KEY"])\`. A connection costs one unit; an owner may hold ` +
+      `"${keyProtocolPrefix}KEY"])\`. A connection costs one unit, and with \`since\` one for every ` +
+      `${feedLimits.scoresPerUnit} scores of the snapshots that are stepped through; an owner may hold ` +
       `${feedLimits.connectionsPerOwner} with each process. A message of the client has at most ` +
       `${feedLimits.messageBytes} bytes, and it may send ${feedLimits.framesPerSecond} frames a second behind a ` +
       `burst of ${feedLimits.burstFrames}, pings and pongs included. Close code ${keyEnded.code}: the key was ` +

@@ -19,6 +19,8 @@ interface Scored {
 export interface ReaderStart {
   position: number;
   gone: boolean;
+  /** The scores of all snapshots that come after it now: as many changes at most are to be told. */
+  scores: number;
 }
 
 // Most clients read the same changes at the same time. Each takes half a kilobyte.
@@ -65,7 +67,13 @@ export class ScoreChangeLog {
   async start(since: string | undefined): Promise<ReaderStart> {
     const { commit } = this.#catalog.requireCurrent();
     const known = since === undefined ? commit : await this.commitOf(since);
-    return { position: (known ?? commit).commit, gone: known === undefined };
+    const { commit: position } = known ?? commit;
+    const later =
+      position === commit.commit
+        ? []
+        : (await this.#catalog.readable()).filter((each) => each.commit > position);
+    const scores = later.reduce((sum, { counts }) => sum + counts.protocols, 0);
+    return { position, gone: known === undefined, scores };
   }
 
   /** A commit of the log. */

@@ -1,7 +1,11 @@
 import type { FeedMessage } from "../../../schemas/feed.ts";
 import { MissingObjectError } from "../../store/errors.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
+import { awaitBudget } from "../event-loop-budget.ts";
 import type { ReaderStart, ScoreChangeLog } from "./score-change-log.ts";
+
+// To tell so many takes as long as inflating a run.
+const changesAtOnce = 8;
 
 const expired: FeedMessage = { type: "error", code: "SNAPSHOT_EXPIRED" };
 
@@ -14,7 +18,10 @@ function publicationOf({ snapshotId, commit, publishedAt, counts, changeCounts }
  * call yields a greeting; where the reader's start is gone, that news precedes it. One call must end before the next.
  * It throws as the log does, and the next call goes on there.
  */
-export function scoreReader(log: ScoreChangeLog, start: ReaderStart): () => AsyncGenerator<FeedMessage> {
+export function scoreReader(
+  log: Pick<ScoreChangeLog, "newest" | "commit" | "step">,
+  start: Pick<ReaderStart, "position" | "gone">,
+): () => AsyncGenerator<FeedMessage> {
   let { position, gone } = start;
   let greeted = false;
   return async function* pending() {
@@ -24,7 +31,10 @@ export function scoreReader(log: ScoreChangeLog, start: ReaderStart): () => Asyn
       try {
         while (position < log.newest()) {
           const { commit, changes } = await log.step(position);
-          yield* changes;
+          for (const [index, change] of changes.entries()) {
+            if (index % changesAtOnce === 0) await awaitBudget();
+            yield change;
+          }
           // Behind its scores: who hears of a snapshot has heard of all that changed.
           yield publicationOf(commit);
           position = commit.commit;

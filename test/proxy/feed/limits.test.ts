@@ -8,6 +8,8 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { appendCommit, newestCommit } from "../../../snapshots/store/log/commits.ts";
 import {
   connections,
+  feedPath,
+  handshake,
   hello,
   type Listener,
   leave,
@@ -17,7 +19,7 @@ import {
   startFeedProxy,
 } from "../../helpers/http/live-feed.ts";
 import type { TestProxy, TestProxyOptions } from "../../helpers/http/proxy.ts";
-import { until } from "../../helpers/http/proxy-client.ts";
+import { bearer, outcome, until } from "../../helpers/http/proxy-client.ts";
 import { type Book, bookOf, publishBook } from "../../helpers/publish/score-books.ts";
 import { collectGarbage } from "../../helpers/servers/memory.ts";
 
@@ -327,6 +329,32 @@ async function startWithMuch(options?: TestProxyOptions): Promise<{ messages: nu
   );
   return { messages: protocols * (commits - 1) + 1 };
 }
+
+test("who resumes pays for what comes before the greeting, or is refused at no price", async () => {
+  const { messages } = await startWithMuch();
+  const price = Math.ceil((messages - 1) / feedLimits.scoresPerUnit);
+  const [rich, poor] = [price, price - 1];
+  const keys = await Promise.all([rich, poor].map((quota) => proxy.issue({ owner: `${quota}`, quota })));
+  const left = async (by: string) =>
+    (await proxy.get("/api/v1/usage", { headers: bearer(by) })).json().remaining;
+  const told = await listen(proxy.port, keys[0]!, { since: first });
+  expect(Number(told.headers["x-ratelimit-remaining"])).toBe(0);
+  await told.count(messages);
+  expect(await left(keys[0]!)).toBe(0);
+  const headers = { ...handshake, ...bearer(keys[1]!) };
+  const refused = await proxy.get(`${feedPath}?since=${first}`, { headers });
+  expect(outcome(refused)).toBe("429 QUOTA_EXCEEDED");
+  expect(refused.json().detail).toContain(`takes ${price} units, more than the ${poor} left`);
+  expect(await left(keys[1]!)).toBe(poor);
+  // What is served needs nothing to be told.
+  const { snapshotId } = (await proxy.get("/api/v1/status")).json();
+  const others = [
+    await listenGreeted(proxy.port, keys[1]!, { since: snapshotId }),
+    await listenGreeted(proxy.port, keys[1]!),
+  ];
+  expect(await left(keys[1]!)).toBe(poor - others.length);
+  await leave(proxy, told, ...others);
+});
 
 describe("a client that does not read", () => {
   /** Opens a connection that reads nothing of what it is told, from the first snapshot on. */

@@ -5,6 +5,7 @@ import { Readable } from "node:stream";
 import { setImmediate as nextRound } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { feedVersion } from "../../../schemas/market.ts";
+import type { ScoreListEntry } from "../../../schemas/records.ts";
 import { idColumn } from "../../../snapshots/changes/entries.ts";
 import { runMarkets } from "../../../snapshots/format/page.ts";
 import { issueKey } from "../../../snapshots/keys/records.ts";
@@ -16,6 +17,7 @@ import { readChanges } from "../../../snapshots/read/changes/change-lines.ts";
 import type { ChangeTexts } from "../../../snapshots/read/changes/change-texts.ts";
 import { paidYields } from "../../../snapshots/read/changes/effort.ts";
 import { awaitBudget } from "../../../snapshots/read/event-loop-budget.ts";
+import { scoreReader } from "../../../snapshots/read/scores/score-reader.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { archiveQuery, rowsQuery } from "../../helpers/archive/query.ts";
@@ -150,6 +152,33 @@ test("lines of a difference let others through after five of its runs", async ()
   const texts: ChangeTexts = { runLines: 2, bytes: 0, lines: () => 512, run };
   const net = { deletes: idColumn(0), puts: Uint32Array.from({ length: 200 }, (_, n) => n), texts, bytes: 0 };
   expect(await roundsOf(() => Readable.from(readChanges(net, 0)).toArray())).toBeGreaterThanOrEqual(19);
+});
+
+test("changes of scores let others through after 160 of them", async () => {
+  const { commit } = catalog.requireCurrent();
+  const { snapshotId, publishedAt } = commit;
+  const row: ScoreListEntry = {
+    ...{
+      slug: "aave",
+      bri: 1,
+      forgeScale: "RAW",
+      forgeScaleNum: 1,
+      confidence: 1,
+      delta: 0,
+      updatedAt: publishedAt,
+    },
+    ...{ category: "Lending", chain: "Base", tvl: "$1" },
+  };
+  const common = { slug: "aave", snapshotId, publishedAt, previous: null, current: row };
+  const changes = Array.from({ length: 1600 }, () => ({ type: "score.added" as const, ...common }));
+  const log = {
+    newest: () => commit.commit,
+    commit: async () => commit,
+    step: async () => ({ commit, changes }),
+  };
+  const pending = scoreReader(log, { position: commit.commit - 1, gone: false });
+  const read = async () => expect(await Readable.from(pending()).toArray()).toHaveLength(1602);
+  expect(await roundsOf(read)).toBeGreaterThanOrEqual(9);
 });
 
 test("nothing takes turns any more when all work is done", async () => {
