@@ -29,17 +29,20 @@ export async function storedCheckpoint(storage: Storage, trust: Trust, least = 0
   const { lacking, ...newest } = await readCheckpoint(storage, trust, layout.logCheckpoint);
   const { checkpoint } = newest;
   if (checkpoint && checkpoint.size >= least) return newest;
-  // Below one that its log signed, and too few witnesses cosigned, no name has to be searched.
+  // From one that its log signed, and too few witnesses cosigned, no name has to be searched: that of its own size has
+  // every cosignature, also one that was taken out of this.
   const sizes =
     lacking !== undefined && lacking >= least
-      ? below(lacking, least)
+      ? downFrom(lacking, least)
       : await newestSizes(storage, checkpoint?.size ?? 0);
   const known = least > 0 && Number.isFinite(least) ? [least] : [];
   for (let at = 0; at < sizes.length + known.length; at += atOnce) {
     const some = [...sizes, ...known].slice(at, at + atOnce);
     const read = some.map((size) => readCheckpoint(storage, trust, layout.logCheckpointOf(size)));
-    const good = (await Promise.all(read)).find((each) => each.checkpoint);
-    if (good) return { ...newest, checkpoint: good.checkpoint };
+    const good = (await Promise.all(read)).find((each) => each.checkpoint)?.checkpoint;
+    if (good && lacking !== undefined && good.size >= lacking)
+      return { ...newest, checkpoint: good, refused: undefined };
+    if (good) return { ...newest, checkpoint: good };
   }
   return newest;
 }
@@ -69,10 +72,10 @@ async function readCheckpoint(
   return { ...none, refused: new UntrustedError(key, found.lacking), lacking: found.size };
 }
 
-/** Sizes below one, from the largest down, to `least`. */
-function below(size: number, least: number): number[] {
-  const length = Math.min(maxLooked, Math.max(0, size - Math.max(least, 1)));
-  return Array.from({ length }, (_, place) => size - 1 - place);
+/** This size and those below, from the largest down, to `least`. */
+function downFrom(size: number, least: number): number[] {
+  const length = Math.min(maxLooked, size - Math.max(least, 1) + 1);
+  return Array.from({ length }, (_, place) => size - place);
 }
 
 /** The largest sizes, above this one, of which a store has a checkpoint. */

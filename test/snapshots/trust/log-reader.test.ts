@@ -155,20 +155,23 @@ describe("the newest checkpoint of a store that a witness must have cosigned", (
       objects.set(layout.logCheckpointOf(size), noteOf(size, false));
     for (const size of cosigned) objects.set(layout.logCheckpointOf(size), noteOf(size, true));
     const { checkpoint, refused } = await storedCheckpoint(memoryStorage(objects), trust, least);
-    expect(refused?.message).toMatch(/^public\/log\/checkpoint: the quorum w is not reached/);
+    // What stands for the newest is refused where it is not the newest that counts.
+    if (checkpoint && checkpoint.size >= shown) expect(refused).toBeUndefined();
+    else expect(refused?.message).toMatch(/^public\/log\/checkpoint: the quorum w is not reached/);
     return checkpoint?.size;
   }
 
   test.each<[string, ...Parameters<typeof found>, number | undefined]>([
     ["the largest below the one that is shown", 5, [1, 2, 4], 0, 4],
+    ["that of its size, where a cosignature was taken out of the one that is shown", 5, [1, 4, 5], 0, 5],
     ["the first of all", 5, [1], 0, 1],
     ["none above it, where nobody remembers one", 5, [6], 0, undefined],
     ["none below what is remembered", 3, [2], 3, undefined],
     ["what is remembered", 5, [5], 5, 5],
     ["what is remembered and larger than the one shown", 5, [7, 9], 7, 9],
     ["the largest of all, where nothing else tells what there was", 5, [4, 9], Number.POSITIVE_INFINITY, 9],
-    ["one of the 256 largest", 257, [1], 0, 1],
-    ["none below the 256 largest", 258, [1], 0, undefined],
+    ["one of the 256 largest", 256, [1], 0, 1],
+    ["none below the 256 largest", 257, [1], 0, undefined],
   ])("is %s", async (_, shown, cosigned, least, size) => {
     expect(await found(shown, cosigned, least)).toBe(size);
   });
