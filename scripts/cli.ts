@@ -62,6 +62,7 @@ export const meanings: Readonly<Record<string, ExitCode>> = {
   GuardRefusal: exitCodes.refused,
   PublishingOnHoldError: exitCodes.refused,
   UntrustedPredecessorError: exitCodes.refused,
+  BrokenLogError: exitCodes.refused,
   FormatError: exitCodes.refused,
   KeyFileError: exitCodes.usage,
   KeyEndedError: exitCodes.usage,
@@ -119,8 +120,10 @@ function messageOf(error: unknown): string {
 }
 
 function isDamage(error: unknown): error is Error & { key: string } {
-  const named = error instanceof Error && ["CorruptObjectError", "MissingObjectError"].includes(error.name);
-  return named && "key" in error && typeof error.key === "string";
+  const names = ["CorruptObjectError", "MissingObjectError", "BrokenLogError"];
+  return (
+    error instanceof Error && names.includes(error.name) && "key" in error && typeof error.key === "string"
+  );
 }
 
 /** Whether it is an error of the file system, which the user can resolve: rights, space, a file in the way. */

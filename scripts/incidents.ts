@@ -11,9 +11,9 @@ export const incidents: readonly Incident[] = [
   {
     of: [layout.commits],
     back:
-      "put it back from a backup or an earlier version of the bucket; when there is none, delete it, and all " +
-      "older ones where it is " +
-      "not the newest: the log then begins after it",
+      "put it back from a backup or an earlier version of the bucket, or delete it if no publisher made it; when an " +
+      "older one is lost, tell `gc` and `verify` that the log begins after it, `--log-begins-at N` with the number " +
+      "of the next",
   },
   {
     of: [layout.manifests, ...manifestPrefixes, layout.pages],

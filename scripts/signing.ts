@@ -1,8 +1,7 @@
 import { CheckpointFile } from "../snapshots/trust/log/checkpoint-file.ts";
 import { readSigningKeys } from "../snapshots/trust/notes/key-files.ts";
 import { isKeyName } from "../snapshots/trust/notes/note-keys.ts";
-import { type Signing, trustOf } from "../snapshots/trust/signing.ts";
-import type { Trust } from "../snapshots/trust/trust.ts";
+import type { Signing } from "../snapshots/trust/signing.ts";
 import { believedPolicy, type Policy, readPolicy } from "../snapshots/trust/witnesses/policy.ts";
 import { Witnesses } from "../snapshots/trust/witnesses/witnesses.ts";
 import { integerOption, UsageError } from "./cli.ts";
@@ -58,8 +57,8 @@ export async function trustPolicy(shell: Shell, values: TrustValues): Promise<Po
 }
 
 /**
- * How SIGNING_KEY, SIGNING_NAME, WITNESS_POLICY, CHECKPOINT_FILE and the options say that a run signs. Throws
- * UsageError, KeyFileError or CheckpointFileError.
+ * How SIGNING_KEY, SIGNING_NAME and the options say that a run signs, and WITNESS_POLICY and CHECKPOINT_FILE who
+ * remembers the log, also for a run that does not sign. Throws UsageError, KeyFileError or CheckpointFileError.
  */
 export async function readSigning(
   shell: Shell,
@@ -68,16 +67,16 @@ export async function readSigning(
   const { SIGNING_KEY: file, WITNESS_POLICY: policyFile, CHECKPOINT_FILE: memoryFile } = shell.env;
   const over = values["sign-over"];
   const trusted = (await trustPolicy(shell, values))?.logs.map((log) => log.key) ?? [];
+  const witnesses = policyFile ? new Witnesses(await readPolicy(shell.path(policyFile))) : undefined;
+  const memory = memoryFile ? await CheckpointFile.open(shell.path(memoryFile)) : undefined;
   if (!file) {
     if (over !== undefined) throw new UsageError("--sign-over goes with SIGNING_KEY, which is not set");
-    return { trusted };
+    return { witnesses, memory, trusted };
   }
   const { key, cosigner } = await readSigningKeys(shell.path(file));
   const name = signingName(shell);
   if (name !== undefined && name !== key.name)
     throw new UsageError(`SIGNING_NAME is ${name}, but the key in SIGNING_KEY is called ${key.name}`);
-  const witnesses = policyFile ? new Witnesses(await readPolicy(shell.path(policyFile))) : undefined;
-  const memory = memoryFile ? await CheckpointFile.open(shell.path(memoryFile)) : undefined;
   return {
     key,
     cosigner,
@@ -88,16 +87,18 @@ export async function readSigning(
   };
 }
 
-/**
- * Whose records a command believes: the holders' of the keys in --trusted-key, TRUSTED_KEYS and SIGNING_KEY; undefined,
- * and so everybody, where none is given. Throws as `readSigning`.
- */
-export async function readTrust(
-  shell: Shell,
-  { "trusted-key": keys, "trust-policy": policy }: TrustValues,
-): Promise<Trust | undefined> {
-  return trustOf(await readSigning(shell, { "trusted-key": keys, "trust-policy": policy }));
-}
+export const logBeginsOption = {
+  "log-begins-at": {
+    type: "string",
+    value: "N",
+    does: "the number of the oldest commit that has to be there, where those before it are gone for good",
+    default: "1",
+  },
+} as const;
+
+/** The number of the commit with which the log begins. Throws UsageError. */
+export const logBegins = ({ "log-begins-at": given }: { "log-begins-at"?: string | undefined }) =>
+  integerOption("log-begins-at", given, { min: 1, otherwise: 1 });
 
 /** The warning of a run that makes an unsigned commit after a signed one. */
 export const lostSignature =

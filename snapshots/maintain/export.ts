@@ -156,23 +156,23 @@ async function exportedCommits(storage: Storage, trust: Trust | undefined): Prom
 
 /**
  * Writes the changes of a commit and of those before it, back to one whose changes are there, or whose snapshot is
- * exported. Where a change record is gone, they end. The oldest come first, and all before the export, so that a run
- * that breaks off leaves no gap behind those that are there.
+ * exported. Where a change record or a commit is gone, they end. The oldest come first, and all before the export, so
+ * that a run that breaks off leaves no gap behind those that are there.
  */
 async function exportChanges(storage: Storage, newest: Commit, options: ExportOptions): Promise<void> {
   const trust = trustOf(options.signing ?? {});
   const [stored, exported] = [await storedFiles(storage), await exportedCommits(storage, trust)];
   const missing: { hash: string; record: ChangeRecord }[] = [];
-  for await (const { commit, changes } of logFrom(storage, newest)) {
-    if (commit < newest.commit && exported.has(commit)) break;
-    if (!changes) continue;
-    const { hash } = changes;
-    const found = await readSoundChanges(storage, hash);
-    if (found && !trust?.changes(found) && found.files.every((file) => isStored(file, stored))) break;
-    const record = await unless(ObjectError, () => readChangeRecord(storedObject(storage), changes));
-    if (!record) break;
-    missing.push({ hash, record });
-  }
+  await unless(ObjectError, async () => {
+    for await (const { commit, changes } of logFrom(storage, newest)) {
+      if (commit < newest.commit && exported.has(commit)) return;
+      if (!changes) continue;
+      const { hash } = changes;
+      const found = await readSoundChanges(storage, hash);
+      if (found && !trust?.changes(found) && found.files.every((file) => isStored(file, stored))) return;
+      missing.push({ hash, record: await readChangeRecord(storedObject(storage), changes) });
+    }
+  });
   for (const { hash, record } of missing.reverse()) await writeChangeFiles(storage, hash, record, options);
 }
 

@@ -4,6 +4,7 @@ import type { Commit, Manifest, SegmentRef } from "../../schemas/store/snapshot.
 import { changeObjects } from "../changes/record.ts";
 import { keysOfChanges } from "../export/export-records.ts";
 import { keptExports } from "../export/kept-exports.ts";
+import { type Tile, tileWidth } from "../format/log-tree.ts";
 import { readPages } from "../index/segment.ts";
 import { namesOfProtocols } from "../publish/public/names.ts";
 import type { Site } from "../publish/public/site.ts";
@@ -11,25 +12,23 @@ import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { collectedKinds, kindOf, layout } from "../store/layout.ts";
 import { announce, deletingMinutes, recordKeys } from "../store/log/gc-records.ts";
+import { tileKey, tileNamed, tilesAmong } from "../store/log/public-log.ts";
 import { partsOf, readManifest } from "../store/manifest.ts";
 import { besideSegment, readObject, scoreObjects, sourceObjects } from "../store/objects.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
-import { countedLog } from "../trust/log/believed-log.ts";
+import { type Counting, countedLog } from "../trust/log/believed-log.ts";
+import { trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
 import { naming } from "./damaged-snapshot.ts";
 import { keepsChanges, type Retention, tierMasksOf, tiers } from "./retention.ts";
 
 /** Options of a collection. */
-export interface CollectOptions extends Retention {
+export interface CollectOptions extends Retention, Counting {
   now: Date;
   /** Reports what would be deleted, and deletes nothing. */
   dryRun: boolean;
   /** The current site. Site files of other versions are deleted; without a site, all of them stay. */
   site?: Site;
-  /** Whose commits and exports count; without it, everybody's in a store that nobody signs. */
-  trust?: Trust | undefined;
-  /** Counts everybody's, in a signed store too. */
-  anybody?: boolean;
 }
 
 /** Bytes by tier. */
@@ -71,8 +70,8 @@ const leftoverHours = 24;
  * Deletes old objects that no retained commit reaches. Publishers and rollbacks may run at the same time: a record
  * tells them which objects are about to be deleted. Then the store is surveyed a second time, and only objects that are
  * still unreachable and unchanged are deleted (snapshots/SPEC.md, "Collection"). The next collection continues an
- * interrupted one. Throws UntrustedPredecessorError when somebody else's commit would count, MissingObjectError when
- * the current snapshot's manifest or a retained segment is missing, CorruptObjectError or StorageError.
+ * interrupted one. Throws as countedLog does, and MissingObjectError when the current snapshot's manifest or a retained
+ * segment is missing.
  */
 export async function collectGarbage(storage: Storage, options: CollectOptions): Promise<CollectReport> {
   const survey = new Survey(storage, options);
@@ -160,7 +159,7 @@ class Survey {
   constructor(storage: Storage, options: CollectOptions) {
     this.#storage = storage;
     this.#options = options;
-    this.#trust = options.anybody ? undefined : options.trust;
+    this.#trust = options.anybody ? undefined : trustOf(options.signing ?? {});
     this.#reach(options.site?.files(null).keys() ?? [], tiers.current);
   }
 
@@ -170,10 +169,10 @@ class Survey {
 
   async run(prefixes: readonly string[]): Promise<SurveyResult> {
     const listed = await this.#list(prefixes.filter((prefix) => !isHolder(prefix)));
-    this.#reach(neededTiles(listed), tiers.current);
     // Commits are read after the listing: an object that a commit has just brought back counts as reachable.
-    const commits = await countedLog(this.#storage, { trust: this.#trust, anybody: this.#options.anybody });
+    const commits = await countedLog(this.#storage, this.#options);
     const newest = commits.at(-1);
+    this.#reach(neededTiles(listed, newest?.commit ?? 0), tiers.current);
     listed.unshift(...(await this.#list(holders)));
     const masks = tierMasksOf(commits, this.#options);
     await this.#reachSnapshots(commits, masks);
@@ -345,11 +344,13 @@ class Survey {
   }
 }
 
-/** Of the public log all but the partial tiles that were filled since. */
-function neededTiles(listed: readonly ObjectInfo[]): string[] {
-  const keys = new Set(listed.map(({ key }) => key));
-  const isFilled = (key: string) => keys.has(key.replace(/\.p\/\d+$/, "")) && /\.p\/\d+$/.test(key);
-  return [...keys].filter((key) => key.startsWith(layout.logTiles) && !isFilled(key));
+/** Of the public log all but the partial tiles that a log of this size has filled since. */
+function neededTiles(listed: readonly ObjectInfo[], size: number): string[] {
+  const keys = listed.map(({ key }) => key);
+  const held = tilesAmong(keys, size);
+  const isFilled = (tile: Tile | undefined) =>
+    tile && tile.width < tileWidth && held.has(tileKey({ ...tile, width: tileWidth }));
+  return keys.filter((key) => key.startsWith(layout.logTiles) && !isFilled(tileNamed(key)));
 }
 
 async function modifiedOf(storage: Storage, key: string): Promise<Date | undefined> {

@@ -1,10 +1,10 @@
 import type { Commit } from "../../schemas/store/snapshot.ts";
-import { layout } from "../store/layout.ts";
+import type { ObjectError } from "../store/errors.ts";
 import type { SignCommit } from "../store/log/commits.ts";
 import type { CheckpointFile } from "./log/checkpoint-file.ts";
 import type { SigningKey, VerifierKey } from "./notes/note-keys.ts";
 import { signEntry } from "./notes/record-notes.ts";
-import { Trust } from "./trust.ts";
+import { Trust, type UntrustedError } from "./trust.ts";
 import type { Witnesses } from "./witnesses/witnesses.ts";
 
 /** How a run signs, and on whose commits it builds: on any, unless there is a key. */
@@ -35,21 +35,24 @@ export function requireTrusted(location: string, commit: Commit, signing: Signin
   const { commit: number } = commit;
   if (signing.over === number) return;
   const refusal = trustOf(signing)?.commit(commit);
-  if (refusal)
-    throw refuseUntrusted(location, number, refusal, `tell publish or rollback: --sign-over ${number}`);
+  if (refusal) throw refuseUntrusted(location, refusal, `tell publish or rollback: --sign-over ${number}`);
 }
 
-/** The error of a run that finds a commit in the place of the newest that it does not believe, and says what to do. */
+/**
+ * The error of a run that finds a commit in the place of the newest that it does not believe, or cannot read, and says
+ * what to do; `ours` does if a publisher of the run's own made it.
+ */
 export function refuseUntrusted(
   location: string,
-  number: number,
-  refusal: Error,
-  ours = `sign over it, publish --sign-over ${number}, or name the key that did`,
+  refusal: UntrustedError | ObjectError,
+  ours?: string,
 ): UntrustedPredecessorError {
+  const { key, message } = refusal;
   const wayOut =
-    `If a publisher of yours made commit ${number}, ${ours}. If not, others can write to this ` +
-    `store: take that right from them, delete ${layout.commit(number)}, and run again`;
-  return new UntrustedPredecessorError(`${location}: ${refusal.message}. ${wayOut}`, { cause: refusal });
+    `${ours ? `If a publisher of yours made it, ${ours}. If not, put` : "Put"} the version back that the object ` +
+    "had before. Where it had none, others can write to this store: take that right from them, delete " +
+    `${key}, and run again`;
+  return new UntrustedPredecessorError(`${location}: ${message}. ${wayOut}`, { cause: refusal });
 }
 
 /** The error of a run that finds a plan or a part of it in the store that it does not believe. */

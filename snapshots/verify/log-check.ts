@@ -1,8 +1,10 @@
 import { type Commit, Head, type Manifest } from "../../schemas/store/snapshot.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { listCommits, readCommit } from "../store/log/commits.ts";
+import { gapsIn, listCommits, readCommit } from "../store/log/commits.ts";
 import { unseal } from "../store/records.ts";
+import { type KnownLog, requireKnown } from "../trust/log/run-log.ts";
+import { UntrustedPredecessorError } from "../trust/signing.ts";
 import { checkAgreement, type Trust } from "../trust/trust.ts";
 import type { SnapshotCheck } from "./snapshot-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";
@@ -28,25 +30,30 @@ interface CheckedLog {
 }
 
 /**
- * Checks the commit log and every snapshot that was not collected. The oldest commits may be missing, but none between
- * two others, and not the one that head.json names.
+ * Checks the commit log from number `begins` on, and every snapshot that was not collected. None may be missing, nor the
+ * one that head.json names.
  */
 export async function checkLog(
   check: StoreCheck,
   snapshots: SnapshotCheck,
-  trust: Trust | undefined,
+  { trust, begins }: { trust: Trust | undefined; begins: number },
 ): Promise<CheckedLog> {
-  const numbers = await listCommits(check.storage);
-  const missing = (number: number) =>
-    check.faults.push({ key: layout.commit(number), reason: "it is missing" });
+  const listed = await listCommits(check.storage);
+  const numbers = listed.filter((number) => number >= begins);
+  // Nothing that is checked leads there.
+  for (const number of listed) if (number < begins) check.count(layout.commit(number), 0);
+  const missing = (number: number, to = number) => {
+    const more = to > number ? `, and so are all up to commit ${to}` : "";
+    check.faults.push({ key: layout.commit(number), reason: `it is missing${more}` });
+  };
+  if (numbers.length === 0 && begins > 1) missing(begins);
+  for (const [first, to] of gapsIn(numbers, begins)) missing(first, to);
   const kept = new Set<string>();
   for await (const { key } of check.storage.list(layout.manifests)) kept.add(key);
   const log: (Commit | undefined)[] = [];
   let collected = 0;
   let newest: CheckedCommit | undefined;
-  for (const [index, number] of numbers.entries()) {
-    const expected = index === 0 ? number : numbers[index - 1]! + 1;
-    if (number !== expected) missing(expected);
+  for (const number of numbers) {
     const before = log.at(-1);
     const commit = await checkCommit(check, number, before);
     // Collections delete the manifest first. A snapshot that still has one must be complete, as must the newest.
@@ -72,6 +79,27 @@ export async function checkLog(
   }
   const commits = new Map(log.flatMap((commit) => (commit ? [[commit.commit, commit]] : [])));
   return { length: numbers.length, commits, collected, newest, last: numbers.at(-1) ?? 0 };
+}
+
+/**
+ * Checks that the log up to the newest commit is the one that signed records, a publisher's own file and witnesses know,
+ * unless a fault of a commit already says why it is not.
+ */
+export async function checkKnown(
+  check: StoreCheck,
+  newest: Commit | undefined,
+  known: KnownLog,
+): Promise<void> {
+  if (check.faults.some(({ key }) => key.startsWith(layout.commits))) return;
+  await check.attempt(async () => {
+    try {
+      await requireKnown(check.storage, newest, known);
+    } catch (error) {
+      if (!(error instanceof UntrustedPredecessorError)) throw error;
+      const reason = error.message.slice(check.storage.location.length + 2);
+      check.faults.push({ key: layout.commit(newest?.commit ?? 1), reason });
+    }
+  });
 }
 
 function checkCommit(

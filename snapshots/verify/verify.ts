@@ -5,9 +5,11 @@ import { layout } from "../store/layout.ts";
 import { probeBody } from "../store/open-storage.ts";
 import { unseal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
+import { knownLog } from "../trust/log/run-log.ts";
+import type { Signing } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
 import { checkExports } from "./export-check.ts";
-import { checkLog } from "./log-check.ts";
+import { checkKnown, checkLog } from "./log-check.ts";
 import { checkPublicLog } from "./public-log-check.ts";
 import { checkArtefacts, checkPublicNames, checkSite } from "./public-tree-check.ts";
 import { checkRemaining } from "./remaining-check.ts";
@@ -32,20 +34,34 @@ export interface VerifyReport {
   faults: Fault[];
 }
 
+/** Who is believed, and what is left out. */
+export interface VerifyOptions {
+  /** Without them the key records are skipped, as publishers may not read them. */
+  keys?: boolean;
+  /** Without one its files are skipped. */
+  site?: Site;
+  /** Whose signatures must be there; what checkpoints say is checked in any case. */
+  trust?: Trust | undefined;
+  /** Who remembers the log. */
+  signing?: Signing;
+  /** The number of the commit with which the log begins. */
+  begins?: number;
+}
+
 /**
  * Checks every byte of a store: the commit log, all its snapshots, the public names, the site, the key records, and
  * unreferenced objects. Returns the faults; throws only StorageError, or FormatError for a store of another format.
- * With `keys: false` the key records are skipped, as publishers may not read them. Without a `site` its files are
- * skipped. With `trust`, signatures must be of its keys; what checkpoints say is checked in any case.
  */
 export async function verify(
   storage: Storage,
   progress: (step: string, done: number, of: number) => void,
-  { keys = true, site, trust }: { keys?: boolean; site?: Site; trust?: Trust | undefined } = {},
+  { keys = true, site, trust, signing = {}, begins = 1 }: VerifyOptions = {},
 ): Promise<VerifyReport> {
   const check = new StoreCheck(storage);
   const snapshots = new SnapshotCheck(check, progress);
-  const { length, commits, collected, newest, last } = await checkLog(check, snapshots, trust);
+  const known = await knownLog(storage, signing);
+  const { length, commits, collected, newest, last } = await checkLog(check, snapshots, { trust, begins });
+  await checkKnown(check, newest?.commit, known);
   // All that would follow are faults that nobody can mend.
   const { foreign } = check;
   if (foreign && (commits.size === 0 || foreign.key.startsWith(layout.manifests))) throw foreign;

@@ -150,7 +150,8 @@ describe("the environment files", () => {
       const passed = [...one(`${name}.service`, "ExecStart").matchAll(/\$\{(\w+)\}/g)].map(
         ([, each]) => each,
       );
-      const own = ["prs-gc", "prs-verify"].includes(name) ? ["TRUSTED_KEYS"] : [];
+      const asking = ["TRUSTED_KEYS", "WITNESS_POLICY", "CHECKPOINT_FILE"];
+      const own = ["prs-gc", "prs-verify"].includes(name) ? asking : [];
       expect(named(`${name}.env`)).toEqual([...passed, ...own, ...ofAws]);
     },
   );

@@ -7,7 +7,6 @@ import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout, privateTree } from "../../snapshots/store/layout.ts";
-import { Trust } from "../../snapshots/trust/trust.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { deployed } from "../helpers/http/deployed.ts";
 import { statementsOf } from "../helpers/publish/policies.ts";
@@ -187,7 +186,7 @@ test("what the programs ask of a store is within the rights of their roles", asy
   const keep = { keepHours: 0, keepCommits: 1, keepChangesDays: 100_000 };
   const now = new Date(Date.now() + 3_600_000);
   // It may read what it needs to judge the log, and refuses this one, which nobody signed.
-  const trusting = { ...keep, trust: new Trust([testKey()]), now, dryRun: false };
+  const trusting = { ...keep, signing: { trusted: [testKey()] }, now, dryRun: false };
   await expect(collectGarbage(as("gc"), trusting)).rejects.toThrow("nobody signed it");
   const { deleted } = await collectGarbage(as("gc"), { ...keep, now, dryRun: false });
   expect(deleted.keys).toContain(gone);

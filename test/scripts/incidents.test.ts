@@ -32,7 +32,7 @@ test("a command that meets a damaged object names the way back, which leads back
   const commit = join(store, layout.commit(2));
   await writeFile(commit, (await readFile(commit, "utf8")).replace("publishedAt", "publishedat"));
   const refused = await run("gc");
-  expect(refused.code).toBe(1);
+  expect(refused.code).toBe(3);
   expect(refused.stderr).toContain(`${layout.commit(2)}: `);
   expect(refused.stderr).toContain(`The way back: ${wayBack(layout.commit(2))}.`);
   const faulty = await run("verify");
@@ -40,15 +40,23 @@ test("a command that meets a damaged object names the way back, which leads back
     1,
     expect.stringContaining(`For ${layout.commit(2)}: ${wayBack(layout.commit(2))}.`),
   ]);
+  const begins = ["--log-begins-at", "3"];
+  expect((await run("gc", ...begins)).code).toBe(0);
+  expect((await run("verify", ...begins)).code).toBe(0);
   for (const number of [1, 2]) await storage.delete(layout.commit(number));
-  expect((await run("gc")).code).toBe(0);
-  expect((await run("verify")).code).toBe(0);
+  expect((await run("list")).stdout).toContain("missing: commit 1 to 2\n");
+  expect(JSON.parse((await run("list", "--json")).stdout).missing).toEqual([[1, 2]]);
+  expect((await run("gc")).code).toBe(3);
+  expect((await run("verify")).stdout).toContain(`${layout.commit(1)}: it is missing, and so are all up to`);
+  expect((await run("gc", ...begins)).code).toBe(0);
+  expect((await run("verify", ...begins)).code).toBe(0);
+  expect((await run("verify", "--log-begins-at", "0")).code).toBe(2);
 
   const [record] = (await listed(storage, layout.changes)).filter(({ key }) => key.endsWith(".json"));
   await writeFile(join(store, record!.key), "rotten");
   expect((await run("verify")).stdout).toContain(`For ${record!.key}: ${wayBack(record!.key)}.`);
   await storage.delete(record!.key);
-  expect((await run("verify")).code).toBe(0);
+  expect((await run("verify", ...begins)).code).toBe(0);
 });
 
 test("gc names the manifest of the old snapshot that is damaged, without which it goes on", async () => {

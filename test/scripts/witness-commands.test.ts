@@ -1,4 +1,4 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { cp, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { layout } from "../../snapshots/store/layout.ts";
@@ -72,7 +72,7 @@ test("a policy names whose commits count, with its file and line where it is wro
     expect([line, code]).toEqual([line, 2]);
     return stderr;
   };
-  for (const line of ["verify", "gc", "export", "diff 1 1", "rollback 1", "list"]) {
+  for (const line of ["verify", "gc", "export", "diff 1 1", "rollback 1", "list", "witness"]) {
     const command = `${line} --store store`;
     expect(await message(`${command} --trust-policy wrong.policy`)).toMatch(
       /wrong.policy, line 2: "w" is no witness/,
@@ -92,6 +92,35 @@ test("a policy names whose commits count, with its file and line where it is wro
     code: 2,
     stderr: expect.stringContaining("witness goes with SIGNING_KEY and WITNESS_POLICY"),
   });
+});
+
+test("gc and verify ask CHECKPOINT_FILE as publish does whether a store was set back", async () => {
+  const store = "--store set-back";
+  const signing = { SIGNING_KEY: "ours.key", CHECKPOINT_FILE: "remembered" };
+  await writeFile(path("ours.key"), `${keyText(ours.name)}\n`);
+  expect(await run(`publish --sources sources ${store}`, signing)).toMatchObject({ code: 0 });
+  await cp(path("set-back"), path("older"), { recursive: true });
+  await writeSources(path("other"), { markets: 21, seed: 2 });
+  expect(await run(`publish --sources other ${store} --allow-changed 492`, signing)).toMatchObject({
+    code: 0,
+  });
+  for (const line of [`gc ${store} --dry-run`, `verify ${store}`])
+    expect(await run(line, signing)).toMatchObject({ code: 0 });
+  // All that the old copy has is put back as it was; what only the newest commit needs is still there.
+  for (const key of ["commits", "head.json", "checked.json", "public"]) {
+    await rm(path(`set-back/${key}`), { recursive: true });
+    await cp(path(`older/${key}`), path(`set-back/${key}`), { recursive: true });
+  }
+  const told = "remembered has seen more of the log: the first 2 entries";
+  for (const env of [signing, { ...signing, SIGNING_KEY: "", TRUSTED_KEYS: "ours.pub" }]) {
+    const collected = await run(`gc ${store} --keep-hours 0`, env);
+    expect(collected).toMatchObject({ code: 3, stderr: expect.stringContaining(told) });
+    const verified = await run(`verify ${store}`, env);
+    expect(verified).toMatchObject({ code: 1, stdout: expect.stringContaining(told) });
+  }
+  expect(await run(`publish --sources other ${store}`, signing)).toMatchObject({ code: 3 });
+  // Nobody else remembers what the copy does not have.
+  expect(await run(`verify ${store} --trusted-key ours.pub`)).toMatchObject({ code: 0 });
 });
 
 const programs = findWitness();
@@ -138,10 +167,19 @@ describe.skipIf(!programs)("a publisher with a witness", () => {
     expect(commits[0].cosigned).toEqual([{ name: "w", time: expect.stringMatching(/^20\d\d-.*Z$/) }]);
     const without = await run(`publish --sources sources ${store}`, { WITNESS_POLICY: "w.policy" });
     expect(without).toMatchObject({ code: 2, stderr: expect.stringContaining("goes with SIGNING_KEY") });
+    // A collector without the private key shows the witnesses what the publisher signed.
+    await cp(path("signed"), path("copy"), { recursive: true });
+    await writeSources(path("sources"), { markets: 21, seed: 2 });
+    const next = await run(`publish --sources sources ${store} --allow-changed 492`, signing);
+    expect(next).toMatchObject({ code: 0 });
+    const whose = { TRUSTED_KEYS: "ours.pub", WITNESS_POLICY: "w.policy" };
+    expect(await run(`gc ${store}`, whose)).toMatchObject({ code: 0 });
+    const ahead = expect.stringContaining("witness w has seen more of the log: the first 2 entries");
+    expect(await run("gc --store copy", whose)).toMatchObject({ code: 3, stderr: ahead });
+    expect(await run("verify --store copy", whose)).toMatchObject({ code: 1, stdout: ahead });
     // The publisher's own file remembers more than a store that was set back.
     await writeFile(path("seen"), signNote(`${ours.name}\n9\n${"A".repeat(43)}=\n`, ours));
-    await writeSources(path("sources"), { markets: 21, seed: 2 });
-    const forgot = await run(`publish --sources sources ${store} --allow-changed 492`, {
+    const forgot = await run(`publish --sources sources ${store}`, {
       ...signing,
       CHECKPOINT_FILE: "seen",
     });

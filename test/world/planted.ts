@@ -36,7 +36,7 @@ const faults: readonly Fault[] = [
   {
     name: "gc counts commits that nobody signed",
     file: "snapshots/maintain/gc.ts",
-    text: "countedLog(this.#storage, { trust: this.#trust, anybody: this.#options.anybody })",
+    text: "countedLog(this.#storage, this.#options)",
     fault: "countedLog(this.#storage, { anybody: true })",
   },
   {

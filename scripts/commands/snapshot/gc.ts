@@ -3,7 +3,7 @@ import { retention } from "../../../schemas/store/snapshot.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { counted, integerOption } from "../../cli.ts";
 import { command } from "../../program.ts";
-import { readTrust, trustOptions } from "../../signing.ts";
+import { logBegins, logBeginsOption, readSigning, trustOptions } from "../../signing.ts";
 import { openStore } from "../../store.ts";
 import { removeLeftTemporaryFolders } from "../../temporary.ts";
 import { shorten } from "./describe.ts";
@@ -32,6 +32,7 @@ export const gcCommand = command({
       default: String(retention.keepChangesDays),
     },
     ...trustOptions,
+    ...logBeginsOption,
     "trust-all": flag("counts every commit of a store whose commits are signed, whoever made it"),
     "dry-run": flag("deletes nothing"),
   },
@@ -46,9 +47,10 @@ export const gcCommand = command({
       keepMonthly: keep("keep-monthly", retention.keepMonthly),
       keepChangesDays: keep("keep-changes-days", retention.keepChangesDays),
     };
-    const trust = await readTrust(shell, values);
+    const begins = logBegins(values);
+    const signing = await readSigning(shell, values);
     const storage = await openStore(shell, values.store);
-    const whose = { trust, anybody: values["trust-all"] ?? false };
+    const whose = { signing, anybody: values["trust-all"] ?? false, begins };
     const now = new Date();
     const done = await collectGarbage(storage, { site: publishedSite, ...kept, ...whose, now, dryRun });
     const leftFolders = dryRun ? 0 : await removeLeftTemporaryFolders();

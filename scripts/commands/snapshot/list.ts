@@ -1,12 +1,13 @@
 import type { Commit } from "../../../schemas/store/snapshot.ts";
-import { readLog } from "../../../snapshots/store/log/commits.ts";
+import { gapsIn, readLog } from "../../../snapshots/store/log/commits.ts";
+import { trustOf } from "../../../snapshots/trust/signing.ts";
 import type { Trust } from "../../../snapshots/trust/trust.ts";
 import { cosignersOf } from "../../../snapshots/trust/witnesses/cosigners.ts";
 import { readPolicy, type Witness } from "../../../snapshots/trust/witnesses/policy.ts";
 import { counted } from "../../cli.ts";
 import { command } from "../../program.ts";
 import type { Shell } from "../../shell.ts";
-import { readTrust, trustOptions, trustPolicy } from "../../signing.ts";
+import { readSigning, trustOptions, trustPolicy } from "../../signing.ts";
 import { openStore } from "../../store.ts";
 import { describeSize } from "./describe.ts";
 import { common } from "./options.ts";
@@ -18,7 +19,7 @@ export const listCommand = command({
   async run(values, _operand, shell) {
     const storage = await openStore(shell, values.store);
     const known = (await readLog(storage)).reverse();
-    const believed = believedOf(known, await readTrust(shell, values));
+    const believed = believedOf(known, trustOf(await readSigning(shell, values)));
     const sizes = known.slice(0, mostTold).map(({ commit }) => commit);
     const cosigners = await cosignersOf(storage, sizes, await knownWitnesses(shell, values));
     const withCosigners = (commit: Commit) => {
@@ -35,13 +36,15 @@ export const listCommand = command({
         ", ",
       );
     };
-    shell.report(values.json ?? false, { commits: known.map(withCosigners) }, [
+    const missing = gapsIn(known.map(({ commit }) => commit).reverse());
+    shell.report(values.json ?? false, { commits: known.map(withCosigners), missing }, [
       ...known.map((each) => {
         const { commit, publishedAt, snapshotId, counts, size } = each;
         const columns = [commit, publishedAt, snapshotId.slice(0, 16), counted(counts.markets, "market")];
         columns.push(counted(counts.protocols, "protocol"), describeSize(size), stateOf(each));
         return columns.join("  ").trimEnd();
       }),
+      ...missing.map(([first, last]) => `missing: commit ${first}${first < last ? ` to ${last}` : ""}`),
       ...(known.length === 0 ? [`${storage.location} holds no commit yet`] : []),
     ]);
   },

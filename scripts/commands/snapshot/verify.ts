@@ -1,15 +1,15 @@
 import { publishedSite } from "../../../proxy/site/files.ts";
 import { publish } from "../../../snapshots/publish/publish.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import type { Signing } from "../../../snapshots/trust/signing.ts";
+import { trustOf } from "../../../snapshots/trust/signing.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
-import { type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
+import { type VerifyOptions, type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
 import { counted, exitCodes, UsageError } from "../../cli.ts";
 import { waysBack } from "../../incidents.ts";
 import { command } from "../../program.ts";
 import { progressOn } from "../../progress.ts";
 import type { Shell } from "../../shell.ts";
-import { readSigning, trustOptions, trustPolicy } from "../../signing.ts";
+import { logBegins, logBeginsOption, readSigning, trustOptions, trustPolicy } from "../../signing.ts";
 import { openStore } from "../../store.ts";
 import { describePublish, shorten } from "./describe.ts";
 import { common, flag } from "./options.ts";
@@ -21,28 +21,26 @@ export const verifyCommand = command({
   options: {
     ...common,
     ...trustOptions,
+    ...logBeginsOption,
     repair: flag("looks at all but the keys, publishes SOURCES when anything is at fault, and checks again"),
     sources: sourcesOption,
     ...allowing,
   },
   async run(values, _operand, shell) {
     const { json = false, store, repair = false, ...others } = values;
-    const { "trusted-key": keyFile, "trust-policy": policyFile, ...choices } = others;
+    const { "trusted-key": keyFile, "trust-policy": policyFile, "log-begins-at": first, ...choices } = others;
     const trusting = { "trusted-key": keyFile, "trust-policy": policyFile };
     const stray = Object.keys(choices)[0];
     if (stray && !repair) throw new UsageError(`--${stray} goes with --repair`);
+    const begins = logBegins({ "log-begins-at": first });
     const policy = await trustPolicy(shell, trusting);
-    const trust = policy && new Trust(policy);
+    const signing = await readSigning(shell, trusting);
+    const trust = policy ? new Trust(policy) : trustOf(signing);
     const storage = await openStore(shell, store);
+    const options = { site: publishedSite, trust, signing, begins };
     const done = repair
-      ? await verifyAndRepair(
-          shell,
-          storage,
-          readPublishing(shell, choices),
-          trust,
-          await readSigning(shell, trusting),
-        )
-      : await verify(storage, progressOn(shell.stderr), { site: publishedSite, trust });
+      ? await verifyAndRepair(shell, storage, readPublishing(shell, choices), options)
+      : await verify(storage, progressOn(shell.stderr), options);
     const { faults, unchecked, commits, collected, markets, objects, bytes, unreferenced } = done;
     shell.report(json, done, [
       ...shorten(faults.map(({ key, reason }) => `${key}: ${reason}`)),
@@ -64,17 +62,22 @@ async function verifyAndRepair(
   shell: Shell,
   storage: Storage,
   choices: ReturnType<typeof readPublishing>,
-  trust: Trust | undefined,
-  signing: Signing,
+  options: VerifyOptions,
 ): Promise<VerifyReport & { repaired: string[] }> {
   // The publisher's role cannot read keys, and sources could not repair them.
-  const check = () => verify(storage, progressOn(shell.stderr), { keys: false, site: publishedSite, trust });
+  const check = () => verify(storage, progressOn(shell.stderr), { ...options, keys: false });
   const before = await check();
   if (before.faults.length === 0) return { ...before, repaired: [] };
   // Printed before publishing, which may be refused.
   for (const line of shorten(before.faults.map(({ key, reason }) => `${key}: ${reason}`))) shell.say(line);
   const faulty = new Set(before.faults.map(({ key }) => key));
-  const { report } = await publishFrom(shell, choices, storage, { faulty, signing }, publish);
+  const { report } = await publishFrom(
+    shell,
+    choices,
+    storage,
+    { faulty, signing: options.signing },
+    publish,
+  );
   for (const line of describePublish(report)) shell.say(line);
   const after = await check();
   const repaired = [...faulty.difference(new Set(after.faults.map(({ key }) => key)))];

@@ -48,7 +48,7 @@ export async function updateCheckpoint(
   if (checkpoint)
     await requireNamed(storage, newest, [{ key: layout.logCheckpoint, ...checkpoint }], async () => tree);
   if (checkpoint?.size !== size) {
-    const remembered = await rememberedBy(storage, trust, signing);
+    const remembered = await rememberedBy(storage, signing);
     // A witness may have seen the next commit before its publisher stored the checkpoint.
     const isAhead = remembered.some((each) => each.size > size);
     if (isAhead && (await isFollowed(storage, newest, trust))) return [];

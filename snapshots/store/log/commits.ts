@@ -78,6 +78,14 @@ export async function listCommits(storage: Storage): Promise<number[]> {
   return numbers.sort((a, b) => a - b);
 }
 
+/** Which numbers are missing between these, from `begins` on: the first and the last of each gap. */
+export function gapsIn(numbers: readonly number[], begins = 1): [first: number, last: number][] {
+  return numbers.flatMap((number, index): [number, number][] => {
+    const first = Math.max(begins, (numbers[index - 1] ?? 0) + 1);
+    return first < number ? [[first, number - 1]] : [];
+  });
+}
+
 /** Another publisher took the commit number first. Nothing is lost: the next run continues from that commit. */
 export class CommitLostError extends Error {
   override readonly name = "CommitLostError";

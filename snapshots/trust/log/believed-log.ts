@@ -1,51 +1,75 @@
 import type { Commit } from "../../../schemas/store/snapshot.ts";
-import { MissingObjectError } from "../../store/errors.ts";
-import { logFrom } from "../../store/log/commit-chain.ts";
-import { listCommits, readLog } from "../../store/log/commits.ts";
+import { FormatError, MissingObjectError } from "../../store/errors.ts";
+import { layout } from "../../store/layout.ts";
+import { isBroken, logFrom } from "../../store/log/commit-chain.ts";
+import { listCommits, readCommit } from "../../store/log/commits.ts";
 import type { Storage } from "../../store/storage.ts";
-import { refuseUntrusted, UntrustedPredecessorError } from "../signing.ts";
-import type { Trust } from "../trust.ts";
+import { refuseUntrusted, type Signing, trustOf, UntrustedPredecessorError } from "../signing.ts";
 import { judge } from "./newest-trusted.ts";
-import { evidenceIn, requireNamed } from "./run-log.ts";
+import { knownLog, requireKnown } from "./run-log.ts";
 
-/**
- * The commits of a store that a run may count, oldest first. With `trust` they are the newest one, which a trusted key
- * must have signed, and those that it leads back to; otherwise all. The oldest may be missing. Throws
- * UntrustedPredecessorError, CorruptObjectError or MissingObjectError where a commit of the past is not the one that
- * the next follows, or StorageError.
- */
-export async function believedLog(storage: Storage, trust: Trust | undefined): Promise<Commit[]> {
-  if (!trust) return readLog(storage);
-  const evidence = await evidenceIn(storage, trust);
-  const numbers = await listCommits(storage);
-  const newest = numbers.at(-1) ?? 0;
-  const found = await judge(storage, trust, newest);
-  if (found instanceof Error) throw refuseUntrusted(storage.location, newest, found);
-  await requireNamed(storage, found, evidence);
-  if (!found) return [];
-  const commits: Commit[] = [];
-  try {
-    for await (const commit of logFrom(storage, found)) commits.push(commit);
-  } catch (error) {
-    const oldest = commits.at(-1)!.commit;
-    if (!(error instanceof MissingObjectError) || numbers.some((number) => number < oldest)) throw error;
+/** Whose commits count, and from which one on. */
+export interface Counting {
+  /** Whose do, and what remembers them; without keys, everybody's in a store that nobody signs. */
+  signing?: Signing | undefined;
+  /** Counts everybody's, in a signed store too. */
+  anybody?: boolean | undefined;
+  /** The number of the commit with which the log begins, where its operator knows that those before are gone. */
+  begins?: number | undefined;
+}
+
+/** A log does not lead back to where it begins. `key` is that of the commit at which it ends. */
+export class BrokenLogError extends Error {
+  override readonly name = "BrokenLogError";
+  readonly key: string;
+
+  constructor(location: string, cause: Error & { key: string }) {
+    super(`${location}: ${cause.message}, so nobody can tell what the commits up to it keep`, { cause });
+    this.key = cause.key;
   }
-  return commits.reverse();
 }
 
 /**
- * The same for a run that deletes what the log does not keep. Also throws UntrustedPredecessorError when commits are
- * signed and no key says whose count, unless `anybody` allows that.
+ * The commits of a store for a run that deletes what they do not keep, oldest first: the newest one, which a trusted key
+ * must have signed where keys are given, and those that it leads back to. Throws UntrustedPredecessorError when
+ * somebody else's would count, or the log is not the one that is known; BrokenLogError, CorruptObjectError or
+ * StorageError.
  */
 export async function countedLog(
   storage: Storage,
-  { trust, anybody }: { trust?: Trust | undefined; anybody?: boolean | undefined },
+  { signing = {}, anybody = false, begins = 1 }: Counting,
 ): Promise<Commit[]> {
-  const commits = await believedLog(storage, anybody ? undefined : trust);
+  const whose = anybody ? {} : signing;
+  const trust = trustOf(whose);
+  const known = await knownLog(storage, whose);
+  const last = (await listCommits(storage)).at(-1) ?? 0;
+  const newest = trust ? await judge(storage, trust, last) : await readCommit(storage, last);
+  if (newest instanceof FormatError) throw newest;
+  if (newest instanceof Error) {
+    const ours = `sign over it, publish --sign-over ${last}, or name the key that did`;
+    const isRead = newest.name === "UntrustedError";
+    throw refuseUntrusted(storage.location, newest, isRead ? ours : undefined);
+  }
+  await requireKnown(storage, newest, known);
+  const commits = newest ? await backFrom(storage, newest, begins) : [];
   if (trust || anybody || commits.every(({ note }) => note === undefined)) return commits;
   throw new UntrustedPredecessorError(
     `${storage.location}: its commits are signed, and no key says which of them count. Name the public keys of ` +
       "your publishers, " +
       "--trusted-key FILE (or TRUSTED_KEYS), or count what anybody may have put there: --trust-all",
   );
+}
+
+/** A commit and all that it leads back to, at least to number `begins`, oldest first. Throws BrokenLogError. */
+async function backFrom(storage: Storage, newest: Commit, begins: number): Promise<Commit[]> {
+  if (newest.commit < begins)
+    throw new BrokenLogError(storage.location, new MissingObjectError(layout.commit(begins)));
+  const commits: Commit[] = [];
+  try {
+    for await (const commit of logFrom(storage, newest)) commits.push(commit);
+  } catch (error) {
+    if (!isBroken(error)) throw error;
+    if (commits.at(-1)!.commit > begins) throw new BrokenLogError(storage.location, error);
+  }
+  return commits.reverse();
 }

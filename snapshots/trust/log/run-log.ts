@@ -1,15 +1,21 @@
 import { Checked, type Commit } from "../../../schemas/store/snapshot.ts";
 import type { TreeHead } from "../../format/log-tree.ts";
-import { CorruptObjectError } from "../../store/errors.ts";
+import { CorruptObjectError, isLoss, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { listedOnce } from "../../store/listed-once.ts";
 import { headCommit, newestAfter, newestAt, readCommit } from "../../store/log/commits.ts";
 import { LogTree, lastBundle, readEntries } from "../../store/log/public-log.ts";
 import { unseal } from "../../store/records.ts";
 import type { Storage } from "../../store/storage.ts";
-import { requireTrusted, type Signing, trustOf, UntrustedPredecessorError } from "../signing.ts";
+import {
+  refuseUntrusted,
+  requireTrusted,
+  type Signing,
+  trustOf,
+  UntrustedPredecessorError,
+} from "../signing.ts";
 import type { Trust } from "../trust.ts";
-import { type Remembered, rememberedBy } from "./remembered.ts";
+import { type Remembered, rememberedBy, rememberedHere } from "./remembered.ts";
 import { type StoredCheckpoint, storedCheckpoint } from "./stored-checkpoint.ts";
 
 /**
@@ -19,6 +25,14 @@ interface Evidence extends Pick<TreeHead, "size"> {
   head?: TreeHead["head"];
   /** The record's key in the store. */
   key: string;
+}
+
+/** What else than its commits says how far a log went, and with which tree. */
+export interface KnownLog {
+  /** Records in the store that a trusted key signed. */
+  evidence: readonly Evidence[];
+  /** The publisher's own file, and witnesses. */
+  remembered: readonly Remembered[];
 }
 
 const maxBytes = 64 * 1024;
@@ -52,7 +66,9 @@ export async function newestForRun(storage: Storage, signing: Signing): Promise<
 export async function findLog(unlisted: Storage, signing: Signing): Promise<FoundLog> {
   const trust = trustOf(signing);
   const head = await headCommit(unlisted);
-  const newest = await newestAt(unlisted, head ?? 0);
+  const newest = await newestAt(unlisted, head ?? 0).catch((error) => {
+    throw trust && isLoss(error) ? refuseUntrusted(unlisted.location, error) : error;
+  });
   const storage = listedOnce(unlisted, layout.publicTree);
   let entries: Promise<readonly Buffer[] | undefined> | undefined;
   const tail = async () => {
@@ -69,10 +85,12 @@ export async function findLog(unlisted: Storage, signing: Signing): Promise<Foun
   }
   if (newest) requireTrusted(storage.location, newest, signing);
   let tree: LogTree | undefined;
-  await requireNamed(storage, newest, evidence, async (upTo) => {
-    tree = await LogTree.fromTiles(storage, upTo, await tail());
+  const treeUpTo = async (upTo: Commit) => {
+    tree ??= await LogTree.fromTiles(storage, upTo, await tail());
     return tree ?? LogTree.upTo(storage, upTo);
-  });
+  };
+  await requireNamed(storage, newest, evidence, treeUpTo);
+  await requireRemembered(storage, newest, rememberedHere(signing), treeUpTo);
   return { newest, head, storage, tail, stored, tree };
 }
 
@@ -85,11 +103,31 @@ export async function requireStillNewest(
   newest: Commit | undefined,
   signing: Signing,
 ): Promise<void> {
-  const trust = trustOf(signing);
-  if (!trust) return;
-  const evidence = await evidenceIn(storage, trust);
-  const remembered = await rememberedBy(storage, trust, signing);
+  const known = await knownLog(storage, signing);
+  if (known.evidence.length + known.remembered.length === 0) return;
   if (await readCommit(storage, (newest?.commit ?? 0) + 1)) return;
+  await requireKnown(storage, newest, known);
+}
+
+/**
+ * What is known of a log, to be asked before its commits are looked at: publishers go on meanwhile. Throws
+ * StorageError.
+ */
+export async function knownLog(storage: Storage, signing: Signing): Promise<KnownLog> {
+  const trust = trustOf(signing);
+  const evidence = trust ? (await readEvidence(storage, trust)).evidence : [];
+  return { evidence, remembered: await rememberedBy(storage, signing) };
+}
+
+/**
+ * Throws UntrustedPredecessorError unless the log up to `newest` is or continues what is known of it; CorruptObjectError
+ * or StorageError.
+ */
+export async function requireKnown(
+  storage: Storage,
+  newest: Commit | undefined,
+  { evidence, remembered }: KnownLog,
+): Promise<void> {
   await requireNamed(storage, newest, evidence);
   await requireRemembered(storage, newest, remembered);
 }
@@ -102,11 +140,12 @@ export async function requireRemembered(
   storage: Storage,
   newest: Commit | undefined,
   remembered: readonly Remembered[],
+  treeUpTo = (upTo: Commit) => LogTree.upTo(storage, upTo),
 ): Promise<void> {
   const here = newest?.commit ?? 0;
   for (const { who, size, tree } of remembered) {
     const more = size > here;
-    const log = newest && !more && typeof tree !== "string" ? await LogTree.upTo(storage, newest) : undefined;
+    const log = newest && !more && typeof tree !== "string" ? await treeUpTo(newest) : undefined;
     const other =
       typeof tree === "string" ? tree === "other" : log && !(await log.beginsWith({ size, head: tree }));
     if (!more && !other) continue;
@@ -125,10 +164,6 @@ export async function requireRemembered(
 /**
  * What records that a trusted key signed say of the log. A thief can delete them, but make none. Throws StorageError.
  */
-export async function evidenceIn(storage: Storage, trust: Trust): Promise<Evidence[]> {
-  return (await readEvidence(storage, trust)).evidence;
-}
-
 async function readEvidence(
   storage: Storage,
   trust: Trust,
@@ -146,8 +181,8 @@ async function readEvidence(
 }
 
 /**
- * Throws UntrustedPredecessorError unless the log up to `newest` begins with every one that a signed record names,
- * CorruptObjectError when that log is gone, or StorageError.
+ * Throws UntrustedPredecessorError unless the log up to `newest` begins with every one that a signed record names, or
+ * StorageError.
  */
 export async function requireNamed(
   storage: Storage,
@@ -159,15 +194,20 @@ export async function requireNamed(
   for (const { key, size, head } of evidence) {
     if (newest && size <= newest.commit) {
       if (head === undefined) continue;
-      tree ??= await treeUpTo(newest);
-      if (await tree.beginsWith({ size, head })) continue;
+      tree ??= await unless(CorruptObjectError, () => treeUpTo(newest));
+      if (await tree?.beginsWith({ size, head })) continue;
     }
     const named = `${size}${head ? `, root ${head.toString("hex")}` : ""}`;
     const root = tree ? `, root ${tree.head.toString("hex")}` : "";
     const present = newest ? `its newest commit is ${newest.commit}${root}` : "it has no commit";
+    // The newest commit is of another log than the rest of the store, or the rest is gone.
+    const isOdd = newest && size <= newest.commit && !tree;
+    const back = isOdd
+      ? `${layout.commit(newest.commit)}, or what is gone of ${layout.commits} and ${layout.logTiles},`
+      : layout.commit(size);
     throw new UntrustedPredecessorError(
       `${storage.location}: ${key} is signed and names commit ${named}, which the log does not lead to; ` +
-        `${present}. Others can write to this store, or it was set back. Put ${layout.commit(size)} back, ` +
+        `${present}. Others can write to this store, or it was set back. Put ${back} back, ` +
         "from a backup or an older version of the object. If you set it back yourself, delete " +
         `${layout.logCheckpoint}, ${layout.logCheckpoints} and ${layout.checked}; proxies and copies that ` +
         `remember commit ${size} refuse what follows`,

@@ -71,6 +71,14 @@ describe("exported changes", () => {
     expect((await verify(storage, () => {})).faults).toEqual([]);
   });
 
+  test("end where the log begins, after commits that are lost", async () => {
+    const storage = memoryStorage(new Map());
+    for (const round of [0, 1, 2, 3]) await publish(storage, round);
+    for (const lost of [1, 2]) await storage.delete(layout.commit(lost));
+    await exported(storage);
+    expect(await exportedChanges(storage, [3, 4])).toEqual([3, 4]);
+  });
+
   test("are checked by verify to the last byte, and made whole by another run", async () => {
     const { objects, storage } = await unexported();
     await exported(storage);

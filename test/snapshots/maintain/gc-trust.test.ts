@@ -6,18 +6,18 @@ import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.t
 import { seal } from "../../../snapshots/store/records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { signRecord, subjectOf } from "../../../snapshots/trust/notes/record-notes.ts";
-import { Trust } from "../../../snapshots/trust/trust.ts";
 import { publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { listed } from "../../helpers/store/storages.ts";
 import { content, timedStore } from "../../helpers/store/timed-store.ts";
+import { faultsOf } from "../../helpers/store/verified.ts";
 
 // A thief can create objects, and so commits above the newest. Collections that know whose commits count never delete
 // for them.
 
 const ours = testKey();
 const thief = testKey(ours.name, "thief");
-const trust = new Trust([ours]);
+const signing = { trusted: [ours] };
 
 /** A store of three commits, signed except where `unsigned` says otherwise, all of them long ago. */
 async function storeOf({ unsigned = [] as number[] } = {}) {
@@ -41,7 +41,7 @@ async function forge(storage: Storage, number?: number): Promise<void> {
 
 const manifestOf = async (storage: Storage, number: number) =>
   layout.manifest((await readCommit(storage, number))!.manifest.hash);
-const keep: Partial<CollectOptions> = { keepHours: 1, keepCommits: 1, trust };
+const keep: Partial<CollectOptions> = { keepHours: 1, keepCommits: 1, signing };
 
 test("a collection that knows keys refuses to count commits that none of them signed", async () => {
   const store = await storeOf();
@@ -76,15 +76,15 @@ test("a store of signed commits is not collected for nobody in particular, unles
   for (const unsigned of [[], [1, 2], [3]]) {
     const { storage, collect } = await storeOf({ unsigned });
     const before = await listed(storage);
-    await expect(collect({ ...keep, trust: undefined })).rejects.toMatchObject({
+    await expect(collect({ ...keep, signing: {} })).rejects.toMatchObject({
       name: "UntrustedPredecessorError",
       message: expect.stringMatching(/--trusted-key FILE .*--trust-all/),
     });
     expect(await listed(storage)).toEqual(before);
-    expect((await collect({ ...keep, trust: undefined, anybody: true })).keptCommits).toBe(1);
+    expect((await collect({ ...keep, signing: {}, anybody: true })).keptCommits).toBe(1);
   }
   const { collect } = await storeOf({ unsigned: [1, 2, 3] });
-  expect((await collect({ ...keep, trust: undefined })).keptCommits).toBe(1);
+  expect((await collect({ ...keep, signing: {} })).keptCommits).toBe(1);
 });
 
 test("commits that were made before the first key count, as a signed one leads to them", async () => {
@@ -101,8 +101,47 @@ test("a commit of the past that was replaced stops a collection", async () => {
   );
   await storage.delete(layout.commit(2));
   await expect(collect(keep)).rejects.toThrow(/commits\/0000000002\.json: it is missing/);
-  await storage.delete(layout.commit(1));
-  expect((await collect(keep)).keptCommits).toBe(1);
+});
+
+test.each([
+  ["signed", { signing }],
+  ["signed, where everybody's commits count", { anybody: true }],
+  ["unsigned", {}],
+])("a log that lost its beginning is not collected unless told where it begins: %s", async (kind, whose) => {
+  const store = await storeOf({ unsigned: kind === "unsigned" ? [1, 2, 3] : [] });
+  // All that commit 1 reaches is due for deletion only where commit 1 itself does not keep it.
+  const keepAll = { ...keep, signing: {}, keepCommits: 3, ...whose };
+  const first = (await store.storage.get(layout.commit(1)))!;
+  const keys = async () => new Set((await listed(store.storage)).map(({ key }) => key));
+  const before = await keys();
+  await store.storage.delete(layout.commit(1));
+  const refusal = (number: number) => ({
+    name: "BrokenLogError",
+    message: expect.stringContaining(`${layout.commit(number)}: it is missing`),
+  });
+  await expect(store.collect(keepAll)).rejects.toMatchObject(refusal(1));
+  await store.storage.put(layout.commit(1), first);
+  expect((await store.collect(keepAll)).deleted.keys).toEqual([]);
+  expect(await keys()).toEqual(before);
+
+  for (const number of [1, 2]) await store.storage.delete(layout.commit(number));
+  await expect(store.collect({ ...keepAll, begins: 2 })).rejects.toMatchObject(refusal(2));
+  await expect(store.collect({ ...keepAll, begins: 4 })).rejects.toMatchObject(refusal(4));
+  const { deleted } = await store.collect({ ...keepAll, begins: 3 });
+  expect(deleted.keys.length).toBeGreaterThan(20);
+  expect(await faultsOf(store.storage, { begins: 3 })).toEqual([]);
+  expect(await faultsOf(store.storage)).toEqual([
+    { key: layout.commit(1), reason: "it is missing, and so are all up to commit 2" },
+  ]);
+});
+
+test("commits before the one with which the log is said to begin count as far as it leads to them", async () => {
+  const { storage, collect } = await storeOf();
+  const all = { ...keep, keepCommits: 3 };
+  expect((await collect({ ...all, begins: 3 })).deleted.keys).toEqual([]);
+  await storage.put(layout.commit(1), Buffer.from("rubbish"));
+  expect(await collect({ ...all, begins: 3 })).toMatchObject({ keptCommits: 2 });
+  expect(await faultsOf(storage, { begins: 2 })).toEqual([]);
 });
 
 test("exports that no trusted key signed are not among the newest that stay", async () => {

@@ -7,7 +7,6 @@ import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.t
 import { seal } from "../../../snapshots/store/records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { requireRemembered, requireStillNewest } from "../../../snapshots/trust/log/run-log.ts";
-import { Trust } from "../../../snapshots/trust/trust.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
@@ -84,7 +83,7 @@ describe("a log without a commit that signed records name", () => {
       rollback(storage, "2", () => new Date(), { signing }),
       exportSnapshot(storage, undefined, temporary),
       diff(storage, "1", "2", trusted),
-      timedStore(objects).collect({ trust: new Trust([ours]) }),
+      timedStore(objects).collect({ signing: trusted }),
     ])
       await expect(run).rejects.toMatchObject(refusal(layout.logCheckpoint));
     const faults = await faultsOf(storage);
@@ -125,6 +124,34 @@ test("another commit than the signed one is not built on, although a trusted key
   await publishOn(memoryStorage(fork), 610);
   for (const number of [4, 5]) objects.set(layout.commit(number), fork.get(layout.commit(number))!);
   await expect(publishOn(memoryStorage(objects), 605)).rejects.toThrow("its newest commit is 5");
+});
+
+test.each([
+  ["that of another log of the same key", "other"],
+  ["an older commit", "older"],
+  ["rubbish", "rubbish"],
+])("%s in the newest one's place is refused by all, who say to put that back", async (_, kind) => {
+  const other: Objects = new Map();
+  if (kind === "other") for (const bri of [701, 702, 703, 704]) await publishOn(memoryStorage(other), bri);
+  const older = kind === "older" ? signed.get(layout.commit(3)) : undefined;
+  const objects = new Map(signed).set(fourth, other.get(fourth) ?? older ?? Buffer.from("rubbish"));
+  const storage = memoryStorage(objects);
+  const refused = {
+    name: "UntrustedPredecessorError",
+    message: expect.stringMatching(new RegExp(`Put (the version back|${fourth}.* back)`)),
+  };
+  const trusted = { trusted: [ours] };
+  for (const run of [
+    () => publishOn(storage, 605),
+    () => rollback(storage, "2", () => new Date(), { signing }),
+    () => exportSnapshot(storage, undefined, { temporaryDirectory: folder, progress: () => {}, signing }),
+    () => diff(storage, "1", "2", trusted),
+    () => timedStore(objects).collect({ signing: trusted }),
+  ])
+    await expect(run()).rejects.toMatchObject(refused);
+  objects.set(fourth, signed.get(fourth)!);
+  expect(await publishOn(storage, 604)).toMatchObject({ outcome: "unchanged" });
+  expect(await faultsOf(storage)).toEqual([]);
 });
 
 test("records that no trusted key signed are no evidence, and neither are damaged ones", async () => {

@@ -9,7 +9,6 @@ import { rememberedBy } from "../../../snapshots/trust/log/remembered.ts";
 import { parseVerifierKey, type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { mergeNotes, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
-import { Trust } from "../../../snapshots/trust/trust.ts";
 import { type Answer, askWitnesses } from "../../../snapshots/trust/witnesses/ask-witnesses.ts";
 import { cosignersOf } from "../../../snapshots/trust/witnesses/cosigners.ts";
 import { judgeNote } from "../../../snapshots/trust/witnesses/judge.ts";
@@ -228,7 +227,7 @@ describe("a witness that", () => {
     const remembered = (listener: RequestListener, signing: Signing = { key }) =>
       beside(listener, (witness) => {
         const policy = { logs: [{ key, url: undefined }], witnesses: [witness], quorum: undefined };
-        return rememberedBy(storage, new Trust([key]), { ...signing, witnesses: new Witnesses(policy) });
+        return rememberedBy(storage, { ...signing, witnesses: new Witnesses(policy) });
       });
     const who = "witness w";
     expect(await remembered(answering(409, "5\n"))).toEqual([{ who, size: 5, tree: "same" }]);

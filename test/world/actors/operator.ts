@@ -5,7 +5,6 @@ import { type Allowance, GuardRefusal } from "../../../snapshots/publish/guards.
 import { type PublishOptions, publish } from "../../../snapshots/publish/publish.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoint-file.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
-import { Trust } from "../../../snapshots/trust/trust.ts";
 import { Witnesses } from "../../../snapshots/trust/witnesses/witnesses.ts";
 import { type Content, large, small } from "../contents.ts";
 import { must, type Process } from "../kernel/kernel.ts";
@@ -16,6 +15,7 @@ import { key, policy } from "./witness.ts";
 /** What a run may also end with where somebody else has changed the store. */
 const ofTheft = [
   "UntrustedPredecessorError",
+  "BrokenLogError",
   "CheckpointFileError",
   "CorruptObjectError",
   "MissingObjectError",
@@ -135,7 +135,7 @@ export async function collectOnce(world: World, process: Process, { choices }: A
     ...retention,
     now,
     dryRun: false,
-    trust: world.plan.signed ? new Trust([key]) : undefined,
+    signing: await signingOf(world, choices[0]! % 2),
   };
   // Another collection, which keeps less, gave a snapshot up meanwhile.
   const isGone = ({ name, message }: Error) => {
