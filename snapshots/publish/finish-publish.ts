@@ -31,8 +31,6 @@ import { objectsByHash, type ScoreObjects } from "./score-objects.ts";
 /** How a run ends. */
 export interface FinishOptions extends SiteOptions, BuildOptions {
   now: () => Date;
-  /** Told of what the operator should know before the commit is made. */
-  warn?: (line: string) => void;
 }
 
 /** The result of a publish run. */

@@ -21,6 +21,8 @@ export interface BuildOptions {
   dryRun?: boolean;
   /** Differences that the operator allows the guards to let pass. */
   allow?: Allowance;
+  /** Told of what the operator should know before the commit is made. */
+  warn?: (line: string) => void;
   /** Called as the work advances; `of` is the value of `done` at the end of the step. */
   progress?: (step: string, done: number, of: number) => void;
 }
@@ -63,7 +65,7 @@ export async function makeArchive(
     probed ??= probeConditionalWrites(storage);
     await probed;
   };
-  const objects = snapshotWriter(storage, previous, dryRun, probe);
+  const objects = snapshotWriter(options, previous, probe);
   const origins = { files: sources.files.map(({ hash }) => hash), kept, sameOrigins };
   const writer = new ArchiveWriter(objects, previous, origins, (done) =>
     progress("writing pages", done, total),
@@ -86,14 +88,13 @@ export async function makeArchive(
 
 /** What writes the objects of a snapshot that the current one does not have; `ready` as ObjectWriter takes it. */
 export function snapshotWriter(
-  storage: Storage,
+  { storage, dryRun = false, warn }: Pick<BuildOptions, "storage" | "dryRun" | "warn">,
   previous: PreviousSnapshot | undefined,
-  dryRun: boolean,
   ready?: () => Promise<void>,
 ): ObjectWriter {
   const present = new Set(previous?.present.keys());
   if (previous) present.add(layout.manifest(previous.commit.manifest.hash));
-  return new ObjectWriter(storage, present, dryRun, ready);
+  return new ObjectWriter(storage, present, dryRun, ready, warn);
 }
 
 /** Throws SourceRefusal when there are more protocols than a snapshot can have. */

@@ -1,5 +1,5 @@
 import type { Size } from "../../schemas/store/snapshot.ts";
-import { CorruptObjectError } from "../store/errors.ts";
+import { CorruptObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { requireSize } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
@@ -18,21 +18,24 @@ export class ObjectWriter {
   readonly #held = new Map<string, Uint8Array | number>();
   readonly #dryRun: boolean;
   readonly #ready: () => Promise<void>;
+  readonly #warn: (line: string) => void;
 
   /**
    * `present`: keys of the current snapshot's objects that the store has. A dry run counts, but writes nothing. `ready`
-   * is waited for before each object that is written.
+   * is waited for before each object that is written. `warn` is told of what the store has with other bytes.
    */
   constructor(
     storage: Storage,
     present: ReadonlySet<string>,
     dryRun: boolean,
     ready: () => Promise<void> = async () => {},
+    warn: (line: string) => void = () => {},
   ) {
     this.#storage = storage;
     this.#present = present;
     this.#dryRun = dryRun;
     this.#ready = ready;
+    this.#warn = warn;
   }
 
   /** All objects so far, uploaded or unchanged: bytes by key. */
@@ -57,7 +60,18 @@ export class ObjectWriter {
    * more than readers take, or StorageError.
    */
   async write(key: string, body: Uint8Array): Promise<void> {
-    if (this.#counted.has(key) || this.keep(key, body.length)) return;
+    if (!this.#counted.has(key) && !this.keep(key, body.length)) await this.#upload(key, body);
+  }
+
+  /** The same for an object that nothing else of the run reads: the store may have it with other bytes. */
+  async writeOrMend(key: string, body: Uint8Array): Promise<void> {
+    if (!this.#present.has(key) || this.#counted.has(key) || (await this.#holds(key, body)))
+      return this.write(key, body);
+    this.#warn(`${key}: it does not match its name; it is made again from the sources`);
+    await this.#upload(key, body);
+  }
+
+  async #upload(key: string, body: Uint8Array): Promise<void> {
     requireSize(key, body.length);
     this.#count(this.uploaded, key, body.length);
     if (this.#dryRun) return;
@@ -103,6 +117,12 @@ export class ObjectWriter {
       const stored = await this.#storage.get(key, { maxBytes: body.length, fresh: true });
       if (stored || tries === putTries) return stored?.equals(body) === true;
     }
+  }
+
+  /** Whether the store itself, and not a cache of it, has an object of these bytes. */
+  async #holds(key: string, body: Uint8Array): Promise<boolean> {
+    const read = () => this.#storage.get(key, { maxBytes: body.length, fresh: true });
+    return (await unless(CorruptObjectError, read))?.equals(body) === true;
   }
 
   /** Counts an object as unchanged if the store has it; returns false otherwise. */

@@ -54,13 +54,13 @@ export function referToScores({ list, records, histories, dimensions }: ScoreObj
   };
 }
 
-/** Writes the objects and returns their references for the manifest. */
+/** Writes the objects, mends those that were altered, and returns the references of all for the manifest. */
 export async function writeScores(objects: ObjectWriter, scores: ScoreObjects): Promise<Manifest["scores"]> {
   const { list, records, histories, dimensions } = scores;
   const open = [list, ...records.values()];
-  await inParallel(open, (bytes) => objects.write(layout.publicObject(referTo(bytes).hash), bytes));
+  await inParallel(open, (bytes) => objects.writeOrMend(layout.publicObject(referTo(bytes).hash), bytes));
   const closed = [...histories.values(), ...dimensions.values()];
-  await inParallel(closed, (bytes) => objects.write(layout.privateObject(referTo(bytes).hash), bytes));
+  await inParallel(closed, (bytes) => objects.writeOrMend(layout.privateObject(referTo(bytes).hash), bytes));
   return referToScores(scores);
 }
 

@@ -134,14 +134,15 @@ interface Joined {
 
 /** Compares an archive that is written with the current snapshot. Throws GuardRefusal. */
 async function compare(
-  { storage, allow }: PublishOptions,
+  options: PublishOptions,
   { archive, parts, sources }: Joined,
   before: Before,
 ): Promise<MadeArchive> {
+  const { storage, allow } = options;
   const { previous } = before;
   const compared = previous && (await differenceTo(storage, previous, archive));
   guardArchive(before, compared, { ...sources, markets: archive.markets }, allow);
-  const objects = snapshotWriter(storage, previous, false);
+  const objects = snapshotWriter(options, previous);
   for (const { objects: made } of parts)
     for (const [key, bytes] of made) {
       if (key.startsWith(layout.origins)) objects.adoptHeld(key, bytes);

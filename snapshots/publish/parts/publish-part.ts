@@ -116,7 +116,7 @@ async function writeMarkets(
   sort: ExternalSort,
   { plan, part, previous }: Place,
 ): Promise<Made> {
-  const { storage, progress = () => {} } = options;
+  const { progress = () => {} } = options;
   const { markets: total } = plan.parts[part - 1]!;
   const range = rangeOf(plan, part);
   const reading = {
@@ -127,7 +127,7 @@ async function writeMarkets(
   };
   const { markets, kept } = await sortMarkets(reading, sources, sort);
   await sources.close();
-  const objects = snapshotWriter(storage, previous, false);
+  const objects = snapshotWriter(options, previous);
   const origins = { files: sources.files.map(({ hash }) => hash), kept, sameOrigins: new Map() };
   const writer = new ArchiveWriter(objects, previous, origins, (done) =>
     progress("writing pages", done, total),

@@ -18,6 +18,7 @@ import { writeSources } from "../../helpers/publish/sample-sources.ts";
 import { contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import { newestManifest, replaceManifest } from "../../helpers/store/tamper.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
+import { faultsOf } from "../../helpers/store/verified.ts";
 
 const folder = testFolder();
 const markets = recordsOf(0, 60);
@@ -78,14 +79,33 @@ describe("one flipped bit in", () => {
     const told = warnings
       .filter((line) => line.endsWith("does not match its name; it is made again from the sources"))
       .map((line) => line.split(":")[0]!);
-    // What only saves reading is made anew without a word, and score objects are not read.
-    const silent = [layout.origins, layout.sourceFiles, layout.publicObjects, layout.privateObjects];
+    // What only saves reading is made anew without a word.
+    const silent = [layout.origins, layout.sourceFiles];
     expect(told.length > 0).toBe(!silent.some((each) => each === prefix));
     expect((await brokenOf()).filter((key) => told.includes(key))).toEqual([]);
     // What the run did not meet is found by `verify`, and made anew as `verify --repair` does.
     const { faults } = await verify(storage, () => {});
     await publishCounted(sources, storage, folder, { faulty: new Set(faults.map(({ key }) => key)) });
     expect(await brokenOf()).toEqual([]);
+  });
+
+  test("a score is told and mended by a run that finds nothing new, whatever a cache has of it", async () => {
+    const objects = new Map<string, Buffer>();
+    const storage = memoryStorage(objects);
+    await publishCounted(sources, storage, folder);
+    const whole = memoryStorage(new Map(objects));
+    const cached: Storage = {
+      ...storage,
+      get: (key, options) => (options?.fresh ? storage : whole).get(key, options),
+    };
+    const altered = [...objects.keys()].filter((key) => /^(public|private)\/objects\//.test(key));
+    for (const key of altered) await flip(storage, key);
+    const warnings: string[] = [];
+    const warn = (line: string) => void warnings.push(line);
+    const { report } = await publishCounted(sources, cached, folder, { warn });
+    expect(report).toMatchObject({ outcome: "unchanged", uploaded: { objects: altered.length } });
+    expect(warnings.map((line) => line.split(":")[0]).sort()).toEqual(altered.sort());
+    expect(await faultsOf(storage)).toEqual([]);
   });
 
   test("a segment or a page does not make markets count as new that were there before", async () => {
