@@ -82,9 +82,10 @@ async function attempt(
 }
 
 function tell(report: SyncReport, shell: Shell, json: boolean): void {
-  const { how, snapshotId, lines, received, archiveRoot } = report;
+  const { how, snapshotId, lines, received, archiveRoot, unchecked } = report;
   const came = how === "unchanged" ? "nothing new" : `${counted(received, "line")} received (${how})`;
   shell.report(json, report, [
+    ...unchecked,
     `snapshot ${snapshotId}: ${counted(lines, "market")}, root ${archiveRoot}; ${came}`,
   ]);
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { linesFromEnd } from "../../proxy/site/client/client.js";
+import { ApiError, linesFromEnd } from "../../proxy/site/client/client.js";
 import { filterFields, filterValuesOf } from "../../schemas/filters.ts";
 import { Digest } from "../../schemas/primitives.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
@@ -14,7 +14,8 @@ import { encodeIds, idHash } from "../../snapshots/index/id-table.ts";
 import { indexHeader, sectionRootOf } from "../../snapshots/index/index-header.ts";
 import { unicodeVersion } from "../../snapshots/index/unicode.ts";
 import { wordsOf } from "../../snapshots/index/words.ts";
-import { messageOf } from "../../snapshots/store/errors.ts";
+import { checkWords } from "../../snapshots/index/words-check.ts";
+import { CorruptObjectError, messageOf, unless } from "../../snapshots/store/errors.ts";
 import { referTo } from "../../snapshots/store/objects.ts";
 import { counted } from "../cli.ts";
 import type { Progress } from "../progress.ts";
@@ -39,9 +40,10 @@ type KnownSegment = z.infer<typeof KnownSegment>;
 export const CopyIndex = z.object({ method: Digest, segments: z.array(KnownSegment) });
 export type CopyIndex = z.infer<typeof CopyIndex>;
 
-/** Indexes made by another method may differ. */
+/** Indexes made by another method may differ, and an earlier version of this check may have let more pass. */
 const method = sha256(
   JSON.stringify([
+    2,
     indexVersion,
     unicodeVersion,
     filterFields.map((row) => [row.field, row.kind, ...(row.kind === "integer" ? [row.min, row.max] : [])]),
@@ -59,7 +61,6 @@ export interface IndexParts {
   /** What an earlier run computed. */
   known: CopyIndex | undefined;
   published: PublishedIndex;
-  say: (line: string) => void;
   progress: Progress;
 }
 
@@ -95,7 +96,6 @@ export async function checkIndex(parts: IndexParts): Promise<CopyIndex> {
     if (rootOf(tree, segments) !== parts.indexRoot)
       throw wrong(parts, "; which part of it is wrong cannot be told: the service names other headers");
   }
-  tellUnchecked(parts, segments);
   return { method, segments };
 }
 
@@ -114,19 +114,19 @@ interface SegmentParts {
   index: ReturnType<typeof buildIndex>;
   /** The root of its ids. */
   ids: string;
-  /** The words of each market. */
-  words: string[][];
+  /** The questions of its markets. */
+  questions: string[];
 }
 
 async function readSegment(file: File, { start, end }: CopySegment, name: string): Promise<SegmentParts> {
   const rows: IndexRow[] = [];
   const hashes: number[] = [];
-  const words: string[][] = [];
+  const questions: string[] = [];
   const take = (line: Uint8Array) => {
     const market: HistoricalMarket = JSON.parse(textOf(line));
     rows.push({ resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market) });
     hashes.push(idHash(market.id));
-    words.push(wordsOf(market.question));
+    questions.push(market.question);
   };
   const part = {
     size: end - start,
@@ -134,7 +134,7 @@ async function readSegment(file: File, { start, end }: CopySegment, name: string
   };
   try {
     for await (const { pages } of segmentsOf(linesFromEnd(part), take))
-      return { index: buildIndex(pages, rows), ids: sectionRootOf("ids", encodeIds(hashes)), words };
+      return { index: buildIndex(pages, rows), ids: sectionRootOf("ids", encodeIds(hashes)), questions };
   } catch (error) {
     const unreadable =
       error instanceof SyntaxError || error instanceof TypeError || error instanceof RangeError;
@@ -144,17 +144,18 @@ async function readSegment(file: File, { start, end }: CopySegment, name: string
   throw new Error(`${name} has no markets`);
 }
 
-function wordsRefOf(words: readonly string[][], unicode: string): WordsRef {
-  return { unicode, ...referTo(encodeWords(words, unicode)) };
+function wordsRefOf(questions: readonly string[], unicode: string): WordsRef {
+  return { unicode, ...referTo(encodeWords(questions.map(wordsOf), unicode)) };
 }
 
-function knownOf(root: string, { index, ids, words }: SegmentParts): KnownSegment {
-  const header = sha256(indexHeader(index, wordsRefOf(words, unicodeVersion)));
+function knownOf(root: string, { index, ids, questions }: SegmentParts): KnownSegment {
+  const header = sha256(indexHeader(index, wordsRefOf(questions, unicodeVersion)));
   return { root, header, ids, unchecked: [] };
 }
 
 /**
- * Compares a segment with the header and ids that were published. Throws WrongIndexError when the markets give others.
+ * Compares a segment with the header and ids that were published. Throws WrongIndexError when the markets give others,
+ * and ApiError when its words cannot be had that another version of Unicode made.
  */
 async function compared(
   parts: IndexParts,
@@ -169,12 +170,13 @@ async function compared(
   const unchecked: Unchecked[] = [];
   try {
     const header = await parts.published.header(told.header);
-    const { words, wordsUnchecked } = wordsFor(name, header, own.words);
+    const { words, wordsUnchecked } = await wordsFor(parts.published, name, header, own.questions);
     const found = checkHeader(name, header, indexHeader(own.index, words));
     differing.push(...found.wrong);
     if (found.unchecked) unchecked.push(found.unchecked);
     if (wordsUnchecked) unchecked.push("words");
   } catch (error) {
+    if (error instanceof ApiError) throw error;
     differing.push(`header (${messageOf(error)})`);
   }
   if (differing.length > 0) throw wrong(parts, `: in ${name}, ${differing.join(", ")}`);
@@ -183,26 +185,37 @@ async function compared(
 
 /**
  * What a header ought to say of the words. Characters that one version of Unicode has and another lacks make words
- * differ, so what another version made, and this one cannot make, counts as it is.
+ * differ, so what another version made counts as it is, unless words differ that both find.
  */
-function wordsFor(name: string, header: Uint8Array, own: readonly string[][]) {
+async function wordsFor(
+  published: PublishedIndex,
+  name: string,
+  header: Uint8Array,
+  questions: readonly string[],
+) {
   const told = openHeader(name, header).member("words").value as WordsRef;
-  const words = wordsRefOf(own, String(told.unicode));
-  const wordsUnchecked = words.unicode !== unicodeVersion && words.hash !== told.hash;
-  return { words: wordsUnchecked ? told : words, wordsUnchecked };
+  const words = wordsRefOf(questions, String(told.unicode));
+  if (words.unicode === unicodeVersion || words.hash === told.hash) return { words, wordsUnchecked: false };
+  const stored = await published.words(told.hash).catch((error: unknown) => {
+    throw new ApiError("UNREACHABLE", `The words of ${name} cannot be fetched: ${messageOf(error)}`);
+  });
+  const found = await unless(CorruptObjectError, async () =>
+    checkWords(name, stored, { segment: name, questions }),
+  );
+  return found ? { words: told, wordsUnchecked: true } : { words, wordsUnchecked: false };
 }
 
-/** Says in one line for each kind what could not be checked. */
-function tellUnchecked({ say }: IndexParts, segments: readonly KnownSegment[]): void {
+/** What could not be checked of a copy's index, in one line for each kind. */
+export function uncheckedIn(index: CopyIndex | undefined): string[] {
   const reasons: Record<Unchecked, string> = {
     version: "The index of # was not checked: another version of this program made it",
     columns: "Columns of # were not checked: this program does not know them",
     words: `Words of # were not checked: they were made by another version of Unicode than ${unicodeVersion}, which this Node has`,
   };
-  for (const kind of Unchecked.options) {
-    const count = segments.filter(({ unchecked }) => unchecked.includes(kind)).length;
-    if (count > 0) say(`${reasons[kind].replace("#", counted(count, "segment"))}.`);
-  }
+  return Unchecked.options.flatMap((kind) => {
+    const count = index?.segments.filter(({ unchecked }) => unchecked.includes(kind)).length ?? 0;
+    return count > 0 ? `${reasons[kind].replace("#", counted(count, "segment"))}.` : [];
+  });
 }
 
 const nameOf = ({ segments }: CopyTree, place: number) =>

@@ -1,5 +1,5 @@
 import { MarketIndex } from "../../schemas/envelopes.ts";
-import { maxHeaderBytes } from "../../snapshots/format/maxima.ts";
+import { maxHeaderBytes, maxWordsBytes } from "../../snapshots/format/maxima.ts";
 import { sha256 } from "../../snapshots/format/sha256.ts";
 
 /** An answer with the most segments that a snapshot can have is shorter. */
@@ -23,10 +23,19 @@ export class PublishedIndex {
   }
 
   /** A header by its hash. Throws an Error, also when other bytes come. */
-  async header(hash: string): Promise<Buffer> {
-    const header = await this.#get(`/${hash}`, maxHeaderBytes);
-    if (sha256(header) !== hash) throw new Error("what came is not the header that was asked for");
-    return header;
+  header(hash: string): Promise<Buffer> {
+    return this.#part(hash, maxHeaderBytes);
+  }
+
+  /** The words of a segment by their hash. Throws as header does. */
+  words(hash: string): Promise<Buffer> {
+    return this.#part(hash, maxWordsBytes);
+  }
+
+  async #part(hash: string, maxBytes: number): Promise<Buffer> {
+    const part = await this.#get(`/${hash}`, maxBytes);
+    if (sha256(part) !== hash) throw new Error("what came is not the part that was asked for");
+    return part;
   }
 
   async #get(target: string, maxBytes: number): Promise<Buffer> {

@@ -15,7 +15,7 @@ import { UsageError } from "../cli.ts";
 import type { Progress } from "../progress.ts";
 import type { CopyFolder, CopyState } from "./copy-folder.ts";
 import { type CopyTree, treeOf } from "./copy-tree.ts";
-import { checkIndex, WrongIndexError } from "./index-check.ts";
+import { checkIndex, uncheckedIn, WrongIndexError } from "./index-check.ts";
 import { LineWriter, linesOf, wholeLines } from "./lines.ts";
 import { mergeChanges } from "./merge.ts";
 import type { PublishedIndex } from "./published-index.ts";
@@ -46,6 +46,8 @@ export interface SyncReport extends CopyState {
   how: "unchanged" | "changes" | "whole";
   /** Lines received by this run. */
   received: number;
+  /** What this program cannot judge of the index that was published, in sentences. */
+  unchecked: string[];
 }
 
 /**
@@ -55,7 +57,7 @@ export interface SyncReport extends CopyState {
  * key; UsageError when the key is of another plan.
  */
 export async function syncOnce(parts: SyncParts): Promise<SyncReport> {
-  return syncThrough(parts).catch(async (error: unknown) => {
+  const report = await syncThrough(parts).catch(async (error: unknown) => {
     if (!(error instanceof ForkedLogError)) throw error;
     const file = await parts.copy.keepEvidence(error.checkpoints);
     const [before, now] = error.checkpoints.map((note) => checkpointIn(note).size) as [number, number];
@@ -66,9 +68,12 @@ export async function syncOnce(parts: SyncParts): Promise<SyncReport> {
       `${file}. For what the service has now, use another folder (--to).`;
     throw error;
   });
+  return { ...report, unchecked: uncheckedIn(await parts.copy.index()) };
 }
 
-async function syncThrough(parts: SyncParts): Promise<SyncReport> {
+type Taken = Omit<SyncReport, "unchecked">;
+
+async function syncThrough(parts: SyncParts): Promise<Taken> {
   const { client, copy } = parts;
   const published = await client.status();
   const before = await copy.state();
@@ -143,7 +148,7 @@ async function requireKey(client: Client): Promise<void> {
 }
 
 /** Takes up what changed. Returns undefined when the whole archive has to be taken instead. */
-async function takeChanges(parts: SyncParts, state: CopyState): Promise<SyncReport | undefined> {
+async function takeChanges(parts: SyncParts, state: CopyState): Promise<Taken | undefined> {
   const { client, copy, say } = parts;
   const begun = await copy.download();
   const resumed = begun?.kind === "changes" && begun.since === state.snapshotId ? begun : undefined;
@@ -179,7 +184,7 @@ async function takeChanges(parts: SyncParts, state: CopyState): Promise<SyncRepo
 }
 
 /** Takes the whole archive, and goes on with what an earlier run received of it. */
-async function takeWhole(parts: SyncParts, state: CopyState | undefined, again = true): Promise<SyncReport> {
+async function takeWhole(parts: SyncParts, state: CopyState | undefined, again = true): Promise<Taken> {
   const { client, copy, say } = parts;
   const begun = await copy.download();
   const resumed = begun?.kind === "whole" ? begun : undefined;
@@ -261,13 +266,13 @@ interface Checked {
 
 /** Checks that an archive was published, and that its index follows from it. Returns what is to be kept of it. */
 async function check(parts: SyncParts, { path, snapshotId, tree, before }: Checked) {
-  const { copy, published, say, progress } = parts;
+  const { copy, published, progress } = parts;
   const found = { archiveRoot: tree.archiveRoot, lines: tree.lines, bytes: tree.bytes };
   const said = await requirePublished(parts, path, snapshotId, { ...found, before });
   if (before) requireNewer(said.commit, before);
   const { indexRoot } = said;
   const known = await copy.index();
-  const index = await checkIndex({ path, tree, indexRoot, snapshotId, known, published, say, progress });
+  const index = await checkIndex({ path, tree, indexRoot, snapshotId, known, published, progress });
   const state: CopyState = { snapshotId, ...said, ...found };
   return { state, index };
 }

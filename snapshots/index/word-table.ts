@@ -84,13 +84,16 @@ export class WordTable {
     }
   }
 
+  /** The words, ascending, each with the ordinals of the markets that have it. Throws CorruptObjectError. */
+  *words(): Generator<[word: string, ordinals: Iterable<number>], void> {
+    for (const entry of this.#entries(0))
+      yield [textOf(entry.bytes.subarray(0, entry.length)), this.#ordinals(entry)];
+  }
+
   /** The words of each market, by ordinal. Throws CorruptObjectError. */
   decode(): string[][] {
     const markets = Array.from({ length: this.markets }, (): string[] => []);
-    for (const entry of this.#entries(0)) {
-      const text = textOf(entry.bytes.subarray(0, entry.length));
-      for (const ordinal of this.#ordinals(entry)) markets[ordinal]!.push(text);
-    }
+    for (const [word, ordinals] of this.words()) for (const ordinal of ordinals) markets[ordinal]!.push(word);
     return markets;
   }
 

@@ -25,11 +25,15 @@ const key = testKey();
 await writeFile(join(folder, "key.pub"), verifierText(key));
 
 const [segmentEnd] = segmentEnds().take(1);
-/** Markets of two segments, of which the newer one has a rare category. */
+/**
+ * Markets of two segments, of which the newer one has a rare category. The question of the oldest has a character that
+ * not every version of Unicode knows.
+ */
 const markets = recordsOf(0, 100).map((one, place) => ({
   ...one,
   ...(place === 50 && { id: segmentEnd! }),
   ...(place === 7 && { category: "Odd" }),
+  ...(place === 99 && { question: "Will it \u{1fae0}rain?" }),
 }));
 const more = [...markets, ...recordsOf(200, 201)];
 
@@ -76,7 +80,7 @@ function newestCommit(): Commit {
 }
 
 /** Lets the proxy have what the store has now, and runs sync. */
-async function sync() {
+async function sync(...more: string[]) {
   const late = (name: string) => Number(/^(commits|head)/.test(name));
   for (const [name, bytes] of [...objects].sort(([a], [b]) => late(a) - late(b)))
     await proxy.storage.put(name, bytes);
@@ -86,7 +90,7 @@ async function sync() {
     return status === 200 && JSON.parse(text).commit === commit;
   });
   const url = `http://127.0.0.1:${proxy.port}`;
-  const given = ["--url", url, "--key-file", "key", "--trusted-key", "key.pub", "--to", copy];
+  const given = ["--url", url, "--key-file", "key", "--trusted-key", "key.pub", "--to", copy, ...more];
   return runCommand("sync", given, { from: folder });
 }
 
@@ -135,27 +139,60 @@ test("Segments that did not change are not computed again", async () => {
   for (const segment of index.segments) segment.unchecked = ["columns"];
   await writeFile(path, JSON.stringify(index));
   await publish();
-  const { code, stderr } = await sync();
-  expect([code, stderr]).toEqual([0, expect.stringContaining("Columns of 1 segment were not checked")]);
+  const { code, stdout } = await sync();
+  expect([code, stdout]).toEqual([0, expect.stringContaining("Columns of 1 segment were not checked")]);
   // Without this file all of them are computed.
   await rm(path);
   await publish(markets);
-  expect(await sync()).toMatchObject({ code: 0, stderr: expect.not.stringContaining("not checked") });
+  expect(await sync()).toMatchObject({ code: 0, stdout: expect.not.stringContaining("not checked") });
 });
 
-test("Words that another version of Unicode made are told as not checked, unless they are the same", async () => {
+describe("Words that another version of Unicode made", () => {
   const replaceWords = (change: (words: string[][]) => string[][]) => {
     const [segment] = newestManifest(objects).segments;
     const words = new WordTable("words", objects.get(layout.wordsOf(segment!.words.hash))!).decode();
-    const bytes = encodeWords(change(words), "1.0");
+    const bytes = encodeWords(change(words), "15.0");
     const ref = referTo(bytes);
     objects.set(layout.wordsOf(ref.hash), bytes);
     replaceBesides(objects, 0, { words: ref });
   };
-  await publishLie(() => replaceWords((words) => words));
-  expect(await sync()).toMatchObject({ code: 0, stderr: expect.not.stringContaining("not checked") });
-  await publishLie(() => replaceWords(([first, ...rest]) => [[...first!, "other"], ...rest]));
-  const { code, stderr } = await sync();
-  const told = `Words of 1 segment were not checked: they were made by another version of Unicode than ${unicodeVersion}`;
-  expect([code, stderr]).toEqual([0, expect.stringContaining(told)]);
+
+  test("are checked where every version finds them, and otherwise told as not checked", async () => {
+    await publishLie(() => replaceWords((words) => words));
+    expect(await sync()).toMatchObject({ code: 0, stdout: expect.not.stringContaining("not checked") });
+    await publishLie(() => replaceWords(([first, ...rest]) => [[...first!, "other"], ...rest]));
+    const told = `Words of 1 segment were not checked: they were made by another version of Unicode than ${unicodeVersion}`;
+    // The second run finds nothing new, and says so again.
+    for (let run = 1; run <= 2; run += 1) {
+      const { code, stdout } = await sync();
+      expect([code, stdout]).toEqual([0, expect.stringContaining(told)]);
+    }
+    const { code, stdout } = await sync("--json");
+    expect([code, JSON.parse(stdout).unchecked]).toEqual([0, [expect.stringContaining(told)]]);
+  });
+
+  test.each([
+    [
+      "half the postings of a word lack",
+      (words: string[][]) =>
+        words.map((all, market) => (market % 2 ? all : all.filter((word) => word !== "will"))),
+    ],
+    [
+      "a question without strange characters has another word",
+      (words: string[][]) => words.with(3, [...words[3]!, "other"]),
+    ],
+    [
+      "a word beside others than a strange character lacks",
+      (words: string[][]) =>
+        words.with(
+          0,
+          words[0]!.filter((word) => word !== "it"),
+        ),
+    ],
+  ])("are named as wrong where %s", async (_, lie) => {
+    await publishLie(() => replaceWords(lie));
+    const { code, stderr } = await sync();
+    expect([code, stderr]).toEqual([6, expect.stringMatching(/: in segment 1 of 2, .*, words\.\n/)]);
+    await expect(readFile(join(copy, "archive.ndjson"))).rejects.toMatchObject({ code: "ENOENT" });
+  });
 });

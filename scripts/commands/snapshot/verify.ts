@@ -48,7 +48,8 @@ export const verifyCommand = command({
       ...shorten(unchecked.map(({ key, reason }) => `${key}: not checked, because ${reason}`)),
       `${faults.length === 0 ? "All good" : counted(faults.length, "fault")}: ` +
         `${counted(commits, "commit")} (${collected} collected), ${counted(markets, "market")}, ` +
-        `${counted(objects, "object")} (${bytes} bytes), ${unreferenced} of them unreferenced`,
+        `${counted(objects, "object")} (${bytes} bytes), ${unreferenced} of them unreferenced` +
+        (unchecked.length > 0 ? `, ${unchecked.length} not judged` : ""),
     ]);
     return faults.length === 0 ? exitCodes.done : exitCodes.unexpected;
   },

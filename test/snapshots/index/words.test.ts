@@ -1,5 +1,7 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { foldCase } from "../../../schemas/names.ts";
+import { isSettled, settledWordsOf, wordsOf } from "../../../snapshots/index/words.ts";
 
 /** Every character, as it is and folded. What is not assigned, or for private use, has no case: RegExp folds none. */
 const codes = Array.from({ length: 0x110000 }, (_, code) => code).filter((code) =>
@@ -67,3 +69,34 @@ function classOf(ascending: readonly number[]): string {
   close();
   return `[${ranges}]`;
 }
+
+describe("settled characters", () => {
+  test("are those of the specification, and all are assigned", () => {
+    const spec = readFileSync(new URL("../../../snapshots/SPEC.md", import.meta.url), "utf8");
+    const [, list = ""] = /They are (U\+0009.*?) A reader whose/s.exec(spec) ?? [];
+    const ranges = [...list.matchAll(/(?:U\+)?([0-9A-F]{4,5})(?:–([0-9A-F]{4,5}))?/g)].map(
+      ([, from, to = from]) => [from!, to!].map((hex) => Number.parseInt(hex, 16)),
+    );
+    const inSpec = (code: number) => ranges.some(([from, to]) => from! <= code && code <= to!);
+    const all = Array.from({ length: 0x110000 }, (_, code) => code);
+    expect(all.filter((code) => inSpec(code) !== isSettled(String.fromCodePoint(code)))).toEqual([]);
+    expect(all.filter((code) => inSpec(code) && /[\p{Cn}\p{Cs}]/u.test(String.fromCodePoint(code)))).toEqual(
+      [],
+    );
+  });
+
+  test("make words, and others leave those that they touch aside", () => {
+    const text = "Will ÅNGSTRÖM reach 東京 🚀 in №５?";
+    expect(settledWordsOf(text)).toEqual(wordsOf(text));
+    const cut: [string, string[]][] = [
+      ["Will\u{2fffe}it rain", ["rain"]],
+      ["Will \u{2fffe} it rain", ["will", "it", "rain"]],
+      ["\u{2fffe}Will it, rain\u{2fffe}", ["it"]],
+      ["ΣΑΣ wins \u{2fffe}", ["wins"]],
+      ["\ud83dx y", ["y"]],
+      ["\u{2fffe}", []],
+    ];
+    for (const [question, words] of cut)
+      expect([question, settledWordsOf(question)]).toEqual([question, words]);
+  });
+});

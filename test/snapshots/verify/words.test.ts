@@ -54,13 +54,58 @@ test("ids that the markets do not have are a fault, and so are ordinals of other
   expect(await verify(storage, () => {})).toMatchObject({ faults: [] });
 });
 
-test("words of another version of Unicode are checked where both agree, and told apart where not", async () => {
-  await publishRecords(storage, recordsOf(0, 50));
-  replaceWords((words) => words, "1.0");
-  expect(await verify(storage, () => {})).toMatchObject({ faults: [], unchecked: [] });
-  const key = replaceWords(more, "1.0");
+/** Markets whose questions are theirs and, of the sixth, this one. */
+const asking = (question: string) =>
+  recordsOf(0, 50).map((each, place) => (place === 44 ? { ...each, question } : each));
+
+test("words of another version of Unicode that every version finds are compared all the same", async () => {
+  // The first character after "win" is of Unicode 14, and the second will be of none.
+  for (const question of ["Will it rain?", "Will ΣΑΣ win \u{1fae0}\u{2fffe} a prize?"]) {
+    await publishRecords(storage, asking(question));
+    replaceWords((words) => words, "15.0");
+    expect(await verify(storage, () => {})).toMatchObject({ faults: [], unchecked: [] });
+    const without = (word: string) => (words: string[][]) =>
+      words.map((all, market) => (market === 5 ? all.filter((each) => each !== word) : all));
+    const lies = [
+      without("will"),
+      (words: string[][]) =>
+        words.map((all, market) => (market % 2 ? all.filter((each) => each !== "will") : all)),
+      (words: string[][]) => words.map((all, market) => (market === 6 ? [...all, "other"] : all)),
+      (words: string[][]) => words.map(() => []),
+    ];
+    for (const lie of lies) {
+      const key = replaceWords(lie, "15.0");
+      expect(await verify(storage, () => {})).toMatchObject({ faults: [{ key }], unchecked: [] });
+      objects.clear();
+      await publishRecords(storage, asking(question));
+    }
+    objects.clear();
+  }
+});
+
+test("words beside characters that not every version knows are told as not judged", async () => {
+  await publishRecords(storage, asking("Will \u{1fae0}win\u{2fffe}, or ΟΔΟΣ\u{2fffe}, rain?"));
+  const others = (words: string[][]) =>
+    words.map((all, market) => (market === 5 ? [...all.filter((each) => each !== "win"), "winx"] : all));
+  const key = replaceWords(others, "1.0");
   const reason = `its words were made by Unicode 1.0, and this Node has Unicode ${unicodeVersion}`;
   expect(await verify(storage, () => {})).toMatchObject({ faults: [], unchecked: [{ key, reason }] });
+});
+
+test("words in an order or at a place in which nobody finds them are a fault, whatever made them", async () => {
+  await publishRecords(storage, asking("Will \u{2fffe} it rain?"));
+  const [segment] = newestManifest(objects).segments;
+  const stored = Buffer.from(objects.get(layout.wordsOf(segment!.words.hash))!);
+  const other = Buffer.from(
+    String(stored.toString("latin1")).replace(`"${unicodeVersion}"`, '"15.0"'),
+    "latin1",
+  );
+  expect(other.length).toBe(stored.length);
+  // The last of what is stored is of the postings.
+  const place = other.findLastIndex((byte) => byte !== 0);
+  other[place]! ^= 1;
+  const key = replaceBeside("words", layout.wordsOf, other);
+  expect(await verify(storage, () => {})).toMatchObject({ faults: [{ key }], unchecked: [] });
 });
 
 test("a publisher makes words anew that another version of Unicode made", async () => {
