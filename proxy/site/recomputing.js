@@ -296,6 +296,10 @@ export class Recomputing {
             " and the client in a program of your own do not depend on it, with a key that you have from elsewhere.",
           ],
           [
+            "In a search for words, which characters belong to a word: that depends on the version of Unicode, and a " +
+              "browser does not tell its own.",
+          ],
+          [
             "Whether the index says of a market what its record says: ",
             html("code", {}, "npm run snapshot -- verify"),
             " and ",

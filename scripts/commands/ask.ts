@@ -77,6 +77,7 @@ function linesOf(query: string, answer: Recomputed): string[] {
     `snapshot ${snapshotId}, commit ${commit}, published ${vouched.publishedAt}`,
     `entry ${vouched.entry}`,
     voucherOf(vouched),
+    ...vouched.unjudged.map((sentence) => `not judged: ${sentence}`),
   ];
 }
 

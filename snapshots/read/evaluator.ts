@@ -36,6 +36,7 @@ import { readParameters } from "./query/parameters.ts";
 
 export { parseIndexHeader } from "../index/header-reader.ts";
 export { csvHead, csvOf } from "./archive/csv.ts";
+export { isSelected } from "./archive/is-selected.ts";
 export { InvalidParameterError } from "./errors.ts";
 export { parseFacetNames } from "./query/filter.ts";
 export type { ArchiveFilter, IndexHeader };

@@ -137,8 +137,16 @@ export type Vouched = {
     cosigners: number;
     text: string;
   } | null;
-  /** Whether it is shown that no market is left out. With a `snapshotId` alone it is not. */
+  /**
+   * Whether it is shown that no market is left out. With a `snapshotId` alone it is not, nor
+   * where something was not judged.
+   */
   complete: boolean;
+  /**
+   * What nobody can judge on this platform, in sentences: words that another version of
+   * Unicode made. No fault of the service.
+   */
+  unjudged: string[];
 };
 export type Proving = {
   trust?: Trust | undefined;

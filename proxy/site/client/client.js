@@ -176,7 +176,10 @@ const broken = (detail) => new ApiError("BROKEN_ANSWER", detail, { title: "The a
  * @property {{ origin: string, size: number, signed: boolean, cosigners: number, text: string } | null} checkpoint Of the
  *   log that has the entry, if there is one: its name, how many commits it has, whether your key or a log's of your policy
  *   signed it, how many witnesses of your policy did, and the whole text, to be kept and given as `trust.since`.
- * @property {boolean} complete Whether it is shown that no market is left out. With a `snapshotId` alone it is not.
+ * @property {boolean} complete Whether it is shown that no market is left out. With a `snapshotId` alone it is not, nor
+ *   where something was not judged.
+ * @property {string[]} unjudged What nobody can judge on this platform, in sentences: words that another version of
+ *   Unicode made. No fault of the service.
  */
 
 /**

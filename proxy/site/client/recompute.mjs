@@ -12,6 +12,7 @@ import {
   evaluate,
   InvalidParameterError,
   isLeftOut,
+  isSelected,
   parseFacetNames,
   parseIndexHeader,
   readFilter,
@@ -66,6 +67,11 @@ import {
  * @property {Part} part The page's leaf hashes.
  */
 
+/**
+ * Rows on their way: what they must match, and which one came last.
+ * @typedef {{ filter: ArchiveFilter, before: { time: number, id: string } | undefined }} Walk
+ */
+
 /** @typedef {Pick<MarketProof["proof"], "page" | "segment" | "archive"> & { market: string }} Other */
 
 /**
@@ -94,6 +100,9 @@ const [partsAtOnce, bytesAtOnce, answersAtOnce] = [100, 4 * 2 ** 20, 4];
 // On small inputs, of which there are thousands, it is several times as fast as Web Crypto.
 /** @type {((name: "sha256", bytes: Uint8Array, encoding: "buffer") => Uint8Array) | undefined} */
 const nodeHash = /** @type {any} */ (globalThis).process?.getBuiltinModule?.("node:crypto")?.hash;
+
+/** @type {string | undefined} The version of Unicode, where the platform tells it. */
+const ownUnicode = /** @type {any} */ (globalThis).process?.versions?.unicode;
 
 /** @type {(bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Uint8Array>} */
 const sha256 = (bytes) =>
@@ -373,7 +382,8 @@ export class Prover {
       total: evaluation.total,
       facets: names.length > 0 ? await evaluation.facets(names, limit) : {},
     }));
-    const { snapshotId, commit, vouched } = known;
+    const { snapshotId, commit } = known;
+    const vouched = this.#vouchedFor(known, filter);
     const said = { snapshotId, commit, total, bytes: job.bytes, requests: job.requests, vouched };
     return { ...said, facets: /** @type {Recomputed["facets"]} */ (facets) };
   }
@@ -388,7 +398,9 @@ export class Prover {
   async *lines(filters, rows, { trust = {}, signal }) {
     const job = new Job(signal);
     const { known, evaluation, filter, from } = await this.#start(job, filters, trust);
-    const { snapshotId, entry, vouched } = known;
+    const { snapshotId, entry } = known;
+    const vouched = this.#vouchedFor(known, filter);
+    const walk = { filter, before: undefined };
     const { skip = 0, asOf: _, ...query } = filters;
     const pinned = query.cursor === undefined ? { ...query, asOf: snapshotId } : query;
     const { answer, lines } = this.#tools.rows({ ...pinned, skip }, { signal });
@@ -436,7 +448,7 @@ export class Prover {
             texts.push(first.done ? await next() : first.value);
             first = { done: true, value: undefined };
           }
-          await this.#requireTexts(group, leaves.get(group.part.hash), texts);
+          await this.#requireTexts(walk, group, leaves.get(group.part.hash), texts);
           for (const text of texts) {
             rows.skip += 1;
             yield text;
@@ -460,7 +472,9 @@ export class Prover {
   async *pages(filters, { trust = {}, signal }, ask) {
     const job = new Job(signal);
     const { known, evaluation, filter, from, place } = await this.#start(job, filters, trust);
-    const { snapshotId, entry, vouched } = known;
+    const { snapshotId, entry } = known;
+    const vouched = this.#vouchedFor(known, filter);
+    const walk = { filter, before: undefined };
     const { total } = evaluation;
     let query = filters.cursor === undefined ? { ...filters, asOf: snapshotId } : filters;
     let [at, pageSize] = [from, filters.pageSize ?? place?.pageSize];
@@ -490,7 +504,7 @@ export class Prover {
         const leaves = await this.#leaves(job, groups);
         for (const group of groups) {
           const texts = markets.slice(done, done + group.places.length);
-          await this.#requireTexts(group, leaves.get(group.part.hash), texts);
+          await this.#requireTexts(walk, group, leaves.get(group.part.hash), texts);
           done += texts.length;
         }
       }
@@ -676,27 +690,57 @@ export class Prover {
   }
 
   /**
-   * Checks that these texts, newest first, are the markets of a group.
+   * Checks that these texts, newest first, are the markets of a group, that each matches, and that it comes behind the
+   * one before: an index that was signed may lie all the same.
+   * @param {Walk} walk
    * @param {Group} group
    * @param {readonly Uint8Array[] | undefined} leaves Of the whole page, unless that is the group.
    * @param {readonly string[]} texts
    */
-  async #requireTexts({ places, markets, part }, leaves, texts) {
+  async #requireTexts(walk, { places, markets, part }, leaves, texts) {
     const { hexOf } = this.#tools;
     const hashes = await Promise.all(texts.map((text) => this.#leaf(encoder.encode(text))));
-    if (!leaves) {
-      const root = hexOf(await this.#root("page", markets, hashes.toReversed()));
-      return this.#need(
-        root === part.hash,
-        "row",
-        `${part.name}: its markets are not these, or not in this order.`,
-      );
-    }
+    const root = leaves ?? hexOf(await this.#root("page", markets, hashes.toReversed()));
+    const right = leaves !== undefined || root === part.hash;
+    this.#need(right, "row", `${part.name}: its markets are not these, or not in this order.`);
     for (const [index, place] of places.entries()) {
-      const [hash, leaf] = [hashes[index], leaves[place]];
-      const same = hash && leaf && hexOf(hash) === hexOf(leaf);
-      this.#need(same, "row", `${part.name}: market ${place} is not ${texts[index]?.slice(0, 44)}…`);
+      const [hash, leaf, text = ""] = [hashes[index], leaves?.[place], texts[index]];
+      const same = !leaves || (hash && leaf && hexOf(hash) === hexOf(leaf));
+      const name = `${part.name}: market ${place}`;
+      this.#need(same, "row", `${name} is not ${text.slice(0, 44)}…`);
+      await this.#checking("row", name, () => {
+        const market = JSON.parse(text);
+        this.#need(
+          isSelected(market, walk.filter),
+          "row",
+          `${name}, ${market.id}, does not match: the index lies.`,
+        );
+        const { before } = walk;
+        const key = { time: Date.parse(market.resolvedAt), id: market.id };
+        const behind = !before || key.time < before.time || (key.time === before.time && key.id < before.id);
+        this.#need(behind, "row", `${name}, ${market.id}, is not in the archive's order.`);
+        walk.before = key;
+      });
     }
+  }
+
+  /**
+   * What vouches for an answer to a filter. Whoever checks an index by its markets cannot judge all words that another
+   * version of Unicode made, so those are not shown to be complete.
+   * @param {Known} known
+   * @param {ArchiveFilter} filter
+   * @returns {Vouched}
+   */
+  #vouchedFor({ vouched, archive: { segments } }, { conditions, words }) {
+    const needed = words.length > 0 ? segments.filter(({ header }) => !isLeftOut(header, conditions)) : [];
+    const versions = new Set(needed.map(({ header }) => header.words.unicode));
+    const unjudged = [...versions]
+      .filter((version) => version !== ownUnicode)
+      .map(
+        (version) =>
+          `Words that Unicode ${version} made; this platform has ${ownUnicode ?? "one that it does not tell"}.`,
+      );
+    return { ...vouched, unjudged, complete: vouched.complete && unjudged.length === 0 };
   }
 
   /**
@@ -976,6 +1020,7 @@ export class Prover {
           text: checkpoint,
         },
         complete: key !== undefined || pinned !== undefined,
+        unjudged: [],
       },
     };
   }

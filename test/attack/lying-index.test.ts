@@ -1,0 +1,165 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Client } from "../../proxy/site/client/client.js";
+import type { HistoricalMarket } from "../../schemas/records.ts";
+import { encodeWords } from "../../snapshots/index/encode-words.ts";
+import { unicodeVersion } from "../../snapshots/index/unicode.ts";
+import { WordTable } from "../../snapshots/index/word-table.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { referTo } from "../../snapshots/store/objects.ts";
+import { segmentEnds } from "../helpers/archive/odd-markets.ts";
+import { type ArchiveProxy, type Query, startArchiveProxy } from "../helpers/http/archive-proxy.ts";
+import { publishRecords, recordsOf } from "../helpers/publish/records.ts";
+import { memoryStorage } from "../helpers/store/storages.ts";
+import {
+  flipInIndex,
+  newestManifest,
+  type Objects,
+  rebuild,
+  replaceBesides,
+} from "../helpers/store/tamper.ts";
+
+// An operator's own index that lies, with every hash and the log's entry made to agree with it. `verify` and `sync`
+// find each. Of the client's answers, these are what the markets that come show to be wrong.
+
+const [segmentEnd] = segmentEnds().take(1);
+const records = recordsOf(0, 200).map((one, place) => (place === 90 ? { ...one, id: segmentEnd! } : one));
+const objects: Objects = new Map();
+let proxy: ArchiveProxy;
+
+beforeEach(async () => {
+  await publishRecords(memoryStorage(objects), records);
+  expect(newestManifest(objects).segments.length).toBe(2);
+});
+afterEach(async () => {
+  objects.clear();
+  await proxy.stop();
+});
+
+/** A client of a service of the store as it is now, and what pins its entry. */
+async function start() {
+  proxy = await startArchiveProxy(memoryStorage(objects));
+  const { origin } = new URL(proxy.address);
+  const client = new Client({ url: origin, key: proxy.headers.authorization!.slice(7), retries: 0 });
+  const { entry } = (await client.recompute()).vouched;
+  return { client, verified: { verified: true, trust: { entry } } };
+}
+
+/** What a walk of verified rows ends with, and one through pages of ten. */
+async function outcomes({ client, verified }: Awaited<ReturnType<typeof start>>, filters: Query) {
+  const walk = async (items: AsyncIterable<unknown>) => {
+    let found = 0;
+    for await (const _ of items) found += 1;
+    return found;
+  };
+  const walks = [client.rows(filters, verified), client.pages({ ...filters, pageSize: 10 }, verified)];
+  return Promise.all(walks.map((items) => walk(items).catch((error: unknown) => error)));
+}
+
+const lie = (message: RegExp) =>
+  expect.objectContaining({
+    name: "VerificationError",
+    what: "row",
+    message: expect.stringMatching(message),
+  });
+
+describe("A market that does not match is named with its segment, where the index lies of", () => {
+  test.each<[section: string, filters: Query[]]>([
+    ["disputed", [{ disputed: "true" }, { disputed: "false" }]],
+    [
+      "tier",
+      ["RAW", "CAST", "FORGED", "TEMPERED", "DAMASCUS", "MITHRIL", "ADAMANTINE"].map((tier) => ({ tier })),
+    ],
+    // A bit of eights was flipped.
+    [
+      "oracle",
+      Array.from({ length: 13 }, (_, n) => ({ min_oracle: 8 * n, max_oracle: Math.min(100, 8 * n + 7) })),
+    ],
+    [
+      "outcome.codes",
+      [...new Set(records.map((one) => one.resolvedOutcome))].map((outcome) => ({ outcome })),
+    ],
+  ])("%s", async (section, filters) => {
+    flipInIndex(objects, 1, section);
+    const lying = await start();
+    const found = [];
+    for (const one of filters) {
+      // What matches and is left out does not show; it does under the filter that it is counted to.
+      const [rows, pages] = await outcomes(lying, one);
+      if (rows instanceof Error) found.push([rows, pages]);
+    }
+    const named = lie(/^Page \d+ of segment 1: market \d+, [0-9a-f-]{36}, does not match: the index lies\.$/);
+    expect(found).toEqual([[named, named]]);
+  });
+});
+
+test("An honest index passes with all of these filters", async () => {
+  const honest = await start();
+  const { question, category, formulaVersion } = records[3]!;
+  const filters: Query[] = [
+    {},
+    { q: `${question.split(" ")[0]} ${question.split(" ")[1]!.slice(0, 2)}*`, disputed: "false" },
+    {
+      category: category.toUpperCase(),
+      from: "2020-01-01",
+      to: "2030-01-01",
+      formula_version: formulaVersion,
+    },
+    { tier: "RAW,CAST,MITHRIL", min_composite: 301, max_design: 99 },
+  ];
+  for (const one of filters) {
+    const { total } = await proxy.facets({ ...one, by: "tier" });
+    expect(await outcomes(honest, one)).toEqual([total, Math.ceil(total / 10) || 1]);
+  }
+});
+
+test.each<[name: string, change: (newest: HistoricalMarket, next: HistoricalMarket) => HistoricalMarket[]]>([
+  [
+    "ids of one time ascend",
+    (newest, next) => {
+      const sameTime = { ...next, resolvedAt: newest.resolvedAt };
+      return newest.id < next.id ? [newest, sameTime] : [sameTime, newest];
+    },
+  ],
+  ["a market comes twice", (newest) => [newest, newest]],
+])("An archive that is not in its order is refused where %s", async (_, change) => {
+  await rebuild(objects, (pages) => {
+    const [newest, next, ...rest] = pages.at(-1)!;
+    pages[pages.length - 1] = [...change(newest!, next!), ...rest];
+  });
+  const refused = lie(/is not in the archive's order\.$/);
+  expect(await outcomes(await start(), {})).toEqual([refused, refused]);
+});
+
+describe("Words that another version of Unicode is said to have made", () => {
+  const replaceWords = (change: (words: string[][]) => string[][]) => {
+    const [, segment] = newestManifest(objects).segments;
+    const words = new WordTable("words", objects.get(layout.wordsOf(segment!.words.hash))!).decode();
+    const bytes = encodeWords(change(words), "15.0");
+    objects.set(layout.wordsOf(referTo(bytes).hash), bytes);
+    replaceBesides(objects, 1, { words: referTo(bytes) });
+  };
+  const filters = { q: "will" };
+
+  test("leave a total that is not shown to be complete, and say so", async () => {
+    replaceWords((words) => words.map((all, at) => (at % 2 ? all : all.filter((word) => word !== "will"))));
+    const { client, verified } = await start();
+    const { trust } = verified;
+    const unjudged = [`Words that Unicode 15.0 made; this platform has ${unicodeVersion}.`];
+    const { total, vouched } = await client.recompute({ filters, trust });
+    expect(total).toBeLessThan(records.length);
+    expect(vouched).toMatchObject({ complete: false, unjudged });
+    const rows = client.rows(filters, verified);
+    for await (const _ of rows);
+    expect(rows.vouched).toMatchObject({ complete: false, unjudged });
+    expect((await client.page(filters, verified)).vouched).toMatchObject({ complete: false, unjudged });
+    // What needs none of them is complete.
+    const judged = { complete: true, unjudged: [] };
+    expect((await client.recompute({ filters: { disputed: true }, trust })).vouched).toMatchObject(judged);
+  });
+
+  test("give no row whose question every version finds to lack the word", async () => {
+    replaceWords((words) => words.with(5, [...words[5]!, "other"]));
+    const refused = lie(/does not match: the index lies\.$/);
+    expect(await outcomes(await start(), { q: "other" })).toEqual([refused, refused]);
+  });
+});
