@@ -70,7 +70,10 @@ function shared(query) {
   const side = Object.entries(sides).find(([value]) => value === (query.get("show") ?? ""))?.[1] ?? sides[""];
   const chosen = [...filtersOf(query)].map(([name, value]) => inWords(name, value));
   const compared = comparedIn(query);
-  if (compared.length > 0) chosen.push([`Formula versions compared: ${compared.join(" and ")}`]);
+  if (compared.length > 0) {
+    const names = compared.flatMap((name, index) => [index > 0 ? " and " : "", html("bdi", {}, name)]);
+    chosen.push(["Formula versions compared: ", ...names]);
+  }
   return html(
     "section",
     { class: "shared", "aria-labelledby": "shared" },

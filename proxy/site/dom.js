@@ -90,8 +90,8 @@ export function part(id) {
  */
 export function outsideLink(address, label = address) {
   const protocol = URL.canParse(address) ? new URL(address).protocol : "";
-  if (protocol !== "https:" && protocol !== "http:") return html("span", {}, label);
-  return html("a", { href: address, rel: "noopener noreferrer", target: "_blank" }, label);
+  if (protocol !== "https:" && protocol !== "http:") return html("span", { dir: "auto" }, label);
+  return html("a", { href: address, rel: "noopener noreferrer", target: "_blank", dir: "auto" }, label);
 }
 
 /**

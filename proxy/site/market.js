@@ -251,15 +251,19 @@ function detailsOf(market) {
 /** How many pieces of evidence are shown at once; a market may have hundreds. */
 const few = 5;
 
+/** Text whose direction does not spread to the words around it.
+ * @param {string} text */
+const foreign = (text) => html("bdi", {}, text);
+
 /** @param {MarketDimension["evidence"][number]} piece */
 const evidenceItem = ({ type, label, pattern, reference }) =>
   html(
     "li",
     {},
-    html("bdi", {}, label),
-    html("span", { class: "quiet" }, ` · ${spoken(type)} · ${spoken(pattern)} · `),
+    foreign(label),
+    html("span", { class: "quiet" }, " · ", foreign(spoken(type)), " · ", foreign(spoken(pattern)), " · "),
     outsideLink(reference.url, reference.label),
-    html("span", { class: "quiet" }, ` (${reference.kind})`),
+    html("span", { class: "quiet" }, " (", foreign(reference.kind), ")"),
   );
 
 /** @param {MarketDimension} dimension */
@@ -319,13 +323,16 @@ const listed = (values) => values.flatMap((value, index) => [index > 0 ? "; " : 
 function anything(value) {
   if (typeof value === "string")
     return [
-      /^https?:\/\//i.test(value) ? outsideLink(value) : /^[a-z\d_]+$/.test(value) ? spoken(value) : value,
+      /^https?:\/\//i.test(value)
+        ? outsideLink(value)
+        : foreign(/^[a-z\d_]+$/.test(value) ? spoken(value) : value),
     ];
   if (Array.isArray(value)) return listed(value);
   if (typeof value !== "object" || value === null) return [`${value}`];
   return Object.entries(value).flatMap(([key, member], index) => [
     index > 0 ? ", " : "",
-    `${spoken(key)}: `,
+    foreign(spoken(key)),
+    ": ",
     ...anything(member),
   ]);
 }

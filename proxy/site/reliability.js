@@ -96,7 +96,7 @@ export function reliability(api, query, filters, counts, signal) {
           pair.length === 0 ? compared.length === 0 : compared.includes(text) ? "true" : undefined,
         "data-key": `compare ${text}`,
       },
-      text,
+      html("bdi", {}, text),
     );
   };
   // Never a version with all: they contain it.
@@ -110,7 +110,7 @@ export function reliability(api, query, filters, counts, signal) {
       html(
         "p",
         { class: "verdict" },
-        compared.length > 0 && html("b", {}, `${name}: `),
+        compared.length > 0 && html("b", {}, html("bdi", {}, name), ": "),
         verdictOn(composite),
       ),
     ),
@@ -119,8 +119,11 @@ export function reliability(api, query, filters, counts, signal) {
       html(
         "p",
         {},
-        `In all, ${shareOf(one.whole)} of ${one.name} were disputed, and ${shareOf(other.whole)} of ` +
-          `${other.name}. ${differenceOf(one.whole, other.whole).words}`,
+        `In all, ${shareOf(one.whole)} of `,
+        html("bdi", {}, one.name),
+        ` were disputed, and ${shareOf(other.whole)} of `,
+        html("bdi", {}, other.name),
+        `. ${differenceOf(one.whole, other.whole).words}`,
       ),
     !isEmpty &&
       html(
@@ -146,8 +149,8 @@ export function reliability(api, query, filters, counts, signal) {
       html(
         "p",
         { class: "legend compared" },
-        html("span", { class: "first" }, `● ${one.name}`),
-        other && html("span", { class: "second" }, `◆ ${other.name}`),
+        html("span", { class: "first" }, "● ", html("bdi", {}, one.name)),
+        other && html("span", { class: "second" }, "◆ ", html("bdi", {}, other.name)),
       ),
     ...(isEmpty ? [] : groups).map(([title, names, kind, facet]) => {
       const label = `Share of disputed markets, ${title.toLowerCase()}. The table below has its numbers.`;

@@ -1,4 +1,4 @@
-import type { Browser } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
@@ -10,7 +10,8 @@ import { enterKey, openWatched } from "../helpers/servers/site-page.ts";
 const program = findChromium();
 
 describe.skipIf(!program)("hostile data on the site", () => {
-  const script = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
+  // Its direction, right to left, ends with the text only where a page isolates it.
+  const script = `\u202e<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
   const address = "javascript:document.title='owned'";
   let proxy: TestProxy;
   let browser: Browser;
@@ -30,15 +31,18 @@ describe.skipIf(!program)("hostile data on the site", () => {
     const { page, context, faults } = await openWatched(browser, `http://127.0.0.1:${proxy.port}/#/archive`);
     await enterKey(page, key);
     await page.waitForSelector(".choices a");
+    expect(await spreading(page)).toEqual([]);
     expect(await page.textContent(".choices [data-key^=category] span.value")).toBe(script);
     await page.click(".choices [data-key^=category]");
     await page.waitForSelector(".chosen a");
     expect(await page.textContent(".chosen a")).toContain(script);
+    expect(await spreading(page)).toEqual([]);
     await page.goto(
       `http://127.0.0.1:${proxy.port}/#/archive?show=score&compare=${encodeURIComponent(script)}`,
     );
     await page.waitForSelector(".legend");
     expect(await page.textContent(".legend")).toContain(script);
+    expect(await spreading(page)).toEqual([]);
     await page.goBack();
     expect(await page.textContent(".question")).toBe(script);
     await page.click(".question");
@@ -46,6 +50,7 @@ describe.skipIf(!program)("hostile data on the site", () => {
     expect(await page.textContent("h1")).toBe(script);
     expect(await page.textContent(".signals")).toContain(script);
     expect(await page.textContent("article")).toContain(address);
+    expect(await spreading(page)).toEqual([]);
     // However much evidence there is, it does not bury what follows.
     expect(await page.locator(".signals details li").count()).toBe(1195);
     expect(await page.isVisible(".signals details li")).toBe(false);
@@ -59,6 +64,21 @@ describe.skipIf(!program)("hostile data on the site", () => {
     await context.close();
   });
 });
+
+/** Texts whose direction spreads to the words around them: those that are not alone in what the page isolates. */
+const spreading = (page: Page): Promise<string[]> =>
+  page.evaluate(`(() => {
+    const found = [];
+    const all = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let text = all.nextNode(); text; text = all.nextNode()) {
+      if (!text.textContent.includes("\\u202e")) continue;
+      let holder = text.parentElement;
+      while (getComputedStyle(holder).unicodeBidi === "normal") holder = holder.parentElement;
+      const { textContent } = holder;
+      if (textContent.lastIndexOf("\\u202e") > 0) found.push(holder.outerHTML.slice(0, 200));
+    }
+    return found;
+  })()`);
 
 /** A market whose every text is markup and every address a script, except for one. */
 function hostileMarket(script: string, address: string): HistoricalMarket {

@@ -3,10 +3,11 @@ import { protocol } from "../../../schemas/protocol.ts";
 import { forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
 import { type Members, type Shape, sourceName } from "../../../schemas/shapes.ts";
 import { identifier } from "../duckdb/sql-literals.ts";
+import { unwanted } from "./control-characters.ts";
 import { anyTypes } from "./match-columns.ts";
 import { maxDepth, recordRule } from "./record-size.ts";
 import { marketsTable, protocolScoresTable, ruled } from "./source-tables.ts";
-import { atMostBytes, maxCharacters, type SourceTable, shortText, within } from "./table-schema.ts";
+import { atMostBytes, maxCharacters, type SourceTable, textRules, within } from "./table-schema.ts";
 
 /** A source as its contract describes it. */
 interface Contract {
@@ -37,12 +38,16 @@ const typeNames = {
   struct: "STRUCT",
 } as const;
 
-/** What the checks ask of a value beside its type, one rule each. The limit on every text is told once for all. */
+/** What the checks ask of a value beside its type, one rule each. What all texts must keep is told once for all. */
 function rulesOf(shape: Shape): string[] {
   const checked = ruled(shape, undefined);
   if (checked.kind === "integer") return [within(checked).rule];
-  return "rules" in checked ? checked.rules.filter((one) => one !== shortText).map(({ rule }) => rule) : [];
+  return "rules" in checked
+    ? checked.rules.filter((one) => !textRules.includes(one)).map(({ rule }) => rule)
+    : [];
 }
+
+const ofTexts = `A text is valid UTF-8. It ${textRules.map(({ rule }) => rule).join(", and ")}.`;
 
 const wholeRules = ({ rowRules, unique }: SourceTable) =>
   [...rowRules, unique].map(({ column, rule }) => `\`${column}\` ${rule}`);
@@ -69,7 +74,7 @@ with a warning that names them.
 - A LIST's items are written \`[]\`, and a STRUCT's members after a dot.
 - INTEGER stands for every integer type. DOUBLE is DOUBLE alone, and TIMESTAMPTZ has a time zone.
 - JSON stands for what you choose: JSON, or ${anyTypes}. JSON is at most ${maxDepth} deep, too.
-- Nothing may be null outside JSON. A text is valid UTF-8 and ${shortText.rule.replace("must be ", "")}.
+- Nothing may be null outside JSON. ${ofTexts} That holds inside JSON, and for the names of members, too.
 - A row ${recordRule}. A source without rows is refused.
 
 ${parts.join("\n\n")}
@@ -95,7 +100,7 @@ function shapeRows(shape: Shape, path: string): string[] {
 export function contractSql(): string {
   return contracts
     .map(({ table, members, row }) => {
-      const notes = [row, ...wholeRules(table)].map((note) => `-- ${note.replaceAll("`", "")}`);
+      const notes = [row, ofTexts, ...wholeRules(table)].map((note) => `-- ${note.replaceAll("`", "")}`);
       return `${notes.join("\n")}\nCREATE TABLE ${table.name} (\n${sqlMembers(members, "  ", " NOT NULL")}\n);\n`;
     })
     .join("\n");
@@ -149,7 +154,7 @@ export function contractJsonSchema(): JsonSchema {
         table.name,
         {
           description: row,
-          $comment: [...wholeRules(table), `a row ${recordRule}`].join("; "),
+          $comment: [...wholeRules(table), `a row ${recordRule}`, ofTexts].join("; "),
           ...objectSchema(members),
           ...(members === protocol && { anyOf: numbersOfTiers }),
         },
@@ -219,7 +224,7 @@ function textSchema({ values, pattern, reserved, notEmpty, maxBytes }: Shape & {
     type: "string",
     ...(values ? { enum: values } : { maxLength: maxBytes ?? maxCharacters }),
     ...(pattern && { pattern: pattern.source }),
-    ...(reserved && { not: { enum: reserved } }),
+    not: { anyOf: [{ pattern: `[${unwanted}]` }, ...(reserved ? [{ enum: reserved }] : [])] },
     ...(notEmpty && { minLength: 1 }),
     ...(maxBytes !== undefined && { $comment: atMostBytes(maxBytes).rule }),
   };

@@ -9,7 +9,7 @@ export type FileShape = { nullable: boolean } & (
   | { kind: "leaf"; type: string; rules: readonly Rule[]; time: boolean }
   | { kind: "list"; of: FileShape }
   | { kind: "struct"; fields: readonly FileField[] }
-  | { kind: "map"; of: FileShape }
+  | { kind: "map"; keys: FileShape; of: FileShape }
 );
 
 /** A column of a file, or a member of a struct in it. */
@@ -24,6 +24,26 @@ export interface FileField {
 /** The shape of a value without parts, which is cast to `type` before it is published. */
 export function leaf(type: string, rules: readonly Rule[], nullable = false) {
   return { nullable, kind: "leaf", type, rules, time: false } as const;
+}
+
+/** The same field with each of its shapes changed, the parts before what they are part of. */
+export function changeShapes(
+  { shape, ...field }: FileField,
+  change: (shape: FileShape) => FileShape,
+): FileField {
+  const within = (shape: FileShape): FileShape => {
+    switch (shape.kind) {
+      case "leaf":
+        return change(shape);
+      case "struct":
+        return change({ ...shape, fields: shape.fields.map((member) => changeShapes(member, change)) });
+      case "list":
+        return change({ ...shape, of: within(shape.of) });
+      case "map":
+        return change({ ...shape, keys: within(shape.keys), of: within(shape.of) });
+    }
+  };
+  return { ...field, shape: within(shape) };
 }
 
 /** SQL for a member of a struct. */

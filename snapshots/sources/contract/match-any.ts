@@ -6,17 +6,19 @@ import {
   DuckDBTypeId,
 } from "@duckdb/node-api";
 import { isInteger, isText, membersOf } from "../duckdb/duckdb.ts";
+import { cleanJson, controlsRule } from "./control-characters.ts";
 import { type FileShape, leaf } from "./file-column.ts";
 import { bareJson, maxDepth, maxLists, maxRecordBytes, shallowJson } from "./record-size.ts";
-import { between, finite, type Rule, shortText } from "./table-schema.ts";
+import { between, finite, noControls, type Rule, textRules } from "./table-schema.ts";
 
 /**
  * The shape of a part whose type the file chooses. Returns undefined for types that JSON cannot hold exactly, such as
  * DECIMAL, and for types nested more than `levels` deep or with more than `lists` lists and maps within one another.
  */
 export function matchAny(type: DuckDBType, levels = maxDepth, lists = maxLists): FileShape | undefined {
-  if (type.alias === "JSON") return leaf("JSON", [shortJson, shallowJson(levels), exactJson], true);
-  if (isText(type)) return leaf("VARCHAR", [shortText], true);
+  if (type.alias === "JSON")
+    return leaf("JSON", [shortJson, shallowJson(levels), exactJson, cleanedJson], true);
+  if (isText(type)) return leaf("VARCHAR", textRules, true);
   if (isInteger(type)) return leaf("BIGINT", [exactInteger], true);
   switch (type.typeId) {
     case DuckDBTypeId.BOOLEAN:
@@ -32,7 +34,7 @@ export function matchAny(type: DuckDBType, levels = maxDepth, lists = maxLists):
     case DuckDBTypeId.MAP: {
       const { keyType, valueType } = type as DuckDBMapType;
       const of = isText(keyType) ? inside(valueType, levels, lists - 1) : undefined;
-      return of && { nullable: true, kind: "map", of };
+      return of && { nullable: true, kind: "map", keys: leaf("VARCHAR", [noControls], true), of };
     }
     case DuckDBTypeId.STRUCT:
       return matchAnyStruct(type as DuckDBStructType, levels, lists);
@@ -80,6 +82,14 @@ const exactJson: Rule = {
       json_valid(${value}::VARCHAR) AND NOT regexp_matches(${bare}, '(?i)nan|inf')
       AND len(list_filter(${numbers}, lambda number: NOT coalesce(${exactNumber("number")}, false))) = 0 END`;
   },
+};
+
+/** Refuses control characters and tags in its texts and in the names of its members, however they are written. */
+const cleanedJson: Rule = {
+  rule: controlsRule,
+  holds: (value) => `CASE WHEN NOT ${shortJson.holds(value)} OR NOT json_valid(${value}::VARCHAR) THEN true
+    ELSE ${cleanJson(value)} END`,
+  inRecord: true,
 };
 
 /** SQL that is true when JavaScript can hold the number in a text, exactly if it is an integer. */

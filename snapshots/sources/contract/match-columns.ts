@@ -1,6 +1,7 @@
 import { type DuckDBListType, type DuckDBStructType, type DuckDBType, DuckDBTypeId } from "@duckdb/node-api";
 import { shorten } from "../../store/errors.ts";
 import { isInteger, isText, membersOf } from "../duckdb/duckdb.ts";
+import { controlsRule, unwanted } from "./control-characters.ts";
 import { type FileField, type FileShape, leaf } from "./file-column.ts";
 import { matchAny } from "./match-any.ts";
 import { maxDepth, maxLists } from "./record-size.ts";
@@ -55,16 +56,14 @@ function matchFields(
 }
 
 function matchShape(shape: Shape, type: DuckDBType, path: string, found: Findings): FileShape | undefined {
-  const refuse = (expected: string) => {
-    found.faults.push({
-      column: path,
-      value: shorten(type.alias ?? type.toString()),
-      rule: `must be of type ${expected}`,
-    });
+  const fault = (rule: string) => {
+    found.faults.push({ column: path, value: shorten(type.alias ?? type.toString()), rule });
     return undefined;
   };
+  const refuse = (expected: string) => fault(`must be of type ${expected}`);
   switch (shape.kind) {
     case "any":
+      if (new RegExp(`[${unwanted}]`, "u").test(`${type}`)) return fault(controlsRule);
       return matchAny(type) ?? refuse(anyTypes);
     case "list": {
       if (type.typeId !== DuckDBTypeId.LIST) return refuse("LIST");

@@ -1,6 +1,6 @@
 import { maxMarketBytes } from "../../store/layout.ts";
 import { identifier, quoted } from "../duckdb/sql-literals.ts";
-import { type FileField, type FileShape, itemsOf, member } from "./file-column.ts";
+import { changeShapes, type FileField, type FileShape, itemsOf, member } from "./file-column.ts";
 import { soundRow } from "./row-checks.ts";
 import type { RowRule, Rule } from "./table-schema.ts";
 
@@ -54,20 +54,11 @@ export function boundedRow(fields: readonly FileField[]): string {
 }
 
 /** The same field with only those of its rules that limit its size. */
-function boundingRules({ shape, ...field }: FileField): FileField {
-  const within = (shape: FileShape): FileShape => {
-    switch (shape.kind) {
-      case "leaf":
-        return { ...shape, nullable: true, rules: shape.rules.filter(({ bounding }) => bounding) };
-      case "struct":
-        return { ...shape, nullable: true, fields: shape.fields.map(boundingRules) };
-      case "list":
-      case "map":
-        return { ...shape, nullable: true, of: within(shape.of) };
-    }
-  };
-  return { ...field, shape: within(shape) };
-}
+const boundingRules = (field: FileField): FileField =>
+  changeShapes(field, (shape) => {
+    const rules = shape.kind === "leaf" && { rules: shape.rules.filter(({ bounding }) => bounding) };
+    return { ...shape, nullable: true, ...rules };
+  });
 
 /** SQL for a lower bound of a value's size as JSON, in bytes. */
 function leastBytes(shape: FileShape, value: string, depth: number): string {

@@ -24,13 +24,19 @@ function soundInside(shape: FileShape, value: string, depth: number): string {
     case "struct":
       return conjunction(shape.fields.map(({ name, shape }) => sound(shape, member(value, name), depth)));
     case "list":
-    case "map": {
-      const item = `item${depth}`;
-      const inside = sound(shape.of, item, depth + 1);
-      if (inside === "true") return "true";
-      return `len(list_filter(${itemsOf(shape, value)}, lambda ${item}: NOT ${inside})) = 0`;
-    }
+      return soundItems(shape.of, value, depth);
+    case "map":
+      return conjunction([
+        soundItems(shape.keys, `map_keys(${value})`, depth),
+        soundItems(shape.of, itemsOf(shape, value), depth),
+      ]);
   }
+}
+
+function soundItems(shape: FileShape, items: string, depth: number): string {
+  const item = `item${depth}`;
+  const inside = sound(shape, item, depth + 1);
+  return inside === "true" ? "true" : `len(list_filter(${items}, lambda ${item}: NOT ${inside})) = 0`;
 }
 
 /**
@@ -67,12 +73,19 @@ function faultsInside(shape: FileShape, value: string, path: string, depth: numb
         ),
       );
     case "list":
-    case "map": {
-      const [item, index] = [`item${depth}`, `index${depth}`];
-      const inside = faults(shape.of, item, `concat(${path}, '[', ${index} - 1, ']')`, depth + 1);
-      return `flatten(list_transform(${itemsOf(shape, value)}, lambda ${item}, ${index}: ${inside}))`;
-    }
+      return faultsOfItems(shape.of, value, path, depth);
+    case "map":
+      return concatenation([
+        faultsOfItems(shape.keys, `map_keys(${value})`, `concat(${path}, '.keys')`, depth),
+        faultsOfItems(shape.of, itemsOf(shape, value), path, depth),
+      ]);
   }
+}
+
+function faultsOfItems(shape: FileShape, items: string, path: string, depth: number): string {
+  const [item, index] = [`item${depth}`, `index${depth}`];
+  const inside = faults(shape, item, `concat(${path}, '[', ${index} - 1, ']')`, depth + 1);
+  return `flatten(list_transform(${items}, lambda ${item}, ${index}: ${inside}))`;
 }
 
 function shown(shape: FileShape & { kind: "leaf" }, value: string): string {

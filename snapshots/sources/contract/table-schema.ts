@@ -1,4 +1,5 @@
 import { quoted } from "../duckdb/sql-literals.ts";
+import { cleanText, controlsRule } from "./control-characters.ts";
 
 /**
  * A rule for a single value: the SQL condition for valid values, which is applied only to values that are not null, and
@@ -9,6 +10,8 @@ export interface Rule {
   holds: (value: string) => string;
   /** Whether the rule limits the work on a value, and so must hold before the value is processed in any other way. */
   bounding?: boolean;
+  /** Whether a look at the whole record tells, much faster, that some value in it breaks the rule. */
+  inRecord?: boolean;
 }
 
 /** The type of a column, or of a part of one. Only values inside `any` may be null. */
@@ -78,9 +81,15 @@ export const shortText: Rule = {
   holds: (value) => `(strlen(${value}) <= ${maxCharacters} OR length(${value}) <= ${maxCharacters})`,
 };
 
-/** Text that keeps these rules and the general limit on length. */
+/** Refuses control characters and tags. */
+export const noControls: Rule = { rule: controlsRule, holds: cleanText, inRecord: true };
+
+/** The rules of every text. */
+export const textRules: readonly Rule[] = [shortText, noControls];
+
+/** Text that keeps these rules and those of every text. */
 export function text(...rules: readonly Rule[]): Shape {
-  return { kind: "text", rules: [...rules, shortText] };
+  return { kind: "text", rules: [...rules, ...textRules] };
 }
 
 /** An integer from `min` to `max`. */

@@ -8,6 +8,8 @@ import { booleanNames, type FilterField, type FilterValues, filterFields } from 
 import { sourceName } from "../../../schemas/shapes.ts";
 import { idOfLine } from "../../format/market-line.ts";
 import { refuseRows } from "../contract/broken-rows.ts";
+import { hasControls } from "../contract/control-characters.ts";
+import { changeShapes } from "../contract/file-column.ts";
 import { maxRecordBytes } from "../contract/record-size.ts";
 import { jsonOfRow, milliseconds } from "../contract/render-json.ts";
 import { soundRow } from "../contract/row-checks.ts";
@@ -153,10 +155,21 @@ export function fileNumber({ files }: OpenSource, group: FileGroup): string {
   return numbers.length === 1 ? `${numbers[0]}` : `[${numbers.join(", ")}][file_index::BIGINT + 1]`;
 }
 
+/** SQL for the rules of a row that its record does not tell; rowsOf looks at that. */
+const soundBefore = ({ fields, rowRules }: FileGroup) =>
+  soundRow(
+    fields.map((field) =>
+      changeShapes(field, (shape) =>
+        shape.kind === "leaf" ? { ...shape, rules: shape.rules.filter(({ inRecord }) => !inRecord) } : shape,
+      ),
+    ),
+    rowRules,
+  );
+
 const columnsOf = (group: FileGroup) => group.fields.map(({ name }) => identifier(name));
 
 function marketsQuery(group: FileGroup, file: string, where: string): string {
-  const sound = soundRow(group.fields, group.rowRules);
+  const sound = soundBefore(group);
   const values = [...columnsOf(group), `${sound} AS sound`, `(${file})::INTEGER AS file`];
   // The rules include those that bound the row, so each is evaluated once.
   return `SELECT ${selectedColumns(group, "sound").join(", ")} FROM (SELECT *, ${rowDigest(group, "sound")} AS digest
@@ -166,7 +179,7 @@ function marketsQuery(group: FileGroup, file: string, where: string): string {
 /** SELECT of the same columns for rows that are not known, preceded by the ordinal of those that are. */
 function comparedQuery(group: FileGroup, file: string, where: string): string {
   // A CASE evaluates a branch only for the rows that take it, so known rows cost nothing but their digest.
-  const sound = soundRow(group.fields, group.rowRules);
+  const sound = soundBefore(group);
   const [number, ...others] = selectedColumns(group, sound);
   const columns = others.map((value) => `CASE WHEN ordinal IS NULL THEN ${value} END`);
   const values = [...columnsOf(group), `${rowDigest(group)} AS digest`, `(${file})::INTEGER AS file`];
@@ -206,6 +219,7 @@ function rowsOf(columns: readonly DuckDBVector[]): RenderedMarket[] | undefined 
     const bytes = records.getItemBytes(row);
     if (bytes === null || bytes.byteLength > maxRecordBytes) return undefined;
     const json = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    if (hasControls(json)) return undefined;
     const values: Record<string, unknown> = {};
     for (const [position, { field }] of filterFields.entries())
       values[field] = valueColumns[position]!.getItem(row);

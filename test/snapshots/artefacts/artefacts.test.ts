@@ -100,6 +100,12 @@ describe("renderArtefacts()", () => {
     expect(found.addresses).toHaveLength(5);
     const shown = `"/><script>alert(1)</script><!--'&amp;\u202e\ufffd\ufffd]]></title>\u2028\ufffd`;
     expect(found.texts["0.a_b-c"].split(shown)).toHaveLength(5);
+    for (const [key, bytes] of files) {
+      if (!key.endsWith(".html")) continue;
+      const [, body = ""] = /<body[^>]*>(.*)/s.exec(String(bytes))!;
+      // Directions do not spread to the words around a text.
+      expect(body.replace(/<bdi>[^<]*<\/bdi>/g, ""), key).not.toContain("\u202e");
+    }
   });
 
   test("is right with any texts, an odd address and no API", async () => {

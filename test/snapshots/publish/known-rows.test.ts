@@ -140,7 +140,7 @@ const pairs: [string, string, string][] = [
     withParts({ baseline: "0.1::DOUBLE + 0.2::DOUBLE" }),
     withParts({ baseline: "0.3::DOUBLE" }),
   ],
-  ["a NUL at the end", withParts({ description: "'a'" }), withParts({ description: "'a' || chr(0)" })],
+  ["a tab at the end", withParts({ description: "'a'" }), withParts({ description: "'a' || chr(9)" })],
   [
     "composed and decomposed letters",
     withParts({ description: "'\u00E9'" }),

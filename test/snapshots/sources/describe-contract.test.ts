@@ -72,6 +72,11 @@ const changesOf = {
   markets: [
     ["id", "0000DEAD-0000-4000-8000-000000000000"],
     ["slug", ""],
+    ["slug", "a\tb\r\n\u00a0\u202ec"],
+    ["slug", "a\u001bb"],
+    ["category", "a\u{e0041}b"],
+    ["resolution_source", "https://example.org/\u0085"],
+    ["dimensions.2.description", "\u007f"],
     ["slug", long(10_000)],
     ["slug", long(10_001)],
     ["question", null],
@@ -177,5 +182,7 @@ describe("the contract", () => {
     expect(new Set(text.match(/^## .*/gm))).toEqual(new Set(["## markets", "## protocol_scores"]));
     expect(text).toContain("| `composite` | INTEGER | must be from 300 to 1000 |");
     expect(text).toContain("`id` must not be the id of two markets");
+    for (const contract of [text, contractSql(), JSON.stringify(contractJsonSchema())])
+      expect(contract).toContain("no control characters except tab, LF and CR, and no Unicode tags");
   });
 });

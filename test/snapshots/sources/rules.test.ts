@@ -29,6 +29,7 @@ const text = fc.oneof(
     return fc.integer({ min: most - 1, max: most + 1 }).map((length) => unit.repeat(length));
   }),
 );
+const controls = /[^\P{Cc}\t\n\r]|[\u{e0000}-\u{e007f}]/u;
 const integer = fc.oneof(
   fc.maxSafeInteger(),
   fc.constantFrom(-1001, -1000, -1, 0, 1, 7, 8, 99, 100, 101, 299, 300, 999, 1000, 1001),
@@ -101,7 +102,9 @@ describe.each(sources)("the rules of $name", ({ name, table, record, texts, inte
         for (const [index, { sound, faults, json }] of verdicts.entries()) {
           expect({ ...changes[index], sound: faults === 0 }).toEqual({ ...changes[index], sound });
           const parsed = record.safeParse(JSON.parse(json));
-          expect({ ...changes[index], sound: parsed.success }).toEqual({ ...changes[index], sound });
+          // Snapshots from before the rule have control characters, too, so the record's schema allows them.
+          const allowed = parsed.success && !controls.test(String(changes[index]!.value));
+          expect({ ...changes[index], sound: allowed }).toEqual({ ...changes[index], sound });
         }
       }),
       { numRuns: 10 },

@@ -203,9 +203,9 @@ describe("values at the bounds", () => {
       ["top_risk_driver", "''", "topRiskDriver", ""],
       [
         "question",
-        "'a' || chr(0) || chr(8232) || chr(8238) || '\"\\\n😀' || chr(127)",
+        "'a\t\r' || chr(160) || chr(8232) || chr(8238) || '\"\\\n\\u0007\\b😀' || chr(917760)",
         "question",
-        'a\0\u2028\u202e"\\\n😀\x7f',
+        'a\t\r\u00a0\u2028\u202e"\\\n\\u0007\\b😀\u{e0100}',
       ],
       ["question", "repeat('é', 10_000)", "question", "é".repeat(10_000)],
     ] as const;
