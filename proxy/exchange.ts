@@ -79,3 +79,11 @@ export function newExchange(
   const id = randomUUID();
   return { id, search, began: performance.now(), commonHeaders: commonHeaders(id) };
 }
+
+/** Takes units for work that takes long. They are not given back. */
+export function paymentOf(exchange: Exchange): () => Promise<void> {
+  return () => {
+    exchange.worked = true;
+    return exchange.receipt!.more();
+  };
+}

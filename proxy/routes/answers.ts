@@ -43,7 +43,7 @@ export function createAnswers(parts: AppParts, bounded: Bounded): Record<Answere
       prepare(request, await answer(request, response), (price) => {
         if (price) openOf(price, response.locals.caller!.owner);
         // All rows of the archive are counted already.
-        response.locals.worked = Boolean(response.locals.parameters?.size);
+        response.locals.worked ||= Boolean(response.locals.parameters?.size);
       });
     return async (request, response) => {
       const { locals } = response;

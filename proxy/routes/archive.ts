@@ -8,7 +8,7 @@ import { weakTag } from "../../snapshots/read/asked.ts";
 import { commitOf, readSnapshot } from "../../snapshots/read/catalog/as-of.ts";
 import { listExports } from "../../snapshots/read/catalog/exports.ts";
 import { ChangesReader } from "../../snapshots/read/changes/changes.ts";
-import type { Payer } from "../../snapshots/read/changes/effort.ts";
+import type { Payer } from "../../snapshots/read/effort.ts";
 import { IndexParts } from "../../snapshots/read/index/index-parts.ts";
 import {
   parseArchiveQuery,
@@ -17,7 +17,7 @@ import {
   parsePartsQuery,
   parseRowsQuery,
 } from "../../snapshots/read/query/query.ts";
-import type { Request } from "../exchange.ts";
+import { paymentOf, type Request, type Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { encoded } from "../reply/coding.ts";
 import { fileReply } from "../reply/file.ts";
@@ -29,21 +29,26 @@ export function archiveAnswers({ catalog, now }: AppParts) {
   const changes = new ChangesReader(catalog);
   const parts = new IndexParts(catalog);
   /** A reply with parts of indexes, which are of no single snapshot. */
-  const partsReply = async (request: Request, hashes: string[], ranges = true): Promise<Reply> => ({
+  const partsReply = async (
+    request: Request,
+    { locals }: Response,
+    hashes: string[],
+    ranges = true,
+  ): Promise<Reply> => ({
     snapshotId: undefined,
     cacheControl: "private, max-age=31536000, immutable",
-    ...fileReply(request, await parts.open(hashes, ranges)),
+    ...fileReply(request, await parts.open(hashes, ranges, paymentOf(locals))),
   });
   return {
     marketChanges: async (request, response) => {
       requireChunks(request, ndjson);
-      const { parameters, receipt } = response.locals;
+      const { locals } = response;
       const payer: Payer = {
         // Work that takes longer than an answer may goes on, and is there when it is asked for again.
         gone: () => response.destroyed && !response.writableFinished,
-        pay: () => receipt!.more(),
+        pay: paymentOf(locals),
       };
-      return lately(catalog, await changes.ask(parseChangesQuery(parameters!), payer), changesOf, {
+      return lately(catalog, await changes.ask(parseChangesQuery(locals.parameters!), payer), changesOf, {
         price: "rows",
       });
     },
@@ -77,9 +82,9 @@ export function archiveAnswers({ catalog, now }: AppParts) {
       return { snapshotId, ...fileReply(request, await catalog.exports.open(snapshotId, name)) };
     },
 
-    indexPart: async (request) => partsReply(request, [String(request.params.hash)]),
-    indexParts: async (request, { locals }) =>
-      partsReply(request, parsePartsQuery(locals.parameters!), false),
+    indexPart: async (request, response) => partsReply(request, response, [String(request.params.hash)]),
+    indexParts: async (request, response) =>
+      partsReply(request, response, parsePartsQuery(response.locals.parameters!), false),
 
     getMarket: async ({ params }, { locals }) => {
       const id = String(params.id);

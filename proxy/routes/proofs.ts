@@ -5,6 +5,7 @@ import { askIndex } from "../../snapshots/read/index/market-index.ts";
 import { parseAbsenceQuery } from "../../snapshots/read/query/query.ts";
 import { proveScore } from "../../snapshots/read/scores/scores.ts";
 import { ServiceError } from "../errors/service-error.ts";
+import { paymentOf } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { encoded } from "../reply/coding.ts";
 import { type Answer, jsonBody, lately } from "../reply/reply.ts";
@@ -35,7 +36,9 @@ export function proofAnswers({ catalog }: AppParts) {
     scoreProof: proven(proveScore),
     marketIndex: async (_request, { locals }) =>
       lately(catalog, await askIndex(catalog, locals.asOf), jsonBody),
-    marketAbsence: async (_request, { locals: { parameters, asOf } }) =>
-      lately(catalog, await askAbsence(catalog, parseAbsenceQuery(parameters!), asOf), jsonBody),
+    marketAbsence: async (_request, { locals }) => {
+      const id = parseAbsenceQuery(locals.parameters!);
+      return lately(catalog, await askAbsence(catalog, id, locals.asOf, paymentOf(locals)), jsonBody);
+    },
   } satisfies Record<string, Answer>;
 }

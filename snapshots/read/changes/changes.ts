@@ -13,12 +13,12 @@ import { layout } from "../../store/layout.ts";
 import { type Asked, weakTag } from "../asked.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
+import { GivenUpError, type Payer, paidYields } from "../effort.ts";
 import { InvalidParameterError, SnapshotExpiredError, SnapshotNotFoundError } from "../errors.ts";
 import type { ChangesQuery } from "../query/query.ts";
 import type { Stream } from "../stream.ts";
 import { linesOf, type NetChanges, netOf, readChanges, readChangesGzip } from "./change-lines.ts";
 import { PageTexts, PartTexts, tagOf } from "./change-texts.ts";
-import { GivenUpError, type Payer, paidYields } from "./effort.ts";
 
 /** The net difference between two snapshots, from a line on. */
 export interface ChangesPlan extends Stream {

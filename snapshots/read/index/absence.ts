@@ -13,6 +13,7 @@ import { whileKept } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { askProven } from "../catalog/log-proof.ts";
+import { type Payer, paidSteps } from "../effort.ts";
 import { MarketPresentError } from "../errors.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import type { AsOf } from "../query/query.ts";
@@ -21,27 +22,35 @@ import { proveIndex } from "./market-index.ts";
 // Each takes half a megabyte at most.
 const readAtOnce = 8;
 // Hashing the ids of a segment takes as long as inflating this many runs.
-const stepsPerTree = 5;
+const stepsPerTree = 15;
 
 type ShownSegment = MarketAbsence["segments"][number];
 
 /**
  * A query for all that shows that no market of a snapshot has an id, and what leads from there to a checkpoint of the
- * log (INTERFACE 4.12). Throws as commitOf does, and its plan MarketPresentError, and as whileKept and proveCommit do.
+ * log (INTERFACE 4.12). `pay` pays for hashing segments. Throws as commitOf does, and its plan MarketPresentError, and as
+ * `pay`, whileKept and proveCommit do.
  */
 export function askAbsence(
   catalog: Catalog,
   id: string,
   asOf: AsOf | undefined,
+  pay: Payer["pay"],
 ): Promise<Asked<MarketAbsence>> {
   return askProven(catalog, asOf, ["absence", id], async (...logged) => {
     const [commit] = logged;
-    const { manifest, ...shown } = await whileKept(catalog, commit, () => showAbsence(catalog, commit, id));
+    const show = () => showAbsence(catalog, commit, id, paidSteps(pay));
+    const { manifest, ...shown } = await whileKept(catalog, commit, show);
     return { ...(await proveIndex(catalog, manifest, logged)), ...shown };
   });
 }
 
-async function showAbsence(catalog: Catalog, commit: LogEntry, id: string) {
+async function showAbsence(
+  catalog: Catalog,
+  commit: LogEntry,
+  id: string,
+  spend: (steps: number) => Promise<void>,
+) {
   const { manifest } = await catalog.listed(commit);
   const segments: ShownSegment[] = [];
   const sharing: number[][] = [];
@@ -50,10 +59,13 @@ async function showAbsence(catalog: Catalog, commit: LogEntry, id: string) {
     const stored = await catalog.objects.get(key, ref.ids);
     requireIds(key, stored, ref.markets);
     sharing[index] = ordinalsOf(stored, idHash(id));
+    let hashed = false;
     const tree = await catalog.derived.hashes(`ids/${ref.ids.hash}`, async () => {
-      await awaitBudget(stepsPerTree);
+      hashed = true;
+      await awaitBudget();
       return Buffer.from(treeLevels(chunkLeaves("ids", stored)));
     });
+    if (hashed) await spend(stepsPerTree);
     segments[index] = showAround(ref, stored, tree, idHash(id));
   };
   await inParallel(manifest.segments.entries(), show, readAtOnce);

@@ -10,6 +10,7 @@ import { inParallel } from "../../store/in-parallel.ts";
 import { layout, sha256 } from "../../store/layout.ts";
 import { BoundedCache } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
+import { type Payer, paidSteps } from "../effort.ts";
 import { SectionNotFoundError } from "../errors.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import type { ByteRange, StoredFile, Stream } from "../stream.ts";
@@ -22,7 +23,7 @@ const entryBytes = 1000;
 // Each takes some hundred kilobytes until its table is made.
 const readAtOnce = 8;
 // Hashing the chunks of a segment takes as long as inflating this many runs.
-const stepsPerTable = 10;
+const stepsPerTable = 30;
 
 /** A part of an index that was found by its hash. */
 interface FoundPart {
@@ -46,9 +47,12 @@ export class IndexParts {
     this.#catalog = catalog;
   }
 
-  /** The parts with these hashes, one after the other. Throws SectionNotFoundError or NoSnapshotError. */
-  async open(hashes: readonly string[], ranges: boolean): Promise<StoredFile> {
-    const parts = await this.#find(hashes);
+  /**
+   * The parts with these hashes, one after the other. Throws SectionNotFoundError or NoSnapshotError, and what `pay`
+   * throws, which pays for listing segments.
+   */
+  async open(hashes: readonly string[], ranges: boolean, pay: Payer["pay"]): Promise<StoredFile> {
+    const parts = await this.#find(hashes, paidSteps(pay));
     return {
       hash: hashes.length === 1 ? hashes[0]! : sha256(hashes.join()),
       bytes: parts.reduce((sum, part) => sum + part.bytes, 0),
@@ -58,11 +62,14 @@ export class IndexParts {
     };
   }
 
-  async #find(hashes: readonly string[]): Promise<FoundPart[]> {
+  async #find(hashes: readonly string[], spend: (steps: number) => Promise<void>): Promise<FoundPart[]> {
     const wanted = new Map(hashes.map((hash) => [hash, digestFrom(hash)]));
     const found = new Map<string, FoundPart>();
     for await (const segments of this.#segments()) {
-      await inParallel(segments, (ref) => this.#look(ref, wanted, found), readAtOnce);
+      const look = async (ref: Refs) => {
+        if (wanted.size > 0 && (await this.#look(ref, wanted, found))) await spend(stepsPerTable);
+      };
+      await inParallel(segments, look, readAtOnce);
       if (wanted.size === 0) return hashes.map((hash) => found.get(hash)!);
     }
     throw new SectionNotFoundError(wanted.keys().next().value!);
@@ -81,15 +88,21 @@ export class IndexParts {
     }
   }
 
-  async #look(ref: Refs, wanted: Map<string, Buffer>, found: Map<string, FoundPart>): Promise<void> {
-    if (wanted.size === 0) return;
-    const table = await this.#unlessGone(() => this.#tables.get(ref.hash, () => this.#list(ref)), ref);
+  /** Looks for parts in a segment. Tells whether it had to be listed. */
+  async #look(ref: Refs, wanted: Map<string, Buffer>, found: Map<string, FoundPart>): Promise<boolean> {
+    let listed = false;
+    const list = () => {
+      listed = true;
+      return this.#list(ref);
+    };
+    const table = await this.#unlessGone(() => this.#tables.get(ref.hash, list), ref);
     for (const [name, hash] of table ? wanted : []) {
       const part = table!.find(hash);
       if (!part) continue;
       wanted.delete(name);
       found.set(name, { hash: name, bytes: part.bytes, read: () => this.#read(name, ref, part) });
     }
+    return listed;
   }
 
   async #list({ hash, bytes, ids }: Refs): Promise<PartTable> {
@@ -97,7 +110,7 @@ export class IndexParts {
     const key = layout.segment(hash);
     const segment = await objects.get(key, { hash, bytes });
     const stored = await objects.get(layout.idsOf(ids.hash), ids);
-    await awaitBudget(stepsPerTable);
+    await awaitBudget();
     return listParts(key, segment, stored);
   }
 

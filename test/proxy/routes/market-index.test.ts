@@ -291,6 +291,38 @@ describe("a part", () => {
   });
 });
 
+test("what must be hashed first is paid for by its work, and what nobody has costs one unit from then on", async () => {
+  const each = 40;
+  const closing = [...segmentEnds().take(30)];
+  const rows = Array.from({ length: each * closing.length }, (_, index): HistoricalMarket => {
+    const last = index % each === each - 1;
+    return { ...market(index), id: last ? closing[Math.floor(index / each)]! : market(index).id };
+  });
+  const other = await startTestProxy({ empty: true });
+  try {
+    await takenUp(other, (await publishRecords(other.storage, rows)).snapshotId);
+    const costs = async (by: string, address: string) => {
+      const remaining = async () =>
+        (await other.get("/api/v1/usage", { headers: bearer(by) })).json().remaining;
+      const before = await remaining();
+      const answer = await other.get(`${path}${address}`, { headers: bearer(by) });
+      return [outcome(answer), before - (await remaining())];
+    };
+    const [poor, rich] = [await other.issue({ owner: "poor", quota: 2 }), await other.issue()];
+    const absent = `/absence?id=${idOf(1, "a000")}`;
+    const none = `/${"0".repeat(64)}`;
+    const { segments: all } = MarketIndex.parse((await other.get(path, { headers: bearer(rich) })).json());
+    expect(all.length).toBeGreaterThanOrEqual(27);
+    expect(await costs(rich, absent)).toEqual(["200", 1 + Math.floor((15 * all.length) / 400)]);
+    expect(await costs(rich, absent)).toEqual(["200", 1]);
+    expect(await costs(poor, none)).toEqual(["429 QUOTA_EXCEEDED", 2]);
+    expect((await costs(rich, none))[0]).toBe("404 SECTION_NOT_FOUND");
+    expect(await costs(rich, none)).toEqual(["404 SECTION_NOT_FOUND", 1]);
+  } finally {
+    await other.stop();
+  }
+});
+
 test("all of it is for Aegis", async () => {
   const developer = await proxy.issue({ plan: "developer", owner: "dev" });
   const { hash } = (await indexOf()).segments[0]!.header;

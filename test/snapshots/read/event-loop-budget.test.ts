@@ -15,7 +15,7 @@ import { askRows, rowsForms } from "../../../snapshots/read/archive/rows.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { readChanges } from "../../../snapshots/read/changes/change-lines.ts";
 import type { ChangeTexts } from "../../../snapshots/read/changes/change-texts.ts";
-import { paidYields } from "../../../snapshots/read/changes/effort.ts";
+import { paidYields } from "../../../snapshots/read/effort.ts";
 import { awaitBudget } from "../../../snapshots/read/event-loop-budget.ts";
 import { scoreReader } from "../../../snapshots/read/scores/score-reader.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";

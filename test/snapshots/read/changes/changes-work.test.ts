@@ -23,7 +23,7 @@ import {
   tagOf,
 } from "../../../../snapshots/read/changes/change-texts.ts";
 import { ChangesReader } from "../../../../snapshots/read/changes/changes.ts";
-import type { Payer } from "../../../../snapshots/read/changes/effort.ts";
+import type { Payer } from "../../../../snapshots/read/effort.ts";
 import { SnapshotExpiredError } from "../../../../snapshots/read/errors.ts";
 import type { StreamChunk } from "../../../../snapshots/read/stream.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
