@@ -3,7 +3,8 @@ import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { gapsIn, listCommits, readCommit } from "../store/log/commits.ts";
 import { unseal } from "../store/records.ts";
-import { type KnownLog, requireKnown } from "../trust/log/run-log.ts";
+import type { Evidence } from "../trust/log/remembered.ts";
+import { requireKnown } from "../trust/log/run-log.ts";
 import { UntrustedPredecessorError } from "../trust/signing.ts";
 import { checkAgreement, type Trust } from "../trust/trust.ts";
 import type { SnapshotCheck } from "./snapshot-check.ts";
@@ -88,18 +89,16 @@ export async function checkLog(
 export async function checkKnown(
   check: StoreCheck,
   newest: Commit | undefined,
-  known: KnownLog,
+  known: readonly Evidence[],
 ): Promise<void> {
   if (check.faults.some(({ key }) => key.startsWith(layout.commits))) return;
-  await check.attempt(async () => {
-    try {
-      await requireKnown(check.storage, newest, known);
-    } catch (error) {
-      if (!(error instanceof UntrustedPredecessorError)) throw error;
-      const reason = error.message.slice(check.storage.location.length + 2);
-      check.faults.push({ key: layout.commit(newest?.commit ?? 1), reason });
-    }
-  });
+  try {
+    await requireKnown(check.storage, newest, known);
+  } catch (error) {
+    if (!(error instanceof UntrustedPredecessorError)) throw error;
+    const reason = error.message.slice(check.storage.location.length + 2);
+    check.faults.push({ key: layout.commit(newest?.commit ?? 1), reason });
+  }
 }
 
 function checkCommit(

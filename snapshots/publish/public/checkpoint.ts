@@ -4,7 +4,7 @@ import { layout } from "../../store/layout.ts";
 import { readCommit } from "../../store/log/commits.ts";
 import { type Storage, StorageError } from "../../store/storage.ts";
 import { rememberedBy, submissionOf } from "../../trust/log/remembered.ts";
-import { type FoundLog, requireNamed, requireRemembered } from "../../trust/log/run-log.ts";
+import { type FoundLog, namedBy, requireKnown } from "../../trust/log/run-log.ts";
 import { storedCheckpoint } from "../../trust/log/stored-checkpoint.ts";
 import { signCheckpoint } from "../../trust/notes/checkpoint.ts";
 import { timeOf } from "../../trust/notes/cosignature.ts";
@@ -46,13 +46,13 @@ export async function updateCheckpoint(
   // Another publisher went on meanwhile, and vouches for this tree.
   if (checkpoint && checkpoint.size > size) return [];
   if (checkpoint)
-    await requireNamed(storage, newest, [{ key: layout.logCheckpoint, ...checkpoint }], async () => tree);
+    await requireKnown(storage, newest, [namedBy(layout.logCheckpoint, checkpoint)], async () => tree);
   if (checkpoint?.size !== size) {
     const remembered = await rememberedBy(storage, signing);
     // A witness may have seen the next commit before its publisher stored the checkpoint.
     const isAhead = remembered.some((each) => each.size > size);
     if (isAhead && (await isFollowed(storage, newest, trust))) return [];
-    await requireRemembered(storage, newest, remembered);
+    await requireKnown(storage, newest, remembered, async () => tree);
   }
   const asked = witnesses?.policy.witnesses ?? [];
   const keys = [key, ...trusted, ...(cosigner ? [cosigner] : []), ...asked.map((witness) => witness.key)];
@@ -119,7 +119,7 @@ async function mergeInto(
     if (said && "size" in said) {
       // Another publisher went on meanwhile, and vouches for this tree.
       if (said.size > newest.commit) return undefined;
-      await requireNamed(storage, newest, [{ key: at, ...said }]);
+      await requireKnown(storage, newest, [namedBy(at, said)]);
     }
     const wanted = stored && textOf(stored) === textOf(note) ? mergeNotes([stored, note], keys) : note;
     if (wanted === stored) return wanted;

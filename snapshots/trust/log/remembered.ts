@@ -8,14 +8,13 @@ import { type Signing, trustOf } from "../signing.ts";
 import type { Submission } from "../witnesses/ask-witnesses.ts";
 import { storedCheckpoint } from "./stored-checkpoint.ts";
 
-/** What somebody else than the store remembers of the log. */
-export interface Remembered {
-  /** Who does, for messages. */
-  who: string;
-  /** How many entries the log had. */
-  size: number;
-  /** Its root, where they can tell; else whether it was another one than that which the store has. */
-  tree: Buffer | "same" | "other";
+/** What somebody says of a log: how many entries it had, and the head of its tree where that is told. */
+export interface Evidence extends Pick<TreeHead, "size"> {
+  head?: TreeHead["head"];
+  /** Whether it is known to be another log than that which the store has. */
+  isOther?: boolean;
+  /** Who says so, and how: the beginning of a sentence that goes on with the number of a commit. */
+  says: string;
 }
 
 /** A checkpoint that witnesses can cosign. */
@@ -24,17 +23,15 @@ export function submissionOf(storage: Storage, note: string, { size }: TreeHead)
 }
 
 /** What a publisher's own file remembers. */
-export function rememberedHere({ memory }: Signing): Remembered[] {
-  const own = memory?.newest;
-  return own ? [{ who: memory.path, size: own.size, tree: own.head }] : [];
-}
+export const rememberedHere = ({ memory }: Signing): Evidence[] =>
+  memory?.newest ? [{ ...memory.newest, says: `${memory.path} names` }] : [];
 
 /**
  * What a publisher's own file and its witnesses remember. Witnesses are shown the checkpoint of the store once more,
  * and tell only what does not fit it or is ahead of it. Where it is gone, a publisher shows them the empty tree, with
  * which every log begins, and they answer with the size that they have seen. Throws StorageError.
  */
-export async function rememberedBy(storage: Storage, signing: Signing): Promise<Remembered[]> {
+export async function rememberedBy(storage: Storage, signing: Signing): Promise<Evidence[]> {
   const { key, witnesses } = signing;
   const trust = trustOf(signing);
   const remembered = rememberedHere(signing);
@@ -48,8 +45,9 @@ export async function rememberedBy(storage: Storage, signing: Signing): Promise<
   const answers = await witnesses.ask(witnesses.policy.witnesses, submission);
   for (const answer of answers) {
     if ("line" in answer || (answer.size === undefined && !answer.otherTree)) continue;
-    const { witness, size = tree.size, otherTree } = answer;
-    remembered.push({ who: `witness ${witness.name}`, size, tree: otherTree ? "other" : "same" });
+    const { witness, size = tree.size, otherTree: isOther = false } = answer;
+    const says = `witness ${witness.name} has seen ${isOther ? "another log with" : "a log with"}`;
+    remembered.push({ size, isOther, says });
   }
   return remembered;
 }

@@ -1,5 +1,4 @@
 import { Checked, type Commit } from "../../../schemas/store/snapshot.ts";
-import type { TreeHead } from "../../format/log-tree.ts";
 import { CorruptObjectError, isLoss, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { listedOnce } from "../../store/listed-once.ts";
@@ -15,25 +14,8 @@ import {
   UntrustedPredecessorError,
 } from "../signing.ts";
 import type { Trust } from "../trust.ts";
-import { type Remembered, rememberedBy, rememberedHere } from "./remembered.ts";
+import { type Evidence, rememberedBy, rememberedHere } from "./remembered.ts";
 import { type StoredCheckpoint, storedCheckpoint } from "./stored-checkpoint.ts";
-
-/**
- * What a signed record says of the log: how many entries it had, and the head of its tree where the record tells it.
- */
-interface Evidence extends Pick<TreeHead, "size"> {
-  head?: TreeHead["head"];
-  /** The record's key in the store. */
-  key: string;
-}
-
-/** What else than its commits says how far a log went, and with which tree. */
-export interface KnownLog {
-  /** Records in the store that a trusted key signed. */
-  evidence: readonly Evidence[];
-  /** The publisher's own file, and witnesses. */
-  remembered: readonly Remembered[];
-}
 
 const maxBytes = 64 * 1024;
 
@@ -75,9 +57,8 @@ export async function findLog(unlisted: Storage, signing: Signing): Promise<Foun
     entries ??= newest && readEntries(storage, lastBundle(newest.commit));
     return entries;
   };
-  const [{ evidence, stored }] = trust
-    ? await Promise.all([readEvidence(storage, trust), tail()])
-    : [{ evidence: [] }];
+  const [{ evidence, stored }] = await Promise.all([readEvidence(storage, trust), trust && tail()]);
+  evidence.push(...rememberedHere(signing));
   // Another publisher may have made the log longer meanwhile.
   if (evidence.some(({ size }) => size > (newest?.commit ?? 0))) {
     const later = newest ? await newestAfter(unlisted, newest) : await newestAt(unlisted, 0);
@@ -89,8 +70,7 @@ export async function findLog(unlisted: Storage, signing: Signing): Promise<Foun
     tree ??= await LogTree.fromTiles(storage, upTo, await tail());
     return tree ?? LogTree.upTo(storage, upTo);
   };
-  await requireNamed(storage, newest, evidence, treeUpTo);
-  await requireRemembered(storage, newest, rememberedHere(signing), treeUpTo);
+  await requireKnown(storage, newest, evidence, treeUpTo);
   return { newest, head, storage, tail, stored, tree };
 }
 
@@ -104,113 +84,78 @@ export async function requireStillNewest(
   signing: Signing,
 ): Promise<void> {
   const known = await knownLog(storage, signing);
-  if (known.evidence.length + known.remembered.length === 0) return;
+  if (known.length === 0) return;
   if (await readCommit(storage, (newest?.commit ?? 0) + 1)) return;
   await requireKnown(storage, newest, known);
 }
 
 /**
- * What is known of a log, to be asked before its commits are looked at: publishers go on meanwhile. Throws
- * StorageError.
+ * What is known of a log: by records in the store, the publisher's own file and witnesses. It is asked before commits are
+ * looked at, since publishers go on meanwhile. Throws StorageError.
  */
-export async function knownLog(storage: Storage, signing: Signing): Promise<KnownLog> {
-  const trust = trustOf(signing);
-  const evidence = trust ? (await readEvidence(storage, trust)).evidence : [];
-  return { evidence, remembered: await rememberedBy(storage, signing) };
+export async function knownLog(storage: Storage, signing: Signing): Promise<Evidence[]> {
+  const { evidence } = await readEvidence(storage, trustOf(signing));
+  return [...evidence, ...(await rememberedBy(storage, signing))];
 }
 
-/**
- * Throws UntrustedPredecessorError unless the log up to `newest` is or continues what is known of it; CorruptObjectError
- * or StorageError.
- */
-export async function requireKnown(
-  storage: Storage,
-  newest: Commit | undefined,
-  { evidence, remembered }: KnownLog,
-): Promise<void> {
-  await requireNamed(storage, newest, evidence);
-  await requireRemembered(storage, newest, remembered);
-}
-
-/**
- * Throws UntrustedPredecessorError when somebody remembers more of the log than it has up to `newest`, or another one;
- * CorruptObjectError when that log is gone, or StorageError.
- */
-export async function requireRemembered(
-  storage: Storage,
-  newest: Commit | undefined,
-  remembered: readonly Remembered[],
-  treeUpTo = (upTo: Commit) => LogTree.upTo(storage, upTo),
-): Promise<void> {
-  const here = newest?.commit ?? 0;
-  for (const { who, size, tree } of remembered) {
-    const more = size > here;
-    const log = newest && !more && typeof tree !== "string" ? await treeUpTo(newest) : undefined;
-    const other =
-      typeof tree === "string" ? tree === "other" : log && !(await log.beginsWith({ size, head: tree }));
-    if (!more && !other) continue;
-    const rooted = (head: Buffer | string | undefined) =>
-      Buffer.isBuffer(head) ? ` with root ${head.toString("hex")}` : "";
-    const seen = other ? "another log than this one, different in" : "more of the log:";
-    throw new UntrustedPredecessorError(
-      `${storage.location}: ${who} has seen ${seen} the first ${size} entries${rooted(tree)}; ` +
-        `${here} are here${rooted(log?.head)}. A store that was set back signs no second commit of a number: put ` +
-        `${layout.commits}, ${layout.logTiles} and ${layout.logCheckpoints} back, from a backup or older versions of ` +
-        "the objects. Who says so without reason can be left out of WITNESS_POLICY or CHECKPOINT_FILE",
-    );
-  }
-}
+/** That a signed record of the store names a commit. */
+export const namedBy = (key: string, { size, head }: Pick<Evidence, "size" | "head">): Evidence => ({
+  size,
+  ...(head && { head }),
+  says: `${key} is signed and names`,
+});
 
 /**
  * What records that a trusted key signed say of the log. A thief can delete them, but make none. Throws StorageError.
  */
 async function readEvidence(
   storage: Storage,
-  trust: Trust,
-): Promise<{ evidence: Evidence[]; stored: StoredCheckpoint }> {
+  trust: Trust | undefined,
+): Promise<{ evidence: Evidence[]; stored: StoredCheckpoint | undefined }> {
+  if (!trust) return { evidence: [], stored: undefined };
   const [stored, run] = await Promise.all([
     // An older one may have been put in the place of the newest.
     storedCheckpoint(storage, trust, Number.POSITIVE_INFINITY),
     readSmall(storage, layout.checked),
   ]);
   const { checkpoint } = stored;
-  const evidence: Evidence[] = checkpoint ? [{ key: layout.logCheckpoint, ...checkpoint }] : [];
+  const evidence = checkpoint ? [namedBy(layout.logCheckpoint, checkpoint)] : [];
   const checked = run && parseRun(run);
-  if (checked && !trust.run(checked)) evidence.push({ key: layout.checked, size: checked.commit });
+  if (checked && !trust.run(checked)) evidence.push(namedBy(layout.checked, { size: checked.commit }));
   return { evidence, stored };
 }
 
 /**
- * Throws UntrustedPredecessorError unless the log up to `newest` begins with every one that a signed record names, or
+ * Throws UntrustedPredecessorError unless the log up to `newest` is or continues every one that is known, or
  * StorageError.
  */
-export async function requireNamed(
+export async function requireKnown(
   storage: Storage,
   newest: Commit | undefined,
-  evidence: readonly Evidence[],
+  known: readonly Evidence[],
   treeUpTo = (upTo: Commit) => LogTree.upTo(storage, upTo),
 ): Promise<void> {
+  const here = newest?.commit ?? 0;
   let tree: LogTree | undefined;
-  for (const { key, size, head } of evidence) {
-    if (newest && size <= newest.commit) {
+  for (const { says, size, head, isOther = false } of known) {
+    if (newest && size <= here && !isOther) {
       if (head === undefined) continue;
       tree ??= await unless(CorruptObjectError, () => treeUpTo(newest));
       if (await tree?.beginsWith({ size, head })) continue;
     }
-    const named = `${size}${head ? `, root ${head.toString("hex")}` : ""}`;
-    const root = tree ? `, root ${tree.head.toString("hex")}` : "";
-    const present = newest ? `its newest commit is ${newest.commit}${root}` : "it has no commit";
+    const rooted = (root: Buffer | undefined) => (root ? `, root ${root.toString("hex")}` : "");
+    const present = newest ? `its newest commit is ${here}${rooted(tree?.head)}` : "it has no commit";
     // The newest commit is of another log than the rest of the store, or the rest is gone.
-    const isOdd = newest && size <= newest.commit && !tree;
+    const isOdd = newest && size <= here && !tree;
     const back = isOdd
-      ? `${layout.commit(newest.commit)}, or what is gone of ${layout.commits} and ${layout.logTiles},`
+      ? `${layout.commit(here)}, or what is gone of ${layout.commits} and ${layout.logTiles},`
       : layout.commit(size);
     throw new UntrustedPredecessorError(
-      `${storage.location}: ${key} is signed and names commit ${named}, which the log does not lead to; ` +
-        `${present}. Others can write to this store, or it was set back. Put ${back} back, ` +
-        "from a backup or an older version of the object. If you set it back yourself, delete " +
-        `${layout.logCheckpoint}, ${layout.logCheckpoints} and ${layout.checked}; proxies and copies that ` +
-        `remember commit ${size} refuse what follows`,
+      `${storage.location}: ${says} commit ${size}${rooted(head)}, which the log does not lead to; ${present}. ` +
+        `Others can write to this store, or it was set back. Put ${back} back, with all that is gone before it, from ` +
+        "a backup or older versions of the objects. If you set it back yourself, delete " +
+        `${layout.logCheckpoint}, ${layout.logCheckpoints} and ${layout.checked}, and CHECKPOINT_FILE; proxies, copies ` +
+        `and witnesses that remember commit ${size} refuse what follows`,
     );
   }
 }

@@ -6,7 +6,7 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { requireRemembered, requireStillNewest } from "../../../snapshots/trust/log/run-log.ts";
+import { requireKnown, requireStillNewest } from "../../../snapshots/trust/log/run-log.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
@@ -194,9 +194,9 @@ test("of two publishers at once, the slower one loses, or is refused where the o
 });
 
 test("a log of which a witness remembers an entry is not begun anew where it is empty", async () => {
-  const remembered = [{ who: "witness w", size: 1, tree: "same" as const }];
-  await expect(requireRemembered(memoryStorage(new Map()), undefined, remembered)).rejects.toThrow(
-    "witness w has seen more of the log: the first 1 entries; 0 are here",
+  const remembered = [{ size: 1, says: "witness w has seen a log with" }];
+  await expect(requireKnown(memoryStorage(new Map()), undefined, remembered)).rejects.toThrow(
+    "witness w has seen a log with commit 1, which the log does not lead to; it has no commit",
   );
 });
 

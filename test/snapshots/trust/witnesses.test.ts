@@ -229,9 +229,10 @@ describe("a witness that", () => {
         const policy = { logs: [{ key, url: undefined }], witnesses: [witness], quorum: undefined };
         return rememberedBy(storage, { ...signing, witnesses: new Witnesses(policy) });
       });
-    const who = "witness w";
-    expect(await remembered(answering(409, "5\n"))).toEqual([{ who, size: 5, tree: "same" }]);
-    expect(await remembered(answering(422, ""))).toEqual([{ who, size: 0, tree: "other" }]);
+    const more = { size: 5, isOther: false, says: "witness w has seen a log with" };
+    expect(await remembered(answering(409, "5\n"))).toEqual([more]);
+    const other = { size: 0, isOther: true, says: "witness w has seen another log with" };
+    expect(await remembered(answering(422, ""))).toEqual([other]);
     expect(await remembered(answering(500, ""))).toEqual([]);
     expect(await remembered(answering(409, "5\n"), {})).toEqual([]);
   });
