@@ -52,10 +52,17 @@ export function createApp(parts: AppParts): Express {
   return app;
 }
 
+// Far more than any program sends. Weighing a list of media types or codings takes time by its length, and by the square
+// of it in places.
+const longestWeighed = 1024;
+
 /** Opens the exchange of a request, bounds the time to send its answer, and reports it when it is over. */
 function openExchange({ catalog, recorder, limits }: AppParts): Middleware {
   return (request, response, next) => {
     const { path, url } = request;
+    for (const name of ["accept", "accept-encoding"] as const)
+      if (request.headers[name] && request.headers[name].length > longestWeighed)
+        delete request.headers[name];
     const exchange = newExchange(searchOf(url), (id) => commonHeaders(catalog, path, id));
     response.locals = exchange;
     const end = recorder.begin(request, exchange);

@@ -1,4 +1,5 @@
-import type { MarketPage } from "../../schemas/envelopes.ts";
+import { LRUCache } from "lru-cache";
+import type { MarketPage, ScoreList } from "../../schemas/envelopes.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import { plans } from "../../schemas/plans.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
@@ -42,8 +43,19 @@ const textOf = (json: Buffer) => JSON.parse(json.toString());
 /** A score object of the snapshot that is asked for. */
 async function scoreOf(catalog: Catalog, asOf: AsOf | undefined, name: ScoreName) {
   const found = await findScoreAsOf(catalog, await commitOf(catalog, asOf), name);
-  return { snapshotId: found.commit.snapshotId, data: textOf(await readScore(catalog, found, name)) };
+  const read = async () => textOf(await readScore(catalog, found, name));
+  const data = name === "list" ? await lists.forceFetch(found.object.hash, { context: read }) : await read();
+  return { snapshotId: found.commit.snapshotId, data };
 }
+
+// Some thousand protocols take longer to parse than a part of them to send. Each of these takes some megabytes then.
+const keptLists = 2;
+/** Lists of scores by hash. */
+const lists = new LRUCache<string, ScoreList, () => Promise<ScoreList>>({
+  max: keptLists,
+  fetchMethod: (_hash, _stale, { context: read }) => read(),
+  ignoreFetchAbort: true,
+});
 
 /** What a plan has of one protocol. */
 const details =

@@ -1,7 +1,6 @@
 import type { ObjectRef } from "../../schemas/store/snapshot.ts";
 import { BoundedCache } from "../../snapshots/read/catalog/caches.ts";
-import { joined } from "../../snapshots/store/storage.ts";
-import { type Coding, compress } from "../reply/coding.ts";
+import { type Coding, inEachCoding } from "../reply/coding.ts";
 import { ClientGone } from "./origin.ts";
 
 /** Verified public objects, cached in memory. */
@@ -19,8 +18,7 @@ export function publicObjects(cacheBytes: number) {
     let own = false;
     const make = async () => {
       own = true;
-      const identity = await fetch();
-      return { identity, gzip: joined([await compress(identity)]) };
+      return inEachCoding(await fetch());
     };
     // If the client whose fetch all wait for goes away, the next of them fetches for itself.
     const shared = await cache.get(object.hash, make).catch((error) => {

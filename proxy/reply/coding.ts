@@ -1,5 +1,6 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
+import { joined } from "../../snapshots/store/storage.ts";
 import type { Request } from "../exchange.ts";
 
 const codings = ["gzip", "identity"] as const;
@@ -7,6 +8,11 @@ const codings = ["gzip", "identity"] as const;
 export type Coding = (typeof codings)[number];
 
 export const compress = promisify(gzip);
+
+/** A body that is kept for several callers. */
+export async function inEachCoding(identity: Buffer): Promise<Record<Coding, Buffer>> {
+  return { identity, gzip: joined([await compress(identity)]) };
+}
 
 /** The body of a reply that is encoded when it is wanted. */
 export function encoded(read: () => Promise<Buffer> | Buffer): (coding: Coding) => Promise<[Buffer]> {

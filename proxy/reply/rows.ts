@@ -3,12 +3,13 @@ import { type TableId, tableColumns } from "../../schemas/tables.ts";
 import { type CsvForm, csvByType } from "../../snapshots/format/csv.ts";
 import type { PagePlan } from "../../snapshots/read/archive/paging.ts";
 import type { RowsPlan } from "../../snapshots/read/archive/rows.ts";
+import { BoundedCache } from "../../snapshots/read/catalog/caches.ts";
 import type { ChangesPlan } from "../../snapshots/read/changes/changes.ts";
 import type { Stream } from "../../snapshots/read/stream.ts";
 import { asTable } from "../../snapshots/read/tables.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { Request } from "../exchange.ts";
-import { encoded } from "./coding.ts";
+import { type Coding, inEachCoding } from "./coding.ts";
 import type { Answer, Reply } from "./reply.ts";
 
 /** A form, and the media type by which it was asked for. */
@@ -36,15 +37,27 @@ export function orTable(id: string, answer: Answer): Answer {
   };
 }
 
+// Some thousand protocols take longer to be made a table of than to be sent.
+const tableBytes = 8 * 1024 * 1024;
+/** Tables by their tags. */
+const tables = new BoundedCache<Record<Coding, Buffer>>(
+  tableBytes,
+  ({ identity, gzip }) => identity.length + gzip.length,
+);
+
 function tableReply(reply: Reply, id: TableId, table: Preferred<CsvForm>): Reply {
   const { etag, work, body, instead } = reply;
   const again = (other: Reply | undefined) => other && tableReply(other, id, table);
+  const tagOf = (coding: Coding) => etag!(coding).replace(/"$/, `-${table.form.name}"`);
+  const make = async (json: NonNullable<Reply["body"]>) =>
+    inEachCoding(asTable(id, await json("identity"), table.form));
+  const name = tagOf("identity");
   return {
     ...reply,
     bodyHeaders: { "Content-Type": table.contentType },
-    etag: (coding) => etag!(coding).replace(/"$/, `-${table.form.name}"`),
+    etag: tagOf,
     ...(work && { work: async () => again(await work())! }),
-    ...(body && { body: encoded(async () => asTable(id, await body("identity"), table.form)) }),
+    ...(body && { body: async (coding: Coding) => [(await tables.get(name, () => make(body)))[coding]] }),
     ...(instead && { instead: () => again(instead()) }),
   };
 }

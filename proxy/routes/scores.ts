@@ -16,7 +16,7 @@ import { TierLog } from "../../snapshots/read/scores/tier-log.ts";
 import type { Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { encoded, tagsOf } from "../reply/coding.ts";
-import { type Answer, lately, type Reply, textReply, uncachedJson } from "../reply/reply.ts";
+import { type Answer, lately, type Reply, uncachedJson } from "../reply/reply.ts";
 
 /** Answers about scores (INTERFACE 4.1 to 4.4). */
 export function scoreAnswers(parts: AppParts) {
@@ -65,8 +65,8 @@ export function scoreAnswers(parts: AppParts) {
       return uncachedJson(json, snapshotId);
     },
     tiers: async () => {
-      const { json, snapshotId } = await tierLog.read();
-      return textReply(json, snapshotId);
+      const { json, hash, snapshotId } = await tierLog.read();
+      return { etag: tagsOf(hash), snapshotId, body: encoded(() => json) };
     },
     scoreHistory: privateAnswer("histories"),
     scoreDimensions: privateAnswer("dimensions"),

@@ -1,20 +1,35 @@
 import { LRUCache } from "lru-cache";
-import { ScoreList } from "../../../schemas/envelopes.ts";
+import { z } from "zod";
+import { ScoreListEntry } from "../../../schemas/records.ts";
 import type { TierChange, Tiers } from "../../../schemas/store/snapshot.ts";
 import { maxChanges, oldestTold } from "../../artefacts/tiers.ts";
 import { MissingObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
-import { layout } from "../../store/layout.ts";
+import { layout, sha256 } from "../../store/layout.ts";
 import { parseObject } from "../../store/parse.ts";
 import { SingleFlight } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
+import { awaitBudget } from "../event-loop-budget.ts";
 
-/** Of so many protocols in all snapshots together, so that only new snapshots are read. Each takes some 100 bytes. */
+/** Of so many protocols in all snapshots together, and of so many changes. Each takes some 100 bytes. */
 const maxHeld = 100_000;
+// Reading the list of some thousand protocols is long enough for a round of the event loop, and so is its manifest.
+const stepsPerList = 20;
+const readAtOnce = 4;
+
+/** What of a list of scores is read; more of each would take several times as long. */
+const { slug, forgeScale, bri } = ScoreListEntry.shape;
+const TierList = z.object({ scores: z.array(z.object({ slug, forgeScale, bri })) });
 
 /** The tier and the BRI of each protocol. */
 type Scored = ReadonlyMap<string, Pick<TierChange, "to" | "bri">>;
+
+/** The log as JSON, and the SHA-256 of that. */
+interface Told {
+  json: Buffer;
+  hash: string;
+}
 
 /**
  * The tiers of the current snapshot, and how they came to differ from those of 30 days before. It follows from the
@@ -23,59 +38,91 @@ type Scored = ReadonlyMap<string, Pick<TierChange, "to" | "bri">>;
 export class TierLog {
   readonly #catalog: Catalog;
   /** By the digests of commits. */
-  readonly #held = new LRUCache<string, Scored>({
+  readonly #scored: LRUCache<string, Scored, LogEntry>;
+  /** What changed from one commit to another, by the digests of both. */
+  readonly #steps = new LRUCache<string, readonly TierChange[]>({
     maxSize: maxHeld,
-    sizeCalculation: ({ size }) => size + 1,
+    sizeCalculation: ({ length }) => length + 1,
   });
-  readonly #reading = new SingleFlight<Tiers>();
+  readonly #reading = new SingleFlight<Told>();
+  /** What was told last, and of which commits. */
+  #last: (Told & { of: string }) | undefined;
 
   constructor(catalog: Catalog) {
     this.#catalog = catalog;
-  }
-
-  /** The log as JSON, and its snapshot. Throws NoSnapshotError, CorruptObjectError or StorageError. */
-  async read(): Promise<{ json: Buffer; snapshotId: string }> {
-    const { commit } = this.#catalog.requireCurrent();
-    const tiers = await this.#reading.run(commit.digest, () => this.#readTo(commit));
-    return { json: Buffer.from(JSON.stringify(tiers)), snapshotId: commit.snapshotId };
-  }
-
-  async #readTo(newest: LogEntry): Promise<Tiers> {
-    const oldest = oldestTold(newest.publishedAt);
-    const kept = (await this.#catalog.readable())
-      .filter(({ commit, publishedAt }) => commit <= newest.commit && publishedAt >= oldest)
-      .toReversed();
-    const found = new Map<LogEntry, Scored>();
-    await inParallel(kept, async (commit) => {
-      // A collection may delete it meanwhile.
-      const scored = await unless(MissingObjectError, () => this.#scoresOf(commit));
-      if (scored) found.set(commit, scored);
+    this.#scored = new LRUCache({
+      maxSize: maxHeld,
+      sizeCalculation: ({ size }) => size + 1,
+      fetchMethod: (_digest, _stale, { context: commit }) => this.#read(commit),
+      ignoreFetchAbort: true,
     });
-    const changes: TierChange[] = [];
-    let before: Scored = new Map();
-    for (const commit of kept) {
-      const now = found.get(commit) ?? before;
-      for (const [slug, { to, bri }] of now) {
-        const from = before.get(slug)?.to ?? to;
-        if (from !== to) changes.push({ slug, from, to, bri, at: commit.publishedAt });
-      }
-      before = now;
-    }
-    return {
-      since: kept[0]?.publishedAt ?? newest.publishedAt,
-      tiers: Object.fromEntries([...before].map(([slug, { to }]) => [slug, to])),
-      changes: changes.toReversed().slice(0, maxChanges),
-    };
   }
 
-  async #scoresOf(commit: LogEntry): Promise<Scored> {
-    const held = this.#held.get(commit.digest);
-    if (held) return held;
+  /** The log, and its snapshot. Throws NoSnapshotError, CorruptObjectError or StorageError. */
+  async read(): Promise<Told & { snapshotId: string }> {
+    const { commit } = this.#catalog.requireCurrent();
+    const oldest = oldestTold(commit.publishedAt);
+    const kept = (await this.#catalog.readable()).filter(
+      (one) => one.commit <= commit.commit && one.publishedAt >= oldest,
+    );
+    const of = kept.map(({ digest }) => digest).join();
+    if (this.#last?.of !== of)
+      this.#last = { of, ...(await this.#reading.run(of, () => this.#tell(kept, commit))) };
+    return { ...this.#last, snapshotId: commit.snapshotId };
+  }
+
+  /** `kept` has the newest commit first. */
+  async #tell(kept: readonly LogEntry[], newest: LogEntry): Promise<Told> {
+    const pairs = kept.slice(1).map((older, index) => [older, kept[index]!] as const);
+    const compare = async ([older, newer]: (typeof pairs)[number]) =>
+      void (await this.#changesBetween(older, newer));
+    await inParallel(pairs, compare, readAtOnce);
+    const changes: TierChange[] = [];
+    let scored: Scored | undefined;
+    let after: LogEntry | undefined;
+    for (const commit of kept) {
+      // A collection may delete one meanwhile, as if it had never been.
+      const found = after ? await this.#changesBetween(commit, after) : [];
+      if (!after) scored = await this.#scoresOf(commit);
+      if (!found || !scored) continue;
+      for (const change of found) changes.push(change);
+      after = commit;
+    }
+    const tiers: Tiers = {
+      since: kept.at(-1)?.publishedAt ?? newest.publishedAt,
+      tiers: Object.fromEntries([...(scored ?? [])].map(([slug, { to }]) => [slug, to])),
+      changes: changes.slice(0, maxChanges),
+    };
+    const json = Buffer.from(JSON.stringify(tiers));
+    return { json, hash: sha256(json) };
+  }
+
+  /** The last first; undefined when one of the two is gone. */
+  async #changesBetween(older: LogEntry, newer: LogEntry): Promise<readonly TierChange[] | undefined> {
+    const name = `${older.digest} ${newer.digest}`;
+    const known = this.#steps.get(name);
+    if (known) return known;
+    const [now, before] = [await this.#scoresOf(newer), await this.#scoresOf(older)];
+    if (!now || !before) return undefined;
+    const changes = [...now].flatMap(([slug, { to, bri }]): TierChange[] => {
+      const from = before.get(slug)?.to ?? to;
+      return from === to ? [] : [{ slug, from, to, bri, at: newer.publishedAt }];
+    });
+    this.#steps.set(name, changes.reverse());
+    return changes;
+  }
+
+  /** Undefined when the snapshot is gone. */
+  #scoresOf(commit: LogEntry): Promise<Scored | undefined> {
+    return unless(MissingObjectError, () => this.#scored.forceFetch(commit.digest, { context: commit }));
+  }
+
+  async #read(commit: LogEntry): Promise<Scored> {
     const { list } = (await this.#catalog.listed(commit)).manifest.scores;
     const key = layout.publicObject(list.hash);
-    const { scores } = parseObject(key, await this.#catalog.objects.get(key, list), ScoreList);
-    const scored = new Map(scores.map(({ slug, forgeScale: to, bri }) => [slug, { to, bri }]));
-    this.#held.set(commit.digest, scored);
-    return scored;
+    const bytes = await this.#catalog.objects.get(key, list);
+    await awaitBudget(stepsPerList);
+    const { scores } = parseObject(key, bytes, TierList);
+    return new Map(scores.map(({ slug, forgeScale: to, bri }) => [slug, { to, bri }]));
   }
 }

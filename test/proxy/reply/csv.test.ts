@@ -1,6 +1,9 @@
 import { spawnSync } from "node:child_process";
+import express from "express";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { tagsOf } from "../../../proxy/reply/coding.ts";
+import { orTable } from "../../../proxy/reply/rows.ts";
 import type { LabelFacet, ScoreFacet } from "../../../schemas/envelopes.ts";
 import { feedVersion, marketDimensionKeys } from "../../../schemas/market.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
@@ -197,6 +200,27 @@ describe("the answers that charts draw, as tables", () => {
     }
   });
 
+  test("are made once for all who take the same", async () => {
+    let made = 0;
+    const json = JSON.stringify({ slug: "aave", points: [] });
+    const answer = orTable("scoreHistory", () => ({
+      snapshotId: undefined,
+      etag: tagsOf(`a hash of ${json}`),
+      async body() {
+        made += 1;
+        return [Buffer.from(json)];
+      },
+    }));
+    const request = Object.assign(Object.create(express.request), { headers: wantsCsv });
+    const bodies = Array.from({ length: 3 }, async () => {
+      const reply = await answer(request, Object.create(express.response));
+      return String(await reply.body?.("identity"));
+    });
+    expect(new Set(await Promise.all(bodies)).size).toBe(1);
+    expect(await bodies[0]).toMatch(/^slug,bri,/);
+    expect(made).toBe(1);
+  });
+
   test("are refused as the JSON is", async () => {
     const [list, , history] = addresses();
     for (const path of [`${list}?x=1`, `${list}/none`, history!, facets]) {
@@ -302,6 +326,8 @@ test.each([
   ["text/csv; bom=absent", false],
   ["application/x-ndjson, text/csv", false],
   ["application/json, text/csv", false],
+  ["text/csv, a/".padEnd(1024, "b"), true],
+  ["text/csv, a/".padEnd(1025, "b"), false],
 ])("Accept: %s gets CSV: %s", async (accept, given) => {
   const { headers } = await served.proxy.get({}, { accept });
   expect(headers["content-type"]?.startsWith("text/csv")).toBe(given);

@@ -137,6 +137,8 @@ describe("codings", () => {
     ["br", undefined],
     ["", undefined],
     ["gzip;q=nonsense", undefined],
+    ["gzip, ".padEnd(1024, "b"), "gzip"],
+    ["gzip, ".padEnd(1025, "b"), undefined],
   ];
   test.each(cases)("Accept-Encoding %j gets %j, and the same JSON", async (accept, coding) => {
     const headers = { ...bearer(aegis), ...(accept !== undefined && { "accept-encoding": accept }) };

@@ -4,7 +4,7 @@ import { Tiers } from "../../../../schemas/store/snapshot.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import { TierLog } from "../../../../snapshots/read/scores/tier-log.ts";
-import { layout } from "../../../../snapshots/store/layout.ts";
+import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import { publishBook, scoreOf } from "../../../helpers/publish/score-books.ts";
 import { changedStorage, countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";
 
@@ -29,8 +29,10 @@ test("tells from the snapshots that are kept what tiers changed in 30 days, and 
   ];
   const told = async (catalog: Catalog, log: TierLog) => {
     await catalog.refresh();
-    const { json, snapshotId } = await log.read();
-    expect(snapshotId).toBe(catalog.current()?.commit.snapshotId);
+    const { json, hash, snapshotId } = await log.read();
+    expect([snapshotId, hash]).toEqual([catalog.current()?.commit.snapshotId, sha256(json)]);
+    // Nothing is worked out again for who asks again.
+    expect((await log.read()).json).toBe(json);
     return Tiers.parse(JSON.parse(String(json)));
   };
   const [followed] = catalogs as [Catalog, Catalog];
