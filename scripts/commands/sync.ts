@@ -95,6 +95,6 @@ export const syncProgram: Program = {
   call: "npm run sync --",
   commands: [sync],
   notes: `A run that is stopped goes on where it was when it is started again. Readers of archive.ndjson see the old copy or the new one.
-The old copy stays with exit code 2: the service refuses the key; 5: it cannot be asked, or the disk is full; and 6: what
-came does not match its root or its signature, or the published index does not follow from it.`,
+The old copy stays with exit code 2: the service refuses the key; 5: it cannot be asked, is behind its signed
+log, or the disk is full; and 6: what came does not match its root or its signature, or the published index does not follow from it.`,
 };

@@ -75,16 +75,15 @@ type Taken = Omit<SyncReport, "unchecked">;
 
 async function syncThrough(parts: SyncParts): Promise<Taken> {
   const { client, copy } = parts;
-  const published = await client.status();
   const before = await copy.state();
-  const checkpoint = await requireSigned(parts, published.commit, before);
+  const { published, checkpoint } = await askCurrent(parts, before);
   const state = before && { ...before, ...(checkpoint !== undefined && { checkpoint }) };
   if (state?.snapshotId === published.snapshotId) {
     await requireKey(client);
     // Another commit of the same snapshot may have another index.
     if (state.commit !== published.commit || state.indexRoot === undefined) {
       const tree = await treeOf(copy.archive);
-      if (tree.archiveRoot !== state.archiveRoot) return takeWhole(parts, state);
+      if (tree.archiveRoot !== state.archiveRoot) return takeWhole(parts, state, published.snapshotId);
       const checked = await check(parts, { path: copy.archive, snapshotId: state.snapshotId, tree, before });
       await copy.note(checked.state, checked.index);
       return { ...checked.state, how: "unchanged", received: 0 };
@@ -94,7 +93,9 @@ async function syncThrough(parts: SyncParts): Promise<Taken> {
   }
   if (state) requireNewer(published.commit, state);
   const begun = await copy.download();
-  const report = (state && (await takeChanges(parts, state))) ?? (await takeWhole(parts, state));
+  const { snapshotId } = published;
+  const changed = state && (await takeChanges(parts, state, snapshotId));
+  const report = changed ?? (await takeWhole(parts, state, snapshotId));
   // The transfer of an earlier run may be superseded by now.
   if (!begun || report.snapshotId === published.snapshotId) return report;
   const { received, ...further } = await syncThrough(parts);
@@ -104,20 +105,25 @@ async function syncThrough(parts: SyncParts): Promise<Taken> {
 /** How often, a second apart, it is asked for a checkpoint that is not there yet. Caches hold one for 5 seconds. */
 const maxQuestions = 6;
 
+/** What a service says is current, and the checkpoint of the log that ends with it; undefined where no key is trusted. */
+interface Current {
+  published: Awaited<ReturnType<Client["status"]>>;
+  checkpoint: string | undefined;
+}
+
 /**
- * Asks for the log's checkpoint, which costs no unit, so that none is spent on what no trusted key has signed. Returns
- * it once it covers a commit; undefined where no key is trusted. Throws IntegrityError when it does not count, and
- * ForkedLogError when its log is not the one of the last run.
+ * Asks what is current and for the log's checkpoint, which costs no unit, so that none is spent on what no trusted key
+ * has signed, nor on a snapshot that the log has left behind, which may be withdrawn. Throws IntegrityError when the
+ * checkpoint does not count, ForkedLogError when its log is not the one of the last run, and ApiError when the service
+ * stays behind the log.
  */
-async function requireSigned(
-  { client, trusted }: SyncParts,
-  commit: number,
-  state: CopyState | undefined,
-): Promise<string | undefined> {
-  if (!trusted) return undefined;
+async function askCurrent({ client, trusted }: SyncParts, state: CopyState | undefined): Promise<Current> {
   const seen = state?.checkpoint;
   const least = seen === undefined ? 0 : checkpointIn(seen).size;
   for (let question = 1; ; question += 1) {
+    const published = await client.status();
+    if (!trusted) return { published, checkpoint: undefined };
+    const { commit } = published;
     const checkpoint = await client.checkpoint().catch((error: unknown) => {
       if (error instanceof ApiError && error.status === 404) return null;
       throw error;
@@ -130,12 +136,14 @@ async function requireSigned(
     // A process of the service, or a cache before it, may be behind for a moment.
     if (size > 0 && seen !== undefined && (size >= least || question === maxQuestions))
       await client.requireSameLog(seen, checkpoint!);
-    if (size >= commit && size >= least) return checkpoint!;
-    if (question === maxQuestions)
-      throw new IntegrityError(
-        `The signed log ends with commit ${size}, and the service answers from ${commit}.`,
-      );
-    // A publisher signs the log a moment after its commit.
+    if (size === commit && size >= least) return { published, checkpoint: checkpoint! };
+    if (question === maxQuestions) {
+      const both = `The signed log ends with commit ${size}, and the service answers from commit ${commit}.`;
+      if (size <= commit) throw new IntegrityError(both);
+      const detail = `${both} It may take up the newest soon, or hides it: run again, and ask the operator.`;
+      throw new ApiError("BEHIND", detail, { title: "The service is behind its log" });
+    }
+    // A publisher signs the log a moment after its commit, and a process of the service takes it up after another.
     await setTimeout(1000);
   }
 }
@@ -148,13 +156,17 @@ async function requireKey(client: Client): Promise<void> {
 }
 
 /** Takes up what changed. Returns undefined when the whole archive has to be taken instead. */
-async function takeChanges(parts: SyncParts, state: CopyState): Promise<Taken | undefined> {
+async function takeChanges(
+  parts: SyncParts,
+  state: CopyState,
+  published: string,
+): Promise<Taken | undefined> {
   const { client, copy, say } = parts;
   const begun = await copy.download();
   const resumed = begun?.kind === "changes" && begun.since === state.snapshotId ? begun : undefined;
   const path = copy.work("changes.ndjson");
   const skip = resumed ? await wholeLines(path) : 0;
-  const changes = client.changes(state.snapshotId, { until: resumed?.snapshotId, skip });
+  const changes = client.changes(state.snapshotId, { until: resumed?.snapshotId ?? published, skip });
   const open = async () => {
     const { snapshotId, count } = changes;
     if (!resumed) await copy.begin({ kind: "changes", since: state.snapshotId, snapshotId, count });
@@ -184,14 +196,19 @@ async function takeChanges(parts: SyncParts, state: CopyState): Promise<Taken | 
 }
 
 /** Takes the whole archive, and goes on with what an earlier run received of it. */
-async function takeWhole(parts: SyncParts, state: CopyState | undefined, again = true): Promise<Taken> {
+async function takeWhole(
+  parts: SyncParts,
+  state: CopyState | undefined,
+  published: string,
+  again = true,
+): Promise<Taken> {
   const { client, copy, say } = parts;
   const begun = await copy.download();
   const resumed = begun?.kind === "whole" ? begun : undefined;
   const path = copy.work("archive.ndjson");
   const skip = resumed ? await wholeLines(path) : 0;
   if (resumed) say(`${skip} of ${resumed.count} lines are here from an earlier run`);
-  const rows = client.rows(resumed ? { cursor: resumed.cursor, skip } : {});
+  const rows = client.rows(resumed ? { cursor: resumed.cursor, skip } : { asOf: published });
   const open = async () => {
     const { snapshotId, cursor = "", count } = rows;
     if (!resumed) await copy.begin({ kind: "whole", snapshotId, cursor, count });
@@ -207,7 +224,8 @@ async function takeWhole(parts: SyncParts, state: CopyState | undefined, again =
     // A power cut may have damaged the files of an earlier run, and a snapshot may have been withdrawn meanwhile.
     if (!again || !(gone || resumed)) throw error;
     say(`${messageOf(error)} The download begins anew.`);
-    return takeWhole(parts, state, false);
+    const { snapshotId } = await client.status();
+    return takeWhole(parts, state, snapshotId, false);
   }
 }
 
@@ -299,7 +317,7 @@ async function requirePublished(
   let answer = await ask();
   if (trusted && answer.checkpoint === null) {
     // It was published meanwhile.
-    await requireSigned(parts, answer.commit, before);
+    await askCurrent(parts, before);
     answer = await ask();
   }
   const known = { snapshotId, ...(trusted && { key: trusted }) };

@@ -461,6 +461,53 @@ describe("--trusted-key", () => {
     }
   });
 
+  test("takes up no snapshot that the signed log has left behind, though the service says that it is current", async () => {
+    const signing = { key: testKey() };
+    const signed = await startTestProxy({ empty: true });
+    const old = await startAlteringLink(signed.port);
+    try {
+      await writeFile(join(folder, "left-key"), await signed.issue());
+      await writeFile(join(folder, "left.pub"), verifierText(signing.key));
+      const copy = newCopy();
+      const run = (to: string, url: string) => {
+        const more = ["--key-file", "left-key", "--trusted-key", "left.pub"];
+        return runCommand("sync", argumentsFor(to, more, url), { from: folder });
+      };
+      const publishSigned = async (markets: readonly HistoricalMarket[]) => {
+        const { snapshotId } = await publishRecords(signed.storage, markets, 700, { signing, resume: true });
+        await takenUp(signed, snapshotId);
+        return snapshotId;
+      };
+      const said = new Map<string, PassingAnswer>();
+      const pathOf = (target: string) => target.replace(/\?.*/, "");
+      old.alter = (target, answer) => {
+        said.set(pathOf(target), answer);
+        return undefined;
+      };
+      await publishSigned(archives.first);
+      expect(await run(copy, old.url)).toMatchObject({ code: 0 });
+      const second = await publishSigned(archives.second);
+      const lies = [
+        ["/api/v1/status", 5, "log ends with commit 2, and the service answers from commit 1."],
+        ["/api/v1/markets/historical", 6, "The rows are of snapshot"],
+      ] as const;
+      for (const [path, exit, told] of lies) {
+        old.alter = (target) => (pathOf(target) === path ? said.get(path) : undefined);
+        const another = newCopy();
+        expect(await run(another, old.url), path).toMatchObject({
+          code: exit,
+          stderr: expect.stringContaining(told),
+        });
+        await expect(readFile(join(another, "state.json"))).rejects.toMatchObject({ code: "ENOENT" });
+      }
+      expect(await run(copy, `http://127.0.0.1:${signed.port}`)).toMatchObject({ code: 0 });
+      expect(JSON.parse(await readFile(join(copy, "state.json"), "utf8")).snapshotId).toBe(second);
+    } finally {
+      await old.stop();
+      await signed.stop();
+    }
+  });
+
   test.each([
     ["other content", range(0, 320)],
     ["the same content", archives.second],

@@ -834,6 +834,7 @@ class Answer {
  * @implements {AsyncIterable<Row>}
  */
 export class Rows extends Answer {
+  #asOf;
   #open;
   /** Cursor of the place where the answer begins. With `skip` it leads to where the rows received end. */
   cursor;
@@ -854,6 +855,7 @@ export class Rows extends Answer {
    */
   constructor({ skip = 0, ...query }, open) {
     super(query, skip);
+    this.#asOf = query.asOf;
     this.cursor = query.cursor;
     this.#open = open;
   }
@@ -865,6 +867,9 @@ export class Rows extends Answer {
    */
   opened(headers, end) {
     super.opened(headers, end);
+    const asOf = this.#asOf;
+    const meant = asOf === undefined || !Number.isNaN(timeIn(asOf)) || this.snapshotId === asOf;
+    check(meant, `The rows are of snapshot ${this.snapshotId}, not of ${asOf}.`);
     this.total = Number(headers.get("X-Total-Count"));
     // The cursor of a later answer begins behind the rows skipped.
     this.cursor ??= headers.get("X-Cursor") ?? undefined;
