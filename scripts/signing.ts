@@ -24,6 +24,13 @@ export const trustOptions = {
   },
 } as const;
 
+export const unsignedOption = {
+  unsigned: {
+    type: "boolean",
+    does: "lets a run without SIGNING_KEY write into a store whose commits are signed",
+  },
+} as const;
+
 interface TrustValues {
   "trusted-key"?: string | undefined;
   "trust-policy"?: string | undefined;
@@ -62,16 +69,17 @@ export async function trustPolicy(shell: Shell, values: TrustValues): Promise<Po
  */
 export async function readSigning(
   shell: Shell,
-  values: TrustValues & { "sign-over"?: string | undefined } = {},
+  values: TrustValues & { "sign-over"?: string | undefined; unsigned?: boolean | undefined } = {},
 ): Promise<Signing> {
   const { SIGNING_KEY: file, WITNESS_POLICY: policyFile, CHECKPOINT_FILE: memoryFile } = shell.env;
-  const over = values["sign-over"];
+  const { "sign-over": over, unsigned } = values;
+  if (file && unsigned) throw new UsageError("--unsigned goes without SIGNING_KEY, which is set");
   const trusted = (await trustPolicy(shell, values))?.logs.map((log) => log.key) ?? [];
   const witnesses = policyFile ? new Witnesses(await readPolicy(shell.path(policyFile))) : undefined;
   const memory = memoryFile ? await CheckpointFile.open(shell.path(memoryFile)) : undefined;
   if (!file) {
     if (over !== undefined) throw new UsageError("--sign-over goes with SIGNING_KEY, which is not set");
-    return { witnesses, memory, trusted };
+    return { witnesses, memory, trusted, unsigned };
   }
   const { key, cosigner } = await readSigningKeys(shell.path(file));
   const name = signingName(shell);

@@ -29,7 +29,7 @@ import { seal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
 import { newestForRun } from "../trust/log/run-log.ts";
 import { signRecord, subjectOf } from "../trust/notes/record-notes.ts";
-import { type Signing, trustOf } from "../trust/signing.ts";
+import { requireKey, type Signing, trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
 import { findCommit } from "./find-commit.ts";
 
@@ -71,8 +71,10 @@ export async function exportSnapshot(
   target: string | undefined,
   options: ExportOptions,
 ): Promise<ExportReport> {
-  const newest = await newestForRun(storage, options.signing ?? {});
+  const { signing = {} } = options;
+  const newest = await newestForRun(storage, signing);
   if (!newest) throw new ExportError(`${storage.location}: nothing has been published yet`);
+  requireKey(storage, newest, signing);
   const commit = target === undefined ? newest : await findCommit(storage, target, newest);
   if (newest.withdrawn.some(([first, last]) => first <= commit.commit && commit.commit <= last))
     throw new ExportError(`commit ${commit.commit} was withdrawn by a rollback; give another snapshot`);
@@ -80,7 +82,7 @@ export async function exportSnapshot(
     if (options.changes) await exportChanges(storage, commit, options);
     const report = await exportCommit(storage, commit, options);
     // The description of the data names the files.
-    await updateMutableObjects(storage, { signing: options.signing });
+    await updateMutableObjects(storage, { signing });
     return report;
   } catch (error) {
     const gone = error instanceof MissingObjectError && error.key === layout.manifest(commit.manifest.hash);

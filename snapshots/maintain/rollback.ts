@@ -1,5 +1,6 @@
 import { type Commit, formatVersion, type ObjectRef } from "../../schemas/store/snapshot.ts";
 import { recordBetween } from "../changes/record.ts";
+import { signExportsOf } from "../export/sign-exports.ts";
 import { ObjectWriter } from "../publish/object-writer.ts";
 import { PreviousSnapshot } from "../publish/previous/snapshot.ts";
 import { treeBefore } from "../publish/public/log.ts";
@@ -14,7 +15,7 @@ import { refuseCollected } from "../store/log/gc-records.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { newestForRun, requireStillNewest } from "../trust/log/run-log.ts";
-import { isSigned, signerOf } from "../trust/signing.ts";
+import { isSigned, requireKey, signerOf } from "../trust/signing.ts";
 import { findCommit } from "./find-commit.ts";
 
 /** The requested snapshot cannot be rolled back to. */
@@ -38,6 +39,7 @@ export async function rollback(
   const { signing = {} } = shown;
   const current = await newestForRun(storage, signing);
   if (!current) throw new RollbackError(`${storage.location}: nothing has been published yet`);
+  requireKey(storage, current, signing);
   const wanted = await findCommit(storage, target, current);
   if (wanted.snapshotId === current.snapshotId) {
     if (!current.hold)
@@ -71,6 +73,7 @@ export async function rollback(
     previous: current.digest,
     tree: await treeBefore(storage, current),
   };
+  await signExportsOf(storage, current, signing);
   await requireStillNewest(storage, current, signing);
   const commit = await appendCommit(storage, content, signerOf(signing));
   await updateMutableObjects(storage, shown);

@@ -7,6 +7,7 @@ import {
 } from "../../schemas/store/snapshot.ts";
 import { protocolChanges } from "../changes/protocols.ts";
 import type { Changes, MarketChanges } from "../changes/summary.ts";
+import { signExportsOf } from "../export/sign-exports.ts";
 import { layout } from "../store/layout.ts";
 import { publicationTime } from "../store/log/clock.ts";
 import { appendCommit, type CommitContent } from "../store/log/commits.ts";
@@ -94,6 +95,7 @@ export async function finishPublish(
     if (objects.written.size === 0) await prepareStore(storage);
     // Names are not written before the commit, so that nothing but this check keeps them.
     await refuseCollected(storage, new Set([manifestKey]), names);
+    if (current) await signExportsOf(storage, current, signing);
     await requireStillNewest(storage, current, signing);
     const content = nextCommit(current, manifest, {
       manifest: ref,

@@ -2,6 +2,7 @@ import type { Commit } from "../../schemas/store/snapshot.ts";
 import type { OpenSources } from "../sources/sources.ts";
 import { type CorruptObjectError, isLoss, type MissingObjectError } from "../store/errors.ts";
 import { type FoundLog, findLog } from "../trust/log/run-log.ts";
+import { requireKey } from "../trust/signing.ts";
 import { type FinishOptions, finishPublish, type PublishReport } from "./finish-publish.ts";
 import { type Before, makeArchive } from "./make-archive.ts";
 import { PreviousSnapshot } from "./previous/snapshot.ts";
@@ -63,6 +64,7 @@ export async function logToFollow(options: Omit<PublishOptions, keyof ReadOption
   const { storage, resume = false, signing = {} } = options;
   const found = await findLog(storage, signing);
   const { newest: current } = found;
+  if (!options.dryRun) requireKey(storage, current, signing);
   if (!current?.hold || resume) return found;
   // The rollback may have been interrupted before it updated the public names.
   if (!options.dryRun && signing.over !== current.commit)

@@ -1,6 +1,7 @@
 import type { Commit } from "../../schemas/store/snapshot.ts";
 import type { ObjectError } from "../store/errors.ts";
 import type { SignCommit } from "../store/log/commits.ts";
+import type { Storage } from "../store/storage.ts";
 import type { CheckpointFile } from "./log/checkpoint-file.ts";
 import type { SigningKey, VerifierKey } from "./notes/note-keys.ts";
 import { signEntry } from "./notes/record-notes.ts";
@@ -20,11 +21,26 @@ export interface Signing {
   trusted?: readonly VerifierKey[];
   /** Number of a commit on which it may build although none of these keys signed it. */
   over?: number | undefined;
+  /** Whether a run without a key may go on from what was signed. */
+  unsigned?: boolean | undefined;
 }
 
 /** A run would have counted on a commit that nobody it trusts has signed, or on a log without what they have signed. */
 export class UntrustedPredecessorError extends Error {
   override readonly name = "UntrustedPredecessorError";
+}
+
+/**
+ * Throws UntrustedPredecessorError when a run without a key would write into a store of which the newest commit is
+ * signed: nobody who trusts keys would believe what it makes, and no signed run could go on from that.
+ */
+export function requireKey({ location }: Storage, newest: Commit | undefined, signing: Signing): void {
+  if (newest?.note === undefined || signing.key || signing.unsigned) return;
+  throw new UntrustedPredecessorError(
+    `${location}: commit ${newest.commit} is signed, and SIGNING_KEY is not set: proxies that trust keys would not ` +
+      "take up what this run makes, and every run with the key would end with 3 until one signs over that. Set " +
+      "SIGNING_KEY, or give --unsigned when this store is to go on without signatures",
+  );
 }
 
 /**

@@ -3,7 +3,7 @@ import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { counted } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { progressOn } from "../../progress.ts";
-import { readSigning, trustOptions } from "../../signing.ts";
+import { readSigning, trustOptions, unsignedOption } from "../../signing.ts";
 import { openStore } from "../../store.ts";
 import { withTemporaryFolder } from "../../temporary.ts";
 import { common } from "./options.ts";
@@ -14,6 +14,7 @@ export const exportCommand = command({
   options: {
     ...common,
     ...trustOptions,
+    ...unsignedOption,
     snapshot: {
       type: "string",
       value: "ID",

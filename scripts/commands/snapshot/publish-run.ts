@@ -10,16 +10,18 @@ import { integerOption, requiredOption } from "../../cli.ts";
 import type { ValuesOf } from "../../program.ts";
 import { progressOn } from "../../progress.ts";
 import type { Shell } from "../../shell.ts";
+import { unsignedOption } from "../../signing.ts";
 import { sourcesAt, sourcesLocation } from "../../sources.ts";
 import { withTemporaryFolder } from "../../temporary.ts";
 import { flag, number } from "./options.ts";
 
-/** The guards that an operator may let pass, and a hold that may be ended. */
+/** The guards that an operator may let pass, a hold that may be ended, and signatures that may. */
 export const allowing = {
   "allow-removed": number("lets a guard pass that printed this number of removed markets and protocols"),
   "allow-changed": number("lets a guard pass that printed this number of changed markets"),
   "allow-added": number("lets a guard pass that printed this number of added markets"),
   resume: flag("goes on after a rollback"),
+  ...unsignedOption,
 };
 
 export const sourcesOption = {

@@ -3,7 +3,7 @@ import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { UsageError } from "../../cli.ts";
 import { command } from "../../program.ts";
-import { lostSignature, readSigning, signOverOption, trustOptions } from "../../signing.ts";
+import { lostSignature, readSigning, signOverOption, trustOptions, unsignedOption } from "../../signing.ts";
 import { openStore } from "../../store.ts";
 import { common } from "./options.ts";
 
@@ -11,7 +11,7 @@ export const rollbackCommand = command({
   name: "rollback",
   operand: "ID",
   does: "makes an earlier snapshot current again and holds publishing; ID is a commit number or a snapshot id",
-  options: { ...common, ...trustOptions, ...signOverOption },
+  options: { ...common, ...trustOptions, ...signOverOption, ...unsignedOption },
   async run(values, operand, shell) {
     if (!operand)
       throw new UsageError("rollback takes a commit number or a snapshot id, as `list` shows them");

@@ -34,7 +34,7 @@ export const verifyCommand = command({
     if (stray && !repair) throw new UsageError(`--${stray} goes with --repair`);
     const begins = logBegins({ "log-begins-at": first });
     const policy = await trustPolicy(shell, trusting);
-    const signing = await readSigning(shell, trusting);
+    const signing = await readSigning(shell, { ...trusting, unsigned: choices.unsigned });
     const trust = policy ? new Trust(policy) : trustOf(signing);
     const storage = await openStore(shell, store);
     const options = { site: publishedSite, trust, signing, begins };

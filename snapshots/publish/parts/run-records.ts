@@ -11,6 +11,7 @@ import { seal, unseal } from "../../store/records.ts";
 import type { Storage } from "../../store/storage.ts";
 import { signRecord, subjectOf } from "../../trust/notes/record-notes.ts";
 import { refuseUntrustedRun, type Signing, trustOf } from "../../trust/signing.ts";
+import { UntrustedError } from "../../trust/trust.ts";
 
 /** What the plan or a part of a run asks for does not go together with what the store has of the run. */
 export class RunMismatchError extends Error {
@@ -113,7 +114,10 @@ async function readRecord<T extends { digest: string; note?: string | undefined 
   const bytes = await storage.get(key, { ...(maxBytes !== undefined && { maxBytes }), fresh: true });
   if (!bytes) return undefined;
   const record = unseal<T>(key, bytes, schema);
-  const refusal = trustOf(signing)?.ofRun(key, record);
+  const needsKey = record.note !== undefined && !signing.key && !signing.unsigned;
+  const refusal = needsKey
+    ? new UntrustedError(key, "it is signed, and SIGNING_KEY is not set")
+    : trustOf(signing)?.ofRun(key, record);
   if (refusal) throw refuseUntrustedRun(storage.location, refusal);
   return record;
 }

@@ -3,14 +3,15 @@ import { GuardRefusal } from "../../../snapshots/publish/guards.ts";
 import { type PublishOptions, type PublishReport, publish } from "../../../snapshots/publish/publish.ts";
 
 /**
- * Publishes, with the site, as an operator does who means every change: what a guard prints is allowed in a second run.
+ * Publishes, with the site, as an operator does who means every change, also one to a store without signatures: what a
+ * guard prints is allowed in a second run.
  */
 export async function publishFreely(options: PublishOptions): Promise<PublishReport> {
+  const freely = { site: publishedSite, ...options, signing: { unsigned: true, ...options.signing } };
   try {
-    return await publish({ site: publishedSite, ...options });
+    return await publish(freely);
   } catch (error) {
-    if (error instanceof GuardRefusal)
-      return publish({ site: publishedSite, ...options, allow: error.needed });
+    if (error instanceof GuardRefusal) return publish({ ...freely, allow: error.needed });
     throw error;
   }
 }

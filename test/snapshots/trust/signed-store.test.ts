@@ -1,20 +1,25 @@
-import { lstat, readFile, writeFile } from "node:fs/promises";
+import { lstat, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+import { publishedSite } from "../../../proxy/site/files.ts";
 import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/records.ts";
 import type { SigningKey } from "../../../snapshots/trust/notes/note-keys.ts";
 import { parseSigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { signRecord, subjectOf } from "../../../snapshots/trust/notes/record-notes.ts";
+import type { Signing } from "../../../snapshots/trust/signing.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
+import { exportNewest } from "../../helpers/archive/exports.ts";
 import { snapshotCommand } from "../../helpers/publish/commands.ts";
 import { market, publishRecords, slugs } from "../../helpers/publish/records.ts";
 import { writeSources } from "../../helpers/publish/sample-sources.ts";
 import { keyText, testKey } from "../../helpers/store/signing.ts";
-import { memoryStorage } from "../../helpers/store/storages.ts";
+import { contentOf, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
@@ -93,7 +98,7 @@ test("an export's record is signed, and one that is not is no ground for another
     exportSnapshot(storage, undefined, {
       temporaryDirectory: folder,
       progress: () => {},
-      ...(key && { signing: { key } }),
+      signing: { key, unsigned: true },
     });
   expect(await run()).toMatchObject({ outcome: "exported", uploaded: { objects: 1 } });
   const key = layout.exportRecord((await newestCommit(storage))!.snapshotId);
@@ -110,6 +115,31 @@ test("an export's record is signed, and one that is not is no ground for another
   }
   await publishRecords(storage, records, 700);
   await expect(run(ours)).rejects.toThrow(/commits\/0000000002\.json: nobody signed it/);
+});
+
+test.for(["publish", "rollback"])("what a %s signs over is signed with its exports", async (by) => {
+  const objects = await storeOf(ours);
+  const storage = memoryStorage(objects);
+  const exported = (signing: Signing) => exportNewest(storage, folder, { changes: true, signing });
+  await exported({ key: ours });
+  const forged = layout.exportRecord((await newestCommit(storage))!.snapshotId);
+  for (const bri of [700, 800]) {
+    await publishRecords(storage, [...records, market(bri)], bri);
+    await exported({ unsigned: true });
+  }
+  expect((await faults(objects, ours)).filter((key) => key.startsWith("private/exports/"))).toHaveLength(4);
+  // What somebody put for a commit that was signed is not signed with the others.
+  const { digest: _, note: __, ...record } = JSON.parse(String(objects.get(forged)));
+  objects.set(forged, seal(record));
+  const signing = { key: ours, over: 3 };
+  if (by === "publish") await publishRecords(storage, [...records, market(800)], 800, { signing });
+  else
+    await rollback(storage, "2", () => new Date("2026-03-02T00:00:00.000Z"), {
+      site: publishedSite,
+      signing,
+    });
+  const left = by === "publish" ? [forged] : [layout.checked, forged];
+  expect((await faults(objects, ours)).sort()).toEqual(left);
 });
 
 describe("the commands", () => {
@@ -175,8 +205,27 @@ describe("the commands", () => {
     expect(await run("verify --store store --trusted-key ours.pub")).toMatchObject({ code: 0 });
 
     await writeSources(join(folder, "sources"), { markets: 21 });
-    const [allowed] = /--allow-changed \d+/.exec((await run(publish)).stderr)!;
-    const unsigned = await run(`${publish} ${allowed}`);
+    const [allowed] = /--allow-changed \d+/.exec((await run(`${publish} --dry-run`)).stderr)!;
+    // A fault to repair.
+    await rm(join(folder, "store", layout.head));
+    const content = await contentOf(directoryStorage(join(folder, "store")));
+    const repair = "verify --store store --repair --sources sources";
+    for (const line of [
+      `${publish} ${allowed}`,
+      "rollback 1 --store store",
+      "export --store store",
+      repair,
+    ]) {
+      expect(await run(line)).toMatchObject({
+        code: 3,
+        stderr: expect.stringMatching(/commit 2 is signed, and SIGNING_KEY is not set: .* give --unsigned/),
+      });
+      expect((await run(`${line} --unsigned`, signing)).code).toBe(2);
+    }
+    expect(await run("diff 1 2 --store store")).toMatchObject({ code: 0 });
+    expect((await run(`${publish} ${allowed} --dry-run`)).stderr).toContain("SIGNING_KEY is not set, but");
+    expect(await contentOf(directoryStorage(join(folder, "store")))).toEqual(content);
+    const unsigned = await run(`${publish} ${allowed} --unsigned`);
     expect([unsigned.code, unsigned.stderr]).toEqual([
       0,
       expect.stringContaining("SIGNING_KEY is not set, but"),

@@ -205,7 +205,12 @@ describe("a run in parts", () => {
     const signed = optionsOf(storage, second, { signing: { key: testKey(), over: 1 } });
     await planParts(signed, "run", 2);
     await publishPart(signed, "run", 1);
-    await publishPart(optionsOf(storage), "run", 2);
+    for (const step of [publishPart(optionsOf(storage), "run", 2), joinParts(optionsOf(storage), "run")])
+      expect(await endOf(step)).toEqual([
+        3,
+        expect.stringContaining("runs/run/plan.json: it is signed, and SIGNING_KEY is not set"),
+      ]);
+    await publishPart(optionsOf(storage, second, { signing: { unsigned: true } }), "run", 2);
     expect(await endOf(joinParts(signed, "run"))).toEqual([
       3,
       expect.stringContaining("runs/run/part-2.json: nobody signed it"),
@@ -213,6 +218,10 @@ describe("a run in parts", () => {
     await storage.delete(layout.runPart("run", 2));
     await publishPart(signed, "run", 2);
     expect(await joinParts(signed, "run")).toMatchObject({ outcome: "published", signature: "signed" });
+    expect(await endOf(planParts(optionsOf(storage), "another", 2))).toEqual([
+      3,
+      expect.stringContaining("commit 2 is signed"),
+    ]);
   });
 });
 
