@@ -34,9 +34,7 @@ export async function listExports(exports: Exports): Promise<ExportList> {
 
 const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0);
 
-/**
- * So many records are looked at, the newest ones: a collection keeps far fewer, but anybody may have put some there.
- */
+/** So many exports are listed, the newest ones. A collection keeps far fewer. */
 const maxRecords = 100;
 
 /** The exports of a store that can be believed, and their files. */
@@ -123,26 +121,28 @@ export class Exports {
 
   async #look(): Promise<readonly ExportRecord[]> {
     const known = new Map<string, ExportRecord | undefined>();
-    await inParallel(await this.#newest(), async ({ key, tag }) => {
-      const name = `${key} ${tag}`;
-      known.set(name, this.#known.has(name) ? this.#known.get(name) : await this.#read(key));
-    });
-    this.#known = known;
     const listed: ExportRecord[] = [];
-    for (const record of known.values()) if (record && (await this.#agrees(record))) listed.push(record);
-    return listed.sort((a, b) => b.commit - a.commit);
+    const stored = await this.#ofTheLog();
+    for (let from = 0; from < stored.length && listed.length < maxRecords; from += maxRecords)
+      await inParallel(stored.slice(from, from + maxRecords), async ({ key, tag }) => {
+        const name = `${key} ${tag}`;
+        const record = this.#known.has(name) ? this.#known.get(name) : await this.#read(key);
+        known.set(name, record);
+        if (record && (await this.#agrees(record))) listed.push(record);
+      });
+    this.#known = known;
+    return listed.sort((a, b) => b.commit - a.commit).slice(0, maxRecords);
   }
 
-  /** The records that were written last. */
-  async #newest(): Promise<ObjectInfo[]> {
-    let newest: ObjectInfo[] = [];
-    for await (const info of this.#storage.list(layout.exportRecords)) {
-      // Another key with the same digits would list the same record twice.
-      if (info.key !== layout.exportRecord(hashIn(info.key))) continue;
-      newest.push(info);
-      if (newest.length >= 2 * maxRecords) newest = lastWritten(newest);
-    }
-    return lastWritten(newest);
+  /** What the store has under the names of the log's snapshots, newest first: anybody may have put others there. */
+  async #ofTheLog(): Promise<ObjectInfo[]> {
+    const keys = new Set(
+      (await this.#log.believed()).map(({ snapshotId }) => layout.exportRecord(snapshotId)),
+    );
+    const stored = new Map<string, ObjectInfo>();
+    for await (const info of this.#storage.list(layout.exportRecords))
+      if (keys.has(info.key)) stored.set(info.key, info);
+    return [...keys].flatMap((key) => stored.get(key) ?? []);
   }
 
   /** A record that is sound and believed. */
@@ -166,8 +166,4 @@ export class Exports {
       throw error;
     }
   }
-}
-
-function lastWritten(infos: readonly ObjectInfo[]): ObjectInfo[] {
-  return infos.toSorted((a, b) => b.modified.getTime() - a.modified.getTime()).slice(0, maxRecords);
 }

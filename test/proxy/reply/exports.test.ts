@@ -15,6 +15,7 @@ import { bearer, type Call, outcome, problemOf, until } from "../../helpers/http
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { linkedStore } from "../../helpers/store/linked-store.ts";
 import { startSmallS3 } from "../../helpers/store/small-s3.ts";
+import { listed as listedIn } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
@@ -91,6 +92,15 @@ describe("a list of exports", () => {
     expect(await left()).toBe(before - 1);
     expect((await get(list, { "if-none-match": String(headers.etag) })).status).toBe(304);
     expect(await left()).toBe(before - 1);
+  });
+
+  test("names them whatever somebody has put beside them later", async () => {
+    const storage = await exported();
+    const junk = layout.exportRecord("0".repeat(64));
+    const record = (await storage.get((await listedIn(storage, layout.exportRecords))[0]!.key))!;
+    for (let n = 0; n < 200; n += 1) await storage.put(junk.replace(/0{64}/, sha256(`${n}`)), record);
+    const { get } = await served(storage);
+    expect(ExportList.parse((await get(list)).json()).count).toBe(2);
   });
 
   test("is empty while there are none, and shows a new one and none that was withdrawn", async () => {
