@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import { directoryStorage } from "./backends/directory.ts";
 import { cachedOnDisk } from "./backends/disk-cache.ts";
 import type { S3Environment, S3Limits } from "./backends/s3.ts";
+import { unless } from "./errors.ts";
 import { layout } from "./layout.ts";
 import { parseS3Location, type Storage, StorageError } from "./storage.ts";
 
@@ -73,15 +74,26 @@ export function noStoreAt({ location }: Storage): string {
 /** The content of `probe.json`. */
 export const probeBody = Buffer.from('{"purpose":"shows that this store honours conditional writes"}');
 
+/** So many writers race for the probe where a store has none yet. */
+const racers = 4;
+
 /**
- * Refuses a store that overwrites an object although it was told only to create one: two publishers could both believe
- * that they had made the same commit. Leaves `probe.json` in the store.
+ * Refuses a store that overwrites an object although it was told only to create one, always or when another writer is
+ * creating it: two publishers could both believe that they had made the same commit. Leaves `probe.json` in a store that
+ * it does not refuse, unless it may not delete that.
  */
 export async function probeConditionalWrites(storage: Storage): Promise<void> {
-  // The first attempt succeeds only if the store has no probe.json yet; the second must fail.
-  for (let tries = 0; tries < 2; tries += 1)
-    if (!(await storage.putIfAbsent(layout.probe, probeBody))) return;
+  const create = () => storage.putIfAbsent(layout.probe, probeBody);
+  const isNew = !(await storeExists(storage, [layout.probe]));
+  const created = isNew ? await Promise.all(Array.from({ length: racers }, create)) : [];
+  const ignored = await create();
+  if (!ignored && created.filter(Boolean).length <= 1) return;
+  // Otherwise the next run would find a store that had passed.
+  await unless(StorageError, () => storage.delete(layout.probe));
+  const fault = ignored
+    ? "ignores If-None-Match"
+    : "checks If-None-Match before it writes, and not while it does";
   throw new StorageError(
-    `${storage.location}: this store ignores If-None-Match, so publishers could overwrite each other's commits`,
+    `${storage.location}: this store ${fault}, so publishers could overwrite each other's commits`,
   );
 }

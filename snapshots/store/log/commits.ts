@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { Commit, Head } from "../../../schemas/store/snapshot.ts";
 import { CorruptObjectError, unless } from "../errors.ts";
 import { inParallel } from "../in-parallel.ts";
@@ -136,30 +137,36 @@ export async function appendCommit(
 ): Promise<Commit> {
   const key = layout.commit(content.commit);
   const bytes = seal(content, (digest) => sign({ ...content, digest }));
+  const begun = performance.now();
   const created = await storage.putIfAbsent(key, bytes).catch((error) => {
     if (error instanceof StorageError) return error;
     throw error;
   });
+  // Where a store checks first and writes later, who began before this was written is done after as long again.
+  if (created === true) await delay(Math.min(2 * (performance.now() - begun), maxMoment));
   // "Already exists" may refer to our own earlier attempt, and an error may have occurred after the object was stored.
-  if (created !== true && !(await isStored(storage, key, bytes, created))) {
-    const { location } = storage;
-    throw new CommitLostError(`${location}: another publisher made commit ${content.commit} first`);
+  if (!(await isStored(storage, key, bytes, created))) {
+    const told = created === true ? "at the same time, and the store kept that" : "first";
+    throw new CommitLostError(`${storage.location}: another publisher made commit ${content.commit} ${told}`);
   }
   return unseal(key, bytes, Commit);
 }
+
+/** The longest wait before a commit is read back, in milliseconds. */
+const maxMoment = 10_000;
 
 async function isStored(
   storage: Storage,
   key: string,
   bytes: Buffer,
-  failure: StorageError | false,
+  failure: StorageError | boolean,
 ): Promise<boolean> {
   const unknown = (cause: unknown) =>
     new CommitUnknownError(
       `${storage.location}: whether ${key} was stored is unknown; run again to find out`,
       { cause },
     );
-  const stored = await storage.get(key, { maxBytes: maxRecordBytes }).catch((error) => {
+  const stored = await storage.get(key, { maxBytes: maxRecordBytes, fresh: true }).catch((error) => {
     throw unknown(error);
   });
   if (stored) return stored.equals(bytes);

@@ -98,6 +98,56 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
       });
     });
 
+    test("one of them has lost where the store checks first and writes later", async () => {
+      const storage = newStore();
+      await publishRecords(storage, recordsOf(0, 100));
+      /** Resolves when it was called twice. */
+      const both = () => {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        let calls = 0;
+        return () => {
+          calls += 1;
+          if (calls === 2) resolve();
+          return promise;
+        };
+      };
+      const [checked, written] = [both(), both()];
+      const racy = changedStorage(storage, {
+        async putIfAbsent(key, body) {
+          if (key !== layout.commit(2)) return storage.putIfAbsent(key, body);
+          await checked();
+          await storage.put(key, body);
+          await written();
+          return true;
+        },
+      });
+      const ends = await Promise.allSettled(
+        [110, 120].map((last) => publishRecords(racy, recordsOf(0, last))),
+      );
+      const [lost, won] = ends.toSorted((a, b) => (a.status > b.status ? -1 : 1));
+      expect(lost).toMatchObject({ status: "rejected", reason: expect.any(CommitLostError) });
+      expect(String((lost as PromiseRejectedResult).reason)).toContain("made commit 2 at the same time");
+      const { snapshotId } = (await newestCommit(storage))!;
+      expect(won).toMatchObject({ status: "fulfilled", value: { commit: 2, snapshotId } });
+      expect((await verify(storage, () => {})).faults).toEqual([]);
+    });
+
+    test("such a store is refused before anything is written to it", async () => {
+      const objects = new Map<string, Buffer>();
+      const racy = changedStorage(memoryStorage(objects), {
+        async putIfAbsent(key, body) {
+          if (objects.has(key)) return false;
+          await new Promise(setImmediate);
+          objects.set(key, Buffer.from(body));
+          return true;
+        },
+      });
+      await expect(publishRecords(racy, recordsOf(0, 20))).rejects.toThrow(
+        "memory: this store checks If-None-Match before it writes, and not while it does",
+      );
+      expect([...objects.keys()]).toEqual([]);
+    });
+
     test("one that lost only the store's answer has won", async () => {
       const storage = newStore();
       const deaf = changedStorage(storage, {
