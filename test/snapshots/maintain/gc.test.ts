@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import { changeObjects } from "../../../snapshots/changes/record.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
@@ -253,6 +254,25 @@ describe("what goes", () => {
     };
     expect(await listings(4)).toBe(await listings(2));
   });
+
+  test.for(["gone", "damaged"])(
+    "is no part of a change record that is %s while its commit is kept",
+    async (how) => {
+      const { storage, collect, pass } = await storeWith(3);
+      const [record = "", ...parts] = await changeObjects(storage, (await readCommit(storage, 2))!.changes!);
+      expect(parts.length).toBeGreaterThan(0);
+      if (how === "gone") await storage.delete(record);
+      else await storage.put(record, Buffer.from("{}"));
+      pass(100);
+      const snapshotsAlone = { keepHours: 0, keepCommits: 1 };
+      const { deleted } = await collect(snapshotsAlone);
+      expect(deleted.keys.some((key) => key.startsWith(layout.segments))).toBe(true);
+      for (const key of parts) expect([key, await storage.get(key)]).toEqual([key, expect.any(Buffer)]);
+      expect((await collect({ ...snapshotsAlone, keepChangesDays: 0 })).deleted.keys).toEqual(
+        expect.arrayContaining(parts),
+      );
+    },
+  );
 
   test("are records of collections that were killed a day ago", async () => {
     const { storage, collect, pass } = await storeWith(2);
