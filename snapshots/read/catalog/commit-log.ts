@@ -1,6 +1,8 @@
 import type { Commit, SnapshotCounts } from "../../../schemas/store/snapshot.ts";
+import { leafHash } from "../../format/tree.ts";
 import { hashIn, layout } from "../../store/layout.ts";
 import { commitsBefore, isBroken } from "../../store/log/commit-chain.ts";
+import { entryOf } from "../../store/log/public-log.ts";
 import type { Storage } from "../../store/storage.ts";
 import { DamagedLogError } from "../errors.ts";
 
@@ -18,10 +20,12 @@ export interface LogEntry
     | "digest"
   > {
   counts: Pick<SnapshotCounts, "markets" | "protocols">;
+  /** The hash of its entry in the public log, in hexadecimal. */
+  leaf: string;
 }
 
-// Five hashes as strings, four small objects, numbers, and a place in the map.
-const entryBytes = 800;
+// Six hashes as strings, four small objects, numbers, and a place in the map.
+const entryBytes = 900;
 
 /**
  * The log of commits as readers see it, from the newest one back. Older commits are fetched when somebody asks for
@@ -172,6 +176,7 @@ function logEntryOf(commit: Commit): LogEntry {
     publishedAt,
     digest,
     counts: { markets, protocols },
+    leaf: leafHash(entryOf(commit)).toString("hex"),
   };
 }
 

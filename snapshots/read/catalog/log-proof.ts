@@ -1,11 +1,10 @@
 import type { MarketProof, ScoreProof } from "../../../schemas/envelopes.ts";
 import { inclusionFromTiles, TileError } from "../../format/log-proofs.ts";
 import { auditPath, headFrom, leafHash } from "../../format/tree.ts";
-import { CorruptObjectError, unless } from "../../store/errors.ts";
+import { CorruptObjectError, ObjectError } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { entryOf } from "../../store/log/public-log.ts";
-import { type NotedCheckpoint, parseCheckpoint } from "../../trust/notes/checkpoint.ts";
-import { NoteError } from "../../trust/notes/signed-note.ts";
+import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
 import { type Asked, weakTag } from "../asked.ts";
 import type { AsOf } from "../query/query.ts";
 import { commitOf } from "./as-of.ts";
@@ -44,9 +43,7 @@ export async function checkpointFor(
 ): Promise<NotedCheckpoint | undefined> {
   const newest = await publicLog.checkpoint();
   if (asOf || !newest || newest.size <= commit) return newest;
-  const note = (await publicLog.file(`checkpoints/${commit}`))?.toString();
-  const own = await unless(NoteError, async () => note && { ...parseCheckpoint(note), note });
-  return own || newest;
+  return (await publicLog.checkpointOf(commit)) ?? newest;
 }
 
 /**
@@ -64,10 +61,10 @@ export async function proveCommit(
   const alone = { snapshotId, commit, entry: entry.toString(), checkpoint: null, inclusion: null };
   if (!checkpoint || checkpoint.size < commit) return alone;
   const place = { index: commit - 1, size: checkpoint.size };
-  // What is held may be of a log that was replaced since.
+  // The store may be ahead of what is known, and have tiles of what its commits no longer tell.
   for (const readTile of [catalog.publicLog.tile, catalog.publicLog.storedTile]) {
     const path = await inclusionFromTiles(readTile, place.index, place.size).catch((error) => {
-      if (error instanceof TileError) return [];
+      if (error instanceof TileError || error instanceof ObjectError) return [];
       throw error;
     });
     if (headFrom(leafHash(entry), { ...place, path })?.equals(checkpoint.head))

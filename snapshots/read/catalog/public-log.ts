@@ -1,79 +1,188 @@
 import { LRUCache } from "lru-cache";
-import type { ReadTile } from "../../format/log-proofs.ts";
-import { endOf, tileAt, tilePath, tileWidth } from "../../format/log-tree.ts";
+import { headFromTiles, type ReadTile } from "../../format/log-proofs.ts";
+import {
+  decodeEntries,
+  encodeEntries,
+  endOf,
+  type Tile,
+  tileAt,
+  tilePath,
+  tileWidth,
+} from "../../format/log-tree.ts";
+import { leafHash, treeHead } from "../../format/tree.ts";
+import { CorruptObjectError } from "../../store/errors.ts";
+import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
+import { readCommit } from "../../store/log/commits.ts";
+import { entryOf, hashesOf, leavesUpTo, readEntries, tileKey, tilesIn } from "../../store/log/public-log.ts";
 import type { Storage } from "../../store/storage.ts";
 import type { LogReader } from "../../trust/log/log-reader.ts";
+import { anyCheckpoint } from "../../trust/log/stored-checkpoint.ts";
 import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
+import { awaitBudget } from "../event-loop-budget.ts";
+import { BoundedCache, Recent } from "./caches.ts";
 import type { CommitLog } from "./commit-log.ts";
 
 // A tile has 8 KiB, and a bundle of usual entries 150.
 const cacheBytes = 8 * 2 ** 20;
-/** A bundle of the longest entries that there can be. */
-const maxBytes = tileWidth * (2 + 0xff_ff);
-const missing = Buffer.alloc(0);
-/** How long an answer serves that the next run may change: checkpoints, and what is missing. */
+const hashBytes = 32;
+/** Each has 64 KiB at most. */
+const maxCheckpoints = 64;
+/** How long a checkpoint serves, which the next run may change. */
 const shortMilliseconds = 1000;
+/** What the head of a full tile takes of the time between two rounds. */
+const stepsPerHead = 4;
 
-/** The files of the public log as the store has them. Whoever reads them checks them against a signature. */
+/**
+ * The files of the public log. They follow from the commits that the newest one leads back to: whoever can write to the
+ * store could put others there, and an answer is kept for a year.
+ */
 export class PublicLog {
-  readonly #cache: LRUCache<string, Buffer>;
-  readonly #log: CommitLog;
   readonly #storage: Storage;
-  /** By the number of the newest commit, because its checkpoint is signed a moment after it. */
-  readonly #checkpoints: LRUCache<number, { found: NotedCheckpoint | undefined }>;
+  readonly #log: CommitLog;
+  readonly #reader: Pick<LogReader, "checkpoint">;
+  /** The hashes of all entries, one after the other. */
+  readonly #leaves: Recent<Buffer>;
+  /** Tiles and bundles by name and their last leaf, which vouches for all before it. */
+  readonly #cache = new BoundedCache<Buffer>(cacheBytes, ({ length }) => length + 200);
+  readonly #checkpoints = new LRUCache<
+    string,
+    { found: NotedCheckpoint | undefined },
+    () => Promise<NotedCheckpoint | undefined>
+  >({
+    max: maxCheckpoints,
+    ttl: shortMilliseconds,
+    fetchMethod: async (_name, _stale, { context: read }) => ({ found: await read() }),
+    ignoreFetchAbort: true,
+  });
 
   constructor(storage: Storage, log: CommitLog, reader: Pick<LogReader, "checkpoint">) {
-    this.#log = log;
     this.#storage = storage;
-    this.#checkpoints = new LRUCache({
-      max: 1,
-      ttl: shortMilliseconds,
-      fetchMethod: async () => ({ found: await reader.checkpoint() }),
-      ignoreFetchAbort: true,
-    });
-    this.#cache = new LRUCache({
-      maxSize: cacheBytes,
-      sizeCalculation: (bytes, name) => bytes.length + name.length + 100,
-      async fetchMethod(name, _stale, { options }) {
-        const bytes = (await storage.get(layout.logFile(name), { maxBytes })) ?? missing;
-        if (bytes === missing || !tileOf(name)) options.ttl = shortMilliseconds;
-        return bytes;
-      },
-      ignoreFetchAbort: true,
-    });
+    this.#log = log;
+    this.#reader = reader;
+    const readLeaves = () => this.#readLeaves();
+    this.#leaves = new Recent(readLeaves, { log, seconds: Number.POSITIVE_INFINITY, now: Date.now });
   }
 
   /**
-   * The bytes of a file, by its name below the log; undefined when there is none, or when it belongs to a larger log
-   * than is known. Throws CorruptObjectError or StorageError.
+   * The bytes of a file, by its name below the log; undefined when there is none, when it belongs to a larger log than
+   * is known, or when it is a checkpoint of another log. Throws CorruptObjectError when neither tiles nor commits tell
+   * the log, or StorageError.
    */
   async file(name: string): Promise<Buffer | undefined> {
-    if (name === "checkpoint") {
-      const { note } = (await this.checkpoint()) ?? {};
-      return note === undefined ? undefined : Buffer.from(note);
-    }
-    const tile = tileOf(name);
-    const size = tile ? endOf(tile) : Number(/^checkpoints\/(\d+)$/.exec(name)?.[1] ?? 0);
-    // The store is asked for no more names than a log has.
-    if (size > (this.#log.newest?.commit ?? 0)) return undefined;
-    const bytes = await this.#cache.fetch(name);
-    return bytes === missing ? undefined : bytes;
+    if (name === "checkpoint") return bytesOf(await this.checkpoint());
+    const tile = name.startsWith("tile/") ? tileAt(name.slice("tile/".length)) : undefined;
+    if (tile?.level === "entries") return this.#bundle(tile);
+    if (tile) return this.#hashes(tile);
+    const size = /^checkpoints\/([1-9]\d*)$/.exec(name)?.[1];
+    return size === undefined ? undefined : bytesOf(await this.checkpointOf(Number(size)));
   }
 
   /** The newest checkpoint that is believed; undefined when there is none. Throws StorageError. */
   async checkpoint(): Promise<NotedCheckpoint | undefined> {
-    return (await this.#checkpoints.fetch(this.#log.newest?.commit ?? 0))?.found;
+    // By the number of the newest commit, because its checkpoint is signed a moment after it.
+    return this.#checkpoint(`newest ${this.#log.newest?.commit ?? 0}`, () => this.#reader.checkpoint());
   }
 
-  /** Reads a tile of hashes. Throws as `file` does. */
-  readonly tile: ReadTile = (level, index, width) => this.file(`tile/${tilePath({ level, index, width })}`);
+  /** The checkpoint that was signed at a size, if it is one of this log. Throws as `file` does. */
+  async checkpointOf(size: number): Promise<NotedCheckpoint | undefined> {
+    // The store is asked for no more names than a log has.
+    if (size > (this.#log.newest?.commit ?? 0)) return undefined;
+    return this.#checkpoint(String(size), async () => {
+      const found = await anyCheckpoint(this.#storage, layout.logCheckpointOf(size));
+      if (found?.size !== size) return undefined;
+      return found.head.equals(await headFromTiles(this.tile, size)) ? found : undefined;
+    });
+  }
 
-  /** The same from the store, whatever is held. */
-  readonly storedTile: ReadTile = (level, index, width) => {
-    const key = layout.logTile(tilePath({ level, index, width }));
-    return this.#storage.get(key, { maxBytes });
-  };
+  /** A tile of hashes, as the commits give it; undefined when it belongs to a larger log. Throws as `file` does. */
+  readonly tile: ReadTile = (level, index, width) => this.#hashes({ level, index, width });
+
+  /** The same as the store has it, which may be ahead of what is known. Whoever reads it checks it. */
+  get storedTile(): ReadTile {
+    return tilesIn(this.#storage);
+  }
+
+  async #hashes(tile: Tile): Promise<Buffer | undefined> {
+    const leaves = await this.#leavesBelow(tile);
+    if (!leaves || tile.level === 0) return leaves;
+    return this.#cache.get(nameOf(tile, leaves), async () => {
+      const heads: Buffer[] = [];
+      for (let place = 0; place < tile.width; place += 1) {
+        const below = {
+          level: Number(tile.level) - 1,
+          index: tile.index * tileWidth + place,
+          width: tileWidth,
+        };
+        await awaitBudget(stepsPerHead);
+        heads.push(treeHead(hashesIn((await this.#hashes(below))!)));
+      }
+      return Buffer.concat(heads);
+    });
+  }
+
+  async #checkpoint(name: string, read: () => Promise<NotedCheckpoint | undefined>) {
+    return (await this.#checkpoints.fetch(name, { context: read }))?.found;
+  }
+
+  /** The entries of a bundle, taken from the widest one of these, so that no more of them are read than there are. */
+  async #bundle(tile: Tile): Promise<Buffer | undefined> {
+    if (!(await this.#leavesBelow(tile))) return undefined;
+    const known = (await this.#leaves.get()).length / hashBytes;
+    const widest = { ...tile, width: Math.min(tileWidth, known - tile.index * tileWidth) };
+    const leaves = (await this.#leavesBelow(widest))!;
+    const bundle = await this.#cache.get(nameOf(widest, leaves), () => this.#readBundle(widest, leaves));
+    return tile.width === widest.width ? bundle : encodeEntries(decodeEntries(bundle)!.slice(0, tile.width));
+  }
+
+  /** The bundle of the store where that agrees with the commits, and else the one that they give. */
+  async #readBundle(tile: Tile, leaves: Buffer): Promise<Buffer> {
+    const stored = await readEntries(this.#storage, tile);
+    if (stored && hashesOf(tile, stored)[1].equals(leaves)) return encodeEntries(stored);
+    const entries: Buffer[] = [];
+    await inParallel(hashesIn(leaves).entries(), async ([place, hash]) => {
+      const number = tile.index * tileWidth + place + 1;
+      const commit = await readCommit(this.#storage, number);
+      const entry = commit && entryOf(commit);
+      if (!entry || !leafHash(entry).equals(hash))
+        throw new CorruptObjectError(
+          tileKey(tile),
+          `neither it nor commit ${number} has the entry of the log`,
+        );
+      entries[place] = entry;
+    });
+    return encodeEntries(entries);
+  }
+
+  /** The hashes of the entries below a tile; undefined when there are not so many. */
+  async #leavesBelow(tile: Tile): Promise<Buffer | undefined> {
+    if (endOf(tile) > (this.#log.newest?.commit ?? 0)) return undefined;
+    const leaves = await this.#leaves.get();
+    const end = endOf(tile) * hashBytes;
+    return end > leaves.length ? undefined : leaves.subarray(endOf({ ...tile, width: 0 }) * hashBytes, end);
+  }
+
+  async #readLeaves(): Promise<Buffer> {
+    const newest = this.#log.newest!;
+    const entries = await this.#log.believed();
+    if (entries.length === entries[0]?.commit)
+      return Buffer.concat(entries.toReversed().map(({ leaf }) => Buffer.from(leaf, "hex")));
+    // What commits no longer tell, bundles may.
+    const leaves = await leavesUpTo(this.#storage, newest);
+    if (leaves) return Buffer.concat(leaves);
+    throw new CorruptObjectError(
+      layout.commits,
+      "neither they nor the bundles beside them tell the whole log",
+    );
+  }
 }
 
-const tileOf = (name: string) => (name.startsWith("tile/") ? tileAt(name.slice("tile/".length)) : undefined);
+const bytesOf = (checkpoint: NotedCheckpoint | undefined) => checkpoint && Buffer.from(checkpoint.note);
+
+const nameOf = (tile: Tile, leaves: Buffer) =>
+  `${tilePath(tile)} ${leaves.toString("hex", leaves.length - hashBytes)}`;
+
+const hashesIn = (hashes: Buffer): Buffer[] =>
+  Array.from({ length: hashes.length / hashBytes }, (_, place) =>
+    hashes.subarray(place * hashBytes, (place + 1) * hashBytes),
+  );

@@ -211,7 +211,7 @@ export class LogTree implements TreeHead {
 }
 
 /** The leaves of the log up to a commit; undefined where some are gone, or the commit names another tree. */
-async function leavesUpTo(storage: Storage, commit: Commit): Promise<Buffer[] | undefined> {
+export async function leavesUpTo(storage: Storage, commit: Commit): Promise<Buffer[] | undefined> {
   const { commit: size } = commit;
   const known = await entriesOfCommits(storage, commit);
   const listed = known.includes(undefined) ? await listTiles(storage, size) : new Map();

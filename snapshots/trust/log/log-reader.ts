@@ -5,7 +5,7 @@ import { headFrom, leafHash } from "../../format/tree.ts";
 import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { newestCommit, readCommit } from "../../store/log/commits.ts";
-import { entryOf, tilesConnect, tilesIn } from "../../store/log/public-log.ts";
+import { entryOf, LogTree, tilesConnect, tilesIn } from "../../store/log/public-log.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type NotedCheckpoint, told } from "../notes/checkpoint.ts";
 import { type Trust, type TrustedCheckpoint, UntrustedError } from "../trust.ts";
@@ -152,6 +152,7 @@ async function requireContinued(
   const taken = `the log of ${told(before)} that was taken up before`;
   if (!found) throw new CorruptObjectError(key, `it is gone, and so is ${taken}`);
   if (await tilesConnect(storage, before, found)) return;
+  if (found.size > before.size && (await (await treeByCommits(storage, found))?.beginsWith(before))) return;
   const reason = `it is of ${told(found)}, which does not continue ${taken}`;
   const isFork =
     found.size === before.size || (found.size > before.size && (await tilesGive(storage, found)));
@@ -166,8 +167,18 @@ async function tilesGive(storage: Storage, { size, head }: TreeHead): Promise<bo
   return found?.equals(head) ?? false;
 }
 
+/** The tree of a log whose tiles are damaged or of another one; undefined when its commits do not give it either. */
+async function treeByCommits(storage: Storage, log: TreeHead): Promise<LogTree | undefined> {
+  if (await tilesGive(storage, log)) return undefined;
+  return unless(CorruptObjectError, async () => {
+    const commit = await readCommit(storage, log.size);
+    const tree = commit && (await LogTree.upTo(storage, commit));
+    return tree?.head.equals(log.head) ? tree : undefined;
+  });
+}
+
 /**
- * The last commit of a log, which its tiles show to be that. Throws CorruptObjectError where they do not, or
+ * The last commit of a log, which tiles or commits show to be that. Throws CorruptObjectError where neither do, or
  * StorageError.
  */
 async function lastOf(storage: Storage, log: TreeHead, known: Commit | undefined): Promise<Commit> {
@@ -178,6 +189,6 @@ async function lastOf(storage: Storage, log: TreeHead, known: Commit | undefined
   if (commit.digest === known?.digest) return commit;
   const path = await unless(TileError, () => inclusionFromTiles(tilesIn(storage), size - 1, size));
   const head = path && headFrom(leafHash(entryOf(commit)), { index: size - 1, size, path });
-  if (head?.equals(log.head)) return commit;
+  if (head?.equals(log.head) || (await treeByCommits(storage, log))) return commit;
   throw new CorruptObjectError(key, `its entry is not the last one of the signed log of ${told(log)}`);
 }

@@ -47,11 +47,12 @@ export async function storedCheckpoint(storage: Storage, trust: Trust, least = 0
   return newest;
 }
 
-/** The newest checkpoint of a store, whoever signed it; undefined when there is none. Throws StorageError. */
-export async function anyCheckpoint(storage: Storage): Promise<NotedCheckpoint | undefined> {
-  const bytes = await unless(CorruptObjectError, () =>
-    storage.get(layout.logCheckpoint, { maxBytes: maxNoteBytes }),
-  );
+/** The newest checkpoint of a store, or the one of a key, whoever signed it; undefined when there is none. */
+export async function anyCheckpoint(
+  storage: Storage,
+  key: string = layout.logCheckpoint,
+): Promise<NotedCheckpoint | undefined> {
+  const bytes = await unless(CorruptObjectError, () => storage.get(key, { maxBytes: maxNoteBytes }));
   const note = bytes?.toString() ?? "";
   return unless(NoteError, async () => (bytes ? { ...parseCheckpoint(note), note } : undefined));
 }

@@ -31,7 +31,9 @@ export async function publishArchive(
     markets = 40,
     bri = 700,
     ...named
-  }: { markets?: number; bri?: number } & Partial<Pick<PublishOptions, "api" | "siteUrl" | "now">> = {},
+  }: { markets?: number; bri?: number } & Partial<
+    Pick<PublishOptions, "api" | "siteUrl" | "now" | "signing">
+  > = {},
 ): Promise<void> {
   await publishRecords(
     storage,

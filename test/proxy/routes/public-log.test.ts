@@ -1,16 +1,23 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { headFromTiles } from "../../../snapshots/format/log-proofs.ts";
+import { tileEncoder, tilePath, tilesOf } from "../../../snapshots/format/log-tree.ts";
 import { CommitLog } from "../../../snapshots/read/catalog/commit-log.ts";
 import { PublicLog } from "../../../snapshots/read/catalog/public-log.ts";
+import { CorruptObjectError } from "../../../snapshots/store/errors.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
+import { entriesOfCommits } from "../../../snapshots/store/log/public-log.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { readAnyLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { type NotedCheckpoint, signCheckpoint } from "../../../snapshots/trust/notes/checkpoint.ts";
+import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { outcome, until } from "../../helpers/http/proxy-client.ts";
+import { publishArchive } from "../../helpers/publish/records.ts";
 import { append } from "../../helpers/store/appended-commits.ts";
 import { testKey } from "../../helpers/store/signing.ts";
-import { changedStorage, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { countingStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
 
 const address = (name: string) => `/api/v1/log/${name}`;
 
@@ -47,7 +54,11 @@ describe("the log over HTTP", () => {
     const key = testKey();
     const [before] = await Promise.all([proxy.get(address("checkpoint")), proxy.get("/api/v1/checkpoint")]);
     expect(outcome(before)).toBe("404 NOT_FOUND");
-    const note = signCheckpoint({ key }, { size: 1, head: Buffer.alloc(32, 1) });
+    const head = (await proxy.storage.get(layout.logTile("0/000.p/1")))!;
+    const note = signCheckpoint({ key }, { size: 1, head });
+    const foreign = signCheckpoint({ key }, { size: 1, head: Buffer.alloc(32, 1) });
+    await proxy.storage.put(layout.logCheckpointOf(1), Buffer.from(foreign));
+    expect(outcome(await proxy.get(address("checkpoints/1")))).toBe("404 NOT_FOUND");
     for (const name of ["checkpoint", "checkpoints/1"])
       await proxy.storage.put(layout.logFile(name), Buffer.from(note));
     for (const path of [address("checkpoint"), address("checkpoints/1"), "/api/v1/checkpoint"]) {
@@ -100,21 +111,44 @@ describe("the log over HTTP", () => {
   });
 });
 
-test("asks the store once for each file that a log of this size can have, and for no other", async () => {
-  const storage = countingStorage(memoryStorage(new Map()));
-  for (let n = 0; n < 3; n += 1) await append(storage);
-  const log = new CommitLog(storage);
-  const files = new PublicLog(storage, log, readAnyLog(storage));
-  await log.takeUp((await newestCommit(storage))!);
-  await storage.put(layout.logTile("0/000.p/3"), Buffer.alloc(96, 7));
-  storage.calls.length = 0;
-  const possible = ["tile/0/000.p/3", "tile/0/000.p/2", "checkpoints/3"];
-  const impossible = ["tile/0/000.p/4", "tile/0/000", "checkpoints/4"];
-  for (let n = 0; n < 2; n += 1) {
-    const found = await Promise.all([...possible, ...impossible].map((name) => files.file(name)));
-    expect(found.map((bytes) => bytes?.length)).toEqual([96, ...Array(5)]);
-  }
-  expect(storage.calls.map(({ key }) => key).sort()).toEqual(possible.map(layout.logFile).sort());
+describe("the log of a store whose tiles are altered or gone", () => {
+  const keptForAYear = "public, max-age=31536000, immutable";
+
+  test.each(["altered", "gone"])(
+    "is served by its commits when they are %s, to a fresh proxy too",
+    async (how) => {
+      const key = testKey();
+      const first = await startTestProxy({ empty: true });
+      const { storage } = first;
+      for (const bri of [701, 702, 703]) await publishArchive(storage, { bri, signing: { key } });
+      const names = (await listed(storage, layout.log)).map((info) => info.key.slice(layout.log.length));
+      const whole = new Map<string, Buffer>();
+      for (const name of names) whole.set(name, (await storage.get(layout.logFile(name)))!);
+      for (const [name, bytes] of whole) {
+        if (name === "checkpoint") continue;
+        if (how === "gone") await storage.delete(layout.logFile(name));
+        else await storage.put(layout.logFile(name), Buffer.from(bytes.map((byte) => byte ^ 1)));
+      }
+      const trusted = join(first.directory, "trusted.pub");
+      await writeFile(trusted, `${verifierText(key)}\n`);
+      const proxy = await first.another({ trustedKeys: trusted });
+      expect((await proxy.get("/readyz")).json()).toMatchObject({
+        status: "ready",
+        commit: 3,
+        heldBack: null,
+      });
+      for (const [name, bytes] of whole) {
+        const answer = await proxy.get(address(name));
+        if (name.startsWith("checkpoints/")) expect([name, outcome(answer)]).toEqual([name, "404 NOT_FOUND"]);
+        else expect([name, answer.status, answer.body]).toEqual([name, 200, bytes]);
+        if (name.startsWith("tile/")) expect(answer.headers["cache-control"]).toBe(keptForAYear);
+      }
+      const proof = (await proxy.get("/api/v1/scores/aave/proof")).json();
+      expect(proof).toMatchObject({ commit: 3, checkpoint: String(whole.get("checkpoint")) });
+      await proxy.stop();
+      await first.stop();
+    },
+  );
 });
 
 describe("the files of the log", () => {
@@ -127,8 +161,8 @@ describe("the files of the log", () => {
   async function logOver(storage: Storage, checkpoint: () => Promise<NotedCheckpoint | undefined>) {
     const log = new CommitLog(storage);
     const files = new PublicLog(storage, log, { checkpoint });
-    const grow = async () => {
-      await append(storage);
+    const grow = async (count = 1) => {
+      for (let n = 0; n < count; n += 1) await append(storage);
       await log.takeUp((await newestCommit(storage))!);
     };
     return { files, grow };
@@ -137,8 +171,66 @@ describe("the files of the log", () => {
   const checkpointOf = (size: number): NotedCheckpoint => ({
     ...{ origin: "x", size, head: Buffer.alloc(32), note: `${size}` },
   });
+  const many = 258;
+  /** A store of so many commits without a tile, and every tile that there was of a log of any of its sizes. */
+  let grown: Map<string, Buffer>;
+  const tiles = new Map<string, Buffer>();
+  beforeAll(async () => {
+    grown = new Map();
+    const storage = memoryStorage(grown);
+    for (let n = 0; n < many; n += 1) await append(storage);
+    const encode = tileEncoder(await entriesOfCommits(storage, (await newestCommit(storage))!));
+    for (const size of [1, 2, 200, 255, 256, 257, many])
+      for (const tile of tilesOf(size)) tiles.set(`tile/${tilePath(tile)}`, encode(tile)!);
+  });
 
-  test("are looked for again after a second where they were missing or may change", async () => {
+  test("are what the commits give, of every size that the log had, whatever the store has", async () => {
+    const objects = new Map(grown);
+    const storage = countingStorage(memoryStorage(objects));
+    const { files, grow } = await logOver(storage, none);
+    await grow(0);
+    for (const put of [undefined, Buffer.alloc(0), Buffer.alloc(64, 7)]) {
+      for (const name of tiles.keys()) if (put) objects.set(layout.logFile(name), put);
+      for (const [name, bytes] of tiles) expect([name, await files.file(name)]).toEqual([name, bytes]);
+    }
+    // Each commit was read for the log, and once more for its bundle.
+    expect(storage.calls.filter(({ key }) => key.startsWith(layout.commits)).length).toBeLessThan(
+      2 * many + 10,
+    );
+    for (const name of [`tile/0/001.p/${many - 255}`, "tile/0/001", "tile/1/000.p/2", "tile/entries/001.p/3"])
+      expect(await files.file(name)).toBeUndefined();
+  });
+
+  test("are read from the store where it has them: one object a bundle", async () => {
+    const objects = new Map(grown);
+    for (const [name, bytes] of tiles) objects.set(layout.logFile(name), bytes);
+    const storage = countingStorage(memoryStorage(objects));
+    const { files, grow } = await logOver(storage, none);
+    await grow(0);
+    await files.file("tile/0/000");
+    storage.calls.length = 0;
+    for (let n = 0; n < 2; n += 1)
+      for (const [name, bytes] of tiles) expect([name, await files.file(name)]).toEqual([name, bytes]);
+    expect(storage.calls.map(({ key }) => key)).toEqual(
+      ["tile/entries/000", "tile/entries/001.p/2"].map(layout.logFile),
+    );
+  });
+
+  test("are told by bundles where commits are gone, and not at all where neither tells", async () => {
+    const objects = new Map(grown);
+    for (const [name, bytes] of tiles) objects.set(layout.logFile(name), bytes);
+    for (const number of [1, 2, 3]) objects.delete(layout.commit(number));
+    const good = await logOver(memoryStorage(objects), none);
+    await good.grow(0);
+    for (const [name, bytes] of tiles) expect([name, await good.files.file(name)]).toEqual([name, bytes]);
+    for (const name of tiles.keys())
+      if (name.startsWith("tile/entries/")) objects.delete(layout.logFile(name));
+    const bad = await logOver(memoryStorage(objects), none);
+    await bad.grow(0);
+    await expect(bad.files.file("tile/0/000")).rejects.toBeInstanceOf(CorruptObjectError);
+  });
+
+  test("have the checkpoints of sizes that are of this log, and look for them again after a second", async () => {
     // The cache holds the clock of the process, and by a timer what it last read of it.
     let now = performance.now();
     vi.spyOn(performance, "now").mockImplementation(() => now);
@@ -147,29 +239,31 @@ describe("the files of the log", () => {
       now += milliseconds;
       vi.advanceTimersByTime(milliseconds);
     };
-    const storage = countingStorage(memoryStorage(new Map()));
+    const objects = new Map(grown);
+    const storage = countingStorage(memoryStorage(objects));
     const { files, grow } = await logOver(storage, none);
-    await grow();
-    const [tile, missing, checkpoint] = ["tile/0/000.p/1", "tile/entries/000.p/1", "checkpoints/1"] as const;
-    for (const name of [tile, checkpoint]) await storage.put(layout.logFile(name), Buffer.from(name));
-    const looked = async (milliseconds: number) => {
-      pass(milliseconds);
-      storage.calls.length = 0;
-      for (const name of [tile, missing, checkpoint]) await files.file(name);
-      return storage.calls.map(({ key }) => key);
-    };
-    expect(await looked(0)).toEqual([tile, missing, checkpoint].map(layout.logFile));
-    expect(await looked(900)).toEqual([]);
-    expect(await looked(200)).toEqual([missing, checkpoint].map(layout.logFile));
-    await storage.put(layout.logFile(missing), Buffer.from("there"));
-    pass(1100);
-    expect(String(await files.file(missing))).toBe("there");
-    // A tile never changes, unless the log was replaced.
-    await storage.put(layout.logFile(tile), Buffer.from("replaced"));
-    expect([await files.tile(0, 0, 1), await files.storedTile(0, 0, 1)].map(String)).toEqual([
-      tile,
-      "replaced",
-    ]);
+    await grow(0);
+    const head = await headFromTiles(files.tile, 257);
+    const put = (size: number, of: number, by = head) =>
+      objects.set(
+        layout.logCheckpointOf(size),
+        Buffer.from(signCheckpoint({ key: testKey() }, { size: of, head: by })),
+      );
+    const has = async (size: number) => (await files.file(`checkpoints/${size}`)) !== undefined;
+    put(257, 257);
+    put(256, 257);
+    put(255, 255);
+    put(many + 1, many + 1);
+    objects.set(layout.logCheckpointOf(254), Buffer.from("anybody's"));
+    storage.calls.length = 0;
+    for (const size of [257, 256, 255, 254, many + 1])
+      expect([size, await has(size)]).toEqual([size, size === 257]);
+    expect(storage.calls).toHaveLength(4);
+    put(255, 255, await headFromTiles(files.tile, 255));
+    pass(900);
+    expect(await has(255)).toBe(false);
+    pass(200);
+    expect(await has(255)).toBe(true);
   });
 
   test("are none of a log without commits, and the checkpoint is there with the first", async () => {
@@ -188,29 +282,18 @@ describe("the files of the log", () => {
 
   test("reach those who wait for them, though others took their place", async () => {
     const opened = Promise.withResolvers<void>();
-    const [slow, one, other] = ["tile/0/000.p/2", "tile/entries/000.p/1", "tile/entries/000.p/2"] as const;
-    const bytes = { [layout.logFile(slow)]: Buffer.from("slow") };
-    for (const name of [one, other]) bytes[layout.logFile(name)] = Buffer.alloc(5 * 2 ** 20);
-    const content = memoryStorage(new Map(Object.entries(bytes)));
-    const storage = changedStorage(content, {
-      async get(key, options) {
-        if (key === layout.logFile(slow)) await opened.promise;
-        return content.get(key, options);
-      },
-    });
     let size = 0;
-    const { files, grow } = await logOver(storage, async () => {
+    const { files, grow } = await logOver(memoryStorage(new Map()), async () => {
       size += 1;
       const found = checkpointOf(size);
       if (size === 1) await opened.promise;
       return found;
     });
-    for (let n = 0; n < 2; n += 1) await grow();
-    const waiting = [files.file(slow), files.file("checkpoint")];
-    for (const name of [one, other]) expect((await files.file(name))?.length).toBe(5 * 2 ** 20);
+    await grow();
+    const waiting = files.file("checkpoint");
     await grow();
     expect(String(await files.file("checkpoint"))).toBe("2");
     opened.resolve();
-    expect((await Promise.all(waiting)).map(String)).toEqual(["slow", "1"]);
+    expect(String(await waiting)).toBe("1");
   });
 });

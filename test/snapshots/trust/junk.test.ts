@@ -84,19 +84,10 @@ const damages: [
     0,
   ],
   ["all of public/log/ lost", (o) => remove(o, all(o.keys())), "it is gone", 0],
-  [
-    "all tiles lost",
-    (o) => remove(o, all(o.keys()).filter(oneTile)),
-    "does not continue",
-    "is not the last one",
-  ],
+  // The commits tell the same.
+  ["all tiles lost", (o) => remove(o, all(o.keys()).filter(oneTile)), 6, 6],
   ["all of it huge", (o) => set(o, all(o.keys()), huge), "it is gone", 0],
-  [
-    "all tiles huge",
-    (o) => set(o, all(o.keys()).filter(oneTile), huge),
-    "does not continue",
-    "is not the last",
-  ],
+  ["all tiles huge", (o) => set(o, all(o.keys()).filter(oneTile), huge), 6, 6],
   ["checkpoint huge", (o) => set(o, [logCheckpoint], huge), 6, 6],
   [
     "the newest commit huge",

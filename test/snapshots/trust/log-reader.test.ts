@@ -84,23 +84,43 @@ describe("a newer log", () => {
     },
   );
 
-  test("is refused when it is shorter, lacks its checkpoint, its commit or a tile, or has the other log's", async () => {
+  test("is refused when it is shorter, or lacks its checkpoint or its commit, or has the other log's", async () => {
     const { newest, show, own } = readerOf(main[6]!);
     await newest();
     show(main[5]!);
     await expect(newest()).rejects.toThrow("it is of 5 entries");
     const seven = layout.logCheckpointOf(7);
-    for (const keys of [[layout.logCheckpoint, seven], [layout.commit(7)], [layout.logTile("0/000.p/7")]]) {
+    for (const keys of [[layout.logCheckpoint, seven], [layout.commit(7)]]) {
       show(main[7]!);
       for (const key of [...keys]) own.delete(key);
       if (keys.includes(seven)) own.delete(layout.logCheckpointOf(6));
       await expect(newest(), String(keys)).rejects.toThrow();
     }
-    for (const key of [layout.commit(7), layout.logTile("0/000.p/7"), layout.logCheckpoint]) {
+    for (const key of [layout.commit(7), layout.logCheckpoint]) {
       show(main[7]!);
       own.set(key, fork[7]!.get(key)!);
       await expect(newest(), key).rejects.toThrow();
     }
+  });
+
+  test("is taken up by its commits, at a start too, where its tiles are gone or the other log's", async () => {
+    const tile = layout.logTile("0/000.p/7");
+    for (const known of [undefined, 5, 6])
+      for (const put of [undefined, fork[7]!.get(tile)!, Buffer.alloc(7 * 32, 1)]) {
+        const { newest, show, own } = readerOf(main[known ?? 7]!);
+        if (known) expect(await newest()).toBe(known);
+        show(main[7]!);
+        own.delete(tile);
+        if (put) own.set(tile, put);
+        expect(await newest()).toBe(7);
+      }
+  });
+
+  test("is not taken up by its commits where these do not give it either", async () => {
+    const { newest, own } = readerOf(main[7]!);
+    for (const key of [...own.keys()]) if (key.startsWith(layout.logTiles)) own.delete(key);
+    own.delete(layout.commit(3));
+    await expect(newest()).rejects.toThrow("is not the last one of the signed log of 7 entries");
   });
 
   test("that lacks a tile is damaged, and shows no fork", async () => {

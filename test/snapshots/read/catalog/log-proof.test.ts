@@ -53,22 +53,36 @@ describe("that a log has a commit", () => {
     expect(await proveCommit(catalog, commit, undefined)).toMatchObject({ commit: 2, ...alone });
   });
 
-  test("is proven from the store where what is held is of a log that was replaced", async () => {
-    const { objects, catalog, prove } = await readerOf(Buffer.alloc(64, 7));
-    await catalog.publicLog.tile(0, 0, 2);
-    objects.set(tile, published.get(tile)!);
-    expect((await prove(1)).inclusion).toHaveLength(1);
+  test("is proven by the commits where tiles are altered or gone, and by tiles where commits are", async () => {
+    for (const bytes of [Buffer.alloc(64, 7), Buffer.alloc(1)])
+      expect((await (await readerOf(bytes)).prove(1)).inclusion).toHaveLength(1);
+    const without = await readerOf();
+    without.objects.delete(tile);
+    expect((await without.prove(1)).inclusion).toHaveLength(1);
+    const beginning = await readerOf();
+    beginning.objects.delete(layout.commit(1));
+    expect((await beginning.prove(2)).inclusion).toHaveLength(1);
   });
 
-  test("is not proven by tiles of another log, or that are missing, or cannot be read", async () => {
-    const other = await readerOf(Buffer.alloc(64, 7));
-    await expect(other.prove(1)).rejects.toThrow("not the tree of 2 commits that was signed");
-    const missing = await readerOf();
+  test("is not proven where neither commits nor tiles tell, or the store cannot be read", async () => {
+    const robbed = async (bytes?: Buffer) => {
+      const reader = await readerOf(bytes);
+      for (const key of [
+        layout.commit(1),
+        layout.logTile("entries/000.p/2"),
+        layout.logTile("entries/000.p/1"),
+      ])
+        reader.objects.delete(key);
+      return reader;
+    };
+    const other = await robbed(Buffer.alloc(64, 7));
+    await expect(other.prove(2)).rejects.toThrow("not the tree of 2 commits that was signed");
+    const missing = await robbed();
     missing.objects.delete(tile);
-    await expect(missing.prove(1)).rejects.toBeInstanceOf(CorruptObjectError);
-    const away = await readerOf();
+    await expect(missing.prove(2)).rejects.toBeInstanceOf(CorruptObjectError);
+    const away = await robbed();
     away.fail();
-    await expect(away.prove(1)).rejects.toBeInstanceOf(StorageError);
+    await expect(away.prove(2)).rejects.toBeInstanceOf(StorageError);
   });
 
   test("is told as text where there is a checkpoint", () => {
