@@ -17,6 +17,17 @@ export const spoken = (key: string) => key.replaceAll("_", " ").replace(/^./, up
 /** A time of the interface as a reader writes it: `2026-02-02 08:21 UTC`. */
 export const minutes = (iso: string) => `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`;
 
+/** How long before `now` (epoch milliseconds) a time was, in its largest unit: `11 months ago`. */
+export function ago(iso: string, now: number): string {
+  const hours = (now - Date.parse(iso)) / 3_600_000;
+  const format = (unit: Intl.RelativeTimeFormatUnit, size: number) =>
+    new Intl.RelativeTimeFormat("en").format(-Math.floor(hours / size), unit);
+  if (hours >= 365 * 24) return format("year", 365 * 24);
+  if (hours >= 30 * 24) return format("month", 30 * 24);
+  if (hours >= 24) return format("day", 24);
+  return hours >= 1 ? format("hour", 1) : "less than an hour ago";
+}
+
 // For these characters the detour over upper case yields the wrong letter, or several.
 const exceptions = new Map([
   ["\u0131", "\u0131"],

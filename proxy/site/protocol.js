@@ -10,7 +10,7 @@ import { nameOf } from "./names.js";
 import { distribution, scoreboardAddress } from "./scoreboard.js";
 import { frameOf, takeAlong } from "./take.js";
 import { tierLog, whyChanged } from "./why.js";
-import { change, counted, grouped, moment, signed, stepOf, tier } from "./words.js";
+import { ago, change, counted, grouped, moment, signed, stepOf, tier } from "./words.js";
 
 /**
  * @import { ScoreDimensions, ScoreHistory, ScoreList } from "../../schemas/envelopes.ts"
@@ -205,7 +205,7 @@ function summary({ bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt,
         ),
       ],
       [term("Confidence", "confidence"), `${confidence} of 100`],
-      ["Updated", moment(updatedAt)],
+      ["Updated", html("span", {}, moment(updatedAt), `, ${ago(updatedAt, Date.now())}`)],
     ]),
   );
 }

@@ -4,7 +4,7 @@ import { curve } from "./curve.js";
 import { failure, fill, html, skipTo } from "./dom.js";
 import { nameOf } from "./names.js";
 import { takeAlong } from "./take.js";
-import { change, counted, grouped, minutes, moment, tier, tiers } from "./words.js";
+import { ago, change, counted, grouped, minutes, moment, tier, tiers } from "./words.js";
 
 /**
  * @import { ScoreListEntry } from "../../schemas/records.ts"
@@ -168,7 +168,7 @@ export function openScoreboard({ api }, query) {
     try {
       const list = await api.scores.scores({ signal });
       ({ scores } = list);
-      about.append(` Updated ${minutes(list.updatedAt)}.`);
+      about.append(` Updated ${minutes(list.updatedAt)}, ${ago(list.updatedAt, Date.now())}.`);
       draw();
     } catch (error) {
       if (!signal.aborted) fill(panel, failure(error, load));

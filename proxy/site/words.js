@@ -1,7 +1,7 @@
 import { html } from "./dom.js";
 import { minutes } from "./names.js";
 
-export { minutes, spoken } from "./names.js";
+export { ago, minutes, spoken } from "./names.js";
 
 /** @import { ForgeTier } from "../../schemas/scales.ts" */
 

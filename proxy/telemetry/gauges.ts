@@ -27,9 +27,11 @@ export function registerGauges(
     });
   const age = (name: string, help: string, time: () => string | undefined) =>
     gauge(name, help, "max", () => (now() - Date.parse(time() ?? "")) / 1000);
-  const commit = () => catalog.current()?.commit;
+  const [commit, manifest] = [() => catalog.current()?.commit, () => catalog.current()?.manifest];
   gauge("prs_snapshot_commit", "Commit number served", "min", () => commit()?.commit ?? 0);
   age("prs_snapshot_age_seconds", "Since the snapshot was published", () => commit()?.publishedAt);
+  age("prs_newest_score_age_seconds", "Of the newest score", () => manifest()?.newestUpdatedAt);
+  age("prs_newest_market_age_seconds", "Since the newest resolution", () => manifest()?.newestResolvedAt);
   age("prs_publish_age_seconds", "Since the newest successful publish run", () => catalog.checkedAt());
   gauge("prs_poll_age_seconds", "Since snapshot and keys were looked for with success", "max", pollAge);
   gauge("prs_index_bytes", "Filter indexes in memory", "sum", () => catalog.residentBytes());

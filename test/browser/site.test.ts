@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ScoreDimensions, ScoreHistory } from "../../schemas/envelopes.ts";
 import { marketDimensionKeys } from "../../schemas/market.ts";
 import { dimensionMeanings, meanings } from "../../schemas/meanings.ts";
-import { nameOf } from "../../schemas/names.ts";
+import { ago, minutes, nameOf } from "../../schemas/names.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
 import { badgeColours } from "../../snapshots/artefacts/badge.ts";
 import { bearer } from "../helpers/http/proxy-client.ts";
@@ -53,6 +53,13 @@ describe.skipIf(!program)("the site's scores in Chromium", () => {
       `Moved most in their last run, of those that ran on ${day}: ` +
         movers.map((entry) => `${nameOf(entry.slug)} ${asRow(entry)[7]}`).join(", ") +
         `, and ${more} more by ${size(movers[4]!)} up or down`,
+    );
+    const newest = list
+      .map(({ updatedAt }) => updatedAt)
+      .sort()
+      .at(-1)!;
+    expect(await page.textContent("main")).toContain(
+      `Updated ${minutes(newest)}, ${ago(newest, Date.now())}.`,
     );
     const firstRow = (await page.locator("tbody tr").first().boundingBox())!;
     expect(firstRow.y + firstRow.height).toBeLessThan(600);
@@ -172,6 +179,7 @@ describe.skipIf(!program)("the site's scores in Chromium", () => {
       Tier: record.forgeScale,
       Change: expect.stringContaining(`${bri - delta} → ${bri}`),
       Confidence: `${record.confidence} of 100`,
+      Updated: `${minutes(record.updatedAt)}, ${ago(record.updatedAt, Date.now())}`,
       "Blast radius": String(cascade.blastRadius),
       "Upstream dependencies": String(cascade.upstreamDeps),
       Critical: String(findings.critical),

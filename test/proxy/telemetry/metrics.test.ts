@@ -2,6 +2,7 @@ import { collectDefaultMetrics, Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { endpoints } from "../../../schemas/endpoints.ts";
+import type { Status } from "../../../schemas/envelopes.ts";
 import { deployed } from "../../helpers/http/deployed.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, until } from "../../helpers/http/proxy-client.ts";
@@ -69,6 +70,12 @@ describe("metrics", () => {
     expect(await reading(proxy.metrics, "prs_snapshot_commit")).toBe(1);
     expect(await reading(proxy.metrics, "prs_snapshot_age_seconds")).toBe(12 * 3600);
     expect(await reading(proxy.metrics, "prs_publish_age_seconds")).toBe(12 * 3600);
+    const status: Status = (await proxy.get("/api/v1/status")).json();
+    const ageOf = (time: string) => (proxy.clock.now - Date.parse(time)) / 1000;
+    expect(await reading(proxy.metrics, "prs_newest_score_age_seconds")).toBe(ageOf(status.newestUpdatedAt));
+    expect(await reading(proxy.metrics, "prs_newest_market_age_seconds")).toBe(
+      ageOf(status.newestResolvedAt),
+    );
     expect(await reading(proxy.metrics, "prs_index_bytes")).toBeGreaterThan(100);
     expect(await reading(proxy.metrics, "prs_quota_store_up")).toBe(1);
     const caches = await samples(proxy.metrics, "prs_cache_requests_total");
@@ -92,6 +99,8 @@ describe("metrics", () => {
     const ages = (await empty.metrics.getMetricsAsJSON()).filter(({ name }) => /^prs_\w+_age_/.test(name));
     expect(Object.fromEntries(ages.map(({ name, values }) => [name, values.length]))).toEqual({
       prs_snapshot_age_seconds: 0,
+      prs_newest_score_age_seconds: 0,
+      prs_newest_market_age_seconds: 0,
       prs_publish_age_seconds: 0,
       prs_poll_age_seconds: 1,
     });
@@ -153,7 +162,7 @@ describe("metrics", () => {
       expect(
         unknownIn('sum by (rute) (rate(http_requests_total{stat="5"}[5m])) / prs_age', registries),
       ).toEqual(["stat", "prs_age", "rute"]);
-      expect(new Set(alarms.map(({ alert }) => alert)).size).toBe(12);
+      expect(new Set(alarms.map(({ alert }) => alert)).size).toBe(14);
       for (const { annotations } of alarms)
         expect(annotations).toEqual({
           summary: expect.stringMatching(/\.$/),
