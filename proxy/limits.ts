@@ -17,7 +17,7 @@ export const defaultLimits = {
   answerSeconds: 25,
   /** Sending an answer; with all rows, every 500 of them. */
   sendSeconds: 180,
-  /** A command of a quota store on Redis: far longer than a round trip, far shorter than a caller waits. */
+  /** A command of a quota store: far longer than a round trip, far shorter than a caller waits. */
   quotaSeconds: 1,
   /** One fetch from the origin. */
   originSeconds: 10,

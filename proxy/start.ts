@@ -19,7 +19,7 @@ import { publicObjects } from "./origin/public-objects.ts";
 import { createQuota } from "./quota/quota.ts";
 import { redisQuota } from "./quota/redis.ts";
 import { isUrl } from "./quota/redis-url.ts";
-import { sqliteQuota } from "./quota/sqlite.ts";
+import { threadedQuota } from "./quota/sqlite-thread.ts";
 import { createProxyServer } from "./server.ts";
 import { clientFiles } from "./site/client/files.ts";
 import { servedSite } from "./site/files.ts";
@@ -130,12 +130,12 @@ export async function startService(
   if (!catalog.current()) void warnOfNoStore(storage, log);
   // A long log takes many requests to a remote store. Requests that need it earlier wait or are tried again.
   else void catalog.readable().catch(() => {});
-  const release = () => {
+  const release = async () => {
     origin.close();
-    quota.close();
+    await quota.close();
   };
-  await listen(server, config).catch((error) => {
-    release();
+  await listen(server, config).catch(async (error) => {
+    await release();
     throw error;
   });
   poller.start(config.pollSeconds);
@@ -147,7 +147,7 @@ export async function startService(
     async stop(): Promise<void> {
       poller.stop();
       await drain(config.shutdownSeconds);
-      release();
+      await release();
     },
   };
 }
@@ -164,7 +164,7 @@ async function openQuota({ quotaStore }: Config, { directory, log }: Dependencie
   const failed = (error: Error) => log.warn({ err: error }, "no connection to the quota store");
   try {
     if (isUrl(quotaStore)) return await redisQuota(quotaStore, seconds, failed);
-    return sqliteQuota(resolve(directory, quotaStore));
+    return await threadedQuota(resolve(directory, quotaStore), seconds);
   } catch (error) {
     throw new ConfigError(`QUOTA_STORE cannot be used: ${messageOf(error)}`);
   }

@@ -181,9 +181,9 @@ export function createQuota(
     },
     /** How requests are counted, and what a failure of the store loses. */
     counting: async () => ({ ...(await store.keeping()), onFailure: options.onFailure }),
-    close() {
-      store.close();
+    async close(): Promise<void> {
       instead?.close();
+      await store.close();
     },
   };
 }

@@ -17,7 +17,7 @@ export interface Counters {
   giveBack(account: string, day: string, units: number): Promise<void>;
   /** Units used so far. */
   used(account: string, day: string): Promise<number>;
-  close(): void;
+  close(): void | Promise<void>;
 }
 
 /** What becomes of counts when the server that holds them fails. */

@@ -1,20 +1,14 @@
 import { availableParallelism } from "node:os";
-import { Worker } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
 import { type BuiltPage, type CompressedPage, compressPage } from "../format/page.ts";
+import { startThread } from "../store/thread.ts";
 
 /** The first pages are built on the caller's thread: a run with so few ends before threads have started. */
 export const pagesBeforeThreads = 64;
 /** Each thread takes about 30 MB. */
 const maxThreads = Math.min(4, availableParallelism());
 
-// Node before 22.18 needs tsx to load TypeScript, and applies --import tsx to the main thread only.
-const [tsx, worker] = [import.meta.resolve("tsx/esm/api"), import.meta.resolve("./page-worker.ts")];
-const startOfThread = `
-  const loader = process.features.typescript ? undefined : import(${JSON.stringify(tsx)});
-  Promise.resolve(loader).then((module) => {
-    module?.register();
-    return import(${JSON.stringify(worker)});
-  });`;
+const worker = import.meta.resolve("./page-worker.ts");
 
 /** Compresses pages on up to four worker threads. */
 export class PageBuilder {
@@ -42,7 +36,7 @@ class PageThread {
   #failure: Error | undefined;
 
   constructor() {
-    this.#worker = new Worker(startOfThread, { eval: true, execArgv: [] });
+    this.#worker = startThread(worker);
     this.#worker.on("message", ({ page, bytes }: { page: CompressedPage; bytes: Uint8Array<ArrayBuffer> }) =>
       this.#waiting.shift()?.resolve({ page, stored: Buffer.from(bytes.buffer) }),
     );

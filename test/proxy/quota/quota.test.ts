@@ -1,3 +1,5 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -5,9 +7,10 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createQuota, secondsUntil } from "../../../proxy/quota/quota.ts";
 import { redisQuota } from "../../../proxy/quota/redis.ts";
 import { sqliteQuota } from "../../../proxy/quota/sqlite.ts";
+import { threadedQuota } from "../../../proxy/quota/sqlite-thread.ts";
 import type { QuotaStore } from "../../../proxy/quota/store.ts";
 import { patient, startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { type Answer, bearer, outcome, problemOf } from "../../helpers/http/proxy-client.ts";
+import { type Answer, bearer, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
 import { findRedis, testRedis } from "../../helpers/servers/redis.ts";
 
 const list = "/api/v1/scores";
@@ -285,12 +288,12 @@ interface Place {
 
 const places: [string, boolean, () => Promise<Place>][] = [
   [
-    "sqliteQuota(file)",
+    "threadedQuota(file)",
     true,
     async () => {
       const directory = await mkdtemp(join(tmpdir(), "prs-quota-"));
       return {
-        open: async () => sqliteQuota(join(directory, "new", "folder", "quota.sqlite")),
+        open: () => threadedQuota(join(directory, "new", "folder", "quota.sqlite"), patient.quotaSeconds),
         close: () => rm(directory, { recursive: true }),
       };
     },
@@ -316,7 +319,7 @@ describe.each(places)("%s", (_name, installed, prepare) => {
     [one, two] = [await place.open(), await place.open()];
   });
   afterEach(async () => {
-    for (const store of [one, two]) store?.close();
+    for (const store of [one, two]) await store?.close();
     await place?.close();
   });
   const testIt = test.skipIf(!installed);
@@ -350,6 +353,71 @@ describe.each(places)("%s", (_name, installed, prepare) => {
     expect((await Promise.all(takes)).filter(({ allowed }) => allowed)).toHaveLength(25);
     await two!.giveBack("a", day, 2);
     expect(await one!.used("a", day)).toBe(23);
+  });
+});
+
+describe("a quota file that another process has locked", () => {
+  const locking = `
+    const { DatabaseSync } = require("node:sqlite");
+    new DatabaseSync(process.argv[1]).exec("BEGIN EXCLUSIVE");
+    process.stdout.write("locked");
+    process.stdin.resume();`;
+
+  /** Locks a file until the function that this gives is called. */
+  async function lock(file: string): Promise<() => Promise<void>> {
+    const child = spawn(process.execPath, ["-e", locking, file], { stdio: ["pipe", "pipe", "inherit"] });
+    await once(child.stdout, "data");
+    return async () => {
+      child.kill("SIGKILL");
+      await once(child, "close");
+    };
+  }
+
+  test("keeps nobody waiting but those who are counted", async () => {
+    const directory = await mkdtemp(join(tmpdir(), "prs-quota-"));
+    const file = join(directory, "quota.sqlite");
+    const store = await threadedQuota(file, patient.quotaSeconds);
+    const unlock = await lock(file);
+    let refused: Error | undefined;
+    store.take("a", day, 1, 9).catch((error) => {
+      refused = error;
+    });
+    let turns = 0;
+    for (; !refused; turns += 1) await new Promise(setImmediate);
+    expect(refused.message).toContain("locked");
+    // Half a second of them.
+    expect(turns).toBeGreaterThan(100);
+    await unlock();
+    expect(await store.take("a", day, 1, 9)).toEqual({ allowed: true, used: 1 });
+    await store.close();
+    await rm(directory, { recursive: true });
+  });
+
+  test("keeps them waiting no longer than the deadline", async () => {
+    const directory = await mkdtemp(join(tmpdir(), "prs-quota-"));
+    const file = join(directory, "quota.sqlite");
+    const store = await threadedQuota(file, 0.05);
+    const unlock = await lock(file);
+    await expect(store.take("a", day, 1, 9)).rejects.toThrow("did not answer within 0.05 s");
+    const many = Array.from({ length: 10_001 }, () => store.take("a", day, 1, 99_999));
+    const messages = (await Promise.allSettled(many)).map((one) => "reason" in one && one.reason.message);
+    expect([...new Set(messages)]).toEqual([
+      expect.stringContaining("did not answer"),
+      expect.stringContaining("too many requests wait"),
+    ]);
+    await unlock();
+    await store.close();
+    await rm(directory, { recursive: true });
+  });
+
+  test("is met by the policy, and counts again when it is free", async () => {
+    const proxy = await startTestProxy({ quotaOnFailure: "closed" });
+    const unlock = await lock(join(proxy.directory, "quota.sqlite"));
+    expect(outcome(await proxy.get(list))).toBe("503 QUOTA_UNAVAILABLE");
+    expect((await proxy.get("/healthz")).status).toBe(200);
+    await unlock();
+    await until("the quota", async () => outcome(await proxy.get(list)) === "200");
+    await proxy.stop();
   });
 });
 
