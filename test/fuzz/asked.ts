@@ -19,7 +19,7 @@ import { maxCursorLength } from "../../schemas/query.ts";
 import type { ExportFile } from "../../schemas/store/snapshot.ts";
 import { csvByType } from "../../snapshots/format/csv.ts";
 import { rowsByType } from "../../snapshots/read/archive/rows.ts";
-import { InvalidCursorError, InvalidParameterError } from "../../snapshots/read/errors.ts";
+import { InvalidParameterError, ReadError } from "../../snapshots/read/errors.ts";
 import { decodeCursor, encodeCursor } from "../../snapshots/read/query/cursor.ts";
 import { type ArchiveFilter, parseCanonicalFilter } from "../../snapshots/read/query/filter.ts";
 import { readParameters } from "../../snapshots/read/query/parameters.ts";
@@ -60,7 +60,7 @@ const cursor: Target = {
   words: ["min_composite", "disputed", "category", "&q=", "&to=", "%25", "\\u00e9", "ſ", "İ"],
   run(input) {
     const text = input[0] === 0x5b ? input.toString("base64url") : input.toString();
-    const read = refused(() => decodeCursor(text), InvalidCursorError);
+    const read = refused(() => decodeCursor(text), ReadError);
     if (!read) return;
     need(encodeCursor(read) === text, "a cursor has one spelling");
     needSame(parseCanonicalFilter(read.filter.canonical), read.filter, "the filter of a cursor");

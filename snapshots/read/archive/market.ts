@@ -9,7 +9,7 @@ import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { levelOf, proveCommit } from "../catalog/log-proof.ts";
 import type { Snapshot } from "../catalog/snapshot.ts";
-import { MarketNotFoundError } from "../errors.ts";
+import { ReadError } from "../errors.ts";
 import { Lines } from "./lines.ts";
 
 /** A market of a snapshot: where it is, and its JSON text. */
@@ -18,13 +18,16 @@ export interface FoundMarket {
   line: Buffer;
 }
 
-/** Finds a market by its id. Throws MarketNotFoundError. */
+/** Finds a market by its id. Throws ReadError. */
 export async function findMarket(catalog: Catalog, snapshot: Snapshot, id: string): Promise<FoundMarket> {
   for (const ordinal of await catalog.ids.candidates(snapshot, id)) {
     const [line] = await (await Lines.read(snapshot.archive, [ordinal], catalog)).all();
     if (line && idOfLine(line) === id) return { ordinal, line };
   }
-  throw new MarketNotFoundError(id);
+  throw new ReadError(
+    "MARKET_NOT_FOUND",
+    `No market has the id ${id}; GET /api/v1/markets/historical lists all.`,
+  );
 }
 
 const hashesOf = (subtrees: readonly { root: string }[]) =>
@@ -32,7 +35,7 @@ const hashesOf = (subtrees: readonly { root: string }[]) =>
 
 /**
  * What leads from the text of a market in a commit's snapshot to a checkpoint of the log (snapshots/SPEC.md, "Proofs").
- * Hashes all markets of one page. Throws MarketNotFoundError, and as readSnapshot and proveCommit do.
+ * Hashes all markets of one page. Throws ReadError.
  */
 export async function proveMarket(
   catalog: Catalog,

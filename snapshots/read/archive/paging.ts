@@ -7,7 +7,7 @@ import type { PlannedPage } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import type { Snapshot } from "../catalog/snapshot.ts";
-import { CursorExpiredError, CursorMismatchError, InvalidCursorError } from "../errors.ts";
+import { invalidCursor, ReadError } from "../errors.ts";
 import { type Cursor, decodeCursor, encodeCursor } from "../query/cursor.ts";
 import type { ArchiveFilter } from "../query/filter.ts";
 import type { ArchiveQuery } from "../query/query.ts";
@@ -98,7 +98,7 @@ export async function startOf(catalog: Catalog, query: ArchiveQuery): Promise<St
 
 /**
  * Works on the snapshot of a start, which a collection may delete meanwhile. Throws CursorExpiredError then, or
- * SnapshotExpiredError without a cursor, and what `work` throws.
+ * ReadError without a cursor, and what `work` throws.
  */
 export function whileStanding<T>(
   catalog: Catalog,
@@ -135,10 +135,8 @@ async function matchesUpTo(
 ): Promise<number> {
   const { archive } = snapshot;
   if (ordinal === archive.markets && after.id === "" && after.resolvedAt === 0) return 0;
-  if (ordinal >= archive.markets || archive.resolvedAt(ordinal) !== after.resolvedAt)
-    throw new InvalidCursorError();
-  if (!matches.has(ordinal) || (await idAt(catalog, snapshot, ordinal)) !== after.id)
-    throw new InvalidCursorError();
+  if (ordinal >= archive.markets || archive.resolvedAt(ordinal) !== after.resolvedAt) throw invalidCursor();
+  if (!matches.has(ordinal) || (await idAt(catalog, snapshot, ordinal)) !== after.id) throw invalidCursor();
   return matches.countFrom(ordinal);
 }
 
@@ -186,7 +184,7 @@ function requireSameFilter(asked: ArchiveFilter, carried: ArchiveFilter): void {
     (name) => `${name}: the cursor has ${show(kept.get(name))}, not ${show(given.get(name))}`,
   );
   const detail = `${differences.join("; ")}. Repeat the cursor's filters, leave them out, or start without a cursor.`;
-  throw new CursorMismatchError(differing[0]!, detail);
+  throw new ReadError("CURSOR_MISMATCH", detail, { parameter: differing[0] });
 }
 
 /** No cursor was ever issued for a commit beyond the newest. Any other commit's snapshot is gone. */
@@ -194,11 +192,11 @@ async function unknownSnapshot(catalog: Catalog, cursor: Cursor, pageSize: numbe
   const newest = catalog.requireCurrent().commit.commit;
   const commit = await catalog.commit(cursor.commit);
   const agrees = commit ? commit.snapshotId === cursor.snapshotId : cursor.commit <= newest;
-  return agrees ? expired(catalog, cursor, pageSize) : new InvalidCursorError();
+  return agrees ? expired(catalog, cursor, pageSize) : invalidCursor();
 }
 
 /** Resumes in the current snapshot at the first match strictly after the same market. */
-async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<CursorExpiredError> {
+async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<ReadError> {
   const snapshot = await catalog.snapshot();
   const { filter, after } = cursor;
   const matches = await selectMarkets(catalog, snapshot, filter);
@@ -213,7 +211,7 @@ async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Prom
   const detail = `The snapshot of this cursor is no longer kept. ${
     resumeCursor ? "Go on with resumeCursor in the current one" : "No market follows in the current one"
   }, or start again without a cursor for one consistent archive.`;
-  return new CursorExpiredError(detail, resumeCursor);
+  return new ReadError("CURSOR_EXPIRED", detail, { parameter: "cursor", resumeCursor });
 }
 
 /** The cursor for a position: after the last of its `skip` matches. */

@@ -5,7 +5,7 @@ import { type Asked, weakTag } from "../asked.ts";
 import { whileKept } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { Snapshot } from "../catalog/snapshot.ts";
-import { CursorExpiredError, InvalidParameterError } from "../errors.ts";
+import { InvalidParameterError, ReadError } from "../errors.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import { encodeCursor } from "../query/cursor.ts";
 import type { RowsQuery } from "../query/query.ts";
@@ -45,7 +45,7 @@ export async function askRows(catalog: Catalog, query: RowsQuery, form: RowsForm
   const { skip, cursor = "", filter } = query;
   const whole = async <T>(working: Promise<T>) =>
     working.catch((error) => {
-      throw skip > 0 && error instanceof CursorExpiredError ? gone() : error;
+      throw skip > 0 && isExpired(error) ? gone() : error;
     });
   const start = await whole(startOf(catalog, query));
   return {
@@ -76,7 +76,7 @@ async function planFrom(catalog: Catalog, start: Position, skip: number, form: R
   };
 }
 
-/** Rows of an earlier snapshot, which a collection may delete meanwhile. Throws SnapshotExpiredError then. */
+/** Rows of an earlier snapshot, which a collection may delete meanwhile. Throws ReadError then. */
 async function* readKept(catalog: Catalog, { snapshot, read }: RowsPlan) {
   const chunks = read();
   const next = () => whileKept(catalog, snapshot.commit, () => chunks.next());
@@ -124,9 +124,13 @@ export const rowsForms: readonly RowsForm[] = [
 ];
 export const rowsByType = byMediaType(rowsForms);
 
+const isExpired = (error: unknown) => error instanceof ReadError && error.code === "CURSOR_EXPIRED";
+
 /** `skip` counts lines of the snapshot that is gone, so no cursor into the current one can replace it. */
-function gone(): CursorExpiredError {
-  return new CursorExpiredError(
+function gone(): ReadError {
+  return new ReadError(
+    "CURSOR_EXPIRED",
     "The snapshot of this cursor is no longer kept, and skip counts markets of that one; start again without a cursor.",
+    { parameter: "cursor" },
   );
 }

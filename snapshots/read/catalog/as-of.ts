@@ -3,7 +3,7 @@ import type { Nearest } from "../../../schemas/errors.ts";
 import type { Plan } from "../../../schemas/plans.ts";
 import { asOfParameter } from "../../../schemas/query.ts";
 import { MissingObjectError } from "../../store/errors.ts";
-import { SnapshotExpiredError, SnapshotNotFoundError } from "../errors.ts";
+import { ReadError } from "../errors.ts";
 import type { AsOf } from "../query/query.ts";
 import type { Catalog } from "./catalog.ts";
 import type { LogEntry } from "./commit-log.ts";
@@ -12,8 +12,8 @@ import type { Snapshot } from "./snapshot.ts";
 const dayMilliseconds = 86_400_000;
 
 /**
- * The commit that `asOf` means (INTERFACE 4.10), which may have been collected. Throws SnapshotNotFoundError,
- * SnapshotExpiredError for one that is withdrawn, NoSnapshotError, or as CommitLog.entry does.
+ * The commit that `asOf` means (INTERFACE 4.10), which may have been collected. Throws ReadError,
+ * for one that is withdrawn too.
  */
 export async function commitAsOf(catalog: Catalog, asOf: AsOf): Promise<LogEntry> {
   const { commit: current } = catalog.requireCurrent();
@@ -21,21 +21,19 @@ export async function commitAsOf(catalog: Catalog, asOf: AsOf): Promise<LogEntry
     if (asOf.time >= catalog.now()) return current;
     const found = await catalog.log.at(new Date(asOf.time).toISOString());
     if (found) return found;
-    throw new SnapshotNotFoundError(
-      asOfParameter.name,
-      "Nothing was published at or before this time; GET /api/v1/snapshots lists what can be read.",
-    );
+    throw neverPublished("Nothing was published at or before this time");
   }
   const found = await namedCommit(catalog, asOf.snapshotId);
-  if (!found)
-    throw new SnapshotNotFoundError(
-      asOfParameter.name,
-      "No snapshot of this id was ever published; GET /api/v1/snapshots lists what can be read.",
-    );
+  if (!found) throw neverPublished("No snapshot of this id was ever published");
   if (catalog.log.isWithdrawn(found.commit))
     throw await expired(catalog, found, "The snapshot was withdrawn by a rollback");
   return found;
 }
+
+const neverPublished = (what: string) =>
+  new ReadError("SNAPSHOT_NOT_FOUND", `${what}; GET /api/v1/snapshots lists what can be read.`, {
+    parameter: asOfParameter.name,
+  });
 
 /** The newest commit with a snapshot, if possible one that was not withdrawn. */
 async function namedCommit(catalog: Catalog, snapshotId: string): Promise<LogEntry | undefined> {
@@ -46,7 +44,7 @@ async function namedCommit(catalog: Catalog, snapshotId: string): Promise<LogEnt
   return standing ?? catalog.newestWith((entry) => entry.snapshotId === snapshotId);
 }
 
-/** The commit that `asOf` means, or the current one. Throws NoSnapshotError, or as `commitAsOf` does. */
+/** The commit that `asOf` means, or the current one. Throws ReadError. */
 export async function commitOf(catalog: Catalog, asOf: AsOf | undefined): Promise<LogEntry> {
   return asOf ? commitAsOf(catalog, asOf) : catalog.requireCurrent().commit;
 }
@@ -62,7 +60,7 @@ export function readSnapshot<T>(
 
 /**
  * Works on the snapshot of a commit, which a collection may delete meanwhile. Throws what `gone` makes then, a
- * SnapshotExpiredError unless it is given, and what `work` throws.
+ * ReadError unless it is given, and what `work` throws.
  */
 export async function whileKept<T>(
   catalog: Catalog,
@@ -79,20 +77,16 @@ export async function whileKept<T>(
   }
 }
 
-async function expired(
-  catalog: Catalog,
-  { commit }: LogEntry,
-  reason: string,
-): Promise<SnapshotExpiredError> {
+async function expired(catalog: Catalog, { commit }: LogEntry, reason: string): Promise<ReadError> {
   const readable = await catalog.readable();
   const nearest: Nearest = {
     before: named(readable.find((entry) => entry.commit < commit)),
     after: named(readable.findLast((entry) => entry.commit > commit)),
   };
-  return new SnapshotExpiredError(
-    asOfParameter.name,
+  return new ReadError(
+    "SNAPSHOT_EXPIRED",
     `${reason}. nearest names those before and after it that can be read; GET /api/v1/snapshots lists all.`,
-    nearest,
+    { parameter: asOfParameter.name, nearest },
   );
 }
 

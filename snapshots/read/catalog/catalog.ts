@@ -20,7 +20,7 @@ import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
 import { Archive } from "../archive/archive.ts";
 import { IdIndex } from "../archive/id-index.ts";
 import { WordIndex } from "../archive/word-index.ts";
-import { DamagedLogError, NoSnapshotError } from "../errors.ts";
+import { DamagedLogError, noSnapshot } from "../errors.ts";
 import { DerivedCache, ObjectCache, PageCache, Recent, SingleFlight } from "./caches.ts";
 import { CommitLog, type LogEntry, readableCommits, storedManifests } from "./commit-log.ts";
 import { Exports } from "./exports.ts";
@@ -116,10 +116,10 @@ export class Catalog {
     return this.#current;
   }
 
-  /** The snapshot that `refresh` loaded last. Throws NoSnapshotError before the first one. */
+  /** The snapshot that `refresh` loaded last. Throws ReadError before the first one. */
   requireCurrent(): ListedSnapshot {
     if (this.#current) return this.#current;
-    throw new NoSnapshotError();
+    throw noSnapshot();
   }
 
   /** Older snapshots that are in memory and were not withdrawn, newest first. */

@@ -8,7 +8,7 @@ import { inParallel } from "../../store/in-parallel.ts";
 import { hashIn, layout } from "../../store/layout.ts";
 import type { ObjectInfo, Storage } from "../../store/storage.ts";
 import type { LogReader } from "../../trust/log/log-reader.ts";
-import { DamagedLogError, ExportNotFoundError } from "../errors.ts";
+import { DamagedLogError, ReadError } from "../errors.ts";
 import type { ByteRange, StoredFile, Stream } from "../stream.ts";
 import type { ObjectCache } from "./caches.ts";
 import { Recent } from "./caches.ts";
@@ -65,7 +65,7 @@ export class Exports {
     return this.#recent.get();
   }
 
-  /** Opens a file by its name. Throws ExportNotFoundError or DamagedLogError. */
+  /** Opens a file by its name. Throws ReadError. */
   async open(snapshotId: string, name: string): Promise<StoredFile> {
     const record = (await this.list()).find((each) => each.snapshotId === snapshotId);
     const file = record?.files.find((_, index) => exportFileName(index) === name);
@@ -73,7 +73,7 @@ export class Exports {
     // Throws where an export cannot be believed because the log does not lead to its commit.
     if (!record) await this.#log.find((commit) => commit.snapshotId === snapshotId);
     const what = record ? "This export has no file of that name" : "There is no export of this snapshot";
-    throw new ExportNotFoundError(`${what}; GET /api/v1/markets/exports lists all.`);
+    throw new ReadError("SNAPSHOT_NOT_FOUND", `${what}; GET /api/v1/markets/exports lists all.`);
   }
 
   /** A change record, by its hash, as Parquet files that can be believed; undefined where there are none. */
@@ -86,7 +86,7 @@ export class Exports {
     return record.files;
   }
 
-  /** Opens a file of any export, or of the change record that is named, by its SHA-256. Throws ExportNotFoundError. */
+  /** Opens a file of any export, or of the change record that is named, by its SHA-256. Throws ReadError. */
   async openFile(hash: string, changes?: string): Promise<StoredFile> {
     const records =
       changes === undefined ? await this.list() : [{ files: (await this.changes(changes)) ?? [] }];
@@ -94,7 +94,10 @@ export class Exports {
       const file = files.find((each) => each.hash === hash);
       if (file) return this.#opened(file);
     }
-    throw new ExportNotFoundError("There is no such file any more; ask for the table's files again.");
+    throw new ReadError(
+      "SNAPSHOT_NOT_FOUND",
+      "There is no such file any more; ask for the table's files again.",
+    );
   }
 
   #opened(file: ParquetFile): StoredFile {

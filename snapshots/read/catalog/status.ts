@@ -2,7 +2,7 @@ import type { Status } from "../../../schemas/envelopes.ts";
 import { maxSnapshotsListed, type SnapshotList } from "../../../schemas/envelopes.ts";
 import type { Catalog } from "./catalog.ts";
 
-/** The state of the current snapshot and of its publisher. Throws NoSnapshotError. */
+/** The state of the current snapshot and of its publisher. Throws ReadError before the first snapshot. */
 export function statusOf(catalog: Catalog, { staleAfterSeconds }: { staleAfterSeconds: number }): Status {
   const { commit, manifest } = catalog.requireCurrent();
   const checkedAt = catalog.checkedAt() ?? commit.publishedAt;
@@ -21,7 +21,7 @@ export function statusOf(catalog: Catalog, { staleAfterSeconds }: { staleAfterSe
 }
 
 /**
- * The snapshots that can be read, newest first (INTERFACE 4.10). Throws NoSnapshotError, or as Catalog.readable does.
+ * The snapshots that can be read, newest first (INTERFACE 4.10).
  */
 export async function listSnapshots(catalog: Catalog): Promise<SnapshotList> {
   catalog.requireCurrent();

@@ -14,7 +14,7 @@ import { type Asked, weakTag } from "../asked.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { GivenUpError, type Payer, paidYields } from "../effort.ts";
-import { InvalidParameterError, SnapshotExpiredError, SnapshotNotFoundError } from "../errors.ts";
+import { InvalidParameterError, ReadError } from "../errors.ts";
 import type { ChangesQuery } from "../query/query.ts";
 import type { Stream } from "../stream.ts";
 import { linesOf, type NetChanges, netOf, readChanges, readChangesGzip } from "./change-lines.ts";
@@ -127,9 +127,10 @@ export class ChangesReader {
   async #named(parameter: string, id: string): Promise<LogEntry[]> {
     const isNamed = ({ snapshotId }: LogEntry) => snapshotId === id;
     if (await this.#catalog.newestWith(isNamed)) return (await this.#catalog.log.believed()).filter(isNamed);
-    throw new SnapshotNotFoundError(
-      parameter,
+    throw new ReadError(
+      "SNAPSHOT_NOT_FOUND",
       `No snapshot with the id that ${parameter} gives was published.`,
+      { parameter },
     );
   }
 
@@ -209,12 +210,12 @@ export class ChangesReader {
   readonly #read: ReadObject = (key, ref) => this.#catalog.objects.get(key, ref);
 }
 
-function gone(): SnapshotExpiredError {
-  return new SnapshotExpiredError(
-    "since",
-    "What changed between these snapshots is no longer kept, or is too much for one answer. Take the whole " +
-      "archive: an " +
-      "export of /api/v1/markets/exports, or /api/v1/markets/historical with Accept: application/x-ndjson.",
+function gone(): ReadError {
+  return new ReadError(
+    "SNAPSHOT_EXPIRED",
+    "What changed between these snapshots is no longer kept, or is too much for one answer. Take the whole archive: " +
+      "an export of /api/v1/markets/exports, or /api/v1/markets/historical with Accept: application/x-ndjson.",
+    { parameter: "since" },
   );
 }
 

@@ -14,7 +14,7 @@ import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { askProven } from "../catalog/log-proof.ts";
 import { type Payer, paidSteps } from "../effort.ts";
-import { MarketPresentError } from "../errors.ts";
+import { ReadError } from "../errors.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import type { AsOf } from "../query/query.ts";
 import { proveIndex } from "./market-index.ts";
@@ -104,9 +104,16 @@ async function showOthers(
   for (const [segment, ordinals] of sharing.entries()) {
     for (const ordinal of ordinals.map((within) => archive.starts[segment]! + within)) {
       const [line] = await (await Lines.read(archive, [ordinal], catalog)).all();
-      if (idOfLine(line!) === id) throw new MarketPresentError(id);
+      if (idOfLine(line!) === id) throw present(id);
       others.push(await levelsOf(catalog, snapshot, { ordinal, line: line! }));
     }
   }
   return others;
+}
+
+function present(id: string): ReadError {
+  return new ReadError(
+    "NOT_FOUND",
+    `The archive has a market of this id: GET /api/v1/markets/${id} answers it, with the same asOf if any.`,
+  );
 }

@@ -11,7 +11,7 @@ import { layout, sha256 } from "../../store/layout.ts";
 import { BoundedCache } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import { type Payer, paidSteps } from "../effort.ts";
-import { SectionNotFoundError } from "../errors.ts";
+import { sectionNotFound } from "../errors.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import type { ByteRange, StoredFile, Stream } from "../stream.ts";
 import { listParts, type Part, type PartTable } from "./part-table.ts";
@@ -29,7 +29,7 @@ const stepsPerTable = 30;
 interface FoundPart {
   hash: string;
   bytes: number;
-  /** Throws SectionNotFoundError when its snapshot was collected meanwhile. */
+  /** Throws ReadError when its snapshot was collected meanwhile. */
   read(): Promise<Buffer>;
 }
 
@@ -72,7 +72,7 @@ export class IndexParts {
       await inParallel(segments, look, readAtOnce);
       if (wanted.size === 0) return hashes.map((hash) => found.get(hash)!);
     }
-    throw new SectionNotFoundError(wanted.keys().next().value!);
+    throw sectionNotFound(wanted.keys().next().value!);
   }
 
   /** The segments of the current snapshot, then those that only older ones have, the newest first. */
@@ -133,7 +133,7 @@ export class IndexParts {
     await awaitBudget();
     const bytes = await this.#unlessGone(() => this.#bytesOf(ref, part), ref);
     if (bytes) return bytes;
-    throw new SectionNotFoundError(name);
+    throw sectionNotFound(name);
   }
 
   async #bytesOf(ref: Refs, { source, offset, bytes }: Part): Promise<Buffer> {

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { paging } from "../../../schemas/filters.ts";
 import { maxCursorLength } from "../../../schemas/query.ts";
 import type { MarketKey } from "../../format/market-line.ts";
-import { InvalidCursorError } from "../errors.ts";
+import { invalidCursor } from "../errors.ts";
 import { type ArchiveFilter, parseCanonicalFilter } from "./filter.ts";
 
 /** Where a walk through one snapshot continues. A cursor is not secret and grants no rights. */
@@ -41,9 +41,9 @@ export function encodeCursor({ commit, snapshotId, ordinal, after, pageSize, fil
   return Buffer.from(JSON.stringify(fields)).toString("base64url");
 }
 
-/** Reads a cursor in its one canonical spelling. Throws InvalidCursorError. */
+/** Reads a cursor in its one canonical spelling. Throws ReadError. */
 export function decodeCursor(text: string): Cursor {
-  if (text.length > maxCursorLength) throw new InvalidCursorError();
+  if (text.length > maxCursorLength) throw invalidCursor();
   try {
     const json: unknown = JSON.parse(Buffer.from(text, "base64url").toString("utf8"));
     const [commit, snapshotId, ordinal, resolvedAt, id, pageSize, canonical] = Fields.parse(json);
@@ -54,5 +54,5 @@ export function decodeCursor(text: string): Cursor {
   } catch {
     // The caller gets the same answer whatever is wrong with the cursor.
   }
-  throw new InvalidCursorError();
+  throw invalidCursor();
 }

@@ -10,7 +10,7 @@ import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { levelOf, proveCommit } from "../catalog/log-proof.ts";
 import type { ListedSnapshot } from "../catalog/snapshot.ts";
-import { ProtocolNotFoundError } from "../errors.ts";
+import { protocolNotFound } from "../errors.ts";
 
 /** A score object of a snapshot: the list of all protocols, or an object of one of them. */
 export type ScoreName = "list" | { kind: "records" | "histories" | "dimensions"; slug: string };
@@ -20,9 +20,9 @@ export interface FoundScore extends ListedSnapshot {
   object: ObjectRef;
 }
 
-/** The object that a path names. Throws ProtocolNotFoundError for text that cannot be a slug. */
+/** The object that a path names. Throws ReadError for text that cannot be a slug. */
 export function scoreNamed(kind: "records" | "histories" | "dimensions", text: string): ScoreName {
-  if (!ProtocolSlug.safeParse(text).success) throw new ProtocolNotFoundError();
+  if (!ProtocolSlug.safeParse(text).success) throw protocolNotFound();
   return { kind, slug: text };
 }
 
@@ -33,14 +33,14 @@ function objectOf({ scores }: Manifest, name: ScoreName): ObjectRef | undefined 
   return Object.hasOwn(objects, name.slug) ? objects[name.slug] : undefined;
 }
 
-/** Finds a score object in a snapshot. Throws ProtocolNotFoundError. */
+/** Finds a score object in a snapshot. Throws ReadError. */
 export function findScore({ commit, manifest }: ListedSnapshot, name: ScoreName): FoundScore {
   const object = objectOf(manifest, name);
-  if (!object) throw new ProtocolNotFoundError();
+  if (!object) throw protocolNotFound();
   return { commit, manifest, object };
 }
 
-/** Finds a score object in the snapshot of a commit. Throws ProtocolNotFoundError, or as `whileKept` does. */
+/** Finds a score object in the snapshot of a commit. Throws ReadError. */
 export async function findScoreAsOf(
   catalog: Catalog,
   commit: LogEntry,
@@ -95,7 +95,7 @@ export async function readBatch(catalog: Catalog, slugs: readonly string[]) {
 
 /**
  * What leads from the record of a protocol's score in a commit's snapshot to a checkpoint of the log
- * (snapshots/SPEC.md, "Proofs"). Throws ProtocolNotFoundError, and as whileKept and proveCommit do.
+ * (snapshots/SPEC.md, "Proofs"). Throws ReadError.
  */
 export async function proveScore(
   catalog: Catalog,

@@ -58,7 +58,7 @@ export class TierLog {
     });
   }
 
-  /** The log, and its snapshot. Throws NoSnapshotError, CorruptObjectError or StorageError. */
+  /** The log, and its snapshot. */
   async read(): Promise<Told & { snapshotId: string }> {
     const { commit } = this.#catalog.requireCurrent();
     const oldest = oldestTold(commit.publishedAt);

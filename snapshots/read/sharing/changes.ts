@@ -1,7 +1,7 @@
 import type { ParquetFile } from "../../../schemas/store/snapshot.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
-import { ChangesNotExportedError, InvalidParameterError } from "../errors.ts";
+import { InvalidParameterError, ReadError } from "../errors.ts";
 import { optionalInteger, type Parameters } from "../query/parameters.ts";
 import { findVersion, isoOf, type TableVersion } from "./versions.ts";
 
@@ -20,7 +20,7 @@ const maxVersions = 1000;
 
 /**
  * What the versions from a first to a last one changed, both included. Throws InvalidParameterError, or
- * ChangesNotExportedError that names the first version whose changes were not exported.
+ * ReadError that names the first version whose changes were not exported.
  */
 export async function changesOf(
   catalog: Catalog,
@@ -76,7 +76,8 @@ async function changesOfVersion(
     const record = (await catalog.exports.list()).find((each) => each.snapshotId === snapshotId);
     if (record) return { ...of, kind: "add", files: record.files };
   }
-  throw new ChangesNotExportedError(
+  throw new ReadError(
+    "VERSION_NOT_FOUND",
     `What version ${version} changed was not exported; begin with a later version, or read the table anew. The ` +
       "publisher exports changes with publish --export.",
   );

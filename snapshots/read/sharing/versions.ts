@@ -1,6 +1,6 @@
 import type { ExportRecord } from "../../../schemas/store/snapshot.ts";
 import type { Catalog } from "../catalog/catalog.ts";
-import { InvalidParameterError, VersionNotFoundError } from "../errors.ts";
+import { InvalidParameterError, ReadError } from "../errors.ts";
 import { timeOf } from "../query/parameters.ts";
 
 /** A version of the shared table: a commit whose snapshot has an export. */
@@ -33,7 +33,7 @@ async function versionsOf({ exports, log }: Catalog): Promise<TableVersion[]> {
 }
 
 /**
- * The version that is wanted. Throws InvalidParameterError or VersionNotFoundError, which names those that there are.
+ * The version that is wanted. Throws InvalidParameterError, or ReadError that names those that there are.
  */
 export async function findVersion(
   catalog: Catalog,
@@ -76,5 +76,5 @@ function missing(versions: readonly TableVersion[], what: string): never {
     .map(({ version, publishedAt }) => `${version} (${publishedAt})`);
   const rest = versions.length > named.length ? ` and ${versions.length - named.length} older ones` : "";
   const there = named.length > 0 ? `it has ${named.join(", ")}${rest}` : "the publisher exports snapshots";
-  throw new VersionNotFoundError(`${what}; ${there}.`);
+  throw new ReadError("VERSION_NOT_FOUND", `${what}; ${there}.`);
 }

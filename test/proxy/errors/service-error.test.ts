@@ -3,42 +3,32 @@ import { ServiceError, serviceErrorOf } from "../../../proxy/errors/service-erro
 import { problemReply } from "../../../proxy/reply/problem.ts";
 import { type ErrorCode, errors } from "../../../schemas/errors.ts";
 import {
-  CursorExpiredError,
-  CursorMismatchError,
-  InvalidCursorError,
   InvalidParameterError,
-  NoSnapshotError,
-  SnapshotExpiredError,
-  SnapshotNotFoundError,
+  invalidCursor,
+  noSnapshot,
+  ReadError,
 } from "../../../snapshots/read/errors.ts";
 import { CorruptObjectError, MissingObjectError } from "../../../snapshots/store/errors.ts";
 import { StorageError } from "../../../snapshots/store/storage.ts";
 
 const cursor = { parameter: "cursor" };
+const nearest = {
+  before: null,
+  after: { snapshotId: "0".repeat(64), publishedAt: "2030-01-01T00:00:00.000Z" },
+};
+const expired = (told: { resumeCursor?: string | null; nearest?: typeof nearest }) =>
+  new ReadError("CURSOR_EXPIRED", "text", { ...cursor, ...told });
 
 describe("an error of snapshots/ as a problem", () => {
   test.each([
     [new InvalidParameterError("page", "text"), "INVALID_PARAMETER", { parameter: "page", detail: "text" }],
-    [
-      new InvalidCursorError(),
-      "INVALID_CURSOR",
-      { ...cursor, detail: /^The cursor is not one this service/ },
-    ],
-    [new CursorMismatchError("tier", "text"), "CURSOR_MISMATCH", { parameter: "tier", detail: "text" }],
-    [new CursorExpiredError("text", "c"), "CURSOR_EXPIRED", { ...cursor, resumeCursor: "c", detail: "text" }],
-    [
-      new CursorExpiredError("text", null),
-      "CURSOR_EXPIRED",
-      { ...cursor, resumeCursor: null, detail: "text" },
-    ],
-    [new CursorExpiredError("text"), "CURSOR_EXPIRED", { ...cursor, detail: "text" }],
-    [
-      new SnapshotNotFoundError("since", "text"),
-      "SNAPSHOT_NOT_FOUND",
-      { parameter: "since", detail: "text" },
-    ],
-    [new SnapshotExpiredError("since", "text"), "SNAPSHOT_EXPIRED", { parameter: "since", detail: "text" }],
-    [new NoSnapshotError(), "SNAPSHOT_UNAVAILABLE", { detail: /^No snapshot is loaded yet/ }],
+    [invalidCursor(), "INVALID_CURSOR", { ...cursor, detail: /^The cursor is not one this service/ }],
+    [expired({ resumeCursor: "c" }), "CURSOR_EXPIRED", { ...cursor, resumeCursor: "c", detail: "text" }],
+    [expired({ resumeCursor: null }), "CURSOR_EXPIRED", { ...cursor, resumeCursor: null, detail: "text" }],
+    [expired({}), "CURSOR_EXPIRED", { ...cursor, detail: "text" }],
+    [expired({ nearest }), "CURSOR_EXPIRED", { ...cursor, nearest, detail: "text" }],
+    [new ReadError("VERSION_NOT_FOUND", "text"), "VERSION_NOT_FOUND", { detail: "text" }],
+    [noSnapshot(), "SNAPSHOT_UNAVAILABLE", { detail: /^No snapshot is loaded yet/ }],
     [new StorageError("secret"), "SNAPSHOT_UNAVAILABLE", { detail: /^The archive cannot be read/ }],
     [new CorruptObjectError("secret", ""), "SNAPSHOT_UNAVAILABLE", { detail: /^The archive cannot be read/ }],
     [new MissingObjectError("secret"), "SNAPSHOT_UNAVAILABLE", { detail: /^The archive cannot be read/ }],

@@ -1,6 +1,6 @@
 import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { listExports } from "../../../snapshots/read/catalog/exports.ts";
-import { ExportNotFoundError, ReadError } from "../../../snapshots/read/errors.ts";
+import { ReadError } from "../../../snapshots/read/errors.ts";
 import { MissingObjectError } from "../../../snapshots/store/errors.ts";
 import { must, type Process } from "../kernel/kernel.ts";
 import type { Action } from "../plan.ts";
@@ -45,7 +45,7 @@ export async function takeExport(world: World, process: Process): Promise<void> 
   });
   if (!answer) return;
   if (answer instanceof ReadError) {
-    const documented = answer instanceof ExportNotFoundError || world.judge.thieves.size > 0;
+    const documented = answer.code === "SNAPSHOT_NOT_FOUND" || world.judge.thieves.size > 0;
     must("an export is answered as documented", documented, () => `${answer}`);
     return;
   }

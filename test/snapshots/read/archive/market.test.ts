@@ -2,7 +2,6 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { idHash } from "../../../../snapshots/index/id-table.ts";
 import { findMarket } from "../../../../snapshots/read/archive/market.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
-import { MarketNotFoundError } from "../../../../snapshots/read/errors.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
 import { StorageError } from "../../../../snapshots/store/storage.ts";
 import { market, publishRecords, recordsOf } from "../../../helpers/publish/records.ts";
@@ -51,7 +50,8 @@ describe("findMarket(catalog, snapshot, id)", () => {
     const { segments } = catalog.requireCurrent().manifest;
     expect(read()).toBe(segments.length);
     expect(catalog.residentBytes()).toBe(before + 2 * records.length);
-    for (let n = 0; n < 1000; n += 1) await expect(find(unknown(n))).rejects.toThrow(MarketNotFoundError);
+    for (let n = 0; n < 1000; n += 1)
+      await expect(find(unknown(n))).rejects.toMatchObject({ code: "MARKET_NOT_FOUND" });
     // One of 1,700 passes the filter and is looked for among the ids of a segment.
     expect(read()).toBeLessThanOrEqual(segments.length + 5);
   });

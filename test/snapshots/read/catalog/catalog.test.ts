@@ -10,7 +10,7 @@ import {
 } from "../../../../snapshots/read/catalog/as-of.ts";
 import { Catalog, type CatalogOptions } from "../../../../snapshots/read/catalog/catalog.ts";
 import { statusOf } from "../../../../snapshots/read/catalog/status.ts";
-import { DamagedLogError, SnapshotExpiredError } from "../../../../snapshots/read/errors.ts";
+import { DamagedLogError } from "../../../../snapshots/read/errors.ts";
 import { CorruptObjectError, MissingObjectError } from "../../../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import { seal } from "../../../../snapshots/store/records.ts";
@@ -267,7 +267,7 @@ describe("looking back", () => {
     };
     const nearest = { before: await named(2), after: await named(6) };
     const reading = readSnapshot(catalog, await commit(3), async () => {});
-    await expect(reading).rejects.toMatchObject({ name: "SnapshotExpiredError", nearest });
+    await expect(reading).rejects.toMatchObject({ code: "SNAPSHOT_EXPIRED", nearest });
   });
 
   test("tells of a snapshot that is kept what went wrong", async () => {
@@ -279,6 +279,6 @@ describe("looking back", () => {
       });
     await expect(failing(6, new MissingObjectError("x"))).rejects.toBeInstanceOf(MissingObjectError);
     await expect(failing(1, new StorageError("x"))).rejects.toBeInstanceOf(StorageError);
-    await expect(failing(1, new MissingObjectError("x"))).rejects.toBeInstanceOf(SnapshotExpiredError);
+    await expect(failing(1, new MissingObjectError("x"))).rejects.toMatchObject({ code: "SNAPSHOT_EXPIRED" });
   });
 });

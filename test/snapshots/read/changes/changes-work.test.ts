@@ -24,7 +24,6 @@ import {
 } from "../../../../snapshots/read/changes/change-texts.ts";
 import { ChangesReader } from "../../../../snapshots/read/changes/changes.ts";
 import type { Payer } from "../../../../snapshots/read/effort.ts";
-import { SnapshotExpiredError } from "../../../../snapshots/read/errors.ts";
 import type { StreamChunk } from "../../../../snapshots/read/stream.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../../snapshots/store/log/commits.ts";
@@ -262,7 +261,7 @@ describe("work on a far difference", () => {
         this.size += 1_250_001;
       });
       onTestFinished(() => add.mockRestore());
-      await expect(planned()).rejects.toThrow(SnapshotExpiredError);
+      await expect(planned()).rejects.toMatchObject({ code: "SNAPSHOT_EXPIRED" });
     });
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { ExportFile } from "../../../../schemas/store/snapshot.ts";
 import { deltaSchema } from "../../../../snapshots/export/delta-schema.ts";
 import type { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
-import { NoSnapshotError } from "../../../../snapshots/read/errors.ts";
+import { noSnapshot } from "../../../../snapshots/read/errors.ts";
 import { changeLine, fileLine, tableLines } from "../../../../snapshots/read/sharing/actions.ts";
 import { changesOf } from "../../../../snapshots/read/sharing/changes.ts";
 import { findVersion, versionSince } from "../../../../snapshots/read/sharing/versions.ts";
@@ -50,7 +50,7 @@ function catalogOf({
     .map((commit) => ({ snapshotId: idOf(commit), files: [fileOf("e")] }));
   const told = {
     requireCurrent() {
-      if (commits === 0) throw new NoSnapshotError();
+      if (commits === 0) throw noSnapshot();
     },
     exports: {
       list: async () => records,
@@ -105,8 +105,8 @@ describe("a version of the table", () => {
   test("is wanted by number or by time, of a store that has a snapshot", async () => {
     await expect(found({ version: 1, timestamp: iso(1) })).rejects.toThrow("exclude each other");
     const empty = catalogOf({ commits: 0 });
-    await expect(findVersion(empty, {})).rejects.toBeInstanceOf(NoSnapshotError);
-    await expect(versionSince(empty, iso(1))).rejects.toBeInstanceOf(NoSnapshotError);
+    await expect(findVersion(empty, {})).rejects.toMatchObject({ code: "SNAPSHOT_UNAVAILABLE" });
+    await expect(versionSince(empty, iso(1))).rejects.toMatchObject({ code: "SNAPSHOT_UNAVAILABLE" });
   });
 });
 
