@@ -1,8 +1,14 @@
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import type { Commit, Manifest, SegmentRef } from "../../schemas/store/snapshot.ts";
+import type {
+  ChangeFiles,
+  Commit,
+  ExportRecord,
+  Manifest,
+  SegmentRef,
+} from "../../schemas/store/snapshot.ts";
 import { changeObjects } from "../changes/record.ts";
-import { keysOfChanges } from "../export/export-records.ts";
+import { keysOfChanges, objectsOf, readSoundChanges, readSoundExport } from "../export/export-records.ts";
 import { keptExports } from "../export/kept-exports.ts";
 import { type Tile, tileWidth } from "../format/log-tree.ts";
 import { readPages } from "../index/segment.ts";
@@ -10,7 +16,7 @@ import { namesOfProtocols } from "../publish/public/names.ts";
 import type { Site } from "../publish/public/site.ts";
 import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
-import { collectedKinds, kindOf, layout } from "../store/layout.ts";
+import { collectedKinds, hashIn, kindOf, layout } from "../store/layout.ts";
 import { announce, deletingMinutes, recordKeys } from "../store/log/gc-records.ts";
 import { tileKey, tileNamed, tilesAmong } from "../store/log/public-log.ts";
 import { partsOf, readManifest } from "../store/manifest.ts";
@@ -190,6 +196,7 @@ class Survey {
         await unless(ObjectError, () => this.#reachSnapshots([commit], [tiers.hours]));
     await this.#reachChanges(commits, young, listed);
     await this.#reachExports(commits, masks);
+    await this.#reachUnnamed(commits, masks, listed);
     return {
       unreachable: listed.filter(({ key }) => !this.#reachable.has(key)),
       isOld,
@@ -341,6 +348,43 @@ class Survey {
       const keys = await keptExports(this.#storage, commits.at(-1), snapshots, this.#trust);
       this.#reach(keys, tier || tiers.current);
     }
+  }
+
+  /**
+   * Marks files of exports that no sound record names, as long as the commit is kept that was the newest one when they
+   * were put: nobody can tell those whose record is lost or forged from those of a run that was killed.
+   */
+  async #reachUnnamed(
+    commits: readonly Commit[],
+    masks: readonly number[],
+    listed: readonly ObjectInfo[],
+  ): Promise<void> {
+    const unreached = listed.filter(({ key }) => !this.#reachable.has(key));
+    const files = unreached.filter(({ key }) => ofExports.some((prefix) => key.startsWith(prefix)));
+    if (files.length === 0) return;
+    const named = new Set<string>();
+    await inParallel(unreached, async ({ key }) => {
+      for (const { files } of await this.#recordsOfFiles(key))
+        for (const file of objectsOf(files)) named.add(file);
+    });
+    const put = new Map((await this.#list([layout.commits])).map(({ key, modified }) => [key, modified]));
+    for (const { key, modified } of files) {
+      const newest = commits.findLastIndex(({ commit }) => put.get(layout.commit(commit))! <= modified);
+      const keptBy = masks[newest] ?? 0;
+      if (keptBy > 0 && !named.has(key)) this.#reach([key], keptBy);
+    }
+  }
+
+  /** The record of an export, or of a change as Parquet files, at a key; none where it is neither, or not sound. */
+  async #recordsOfFiles(key: string): Promise<(ExportRecord | ChangeFiles)[]> {
+    const [hash, trust] = [hashIn(key), this.#trust];
+    if (key.startsWith(layout.exportRecords)) {
+      const record = await readSoundExport(this.#storage, hash);
+      return record && !trust?.export(record) ? [record] : [];
+    }
+    if (!key.startsWith(layout.exportedChanges)) return [];
+    const record = await readSoundChanges(this.#storage, hash);
+    return record && !trust?.changes(record) ? [record] : [];
   }
 }
 

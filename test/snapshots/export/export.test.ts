@@ -328,6 +328,30 @@ describe("an export", () => {
     expect(await faultsOf(storage)).toEqual([]);
     expect((await collect({ keepHours: 48, now: new Date(start + 1e10) })).deleted.keys).toEqual([]);
   });
+
+  test.each(["gone", "damaged"])(
+    "keeps its files while its commit is kept and its record is %s",
+    async (how) => {
+      const { storage, collect, pass } = timedStore();
+      await publishRecords(storage, recordsOf(0, 300), 700);
+      await exported(storage);
+      const [{ key: record } = { key: "" }] = await listed(storage, layout.exportRecords);
+      const files = await listed(storage, layout.exportFiles);
+      const bytes = await storage.get(record, { maxBytes: 1e6 });
+      if (how === "gone") await storage.delete(record);
+      else await storage.put(record, Buffer.from("{}"));
+      pass(100);
+      await publishRecords(storage, recordsOf(0, 310), 701);
+      await collect({ keepCommits: 2 });
+      await storage.put(record, bytes!);
+      expect(await listed(storage, layout.exportFiles)).toEqual(files);
+      expect(await faultsOf(storage)).toEqual([]);
+      await storage.delete(record);
+      pass(100);
+      await collect({ keepHours: 0, keepCommits: 1 });
+      expect(await listed(storage, layout.exportFiles)).toEqual([]);
+    },
+  );
 });
 
 test("row groups have at most 32,768 rows, and at most 64 MiB of text where blocks let them", () => {

@@ -214,17 +214,18 @@ describe("what goes", () => {
     expect(deleted.keys).toContain(layout.manifest(hash));
   });
 
-  test("are files of an export six hours after they were put, whatever is published meanwhile", async () => {
+  test("are files of an export that no record names, when the commit is gone that was the newest then", async () => {
     const { storage, collect, pass } = await storeWith(1);
     const [file, chunks] = [layout.exportFile("a".repeat(64)), layout.exportChunksOf("b".repeat(64))];
     for (const key of [file, chunks]) await storage.put(key, Buffer.from("text"));
     pass(1);
     await publishRecords(storage, content(1), 701);
     pass(1);
-    const old = async () => (await collect({ keepHours: 0, keepCommits: 2 })).deleted.keys;
-    expect(await old()).toEqual([]);
+    const old = async (keepCommits: number) => (await collect({ keepHours: 0, keepCommits })).deleted.keys;
     pass(4);
-    expect((await old()).sort()).toEqual([chunks, file]);
+    // A run may have been killed before it put its record; or the record was, and is not to be missed.
+    expect(await old(2)).toEqual([]);
+    expect(await old(1)).toEqual(expect.arrayContaining([chunks, file]));
   });
 
   test("is a superseded manifest, however young, with the older pages that it names", async () => {
