@@ -32,7 +32,7 @@ const sync = command({
     const { url, key, trusted } = await readService(shell, values);
     const folder = shell.path(requiredOption("to", values.to));
     const [follow, json] = [values.follow ?? false, values.json ?? false];
-    return withCopy(folder, async (copy) => {
+    return withCopy(folder, shell, async (copy) => {
       const parts: SyncParts = {
         client: new Client({ url, key, maxBytes: 2 ** 23 }),
         published: new PublishedIndex({ url, key }),
@@ -53,9 +53,9 @@ const sync = command({
 });
 
 /** Works alone in the folder of a copy. Throws CopyFolderError, LocalFolderError when the disk fails, or as `work`. */
-async function withCopy<T>(folder: string, work: (copy: CopyFolder) => Promise<T>): Promise<T> {
+async function withCopy<T>(folder: string, shell: Shell, work: (copy: CopyFolder) => Promise<T>): Promise<T> {
   try {
-    const copy = await CopyFolder.open(folder);
+    const copy = await CopyFolder.open(folder, { say: (line) => shell.say(line) });
     try {
       return await work(copy);
     } finally {

@@ -1,4 +1,5 @@
 import {
+  cp,
   link,
   lstat,
   mkdir,
@@ -10,14 +11,15 @@ import {
   rm,
   stat,
   symlink,
+  utimes,
   writeFile,
 } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { Count, Digest } from "../../schemas/primitives.ts";
 import { formatVersion } from "../../schemas/store/snapshot.ts";
-import { removeLeftFiles } from "../../snapshots/store/backends/leftovers.ts";
-import { ownerMark, ownerPattern } from "../../snapshots/store/backends/process-mark.ts";
+import { ownerMark, ownerPattern, ownerRuns } from "../../snapshots/store/backends/process-mark.ts";
 import { ifPresent, localFailure } from "../../snapshots/store/errors.ts";
 import { CopyIndex } from "./index-check.ts";
 import { wholeLines } from "./lines.ts";
@@ -53,6 +55,17 @@ export class CopyFolderError extends Error {
 
 const files = ["archive.ndjson", "state.json"] as const;
 const runningName = new RegExp(`^running-${ownerPattern}$`);
+/** How often a run renews its mark. */
+const renewalSeconds = 10;
+/** A mark that misses so many renewals is of a run that was killed. */
+const mostMissed = 2;
+
+/** How a folder is opened. */
+interface OpenOptions {
+  wait?: (milliseconds: number) => Promise<unknown>;
+  /** Tells that there is something to wait for. */
+  say?: (line: string) => void;
+}
 
 /**
  * The folder of a copy. `archive.ndjson` and `state.json` in it are links that lead through one other link,
@@ -62,30 +75,32 @@ const runningName = new RegExp(`^running-${ownerPattern}$`);
 export class CopyFolder {
   readonly #folder: string;
   readonly #own: string;
+  readonly #mark: string;
+  #renewals: NodeJS.Timeout | undefined;
 
   private constructor(folder: string) {
     this.#folder = folder;
     this.#own = join(folder, ".sync");
+    this.#mark = join(this.#own, `running-${ownerMark()}`);
   }
 
   /**
    * Opens a folder, creates it if it is not there, and removes what killed runs left in it. Throws CopyFolderError
    * while another run holds it, or when it has files of these names that are not sync's.
    */
-  static async open(path: string): Promise<CopyFolder> {
+  static async open(path: string, { wait = delay, say }: OpenOptions = {}): Promise<CopyFolder> {
     const copy = new CopyFolder(path);
     await mkdir(join(copy.#own, "work"), { recursive: true });
     await copy.#takeIn();
     for (const name of files) await copy.#link(name);
-    await removeLeftFiles(copy.#own, runningName);
-    const mark = `running-${ownerMark()}`;
-    await writeFile(join(copy.#own, mark), await copy.#identity());
+    await copy.#removeLeftMarks(wait, say);
+    await writeFile(copy.#mark, await copy.#identity());
+    copy.#renewals = setInterval(() => copy.#renew(), renewalSeconds * 1000).unref();
     // Of two runs that start at the same moment, at least one gives up here, perhaps both.
-    const [other] = (await copy.#marks()).filter((name) => name !== mark);
+    const [other] = (await copy.#marks()).filter((mark) => mark !== copy.#mark);
     if (other !== undefined) {
       await copy.close();
-      const wayOut = `wait until it has ended; if there is none, remove ${join(copy.#own, other)}`;
-      throw new CopyFolderError(`another sync is at work in ${path}; ${wayOut}`);
+      throw copy.#inUse(other);
     }
     await copy.#removeOld();
     return copy;
@@ -104,7 +119,8 @@ export class CopyFolder {
 
   /** Lets other runs have it. */
   async close(): Promise<void> {
-    await rm(join(this.#own, `running-${ownerMark()}`), { force: true });
+    clearInterval(this.#renewals);
+    await rm(this.#mark, { force: true });
   }
 
   /** Path of a file that is being made. */
@@ -153,6 +169,7 @@ export class CopyFolder {
 
   /** Empties the work folder. */
   async discard(): Promise<void> {
+    await this.#requireMark();
     await rm(join(this.#own, "work"), { recursive: true, force: true });
     await mkdir(join(this.#own, "work"), { recursive: true });
   }
@@ -164,6 +181,7 @@ export class CopyFolder {
 
   /** Puts the archive in the work folder in the place of the copy, in one rename. */
   async replace(state: CopyState, index: CopyIndex): Promise<void> {
+    await this.#requireMark();
     const work = join(this.#own, "work");
     const [statePath, indexPath] = [join(work, "state.json"), join(work, "index.json")];
     await writeFile(statePath, textOf(state));
@@ -183,6 +201,7 @@ export class CopyFolder {
 
   /** Notes something else of the copy in place. */
   async note(state: CopyState, index?: CopyIndex): Promise<void> {
+    await this.#requireMark();
     const write = async (name: string, text: string) => {
       const path = join(this.#own, "current", name);
       await writeFile(`${path}.new`, text, { flush: true });
@@ -215,11 +234,61 @@ export class CopyFolder {
     const marks: string[] = [];
     const identity = await this.#identity();
     for (const name of (await readdir(this.#own)).filter((entry) => runningName.test(entry))) {
-      const made = await ifPresent(readFile(join(this.#own, name), "utf8"));
-      if (made === identity || made === "") marks.push(name);
-      else await rm(join(this.#own, name), { force: true });
+      const mark = join(this.#own, name);
+      const made = await ifPresent(readFile(mark, "utf8"));
+      if (made === identity || made === "") marks.push(mark);
+      else await rm(mark, { force: true });
     }
     return marks;
+  }
+
+  /**
+   * Removes the marks of runs that were killed. Of a process of another machine or container nothing is known here, and
+   * two clocks may differ, so a mark is watched: it changes while its run lives.
+   */
+  async #removeLeftMarks(wait: (milliseconds: number) => Promise<unknown>, say?: (line: string) => void) {
+    const unknown = new Map<string, number | undefined>();
+    for (const mark of await this.#marks()) {
+      const runs = ownerRuns(runningName.exec(basename(mark))!);
+      if (runs === false) await rm(mark, { force: true });
+      else if (runs === undefined) unknown.set(mark, await renewedAt(mark));
+      else if (mark !== this.#mark) throw this.#inUse(mark);
+    }
+    if (unknown.size === 0) return;
+    say?.(
+      `waiting ${mostMissed * renewalSeconds} s to see whether the sync of ${[...unknown.keys()]} still runs`,
+    );
+    for (let missed = 0; missed < mostMissed; missed += 1) {
+      await wait(renewalSeconds * 1000);
+      for (const [mark, before] of unknown)
+        if (![before, undefined].includes(await renewedAt(mark))) throw this.#inUse(mark);
+    }
+    for (const mark of unknown.keys()) await rm(mark, { force: true });
+    // A run that was only stopped may go on, and still has its files open.
+    const [work, twin] = [join(this.#own, "work"), join(this.#own, "copy-work")];
+    await rm(twin, { recursive: true, force: true });
+    await cp(work, twin, { recursive: true });
+    await rm(work, { recursive: true });
+    await rename(twin, work);
+  }
+
+  /** Never makes the mark anew: it is gone when another run has taken over. */
+  async #renew(): Promise<void> {
+    const now = new Date();
+    // A renewal that fails is one that is missed.
+    await utimes(this.#mark, now, now).catch(() => {});
+  }
+
+  async #requireMark(): Promise<void> {
+    if (await ifPresent(stat(this.#mark))) return;
+    const missed = `this one had not renewed its mark for ${mostMissed * renewalSeconds} s`;
+    throw new CopyFolderError(`another sync has taken over ${this.#folder}, because ${missed}; run again`);
+  }
+
+  #inUse(mark: string): CopyFolderError {
+    return new CopyFolderError(
+      `another sync is at work in ${this.#folder}; wait until it has ended (${mark})`,
+    );
   }
 
   /** Tells a folder from copies of it. */
@@ -276,6 +345,16 @@ async function readJson<T>(path: string, shape: z.ZodType<T>): Promise<T | undef
     return text === undefined ? undefined : shape.safeParse(JSON.parse(text)).data;
   } catch {
     return undefined;
+  }
+}
+
+/** When a mark was renewed; undefined when it is gone. It is opened, because a network file system caches the rest. */
+async function renewedAt(mark: string): Promise<number | undefined> {
+  const file = await ifPresent(open(mark));
+  try {
+    return (await file?.stat())?.mtimeMs;
+  } finally {
+    await file?.close();
   }
 }
 

@@ -1,10 +1,23 @@
 import { execFileSync } from "node:child_process";
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, utimes, writeFile } from "node:fs/promises";
+import {
+  mkdir,
+  mkdtemp,
+  open,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  truncate,
+  utimes,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { formatVersion } from "../../schemas/store/snapshot.ts";
+import { CopyFolder } from "../../scripts/copy/copy-folder.ts";
 import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { ownerMark } from "../../snapshots/store/backends/process-mark.ts";
@@ -47,6 +60,7 @@ afterEach(() => {
   link.alter = () => undefined;
   link.pieceBytes = 0;
   vi.restoreAllMocks();
+  vi.useRealTimers();
 });
 
 const range = (from: number, to: number) =>
@@ -212,6 +226,83 @@ describe("npm run sync", () => {
     expect(await sync(copy)).toMatchObject({ code: 2, stderr: expect.stringContaining(path) });
     await rm(path);
     expect(await sync(copy)).toMatchObject({ code: 0 });
+  });
+
+  describe("beside the mark of another container, whose processes are not seen here,", () => {
+    const day = 24 * 3_600_000;
+    /** A folder with such a mark, made by a clock that differs, and with a part of a transfer. */
+    const marked = async (ahead: number) => {
+      const copy = newCopy();
+      await (await CopyFolder.open(copy)).close();
+      const mark = join(copy, ".sync", "running-ffffffff-1-");
+      await writeFile(mark, String((await stat(join(copy, ".sync"))).ino));
+      const renew = async (later = 0) => {
+        const time = new Date(Date.now() + ahead + later);
+        await utimes(mark, time, time);
+      };
+      await renew();
+      const part = join(copy, ".sync", "work", "archive.ndjson");
+      await writeFile(part, "{}\n");
+      return { copy, mark, part, renew };
+    };
+
+    test.for([-2 * day, 0, 2 * day])(
+      "takes over when two renewals were missed, by a clock of %d",
+      async (ahead) => {
+        const { copy, mark, part } = await marked(ahead);
+        const stopped = await open(part, "a");
+        const [waits, said]: [number[], string[]] = [[], []];
+        const taken = await CopyFolder.open(copy, {
+          wait: async (milliseconds) => waits.push(milliseconds),
+          say: (line) => said.push(line),
+        });
+        expect(waits).toEqual([10_000, 10_000]);
+        expect(said).toEqual([`waiting 20 s to see whether the sync of ${mark} still runs`]);
+        expect(await readdir(join(copy, ".sync"))).not.toContain(basename(mark));
+        // What came is kept, and a run that was only stopped writes elsewhere.
+        await stopped.write("late");
+        await stopped.close();
+        expect(await readFile(part, "utf8")).toBe("{}\n");
+        await taken.close();
+      },
+    );
+
+    test.for([-2 * day, 0, 2 * day])(
+      "leaves the folder to a run that renews it, by a clock of %d",
+      async (ahead) => {
+        const { copy, mark, renew } = await marked(ahead);
+        let waits = 0;
+        const wait = async () => {
+          waits += 1;
+          if (waits === 2) await renew(15_000);
+        };
+        await expect(CopyFolder.open(copy, { wait })).rejects.toThrow(`wait until it has ended (${mark})`);
+        expect(await readdir(join(copy, ".sync"))).toContain(basename(mark));
+      },
+    );
+
+    test("renews its own mark, and changes nothing once another has taken over", async () => {
+      vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+      const copy = newCopy();
+      const held = await CopyFolder.open(copy);
+      const mark = join(copy, ".sync", `running-${ownerMark()}`);
+      await utimes(mark, new Date(0), new Date(0));
+      vi.advanceTimersByTime(10_000);
+      while ((await stat(mark)).mtimeMs === 0) await setImmediate();
+      await rm(mark);
+      vi.advanceTimersByTime(10_000);
+      const state = { snapshotId: "", commit: 1, archiveRoot: "", lines: 0, bytes: 0 };
+      const index = { method: "", segments: [] };
+      for (const change of [
+        () => held.begin({ kind: "whole", snapshotId: "", cursor: "", count: 0 }),
+        () => held.discard(),
+        () => held.replace(state, index),
+        () => held.note(state),
+      ])
+        await expect(change()).rejects.toThrow(`another sync has taken over ${copy}`);
+      await held.close();
+      expect(await readdir(join(copy, ".sync"))).toEqual(["work"]);
+    });
   });
 
   test.skipIf(!smallDisk)("says on a full disk how much room a copy needs", async () => {
