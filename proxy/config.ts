@@ -3,7 +3,7 @@ import { constrainedMemory } from "node:process";
 import { z } from "zod";
 import { integerOf } from "../schemas/shapes.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
-import { cacheDisk, isStoreLocation } from "../snapshots/store/open-storage.ts";
+import { cacheDisk, isStoreLocation, storeAddresses } from "../snapshots/store/open-storage.ts";
 import { parseTrust } from "./access/client-address.ts";
 import { isUrl, parseRedisUrl } from "./quota/redis-url.ts";
 
@@ -67,7 +67,7 @@ export const Environment = z.object({
   webConcurrency: integer(1, 256).default(1),
   snapshotStore: z
     .string("is missing; it names the store to serve, a directory or s3://bucket/prefix")
-    .refine(isStoreLocation, "must be a directory or s3://bucket/prefix"),
+    .refine(isStoreLocation, `must be ${storeAddresses}`),
   publicOrigin: webAddress.optional(),
   apiUrl: webAddress.optional(),
   trustPolicy: z.string().optional(),

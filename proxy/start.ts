@@ -92,7 +92,7 @@ export async function startService(
   });
   const deadline = { deadlineSeconds: limits.originSeconds };
   const origin = config.publicOrigin
-    ? cdnOrigin(config.publicOrigin, deadline)
+    ? cdnOrigin(config.publicOrigin, { ...deadline, proxyEnv: environment })
     : storeOrigin(storage, deadline);
   const objects = publicObjects(Math.floor(config.cacheBytes * publicShare));
   const feed = createLiveFeed({

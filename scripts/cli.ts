@@ -71,6 +71,7 @@ export const meanings: Readonly<Record<string, ExitCode>> = {
   CommitLostError: exitCodes.lost,
   CollectedMeanwhileError: exitCodes.lost,
   CommitUnknownError: exitCodes.unreachable,
+  StoreAddressError: exitCodes.usage,
   StorageError: exitCodes.unreachable,
   LocalFolderError: exitCodes.unreachable,
   CheckpointFileError: exitCodes.unreachable,

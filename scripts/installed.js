@@ -1,4 +1,6 @@
+import * as http from "node:http";
 import * as nodeModule from "node:module";
+import { homedir } from "node:os";
 import { join } from "node:path";
 
 // Loaded before every command. Without it, an older Node or a fresh checkout without packages would fail with a stack
@@ -18,6 +20,30 @@ try {
   process.stderr.write("The packages are not installed: run `npm ci` in this folder first.\n");
   process.exit(1);
 }
+// A user of a container who has no entry in its passwd may have no home, which the S3 client looks for, too. Docker sets
+// this one.
+try {
+  homedir();
+} catch {
+  process.env.HOME = "/";
+}
+// The agents of S3 and of the origin look for a forward proxy by themselves; this is for everything else, as fetch.
+const forward = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"].filter(
+  (name) => process.env[name],
+);
+if (forward.length > 0 && http.setGlobalProxyFromEnv)
+  try {
+    http.setGlobalProxyFromEnv();
+  } catch {
+    process.stderr.write(
+      `${forward.join(" or ")} is no address of a proxy, such as http://proxy.example:3128.\n`,
+    );
+    process.exit(1);
+  }
+else if (forward.length > 0 && !process.env.NODE_USE_ENV_PROXY)
+  process.stderr.write(
+    `${forward[0]} is set, and this Node heeds it everywhere with NODE_USE_ENV_PROXY=1 alone.\n`,
+  );
 // A command starts in half the time when V8 finds its code compiled. A folder that cannot be written to is no fault.
 nodeModule.enableCompileCache(join(import.meta.dirname, "../node_modules/.cache/compiled"));
 // Node strips types itself, which takes much less time; before 24 it does not know `await using`.

@@ -140,7 +140,7 @@ export async function inspectSourcesAt(
 
 /** The user's cache folder (XDG Base Directory Specification). */
 function cacheDirectory({ env }: Shell): string {
-  const { XDG_CACHE_HOME = "", HOME = homedir() } = env;
-  const base = isAbsolute(XDG_CACHE_HOME) ? XDG_CACHE_HOME : join(HOME, ".cache");
+  const { XDG_CACHE_HOME = "", HOME } = env;
+  const base = isAbsolute(XDG_CACHE_HOME) ? XDG_CACHE_HOME : join(HOME || homedir(), ".cache");
   return join(base, "protocol-risk-score-service");
 }

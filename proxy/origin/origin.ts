@@ -52,8 +52,8 @@ class OriginFault extends Error {
 const pool = { keepAlive: true, maxSockets: 64, maxFreeSockets: 16 };
 
 /** The CDN under `base` as the origin. Forwards each request as a GET of the object. */
-export function cdnOrigin(base: URL, { deadlineSeconds = 10 } = {}): Origin {
-  const agent = base.protocol === "https:" ? new HttpsAgent(pool) : new HttpAgent(pool);
+export function cdnOrigin(base: URL, { deadlineSeconds = 10, proxyEnv = {} } = {}): Origin {
+  const agent = new (base.protocol === "https:" ? HttpsAgent : HttpAgent)({ ...pool, proxyEnv });
   const failed = (error: Error, _request: Request, response: unknown) =>
     (response as Response).locals.fetching?.reject(error);
   const proxy = createProxyMiddleware<Request, Response>({

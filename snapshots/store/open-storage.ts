@@ -16,8 +16,8 @@ export interface CacheFolder {
 
 /**
  * Opens the store at a location given by a user: `s3://bucket/prefix`, or a directory relative to `base`. `limits`
- * replaces the S3 limits, whose default suits publishers. A directory does without `cache`. Throws StorageError for any
- * other kind of address.
+ * replaces the S3 limits, whose default suits publishers. A directory does without `cache`. Throws StoreAddressError for
+ * any other kind of address.
  */
 export async function openStorage(
   location: string,
@@ -30,14 +30,22 @@ export async function openStorage(
   if (s3) {
     // The SDK takes 35 MB of memory, and longer to load than everything else. A directory does without it.
     const { createS3Client, s3Storage } = await import("./backends/s3.ts");
-    const storage = s3Storage(s3, createS3Client(environment, limits), limits);
+    const storage = s3Storage(s3, createS3Client(environment, limits), limits, cache?.warn);
     if (!cache?.cacheDir) return storage;
     const { cacheDir, cacheDiskBytes: maxBytes, warn } = cache;
     return cachedOnDisk(storage, { directory: resolve(base, cacheDir), maxBytes, warn });
   }
-  if (!isStoreLocation(location))
-    throw new StorageError(`${location}: a store is a directory or s3://bucket/prefix`);
+  if (!isStoreLocation(location)) throw new StoreAddressError(`${location}: a store is ${storeAddresses}`);
   return directoryStorage(resolve(base, location));
+}
+
+/** What can name a store. */
+export const storeAddresses =
+  "a directory or s3://bucket/prefix, and a bucket's name has 3 to 63 characters of a-z, 0-9, . and -";
+
+/** No store can have such an address. */
+export class StoreAddressError extends Error {
+  override readonly name = "StoreAddressError";
 }
 
 /** Whether a text can name a store. Without this check, a mistyped URL would become a folder of that name. */

@@ -46,7 +46,10 @@ const conflictTries = 8;
 /** The wait before our own retries, multiplied by the number of attempts made so far. */
 const retryMilliseconds = 50;
 
-/** The standard AWS variables that this module reads. The SDK finds the credentials by itself. */
+/**
+ * The standard AWS variables that this module reads. The SDK finds the credentials by itself, and the agents of Node
+ * look in the same environment for a forward proxy.
+ */
 export interface S3Environment {
   AWS_ENDPOINT_URL_S3?: string | undefined;
   AWS_ENDPOINT_URL?: string | undefined;
@@ -59,6 +62,7 @@ export interface S3Environment {
  * not have a host name per bucket.
  */
 export function createS3Client(environment: S3Environment, limits: S3Limits = defaultLimits): S3Client {
+  const agent = { keepAlive: true, maxSockets, proxyEnv: { ...environment } };
   const endpoint = environment.AWS_ENDPOINT_URL_S3 ?? environment.AWS_ENDPOINT_URL;
   return new S3Client({
     region: environment.AWS_REGION ?? environment.AWS_DEFAULT_REGION ?? "us-east-1",
@@ -72,8 +76,8 @@ export function createS3Client(environment: S3Environment, limits: S3Limits = de
       requestTimeout: limits.attemptSeconds * 1000,
       throwOnRequestTimeout: true,
       socketTimeout: limits.attemptSeconds * 1000,
-      httpAgent: { keepAlive: true, maxSockets },
-      httpsAgent: { keepAlive: true, maxSockets },
+      httpAgent: agent,
+      httpsAgent: agent,
     }),
   });
 }
@@ -88,8 +92,10 @@ export function s3Storage(
   { bucket, prefix }: S3Location,
   client: S3Client,
   { operationSeconds, attempts }: Pick<S3Limits, "operationSeconds" | "attempts"> = defaultLimits,
+  warn: (line: string) => void = () => {},
 ): Storage {
   const location = `s3://${bucket}/${prefix}`;
+  let takesChecksums = true;
 
   /**
    * Runs an operation within its deadline. Its error names the store, the operation and the key, never a credential.
@@ -120,6 +126,26 @@ export function s3Storage(
       CacheControl: cacheControl,
     };
   };
+
+  /** Puts an object with the checksum of its bytes, or without where the server refuses the header. */
+  async function putChecked(key: string, body: Uint8Array, options: { abortSignal: AbortSignal }) {
+    const input = putInput(key, body);
+    if (!takesChecksums) return client.send(new PutObjectCommand(input), options);
+    try {
+      const checked = { ...input, ChecksumSHA256: hash("sha256", body, "base64") };
+      return await client.send(new PutObjectCommand(checked), options);
+    } catch (error) {
+      // A server that knows the header, and has received other bytes, also answers 400.
+      const isRefused = [400, 501].includes(statusOf(error) ?? 0) && !isNamed(error, "BadDigest");
+      if (!isRefused) throw error;
+      const answer = await client.send(new PutObjectCommand(input), options);
+      const why = describeS3Error(error);
+      if (takesChecksums)
+        warn(`${location} refuses x-amz-checksum-sha256, so what is stored is compared otherwise (${why})`);
+      takesChecksums = false;
+      return answer;
+    }
+  }
 
   /** Returns undefined when there is no such object. */
   async function read(
@@ -160,12 +186,12 @@ export function s3Storage(
 
     put(key, body) {
       return inTime("write", key, async (options) => {
-        const checksum = hash("sha256", body, "base64");
-        const checked = { ...putInput(key, body), ChecksumSHA256: checksum };
-        const { ChecksumSHA256, ETag } = await client.send(new PutObjectCommand(checked), options);
-        // A server that knows the header refuses other bytes, and repeats it. Others tell the MD5 of what they
+        const { ChecksumSHA256, ETag } = await putChecked(key, body, options);
+        // A server that knows the checksum refuses other bytes, and repeats it. Others tell the MD5 of what they
         // received.
-        return ChecksumSHA256 === checksum || plainTag(ETag ?? "") === hash("md5", body);
+        return (
+          ChecksumSHA256 === hash("sha256", body, "base64") || plainTag(ETag ?? "") === hash("md5", body)
+        );
       });
     },
 
@@ -254,7 +280,11 @@ export function plainTag(tag: string): string {
 }
 
 function isMissingBucket(error: unknown): boolean {
-  return error instanceof S3ServiceException && error.name === "NoSuchBucket";
+  return isNamed(error, "NoSuchBucket");
+}
+
+function isNamed(error: unknown, name: string): boolean {
+  return error instanceof S3ServiceException && error.name === name;
 }
 
 /** Describes an SDK error in one line that contains no credentials. */

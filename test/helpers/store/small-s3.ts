@@ -1,19 +1,19 @@
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import { buffer } from "node:stream/consumers";
 import { vi } from "vitest";
 import { plainTag, type S3Environment } from "../../../snapshots/store/backends/s3.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { listenLocally } from "../servers/programs.ts";
 
-/** What happens to a request: nobody answers it, or its answer is cut in the middle of the body. */
-export type SmallFault = "hang" | "cut" | undefined;
+/** What happens to a request: nobody answers it, its answer is cut in the middle of the body, or it is refused. */
+export type SmallFault = "hang" | "cut" | { status: number; code: string } | undefined;
 
 /** As much of an S3 server as a store needs, over a storage, with one bucket of the name `bucket`. */
 export interface SmallS3 {
   environment: S3Environment & { AWS_ENDPOINT_URL_S3: string };
   /** Decides over each request as it arrives, by method and key, and may let it wait; the key of a listing is "". */
-  fault: (method: string, key: string) => SmallFault | Promise<SmallFault>;
+  fault: (method: string, key: string, headers: IncomingHttpHeaders) => SmallFault | Promise<SmallFault>;
   stop(): Promise<void>;
 }
 
@@ -28,8 +28,10 @@ export async function startSmallS3(storage: Storage): Promise<SmallS3> {
     const { pathname, searchParams } = new URL(url, "http://store");
     const key = decodeURIComponent(pathname.replace(/^\/bucket\/?/, ""));
     const body = await buffer(request);
-    const fault = await small.fault(method, key);
+    const fault = await small.fault(method, key, headers);
     if (fault === "hang") return;
+    if (typeof fault === "object")
+      return void response.writeHead(fault.status).end(`<Error><Code>${fault.code}</Code></Error>`);
     const [status, sent] = await carryOut(method, key);
     const tag = method === "GET" && key !== "" ? await tagOf(storage, key) : undefined;
     response.writeHead(status, { "content-length": sent.length, ...(tag && { etag: `"${tag}"` }) });

@@ -191,13 +191,53 @@ describe("S3 storage", () => {
     expect(gets).toHaveLength(3);
   });
 
+  test.for([
+    [400, "InvalidArgument"],
+    [501, "NotImplemented"],
+  ] as const)("does without a checksum that is refused with %d, once and for all", async ([status, code]) => {
+    const said: string[] = [];
+    const cache = { cacheDiskBytes: 0, warn: (line: string) => said.push(line) };
+    const fresh = await openStorage("s3://bucket", directory, server.environment, limits, cache);
+    const puts: string[] = [];
+    server.fault = (method, key, headers) => {
+      const isChecked = headers["x-amz-checksum-sha256"] !== undefined;
+      puts.push(`${method} ${key} ${isChecked}`);
+      return isChecked ? { status, code } : undefined;
+    };
+    // It is not confirmed, so writers read it back.
+    expect(await fresh.put("old-server/a", Buffer.from("a"))).toBe(false);
+    expect(await fresh.put("old-server/b", Buffer.from("b"))).toBe(false);
+    expect(puts).toEqual(["PUT old-server/a true", "PUT old-server/a false", "PUT old-server/b false"]);
+    expect(said).toEqual([
+      expect.stringMatching(
+        `^s3://bucket/ refuses x-amz-checksum-sha256, so .* compared otherwise \\(${status} ${code}`,
+      ),
+    ]);
+    server.fault = (method) => (method === "PUT" ? { status, code } : undefined);
+    const refused = await openStorage("s3://bucket", directory, server.environment, limits, cache);
+    await expect(refused.put("old-server/c", Buffer.from("c"))).rejects.toThrow(
+      `cannot write old-server/c: ${status}`,
+    );
+    expect(said).toHaveLength(1);
+  });
+
+  test("puts nothing without its checksum when the server has received other bytes", async () => {
+    const fresh = await openStorage("s3://bucket", directory, server.environment, limits);
+    server.fault = (method) => (method === "PUT" ? { status: 400, code: "BadDigest" } : undefined);
+    await expect(fresh.put("damaged", Buffer.from("a"))).rejects.toThrow(
+      "cannot write damaged: 400 BadDigest",
+    );
+    server.fault = () => undefined;
+    expect(await fresh.get("damaged")).toBeUndefined();
+  });
+
   test("does not ask again when it was told to stop meanwhile", async () => {
     const gets = cutFirst(Number.POSITIVE_INFINITY);
     const stop = new AbortController();
     const { fault } = server;
-    server.fault = (method, key) => {
+    server.fault = (method, key, headers) => {
       stop.abort(new Error("enough"));
-      return fault(method, key);
+      return fault(method, key, headers);
     };
     await expect(storage.get("body", { signal: stop.signal })).rejects.toThrow("enough");
     expect(gets).toHaveLength(1);

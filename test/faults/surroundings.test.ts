@@ -1,0 +1,147 @@
+import { spawnSync } from "node:child_process";
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { Request, Response } from "../../proxy/exchange.ts";
+import { cdnOrigin } from "../../proxy/origin/origin.ts";
+import { sha256 } from "../../snapshots/store/layout.ts";
+import { type FaultyOrigin, startFaultyOrigin } from "../helpers/http/faulty-origin.ts";
+import { type ForwardProxy, startForwardProxy } from "../helpers/http/forward-proxy.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { call } from "../helpers/http/proxy-client.ts";
+import { scriptProcess, snapshotCommand } from "../helpers/publish/commands.ts";
+import { writeSources } from "../helpers/publish/sample-sources.ts";
+import { findNode, freePort, listenLocally, nodeOptions } from "../helpers/servers/programs.ts";
+import { type SmallS3, startSmallS3 } from "../helpers/store/small-s3.ts";
+import { memoryStorage } from "../helpers/store/storages.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
+
+const folder = testFolder();
+const objects = new Map<string, Buffer>();
+const body = Buffer.from("{}");
+let service: TestProxy;
+let s3: SmallS3;
+let cdn: FaultyOrigin;
+let forward: ForwardProxy;
+beforeAll(async () => {
+  service = await startTestProxy();
+  await writeFile(join(folder, "key"), `${await service.issue()}\n`);
+  await writeSources(join(folder, "sources"), { markets: 20 });
+  s3 = await startSmallS3(memoryStorage(objects));
+  cdn = await startFaultyOrigin(async () => body);
+  forward = await startForwardProxy({
+    "service.test": service.port,
+    "s3.test": Number(new URL(s3.environment.AWS_ENDPOINT_URL_S3).port),
+    "cdn.test": Number(cdn.url.port),
+  });
+});
+afterAll(async () => {
+  await forward?.stop();
+  await cdn?.stop();
+  await s3?.stop();
+  await service?.stop();
+});
+afterEach(() => {
+  objects.clear();
+  forward.asked.length = 0;
+});
+
+const publish = (store: string, env: NodeJS.ProcessEnv, sources = "sources") =>
+  scriptProcess("snapshot", ["publish", "--sources", sources, "--store", store], { from: folder, env });
+const sync = (url: string, copy: string, env: NodeJS.ProcessEnv) =>
+  scriptProcess("sync", ["--url", url, "--key-file", "key", "--to", copy], { from: folder, env });
+
+describe("a forward proxy", () => {
+  test("is used by sync", async () => {
+    const { code, stderr } = await sync("http://service.test", "copy", forward.environment);
+    expect({ code, stderr }).toMatchObject({ code: 0 });
+    expect(new Set(forward.asked)).toEqual(new Set(["service.test"]));
+  });
+
+  test("is used for a store in S3", async () => {
+    const env = { ...forward.environment, AWS_ENDPOINT_URL_S3: "http://s3.test" };
+    const { code, stderr } = await publish("s3://bucket/store", env);
+    expect({ code, stderr }).toMatchObject({ code: 0 });
+    expect(new Set(forward.asked)).toEqual(new Set(["s3.test"]));
+    expect(objects.has("store/head.json")).toBe(true);
+  });
+
+  test("is used by the proxy for the objects of its origin", async () => {
+    const origin = cdnOrigin(new URL("http://cdn.test"), { proxyEnv: forward.environment });
+    const server = createServer(async (request, response) => {
+      Object.assign(response, { locals: {} });
+      const object = { hash: sha256(body), bytes: body.length };
+      response.end(await origin.fetch(request as Request, response as Response, object));
+    });
+    expect((await call(await listenLocally(server), "/")).text).toBe("{}");
+    expect(forward.asked).toEqual(["cdn.test"]);
+    origin.close();
+    server.close();
+  });
+
+  test("is not used for the hosts of NO_PROXY", async () => {
+    const nobody = `http://127.0.0.1:${await freePort()}`;
+    const env = { http_proxy: nobody, no_proxy: "127.0.0.1", ...s3.environment };
+    expect(await sync(`http://127.0.0.1:${service.port}`, "direct", env)).toMatchObject({ code: 0 });
+    expect(await publish("s3://bucket/store", env)).toMatchObject({ code: 0 });
+  });
+
+  test("whose address is none is told in a line", async () => {
+    expect(await sync("http://service.test", "bad", { http_proxy: "proxy.test:3128" })).toEqual({
+      code: 1,
+      stdout: "",
+      stderr: "http_proxy is no address of a proxy, such as http://proxy.example:3128.\n",
+    });
+  });
+
+  const node22 = findNode("22");
+  test.skipIf(!node22)("that Node 22 heeds only when it is told so, is told in a line", () => {
+    const told = (env: NodeJS.ProcessEnv) =>
+      spawnSync(node22!, [...nodeOptions, "-e", ""], { env, encoding: "utf8" }).stderr;
+    const { http_proxy } = forward.environment;
+    expect(told({ http_proxy })).toMatch(/^http_proxy is set, .* with NODE_USE_ENV_PROXY=1 alone\.\n$/);
+    expect(told({ http_proxy, NODE_USE_ENV_PROXY: "1" })).not.toContain("is set");
+    expect(told({})).toBe("");
+  });
+});
+
+describe("a user without HOME and an entry in passwd", () => {
+  const homeless = `import os from "node:os"; import { syncBuiltinESMExports } from "node:module";
+    const { homedir } = os;
+    os.homedir = () => { if (process.env.HOME === undefined) throw new Error("ENOENT"); return homedir(); };
+    syncBuiltinESMExports();`;
+  const env = () => ({
+    ...s3.environment,
+    HOME: undefined,
+    XDG_CACHE_HOME: undefined,
+    NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(homeless)}`,
+  });
+
+  test("publishes to S3", async () => {
+    expect(await publish("s3://bucket/store", env())).toMatchObject({ code: 0 });
+  });
+
+  test("reads sources from S3 when it has a folder for them", async () => {
+    for (const source of ["markets", "protocol_scores"])
+      for (const name of await readdir(join(folder, "sources"), { recursive: true }))
+        if (name.startsWith(source) && name.endsWith(".parquet"))
+          objects.set(`sources/${name}`, await readFile(join(folder, "sources", name)));
+    const found = await publish(
+      "store",
+      { ...env(), XDG_CACHE_HOME: join(folder, "cache") },
+      "s3://bucket/sources",
+    );
+    expect(found).toMatchObject({ code: 0 });
+  });
+});
+
+test("an address of a store that none can have is a mistake of the command line", async () => {
+  for (const store of ["s3://b/store", "s3://Bucket", "https://bucket"]) {
+    const { code, stderr } = await snapshotCommand(["list", "--store", store], { from: folder });
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining(`${store}: a store is a directory or s3://bucket`),
+    ]);
+  }
+});
