@@ -67,7 +67,7 @@ export function failureOf(error: unknown, url: string): unknown {
 }
 
 /** The reason for an error: its message, or that of its cause, such as the system's for a failed connection. */
-function reasonOf(error: unknown): string {
+export function reasonOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
   if (error instanceof Error && error.cause !== undefined) return reasonOf(error.cause);
   return messageOf(error);

@@ -1,10 +1,12 @@
 import { existsSync } from "node:fs";
 import { appendFile, cp, readFile, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { readChanges } from "../../snapshots/export/export-records.ts";
 import { quoted } from "../../snapshots/sources/duckdb/sql-literals.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
+import { ifPresent } from "../../snapshots/store/errors.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { readCommit } from "../../snapshots/store/log/commits.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
@@ -13,6 +15,7 @@ import { runSql } from "../helpers/archive/sql.ts";
 import { type ArchiveProxy, startArchiveProxy } from "../helpers/http/archive-proxy.ts";
 import { snapshotCommand } from "../helpers/publish/commands.ts";
 import { publishSources, writeSources } from "../helpers/publish/sample-sources.ts";
+import { freePort, listenLocally } from "../helpers/servers/programs.ts";
 import { contentOf } from "../helpers/store/storages.ts";
 import { describeStores } from "../helpers/store/stores.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
@@ -22,6 +25,18 @@ const sources = join(folder, "sources");
 const store = join(folder, "store");
 const run = (args: string, how: Partial<Parameters<typeof snapshotCommand>[1]> = {}) =>
   snapshotCommand(args.split(" "), { from: folder, ...how });
+
+/** A server that shows the public tree of a store below /public/, and nothing else of it. */
+async function startCdn(root: string): Promise<string> {
+  const server = createServer(async ({ url = "" }, response) => {
+    if (url.startsWith("/other/")) return void response.end("<!doctype html>");
+    if (url.startsWith("/long/")) return void response.end("x".repeat(70_000));
+    const found = url.startsWith("/public/") && (await ifPresent(readFile(join(root, url))));
+    response.writeHead(found ? 200 : 404).end(found || "");
+  });
+  onTestFinished(() => void server.close());
+  return `http://127.0.0.1:${await listenLocally(server)}`;
+}
 
 /** Sources in a folder of this name, to be changed there. */
 async function copyOfSources(name: string): Promise<string> {
@@ -48,11 +63,12 @@ describe("npm run snapshot -- publish", () => {
     // Plain lines where there is no terminal.
     expect(first.stderr).toMatch(/^writing pages: \d+ of \d+ \(100 %\)$/m);
     expect(first.stderr).not.toContain("\r");
-    const api = "--api-url https://api.example.org/ --site-url https://cdn.example.org";
+    const cdn = await startCdn(join(folder, "elsewhere/store"));
+    const api = `--api-url https://api.example.org/ --site-url ${cdn}/public`;
     const again = await run(`publish --sources sources --store elsewhere/store ${api}`);
     expect(again).toMatchObject({ code: 0 });
     const named = await readFile(join(folder, "elsewhere/store", layout.siteFile("api.json")), "utf8");
-    const places = { api: "https://api.example.org/api/v1", site: "https://cdn.example.org/" };
+    const places = { api: "https://api.example.org/api/v1", site: `${cdn}/public/` };
     expect(JSON.parse(named)).toEqual(places);
     expect(again.stdout).toContain(`Nothing new: commit 1 already has snapshot ${snapshotId}`);
     const publish = "publish --sources sources --store elsewhere/store";
@@ -66,6 +82,32 @@ describe("npm run snapshot -- publish", () => {
       api: null,
       site: places.site,
     });
+  });
+
+  test("warns when the public tree is not found at the address of --site-url", async () => {
+    const cdn = await startCdn(join(folder, "sited"));
+    const publish = (site: string) => run(`publish --sources sources --store sited --site-url ${site}`);
+    const nobody = `http://127.0.0.1:${await freePort()}`;
+    for (const [site, fault] of [
+      [cdn, "answers 404"],
+      [`${cdn}/other`, "is another file"],
+      [`${cdn}/long`, "cannot be had from here \\(it is too long\\)"],
+      [nobody, "cannot be had from here \\(connect ECONNREFUSED .*\\)"],
+    ] as const) {
+      const { code, stderr } = await publish(site);
+      const told = `^Warning: ${site}/site/api.json ${fault}, so .* --site-url is https://HOST/public\\.$`;
+      expect([code, stderr]).toEqual([0, expect.stringMatching(new RegExp(told, "m"))]);
+    }
+    const { code, stderr } = await publish(`${cdn}/public`);
+    expect([code, stderr]).toEqual([0, expect.not.stringContaining("Warning")]);
+  });
+
+  test("says first that there is no store yet, where its address may be mistyped", async () => {
+    const publish = (more = "") => run(`publish --sources sources --store mistyped${more}`);
+    const told = `there is no store at ${join(folder, "mistyped")} yet: publish makes one\n`;
+    expect((await publish(" --dry-run")).stderr.startsWith(told)).toBe(true);
+    expect((await publish()).stderr.startsWith(told)).toBe(true);
+    expect((await publish()).stderr).not.toContain("there is no store");
   });
 
   test("--json puts one object on stdout and nothing else", async () => {

@@ -9,12 +9,14 @@ import { isScript } from "../../../snapshots/sources/duckdb/run-script.ts";
 import type { NamedContent } from "../../../snapshots/sources/sources.ts";
 import { messageOf } from "../../../snapshots/store/errors.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import type { Storage } from "../../../snapshots/store/storage.ts";
+import { noStoreAt, storeExists } from "../../../snapshots/store/open-storage.ts";
+import { collected, type Storage } from "../../../snapshots/store/storage.ts";
 import { maxNoteBytes } from "../../../snapshots/trust/notes/signed-note.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
 import { counted, type ExitCode, exitCodes, UsageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { progressOn } from "../../progress.ts";
+import { reasonOf } from "../../service.ts";
 import type { Shell } from "../../shell.ts";
 import { lostSignature, readSigning, signOverOption, trustOptions } from "../../signing.ts";
 import { openNewStore } from "../../store.ts";
@@ -43,7 +45,7 @@ export const publishCommand = command({
     "site-url": {
       type: "string",
       value: "URL",
-      does: "where the public tree is found, for badges, pages, feed and sitemap in it; none ends them (or SITE_URL)",
+      does: "where public/ of the store is found, as https://HOST/public, for badges, pages and feed in it; none ends them (or SITE_URL)",
       otherwise: "what the store names",
     },
     license: {
@@ -74,6 +76,7 @@ export const publishCommand = command({
   },
   async run(values, _operand, shell) {
     const step = stepIn(shell, values);
+    const dryRun = values["dry-run"] ?? false;
     const choices = readPublishing(shell, values);
     if (step.kind !== "all") requireDivisible(choices.location, values);
     const told = {
@@ -87,13 +90,12 @@ export const publishCommand = command({
       throw new UsageError(
         "WITNESS_POLICY goes with SIGNING_KEY: witnesses cosign what a publisher has signed",
       );
-    const dryRun = values["dry-run"] ?? false;
     if (step.kind === "plan" || step.kind === "part")
       return makeStep(shell, step, choices, values, { ...told, signing });
     // Opened before anything is published: a path that cannot be written to shows here.
     await using statement =
       values.statement && !dryRun ? await open(shell.path(values.statement), "w") : undefined;
-    const storage = await openNewStore(shell, values.store, values.cache ?? shell.env.CACHE_DIR);
+    const storage = await openOrMakeStore(shell, values, step);
     const more = { ...told, signing, dryRun };
     if (step.kind === "workers") {
       const { count, run } = step;
@@ -111,6 +113,7 @@ export const publishCommand = command({
     if (report.signature === "lost") shell.say(lostSignature);
     if (values.export && !dryRun) await exportNewest(shell, storage, signing);
     shell.report(values.json ?? false, report, describePublish(report));
+    if (told.siteUrl && !dryRun) await warnOfSite(shell, told.siteUrl);
     try {
       if (statement) await writeStatement(statement, files, storage, report);
       return exitCodes.done;
@@ -121,6 +124,21 @@ export const publishCommand = command({
   },
 });
 
+/**
+ * Opens a store, which need not exist: nothing else is needed for the first run of a schedule. It says so first, because
+ * a mistyped address is no store either.
+ */
+async function openOrMakeStore(
+  shell: Shell,
+  { store, cache = shell.env.CACHE_DIR }: { store?: string | undefined; cache?: string | undefined },
+  { kind }: Step,
+): Promise<Storage> {
+  const storage = await openNewStore(shell, store, cache);
+  if (kind !== "part" && kind !== "join" && !(await storeExists(storage)))
+    shell.say(`${noStoreAt(storage)} yet: publish makes one`);
+  return storage;
+}
+
 /** Plans a run, or makes a part of one. */
 async function makeStep(
   shell: Shell,
@@ -129,7 +147,7 @@ async function makeStep(
   values: { store?: string | undefined; cache?: string | undefined; json?: boolean | undefined },
   more: Parameters<typeof publishFrom>[3],
 ): Promise<ExitCode> {
-  const storage = await openNewStore(shell, values.store, values.cache ?? shell.env.CACHE_DIR);
+  const storage = await openOrMakeStore(shell, values, step);
   const { run } = step;
   const json = values.json ?? false;
   if (step.kind === "plan") {
@@ -204,10 +222,37 @@ async function writeStatement(
   await file.writeFile(`${JSON.stringify(said, null, 2)}\n`);
 }
 
+const siteFile = layout.siteFile("api.json").slice(layout.publicTree.length);
+const siteSeconds = 5;
+
+/** Warns when a file of the public tree, which this run wrote, is not found below the address of --site-url. */
+async function warnOfSite(shell: Shell, siteUrl: string): Promise<void> {
+  const address = siteUrl + siteFile;
+  const fault = await siteFaultAt(address);
+  if (fault)
+    shell.warn(
+      `${address} ${fault}, so the links, badges and frames of this run lead nowhere. With the CDNs of ` +
+        ".github/deploy, which serve the public tree below /public/, --site-url is https://HOST/public.",
+    );
+}
+
+async function siteFaultAt(address: string): Promise<string | undefined> {
+  try {
+    const answer = await fetch(address, { signal: AbortSignal.timeout(siteSeconds * 1000) });
+    const body = await collected((answer.body ?? []) as AsyncIterable<Uint8Array>, 65_536, () => {
+      throw new Error("it is too long");
+    });
+    if (!answer.ok) return `answers ${answer.status}`;
+    return /^\{.*"site":/s.test(String(body)) ? undefined : "is another file";
+  } catch (error) {
+    return `cannot be had from here (${reasonOf(error)})`;
+  }
+}
+
 /** The rules for options that name something to readers of the public tree. */
 const rules = {
   "api-url": "--api-url (or API_URL) must be the service's address, https://HOST",
-  "site-url": "--site-url (or SITE_URL) must be the public tree's address, https://HOST",
+  "site-url": "--site-url (or SITE_URL) must be the public tree's address, as https://HOST/public",
   license: "--license must be the licence's address, as https://spdx.org/licenses/CC-BY-4.0",
   "cite-as": "--cite-as must be a text of at most 2,000 characters",
 };
