@@ -16,8 +16,8 @@ export const contractCommand = command({
   },
   async run({ sql = false, json = false }, _operand, shell) {
     if (sql && json) throw new UsageError("--sql and --json exclude each other");
-    const text = sql ? contractSql() : json ? JSON.stringify(contractJsonSchema()) : contractMarkdown();
-    shell.print(text.trimEnd());
+    if (json) shell.report(true, contractJsonSchema(), []);
+    else shell.print((sql ? contractSql() : contractMarkdown()).trimEnd());
     return exitCodes.done;
   },
 });
