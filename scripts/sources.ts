@@ -61,10 +61,10 @@ function fetching(
     shell.say(
       `Fetched ${counted(mirror.downloaded.objects, "file")} (${mirror.downloaded.bytes} bytes) of the sources`,
     );
-    const { directory, listed, unfetched } = mirror;
+    const { directory, passed, listed, unfetched } = mirror;
     return {
       directory,
-      more: { mirrorOf: mirror.location, listed, unfetched },
+      more: { mirrorOf: mirror.location, passed, listed, unfetched },
       close: () => mirror.close(),
     };
   };

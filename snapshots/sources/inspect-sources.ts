@@ -10,6 +10,7 @@ import {
   limitMemory,
   listSource,
   openSourceSession,
+  passedWarningOf,
   type SourcesOptions,
   tablesOf,
 } from "./open-sources.ts";
@@ -32,7 +33,7 @@ export async function inspectSources(directory: string, options: SourcesOptions)
   const { memoryMegabytes: megabytes = 600, threads } = options;
   const refusals = new RefusalList();
   const listed = await inTurn(tablesOf(options), (table) =>
-    refusals.gather(() => listSource(directory, { table, unfetched: [] }, options)),
+    refusals.gather(() => listSource(directory, table, options)),
   );
   const { instance, close } = await openSourceSession(listed, options);
   try {
@@ -48,7 +49,11 @@ export async function inspectSources(directory: string, options: SourcesOptions)
       markets: await countSomeRows(markets),
       protocols: await countProtocols(scores),
       scores: await countSomeRows(scores),
-      warnings: [...opened.flatMap((source) => extraWarning(source, source.groups)), ...memoryWarnings],
+      warnings: [
+        ...passedWarningOf(listed, options),
+        ...opened.flatMap((source) => extraWarning(source, source.groups)),
+        ...memoryWarnings,
+      ],
     };
   } finally {
     await close();

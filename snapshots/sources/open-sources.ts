@@ -17,6 +17,7 @@ import { readScores } from "./duckdb/scores.ts";
 import { groupFiles } from "./files/file-groups.ts";
 import { contentOf, type HashedFiles, hashContents } from "./files/file-hashes.ts";
 import { listSourceFiles, nameOfAll, type SourceFile } from "./files/source-files.ts";
+import { passedWarning } from "./files/source-names.ts";
 import {
   type KnownFiles,
   type MarketsFile,
@@ -34,6 +35,8 @@ export interface SourcesOptions {
   mirrorOf?: string;
   /** The name of the script whose tables the directory's files hold (run-script.ts), for messages. */
   script?: string;
+  /** Names of files and folders there that were passed over. */
+  passed?: readonly string[];
   /** Digests of the addresses, ETags and sizes of the mirrored files, by name. */
   listed?: ReadonlyMap<string, string>;
   /** Known files of markets that were not fetched, by name. */
@@ -58,14 +61,7 @@ export interface SourcesOptions {
 export async function openSources(directory: string, options: SourcesOptions): Promise<Sources> {
   const { memoryMegabytes: megabytes = 600, threads } = options;
   const unfetched = options.unfetched ?? new Map();
-  const [marketsContract, scoresContract] = tablesOf(options);
-  const listed = await bothOf(
-    [
-      { table: marketsContract, unfetched: [...unfetched.keys()] },
-      { table: scoresContract, unfetched: [] },
-    ],
-    (source) => listSource(directory, source, options),
-  );
+  const listed = await bothOf(tablesOf(options), (table) => listSource(directory, table, options));
   const { instance, close } = await openSourceSession(listed, options);
   const { pinned } = options;
   try {
@@ -75,12 +71,11 @@ export async function openSources(directory: string, options: SourcesOptions): P
     if (pinned) requirePinned(pinned, namedContents([...markets.files, ...scores.files], hashed, unfetched));
     const unchanged = findUnchanged(markets, { ...options, ...hashed, unfetched, rowDigests });
     const content = { ...hashed, unchanged, unfetched, listed: options.listed ?? new Map() };
+    const limits = { megabytes, threads, checked: pinned !== undefined };
+    const checked = await checkedSources(instance, listed, content, limits);
     return {
-      ...(await checkedSources(instance, listed, content, {
-        megabytes,
-        threads,
-        checked: pinned !== undefined,
-      })),
+      ...checked,
+      warnings: [...passedWarningOf(listed, options), ...checked.warnings],
       rowDigests,
       close,
     };
@@ -259,11 +254,16 @@ async function bothOf<From, To>(
 /** Finds the files of a source. Throws SourceRefusal when there are none. */
 export async function listSource(
   path: string,
-  { table, unfetched }: Pick<ListedSource, "table" | "unfetched">,
+  table: SourceTable,
   { mirrorOf, script }: SourcesOptions,
 ): Promise<ListedSource> {
   const directory = { path: resolve(path), mirrorOf, script };
-  return { directory, table, unfetched, files: await listSourceFiles(directory, table.name, unfetched) };
+  return { directory, table, ...(await listSourceFiles(directory, table.name)) };
+}
+
+/** A sentence about names that were passed over, where the sources are or in what they mirror. */
+export function passedWarningOf(listed: readonly ListedSource[], { passed = [] }: SourcesOptions): string[] {
+  return passedWarning([...listed.flatMap((source) => source.passed), ...passed]);
 }
 
 /** Opens the files of a source that are to be read. Throws SourceRefusal when their columns do not match. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs DuckDB's extensions for PostgreSQL and HTTP as `INSTALL` would, into a folder that a test takes for its user's:
+# Installs DuckDB's extensions for PostgreSQL, HTTP and Delta Lake as `INSTALL` would, into a folder that a test takes for its user's:
 #
 #   test/servers/duckdb-install.sh DIR
 #
@@ -14,7 +14,8 @@ case $(uname -m) in aarch64) platform=linux_arm64 ;; *) platform=linux_amd64 ;; 
 
 python3 -m venv "$dir/python" >&2
 "$dir/python/bin/pip" install --quiet --disable-pip-version-check --no-deps \
-  "duckdb-extension-postgres-scanner==$version" "duckdb-extension-httpfs==$version" >&2
+  "duckdb-extension-postgres-scanner==$version" "duckdb-extension-httpfs==$version" \
+  "duckdb-extension-delta==$version" >&2
 into="$dir/home/.duckdb/extensions/v$version/$platform"
 mkdir -p "$into"
 cp "$dir"/python/lib/python3*/site-packages/duckdb_extension_*/extensions/"v$version"/*.duckdb_extension "$into"

@@ -12,8 +12,8 @@ export interface ListedSource {
   directory: SourceDirectory;
   table: SourceTable;
   files: readonly SourceFile[];
-  /** Names of files that belong to the source, but were not fetched, since they have not changed. */
-  unfetched: readonly string[];
+  /** Names of files and folders that are passed over. */
+  passed: readonly string[];
 }
 
 /** A source whose columns match the contract, open for queries. */
@@ -41,8 +41,8 @@ export async function readSource<T>(
 }
 
 /** Throws SourceRefusal when the files are no longer those that were listed. */
-export function refuseChangedFiles({ directory, table, files, unfetched }: ListedSource): Promise<void> {
-  return refuseChanges(directory, table.name, { files, unfetched });
+export function refuseChangedFiles({ directory, table, files }: ListedSource): Promise<void> {
+  return refuseChanges(directory, table.name, files);
 }
 
 /** The error to throw when reading has failed: the SourceRefusal of the files that caused it, or `error` itself. */

@@ -15,6 +15,7 @@ import { sourceNames } from "../contract/table-schema.ts";
 import type { KnownFiles } from "../sources.ts";
 import { download, type RemoteFile } from "./download.ts";
 import { refuseDifferences } from "./source-files.ts";
+import { SourceNames } from "./source-names.ts";
 
 /** A local copy of the sources on S3, made for one run. */
 export interface SourceMirror {
@@ -22,6 +23,8 @@ export interface SourceMirror {
   location: string;
   /** The directory with the files, under their names below the address. Only this run writes to it. */
   directory: string;
+  /** Names of files and folders there that were passed over. */
+  passed: readonly string[];
   /** Digests of the addresses, ETags and sizes of the listed files, by name. */
   listed: ReadonlyMap<string, string>;
   /** Known files of markets, by name. They are not in the directory. */
@@ -59,7 +62,7 @@ export async function mirrorSources(
   const storage = s3Storage(s3, client);
   const cache = join(cacheDirectory, sha256(storage.location));
   const [objects, runs] = [join(cache, "objects"), join(cache, "runs")];
-  const listed = await listRemote(storage);
+  const { files: listed, passed } = await listRemote(storage);
   refuseUnusableNames(listed.map(({ name }) => name));
   const failed = (error: unknown) =>
     localFailure(error, cacheDirectory, "set XDG_CACHE_HOME to use another folder");
@@ -88,9 +91,9 @@ export async function mirrorSources(
       await download(client, s3, file, { path, signal, received });
       await unlessCode("EEXIST", link(path, join(objects, cacheName(file))));
     });
-    refuseDifferences(fingerprints(listed), fingerprints(await listRemote(storage)));
+    refuseDifferences(fingerprints(listed), fingerprints((await listRemote(storage)).files));
     await prune(objects, new Set(listed.map(cacheName)));
-    return { location: storage.location, directory, listed: digests, unfetched, downloaded, close };
+    return { location: storage.location, directory, passed, listed: digests, unfetched, downloaded, close };
   } catch (error) {
     await close();
     throw failed(error);
@@ -104,20 +107,37 @@ async function runFolder(objects: string, runs: string): Promise<string> {
   return mkdtemp(join(runs, `run-${ownerMark()}`));
 }
 
-/** Lists the Parquet files of both sources. */
-async function listRemote(storage: Storage): Promise<RemoteFile[]> {
+/** Lists the Parquet files of both sources. Throws SourceRefusal when they are not those of sources. */
+async function listRemote(storage: Storage): Promise<{ files: RemoteFile[]; passed: string[] }> {
   const files: RemoteFile[] = [];
+  const passed: string[] = [];
+  const refusals = new RefusalList();
   for (const source of sourceNames) {
-    const single = `${source}.parquet`;
-    for (const prefix of [single, `${source}/`]) {
+    const names = new SourceNames(source);
+    for (const prefix of [`${source}.parquet`, `${source}/`]) {
       for await (const { key: name, bytes, tag } of storage.list(prefix)) {
-        if (prefix === single ? name !== single : !name.endsWith(".parquet")) continue;
+        if (!names.add(name)) continue;
         if (!tag) throw new StorageError(`${storage.location}: ${name} is listed without an ETag`);
         files.push({ name, bytes, tag });
       }
     }
+    await refusals.gather(() => names.judge(storage.location, () => topNames(storage)));
+    passed.push(...names.passed);
   }
-  return files;
+  refusals.throwIfAny();
+  return { files, passed };
+}
+
+/** The names at an address, of folders with `/`, as far as the first of its keys tell them. */
+async function topNames(storage: Storage): Promise<string[]> {
+  const names = new Set<string>();
+  let keys = 0;
+  for await (const { key } of storage.list("")) {
+    names.add(key.replace(/\/.*/s, "/"));
+    keys += 1;
+    if (keys === 1000) break;
+  }
+  return [...names];
 }
 
 /** Throws SourceRefusal for keys that cannot be file names, since S3 allows any text. */

@@ -2,6 +2,8 @@ import { readdir, realpath, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
 import { hasCode, ifPresent } from "../../store/errors.ts";
 import { RefusalList, SourceRefusal } from "../contract/refusals.ts";
+import type { SourceTable } from "../contract/table-schema.ts";
+import { isPassed, SourceNames } from "./source-names.ts";
 
 /** The directory of the sources. */
 export interface SourceDirectory {
@@ -25,29 +27,38 @@ export interface SourceFile {
   fingerprint: string;
 }
 
+/** The files of one source, and the names that are passed over. */
+export interface ListedFiles {
+  files: SourceFile[];
+  passed: readonly string[];
+}
+
 /**
- * The files of one source, sorted by name: `<name>.parquet`, or every `*.parquet` below `<name>/`. `unfetched` names
- * files that belong to the source as well. Throws SourceRefusal when there is neither, or both.
+ * The files of one source: `<name>.parquet`, or every `*.parquet` below `<name>/`, by name. Throws SourceRefusal when
+ * they are not such, or there are none; what a directory mirrors has been judged before.
  */
 export async function listSourceFiles(
   directory: SourceDirectory,
-  name: string,
-  unfetched: readonly string[] = [],
-): Promise<SourceFile[]> {
-  const { path: root, mirrorOf = root } = directory;
-  const single = await fingerprint(directory, join(root, `${name}.parquet`));
-  const below = await filesBelow(root, join(root, name));
-  const refuse = (rule: string) => new SourceRefusal([{ file: `${name}.parquet`, rule }]);
-  const alone = single !== undefined || unfetched.includes(`${name}.parquet`);
-  if (alone && below.length + unfetched.length > (single === undefined ? 1 : 0)) {
-    throw refuse(`stands beside ${name}/, which holds Parquet files too; keep one of them`);
-  }
-  const paths = single === undefined ? below : [join(root, `${name}.parquet`)];
-  if (paths.length + unfetched.length === 0)
-    throw refuse(`is missing, and there is no Parquet file below ${name}/ in ${mirrorOf}`);
-  const files = await Promise.all(paths.map((path) => sourceFile(directory, path)));
-  const { script } = directory;
-  return script === undefined ? files : files.map((file) => ({ ...file, name: tableOfScript(script, name) }));
+  name: SourceTable["name"],
+): Promise<ListedFiles> {
+  const { path: root, mirrorOf, script } = directory;
+  const names = new SourceNames(name);
+  const single = `${name}.parquet`;
+  const info = await statOf(root, join(root, single));
+  if (info && !info.isDirectory()) names.add(single);
+  for (const folder of [...(info?.isDirectory() ? [single] : []), name])
+    for (const found of await namesBelow(root, folder)) names.add(found);
+  if (mirrorOf === undefined) await names.judge(root, () => namesIn(root));
+  const files = await Promise.all(names.files.map((name) => sourceFile(directory, name)));
+  const passed = [...names.passed];
+  if (script === undefined) return { files, passed };
+  return { files: files.map((file) => ({ ...file, name: tableOfScript(script, name) })), passed };
+}
+
+/** The names in a folder that may not be there; those of folders end with `/`. */
+async function namesIn(folder: string): Promise<string[]> {
+  const entries = (await ifPresent(readdir(folder, { withFileTypes: true }))) ?? [];
+  return entries.map((entry) => (entry.isDirectory() ? `${entry.name}/` : entry.name));
 }
 
 /** How messages name all files of a source. */
@@ -60,10 +71,11 @@ export function tableOfScript(script: string, table: string): string {
   return `${script} (${table})`;
 }
 
-async function sourceFile(directory: SourceDirectory, path: string): Promise<SourceFile> {
+async function sourceFile(directory: SourceDirectory, name: string): Promise<SourceFile> {
+  const path = join(directory.path, name);
   const found = await fingerprint(directory, path);
   if (found === undefined) throw refusalOf(directory.path, path, "is a link to nothing, or gone");
-  return { path: await realpath(path), name: nameOf(directory.path, path), fingerprint: found };
+  return { path: await realpath(path), name, fingerprint: found };
 }
 
 const nameOf = (root: string, path: string) => relative(root, path).split(sep).join("/");
@@ -72,30 +84,35 @@ function refusalOf(root: string, path: string, rule: string): SourceRefusal {
   return new SourceRefusal([{ file: nameOf(root, path), rule }]);
 }
 
-/** The sorted paths of the Parquet files below a directory, following symbolic links; none when it does not exist. */
-async function filesBelow(root: string, directory: string, above: readonly string[] = []): Promise<string[]> {
-  const names = (await ifPresent(readdir(directory))) ?? [];
-  const real = names.length > 0 ? await realpath(directory) : directory;
+/**
+ * The sorted names of a folder and of what is below it, following symbolic links, but not of what is in folders that are
+ * passed over; none when it does not exist. The names of folders end with `/`.
+ */
+async function namesBelow(root: string, name: string, above: readonly string[] = []): Promise<string[]> {
+  const directory = join(root, name);
+  const names = await ifPresent(readdir(directory));
+  if (!names) return [];
+  const real = await realpath(directory);
   if (above.includes(real)) throw refusalOf(root, directory, "is a link to a folder that it lies in");
-  const paths = await Promise.all(
-    names.sort().map(async (name) => {
-      const path = join(directory, name);
-      const info = await statOf(root, path);
-      if (info?.isDirectory()) return filesBelow(root, path, [...above, real]);
-      return name.endsWith(".parquet") ? [path] : [];
+  const below = await Promise.all(
+    names.sort().map(async (entry) => {
+      const path = `${name}/${entry}`;
+      const info = await statOf(root, join(root, path));
+      if (!info?.isDirectory()) return [path];
+      return isPassed(entry) ? [`${path}/`] : namesBelow(root, path, [...above, real]);
     }),
   );
-  return paths.flat();
+  return [`${name}/`, ...below.flat()];
 }
 
 /** Throws SourceRefusal when a file of a source has been changed, removed or added since it was listed. */
 export async function refuseChanges(
   directory: SourceDirectory,
-  name: string,
-  before: { files: readonly SourceFile[]; unfetched: readonly string[] },
+  name: SourceTable["name"],
+  before: readonly SourceFile[],
 ): Promise<void> {
-  const now = await listSourceFiles(directory, name, before.unfetched);
-  refuseDifferences(fingerprints(before.files), fingerprints(now));
+  const { files } = await listSourceFiles(directory, name);
+  refuseDifferences(fingerprints(before), fingerprints(files));
 }
 
 const fingerprints = (files: readonly SourceFile[]) =>

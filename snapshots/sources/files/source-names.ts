@@ -1,0 +1,126 @@
+import { RefusalList } from "../contract/refusals.ts";
+import type { SourceTable } from "../contract/table-schema.ts";
+
+// What a name among the sources is, said by the name alone, so that folders and S3 give the same answer.
+
+/**
+ * Table formats by what stands beside their data files, as a pattern of names below the table's folder. Such a folder
+ * also holds rows that were deleted, replaced or never committed; only the log tells which files are live.
+ */
+const formats = [
+  { format: "Delta Lake", log: "_delta_log/", way: "DuckDB's extension delta reads it" },
+  {
+    format: "Apache Iceberg",
+    log: "metadata/(?:version-hint\\.text|[^/]*\\.metadata\\.json(?:\\.gz)?)$",
+    way: "DuckDB's extension iceberg reads it",
+  },
+  { format: "Apache Hudi", log: "\\.hoodie/" },
+  { format: "Apache Paimon", log: "(?:snapshot/(?:LATEST|EARLIEST|snapshot-\\d+)|schema/schema-\\d+)$" },
+  { format: "Lance", log: "_versions/" },
+  { format: "Spark's streaming sink", log: "_spark_metadata/" },
+  {
+    format: "DuckLake",
+    log: "ducklake-[0-9a-f-]{36}(?:-delete)?\\.parquet$",
+    way: "DuckDB's extension ducklake reads it",
+  },
+] as const satisfies readonly { format: string; log: string; way?: string }[];
+const anyLog = new RegExp(`^(.*?/)(?:${formats.map(({ log }) => `(${log})`).join("|")})`);
+
+/** Names of files and folders that readers of data lakes pass over: what is hidden, of a log, or not finished. */
+const unread = /^(?:_|\.(?!\.?$)|tmp_.*\.parquet$)/i;
+/** Names of files that hold Parquet, by other endings than the one that is read. */
+const otherEnding = /\.(?:parquet|parq|pq)$/i;
+
+/** How many names a message lists. */
+const shownNames = 5;
+
+/** The names of a source, as a listing brings them one by one. */
+export class SourceNames {
+  /** The names of the files to read, in the order of the listing. */
+  readonly files: string[] = [];
+  /** Names of files and folders that are passed over. The name of a folder ends with `/`. */
+  readonly passed = new Set<string>();
+  readonly #source: SourceTable["name"];
+  /** Folders with a log, by name. */
+  readonly #tables = new Map<string, (typeof formats)[number]>();
+  readonly #misnamed: string[] = [];
+  readonly #others: string[] = [];
+  #isFolder = false;
+
+  constructor(source: SourceTable["name"]) {
+    this.#source = source;
+  }
+
+  /** Adds a name, relative to the folder of the sources. Returns whether it is that of a file to read. */
+  add(name: string): boolean {
+    const single = `${this.#source}.parquet`;
+    if (name.startsWith(`${single}/`)) this.#isFolder = true;
+    else if (name !== single && !name.startsWith(`${this.#source}/`)) return false;
+    const [, folder, ...found] = anyLog.exec(name) ?? [];
+    const passed = passedPart(folder ?? name);
+    if (folder !== undefined && passed === undefined)
+      this.#tables.set(folder, formats[found.findIndex((part) => part !== undefined)]!);
+    else if (passed !== undefined && /\/$|\.parquet$/i.test(passed)) this.passed.add(passed);
+    else if (passed === undefined && name.endsWith(".parquet")) return this.files.push(name) > 0;
+    else if (passed === undefined && otherEnding.test(name)) this.#misnamed.push(name);
+    else if (this.#others.length < shownNames && name !== `${this.#source}/`) this.#others.push(name);
+    return false;
+  }
+
+  /**
+   * Throws SourceRefusal when the names are not those of a source. `names` lists what else is at `location`, where the
+   * source is not.
+   */
+  async judge(location: string, names: () => Promise<readonly string[]>): Promise<void> {
+    const [single, folder] = [`${this.#source}.parquet`, `${this.#source}/`];
+    const refusals = new RefusalList();
+    for (const [file, { format, ...way }] of this.#tables) {
+      const means = "way" in way ? way.way : "a program that knows the format can";
+      const rule =
+        `is a table of ${format}, whose log says which of its files are live; ` +
+        `list those in a script (${means}; .github/deploy/SOURCES.md, "Tables with a log")`;
+      refusals.add({ file, rule });
+    }
+    if (this.#tables.size === 0) {
+      const below = this.files.filter((name) => name !== single).length;
+      if (this.#isFolder) refusals.add({ file: `${single}/`, rule: `is a folder; name it ${folder}` });
+      else if (below > 0 && below < this.files.length)
+        refusals.add({
+          file: single,
+          rule: `stands beside ${folder}, which holds Parquet files too; keep one of them`,
+        });
+      const rule = "has another ending than .parquet, and is not read; rename it, or move it elsewhere";
+      for (const file of this.#misnamed) refusals.add({ file, rule });
+      const none = this.files.length + this.#misnamed.length === 0 && !this.#isFolder;
+      if (none) {
+        const here = [...this.passed, ...this.#others];
+        const there = shown(here.length > 0 ? here : await names());
+        const missing = `is missing, and there is no Parquet file below ${folder} in ${location}`;
+        refusals.add({ file: single, rule: there ? `${missing}; there is ${there}` : missing });
+      }
+    }
+    refusals.throwIfAny();
+  }
+}
+
+/** The part of a name, up to a file's or folder's, for which it is passed over. */
+function passedPart(name: string): string | undefined {
+  const parts = name.split("/");
+  const at = parts.findIndex((part, index) => index > 0 && isPassed(part));
+  return at < 0 ? undefined : parts.slice(0, at + 1).join("/") + (at < parts.length - 1 ? "/" : "");
+}
+
+/** Whether a file or folder of this name is passed over. */
+export const isPassed = (name: string) => unread.test(name);
+
+/** A sentence about names that were passed over, if there are any. */
+export function passedWarning(names: readonly string[]): string[] {
+  if (names.length === 0) return [];
+  const what = names.length === 1 ? "1 file or folder" : `${names.length} files and folders`;
+  return [`passed over ${what} named _*, .* or tmp_*.parquet: ${shown(names)}`];
+}
+
+function shown(names: readonly string[]): string {
+  const more = names.length > shownNames ? ", …" : "";
+  return names.toSorted().slice(0, shownNames).join(", ") + more;
+}
