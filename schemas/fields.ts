@@ -1,8 +1,6 @@
 import { filterFields, isRange } from "./filters.ts";
 import { marketDimensionKeys } from "./market.ts";
 
-// The site is served these lists as `fields.js`.
-
 /** Keys of a market's dimensions. */
 export const dimensions: readonly string[] = marketDimensionKeys;
 

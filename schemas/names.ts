@@ -1,5 +1,3 @@
-// The site is served these functions as `names.js`.
-
 /**
  * The name of a protocol as a reader writes it: `aave-v3` becomes `Aave v3`. Two slugs may have the same name, so only
  * the slug tells protocols apart.

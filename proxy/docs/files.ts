@@ -20,10 +20,10 @@ const script = "text/javascript; charset=utf-8";
 const style = "text/css; charset=utf-8";
 
 const files: Record<FileName, Omit<StaticFile, "path">> = {
-  "page.css": { contentType: style, bytes: readOwn("page.css") },
-  "start.js": { contentType: script, bytes: readOwn("start.js") },
-  "swagger-ui.css": { contentType: style, bytes: fromSwaggerUi("swagger-ui.css") },
-  "swagger-ui-bundle.js": { contentType: script, bytes: fromSwaggerUi("swagger-ui-bundle.js") },
+  "page.css": { contentType: style, read: () => readOwn("page.css") },
+  "start.js": { contentType: script, read: () => readOwn("start.js") },
+  "swagger-ui.css": { contentType: style, read: () => fromSwaggerUi("swagger-ui.css") },
+  "swagger-ui-bundle.js": { contentType: script, read: () => fromSwaggerUi("swagger-ui-bundle.js") },
 };
 
 /** The OpenAPI description, the page that shows it, and every file the page loads. */
@@ -31,14 +31,14 @@ export const docsFiles: readonly StaticFile[] = [
   {
     path: endpoints.openapi.path,
     contentType: "application/json",
-    bytes: Buffer.from(JSON.stringify(describeApi())),
+    read: () => Buffer.from(JSON.stringify(describeApi())),
     // Tools on other sites read it from the browser.
     headers: { "access-control-allow-origin": "*" },
   },
   {
     path: endpoints.docs.path,
     contentType: "text/html; charset=utf-8",
-    bytes: readOwn("index.html"),
+    read: () => readOwn("index.html"),
     headers: policyHeader(policy),
   },
   ...Object.entries(files).map(([name, file]) => ({

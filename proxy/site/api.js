@@ -1,9 +1,9 @@
-import { ApiError, Client } from "./client.js";
+import { ApiError, Client } from "./client/client.js";
 
 /**
  * @import { Status } from "../../schemas/envelopes.ts"
  * @import { Tiers } from "../../schemas/store/snapshot.ts"
- * @import { Usage } from "./client.js"
+ * @import { Usage } from "./client/client.js"
  * @import { Own } from "./recomputing.js"
  */
 

@@ -1,7 +1,7 @@
+import { nameOf } from "../../schemas/names.ts";
 import { bar } from "./chart.js";
 import { failure, fill, html } from "./dom.js";
 import { dimensionLink, term } from "./explain.js";
-import { nameOf } from "./names.js";
 import { takeAlong } from "./take.js";
 import { change, grouped, moment, stepOf, tier } from "./words.js";
 

@@ -1,4 +1,4 @@
-/** @import { ApiError } from "./client.js" */
+/** @import { ApiError } from "./client/client.js" */
 
 /**
  * A child of an element. Strings become text nodes, never HTML.

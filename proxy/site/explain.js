@@ -1,5 +1,5 @@
+import { dimensionMeanings, meanings } from "../../schemas/meanings.ts";
 import { fill, html } from "./dom.js";
-import { dimensionMeanings, meanings } from "./meanings.js";
 import { spoken } from "./words.js";
 
 /**

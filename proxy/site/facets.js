@@ -1,3 +1,4 @@
+import { foldCase } from "../../schemas/names.ts";
 import { bar, brush, columnChart } from "./chart.js";
 import { fill, html } from "./dom.js";
 import { dimensionLink, term } from "./explain.js";
@@ -12,7 +13,6 @@ import {
   ownOf,
   valueWords,
 } from "./filters.js";
-import { foldCase } from "./names.js";
 import { takeAlong } from "./take.js";
 import { compact, counted, grouped, percent, spoken, stepOf, tier, tiers } from "./words.js";
 

@@ -1,6 +1,6 @@
+import { foldCase, nameOf } from "../../schemas/names.ts";
 import { fill, html } from "./dom.js";
 import { archiveAddress } from "./filters.js";
-import { foldCase, nameOf } from "./names.js";
 import { tiers } from "./words.js";
 
 /** @import { Api } from "./api.js" */

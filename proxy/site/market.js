@@ -1,11 +1,11 @@
+import { meanings } from "../../schemas/meanings.ts";
 import { asItWas } from "./asof.js";
 import { bar } from "./chart.js";
-import { verifyProof } from "./client.js";
+import { verifyProof } from "./client/client.js";
 import { closedTo } from "./closed.js";
 import { copyable, facts, failure, fill, html, outsideLink } from "./dom.js";
 import { dimensionLink, term } from "./explain.js";
 import { lastArchive } from "./filters.js";
-import { meanings } from "./meanings.js";
 import { counted, grouped, moment, spoken, stepOf, tier, tiers } from "./words.js";
 
 /**

@@ -1,3 +1,5 @@
+import { meanings } from "../../schemas/meanings.ts";
+import { nameOf } from "../../schemas/names.ts";
 import { asItWas } from "./asof.js";
 import { bar, columnChart, diverging } from "./chart.js";
 import { promise } from "./closed.js";
@@ -5,8 +7,6 @@ import { peerAddress } from "./compare.js";
 import { curve } from "./curve.js";
 import { copyable, facts, failure, fill, html, svg } from "./dom.js";
 import { dimensionLink, term } from "./explain.js";
-import { meanings } from "./meanings.js";
-import { nameOf } from "./names.js";
 import { distribution, scoreboardAddress } from "./scoreboard.js";
 import { frameOf, takeAlong } from "./take.js";
 import { tierLog, whyChanged } from "./why.js";

@@ -1,8 +1,8 @@
+import { nameOf } from "../../schemas/names.ts";
 import { bar, columnChart, diverging } from "./chart.js";
 import { peerAddress } from "./compare.js";
 import { curve } from "./curve.js";
 import { failure, fill, html, skipTo } from "./dom.js";
-import { nameOf } from "./names.js";
 import { takeAlong } from "./take.js";
 import { ago, change, counted, grouped, minutes, moment, tier, tiers } from "./words.js";
 

@@ -3,19 +3,9 @@ export interface StaticFile {
   /** Its path: that of a row of the endpoint table, with `:file` replaced by one of the row's `files`. */
   path: string;
   contentType: string;
-  /** May be made when it is first read. */
-  readonly bytes: Buffer;
+  read: () => Buffer | Promise<Buffer>;
   /** Further headers. Their names must be in lower case, so that they replace the service's own. */
   headers?: Record<string, string>;
-}
-
-/**
- * A script or style without what only its authors read: comments that have lines of their own, types, and spaces around
- * lines.
- */
-export function lean(text: string): string {
-  const code = text.replaceAll(/^\s*(?:\/\/.*|\/\*(?:[^*]|\*(?!\/))*\*\/)\n/gm, "");
-  return code.replaceAll(/\/\*\* @type \{[^*]*\} \*\/ ?|^\s+|[ \t]+$/gm, "");
 }
 
 /**

@@ -7,30 +7,29 @@ import type { StaticFile } from "./static-file.ts";
  * A function from the address of a static file to its reply. It throws Error for an address of the table without a
  * file.
  */
-export function staticReplies(files: readonly StaticFile[]): (path: string) => Reply {
-  const replies = new Map(files.map((file) => [file.path, replyOf(file)]));
-  return (path) => {
-    const reply = replies.get(path);
-    if (!reply) throw new Error(`the address ${path} has no file`);
+export function staticReplies(files: readonly StaticFile[]): (path: string) => Promise<Reply> {
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const replies = new Map<string, Reply>();
+  return async (path) => {
+    const file = byPath.get(path);
+    if (!file) throw new Error(`the address ${path} has no file`);
+    const reply = replies.get(path) ?? replyOf(file, await file.read());
+    replies.set(path, reply);
     return reply;
   };
 }
 
-function replyOf(file: StaticFile): Reply {
-  let tag: ReturnType<typeof tagsOf> | undefined;
+function replyOf({ contentType, headers }: StaticFile, bytes: Buffer): Reply {
   let zipped: Promise<Buffer> | undefined;
   return {
     snapshotId: undefined,
-    etag(coding) {
-      tag ??= tagsOf(sha256(file.bytes));
-      return tag(coding);
-    },
+    etag: tagsOf(sha256(bytes)),
     // File names stay while contents change with the version of the service, and a page must not get an older script.
     cacheControl: "no-cache",
-    headers: { "Content-Type": file.contentType, Vary: "Accept-Encoding", ...file.headers },
+    headers: { "Content-Type": contentType, Vary: "Accept-Encoding", ...headers },
     async body(coding) {
-      if (coding === "identity") return [file.bytes];
-      zipped ??= compress(file.bytes, { level: 9 });
+      if (coding === "identity") return [bytes];
+      zipped ??= compress(bytes, { level: 9 });
       return [await zipped];
     },
   };

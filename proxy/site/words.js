@@ -1,7 +1,7 @@
+import { minutes } from "../../schemas/names.ts";
 import { html } from "./dom.js";
-import { minutes } from "./names.js";
 
-export { ago, minutes, spoken } from "./names.js";
+export { ago, minutes, spoken } from "../../schemas/names.ts";
 
 /** @import { ForgeTier } from "../../schemas/scales.ts" */
 

@@ -166,7 +166,7 @@ class Survey {
     this.#storage = storage;
     this.#options = options;
     this.#trust = options.anybody ? undefined : trustOf(options.signing ?? {});
-    this.#reach(options.site?.files(null).keys() ?? [], tiers.current);
+    this.#reach(options.site?.keys ?? [], tiers.current);
   }
 
   #reach(keys: Iterable<string>, keptBy: number): void {

@@ -42,7 +42,7 @@ export async function checkSite(check: StoreCheck, site: Site | undefined): Prom
   }
   const named = await publishedNames(check.storage);
   const { api, ...others } = named;
-  const files = site.files(api, others);
+  const files = await site.files(api, others);
   await checkFiles(check, files, "it differs from this version's file");
   return named;
 }

@@ -143,7 +143,7 @@ describe.skipIf(!environment || !nginx || !redisServer)("the service, put up wit
     expect(scores.count).toBe(protocols);
     const home = await call(cdn.port, `/${layout.siteIndex}`);
     expect(home).toMatchObject({ status: 200, headers: { "content-type": "text/html; charset=utf-8" } });
-    for (const [name, bytes] of publishedSite.files(null))
+    for (const [name, bytes] of await publishedSite.files(null))
       expect((await call(cdn.port, `/${name}`)).body.equals(bytes), name).toBe(true);
   });
 

@@ -80,7 +80,7 @@ function testTree(
     expect(keys).toEqual(
       expect.arrayContaining([layout.dataset, layout.apiCatalog, layout.feed, layout.llms]),
     );
-    const [scores, site, ofProtocols] = [2 * (protocols + 1), publishedSite.files(null).size, 4 * protocols];
+    const [scores, site, ofProtocols] = [2 * (protocols + 1), publishedSite.keys.length, 4 * protocols];
     expect(keys).toHaveLength(scores + site + ofProtocols + 9 + tilesOf(1).length);
     for (const key of keys) {
       const { status, headers, body } = await get(`/${key}`);

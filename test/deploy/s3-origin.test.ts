@@ -86,7 +86,7 @@ describe.skipIf(!environment)("a bucket that holds a store", () => {
       "public/log/tile/0/000.p/": "application/octet-stream; public, max-age=31536000, immutable",
       "public/log/tile/entries/000.p/": "application/octet-stream; public, max-age=31536000, immutable",
       "public/": `text/html; charset=utf-8; ${shortly}`,
-      "public/site/": `text/javascript; charset=utf-8; ${shortly}`,
+      "public/site/": `text/css; charset=utf-8; ${shortly}`,
       "public/objects/": "application/json; public, max-age=31536000, immutable",
     });
   });
@@ -106,7 +106,7 @@ describe.skipIf(!environment)("a bucket that holds a store", () => {
       expect(headers["content-encoding"]).toBeUndefined();
       expect(body).toHaveLength(bytes);
     }
-    const site = publishedSite.files(null).size;
+    const site = publishedSite.keys.length;
     expect(objects).toBe(2 * (Object.keys(manifest.scores.records).length + 1) + tilesOf(1).length + site);
   });
 

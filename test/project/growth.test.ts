@@ -105,7 +105,7 @@ test("the patched project takes over an older store, and the older project tells
   const older = await serve("ours");
   const newer = await serve("patched");
   expect((await newer.ask("/openapi.json")).text).toContain('"top_risk_driver"');
-  expect((await newer.ask("/site/fields.js")).text).toContain("top_risk_driver");
+  expect((await newer.ask("/site/app.js")).text).toContain("top_risk_driver");
   const refusedAt = async (path: string) => {
     const refused = await newer.ask(path);
     const { code, parameter, detail } = refused.json();

@@ -1,16 +1,16 @@
 import { readFileSync } from "node:fs";
 import { endpoints } from "../../../schemas/endpoints.ts";
-import { recomputeModule } from "../link.ts";
+import { bundle } from "../bundles.ts";
 import type { StaticFile } from "../static-file.ts";
 
-const readOwn = (name: string) => readFileSync(new URL(name, import.meta.url));
+const declarations = readFileSync(new URL("client.d.ts", import.meta.url));
 
 /** Programs and pages on other sites may load it. */
 const headers = { "access-control-allow-origin": "*" };
 
 const contentType = "text/javascript; charset=utf-8";
-const script = { contentType, bytes: readOwn("client.js"), headers };
-const types = { contentType: "text/plain; charset=utf-8", bytes: readOwn("client.d.ts"), headers };
+const script = { contentType, read: () => bundle("client.js"), headers };
+const types = { contentType: "text/plain; charset=utf-8", read: () => declarations, headers };
 
 /**
  * The client and its types, each under two names, since Node takes `.js` for CommonJS where package.json says no other;
@@ -21,12 +21,5 @@ export const clientFiles: readonly StaticFile[] = [
   { path: endpoints.clientModule.path, ...script },
   { path: endpoints.clientTypes.path, ...types },
   { path: endpoints.clientModuleTypes.path, ...types },
-  {
-    path: endpoints.recompute.path,
-    contentType,
-    headers,
-    get bytes() {
-      return recomputeModule();
-    },
-  },
+  { path: endpoints.recompute.path, contentType, headers, read: () => bundle("recompute.mjs") },
 ];

@@ -80,7 +80,7 @@ async function namedIn(
   });
   const { api: alone, ...others } = complete(nothingNamed);
   const file = layout.siteFile("api.json");
-  const asTold = site?.files(alone, others).get(file);
+  const asTold = (await site?.files(alone, others))?.get(file);
   // Mostly the store names nothing else, so it need not be read.
   if (asTold && (await tree.holds(file, asTold))) return { api: alone, ...others };
   return complete(await publishedNames(tree.storage));

@@ -13,11 +13,13 @@ export type ApiAddress = string | null;
 
 /** The site that publishers write into the public tree, so that a CDN can serve it without the proxy. */
 export interface Site {
+  /** The keys of all files in the store. */
+  keys: readonly string[];
   /**
    * The files, by key in the store, for a page that asks this API. The others are told in `site/api.json`, except for
    * null.
    */
-  files(api: ApiAddress, others?: Omit<Named, "api">): ReadonlyMap<string, Buffer>;
+  files(api: ApiAddress, others?: Omit<Named, "api">): Promise<ReadonlyMap<string, Buffer>>;
 }
 
 const Elsewhere = z.url({ protocol: /^https?$/, normalize: true });
@@ -72,6 +74,6 @@ export async function publishedNames(storage: Storage): Promise<Named> {
 
 /** Writes those files of a site that the store lacks or has in another version. */
 export async function updateSite(tree: PublicTree, site: Site, { api, ...others }: Named): Promise<void> {
-  const files = site.files(api, others);
+  const files = await site.files(api, others);
   await inParallel([...files], async ([key, bytes]) => void (await tree.putIfDifferent(key, bytes)));
 }

@@ -27,7 +27,8 @@ describe("static files", () => {
     expect(files.map(({ path }) => path).sort()).toEqual([...single, ...listed].sort());
   });
 
-  test.each(files)("$path: whole, in both codings, by its own tag", async ({ path, bytes, contentType }) => {
+  test.each(files)("$path: whole, in both codings, by its own tag", async ({ path, read, contentType }) => {
+    const bytes = await read();
     const plain = await proxy.get(path);
     expect(plain.status).toBe(200);
     expect(plain.body.equals(bytes)).toBe(true);

@@ -4,7 +4,6 @@ import { pathToFileURL } from "node:url";
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
-import { link } from "../../../proxy/site/link.ts";
 import { type FacetName, facetNames } from "../../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { wordsFor } from "../../../snapshots/index/bitmap.ts";
@@ -13,6 +12,7 @@ import type * as Evaluator from "../../../snapshots/read/evaluator.ts";
 import { combinations } from "../../helpers/archive/combinations.ts";
 import { type IndexParts, indexParts } from "../../helpers/archive/index-parts.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
+import { bundled } from "../../helpers/http/bundled.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
 import type { Objects } from "../../helpers/store/tamper.ts";
@@ -84,7 +84,7 @@ const folder = testFolder();
 
 /** The module as readers are served it, with these loops. */
 async function evaluatorWith(name: string, loops: SliceLoops): Promise<typeof Evaluator> {
-  const text = link(new URL("../../../snapshots/read/evaluator.ts", import.meta.url));
+  const text = bundled(new URL("../../../snapshots/read/evaluator.ts", import.meta.url));
   const file = join(folder, `${name}.mjs`);
   writeFileSync(file, `const WebAssembly = globalThis.loopsFor.${name};\n${text}`);
   const fake = {
