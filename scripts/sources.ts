@@ -86,7 +86,9 @@ async function folderAt(directory: string): Promise<LocalSources> {
 async function tablesOfScript(shell: Shell, path: string, temporaryDirectory: string): Promise<LocalSources> {
   const before = process.cwd();
   process.chdir(shell.directory);
-  const rows = await runScript(path, { temporaryDirectory }).finally(() => process.chdir(before));
+  const rows = await runScript(path, { temporaryDirectory, tell: (line) => shell.say(line) }).finally(() =>
+    process.chdir(before),
+  );
   shell.say(`Ran ${basename(path)}: ${rows.markets} markets, ${rows.protocol_scores} protocol_scores`);
   return { directory: rows.directory, more: { script: basename(path) }, close: nothing };
 }

@@ -56,7 +56,7 @@ beforeAll(async () => {
 });
 
 test("the guide has no block that is not run here, or in own-tables.test.ts", () => {
-  expect(blocks).toHaveLength(commands.length + 4 + 2 + csv.length + 1);
+  expect(blocks).toHaveLength(commands.length + 4 + 2 + csv.length + 2);
   expect(commands).toHaveLength(1);
 });
 
@@ -97,7 +97,9 @@ test("CSV files make records with the values that they have", async () => {
 
 describe("a market API's JSON", () => {
   test("makes records of the markets that have a winner and a risk", async () => {
-    expect(await check("gamma.sql")).toMatchObject(sound("2 markets and 12 scores of 4 protocols"));
+    const checked = await check("gamma.sql");
+    expect(checked).toMatchObject(sound("2 markets and 12 scores of 4 protocols"));
+    expect(checked.stderr).toContain(ofLanguage("text")[0]);
     const { markets } = await made("gamma.sql");
     const byOutcome = markets.map((text) => JSON.parse(text)).sort((a, b) => a.composite - b.composite);
     expect(byOutcome).toMatchObject([
@@ -111,6 +113,92 @@ describe("a market API's JSON", () => {
       { slug: "lighthouse-cup-final", resolvedOutcome: "Yes", disputed: false, topRiskDriver: "catalyst" },
     ]);
     expect((await made("gamma.sql")).markets).toEqual(markets);
+  });
+
+  test("is published as far as it can be, and what is left out is counted by its reason", async () => {
+    const usual = JSON.parse(gamma.split("\n")[0]!);
+    const market = (conditionId: string, others: object = {}) => ({
+      ...usual,
+      conditionId,
+      slug: `m-${conditionId}`,
+      ...others,
+    });
+    const tomorrow = new Date(Date.now() + 86_400_000).toISOString();
+    // Each line is one that the API was seen to give, or one like it: an outcome where it is published, else a reason.
+    const cases: [says: string, others: object][] = [
+      ["Yes", { outcomePrices: '["1.0", "0.0"]' }],
+      ["No", { outcomePrices: '["0.0000004", "0.9999996"]' }],
+      ["Yes", { outcomePrices: [1, 0], outcomes: ["Yes", "No"], closed: "true" }],
+      ["2025-01-01", { slug: "2025-11-01", question: "2025-11-01", outcomes: '["2025-01-01", "No"]' }],
+      ["Yes", { category: undefined, tags: [{ id: "1", label: "Weather" }] }],
+      [
+        "Yes",
+        { question: "Rain\u0007?", category: " Sports\u0001 ", resolutionSource: undefined, later: { a: 1 } },
+      ],
+      ["Y", { outcomes: '["Y\\u0007", "N"]', closedTime: "2025-11-04T22:10:05" }],
+      ["no single winner", { outcomePrices: '["0.5", "0.5"]' }],
+      ["no single winner", { outcomePrices: '["0", "0"]' }],
+      ["no single winner", { outcomePrices: '["1", "1"]' }],
+      ["no single winner", { outcomePrices: "" }],
+      ["no single winner", { outcomePrices: "[none" }],
+      ["no single winner", { outcomes: '["Yes"]' }],
+      ["no single winner", { outcomes: '["", "No"]' }],
+      ["not resolved", { closed: false }],
+      ["not resolved", { umaResolutionStatus: undefined }],
+      ["no umaResolutionStatuses", { umaResolutionStatuses: "" }],
+      ["no slug", { slug: "" }],
+      ["no question", { question: null }],
+      ["no category", { category: undefined, tags: "{" }],
+      ["no category", { category: " " }],
+      ["no closedTime", { closedTime: "" }],
+      ["no closedTime", { closedTime: 1762294205 }],
+      ["no closedTime", { closedTime: "1970-01-01 00:00:00+00" }],
+      ["a closedTime to come", { closedTime: tomorrow }],
+      ["a resolutionSource that is no address", { resolutionSource: "N/A" }],
+      ["a resolutionSource that is no address", { resolutionSource: "www.example.org" }],
+      ["a text too long", { question: "?".repeat(10_001) }],
+      ["a text too long", { category: "\u00e9".repeat(129) }],
+    ];
+    const markets = cases.map(([, others], n) => market(`0x${n}a`, others));
+    const risks = markets.map(({ conditionId }) => `${conditionId},803,DAMASCUS,f-3,w-2,14,9,6,40,11,15`);
+    // Those of which the risk tells something, and copies of a market: the newest counts, and at last the last line.
+    markets.push(market("0xTWICE"), market("0xless"), market("0xnone"), market("", { conditionId: null }));
+    risks.push(risks[0]!.replace("0x0a", "0xtwice"), risks[0]!.replace("0x0a", "0xTWICE"));
+    risks.push("0xless,803,DAMASCUS,f-3,w-2,14,9,6,40,,15", "0xCOPY,803,DAMASCUS,f-3,w-2,14,9,6,40,11,15");
+    markets.push(
+      market("0xcopy", { slug: "newest", updatedAt: "2025-11-06T00:00:00Z" }),
+      market("0xCOPY", { slug: "older", updatedAt: "2025-11-05T00:00:00Z" }),
+      market("0xcopy", { slug: "undated" }),
+    );
+    await write("gamma.ndjson", markets.map((each) => JSON.stringify(each)).join("\n"));
+    await write("risk.csv", [csv[3]!.split("\n")[0], ...risks].join("\n"));
+    try {
+      const { code, stderr } = await check("gamma.sql");
+      const counts = new Map([
+        ["an older copy", 2],
+        ["no conditionId", 1],
+        ["no risk", 1],
+        ["risk given twice", 1],
+        ["risk not complete", 1],
+      ]);
+      const published = new Map([["newest", "Yes"]]);
+      for (const [n, [says]] of cases.entries())
+        if (n < 7) published.set(markets[n]!.slug, says);
+        else counts.set(says, (counts.get(says) ?? 0) + 1);
+      const lines = [...counts]
+        .sort(([a], [b]) => (a < b ? -1 : 1))
+        .map(([reason, count]) => `gamma.sql: left out ${count}: ${reason}`);
+      expect([code, stderr.split("\n").filter((line) => line.includes("left out"))]).toEqual([0, lines]);
+      const records = (await made("gamma.sql")).markets.map((text) => JSON.parse(text));
+      expect(new Map(records.map(({ slug, resolvedOutcome }) => [slug, resolvedOutcome]))).toEqual(published);
+      expect(records.find(({ slug }) => slug === "m-0x4a").category).toBe("Weather");
+      const clean = records.find(({ slug }) => slug === "m-0x5a");
+      expect(clean).toMatchObject({ question: "Rain ?", category: "Sports" });
+      expect(clean.resolutionSource).toBe("https://polymarket.com/market/m-0x5a");
+    } finally {
+      await write("gamma.ndjson", gamma);
+      await write("risk.csv", csv[3]!);
+    }
   });
 
   test("stops when too many have no risk", async () => {

@@ -95,6 +95,22 @@ describe("a script", () => {
     ]);
   });
 
+  test("tells what its SELECT statements return, to a bound, and runs them to their end", async () => {
+    const tables = views(parquet("markets"), parquet("protocol_scores"));
+    const selects = `SELECT 'left  out' || chr(10), 3, NULL; SELECT NULL; FROM range(102); SELECT 'password=hidden';`;
+    const told = await run(`check --sources ${await script("tells.sql", tables + selects)}`);
+    const lines = told.stderr.split("\n").filter((line) => line.startsWith("tells.sql: "));
+    const numbers = Array.from({ length: 100 }, (_, n) => `tells.sql: ${n}`);
+    const [more, password] = ["tells.sql: and 2 more rows of this SELECT", "tells.sql: password=***"];
+    expect(lines).toEqual(["tells.sql: left out 3", ...numbers, more, password]);
+    const late = "SELECT CASE WHEN range = 5000 THEN error('late') END FROM range(5001)";
+    const { code, stderr } = await run(`check --sources ${await script("late.sql", tables + late)}`);
+    expect([code, stderr]).toEqual([
+      3,
+      expect.stringContaining("late.sql, statement 3 of 3: fails: Invalid"),
+    ]);
+  });
+
   test("finds files from the folder that its user stands in", async () => {
     await mkdir(join(folder, "below"));
     await script("below/other.sql", views(parquet("markets"), parquet("protocol_scores")));

@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { mkdtemp, readFile, realpath, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
-import type { DuckDBConnection } from "@duckdb/node-api";
+import { type DuckDBConnection, type DuckDBPreparedStatement, StatementType } from "@duckdb/node-api";
 import { ifPresent, messageOf } from "../../store/errors.ts";
 import { matchColumns } from "../contract/match-columns.ts";
 import { RefusalList, SourceRefusal } from "../contract/refusals.ts";
@@ -18,7 +18,12 @@ export interface ScriptOptions {
   temporaryDirectory: string;
   /** The memory limit of DuckDB's buffers, in millions of bytes; default 600. The script may set another. */
   memoryMegabytes?: number;
+  /** Is told what the script's SELECT statements return: a line for each of the first rows. */
+  tell?: (line: string) => void;
 }
+
+/** The most rows of a SELECT that are told. */
+const maxTold = 100;
 
 /** The tables that a script left: a folder with a Parquet file of each, and how many rows each has. */
 export type ScriptTables = { directory: string } & Record<SourceTable["name"], number>;
@@ -37,7 +42,7 @@ export function isScript(path: string): boolean {
 export async function runScript(path: string, options: ScriptOptions): Promise<ScriptTables> {
   const script = basename(path);
   const text = await textOf(path);
-  const { temporaryDirectory, memoryMegabytes = 600 } = options;
+  const { temporaryDirectory, memoryMegabytes = 600, tell = () => {} } = options;
   const directory = await realpath(await mkdtemp(join(temporaryDirectory, "script-")));
   const spill = join(directory, "spill");
   const instance = await openSession({
@@ -50,7 +55,7 @@ export async function runScript(path: string, options: ScriptOptions): Promise<S
   });
   try {
     return await withConnection(instance, async (connection) => {
-      await runStatements(connection, script, text);
+      await runStatements(connection, script, text, tell);
       return { directory, ...(await writeTables(connection, script, directory)) };
     });
   } finally {
@@ -73,7 +78,12 @@ async function textOf(path: string): Promise<string> {
 
 const fileOf = (directory: string, name: string) => join(directory, `${name}.parquet`);
 
-async function runStatements(connection: DuckDBConnection, script: string, text: string): Promise<void> {
+async function runStatements(
+  connection: DuckDBConnection,
+  script: string,
+  text: string,
+  tell: (line: string) => void,
+): Promise<void> {
   const refuse = (error: unknown, row?: string) =>
     new SourceRefusal([{ file: script, ...(row && { row }), rule: `fails: ${said(error)}` }]);
   // DuckDB itself has no words for it.
@@ -86,12 +96,30 @@ async function runStatements(connection: DuckDBConnection, script: string, text:
   for (let index = 0; index < statements.count; index += 1) {
     try {
       const statement = await statements.prepare(index);
-      await statement.run();
+      if (statement.statementType === StatementType.SELECT) await tellRows(statement, script, tell);
+      else await statement.run();
       statement.destroySync();
     } catch (error) {
       throw refuse(error, `statement ${index + 1} of ${statements.count}`);
     }
   }
+}
+
+/** Runs a SELECT to its end, since a later row may be an error, and tells its first rows. A row of nulls says nothing. */
+async function tellRows(
+  statement: DuckDBPreparedStatement,
+  script: string,
+  tell: (line: string) => void,
+): Promise<void> {
+  let count = 0;
+  for await (const rows of (await statement.stream()).yieldRows()) {
+    const texts = rows
+      .slice(0, Math.max(maxTold - count, 0))
+      .map((row) => row.filter((value) => value !== null));
+    for (const text of texts) if (text.length > 0) tell(`${script}: ${onOneLine(text.join(" "))}`);
+    count += rows.length;
+  }
+  if (count > maxTold) tell(`${script}: and ${count - maxTold} more rows of this SELECT`);
 }
 
 /** Writes each table to its file, and returns how many rows it has. */
@@ -167,15 +195,20 @@ function unreadable(script: string, table: string, error: unknown): SourceRefusa
   return new SourceRefusal([{ file: tableOfScript(script, table), rule: `cannot be read: ${said(error)}` }]);
 }
 
-/**
- * The first paragraph of what DuckDB says, on one line and without passwords, which stand in addresses of databases.
- * Where a password's end is not certain, what follows it is left out too.
- */
+/** The first paragraph of what DuckDB says. */
 function said(error: unknown): string {
   const [paragraph = ""] = faultOf(error)
     .replace(/^Failed to extract statements: /, "")
     .split("\n\n");
-  return paragraph
+  return onOneLine(paragraph);
+}
+
+/**
+ * A text on one line and without passwords, which stand in addresses of databases. Where a password's end is not
+ * certain, what follows it is left out too.
+ */
+function onOneLine(text: string): string {
+  return text
     .replace(/\s+/g, " ")
     .trim()
     .replace(/(:\/\/[^\s:@/]*):\S*@/g, "$1:***@")
