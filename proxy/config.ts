@@ -82,6 +82,8 @@ export const Environment = z.object({
   cacheDir: z.string().optional(),
   cacheDiskBytes: integer(cacheDisk.leastBytes, Number.MAX_SAFE_INTEGER).default(cacheDisk.defaultBytes),
   logLevel: oneOf(logLevels).default("info"),
+  // Above the 600 s of the balancer that keeps idle connections longest by default, so that balancers close first.
+  keepAliveSeconds: integer(1, 86_400).default(620),
   shutdownSeconds: integer(0, 3600).default(10),
 });
 /** The name of a setting. */

@@ -9,8 +9,6 @@ export const defaultLimits = {
   headSeconds: 10,
   /** A whole request. */
   requestSeconds: 25,
-  /** A connection without a request. Above the 60 s of common load balancers, so that they close first. */
-  idleSeconds: 65,
   /** A connection on which no byte moves, for example because the client does not read. */
   stalledSeconds: 30,
   /** Preparing an answer. */
@@ -25,7 +23,7 @@ export const defaultLimits = {
   roundSeconds: 120,
   /** Reads from a store on S3. */
   store: { connectSeconds: 2, attemptSeconds: 4, operationSeconds: 15, attempts: 3 } satisfies S3Limits,
-  /** Connections of one process. Further ones are dropped. */
+  /** Connections of one process. Before they are all taken, those that are idle for longest are closed. */
   connections: 2000,
 };
 

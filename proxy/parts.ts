@@ -29,6 +29,8 @@ export interface ProxyParts {
   /** The service's own address, where it is known. */
   apiUrl?: URL | undefined;
   staleAfterSeconds: number;
+  /** How long a connection may be idle. */
+  keepAliveSeconds: number;
   limits: Limits;
   /** Epoch milliseconds. */
   now: () => number;

@@ -14,7 +14,6 @@ import { acceptPending, drain, followConnections } from "./connection/connection
 import { answerMalformed, bytesOf } from "./connection/malformed.ts";
 import { pipeline } from "./connection/pipelining.ts";
 import { createGoLive, isHandshake } from "./feed/go-live.ts";
-import type { Limits } from "./limits.ts";
 import type { ProxyParts } from "./parts.ts";
 import { commonHeaders } from "./reply/headers.ts";
 import { canonicalTarget } from "./routes/target.ts";
@@ -22,21 +21,20 @@ import { registerGauges } from "./telemetry/gauges.ts";
 import { createRecorder } from "./telemetry/recorder.ts";
 
 const maxHeadBytes = 16 * 1024;
+// Balancers may send a request on an idle connection that is just being closed, so few are closed at a time.
+const spareShare = 1 / 32;
 
 /** Puts the proxy together: the app, the handshakes of the live feed, and the connections that carry both. */
 export function createProxyServer(proxy: ProxyParts) {
   const { limits, catalog, feed, metrics, log, trustProxy } = proxy;
+  const spare = Math.ceil(limits.connections * spareShare);
   const recorder = createRecorder(log, metrics, trustProxy);
   const parts = { ...proxy, recorder, listening: () => server.listening };
   const app = createApp(parts);
-  const server = boundedServer(limits, messagesOf(app));
+  const server = boundedServer(proxy, messagesOf(app));
   const goLive = createGoLive(parts);
   const connections = followConnections(server);
   registerGauges(metrics.registry, proxy, promisify(server.getConnections.bind(server)));
-  server.on("drop", () => {
-    metrics.dropped.inc();
-    connections.makeRoom();
-  });
 
   const answer: RequestListener = (request, response) => {
     if (!server.listening) response.setHeader("Connection", "close");
@@ -45,11 +43,18 @@ export function createProxyServer(proxy: ProxyParts) {
   };
   /** Set once the server is told to end; settles when the pending connections are accepted. */
   let closing: Promise<void> | undefined;
-  const { follow, take, finish, underway } = pipeline((request, response) => {
+  const { follow, take, finish, idle, underway } = pipeline((request, response) => {
     if (closing) void closing.then(() => answer(request, response));
     else answer(request, response);
   });
-  server.on("connection", follow);
+  server.on("connection", (socket) => {
+    follow(socket);
+    if (connections.count() > limits.connections - spare) connections.makeRoom(idle(spare));
+  });
+  server.on("drop", () => {
+    metrics.dropped.inc();
+    connections.makeRoom(idle(spare));
+  });
   // Endpoints that read a body look at Expect themselves. The others answer without a 100 Continue.
   for (const event of ["request", "checkContinue", "checkExpectation"]) server.on(event, take);
   server.on("upgrade", async (request, socket: Socket, head) => {
@@ -92,13 +97,13 @@ function messagesOf(app: Express): Messages {
   return { IncomingMessage: AppRequest, ServerResponse: AppResponse };
 }
 
-function boundedServer(limits: Limits, messages: Messages): Server {
+function boundedServer({ limits, keepAliveSeconds }: ProxyParts, messages: Messages): Server {
   const server = createServer({
     ...messages,
     maxHeaderSize: maxHeadBytes,
     headersTimeout: limits.headSeconds * 1000,
     requestTimeout: limits.requestSeconds * 1000,
-    keepAliveTimeout: limits.idleSeconds * 1000,
+    keepAliveTimeout: keepAliveSeconds * 1000,
     // How often the two timeouts above are checked. Node's default is half a minute.
     connectionsCheckingInterval: 1000,
     // Requests for any other upgrade are answered as plain requests.

@@ -38,10 +38,10 @@ export function followConnections(server: Server) {
       socket.once("close", () => clearTimeout(timer));
     },
     isEnding: (socket: Socket) => ending.has(socket),
-    /** Destroys connections without a request. */
-    makeRoom(): void {
-      server.closeIdleConnections();
-      for (const socket of ending) socket.destroy();
+    count: () => open.size,
+    /** Destroys idle connections, or, where there are none, those that are ending. */
+    makeRoom(idle: readonly Socket[]): void {
+      for (const socket of idle.length > 0 ? idle : ending) socket.destroy();
     },
     destroyAll(): void {
       for (const socket of open) socket.destroy();

@@ -23,6 +23,8 @@ export const isBroken = (request: IncomingMessage): boolean => brokenRequests.ha
 interface Connection {
   /** The response to the current request. */
   response?: ServerResponse | undefined;
+  /** When its last answer was over, by `performance.now()`. */
+  answered?: number;
   /** The requests that wait behind the current one. */
   waiting: (() => void)[];
   /** Whether no more requests are taken. */
@@ -54,6 +56,7 @@ export function pipeline(answer: Listener) {
       const next = connection.finished ? undefined : connection.waiting.shift();
       if (next && !socket.destroyed) return next();
       connection.response = undefined;
+      connection.answered = performance.now();
       if (connection.finished) socket.destroySoon();
       else socket.resume();
     });
@@ -77,6 +80,13 @@ export function pipeline(answer: Listener) {
     },
     /** The responses whose answers are not sent yet. */
     underway: () => [...connections.values()].flatMap(({ response = [] }) => response),
+    /** Connections between two requests, `most` of them: those that are idle for longest. */
+    idle: (most: number): Socket[] =>
+      [...connections]
+        .filter(([, { answered, response, finished }]) => answered !== undefined && !response && !finished)
+        .sort(([, one], [, other]) => one.answered! - other.answered!)
+        .slice(0, most)
+        .map(([socket]) => socket),
     take(request: IncomingMessage, response: ServerResponse): void {
       const { socket } = request;
       const connection = connections.get(socket);

@@ -42,6 +42,9 @@ const meanings: Record<Setting, string> = {
     "it; each is hashed when it is read",
   cacheDiskBytes: "bytes of all files in CACHE_DIR; those that were not used for longest go first",
   logLevel: "`trace` to `fatal`, or `silent`",
+  keepAliveSeconds:
+    "how long a connection may be idle between two requests; longer than the balancer before the proxy keeps its own, " +
+    "as Balancers and idle connections below says",
   shutdownSeconds: "how long requests under way may take after SIGTERM",
 };
 /** What applies without a setting that has no fixed default. */

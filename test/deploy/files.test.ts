@@ -162,12 +162,13 @@ describe("the configuration of nginx", () => {
     Number(new RegExp(`^\\s*${directive} (\\d+)s;$`, "m").exec(deployed(file))?.[1]);
 
   test("waits longer than the proxy does, and lets go of a connection sooner", () => {
-    const { answerSeconds, stalledSeconds, idleSeconds } = defaultLimits;
+    const { answerSeconds, stalledSeconds } = defaultLimits;
     for (const directive of ["proxy_read_timeout", "proxy_send_timeout", "send_timeout"])
       expect(seconds("nginx-balancer.conf", directive)).toBeGreaterThan(
         Math.max(answerSeconds, stalledSeconds, feedLimits.pingSeconds),
       );
-    expect(seconds("nginx-balancer.conf", "keepalive_timeout")).toBeLessThan(idleSeconds);
+    const { keepAliveSeconds } = readConfig({ SNAPSHOT_STORE: "store" });
+    expect(seconds("nginx-balancer.conf", "keepalive_timeout")).toBeLessThan(keepAliveSeconds);
   });
 
   test.each(["nginx-cdn.conf", "nginx-folder.conf"])(

@@ -105,7 +105,7 @@ test("whatever waits for another thing waits longer than that may take", () => {
     [store.connectSeconds, store.attemptSeconds, store.operationSeconds / store.attempts],
     [store.operationSeconds, limits.answerSeconds, whole, limits.stalledSeconds, limits.sendSeconds],
     [limits.originSeconds, limits.answerSeconds],
-    [limits.headSeconds, limits.requestSeconds, limits.stalledSeconds, limits.idleSeconds],
+    [limits.headSeconds, limits.requestSeconds, limits.stalledSeconds],
     [store.operationSeconds, limits.roundSeconds],
   ];
   for (const chain of chains) {

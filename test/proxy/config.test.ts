@@ -22,6 +22,7 @@ describe("readConfig(env)", () => {
       cacheBytes: 1e9,
       cacheDiskBytes: 2 ** 32,
       logLevel: "info",
+      keepAliveSeconds: 620,
       shutdownSeconds: 10,
     });
   });
@@ -92,6 +93,7 @@ describe("readConfig(env)", () => {
     ["STALE_AFTER_SECONDS", "soon"],
     ["CACHE_BYTES", "256MB"],
     ["LOG_LEVEL", "loud"],
+    ["KEEP_ALIVE_SECONDS", "0"],
     ["SHUTDOWN_SECONDS", "-1"],
     ["WEB_CONCURRENCY", "0"],
     ["WEB_CONCURRENCY", "auto"],

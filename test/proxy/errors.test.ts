@@ -42,7 +42,7 @@ async function withObjects(
   const metrics = createMetrics();
   const origin = storeOrigin(storage);
   const limits = { ...defaultLimits, answerSeconds };
-  const rest = { trustProxy: undefined, staleAfterSeconds: 1, files: [] };
+  const rest = { trustProxy: undefined, staleAfterSeconds: 1, keepAliveSeconds: 60, files: [] };
   const { server } = createProxyServer({ ...parts, origin, keys, metrics, limits, log, ...rest });
   const port = await listenLocally(server);
   await ask(port);

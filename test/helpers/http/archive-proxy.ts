@@ -73,6 +73,7 @@ export async function startArchiveProxy(
     trustProxy: undefined,
     files: [],
     staleAfterSeconds: 60,
+    keepAliveSeconds: 60,
     limits: patient,
     log: pino({ level: "silent" }),
   });

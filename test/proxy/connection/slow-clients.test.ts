@@ -2,7 +2,7 @@ import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import type { Limits } from "../../../proxy/limits.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
-import { bearer, outcome, until } from "../../helpers/http/proxy-client.ts";
+import { bearer, until } from "../../helpers/http/proxy-client.ts";
 
 const archive = "/api/v1/markets/historical?pageSize=500";
 const list = "/api/v1/scores";
@@ -97,20 +97,36 @@ describe("slow clients", () => {
   });
 });
 
-describe("connections beyond the limit", () => {
-  test("are turned away; those without a request make room first", async () => {
-    await start({ connections: 20 });
-    const idle = many(10, () => begin(head("/healthz")));
-    const busy = many(10, () => begin(`GET ${list} HTTP/1.1\r\n`));
-    await until("every idle connection to get an answer", () =>
-      idle.every(({ socket }) => socket.bytesRead > 0),
+test("connections beyond the limit are turned away; those that were idle for longest make room before", async () => {
+  await start({ connections: 20 }, { keepAliveSeconds: 620 });
+  const answered = ({ socket }: { socket: Socket }, bytes = 0) =>
+    until("an answer", () => socket.bytesRead > bytes);
+  const idle = many(10, () => begin(head("/healthz")));
+  for (const each of idle) await answered(each);
+  const { socket, closed } = idle[0]!;
+  const before = socket.bytesRead;
+  socket.write(head("/healthz"));
+  await answered(idle[0]!, before);
+  const turnedAway = async () =>
+    Number(
+      / (\d+)$/m.exec(await proxy.metrics.getSingleMetricAsString("http_connections_dropped_total"))![1],
     );
-    await until("every busy connection to be made", () => busy.every(({ socket }) => !socket.connecting));
-    // The first one meets the limit and lets the idle ones be closed.
-    expect(await begin(head("/healthz")).closed).toBe("");
-    for (const { closed } of idle) expect(await closed).toMatch(/^HTTP\/1\.1 200 /);
-    expect(outcome(await proxy.get(list))).toBe("200");
-    for (const { socket } of busy) socket.write(`Host: x\r\nConnection: close\r\n\r\n`);
-    for (const { closed } of busy) expect(await closed).toMatch(/^HTTP\/1\.1 200 /);
-  });
+  const busy: ReturnType<typeof begin>[] = [];
+  for (const _ of many(19, String)) {
+    const one = begin(`GET ${list} HTTP/1.1\r\n`);
+    await until("a connection to be made", () => !one.socket.connecting);
+    busy.push(one);
+    // The tenth is the twentieth in all. From then on there is always room for one more.
+    const ended = Math.max(0, busy.length - 9);
+    for (const { closed } of idle.slice(1, 1 + ended)) expect(await closed).toMatch(/^HTTP\/1\.1 200 /);
+    if (ended < 10) expect(socket.closed).toBe(false);
+  }
+  expect(await closed).toMatch(/^keep-alive: timeout=620\r$/im);
+  expect(await turnedAway()).toBe(0);
+  busy.push(begin(`GET ${list} HTTP/1.1\r\n`));
+  await until("the last connection to be made", () => !busy.at(-1)!.socket.connecting);
+  expect(await begin(head("/healthz")).closed).toBe("");
+  expect(await turnedAway()).toBe(1);
+  for (const { socket } of busy) socket.write(`Host: x\r\nConnection: close\r\n\r\n`);
+  for (const { closed } of busy) expect(await closed).toMatch(/^HTTP\/1\.1 200 /);
 });

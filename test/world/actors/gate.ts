@@ -40,6 +40,7 @@ function gateOf(world: World, { process, catalog, keys }: Server): HttpServer {
     metrics: createMetrics(),
     files: [],
     staleAfterSeconds: 1e9,
+    keepAliveSeconds: 60,
     limits: defaultLimits,
     now: () => Date.now(),
     log: pino({ level: "silent" }),
