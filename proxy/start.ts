@@ -160,7 +160,11 @@ async function warnOfNoStore(storage: Storage, log: Logger): Promise<void> {
 }
 
 /** Throws ConfigError if the file cannot be used. A Redis server that is away does not prevent the start. */
-async function openQuota({ quotaStore }: Config, { directory, log }: Dependencies, seconds: number) {
+export async function openQuota(
+  { quotaStore }: Pick<Config, "quotaStore">,
+  { directory, log }: Pick<Dependencies, "directory"> & { log: Pick<Logger, "warn"> },
+  seconds: number,
+) {
   const failed = (error: Error) => log.warn({ err: error }, "no connection to the quota store");
   try {
     if (isUrl(quotaStore)) return await redisQuota(quotaStore, seconds, failed);

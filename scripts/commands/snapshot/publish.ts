@@ -10,15 +10,15 @@ import type { NamedContent } from "../../../snapshots/sources/sources.ts";
 import { messageOf } from "../../../snapshots/store/errors.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { noStoreAt, storeExists } from "../../../snapshots/store/open-storage.ts";
-import { collected, type Storage } from "../../../snapshots/store/storage.ts";
+import type { Storage } from "../../../snapshots/store/storage.ts";
 import { maxNoteBytes } from "../../../snapshots/trust/notes/signed-note.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
 import { counted, type ExitCode, exitCodes, UsageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { progressOn } from "../../progress.ts";
-import { reasonOf } from "../../service.ts";
 import type { Shell } from "../../shell.ts";
 import { lostSignature, readSigning, signOverOption, trustOptions } from "../../signing.ts";
+import { siteFaultAt } from "../../site-address.ts";
 import { openNewStore } from "../../store.ts";
 import { withTemporaryFolder } from "../../temporary.ts";
 import { describePublish } from "./describe.ts";
@@ -113,7 +113,8 @@ export const publishCommand = command({
     if (report.signature === "lost") shell.say(lostSignature);
     if (values.export && !dryRun) await exportNewest(shell, storage, signing);
     shell.report(values.json ?? false, report, describePublish(report));
-    if (told.siteUrl && !dryRun) await warnOfSite(shell, told.siteUrl);
+    const fault = told.siteUrl && !dryRun && (await siteFaultAt(told.siteUrl));
+    if (fault) shell.warn(fault);
     try {
       if (statement) await writeStatement(statement, files, storage, report);
       return exitCodes.done;
@@ -220,33 +221,6 @@ async function writeStatement(
     .map(({ name, bytes, hash }) => ({ name, bytes, sha256: hash }));
   const said = { sources, snapshotId, commit, checkpoint: checkpoint?.toString() ?? null };
   await file.writeFile(`${JSON.stringify(said, null, 2)}\n`);
-}
-
-const siteFile = layout.siteFile("api.json").slice(layout.publicTree.length);
-const siteSeconds = 5;
-
-/** Warns when a file of the public tree, which this run wrote, is not found below the address of --site-url. */
-async function warnOfSite(shell: Shell, siteUrl: string): Promise<void> {
-  const address = siteUrl + siteFile;
-  const fault = await siteFaultAt(address);
-  if (fault)
-    shell.warn(
-      `${address} ${fault}, so the links, badges and frames of this run lead nowhere. With the CDNs of ` +
-        ".github/deploy, which serve the public tree below /public/, --site-url is https://HOST/public.",
-    );
-}
-
-async function siteFaultAt(address: string): Promise<string | undefined> {
-  try {
-    const answer = await fetch(address, { signal: AbortSignal.timeout(siteSeconds * 1000) });
-    const body = await collected((answer.body ?? []) as AsyncIterable<Uint8Array>, 65_536, () => {
-      throw new Error("it is too long");
-    });
-    if (!answer.ok) return `answers ${answer.status}`;
-    return /^\{.*"site":/s.test(String(body)) ? undefined : "is another file";
-  } catch (error) {
-    return `cannot be had from here (${reasonOf(error)})`;
-  }
 }
 
 /** The rules for options that name something to readers of the public tree. */

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { askProgram } from "../../../scripts/commands/ask.ts";
+import { doctorProgram } from "../../../scripts/commands/doctor.ts";
 import { keysProgram } from "../../../scripts/commands/keys.ts";
 import { sampleProgram } from "../../../scripts/commands/sample.ts";
 import { snapshotProgram } from "../../../scripts/commands/snapshot.ts";
@@ -32,6 +33,7 @@ export interface CommandOptions {
 /** Every program of scripts/commands/, by its name. */
 export const programs = {
   ask: askProgram,
+  doctor: doctorProgram,
   keys: keysProgram,
   sample: sampleProgram,
   snapshot: snapshotProgram,
