@@ -1,6 +1,6 @@
 import type { ColumnStats } from "../../schemas/store/snapshot.ts";
 import { openSession, withConnection } from "../sources/duckdb/duckdb.ts";
-import { identifier, quoted } from "../sources/duckdb/sql-literals.ts";
+import { identifier, literalPath, quoted } from "../sources/duckdb/sql-literals.ts";
 import { exportedColumns } from "./market-columns.ts";
 
 /** Longer texts are left out: they would make records long and tell little. */
@@ -28,7 +28,9 @@ export async function fileStats(path: string, temporaryDirectory: string): Promi
   });
   try {
     const [row = []] = await withConnection(instance, async (connection) => {
-      const answer = await connection.runAndReadAll(`SELECT ${values} FROM read_parquet(${quoted(path)})`);
+      const answer = await connection.runAndReadAll(
+        `SELECT ${values} FROM read_parquet(${quoted(literalPath(path))})`,
+      );
       return answer.getRows();
     });
     const stats: ColumnStats = { minValues: {}, maxValues: {}, nullCount: {} };

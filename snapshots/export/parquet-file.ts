@@ -5,7 +5,7 @@ import type { Page } from "../format/page.ts";
 import { leafHash, pageRootOf } from "../format/tree.ts";
 import { maxRecordBytes } from "../sources/contract/record-size.ts";
 import { openSession, type SessionOptions, withConnection } from "../sources/duckdb/duckdb.ts";
-import { quoted } from "../sources/duckdb/sql-literals.ts";
+import { literalPath, quoted } from "../sources/duckdb/sql-literals.ts";
 import { exportColumns } from "./market-columns.ts";
 
 /** Row groups consist of blocks of this many rows, which DuckDB handles at once. */
@@ -137,7 +137,9 @@ export const readerOf = (path: string, temporaryDirectory: string): Promise<Duck
 export async function* rowsBy(reader: DuckDBInstance, path: string): AsyncGenerator<Buffer, void, void> {
   const connection = await reader.connect();
   try {
-    const result = await connection.stream(`SELECT id, encode(json) FROM read_parquet(${quoted(path)})`);
+    const result = await connection.stream(
+      `SELECT id, encode(json) FROM read_parquet(${quoted(literalPath(path))})`,
+    );
     for (;;) {
       const chunk = await result.fetchChunk();
       if (!chunk || chunk.rowCount === 0) return;

@@ -36,14 +36,15 @@ export async function refuseBrokenRows(source: OpenSource): Promise<void> {
 async function diagnose(
   connection: DuckDBConnection,
   { label }: SourceTable,
-  { fields, rowRules, columns }: FileGroup,
+  group: FileGroup,
   file: SourceFile,
   refusals: RefusalList,
 ): Promise<void> {
+  const { fields, rowRules, columns } = group;
   const row = rowNumber(columns);
   const result = await connection.runAndReadAll(
     `WITH broken AS (SELECT ${row}::BIGINT AS row, ${label} AS label, ${faultsOfRow(fields, rowRules)} AS faults
-       FROM ${readParquet([file])} WHERE NOT ${soundRow(fields, rowRules)}),
+       FROM ${readParquet({ ...group, files: [file] })} WHERE NOT ${soundRow(fields, rowRules)}),
      single AS (SELECT row, label, unnest(faults) AS fault, generate_subscripts(faults, 1) AS place FROM broken),
      named AS (SELECT fault.rule AS rule, count(*) AS total, min(place) AS place,
          arg_min({'row': row, 'label': left(label, 100), 'column': fault.column, 'value': fault.value},
@@ -69,12 +70,13 @@ async function diagnose(
 async function refuseLarge({ instance, table, groups }: OpenSource): Promise<void> {
   const refusals = new RefusalList();
   await withConnection(instance, async (connection) => {
-    for (const { fields, columns, files } of groups) {
+    for (const group of groups) {
+      const { fields, columns, files } = group;
       const bytes = `strlen(${jsonOfRow(fields)})`;
       for (const file of files) {
         const result = await connection.runAndReadAll(
           `SELECT ${rowNumber(columns)}::VARCHAR, ${table.label}, ${bytes}, (count(*) OVER ())::DOUBLE
-           FROM ${readParquet([file])} WHERE ${bytes} > ${maxRecordBytes} LIMIT ${placesPerRule}`,
+           FROM ${readParquet({ ...group, files: [file] })} WHERE ${bytes} > ${maxRecordBytes} LIMIT ${placesPerRule}`,
         );
         const rows = result.getRows();
         const places = rows.map(([row, label, size]) => {

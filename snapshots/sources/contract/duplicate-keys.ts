@@ -26,11 +26,12 @@ async function refuseKeys(
 ): Promise<void> {
   const { key, column, rule } = table.unique;
   const named: Refusal[] = [];
-  for (const { files, columns } of groups) {
+  for (const group of groups) {
+    const { files, columns } = group;
     for (const file of files) {
       const places = await connection.runAndReadAll(
         `SELECT ${rowNumber(columns)}::VARCHAR, ${table.label}, ${key}::VARCHAR AS key
-         FROM ${readParquet([file])} WHERE list_contains(from_json($keys, '["VARCHAR"]'), ${key}::VARCHAR)
+         FROM ${readParquet({ ...group, files: [file] })} WHERE list_contains(from_json($keys, '["VARCHAR"]'), ${key}::VARCHAR)
          ORDER BY key, ${rowNumber(columns)} LIMIT ${placesPerRule}`,
         { keys: JSON.stringify(keys) },
       );

@@ -9,7 +9,7 @@ export type FileShape = { nullable: boolean } & (
   | { kind: "leaf"; type: string; rules: readonly Rule[]; time: boolean }
   | { kind: "list"; of: FileShape }
   | { kind: "struct"; fields: readonly FileField[] }
-  | { kind: "map"; keys: FileShape; of: FileShape }
+  | { kind: "map"; rules: readonly Rule[]; keys: FileShape; of: FileShape }
 );
 
 /** A column of a file, or a member of a struct in it. */

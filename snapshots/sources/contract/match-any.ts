@@ -1,11 +1,11 @@
 import {
-  type DuckDBListType,
-  type DuckDBMapType,
-  type DuckDBStructType,
+  DuckDBListType,
+  DuckDBMapType,
+  DuckDBStructType,
   type DuckDBType,
   DuckDBTypeId,
 } from "@duckdb/node-api";
-import { isInteger, isText, membersOf } from "../duckdb/duckdb.ts";
+import { foldCase, isInteger, isText, membersOf } from "../duckdb/duckdb.ts";
 import { cleanJson, controlsRule } from "./control-characters.ts";
 import { type FileShape, leaf } from "./file-column.ts";
 import { bareJson, maxDepth, maxLists, maxRecordBytes, shallowJson } from "./record-size.ts";
@@ -17,7 +17,7 @@ import { between, finite, noControls, type Rule, textRules } from "./table-schem
  */
 export function matchAny(type: DuckDBType, levels = maxDepth, lists = maxLists): FileShape | undefined {
   if (type.alias === "JSON")
-    return leaf("JSON", [shortJson, shallowJson(levels), exactJson, cleanedJson], true);
+    return leaf("JSON", [shortJson, shallowJson(levels), exactJson, cleanedJson, singleMembers], true);
   if (isText(type)) return leaf("VARCHAR", textRules, true);
   if (isInteger(type)) return leaf("BIGINT", [exactInteger], true);
   switch (type.typeId) {
@@ -34,7 +34,15 @@ export function matchAny(type: DuckDBType, levels = maxDepth, lists = maxLists):
     case DuckDBTypeId.MAP: {
       const { keyType, valueType } = type as DuckDBMapType;
       const of = isText(keyType) ? inside(valueType, levels, lists - 1) : undefined;
-      return of && { nullable: true, kind: "map", keys: leaf("VARCHAR", [noControls], true), of };
+      return (
+        of && {
+          nullable: true,
+          kind: "map",
+          rules: [singleKeys],
+          keys: leaf("VARCHAR", [noControls], true),
+          of,
+        }
+      );
     }
     case DuckDBTypeId.STRUCT:
       return matchAnyStruct(type as DuckDBStructType, levels, lists);
@@ -48,12 +56,37 @@ function inside(type: DuckDBType, levels: number, lists: number): FileShape | un
 }
 
 function matchAnyStruct(type: DuckDBStructType, levels: number, lists: number): FileShape | undefined {
-  const members = [...membersOf(type)].map(([name, member]) => {
+  const members = membersOf(type).map(([name, member]) => {
     const shape = inside(member, levels, lists);
     return shape && { name, published: name, shape };
   });
   const fields = members.filter((member) => member !== undefined);
   return fields.length === members.length ? { nullable: true, kind: "struct", fields } : undefined;
+}
+
+/**
+ * The first member of a type, at any depth, whose name JSON or DuckDB's types cannot hold: one without a name, and one
+ * that DuckDB does not tell from another. What DuckDB has renamed before, in a script, shows by a number.
+ */
+export function faultyName(type: DuckDBType, path: string): { column: string; rule: string } | undefined {
+  if (type instanceof DuckDBListType) return faultyName(type.valueType, `${path}[]`);
+  if (type instanceof DuckDBMapType) return faultyName(type.valueType, path);
+  if (!(type instanceof DuckDBStructType)) return undefined;
+  const before = new Map<string, string>();
+  for (const [name, part] of membersOf(type)) {
+    const fault = (rule: string) => ({ column: `${path}.${name || '""'}`, rule });
+    if (name === "") return fault("must have a name");
+    const other = before.get(foldCase(name));
+    if (other !== undefined) return fault(`must differ from ${other} in more than case`);
+    const stem = name.replace(/_\d+$/, "");
+    const renamed = before.get(foldCase(stem));
+    if (stem !== name && renamed !== undefined && renamed !== stem)
+      return fault(`must not have a name that DuckDB makes of ${stem} beside ${renamed}; rename one of them`);
+    before.set(foldCase(name), name);
+    const inner = faultyName(part, `${path}.${name}`);
+    if (inner) return inner;
+  }
+  return undefined;
 }
 
 const exactBetween = between(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
@@ -90,6 +123,33 @@ const cleanedJson: Rule = {
   holds: (value) => `CASE WHEN NOT ${shortJson.holds(value)} OR NOT json_valid(${value}::VARCHAR) THEN true
     ELSE ${cleanJson(value)} END`,
   inRecord: true,
+};
+
+const singleRule = "must not be the name of two members of one object";
+
+/** SQL for the first of names that is there twice, or null. */
+const firstTwice = (names: string) =>
+  `list_filter(${names}, lambda name, place: list_position(${names}, name) < place)[1]`;
+
+/** Of a map with a key twice, JSON has a member twice, of which its readers keep one or the other. */
+const singleKeys: Rule = {
+  rule: singleRule,
+  holds: (value) => `len(list_distinct(map_keys(${value}))) = len(map_keys(${value}))`,
+  shown: (value) => `to_json(${firstTwice(`map_keys(${value})`)})`,
+};
+
+/** SQL for the names of the members of an object within a JSON value that has one twice, or null. */
+const namesTwice = (value: string) =>
+  `list_filter(list_transform(list_prepend(${value}::JSON, json_extract(${value}, '$..*')),
+    lambda part: json_keys(part)), lambda names: len(list_distinct(names)) < len(names))[1]`;
+
+/** The same of JSON. It is only looked for where there are two members, and where the work is bounded. */
+const singleMembers: Rule = {
+  rule: singleRule,
+  holds: (value) => `CASE WHEN ${value}::VARCHAR NOT LIKE '%:%:%' OR NOT ${shortJson.holds(value)}
+    OR NOT ${shallowJson(maxDepth).holds(value)} OR NOT json_valid(${value}::VARCHAR) THEN true
+    ELSE ${namesTwice(value)} IS NULL END`,
+  shown: (value) => `to_json(${firstTwice(namesTwice(value))})`,
 };
 
 /** SQL that is true when JavaScript can hold the number in a text, exactly if it is an integer. */

@@ -1,9 +1,9 @@
 import { type DuckDBListType, type DuckDBStructType, type DuckDBType, DuckDBTypeId } from "@duckdb/node-api";
 import { shorten } from "../../store/errors.ts";
-import { isInteger, isText, membersOf } from "../duckdb/duckdb.ts";
+import { isInteger, isText, membersOf, type NamedType } from "../duckdb/duckdb.ts";
 import { controlsRule, unwanted } from "./control-characters.ts";
 import { type FileField, type FileShape, leaf } from "./file-column.ts";
-import { matchAny } from "./match-any.ts";
+import { faultyName, matchAny } from "./match-any.ts";
 import { maxDepth, maxLists } from "./record-size.ts";
 import { type Field, type Shape, within } from "./table-schema.ts";
 
@@ -23,10 +23,7 @@ export interface ColumnMatch {
 }
 
 /** Matches a file's columns with those of a table. */
-export function matchColumns(
-  fields: readonly Field[],
-  columns: ReadonlyMap<string, DuckDBType>,
-): ColumnMatch {
+export function matchColumns(fields: readonly Field[], columns: readonly NamedType[]): ColumnMatch {
   const found: Findings = { faults: [], extra: [] };
   return { fields: matchFields(fields, columns, "", found), ...found };
 }
@@ -38,22 +35,44 @@ interface Findings {
 
 function matchFields(
   fields: readonly Field[],
-  types: ReadonlyMap<string, DuckDBType>,
+  types: readonly NamedType[],
   prefix: string,
   found: Findings,
 ): FileField[] {
   const known = new Set(fields.map(({ name }) => name));
-  for (const name of types.keys()) if (!known.has(name)) found.extra.push(prefix + name);
+  for (const [name] of types) if (!known.has(name)) found.extra.push(prefix + name);
+  const otherwise = writtenOtherwise(fields, types, prefix);
+  found.faults.push(...otherwise.faults);
   return fields.flatMap(({ name, published = name, shape }) => {
-    const type = types.get(name);
-    if (!type) {
-      found.faults.push({ column: prefix + name, rule: "is missing" });
+    const [type, again] = types.flatMap((one) => (one[0] === name ? [one[1]] : []));
+    if (!type || again) {
+      if (again) found.faults.push({ column: prefix + name, rule: "must not be there twice" });
+      else if (!otherwise.names.has(name)) found.faults.push({ column: prefix + name, rule: "is missing" });
       return [];
     }
     const matched = matchShape(shape, type, prefix + name, found);
     return matched ? [{ name, published, shape: matched }] : [];
   });
 }
+
+/** The fields whose names are there in other letters, and one fault for all of them. */
+function writtenOtherwise(
+  fields: readonly Field[],
+  types: readonly NamedType[],
+  prefix: string,
+): { names: ReadonlySet<string>; faults: SchemaFault[] } {
+  const there = new Set(types.map(([name]) => name));
+  const lookAlikes = new Map(types.map(([name]) => [letters(name), name]));
+  const found = fields.flatMap(({ name }): [string, string][] => {
+    const other = there.has(name) ? undefined : lookAlikes.get(letters(name));
+    return other === undefined ? [] : [[name, other]];
+  });
+  const [names, others] = [found.map(([name]) => name), found.map(([, other]) => prefix + other)];
+  const rule = `must be written ${names.join(", ")}: names are in lower case, with underscores between words`;
+  return { names: new Set(names), faults: found.length > 0 ? [{ column: others.join(", "), rule }] : [] };
+}
+
+const letters = (name: string) => name.replaceAll(/[_\s-]/g, "").toLowerCase();
 
 function matchShape(shape: Shape, type: DuckDBType, path: string, found: Findings): FileShape | undefined {
   const fault = (rule: string) => {
@@ -62,9 +81,15 @@ function matchShape(shape: Shape, type: DuckDBType, path: string, found: Finding
   };
   const refuse = (expected: string) => fault(`must be of type ${expected}`);
   switch (shape.kind) {
-    case "any":
+    case "any": {
+      const named = faultyName(type, path);
+      if (named) {
+        found.faults.push(named);
+        return undefined;
+      }
       if (new RegExp(`[${unwanted}]`, "u").test(`${type}`)) return fault(controlsRule);
       return matchAny(type) ?? refuse(anyTypes);
+    }
     case "list": {
       if (type.typeId !== DuckDBTypeId.LIST) return refuse("LIST");
       const of = matchShape(shape.of, (type as DuckDBListType).valueType, `${path}[]`, found);

@@ -56,7 +56,7 @@ export function boundedRow(fields: readonly FileField[]): string {
 /** The same field with only those of its rules that limit its size. */
 const boundingRules = (field: FileField): FileField =>
   changeShapes(field, (shape) => {
-    const rules = shape.kind === "leaf" && { rules: shape.rules.filter(({ bounding }) => bounding) };
+    const rules = "rules" in shape && { rules: shape.rules.filter(({ bounding }) => bounding) };
     return { ...shape, nullable: true, ...rules };
   });
 

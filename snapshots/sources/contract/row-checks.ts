@@ -1,6 +1,6 @@
 import { identifier, quoted } from "../duckdb/sql-literals.ts";
 import { type FileField, type FileShape, itemsOf, member } from "./file-column.ts";
-import type { RowRule } from "./table-schema.ts";
+import type { RowRule, Rule } from "./table-schema.ts";
 
 /**
  * SQL over a row's columns that is true when the row keeps every rule, and false otherwise. It is never null and never
@@ -27,6 +27,7 @@ function soundInside(shape: FileShape, value: string, depth: number): string {
       return soundItems(shape.of, value, depth);
     case "map":
       return conjunction([
+        ...shape.rules.map(({ holds }) => holds(value)),
         soundItems(shape.keys, `map_keys(${value})`, depth),
         soundItems(shape.of, itemsOf(shape, value), depth),
       ]);
@@ -60,12 +61,8 @@ function faults(shape: FileShape, value: string, path: string, depth: number): s
 
 function faultsInside(shape: FileShape, value: string, path: string, depth: number): string {
   switch (shape.kind) {
-    case "leaf": {
-      const cases = shape.rules.map(
-        ({ rule, holds }) => `WHEN NOT ${holds(value)} THEN [${fault(path, shown(shape, value), rule)}]`,
-      );
-      return cases.length === 0 ? "[]" : `CASE ${cases.join(" ")} ELSE [] END`;
-    }
+    case "leaf":
+      return brokenRule(shape, value, path);
     case "struct":
       return concatenation(
         shape.fields.map(({ name, shape }) =>
@@ -76,10 +73,19 @@ function faultsInside(shape: FileShape, value: string, path: string, depth: numb
       return faultsOfItems(shape.of, value, path, depth);
     case "map":
       return concatenation([
+        brokenRule(shape, value, path),
         faultsOfItems(shape.keys, `map_keys(${value})`, `concat(${path}, '.keys')`, depth),
         faultsOfItems(shape.of, itemsOf(shape, value), path, depth),
       ]);
   }
+}
+
+/** SQL for a list of the first rule that a value breaks, or of none. */
+function brokenRule(shape: FileShape & { rules: readonly Rule[] }, value: string, path: string): string {
+  const cases = shape.rules.map(({ rule, holds, shown = shownOf(shape) }) => {
+    return `WHEN NOT ${holds(value)} THEN [${fault(path, shown(value), rule)}]`;
+  });
+  return cases.length === 0 ? "[]" : `CASE ${cases.join(" ")} ELSE [] END`;
 }
 
 function faultsOfItems(shape: FileShape, items: string, path: string, depth: number): string {
@@ -88,10 +94,9 @@ function faultsOfItems(shape: FileShape, items: string, path: string, depth: num
   return `flatten(list_transform(${items}, lambda ${item}, ${index}: ${inside}))`;
 }
 
-function shown(shape: FileShape & { kind: "leaf" }, value: string): string {
-  // Truncated first, because to_json makes ten times its size of a long text.
-  return shape.type === "VARCHAR" ? `to_json(left(${value}, 100))` : value;
-}
+/** What refusals show of a value. A text is truncated first, because to_json makes ten times its size of a long one. */
+const shownOf = (shape: FileShape) => (value: string) =>
+  shape.kind === "leaf" && shape.type === "VARCHAR" ? `to_json(left(${value}, 100))` : value;
 
 function fault(path: string, value: string, rule: string): string {
   return `{'column': ${path}, 'value': left(${value}::VARCHAR, 100), 'rule': ${quoted(rule)}}`;

@@ -8,6 +8,8 @@ import { cleanText, controlsRule } from "./control-characters.ts";
 export interface Rule {
   rule: string;
   holds: (value: string) => string;
+  /** SQL for what a refusal shows, where that is not the value. */
+  shown?: (value: string) => string;
   /** Whether the rule limits the work on a value, and so must hold before the value is processed in any other way. */
   bounding?: boolean;
   /** Whether a look at the whole record tells, much faster, that some value in it breaks the rule. */

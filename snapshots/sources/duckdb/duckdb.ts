@@ -1,11 +1,12 @@
 import {
   type DuckDBConnection,
   DuckDBInstance,
+  type DuckDBResult,
   type DuckDBStructType,
   type DuckDBType,
   DuckDBTypeId,
 } from "@duckdb/node-api";
-import { quoted, textList } from "./sql-literals.ts";
+import { literalPath, quoted, textList } from "./sql-literals.ts";
 
 /** How much of the machine a DuckDB session may use, and which files it may access. */
 export interface SessionOptions {
@@ -53,7 +54,12 @@ function settings(options: SessionOptions) {
     `memory_limit = '${memoryMegabytes}MB'`,
     `temp_directory = ${quoted(temporaryDirectory)}`,
     ...(threads === undefined ? [] : [`threads = ${threads}`]),
-    ...(allowedPaths ? [`allowed_paths = ${textList(allowedPaths)}`] : []),
+    // DuckDB looks for the pattern of a path here, too.
+    ...(allowedPaths
+      ? [
+          `allowed_paths = ${textList([...new Set(allowedPaths.flatMap((path) => [path, literalPath(path)]))])}`,
+        ]
+      : []),
     ...(allowedPaths && !trusted ? ["enable_external_access = false"] : []),
   ];
 }
@@ -82,6 +88,12 @@ const integerTypes = new Set([
   DuckDBTypeId.UBIGINT,
 ]);
 
+/** The name of a column, or of a struct's member, and its type. */
+export type NamedType = readonly [name: string, type: DuckDBType];
+
+/** A name as DuckDB compares it. */
+export const foldCase = (name: string) => name.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
+
 /** Whether a type is one of Parquet's integer types. */
 export function isInteger(type: DuckDBType): boolean {
   return integerTypes.has(type.typeId);
@@ -92,7 +104,12 @@ export function isText(type: DuckDBType): boolean {
   return type.typeId === DuckDBTypeId.VARCHAR && type.alias === undefined;
 }
 
-/** The types of a struct's members by name. */
-export function membersOf(type: DuckDBStructType): Map<string, DuckDBType> {
-  return new Map(type.entryNames.map((name, index) => [name, type.entryTypes[index]!]));
+/** The names and types of a result's columns. */
+export function columnsOf(result: DuckDBResult): NamedType[] {
+  return result.columnNames().map((name, index) => [name, result.columnType(index)]);
+}
+
+/** The names and types of a struct's members. */
+export function membersOf(type: DuckDBStructType): NamedType[] {
+  return type.entryNames.map((name, index) => [name, type.entryTypes[index]!]);
 }

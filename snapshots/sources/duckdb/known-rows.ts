@@ -11,7 +11,7 @@ import { identifier, quoted } from "./sql-literals.ts";
  * Increase it when the computation of digests, the checks of rows, or what is rendered of a row changes: unread files
  * keep what was made then. A change of the columns or their rules shows in `contractDigest`.
  */
-const digestRevision = 4;
+const digestRevision = 5;
 
 /** The rows of a chunk: DuckDB's vector size. */
 const chunkRows = 2048;

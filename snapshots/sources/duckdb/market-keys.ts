@@ -9,7 +9,7 @@ export async function* readKeys(source: OpenSource): AsyncGenerator<FiledKey[]> 
   const selects = source.groups.flatMap(numberable).map(
     (group) =>
       `SELECT ${milliseconds("resolved_at")}::DOUBLE AS time, id, (${fileNumber(source, group)})::INTEGER AS file
-         FROM ${readParquet(group.files)} WHERE id IS NOT NULL AND isfinite(resolved_at)`,
+         FROM ${readParquet(group)} WHERE id IS NOT NULL AND isfinite(resolved_at)`,
   );
   if (selects.length === 0) return;
   const connection = await source.instance.connect();

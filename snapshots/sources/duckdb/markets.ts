@@ -47,8 +47,7 @@ export async function* readMarkets(
  * by one.
  */
 export function numberable(group: FileGroup): FileGroup[] {
-  const hidden = [...group.columns].some((name) => name.toLowerCase() === "file_index");
-  return hidden ? group.files.map((file) => ({ ...group, files: [file] })) : [group];
+  return group.columns.has("file_index") ? group.files.map((file) => ({ ...group, files: [file] })) : [group];
 }
 
 /** Where known rows are noted, and SQL for which rows are read. */
@@ -173,7 +172,7 @@ function marketsQuery(group: FileGroup, file: string, where: string): string {
   const values = [...columnsOf(group), `${sound} AS sound`, `(${file})::INTEGER AS file`];
   // The rules include those that bound the row, so each is evaluated once.
   return `SELECT ${selectedColumns(group, "sound").join(", ")} FROM (SELECT *, ${rowDigest(group, "sound")} AS digest
-    FROM (SELECT ${values.join(", ")} FROM ${readParquet(group.files)} WHERE ${where}))`;
+    FROM (SELECT ${values.join(", ")} FROM ${readParquet(group)} WHERE ${where}))`;
 }
 
 /** SELECT of the same columns for rows that are not known, preceded by the ordinal of those that are. */
@@ -184,7 +183,7 @@ function comparedQuery(group: FileGroup, file: string, where: string): string {
   const columns = others.map((value) => `CASE WHEN ordinal IS NULL THEN ${value} END`);
   const values = [...columnsOf(group), `${rowDigest(group)} AS digest`, `(${file})::INTEGER AS file`];
   return `SELECT ordinal, ${number}, ${columns.join(", ")}
-    FROM (SELECT ${values.join(", ")} FROM ${readParquet(group.files)} WHERE ${where})
+    FROM (SELECT ${values.join(", ")} FROM ${readParquet(group)} WHERE ${where})
     LEFT JOIN known USING (digest)`;
 }
 

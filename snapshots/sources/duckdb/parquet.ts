@@ -1,25 +1,29 @@
 import { messageOf } from "../../store/errors.ts";
 import type { SourceFile } from "../files/source-files.ts";
-import { textList } from "./sql-literals.ts";
+import { literalPath, textList } from "./sql-literals.ts";
 
-/** SQL for a list of file names. Wildcards are harmless: DuckDB takes the name of an existing file literally. */
+/** SQL for a list of file names. */
 export function fileList(files: readonly SourceFile[]): string {
-  return textList(files.map(({ path }) => path));
+  return textList(files.map(({ path }) => literalPath(path)));
+}
+
+/** Files with identical columns. */
+export interface AlikeFiles {
+  files: readonly SourceFile[];
+  /** SQL of the columns under their own names, where DuckDB has given them others. */
+  renamed?: readonly string[] | undefined;
 }
 
 /** SQL for the rows of files with identical columns. */
-export function readParquet(files: readonly SourceFile[]): string {
-  return `read_parquet(${fileList(files)}, hive_partitioning = false, union_by_name = false)`;
+export function readParquet({ files, renamed }: AlikeFiles): string {
+  const rows = `read_parquet(${fileList(files)}, hive_partitioning = false, union_by_name = false)`;
+  return renamed ? `(SELECT ${renamed.join(", ")} FROM ${rows})` : rows;
 }
 
 /** SELECT of the same expressions from all groups of files. */
-export function selectFromAll(
-  groups: readonly { files: readonly SourceFile[] }[],
-  expressions: string,
-  where = "true",
-): string {
+export function selectFromAll(groups: readonly AlikeFiles[], expressions: string, where = "true"): string {
   return groups
-    .map(({ files }) => `SELECT ${expressions} FROM ${readParquet(files)} WHERE ${where}`)
+    .map((group) => `SELECT ${expressions} FROM ${readParquet(group)} WHERE ${where}`)
     .join(" UNION ALL ");
 }
 

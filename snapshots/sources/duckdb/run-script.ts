@@ -8,7 +8,7 @@ import { RefusalList, SourceRefusal } from "../contract/refusals.ts";
 import { marketsTable, protocolScoresTable } from "../contract/source-tables.ts";
 import { type SourceTable, sourceNames } from "../contract/table-schema.ts";
 import { tableOfScript } from "../files/source-files.ts";
-import { openSession, withConnection } from "./duckdb.ts";
+import { columnsOf, openSession, withConnection } from "./duckdb.ts";
 import { faultOf } from "./parquet.ts";
 import { identifier, quoted } from "./sql-literals.ts";
 
@@ -176,9 +176,7 @@ async function checkedQuery(
   });
   const query = `SELECT *${wide.length > 0 ? ` REPLACE (${wide.join(", ")})` : ""} FROM ${name}`;
   const result = await connection.run(`${query} LIMIT 0`);
-  const types = result.columnTypes();
-  const columns = new Map(result.columnNames().map((column, index) => [column, types[index]!]));
-  const { faults } = matchColumns(fields, columns);
+  const { faults } = matchColumns(fields, columnsOf(result));
   if (faults.length === 0) return query;
   throw new SourceRefusal(faults.map((fault) => ({ file: tableOfScript(script, name), ...fault })));
 }

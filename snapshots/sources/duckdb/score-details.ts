@@ -44,13 +44,14 @@ const dimension = `{'key': key, 'score': score, 'change7d': score - score_before
   'percentile': CASE WHEN others = 0 THEN 0 ELSE (200 * below + others) // (2 * others) END}`;
 
 /** SELECT of one group's rows that lie within their slug's window. */
-function runsOf({ files, fields }: FileGroup): string {
+function runsOf(group: FileGroup): string {
+  const { fields } = group;
   // Columns that the contract does not name are left out. Their names could clash with those used here.
   const columns = fields.map(({ name }) => identifier(name)).join(", ");
   const scores = protocolDimensionKeys.map((key) => `struct_extract(dimensions, ${quoted(key)})::INTEGER`);
   return `SELECT slug, updated_at, ${milliseconds("updated_at")} AS ms, evidence_hash,
       ${jsonOfRow(pointFields(fields))}::JSON AS point, [${scores.join(", ")}] AS scores
-    FROM (SELECT ${columns} FROM ${readParquet(files)}) JOIN newest USING (slug)
+    FROM (SELECT ${columns} FROM ${readParquet(group)}) JOIN newest USING (slug)
     WHERE ${milliseconds("updated_at")} >= newest_ms - ${windowMilliseconds}`;
 }
 

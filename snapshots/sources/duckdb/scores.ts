@@ -11,9 +11,9 @@ import { detailsQuery } from "./score-details.ts";
 /** Implements Sources.scores: the newest score of every protocol, sorted by slug. */
 export async function readScores(source: OpenSource): Promise<ScoreRow[]> {
   const rows = await readSource(source, async (connection) => {
-    for (const { files, fields, rowRules } of source.groups) {
-      const sound = soundRow(fields, rowRules);
-      const unsound = `SELECT 1 FROM ${readParquet(files)} WHERE NOT ${sound}`;
+    for (const group of source.groups) {
+      const sound = soundRow(group.fields, group.rowRules);
+      const unsound = `SELECT 1 FROM ${readParquet(group)} WHERE NOT ${sound}`;
       const result = await connection.runAndReadAll(`${unsound} LIMIT 1`);
       if (result.currentRowCount > 0) return refuseRows(source);
     }
@@ -36,9 +36,9 @@ export async function readScores(source: OpenSource): Promise<ScoreRow[]> {
 }
 
 /** SELECT of the records of one group's rows that are the newest of their slug in all groups. */
-function newestQuery({ groups }: OpenSource, { files, fields }: FileGroup): string {
+function newestQuery({ groups }: OpenSource, group: FileGroup): string {
   return `WITH newest AS (SELECT slug, max(updated_at) AS updated_at
       FROM (${selectFromAll(groups, "slug, updated_at")}) GROUP BY slug)
-    SELECT ${jsonOfRow(fields)} FROM ${readParquet(files)}
+    SELECT ${jsonOfRow(group.fields)} FROM ${readParquet(group)}
     SEMI JOIN newest USING (slug, updated_at)`;
 }

@@ -8,6 +8,14 @@ export function textList(texts: readonly string[]): string {
   return `[${texts.map(quoted).join(", ")}]`;
 }
 
+/**
+ * The pattern that matches a path alone. DuckDB takes a name with wildcards literally only when it matches no others,
+ * and a backslash in a pattern for a separator.
+ */
+export function literalPath(path: string): string {
+  return path.includes("\\") ? path : path.replace(/[[?*]/g, "[$&]");
+}
+
 /** A name as a quoted SQL identifier. */
 export function identifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;

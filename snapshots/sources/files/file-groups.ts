@@ -1,22 +1,24 @@
-import type { DuckDBConnection, DuckDBType } from "@duckdb/node-api";
+import type { DuckDBConnection } from "@duckdb/node-api";
 import type { FileField } from "../contract/file-column.ts";
 import { matchColumns } from "../contract/match-columns.ts";
 import { sizeRules } from "../contract/record-size.ts";
 import { RefusalList } from "../contract/refusals.ts";
 import type { RowRule, SourceTable } from "../contract/table-schema.ts";
-import { readingFault, readParquet } from "../duckdb/parquet.ts";
+import { columnsOf, foldCase } from "../duckdb/duckdb.ts";
+import { type Column, ownNames, renamedColumns } from "../duckdb/own-names.ts";
+import { type AlikeFiles, readingFault, readParquet } from "../duckdb/parquet.ts";
 import type { SourceFile } from "./source-files.ts";
 
 /**
  * The files of a source that have identical columns. Given a list of files, DuckDB takes the columns of the first one
  * and silently drops what the others have besides, so only such files are read together.
  */
-export interface FileGroup {
+export interface FileGroup extends AlikeFiles {
   files: SourceFile[];
   fields: readonly FileField[];
   /** The table's row rules, and rules for the size of these files' lists. */
   rowRules: readonly RowRule[];
-  /** The names of all columns, including those that the contract does not name. */
+  /** The names of all columns in lower case, including those that the contract does not name. */
   columns: ReadonlySet<string>;
   /** Columns and struct members that the contract does not name. */
   extra: readonly string[];
@@ -37,10 +39,12 @@ export async function groupFiles(
   for (const file of files) {
     const columns = await describe(connection, file, refusals);
     // Written as JSON, types tell JSON columns from text. Their names do not.
-    const signature = JSON.stringify([...columns].map(([name, type]) => [name, type.toJson()]));
-    if (columns.size === 0) continue;
-    const { fields, faults, extra } = matchColumns(table.fields, columns);
+    const own = columns.map((column) => column.own);
+    const signature = JSON.stringify(own.map(([name, type]) => [name, type.toJson()]));
+    if (columns.length === 0) continue;
+    const { fields, faults, extra } = matchColumns(table.fields, own);
     for (const fault of faults) refusals.add({ file: file.name, ...fault });
+    if (faults.length > 0) continue;
     const group = bySignature.get(signature);
     if (group) group.files.push(file);
     else {
@@ -49,7 +53,8 @@ export async function groupFiles(
         files: [file],
         fields,
         rowRules,
-        columns: new Set(columns.keys()),
+        renamed: renamedColumns(columns, fields),
+        columns: new Set(own.map(([name]) => foldCase(name))),
         extra: [...new Set(extra)],
         signature,
       });
@@ -59,18 +64,17 @@ export async function groupFiles(
   return [...bySignature.values()];
 }
 
-/** The types of a file's columns by name. When the file cannot be read, adds a refusal and returns none. */
+/** A file's columns. When the file cannot be read, adds a refusal and returns none. */
 async function describe(
   connection: DuckDBConnection,
   file: SourceFile,
   refusals: RefusalList,
-): Promise<Map<string, DuckDBType>> {
+): Promise<Column[]> {
   try {
-    const result = await connection.run(`SELECT * FROM ${readParquet([file])} LIMIT 0`);
-    const types = result.columnTypes();
-    return new Map(result.columnNames().map((name, index) => [name, types[index]!]));
+    const result = await connection.run(`SELECT * FROM ${readParquet({ files: [file] })} LIMIT 0`);
+    return await ownNames(connection, file, columnsOf(result));
   } catch (error) {
     refusals.add({ file: file.name, rule: readingFault(error) });
-    return new Map();
+    return [];
   }
 }

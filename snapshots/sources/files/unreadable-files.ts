@@ -3,7 +3,6 @@ import { type Refusal, RefusalList } from "../contract/refusals.ts";
 import { readingFault, readParquet } from "../duckdb/parquet.ts";
 import { identifier } from "../duckdb/sql-literals.ts";
 import type { FileGroup } from "./file-groups.ts";
-import type { SourceFile } from "./source-files.ts";
 
 /**
  * Finds the files that made a query fail, by reading every column of every file separately. Throws SourceRefusal naming
@@ -14,10 +13,10 @@ export async function refuseUnreadable(
   groups: readonly FileGroup[],
 ): Promise<void> {
   const refusals = new RefusalList();
-  for (const { files, fields } of groups) {
-    for (const file of files) {
-      for (const { name } of fields) {
-        const refusal = await columnFault(connection, file, name);
+  for (const group of groups) {
+    for (const file of group.files) {
+      for (const { name } of group.fields) {
+        const refusal = await columnFault(connection, { ...group, files: [file] }, name);
         if (refusal) refusals.add(refusal);
       }
     }
@@ -27,12 +26,13 @@ export async function refuseUnreadable(
 
 async function columnFault(
   connection: DuckDBConnection,
-  file: SourceFile,
+  group: FileGroup,
   column: string,
 ): Promise<Refusal | undefined> {
+  const file = group.files[0]!;
   try {
     // Hashing reads every byte of every value. A count would be answered from the file's statistics.
-    await connection.run(`SELECT max(hash(${identifier(column)})) FROM ${readParquet([file])}`);
+    await connection.run(`SELECT max(hash(${identifier(column)})) FROM ${readParquet(group)}`);
     return undefined;
   } catch (error) {
     const fault = readingFault(error);

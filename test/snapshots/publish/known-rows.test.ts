@@ -45,7 +45,7 @@ async function digestsByRecord(sql: DuckDBConnection, query: string) {
   const groups = await groupFiles(sql, marketsTable(publishTime), [{ path, name: path, fingerprint: "" }]);
   const [group] = groups;
   const columns = `${rowDigest(group!)}, ${jsonOfRow(group!.fields)}`;
-  const result = await sql.runAndReadAll(`SELECT ${columns} FROM ${readParquet(group!.files)}`);
+  const result = await sql.runAndReadAll(`SELECT ${columns} FROM ${readParquet(group!)}`);
   return result.getRows().map(([digest, json]) => ({ digest: digest as bigint, json: json as string }));
 }
 

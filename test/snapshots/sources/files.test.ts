@@ -100,8 +100,13 @@ describe("files", () => {
   });
 
   test("names with wildcards, quotes and links are taken as they are", async () => {
-    const odd = `it's [a] "*" file?`;
-    const directory = await fixtures.write({ [`markets/${odd}`]: "FROM markets WHERE n < 20" });
+    // As patterns, the first matches the second, the third all of them, and the folder's name not even itself.
+    const odd = ["day1", "[x]/day[1]", "[x]/*", `[x]/it's [a] "*" file?`, "back\\slash"];
+    const directory = await fixtures.write(
+      Object.fromEntries(
+        odd.map((name, n) => [`markets/${name}`, `FROM markets WHERE n < 20 AND n % ${odd.length} = ${n}`]),
+      ),
+    );
     const elsewhere = await fixtures.write({ markets: "FROM markets WHERE n >= 20" });
     await symlink(join(elsewhere, "markets.parquet"), join(directory, "markets/linked.parquet"));
     expect((await readAll(directory)).markets).toHaveLength(40);

@@ -172,6 +172,7 @@ describe("values within dimensions", () => {
 });
 
 const exactInteger = "must be an integer that JSON holds exactly, up to 2^53-1";
+const twice = "must not be the name of two members of one object";
 const exactJson = "must be JSON without NaN, Infinity, and numbers that JavaScript cannot hold";
 
 describe("values within any", () => {
@@ -197,6 +198,10 @@ describe("values within any", () => {
     ["STRUCT", [["{'a': [{'b': 'nan'::DOUBLE}]}", "nan", rules.finite, ".a[0].b"]]],
     ["MAP", [["MAP {'k': 9007199254740993::BIGINT}", "9007199254740993", exactInteger, "[0]"]]],
     [
+      "MAP of JSON",
+      [[`map_from_entries([('k', '1'::JSON), ('l', '{"a":1,"a":2}'::JSON)])`, '"a"', twice, "[1]"]],
+    ],
+    [
       "JSON",
       [
         [`'{"a": NaN}'::JSON`, '{"a": NaN}', exactJson],
@@ -205,6 +210,8 @@ describe("values within any", () => {
         [`'[123456789012345678901234567890123456789012]'::JSON`, /^\[1234567890/, exactJson],
         [`'[1e400]'::JSON`, "[1e400]", exactJson],
         [`'{"a": "\\"", "b": -1e999}'::JSON`, /-1e999/, exactJson],
+        [`'{"a": 1, "b": [[{"c": {"d": 2, "\\u0064": 3}}]]}'::JSON`, '"d"', twice],
+        [`'[{"a": 1}, {"": 1, "": 1}]'::JSON`, '""', twice],
       ],
     ],
   ])("of type %s", async (_, values) => {

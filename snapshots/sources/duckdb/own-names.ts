@@ -1,0 +1,132 @@
+import {
+  type DuckDBConnection,
+  DuckDBListType,
+  DuckDBMapType,
+  DuckDBStructType,
+  type DuckDBType,
+} from "@duckdb/node-api";
+import { type FileField, type FileShape, member } from "../contract/file-column.ts";
+import type { SourceFile } from "../files/source-files.ts";
+import { foldCase, membersOf, type NamedType } from "./duckdb.ts";
+import { fileList } from "./parquet.ts";
+import { identifier, quoted } from "./sql-literals.ts";
+
+// DuckDB does not tell names apart that differ only in case. It gives the later of two columns or members a number: of
+// `ID` and `id` it makes `ID` and `id_1`. The schema of the file has their own names.
+
+/** A column by the name that DuckDB gives it, and by its own. */
+export interface Column {
+  given: NamedType;
+  own: NamedType;
+}
+
+/** The columns of a file as DuckDB gives them, with the own names of those that it renamed. */
+export async function ownNames(
+  connection: DuckDBConnection,
+  file: SourceFile,
+  given: readonly NamedType[],
+): Promise<Column[]> {
+  const same = given.map((column) => ({ given: column, own: column }));
+  if (!hasNumbered(given)) return same;
+  const result = await connection.runAndReadAll(
+    `SELECT name, num_children::INTEGER FROM parquet_schema(${fileList([file])}) ORDER BY column_id`,
+  );
+  const rows = result.getRows().values();
+  const next = (): Node => {
+    const [name, children] = rows.next().value ?? [];
+    return { name: String(name), children: Array.from({ length: Number(children ?? 0) }, next) };
+  };
+  const { children } = next();
+  if (children.length !== given.length) return same;
+  return given.map(([name, type], n) => ({
+    given: [name, type],
+    own: [children[n]!.name, typeIn(children[n]!, type) ?? type],
+  }));
+}
+
+/** A column of a Parquet schema, or a part of one. */
+interface Node {
+  name: string;
+  children: Node[];
+}
+
+/** Whether a name may be a number that DuckDB put behind another's, at any depth. */
+function hasNumbered(all: readonly NamedType[]): boolean {
+  const names = new Set(all.map(([name]) => foldCase(name)));
+  return all.some(([name, type]) => isNumbered(name, names) || partsOf(type).some(hasNumbered));
+}
+
+const isNumbered = (name: string, others: ReadonlySet<string>) => {
+  const [, stem] = /^(.*)_\d+$/s.exec(name) ?? [];
+  return stem !== undefined && others.has(foldCase(stem));
+};
+
+function partsOf(type: DuckDBType): NamedType[][] {
+  if (type instanceof DuckDBStructType) return [membersOf(type)];
+  if (type instanceof DuckDBListType) return partsOf(type.valueType);
+  return type instanceof DuckDBMapType ? partsOf(type.valueType) : [];
+}
+
+/** A type with the names of a schema; undefined where the two are not alike. */
+function typeIn(node: Node, type: DuckDBType): DuckDBType | undefined {
+  const { children } = node;
+  if (type instanceof DuckDBStructType) {
+    if (children.length !== type.entryNames.length) return undefined;
+    const types = children.map((child, n) => typeIn(child, type.entryTypes[n]!));
+    const known = types.filter((one) => one !== undefined);
+    return known.length === types.length
+      ? new DuckDBStructType(
+          children.map(({ name }) => name),
+          known,
+        )
+      : undefined;
+  }
+  if (type instanceof DuckDBListType) {
+    // A group may stand between a list and its items, and older writers repeat the item itself.
+    for (const item of [children[0]?.children[0], children[0], node]) {
+      const found = item && typeIn(item, type.valueType);
+      if (found) return new DuckDBListType(found);
+    }
+    return undefined;
+  }
+  if (type instanceof DuckDBMapType) {
+    const value = children[0]?.children[1];
+    const found = value && typeIn(value, type.valueType);
+    return found && new DuckDBMapType(type.keyType, found);
+  }
+  return children.length === 0 ? type : undefined;
+}
+
+/** SQL of the contract's columns under their own names, as far as DuckDB gave any other; undefined where it did not. */
+export function renamedColumns(
+  columns: readonly Column[],
+  fields: readonly FileField[],
+): string[] | undefined {
+  if (columns.every(({ given, own }) => given[0] === own[0] && `${given[1]}` === `${own[1]}`))
+    return undefined;
+  const byName = new Map(columns.map((column) => [column.own[0], column]));
+  const values = fields.map(({ name, shape }) => {
+    const { given, own } = byName.get(name)!;
+    return `${renamed(shape, own[1], given[1], identifier(given[0]))} AS ${identifier(name)}`;
+  });
+  const foreign = new Set(columns.map(({ given }) => foldCase(given[0])));
+  return [...values, ...["file_row_number", "file_index"].filter((name) => !foreign.has(name))];
+}
+
+/** SQL for a value with the members that the contract names, under their own names. */
+function renamed(shape: FileShape, own: DuckDBType, given: DuckDBType, value: string, depth = 0): string {
+  if (shape.kind === "list" && own instanceof DuckDBListType && given instanceof DuckDBListType) {
+    const item = `own${depth}`;
+    const items = renamed(shape.of, own.valueType, given.valueType, item, depth + 1);
+    return items === item ? value : `list_transform(${value}, lambda ${item}: ${items})`;
+  }
+  // What the contract leaves to the file has no member that was renamed.
+  if (shape.kind !== "struct" || shape.nullable) return value;
+  const [names, there] = [(own as DuckDBStructType).entryNames, membersOf(given as DuckDBStructType)];
+  const members = shape.fields.map(({ name, shape }) => {
+    const at = names.indexOf(name);
+    const part = member(value, there[at]![0]);
+    return `${quoted(name)}: ${renamed(shape, (own as DuckDBStructType).entryTypes[at]!, there[at]![1], part, depth)}`;
+  });
+  return `CASE WHEN ${value} IS NOT NULL THEN {${members.join(", ")}} END`;
+}
