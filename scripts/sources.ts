@@ -125,7 +125,10 @@ export function sourcesAt(
   };
 }
 
-/** Looks at all that the sources at a place hold. Throws SourceRefusal with everything that a publish would refuse. */
+/**
+ * Looks at all that the sources at a place hold, and tells the user's warnings. Throws SourceRefusal with everything that
+ * a publish would refuse.
+ */
 export async function inspectSourcesAt(
   shell: Shell,
   location: string | S3Location,
@@ -134,7 +137,8 @@ export async function inspectSourcesAt(
 ): Promise<Inspection> {
   const { directory, more, close } = await fetching(shell, location, temporaryDirectory, progress)(undefined);
   try {
-    return await inspectSources(directory, { now: new Date(), temporaryDirectory, ...more });
+    const warn = (warning: string) => shell.warn(warning);
+    return await inspectSources(directory, { now: new Date(), temporaryDirectory, warn, ...more });
   } finally {
     await close();
   }

@@ -27,9 +27,13 @@ export interface Inspection {
 
 /**
  * Looks for everything that a publish would refuse. Throws one SourceRefusal for all of it, where a publish stops at
- * the first kind of fault. The guards, which compare with the current snapshot, are no part of it.
+ * the first kind of fault. The guards, which compare with the current snapshot, are no part of it. `warn` is called with
+ * each warning before rows are read, which may take more memory than there is.
  */
-export async function inspectSources(directory: string, options: SourcesOptions): Promise<Inspection> {
+export async function inspectSources(
+  directory: string,
+  options: SourcesOptions & { warn?: (warning: string) => void },
+): Promise<Inspection> {
   const { memoryMegabytes: megabytes = 600, threads } = options;
   const refusals = new RefusalList();
   const listed = await inTurn(tablesOf(options), (table) =>
@@ -42,6 +46,12 @@ export async function inspectSources(directory: string, options: SourcesOptions)
     );
     const files = opened.flatMap((source) => source.files);
     const memoryWarnings = files.length > 0 ? await limitMemory(instance, files, { megabytes, threads }) : [];
+    const warnings = [
+      ...passedWarningOf(listed, options),
+      ...opened.flatMap((source) => extraWarning(source, source.groups)),
+      ...memoryWarnings,
+    ];
+    for (const warning of warnings) options.warn?.(warning);
     for (const source of opened) await inspectRows(source, refusals);
     refusals.throwIfAny();
     const [markets, scores] = opened as [OpenSource, OpenSource];
@@ -49,11 +59,7 @@ export async function inspectSources(directory: string, options: SourcesOptions)
       markets: await countSomeRows(markets),
       protocols: await countProtocols(scores),
       scores: await countSomeRows(scores),
-      warnings: [
-        ...passedWarningOf(listed, options),
-        ...opened.flatMap((source) => extraWarning(source, source.groups)),
-        ...memoryWarnings,
-      ],
+      warnings,
     };
   } finally {
     await close();

@@ -15,8 +15,7 @@ export const checkCommand = command({
     const found = await withTemporaryFolder((folder) =>
       inspectSourcesAt(shell, location, folder, progressOn(shell.stderr)),
     );
-    const { markets, scores, protocols, warnings } = found;
-    for (const warning of warnings) shell.warn(warning);
+    const { markets, scores, protocols } = found;
     const counts = [
       counted(markets, "market"),
       `${counted(scores, "score")} of ${counted(protocols, "protocol")}`,

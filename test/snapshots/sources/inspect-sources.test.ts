@@ -12,12 +12,30 @@ async function brokenRules(directory: string): Promise<string[]> {
   return refusals.map(({ file, column, rule }) => [file, column, rule].filter(Boolean).join(" ")).sort();
 }
 
+const ignored = "markets: ignored columns and members that the contract does not name: more";
+
 describe("a check of the sources", () => {
   test("counts what sound ones hold, and warns of columns that nobody reads", async () => {
     const directory = await fixtures.write({ markets: "SELECT *, 1 AS more FROM markets" });
     const found = await inspectSources(directory, { now: start, temporaryDirectory: fixtures.folder });
-    const warning = "markets: ignored columns and members that the contract does not name: more";
-    expect(found).toEqual({ markets: 40, scores: 15, protocols: 5, warnings: [warning] });
+    expect(found).toEqual({ markets: 40, scores: 15, protocols: 5, warnings: [ignored] });
+  });
+
+  test("says before it reads rows how much memory that may take, also of sources that it refuses", async () => {
+    const query = `SELECT *, 1 AS more FROM (${replaced("markets", "composite", "1001")})`;
+    const told: string[] = [];
+    const options = { now: start, temporaryDirectory: fixtures.folder, memoryMegabytes: 100 };
+    const checked = inspectSources(await fixtures.write({ markets: query }), {
+      ...options,
+      warn: (warning) => told.push(warning),
+    });
+    await expect(checked).rejects.toThrow("must be from 300 to 1000");
+    expect(told).toEqual([
+      ignored,
+      expect.stringMatching(
+        /^the largest row group takes 1 MB uncompressed; reading may need 16\d MB of memory/,
+      ),
+    ]);
   });
 
   test("names faults of rows, shared keys and both sources at once", async () => {
