@@ -3,7 +3,6 @@ import { withConnection } from "../duckdb/duckdb.ts";
 import { readParquet } from "../duckdb/parquet.ts";
 import { type OpenSource, refuseChangedFiles } from "../duckdb/read-source.ts";
 import type { FileGroup } from "../files/file-groups.ts";
-import type { SourceFile } from "../files/source-files.ts";
 import { maxRecordBytes, recordRule } from "./record-size.ts";
 import { describeRow, placesPerRule, RefusalList, rowNumber } from "./refusals.ts";
 import { jsonOfRow } from "./render-json.ts";
@@ -26,25 +25,34 @@ export async function refuseBrokenRows(source: OpenSource): Promise<void> {
   const refusals = new RefusalList();
   await withConnection(source.instance, async (connection) => {
     for (const group of source.groups) {
-      for (const file of group.files) await diagnose(connection, source.table, group, file, refusals);
+      for (const file of group.files) {
+        const from = readParquet({ ...group, files: [file] });
+        const rows = { ...group, from, row: rowNumber(group.columns), file: file.name };
+        await diagnose(connection, source.table, rows, refusals);
+      }
     }
   });
   refusals.throwIfAny();
   await refuseLarge(source);
 }
 
-async function diagnose(
+/** Rows as SQL, their numbers in it, and how messages name what they stand in. */
+interface NumberedRows extends Pick<FileGroup, "fields" | "rowRules"> {
+  from: string;
+  row: string;
+  file: string;
+}
+
+/** Adds the rows that break a rule and what is wrong with them. */
+export async function diagnose(
   connection: DuckDBConnection,
   { label }: SourceTable,
-  group: FileGroup,
-  file: SourceFile,
+  { fields, rowRules, from, row, file }: NumberedRows,
   refusals: RefusalList,
 ): Promise<void> {
-  const { fields, rowRules, columns } = group;
-  const row = rowNumber(columns);
   const result = await connection.runAndReadAll(
     `WITH broken AS (SELECT ${row}::BIGINT AS row, ${label} AS label, ${faultsOfRow(fields, rowRules)} AS faults
-       FROM ${readParquet({ ...group, files: [file] })} WHERE NOT ${soundRow(fields, rowRules)}),
+       FROM ${from} WHERE NOT ${soundRow(fields, rowRules)}),
      single AS (SELECT row, label, unnest(faults) AS fault, generate_subscripts(faults, 1) AS place FROM broken),
      named AS (SELECT fault.rule AS rule, count(*) AS total, min(place) AS place,
          arg_min({'row': row, 'label': left(label, 100), 'column': fault.column, 'value': fault.value},
@@ -57,7 +65,7 @@ async function diagnose(
       String(json),
     );
     const named = places.map(({ row, label, ...place }) => ({
-      file: file.name,
+      file,
       row: describeRow(row, label),
       ...place,
       rule: String(rule),

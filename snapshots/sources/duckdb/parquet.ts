@@ -32,6 +32,9 @@ export function readingFault(error: unknown): string {
   return `cannot be read: ${faultOf(error).split("\n")[0]}`;
 }
 
+/** Whether a query took more memory than it may. */
+export const isOutOfMemory = (error: unknown) => messageOf(error).startsWith("Out of Memory");
+
 /** What DuckDB says about data or SQL. Throws errors that are the fault of neither. */
 export function faultOf(error: unknown): string {
   const message = messageOf(error);

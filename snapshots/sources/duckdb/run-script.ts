@@ -3,13 +3,16 @@ import { mkdtemp, readFile, realpath, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { type DuckDBConnection, type DuckDBPreparedStatement, StatementType } from "@duckdb/node-api";
 import { ifPresent, messageOf } from "../../store/errors.ts";
+import { diagnose } from "../contract/broken-rows.ts";
+import type { FileField } from "../contract/file-column.ts";
 import { matchColumns } from "../contract/match-columns.ts";
+import { sizeRules } from "../contract/record-size.ts";
 import { RefusalList, SourceRefusal } from "../contract/refusals.ts";
 import { marketsTable, protocolScoresTable } from "../contract/source-tables.ts";
 import { type SourceTable, sourceNames } from "../contract/table-schema.ts";
 import { tableOfScript } from "../files/source-files.ts";
 import { columnsOf, openSession, withConnection } from "./duckdb.ts";
-import { faultOf } from "./parquet.ts";
+import { faultOf, isOutOfMemory } from "./parquet.ts";
 import { identifier, quoted } from "./sql-literals.ts";
 
 /** What a script may use. */
@@ -129,10 +132,10 @@ async function writeTables(
   directory: string,
 ): Promise<Record<SourceTable["name"], number>> {
   const refusals = new RefusalList();
-  const queries = new Map<string, string>();
+  const left: LeftTable[] = [];
   for (const table of [marketsTable(undefined), protocolScoresTable(undefined)]) {
-    const query = await refusals.gather(() => checkedQuery(connection, script, table));
-    queries.set(table.name, query ?? "");
+    const found = await refusals.gather(() => checkedTable(connection, script, table));
+    if (found) left.push(found);
   }
   refusals.throwIfAny();
   // In one transaction an attached database shows both tables as they were at the same moment.
@@ -140,14 +143,16 @@ async function writeTables(
     throw new SourceRefusal([{ file: script, rule: "leaves a transaction open; end it with COMMIT" }]);
   });
   const rows = { markets: 0, protocol_scores: 0 };
-  for (const name of sourceNames) {
+  for (const { table, query, fields } of left) {
+    const { name } = table;
     try {
       const result = await connection.runAndReadAll(
-        `COPY (${queries.get(name)}) TO ${quoted(fileOf(directory, name))}
+        `COPY (${query}) TO ${quoted(fileOf(directory, name))}
          (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 10240, USE_TMP_FILE false)`,
       );
       rows[name] = Number(result.getRows()[0]?.[0]);
     } catch (error) {
+      if (isOutOfMemory(error)) await refuseLongRows(connection, script, { table, query, fields });
       throw unreadable(script, name, error);
     }
   }
@@ -155,15 +160,45 @@ async function writeTables(
   return rows;
 }
 
+/** A table that a script left: SQL for its rows, and its columns. */
+interface LeftTable {
+  table: SourceTable;
+  query: string;
+  fields: readonly FileField[];
+}
+
 /**
- * SELECT of the rows that a script left in a table. Throws SourceRefusal when the table is not there, or its columns do
- * not match the contract.
+ * Throws SourceRefusal naming the rows that break a rule, if there are any. Writing a text of hundreds of megabytes takes
+ * all memory; looking at it does not.
  */
-async function checkedQuery(
+async function refuseLongRows(
   connection: DuckDBConnection,
   script: string,
-  { name, fields }: SourceTable,
-): Promise<string> {
+  { table, query, fields }: LeftTable,
+): Promise<void> {
+  await connection.run("ROLLBACK");
+  const refusals = new RefusalList();
+  const rows = {
+    fields,
+    rowRules: [...table.rowRules, ...sizeRules(fields)],
+    from: `(SELECT row_number() OVER () - 1 AS "row of script", * FROM (${query}))`,
+    row: '"row of script"',
+    file: tableOfScript(script, table.name),
+  };
+  await diagnose(connection, table, rows, refusals);
+  refusals.throwIfAny();
+}
+
+/**
+ * The table of this name that a script left. Throws SourceRefusal when it is not there, or its columns do not match the
+ * contract.
+ */
+async function checkedTable(
+  connection: DuckDBConnection,
+  script: string,
+  table: SourceTable,
+): Promise<LeftTable> {
+  const { name } = table;
   const described = await connection.runAndReadAll(`DESCRIBE FROM ${name}`).catch((error: unknown) => {
     if (messageOf(error).startsWith(`Catalog Error: Table with name ${name} does not exist`))
       throw new SourceRefusal([{ file: script, rule: `leaves no table or view named ${name}` }]);
@@ -176,8 +211,8 @@ async function checkedQuery(
   });
   const query = `SELECT *${wide.length > 0 ? ` REPLACE (${wide.join(", ")})` : ""} FROM ${name}`;
   const result = await connection.run(`${query} LIMIT 0`);
-  const { faults } = matchColumns(fields, columnsOf(result));
-  if (faults.length === 0) return query;
+  const { fields, faults } = matchColumns(table.fields, columnsOf(result));
+  if (faults.length === 0) return { table, query, fields };
   throw new SourceRefusal(faults.map((fault) => ({ file: tableOfScript(script, name), ...fault })));
 }
 

@@ -1,9 +1,11 @@
 import { execFile } from "node:child_process";
-import { symlink } from "node:fs/promises";
+import { symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
+import { runScript } from "../../../snapshots/sources/duckdb/run-script.ts";
+import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
 import { readAll, refusalsOf, replaced, sourceFixtures } from "../../helpers/publish/sources.ts";
 
 const fixtures = sourceFixtures();
@@ -84,6 +86,28 @@ describe("what a row may hold at most", () => {
       expect(markets).toHaveLength(40);
     }
   });
+});
+
+test("a text of a script's table that takes all memory is refused with its row", async () => {
+  const directory = await fixtures.write({});
+  const read = (source: string) => `read_parquet(${quoted(join(directory, `${source}.parquet`))})`;
+  const long = `SELECT * EXCLUDE (n) REPLACE (CASE WHEN n = 7 THEN repeat('x', 20_000_000) ELSE question END AS question)
+    FROM (SELECT file_row_number AS n, * FROM ${read("markets")})`;
+  const script = join(fixtures.folder, "long.sql");
+  const views = `CREATE VIEW markets AS ${long}; CREATE VIEW protocol_scores AS FROM ${read("protocol_scores")};`;
+  await writeFile(script, views);
+  const ran = runScript(script, { temporaryDirectory: fixtures.folder, memoryMegabytes: 60 });
+  const error = await ran.catch((thrown: unknown) => thrown);
+  if (!(error instanceof SourceRefusal)) throw error;
+  expect(error.refusals).toEqual([
+    {
+      file: "long.sql (markets)",
+      row: expect.stringMatching(/^row 7 /),
+      column: "question",
+      value: expect.stringMatching(/^"x{99}$/),
+      rule: "must be at most 10000 characters",
+    },
+  ]);
 });
 
 test("a rule that many rows break is told with 20 of them and the number of all", async () => {
