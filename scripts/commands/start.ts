@@ -96,17 +96,17 @@ async function publishSample(shell: Shell, found: Published | undefined): Promis
   // With the same loader as this process.
   const node = [process.execPath, ...process.execArgv];
   const sampling = ["sample.ts", "--out", sources];
-  const steps = [
-    ...(found ? [] : [[...sampling, "--days-back", "1"], publishing, sampling, publishing]),
-    ["snapshot.ts", "export", "--store", store],
-  ];
+  const steps = found
+    ? [["snapshot.ts", "export", "--store", store]]
+    : [[...sampling, "--days-back", "1"], publishing, sampling, publishing];
   for (const [script, ...parameters] of steps) {
     const { ok } = await run`${node} scripts/${script} ${parameters}`;
     if (!ok) throw new FailedStepError("The sample could not be made; the reason stands above.");
   }
 }
 
-const publishing = ["snapshot.ts", "publish", "--sources", sources, "--store", store];
+// With both exports, clients of Delta Sharing can read what lies between the snapshots.
+const publishing = ["snapshot.ts", "publish", "--sources", sources, "--store", store, "--export"];
 
 /** The demo keys of an earlier start if the store still knows them; otherwise new ones. */
 async function demoKeys(storage: Storage): Promise<DemoKeys> {

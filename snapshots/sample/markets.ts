@@ -15,19 +15,19 @@ export function marketsQuery(first: number, last: number, outcomes: number, days
 WITH numbered AS (SELECT range AS n FROM range(${first}, ${last})),
 drawn AS (
   SELECT n, ${categoryOf} AS category, ${questionOf} AS question, ${outcomeOf(outcomes)} AS resolved_outcome,
-    md5(concat('market ', bits(n, 'id'))) AS digest, ${compositeOf} AS composite,
-    ${resolvedAtOf} AS resolved_at,
+    md5(concat('market ', bits(n, 'id'))) AS digest, ${resolvedAtOf} AS resolved_at,
     ${words.dimensions.map(({ key }) => `${scoreOf(key)} AS ${key}`).join(", ")}
   FROM numbered),
 counted AS (
-  SELECT *, ${words.dimensions.map(({ key }) => `${evidenceCountOf(key)} AS ${key}_count`).join(", ")},
+  SELECT *, ${compositeOf} AS composite,
+    ${words.dimensions.map(({ key }) => `${evidenceCountOf(key)} AS ${key}_count`).join(", ")},
     greatest(${words.dimensions.map(({ key }) => key).join(", ")}) AS highest
   FROM drawn)
 SELECT ${idOf} AS id,
   concat(trim(regexp_replace(lower(strip_accents(question)), '[^a-z0-9]+', '-', 'g'), '-'), '-', n) AS slug,
   question, category, composite::INTEGER AS composite, ${tierName("composite")} AS tier, 'resolved' AS status,
   resolved_outcome, resolved_at, concat('https://markets.example.org/m/', digest[1:12]) AS resolution_source,
-  part(n, 'disputed') < 0.026${known} AS disputed,
+  part(n, 'disputed') < 0.137 * pow((1000 - composite) / 700, 2)${known} AS disputed,
   CASE ${words.dimensions.map(({ key, name }) => `WHEN ${key} = highest THEN ${quoted(name)}`).join(" ")} END
     AS top_risk_driver,
   (${words.dimensions.map(({ key }) => `${key}_count`).join(" + ")})::INTEGER AS flagged_count,
@@ -62,9 +62,13 @@ function outcomeOf(outcomes: number): string {
       CASE WHEN ${odd} >= ${pairs} THEN concat(' ', 1 + ${odd} // ${pairs}) ELSE '' END) END`;
 }
 
-/** A bell curve around 710, with thin tails to 300 and 1000. */
-const compositeOf = `CASE WHEN part(n, 'tail') < 0.01 THEN 300 + below(n, 'composite', 701)
-  ELSE 430 + below(n, 'c1', 141) + below(n, 'c2', 141) + below(n, 'c3', 141) + below(n, 'c4', 141) END`;
+/**
+ * Falls from 1000 by seven times the weighted mean of the scores: a bell curve around 710, with thin tails to 300 and
+ * 1000. In whole numbers, so that it is the same everywhere.
+ */
+const compositeOf = `1000 - 7 * (${words.dimensions
+  .map(({ key, weight }) => `${Math.round(weight * 100)} * ${key}`)
+  .join(" + ")}) // 100`;
 
 /**
  * Spread over two years, denser towards the end. One in eight is at midnight, one in sixteen at one of six crowded
@@ -78,7 +82,11 @@ const resolvedAtOf = `TIMESTAMPTZ '${sampleEpoch}' - (CASE
 const idOf = `concat(digest[1:8], '-', digest[9:12], '-4', digest[14:16], '-a',
   digest[18:20], '-', digest[21:32])`;
 
-const scoreOf = (key: string) => `CASE WHEN part(n, '${key} silent') < 0.2 THEN 0
+/** One market in a hundred is about as risky in all dimensions, from not at all to as far as the scale goes. */
+const scoreOf = (key: string) => `CASE
+  WHEN part(n, 'tail') < 0.01
+    THEN greatest(0, least(100, below(n, 'risk', 131) - 15 + below(n, '${key} a', 21) - 10))
+  WHEN part(n, '${key} silent') < 0.2 THEN 0
   ELSE 8 + below(n, '${key} a', 45) + below(n, '${key} b', 45) END`;
 
 /** Weak signals have no evidence. Others have one to three items, and one in forty has up to nine. */

@@ -134,9 +134,9 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     const [{ bri, forgeScale, delta }] = scores;
     expect(JSON.parse(block("json", '{\n  "slug"'))).toEqual(scores[0]);
     expect(guide("README.md")).toContain(
-      `${bri} of 1,000 points, three more than in the run before, which makes it ${forgeScale}, the third of`,
+      `${bri} of 1,000 points, five more than in the run before, which makes it ${forgeScale}, the third of`,
     );
-    expect([delta, forgeTiers[2], forgeTiers.length]).toEqual([3, forgeScale, 7]);
+    expect([delta, forgeTiers[2], forgeTiers.length]).toEqual([5, forgeScale, 7]);
   });
 
   test("curl and jq: best and worst protocol, total and first markets of a filter", async () => {
@@ -434,7 +434,10 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     await symlink(join(folder, "sources"), join(folder, "own/sources"));
     const text = block("sh", "npm run snapshot -- publish --sources sources");
     const served = "npm run proxy\n";
-    expect(text.endsWith(`SNAPSHOT_STORE=store ${served}`)).toBe(true);
+    expect(text.endsWith(`PORT=8081 SNAPSHOT_STORE=store ${served}`)).toBe(true);
+    // Beside what npm start serves, in a checkout that stays clean.
+    expect(readConfig({ SNAPSHOT_STORE: "store" }).port).not.toBe(8081);
+    for (const name of ["/sources/", "/store/"]) expect(linesOf(guide(".gitignore"))).toContain(name);
     const printed = await bash(`set -e; ${npm}\n${text.replace(served, "printenv SNAPSHOT_STORE\n")}`, "own");
     expect(printed).toMatch(/^Published commit 1, [\s\S]*\nstore\n$/);
     const own = await startTestProxy({ empty: true, snapshotStore: join(folder, "own/store") });

@@ -39,7 +39,7 @@ let developer: string;
 let spent: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "prs-examples-"));
-  snapshots = [await publishSample(10), await publishSample(11), await publishSample(12)];
+  snapshots = [await publishSample(2), await publishSample(1), await publishSample(0)];
   // As if the first one had been collected.
   const store = await openStorage("store", folder);
   const { manifest } = (await readCommit(store, 1))!;
@@ -60,14 +60,14 @@ afterAll(async () => {
 
 const publishedAt = new Date("2026-03-01T12:00:00.000Z");
 
-/** Publishes a sample of so many days of scores; returns the snapshot's id. */
-async function publishSample(days: number): Promise<string> {
-  const directory = join(folder, `sources-${days}`);
-  await writeSample({ directory, markets: 60, protocols: 3, days, outcomes: 6, seed: 1 });
+/** Publishes a sample as it was so many days before its end; returns the snapshot's id. */
+async function publishSample(daysBack: number): Promise<string> {
+  const directory = join(folder, `sources-${daysBack}`);
+  await writeSample({ directory, markets: 60, protocols: 3, days: 12, outcomes: 6, seed: 1, daysBack });
   const where = { temporaryDirectory: folder, now: publishedAt };
   const open = () => openSources(directory, where);
   const { snapshotId } = await publish({
-    sources: days === 11 ? async () => otherwise(await open()) : open,
+    sources: daysBack === 1 ? async () => otherwise(await open()) : open,
     storage: await openStorage("store", folder),
     temporaryDirectory: folder,
     now: () => publishedAt,

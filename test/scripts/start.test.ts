@@ -10,6 +10,7 @@ import { ExportList, SnapshotList } from "../../schemas/envelopes.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { until } from "../helpers/http/proxy-client.ts";
 import { signalGroup } from "../helpers/http/proxy-command.ts";
+import { blocksIn, guide } from "../helpers/publish/guides.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
 import { listenLocally, nodeOptions } from "../helpers/servers/programs.ts";
 
@@ -109,7 +110,18 @@ describe("npm start", () => {
     expect(added).toBeGreaterThan(100);
     expect(answers[5]!.trimEnd().split("\n").length).toBeGreaterThan(added);
     const { exports } = ExportList.parse(JSON.parse(answers[6]!));
-    expect(exports).toMatchObject([{ snapshotId: newest!.snapshotId, rows: 20_000 }]);
+    expect(exports).toMatchObject([
+      { snapshotId: newest!.snapshotId, rows: 20_000 },
+      { snapshotId: earlier!.snapshotId, rows: earlier!.counts.markets },
+    ]);
+    const table = "/delta-sharing/shares/prs/schemas/archive/tables/markets";
+    const changed = await fetch(new URL(`${table}/changes?startingVersion=2`, address), {
+      headers: { authorization: `Bearer ${keys[1]}` },
+    });
+    expect(await changed.text()).toContain('"cdf":{');
+    // The README begins with a row that everybody finds.
+    const [row] = blocksIn(guide("README.md")).filter(({ language }) => language === "json");
+    expect(JSON.parse(answers[0]!).scores).toContainEqual(JSON.parse(row!.text));
     const disputed = lines[3]!.replace("tier=MITHRIL&", "").replace("&pageSize=2", "&pageSize=1");
     const [then, now] = await Promise.all(
       [`&asOf=${earlier!.snapshotId}`, ""].map(async (asOf) => {

@@ -121,6 +121,8 @@ function tally(of: (record: HistoricalMarket) => string): Map<string, number> {
   return counts;
 }
 
+const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
+
 describe("the markets", () => {
   test("have skewed categories, some differing only in case, also beyond ASCII", () => {
     const categories = tally(({ category }) => category);
@@ -158,6 +160,16 @@ describe("the markets", () => {
     expect(disputed).toBeLessThan(0.05);
   });
 
+  test("have a composite that follows from their dimensions, and disputes that follow from it", () => {
+    for (const { composite, dimensions } of records) {
+      const risk = dimensions.reduce((sum, { score, weight }) => sum + score * weight, 0);
+      expect(Math.abs(composite - (1000 - 7 * risk))).toBeLessThanOrEqual(1);
+    }
+    const meanOf = (some: HistoricalMarket[]) => mean(some.map(({ composite }) => composite));
+    const disputed = records.filter((record) => record.disputed);
+    expect(meanOf(disputed)).toBeLessThan(meanOf(records) - 20);
+  });
+
   test("have evidence of varying length, counted, and weights that add up to 1", () => {
     const lengths = new Set<number>();
     for (const { dimensions, flaggedCount } of records) {
@@ -177,6 +189,40 @@ describe("the markets", () => {
     const ratio = Buffer.byteLength(run) / gzipSync(run).length;
     expect(ratio).toBeGreaterThan(6);
     expect(ratio).toBeLessThan(10);
+  });
+});
+
+describe("the protocols", () => {
+  test("have dimensions around their BRI, the tier of its hundred, and fewer findings the higher it is", () => {
+    const protocols = content.scores.map(({ json }) => ProtocolScore.parse(JSON.parse(json)));
+    for (const { bri, forgeScale, dimensions } of protocols) {
+      const values = Object.values(dimensions);
+      expect(Math.abs(mean(values) - bri / 10)).toBeLessThan(10);
+      for (const value of values) expect(Math.abs(value - bri / 10)).toBeLessThanOrEqual(16);
+      expect(forgeScale).toBe(forgeTiers[Math.min(Math.max(Math.floor(bri / 100) - 3, 0), 6)]);
+    }
+    const ranked = protocols.toSorted((a, b) => b.bri - a.bri);
+    const found = (some: typeof protocols) =>
+      mean(some.map(({ findings: { critical, high, medium } }) => critical + high + medium));
+    expect(found(ranked.slice(0, 20))).toBeLessThan(found(ranked.slice(-20)) / 2);
+    expect(ranked.slice(0, 10).every(({ findings }) => findings.critical === 0)).toBe(true);
+    expect(ranked.some(({ findings }) => findings.critical > 0)).toBe(true);
+  });
+
+  test("have some millions of TVL, and few of them billions", () => {
+    const units = { K: 1e3, M: 1e6, B: 1e9 };
+    const values = content.scores
+      .map(
+        ({ json }) => /^\$(\d+(?:\.\d\d)?)([KMB])$/.exec(ProtocolScore.parse(JSON.parse(json)).metadata.tvl)!,
+      )
+      .map(([, number, unit]) => Number(number) * units[unit as keyof typeof units])
+      .sort((a, b) => a - b);
+    const median = values[values.length / 2]!;
+    expect(median).toBeGreaterThan(20e6);
+    expect(median).toBeLessThan(200e6);
+    expect(mean(values)).toBeGreaterThan(2 * median);
+    expect(values.filter((value) => value >= 1e9).length).toBeLessThan(values.length / 10);
+    expect(values.at(-1)).toBeGreaterThan(100 * values[0]!);
   });
 });
 
