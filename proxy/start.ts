@@ -119,7 +119,7 @@ export async function startService(
     feed,
     pollAge: poller.age,
     metrics,
-    files: [...servedSite, ...clientFiles, ...docsFiles],
+    files: [...servedSite, ...clientFiles, ...docsFiles(config.apiUrl)],
     limits,
     now,
     log,

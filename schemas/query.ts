@@ -12,7 +12,7 @@ import {
   timePattern,
 } from "./filters.ts";
 import { Digest, integerBetween, Label, MarketId } from "./primitives.ts";
-import { maxLabelBytes } from "./shapes.ts";
+import { digestPattern, maxLabelBytes } from "./shapes.ts";
 
 /** A query parameter. `type` describes its values for people; `schema` describes them in the OpenAPI document. */
 export interface QueryParameter {
@@ -28,7 +28,8 @@ export interface QueryParameter {
  */
 export const maxCursorLength = 6144;
 // Without named groups, which not every JSON Schema validator supports.
-const TimeText = z.string().regex(new RegExp(timePattern.source.replaceAll(/\?<\w+>/g, "")));
+const timeText = timePattern.source.replaceAll(/\?<\w+>/g, "");
+const TimeText = z.string().regex(new RegExp(timeText));
 
 /** The query parameter of the live feed (INTERFACE 6). */
 export const sinceParameter: QueryParameter = {
@@ -65,7 +66,8 @@ export const changesParameters: readonly QueryParameter[] = [
 export const asOfParameter: QueryParameter = {
   name: "asOf",
   type: "snapshot id | ISO date",
-  schema: z.union([Digest, TimeText]),
+  // Not a union, of which generators of clients make a class or nothing.
+  schema: z.string().regex(new RegExp(`${digestPattern.source}|${timeText}`)),
   meaning:
     "The snapshot of this id, or the one that was current at this time; a date alone means the end of its UTC day.",
 };
@@ -160,10 +162,7 @@ export const facetParameters: readonly QueryParameter[] = [
 
 /** A list in one parameter, its entries separated by commas. */
 function commaSeparated(entry: z.ZodType): z.ZodType {
-  return z
-    .array(entry)
-    .min(1)
-    .meta({ param: { style: "form", explode: false } });
+  return z.array(entry).min(1);
 }
 
 function describeField(row: FilterField): QueryParameter[] {

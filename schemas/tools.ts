@@ -271,12 +271,5 @@ export function describeTool(name: ToolName) {
 }
 
 function jsonSchemaOf(schema: z.ZodType, io: "input" | "output") {
-  const json = z.toJSONSchema(schema, {
-    io,
-    override({ jsonSchema }) {
-      // How OpenAPI sends a list in a query.
-      delete jsonSchema.param;
-    },
-  });
-  return { ...json, type: "object" as const };
+  return { ...z.toJSONSchema(schema, { io }), type: "object" as const };
 }

@@ -12,9 +12,6 @@ const swaggerUi = dirname(require.resolve("swagger-ui-dist/package.json"));
 const readOwn = (name: string) => readFileSync(new URL(name, import.meta.url));
 const fromSwaggerUi = (name: string) => readFileSync(join(swaggerUi, name));
 
-// Swagger UI's style sheet holds its icons as data: URLs.
-const policy = pagePolicy({ images: "'self' data:", requests: "'self'" });
-
 type FileName = (typeof endpoints.docsFile.files)[number];
 const script = "text/javascript; charset=utf-8";
 const style = "text/css; charset=utf-8";
@@ -26,12 +23,15 @@ const files: Record<FileName, Omit<StaticFile, "path">> = {
   "swagger-ui-bundle.js": { contentType: script, read: () => fromSwaggerUi("swagger-ui-bundle.js") },
 };
 
-/** The OpenAPI description, the page that shows it, and every file the page loads. */
-export const docsFiles: readonly StaticFile[] = [
+/**
+ * The OpenAPI description, the page that shows it, and every file the page loads. `service` is the service's own address,
+ * where it is known.
+ */
+export const docsFiles = (service?: URL): StaticFile[] => [
   {
     path: endpoints.openapi.path,
     contentType: "application/json",
-    read: () => Buffer.from(JSON.stringify(describeApi())),
+    read: () => Buffer.from(JSON.stringify(describeApi(endpoints, service))),
     // Tools on other sites read it from the browser.
     headers: { "access-control-allow-origin": "*" },
   },
@@ -39,7 +39,10 @@ export const docsFiles: readonly StaticFile[] = [
     path: endpoints.docs.path,
     contentType: "text/html; charset=utf-8",
     read: () => readOwn("index.html"),
-    headers: policyHeader(policy),
+    // Swagger UI's style sheet holds its icons as data: URLs.
+    headers: policyHeader(
+      pagePolicy({ images: "'self' data:", requests: ["'self'", service?.origin].join(" ").trimEnd() }),
+    ),
   },
   ...Object.entries(files).map(([name, file]) => ({
     path: endpoints.docsFile.path.replace(":file", name),

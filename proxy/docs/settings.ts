@@ -12,8 +12,8 @@ const meanings: Record<Setting, string> = {
     "the CDN that serves the public tree of the store; score objects are fetched from " +
     `\`PUBLIC_ORIGIN/${layout.publicObjects}…\``,
   apiUrl:
-    "the service's own address as its callers see it, such as `https://scores.example.org`; addresses in answers " +
-    "begin with it, and pages from there may call `/mcp`",
+    "the service's own address as its callers see it, such as `https://scores.example.org`, or below a path of it; " +
+    "addresses in answers begin with it, `/openapi.json` names it, and pages from there may call `/mcp`",
   trustedKeys:
     "a file with the public keys of publishers, one a line (`.pub` files of `signing-key`); then only commits " +
     "that one of them signed are taken up",

@@ -5,7 +5,8 @@ dark.addEventListener("change", followScheme);
 followScheme();
 
 SwaggerUIBundle({
-  url: "/openapi.json",
+  // Relative, since the service may lie below a path.
+  url: "../openapi.json",
   dom_id: "#api",
   layout: "BaseLayout",
   deepLinking: true,

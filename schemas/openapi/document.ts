@@ -1,7 +1,13 @@
-import { createDocument, type ZodOpenApiPathsObject } from "zod-openapi";
+import { z } from "zod";
+import {
+  createDocument,
+  type ZodOpenApiObject,
+  type ZodOpenApiOverride,
+  type ZodOpenApiPathsObject,
+} from "zod-openapi";
 import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
 import * as envelopes from "../envelopes.ts";
-import { Problem } from "../errors.ts";
+import { Nearest, Problem } from "../errors.ts";
 import { FeedCommand, FeedMessage } from "../feed.ts";
 import { meanings } from "../meanings.ts";
 import { plans } from "../plans.ts";
@@ -14,6 +20,7 @@ import {
   ScoreListEntry,
   ScorePoint,
 } from "../records.ts";
+import { Tiers } from "../store/snapshot.ts";
 import { problemExamples } from "./examples.ts";
 import { headers } from "./headers.ts";
 import { operationsOf, tags } from "./operations.ts";
@@ -42,6 +49,7 @@ const schemas = {
   ScoreHistory,
   ScoreDimensions,
   ScoreProof,
+  Tiers,
   MarketPage,
   LabelFacet,
   ScoreFacet,
@@ -60,6 +68,7 @@ const schemas = {
   ApiDescription,
   FeedMessage,
   FeedCommand,
+  Nearest,
   Problem,
 };
 
@@ -86,8 +95,11 @@ ${Object.values(meanings)
   .map(({ field, meaning }) => `| ${field} | ${meaning} |`)
   .join("\n")}`;
 
-/** The API's description in OpenAPI 3.1, with an operation for each row of an endpoint table. */
-export function describeApi(table: Record<EndpointId, Endpoint> = endpoints) {
+/**
+ * The API's description in OpenAPI 3.1, with an operation for each row of an endpoint table. `service` is the service's own
+ * address, where it is known.
+ */
+export function describeApi(table: Record<EndpointId, Endpoint> = endpoints, service?: URL) {
   const paths: ZodOpenApiPathsObject = {};
   for (const { path, method, operation } of operationsOf(table)) {
     paths[path] = { ...paths[path], [method]: operation };
@@ -96,10 +108,11 @@ export function describeApi(table: Record<EndpointId, Endpoint> = endpoints) {
     code,
     { summary: problem.title, value: problem },
   ]);
-  const api = createDocument({
+  const whole: ZodOpenApiObject = {
     openapi: "3.1.1",
     info: { title: "Protocol Risk Score Service", version: "1", description },
-    servers: [{ url: "/" }],
+    // Generated clients put paths behind it.
+    servers: [{ url: service?.href.replace(/\/$/, "") ?? "/" }],
     tags: [...tags],
     paths,
     components: {
@@ -111,7 +124,8 @@ export function describeApi(table: Record<EndpointId, Endpoint> = endpoints) {
         apiKey: { type: "apiKey", in: "header", name: "x-api-key", description: "The key alone." },
       },
     },
-  });
+  };
+  const api = createDocument(whole, { override: forGenerators });
   for (const { path } of Object.values(table).filter(({ method }) => method === "WS")) {
     const item = api.paths?.[path] ?? {};
     const { get: live } = item;
@@ -123,4 +137,31 @@ export function describeApi(table: Record<EndpointId, Endpoint> = endpoints) {
     api.info.description += `\n\n## ${live.summary}\n\n\`WS ${path}\`. ${live.description}`;
   }
   return api;
+}
+
+/**
+ * Says what is null, or can be, in one schema without alternatives, of a number whether it is an integer, and of a time no
+ * more than its format: generators of clients make nothing that compiles of what zod says. Nor does it close answers,
+ * which may have more members some day (INTERFACE 9).
+ */
+const forGenerators: ZodOpenApiOverride = ({ zodSchema, jsonSchema }) => {
+  if (zodSchema instanceof z.ZodNull) {
+    delete jsonSchema.type;
+    jsonSchema.const = null;
+  }
+  const sent = zodSchema === BatchRequest || zodSchema === FeedCommand;
+  if (!sent && jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
+  if (Number.isInteger(jsonSchema.const)) jsonSchema.type = "integer";
+  if (jsonSchema.format === "date-time") delete jsonSchema.pattern;
+  if (!(zodSchema instanceof z.ZodNullable && jsonSchema.anyOf)) return;
+  const [value] = jsonSchema.anyOf;
+  const whole = value?.$ref ? jsonOf(zodSchema.unwrap() as z.ZodType) : value!;
+  delete jsonSchema.anyOf;
+  const values = whole.enum && { enum: [...whole.enum, null] };
+  Object.assign(jsonSchema, whole, { type: [whole.type, "null"] }, values);
+};
+
+function jsonOf(schema: z.ZodType) {
+  const { $schema: _, pattern: __, ...json } = z.toJSONSchema(schema);
+  return json;
 }

@@ -326,16 +326,21 @@ function parametersOf(
   parameters: readonly QueryParameter[] = queryParameters,
 ): ZodOpenApiParameters {
   const asked = parameters.filter(({ name }) => query.includes(name));
-  // A schema that becomes optional loses what it says of itself, such as how a list is sent.
-  const inQuery = asked.map(({ name, schema, meaning, required }) => [
-    name,
-    (required ? schema : schema.optional()).meta({ ...schema.meta(), description: meaning }),
-  ]);
+  const inQuery = asked.map(({ name, schema, meaning, required }) => {
+    const sent = schema instanceof z.ZodArray ? joined(schema) : schema;
+    return [name, (required ? sent : sent.optional()).describe(meaning)];
+  });
   const named = Object.entries(pathParameters).filter(([name]) => new RegExp(`/[:*]${name}(/|$)`).test(path));
   return {
     ...(named.length > 0 && { path: z.object(Object.fromEntries(named)) }),
     ...(asked.length > 0 && { query: z.object(Object.fromEntries(inQuery)) }),
   };
+}
+
+/** A list as it is sent, since not every generator of clients knows of lists in one parameter. */
+function joined({ element }: z.ZodArray): z.ZodString {
+  const entry = element._zod.pattern!.source.slice(1, -1);
+  return z.string().regex(new RegExp(`^${entry}(,${entry})*$`));
 }
 
 const scored = ProtocolScore.safeParse(answerExample("getScore")).data;

@@ -212,6 +212,7 @@ const refused: Partial<Record<ErrorCode, [EndpointId, string, () => Call]>> = {
 interface Described {
   headers: Record<string, unknown>;
   content?: Record<string, unknown>;
+  "x-codes"?: string[];
 }
 
 const document = describeApi();
@@ -380,7 +381,7 @@ describe("examples of answers", () => {
       const problem = problemOf(answer);
       expect(problem.code).toBe(code);
       const described = describedOf(id, answer.status);
-      expect(JSON.stringify(described.content)).toMatch(new RegExp(`"enum":\\[[A-Z_",]*"${code}"`));
+      expect(described["x-codes"]).toContain(code);
       expect(Object.keys(described.content ?? {})).toEqual([answer.headers["content-type"]]);
       const compared = comparedHeaders(id, answer);
       // Refused before a unit was taken, under a status of which others are refused after.

@@ -37,19 +37,12 @@ function operationOf({ path, method }: Endpoint, api = document): Operation | un
   return method === "POST" ? item?.post : item?.get;
 }
 
-const Narrowed = z.object({
-  allOf: z.tuple([
-    z.object({ properties: z.object({ code: z.object({ enum: z.array(z.string()) }) }) }),
-    z.object({ $ref: z.literal("#/components/schemas/Problem") }),
-  ]),
-});
-
 /** Codes that an operation's responses tell of, by status. */
 function codesOf({ responses = {} }: Operation): [status: string, codes: string[]][] {
-  return Object.entries(responses).map(([status, { content }]) => {
-    const { data } = Narrowed.safeParse(content?.["application/problem+json"]?.schema);
-    return [status, data?.allOf[0].properties.code.enum ?? []];
-  });
+  return Object.entries(responses).map(([status, response]) => [
+    status,
+    z.array(z.string()).parse(response["x-codes"] ?? []),
+  ]);
 }
 
 describe("the API's description", () => {
@@ -169,6 +162,53 @@ describe("the API's description", () => {
       expect(Object.keys(item ?? {}).sort()).toEqual(["summary", "x-websocket"]);
       expect(document.info.description).toContain(`\`WS ${endpoints.scoreFeed.path}\``);
       expect(document.info.description).toContain(operationOf(endpoints.scoreFeed)!.description);
+    });
+
+    test("a schema has one type or none, and no alternatives that have no names", () => {
+      const faults: string[] = [];
+      const look = (at: string, node: unknown): void => {
+        if (typeof node !== "object" || node === null) return;
+        const { anyOf, allOf, type, format, pattern, additionalProperties, explode } = node as Record<
+          string,
+          unknown
+        >;
+        const several = Array.isArray(type) && (type.length > 2 || type[1] !== "null");
+        const both = format === "date-time" && pattern !== undefined;
+        if (anyOf || allOf || several || both || type === "null" || explode !== undefined) faults.push(at);
+        if (additionalProperties === false && !/BatchRequest|FeedCommand/.test(at)) faults.push(at);
+        for (const [name, next] of Object.entries(node))
+          if (!["example", "examples"].includes(name)) look(`${at}/${name}`, next);
+      };
+      look("", document);
+      expect(faults).toEqual([]);
+      const { supersededAt } = z
+        .looseObject({ properties: z.looseObject({ snapshots: z.any() }) })
+        .parse(document.components?.schemas?.SnapshotList).properties.snapshots.items.properties;
+      expect(supersededAt).toMatchObject({ type: ["string", "null"], format: "date-time" });
+      const { asOf, tier } = Object.fromEntries(
+        (operationOf(endpoints.marketsHistorical)!.parameters ?? []).map((each) =>
+          "name" in each ? [each.name, each.schema] : [],
+        ),
+      ) as Record<string, { type: string; pattern: string }>;
+      for (const [schema, right, wrong] of [
+        [asOf!, ["0".repeat(64), "2026-02-02", "2026-02-02T08:21:59Z"], ["0".repeat(63), "yesterday", ""]],
+        [tier!, ["RAW", "RAW,CAST"], ["", "RAW,", "RAWCAST", "WOOD", "RAW,WOOD", "RAW CAST"]],
+      ] as const) {
+        expect(schema.type).toBe("string");
+        for (const text of right) expect(text).toMatch(new RegExp(schema.pattern));
+        for (const text of wrong) expect(text).not.toMatch(new RegExp(schema.pattern));
+      }
+    });
+
+    test("every error is one and the same Problem", () => {
+      for (const { responses = {} } of operations) {
+        for (const [status, { content }] of Object.entries(responses)) {
+          if (Number(status) < 400) continue;
+          expect(content?.["application/problem+json"]?.schema).toEqual({
+            $ref: "#/components/schemas/Problem",
+          });
+        }
+      }
     });
 
     test("no schema refers to itself", () => {
@@ -318,5 +358,11 @@ describe("the API's description", () => {
     const { components: _, paths: __, ...rest } = document;
     expect(JSON.stringify(rest)).not.toMatch(/https?:/);
     expect(document.servers).toEqual([{ url: "/" }]);
+    for (const url of [
+      "https://scores.example.org",
+      "https://example.org/scores",
+      "https://example.org/scores/",
+    ])
+      expect(describeApi(endpoints, new URL(url)).servers).toEqual([{ url: url.replace(/\/$/, "") }]);
   });
 });

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => proxy.stop());
 
-const files = [...servedSite, ...clientFiles, ...docsFiles];
+const files = [...servedSite, ...clientFiles, ...docsFiles()];
 
 describe("static files", () => {
   test("are those of the endpoint table, one for each name of a closed list", () => {
@@ -56,6 +56,20 @@ describe("static files", () => {
       String(bytes.length),
       0,
     ]);
+  });
+
+  test("the page /docs/ finds the description and its files below any path, and asks the service's own address", async () => {
+    const of = (service?: URL) => new Map(docsFiles(service).map((file) => [file.path, file]));
+    const own = of();
+    for (const path of ["/docs/", "/docs/start.js"])
+      expect(String(await own.get(path)?.read())).not.toMatch(/["'(]\/(?!\/)/);
+    const below = of(new URL("https://example.org/scores/"));
+    expect(String(await below.get("/openapi.json")?.read())).toContain(
+      '"servers":[{"url":"https://example.org/scores"}]',
+    );
+    expect(below.get("/docs/")?.headers?.["content-security-policy"]).toContain(
+      "connect-src 'self' https://example.org;",
+    );
   });
 
   test("answer GET, HEAD and OPTIONS alone, also to a caller with a wrong key", async () => {
