@@ -151,7 +151,8 @@ export function checkGuards(
     if (!broken) return;
     needed[kind] = count;
     if (allowed[kind] === count) return;
-    faults.push(`${what}; if that is meant, publish with --allow-${kind} ${count}`);
+    const other = allowed[kind] === undefined ? "" : `, not ${allowed[kind]}`;
+    faults.push(`${what}; if that is meant, publish with --allow-${kind} ${count}${other}`);
   };
   judge(
     "removed",

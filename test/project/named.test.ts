@@ -233,3 +233,21 @@ test("exit codes are those of OPERATING.md", () => {
   const codes = [...table.matchAll(/^\| (\d) \| /gm)].map(([, code]) => Number(code));
   expect(codes).toEqual(Object.values(exitCodes));
 });
+
+test("sections that texts point to by file and name are there", () => {
+  const headings = (file: string) => guide(file).match(/^#+ .*$|\*\*[^*]+\*\*/gm) ?? [];
+  const known = new Map(
+    documents.map((file) => [file, headings(file).map((text) => text.replaceAll(/^#+ |\*\*|`|\.$/gm, ""))]),
+  );
+  const references = told.flatMap((file) =>
+    [...guide(file).matchAll(/([\w./-]*\w\.md)[`\])]*,?\s+(?:\/\/ |\* |# )?"([A-Z][^"\n]+)"/g)].map(
+      ([, target = "", section = ""]) => ({ file, target, section }),
+    ),
+  );
+  expect(references.length).toBeGreaterThan(30);
+  const dangling = references.filter(({ target, section }) => {
+    const named = [...known].filter(([path]) => path.endsWith(target.replace(/^[./]+/, "")));
+    return !named.some(([, sections]) => sections.includes(section));
+  });
+  expect(dangling).toEqual([]);
+});

@@ -123,6 +123,8 @@ describe("a guard", () => {
       { added: 211 },
     ];
     for (const allow of wrong) expect((await refusalOf(run({ allow }))).needed).toEqual(allNeeded);
+    const { message } = await refusalOf(run({ allow: { ...allNeeded, removed: 5000 } }));
+    expect(message).toContain("publish with --allow-removed 13, not 5000.");
     expect((await refusalOf(run({ allow: { removed: 13 } }))).message).not.toContain("--allow-removed");
     expect((await run({ allow: allNeeded })).report).toMatchObject({ outcome: "published", commit: 2 });
     expect((await verify(storage, () => {})).faults).toEqual([]);
