@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, expect, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
+import { exitCodes } from "../../scripts/cli.ts";
 import { deployed } from "../helpers/http/deployed.ts";
 import { snapshotCommand } from "../helpers/publish/commands.ts";
 import { writeSources } from "../helpers/publish/sample-sources.ts";
@@ -54,6 +55,21 @@ test("the Jobs for Kubernetes, and those for AWS Batch, publish the same", async
     (job) => job.toJS().spec,
   );
   expect(kubernetes.map(({ completions = 1 }) => completions)).toEqual([1, 8, 1]);
+  const { usage, refused, lost } = exitCodes;
+  for (const {
+    backoffLimit,
+    backoffLimitPerIndex = backoffLimit,
+    podFailurePolicy,
+    template,
+  } of kubernetes) {
+    expect([backoffLimitPerIndex, template.spec.restartPolicy]).toEqual([2, "Never"]);
+    const [{ action, onExitCodes }, ...others] = podFailurePolicy.rules;
+    expect([action, onExitCodes, others]).toEqual([
+      "FailJob",
+      { operator: "In", values: [usage, refused, lost] },
+      [],
+    ]);
+  }
 
   // In the place of aws, which prints the id of the job.
   const programs = join(folder, "bin");
