@@ -20,6 +20,23 @@ try {
   process.stderr.write("The packages are not installed: run `npm ci` in this folder first.\n");
   process.exit(1);
 }
+// Packages may have been installed for another system, or for another C library. What needs no DuckDB works all the same.
+if (/[/\\](doctor|sample|snapshot|start)\.ts$/.test(process.argv[1] ?? "")) {
+  const { platform, arch, report } = process;
+  // Looking up the names of hosts takes seconds where no name server answers.
+  report.excludeNetwork = true;
+  const musl = platform === "linux" && !report.getReport().header.glibcVersionRuntime;
+  const system = `${platform}-${arch}${musl ? "-musl" : ""}`;
+  try {
+    import.meta.resolve(`@duckdb/node-bindings-${system}/duckdb.node`);
+  } catch {
+    process.stderr.write(
+      `DuckDB is not installed for ${system}: run \`npm ci\` on this system, or use one that DuckDB is built for, ` +
+        "such as Debian.\n",
+    );
+    process.exit(1);
+  }
+}
 // A user of a container who has no entry in its passwd may have no home, which the S3 client looks for, too. Docker sets
 // this one.
 try {

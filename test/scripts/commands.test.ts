@@ -227,6 +227,42 @@ test("a copy without packages says what is missing, whatever is run", async () =
   }
 });
 
+test("packages of another system are told in a line by the commands that need DuckDB", async () => {
+  const scripts = join(await mkdtemp(join(folder, "elsewhere-")), "scripts");
+  await mkdir(scripts);
+  await cp(join(root, "scripts/installed.js"), join(scripts, "installed.js"));
+  const stub = async (name: string, exports?: Record<string, string>) => {
+    const target = join(scripts, "../node_modules", name);
+    await mkdir(target, { recursive: true });
+    await writeFile(join(target, "package.json"), JSON.stringify({ name, ...(exports && { exports }) }));
+    await writeFile(join(target, "esm.mjs"), "");
+  };
+  await stub("tsx", { "./esm": "./esm.mjs" });
+  for (const name of ["snapshot", "sync"])
+    await writeFile(join(scripts, `${name}.ts`), "process.stdout.write('started')");
+  const start = async (name: string, ...before: string[]) => {
+    const args = [...before, "--import", "./scripts/installed.js", `scripts/${name}.ts`];
+    const child = spawn(process.execPath, args, { cwd: join(scripts, "..") });
+    const [out, err] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
+    return [child.exitCode, out, err];
+  };
+  const system = `${process.platform}-${process.arch}`;
+  const refusal = (of: string) => [
+    1,
+    "",
+    `DuckDB is not installed for ${of}: run \`npm ci\` on this system, or use one that DuckDB is built for, such as Debian.\n`,
+  ];
+  expect(await start("snapshot")).toEqual(refusal(system));
+  expect(await start("sync")).toEqual([0, "started", ""]);
+  await stub(`@duckdb/node-bindings-${system}`);
+  expect(await start("snapshot")).toEqual([0, "started", ""]);
+  const musl = "data:text/javascript,process.report.getReport = () => ({ header: {} })";
+  if (process.platform !== "linux") return;
+  expect(await start("snapshot", "--import", musl)).toEqual(refusal(`${system}-musl`));
+  await stub(`@duckdb/node-bindings-${system}-musl`);
+  expect(await start("snapshot", "--import", musl)).toEqual([0, "started", ""]);
+});
+
 test("exit codes are of errors that there are", async () => {
   const names: string[] = [];
   for (const folder of ["scripts", "snapshots", "proxy"])
