@@ -21,6 +21,9 @@ export function matchAny(type: DuckDBType, levels = maxDepth, lists = maxLists):
   if (isText(type)) return leaf("VARCHAR", textRules, true);
   if (isInteger(type)) return leaf("BIGINT", [exactInteger], true);
   switch (type.typeId) {
+    // Arrow's, of which there are no values.
+    case DuckDBTypeId.SQLNULL:
+      return leaf("BIGINT", [], true);
     case DuckDBTypeId.BOOLEAN:
       return leaf("BOOLEAN", [], true);
     // Every FLOAT is exactly a DOUBLE, and is printed as one.

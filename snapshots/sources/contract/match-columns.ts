@@ -74,12 +74,26 @@ function writtenOtherwise(
 
 const letters = (name: string) => name.replaceAll(/[_\s-]/g, "").toLowerCase();
 
+/** Times as pandas and Spark write them unless asked, the latter also as INT96. */
+const zoneless = new Set([
+  DuckDBTypeId.TIMESTAMP,
+  DuckDBTypeId.TIMESTAMP_S,
+  DuckDBTypeId.TIMESTAMP_MS,
+  DuckDBTypeId.TIMESTAMP_NS,
+]);
+const zoneHelp =
+  "of times in UTC, pyarrow makes it with pa.timestamp('us', tz='UTC'), Spark of its TIMESTAMP with " +
+  "spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS, and a script with ::TIMESTAMPTZ";
+
 function matchShape(shape: Shape, type: DuckDBType, path: string, found: Findings): FileShape | undefined {
   const fault = (rule: string) => {
     found.faults.push({ column: path, value: shorten(type.alias ?? type.toString()), rule });
     return undefined;
   };
   const refuse = (expected: string) => fault(`must be of type ${expected}`);
+  // The items of a list that is empty in all rows have no other type. A column without values is a mistake.
+  const noItems = type.typeId === DuckDBTypeId.SQLNULL && path.includes("[]");
+  const is = (expected: DuckDBTypeId) => type.typeId === expected || noItems;
   switch (shape.kind) {
     case "any": {
       const named = faultyName(type, path);
@@ -91,27 +105,33 @@ function matchShape(shape: Shape, type: DuckDBType, path: string, found: Finding
       return matchAny(type) ?? refuse(anyTypes);
     }
     case "list": {
-      if (type.typeId !== DuckDBTypeId.LIST) return refuse("LIST");
-      const of = matchShape(shape.of, (type as DuckDBListType).valueType, `${path}[]`, found);
+      if (!is(DuckDBTypeId.LIST)) return refuse("LIST");
+      const items = type.typeId === DuckDBTypeId.LIST ? (type as DuckDBListType).valueType : type;
+      const of = matchShape(shape.of, items, `${path}[]`, found);
       return of && { nullable: false, kind: "list", of };
     }
     case "struct": {
-      if (type.typeId !== DuckDBTypeId.STRUCT) return refuse("STRUCT");
-      const fields = matchFields(shape.fields, membersOf(type as DuckDBStructType), `${path}.`, found);
+      if (!is(DuckDBTypeId.STRUCT)) return refuse("STRUCT");
+      const members =
+        type.typeId === DuckDBTypeId.STRUCT
+          ? membersOf(type as DuckDBStructType)
+          : shape.fields.map(({ name }): NamedType => [name, type]);
+      const fields = matchFields(shape.fields, members, `${path}.`, found);
       return { nullable: false, kind: "struct", fields };
     }
     case "integer": {
-      if (!isInteger(type)) return refuse("INTEGER, or another integer type");
+      if (!isInteger(type) && !is(DuckDBTypeId.BIGINT)) return refuse("INTEGER, or another integer type");
       return leaf("BIGINT", [within(shape)]);
     }
     case "text":
-      return isText(type) ? leaf("VARCHAR", shape.rules) : refuse("VARCHAR");
+      return isText(type) || noItems ? leaf("VARCHAR", shape.rules) : refuse("VARCHAR");
     case "double":
-      return type.typeId === DuckDBTypeId.DOUBLE ? leaf("DOUBLE", shape.rules) : refuse("DOUBLE");
+      return is(DuckDBTypeId.DOUBLE) ? leaf("DOUBLE", shape.rules) : refuse("DOUBLE");
     case "boolean":
-      return type.typeId === DuckDBTypeId.BOOLEAN ? leaf("BOOLEAN", []) : refuse("BOOLEAN");
+      return is(DuckDBTypeId.BOOLEAN) ? leaf("BOOLEAN", []) : refuse("BOOLEAN");
     case "time":
-      if (type.typeId !== DuckDBTypeId.TIMESTAMP_TZ) return refuse("TIMESTAMP WITH TIME ZONE");
+      if (zoneless.has(type.typeId)) return refuse(`TIMESTAMP WITH TIME ZONE; ${zoneHelp}`);
+      if (!is(DuckDBTypeId.TIMESTAMP_TZ)) return refuse("TIMESTAMP WITH TIME ZONE");
       return { ...leaf("TIMESTAMPTZ", shape.rules), time: true };
   }
 }

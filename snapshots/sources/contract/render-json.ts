@@ -35,7 +35,8 @@ export function milliseconds(value: string): string {
   return `epoch_ms(${value})`;
 }
 
-function typeOf(shape: FileShape): string {
+/** SQL for the type of a value as it is published. */
+export function typeOf(shape: FileShape): string {
   switch (shape.kind) {
     case "leaf":
       return shape.type;

@@ -4,8 +4,11 @@ import {
   DuckDBMapType,
   DuckDBStructType,
   type DuckDBType,
+  DuckDBTypeId,
+  SQLNULL,
 } from "@duckdb/node-api";
 import { type FileField, type FileShape, member } from "../contract/file-column.ts";
+import { typeOf } from "../contract/render-json.ts";
 import type { SourceFile } from "../files/source-files.ts";
 import { foldCase, membersOf, type NamedType } from "./duckdb.ts";
 import { fileList } from "./parquet.ts";
@@ -20,21 +23,29 @@ export interface Column {
   own: NamedType;
 }
 
-/** The columns of a file as DuckDB gives them, with the own names of those that it renamed. */
-export async function ownNames(
+/**
+ * The columns of a file as DuckDB gives them, with their own names where it may have changed one, or when `asked`, and
+ * then with the type NULL for Arrow's, which DuckDB takes for INTEGER.
+ */
+export async function ownColumns(
   connection: DuckDBConnection,
   file: SourceFile,
   given: readonly NamedType[],
+  asked: boolean,
 ): Promise<Column[]> {
   const same = given.map((column) => ({ given: column, own: column }));
-  if (!hasNumbered(given)) return same;
+  if (!asked && !hasNumbered(given)) return same;
   const result = await connection.runAndReadAll(
-    `SELECT name, num_children::INTEGER FROM parquet_schema(${fileList([file])}) ORDER BY column_id`,
+    `SELECT name, num_children::INTEGER, logical_type = 'NullType()' FROM parquet_schema(${fileList([file])}) ORDER BY column_id`,
   );
   const rows = result.getRows().values();
   const next = (): Node => {
-    const [name, children] = rows.next().value ?? [];
-    return { name: String(name), children: Array.from({ length: Number(children ?? 0) }, next) };
+    const [name, children, isNull] = rows.next().value ?? [];
+    return {
+      name: String(name),
+      isNull: isNull === true,
+      children: Array.from({ length: Number(children ?? 0) }, next),
+    };
   };
   const { children } = next();
   if (children.length !== given.length) return same;
@@ -47,6 +58,7 @@ export async function ownNames(
 /** A column of a Parquet schema, or a part of one. */
 interface Node {
   name: string;
+  isNull: boolean;
   children: Node[];
 }
 
@@ -94,10 +106,11 @@ function typeIn(node: Node, type: DuckDBType): DuckDBType | undefined {
     const found = value && typeIn(value, type.valueType);
     return found && new DuckDBMapType(type.keyType, found);
   }
-  return children.length === 0 ? type : undefined;
+  if (children.length > 0) return undefined;
+  return node.isNull ? SQLNULL : type;
 }
 
-/** SQL of the contract's columns under their own names, as far as DuckDB gave any other; undefined where it did not. */
+/** SQL of the contract's columns under their own names and types; undefined where DuckDB gives no others. */
 export function renamedColumns(
   columns: readonly Column[],
   fields: readonly FileField[],
@@ -115,6 +128,7 @@ export function renamedColumns(
 
 /** SQL for a value with the members that the contract names, under their own names. */
 function renamed(shape: FileShape, own: DuckDBType, given: DuckDBType, value: string, depth = 0): string {
+  if (own.typeId === DuckDBTypeId.SQLNULL) return `CAST(NULL AS ${typeOf(shape)})`;
   if (shape.kind === "list" && own instanceof DuckDBListType && given instanceof DuckDBListType) {
     const item = `own${depth}`;
     const items = renamed(shape.of, own.valueType, given.valueType, item, depth + 1);

@@ -5,7 +5,7 @@ import { sizeRules } from "../contract/record-size.ts";
 import { RefusalList } from "../contract/refusals.ts";
 import type { RowRule, SourceTable } from "../contract/table-schema.ts";
 import { columnsOf, foldCase } from "../duckdb/duckdb.ts";
-import { type Column, ownNames, renamedColumns } from "../duckdb/own-names.ts";
+import { type Column, ownColumns, renamedColumns } from "../duckdb/own-names.ts";
 import { type AlikeFiles, readingFault, readParquet } from "../duckdb/parquet.ts";
 import type { SourceFile } from "./source-files.ts";
 
@@ -37,12 +37,18 @@ export async function groupFiles(
   const refusals = new RefusalList();
   const bySignature = new Map<string, FileGroup>();
   for (const file of files) {
-    const columns = await describe(connection, file, refusals);
+    let columns = await describe(connection, file, refusals, false);
+    let match = matchColumns(table.fields, ownOf(columns));
+    // Only then does it pay to read the schema that the file itself has.
+    if (columns.length > 0 && match.faults.length > 0) {
+      columns = await describe(connection, file, refusals, true);
+      match = matchColumns(table.fields, ownOf(columns));
+    }
     // Written as JSON, types tell JSON columns from text. Their names do not.
-    const own = columns.map((column) => column.own);
+    const own = ownOf(columns);
     const signature = JSON.stringify(own.map(([name, type]) => [name, type.toJson()]));
     if (columns.length === 0) continue;
-    const { fields, faults, extra } = matchColumns(table.fields, own);
+    const { fields, faults, extra } = match;
     for (const fault of faults) refusals.add({ file: file.name, ...fault });
     if (faults.length > 0) continue;
     const group = bySignature.get(signature);
@@ -64,15 +70,18 @@ export async function groupFiles(
   return [...bySignature.values()];
 }
 
+const ownOf = (columns: readonly Column[]) => columns.map(({ own }) => own);
+
 /** A file's columns. When the file cannot be read, adds a refusal and returns none. */
 async function describe(
   connection: DuckDBConnection,
   file: SourceFile,
   refusals: RefusalList,
+  asked: boolean,
 ): Promise<Column[]> {
   try {
     const result = await connection.run(`SELECT * FROM ${readParquet({ files: [file] })} LIMIT 0`);
-    return await ownNames(connection, file, columnsOf(result));
+    return await ownColumns(connection, file, columnsOf(result), asked);
   } catch (error) {
     refusals.add({ file: file.name, rule: readingFault(error) });
     return [];

@@ -113,6 +113,43 @@ describe("names that differ only in case", () => {
   });
 });
 
+/** Writes sources whose lists of INTEGER have Arrow's null type for their items, which DuckDB does not write. */
+async function writeWithNulls(markets: string): Promise<string> {
+  const directory = await fixtures.write({ markets });
+  const path = join(directory, "markets.parquet");
+  const bytes = await readFile(path);
+  const footer = bytes.length - 8 - bytes.readUInt32LE(bytes.length - 8);
+  // In Thrift's compact protocol: the name, and then the converted type INT_32, in place of which comes a logical type.
+  const name = "\x18\x07element";
+  const schema = bytes
+    .toString("latin1", footer, bytes.length - 8)
+    .replaceAll(`${name}\x25\x22\x00`, `${name}\x6c\xbc\x00\x00\x00`);
+  const changed = Buffer.from(schema, "latin1");
+  expect(changed.length).toBeGreaterThan(bytes.length - 8 - footer);
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(changed.length);
+  await writeFile(path, Buffer.concat([bytes.subarray(0, footer), changed, length, Buffer.from("PAR1")]));
+  return directory;
+}
+
+test("lists that are empty in all rows may have Arrow's null type, and then no items", async () => {
+  const lists = (evidence: string) =>
+    replacedDimensions(`struct_update(d, evidence := ${evidence}, "references" := []::INTEGER[],
+      computation := struct_update(d.computation, raises := []::INTEGER[], lowers := []::INTEGER[]))`);
+  const { markets, warnings } = await readAll(await writeWithNulls(lists("[]::INTEGER[]")));
+  expect(warnings).toEqual([]);
+  expect(markets).toHaveLength(40);
+  expect(JSON.parse(markets[0]!.json).dimensions[0]).toMatchObject({
+    evidence: [],
+    references: [],
+    computation: { raises: [], lowers: [] },
+  });
+  const filled = lists("CASE WHEN n = 7 AND d.key = 'oracle' THEN [NULL]::INTEGER[] ELSE [] END");
+  expect(await refusalsOf(await writeWithNulls(filled))).toMatchObject([
+    { column: expect.stringMatching(/^dimensions\[\d\]\.evidence\[0\]$/), rule: "must not be null" },
+  ]);
+});
+
 test.for([
   ["in upper case", 'composite AS "COMPOSITE", resolved_at AS "RESOLVED_AT"', "COMPOSITE, RESOLVED_AT"],
   ["in camel case", 'composite AS "Composite", resolved_at AS "resolvedAt"', "Composite, resolvedAt"],
