@@ -235,6 +235,13 @@ describe("a script is refused", () => {
       views(`SELECT * REPLACE (slug::INTEGER AS composite) ${parquet("markets")}`, scores),
       [/^lazy\.sql \(markets\): cannot be read: Conversion Error: Could not convert string/m],
     ],
+    [
+      "memory",
+      "SET memory_limit = '10MB'; CREATE TABLE more AS SELECT repeat('x', 16_000_000) AS text",
+      [
+        /^memory\.sql, statement 2 of 2: fails: Out of Memory Error: .*; SET memory_limit = '4GB' in the script/m,
+      ],
+    ],
     ["empty", views(`${parquet("markets")} WHERE false`, scores), ["empty.sql (markets): has no rows"]],
   ])("with what is wrong: %s", async ([name, text, told]) => {
     const file = await script(`${name}.sql`, text);

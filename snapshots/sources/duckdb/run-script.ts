@@ -228,11 +228,12 @@ function unreadable(script: string, table: string, error: unknown): SourceRefusa
   return new SourceRefusal([{ file: tableOfScript(script, table), rule: `cannot be read: ${said(error)}` }]);
 }
 
-/** The first paragraph of what DuckDB says. */
+/** The first paragraph of what DuckDB says. A script may take more memory than others have. */
 function said(error: unknown): string {
-  const [paragraph = ""] = faultOf(error)
-    .replace(/^Failed to extract statements: /, "")
-    .split("\n\n");
+  const message = isOutOfMemory(error)
+    ? messageOf(error).replace(/\n\n.*/s, "; SET memory_limit = '4GB' in the script gives it more")
+    : faultOf(error);
+  const [paragraph = ""] = message.replace(/^Failed to extract statements: /, "").split("\n\n");
   return onOneLine(paragraph);
 }
 
