@@ -1,6 +1,7 @@
 import { stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, isAbsolute, join } from "node:path";
+import { SourceRefusal } from "../snapshots/sources/contract/refusals.ts";
 import { isScript, runScript } from "../snapshots/sources/duckdb/run-script.ts";
 import { type Inspection, inspectSources } from "../snapshots/sources/inspect-sources.ts";
 import { openSources, type SourcesOptions } from "../snapshots/sources/open-sources.ts";
@@ -72,9 +73,17 @@ function fetching(
 
 const nothing = async () => {};
 
-/** A folder of sources, which may not be there. Throws UsageError for a file. */
+/** A folder of sources. Throws SourceRefusal when nothing is there, and UsageError for a file. */
 async function folderAt(directory: string): Promise<LocalSources> {
-  if ((await ifPresent(stat(directory)))?.isFile())
+  const info = await ifPresent(stat(directory));
+  if (!info)
+    throw new SourceRefusal([
+      {
+        file: directory,
+        rule: "there is no such folder; --sources names one with markets.parquet and protocol_scores.parquet",
+      },
+    ]);
+  if (info.isFile())
     throw new UsageError(
       `--sources: ${directory} is a file; a DuckDB script *.sql can read it (.github/deploy/SOURCES.md), ` +
         "and Parquet files are named by their directory",

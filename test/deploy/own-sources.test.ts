@@ -95,6 +95,53 @@ test("CSV files make records with the values that they have", async () => {
   ]);
 });
 
+test.for<[file: string, from: RegExp, to: string, told: string]>([
+  [
+    "markets.csv",
+    /,518,/,
+    ",5x8,",
+    ', row 1 (6f1f2c1e-3a54-4a6e-9a53-0d6a51f0c002), column composite: "5x8", VARCHAR, must',
+  ],
+  [
+    "markets.csv",
+    /,742,/,
+    ",742.5,",
+    ', row 0 (6f1f2c1e-3a54-4a6e-9a53-0d6a51f0c001), column composite: "742.5", DOUBLE, must',
+  ],
+  [
+    "markets.csv",
+    /2025-11-01 00:00:00.00/,
+    "yesterday",
+    ', column resolved_at: "yesterday", VARCHAR, must be of type TIMEST',
+  ],
+  ["markets.csv", /,true,/, ",maybe,", ', column disputed: "maybe", VARCHAR, must be of type BOOLEAN'],
+  [
+    "dimensions.csv",
+    /,70,/,
+    ",high,",
+    ', row 1 (6f1f2c1e-3a54-4a6e-9a53-0d6a51f0c002), column dimensions[].score: "high", VARCHAR',
+  ],
+  [
+    "scores.csv",
+    /0\.4$/m,
+    "much",
+    'Error when converting column "z_factor". Could not convert string "much" to',
+  ],
+  ["markets.csv", /[\s\S]*/, "", "; markets.csv is empty"],
+  ["markets.csv", /(?<=weight_version\n)[\s\S]*/, "", "csv.sql (markets): has no rows"],
+  ["nowhere.csv", /[\s\S]*/, "", "relative names begin at "],
+])("a CSV file that is wrong is told with row and value: %s %s to %s", async ([name, from, to, told]) => {
+  const text = csv[["markets.csv", "dimensions.csv", "scores.csv"].indexOf(name)];
+  try {
+    if (text) await write(name, text.replace(from, to));
+    else await write("csv.sql", csvScript.replace("markets.csv", name));
+    const { code, stderr } = await check("csv.sql");
+    expect([code, stderr]).toEqual([3, expect.stringContaining(told)]);
+  } finally {
+    await write(text ? name : "csv.sql", text ?? csvScript);
+  }
+});
+
 describe("a market API's JSON", () => {
   test("makes records of the markets that have a winner and a risk", async () => {
     const checked = await check("gamma.sql");

@@ -264,6 +264,13 @@ describe("a script is refused", () => {
       [{ file: join(folder, "nowhere.sql"), rule: "is missing", total: 1 }],
     ]);
     for (const command of ["check", "publish --store store"]) {
+      const folderless = await run(`${command} --sources nowhere`);
+      expect(folderless).toMatchObject({
+        code: 3,
+        stderr: expect.stringContaining(
+          `${join(folder, "nowhere")}: there is no such folder; --sources names one`,
+        ),
+      });
       await mkdir(join(folder, "folder.SQL"), { recursive: true });
       const place = await run(`${command} --sources folder.SQL`);
       expect(place).toMatchObject({

@@ -1,4 +1,5 @@
 import { isUtf8 } from "node:buffer";
+import { statSync } from "node:fs";
 import { mkdtemp, readFile, realpath, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { type DuckDBConnection, type DuckDBPreparedStatement, StatementType } from "@duckdb/node-api";
@@ -7,10 +8,11 @@ import { diagnose } from "../contract/broken-rows.ts";
 import type { FileField } from "../contract/file-column.ts";
 import { matchColumns } from "../contract/match-columns.ts";
 import { sizeRules } from "../contract/record-size.ts";
-import { RefusalList, SourceRefusal } from "../contract/refusals.ts";
+import { type Refusal, RefusalList, SourceRefusal } from "../contract/refusals.ts";
 import { marketsTable, protocolScoresTable } from "../contract/source-tables.ts";
 import { type SourceTable, sourceNames } from "../contract/table-schema.ts";
 import { tableOfScript } from "../files/source-files.ts";
+import { culpritOf } from "./culprits.ts";
 import { columnsOf, openSession, withConnection } from "./duckdb.ts";
 import { faultOf, isOutOfMemory } from "./parquet.ts";
 import { identifier, quoted } from "./sql-literals.ts";
@@ -87,8 +89,10 @@ async function runStatements(
   text: string,
   tell: (line: string) => void,
 ): Promise<void> {
-  const refuse = (error: unknown, row?: string) =>
-    new SourceRefusal([{ file: script, ...(row && { row }), rule: `fails: ${said(error)}` }]);
+  const refuse = (error: unknown, row?: string) => {
+    const rule = [`fails: ${said(error)}`, ...(row ? hintsFor(error, text) : [])].join("; ");
+    return new SourceRefusal([{ file: script, ...(row && { row }), rule }]);
+  };
   // DuckDB itself has no words for it.
   const statements = await connection.extractStatements(text).catch((error: unknown) => {
     if (messageOf(error) === "Error in native callback")
@@ -106,6 +110,18 @@ async function runStatements(
       throw refuse(error, `statement ${index + 1} of ${statements.count}`);
     }
   }
+}
+
+/** What a failing statement leaves unsaid about the files that the script names. */
+function hintsFor(error: unknown, text: string): string[] {
+  if (/No files found that match/.test(messageOf(error)))
+    return [`relative names begin at ${process.cwd()}, the folder where you stand`];
+  const named = new Set([...text.matchAll(/'([^'\n]+)'/g)].map(([, name]) => name!));
+  const empty = [...named].filter((name) => {
+    const info = statSync(name, { throwIfNoEntry: false });
+    return info?.isFile() && info.size === 0;
+  });
+  return empty.map((name) => `${name} is empty`);
 }
 
 /** Runs a SELECT to its end, since a later row may be an error, and tells its first rows. A row of nulls says nothing. */
@@ -198,7 +214,7 @@ async function checkedTable(
   script: string,
   table: SourceTable,
 ): Promise<LeftTable> {
-  const { name } = table;
+  const { name, label } = table;
   const described = await connection.runAndReadAll(`DESCRIBE FROM ${name}`).catch((error: unknown) => {
     if (messageOf(error).startsWith(`Catalog Error: Table with name ${name} does not exist`))
       throw new SourceRefusal([{ file: script, rule: `leaves no table or view named ${name}` }]);
@@ -213,7 +229,18 @@ async function checkedTable(
   const result = await connection.run(`${query} LIMIT 0`);
   const { fields, faults } = matchColumns(table.fields, columnsOf(result));
   if (faults.length === 0) return { table, query, fields };
-  throw new SourceRefusal(faults.map((fault) => ({ file: tableOfScript(script, name), ...fault })));
+  const file = tableOfScript(script, name);
+  // The columns of a file with nothing but its header are all text.
+  if ((await connection.runAndReadAll(`FROM ${name} LIMIT 1`).catch(() => undefined))?.currentRowCount === 0)
+    throw new SourceRefusal([{ file, rule: "has no rows" }]);
+  const refusals: Refusal[] = [];
+  for (const fault of faults) {
+    const { row, value } = (await culpritOf(connection, name, label, fault)) ?? {};
+    const told =
+      row === undefined ? fault : { ...fault, row, value: `${JSON.stringify(value)}, ${fault.value}` };
+    refusals.push({ file, ...told });
+  }
+  throw new SourceRefusal(refusals);
 }
 
 /**
