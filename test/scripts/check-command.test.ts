@@ -1,4 +1,4 @@
-import { cp } from "node:fs/promises";
+import { cp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { withDuckDb } from "../helpers/archive/sql.ts";
@@ -59,4 +59,8 @@ test("snapshot check needs sources", async () => {
   const half = await run("check --sources half");
   expect(half.code).toBe(3);
   expect(half.stderr).toContain("protocol_scores.parquet: is missing");
+  await writeFile(join(folder, "half/protocol_scores.parquet"), "");
+  const empty = await run("check --sources half");
+  expect(empty.code).toBe(3);
+  expect(empty.stderr).toMatch(/^protocol_scores\.parquet: .*; it is empty, or was not written to its end$/m);
 });

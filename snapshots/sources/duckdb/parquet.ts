@@ -29,7 +29,9 @@ export function selectFromAll(groups: readonly AlikeFiles[], expressions: string
 
 /** What DuckDB says about a file it cannot read, in a line. Throws errors that are not the file's fault. */
 export function readingFault(error: unknown): string {
-  return `cannot be read: ${faultOf(error).split("\n")[0]}`;
+  const [said = ""] = faultOf(error).split("\n");
+  const unfinished = /too small to be a Parquet file|[Nn]o magic bytes/.test(said);
+  return `cannot be read: ${said}${unfinished ? "; it is empty, or was not written to its end" : ""}`;
 }
 
 /** Whether a query took more memory than it may. */
