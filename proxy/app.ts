@@ -1,12 +1,11 @@
 import express, { type ErrorRequestHandler, type Express } from "express";
 import { type Endpoint, type EndpointId, endpoints } from "../schemas/endpoints.ts";
 import { preflightHeaders } from "../schemas/headers.ts";
-import { apiRootOf } from "../schemas/sharing.ts";
 import { createAgents } from "./agents/agents.ts";
 import { ServiceError } from "./errors/service-error.ts";
 import { type Exchange, type Middleware, newExchange, type Response } from "./exchange.ts";
 import type { AppParts } from "./parts.ts";
-import { commonHeaders } from "./reply/headers.ts";
+import { commonHeaders, ownPageHeaders } from "./reply/headers.ts";
 import { refusalOf } from "./reply/problem.ts";
 import { createAnswers, createBounds } from "./routes/answers.ts";
 import { checksOf, middleware, requireOneHost } from "./routes/checks.ts";
@@ -57,13 +56,16 @@ export function createApp(parts: AppParts): Express {
 const longestWeighed = 1024;
 
 /** Opens the exchange of a request, bounds the time to send its answer, and reports it when it is over. */
-function openExchange({ catalog, recorder, limits }: AppParts): Middleware {
+function openExchange({ catalog, recorder, limits, apiUrl }: AppParts): Middleware {
   return (request, response, next) => {
     const { path, url } = request;
     for (const name of ["accept", "accept-encoding"] as const)
       if (request.headers[name] && request.headers[name].length > longestWeighed)
         delete request.headers[name];
-    const exchange = newExchange(searchOf(url), (id) => commonHeaders(catalog, path, id));
+    const exchange = newExchange(searchOf(url), (id) => ({
+      ...commonHeaders(catalog, path, id),
+      ...(path === endpoints.agents.path && ownPageHeaders(request.headers.origin, apiUrl)),
+    }));
     response.locals = exchange;
     const end = recorder.begin(request, exchange);
     exchange.deadline = setTimeout(() => response.destroy(), limits.sendSeconds * 1000);
@@ -81,11 +83,12 @@ const methodsOf = { GET: ["GET", "HEAD"], POST: ["POST"], WS: ["GET"] } as const
 function otherMethod(rowsOfPath: readonly Route[]): Middleware {
   const methods = rowsOfPath.flatMap(({ endpoint }) => methodsOf[endpoint.method]);
   const allow = [...methods, "OPTIONS"].join(", ");
-  return ({ method, path }, response) => {
+  return ({ method }, response) => {
     response.setHeader("Allow", allow);
     if (method !== "OPTIONS") throw new ServiceError("METHOD_NOT_ALLOWED", `This address answers ${allow}.`);
-    const preflight = apiRootOf(path) && preflightHeaders(allow);
-    response.writeHead(204, { ...response.locals.commonHeaders, ...preflight }).end();
+    const { commonHeaders } = response.locals;
+    const preflight = "Access-Control-Allow-Origin" in commonHeaders && preflightHeaders(allow);
+    response.writeHead(204, { ...commonHeaders, ...preflight }).end();
   };
 }
 

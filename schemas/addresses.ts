@@ -2,6 +2,7 @@ import { type Endpoint, endpoints } from "./endpoints.ts";
 import { marketIdPattern } from "./market.ts";
 import { exportNamePattern, logFilePattern } from "./primitives.ts";
 import { digestPattern } from "./shapes.ts";
+import { apiRootOf } from "./sharing.ts";
 
 const all: readonly Endpoint[] = Object.values(endpoints);
 
@@ -13,6 +14,11 @@ const fixed = new Set(
     .filter(({ path }) => path.search(variable) < 0)
     .flatMap(({ path, files }) => files?.map((file) => path.replace(":file", file)) ?? [path]),
 );
+
+const crossSite = new Set(all.flatMap((endpoint) => (endpoint.crossSite ? endpoint.path : [])));
+
+/** Whether pages of other sites may read what is answered at a path. */
+export const isCrossSite = (path: string): boolean => apiRootOf(path) !== undefined || crossSite.has(path);
 
 // A segment that has one spelling only: nothing percent-encoded, no backslash, no fragment, no dot segment.
 const segment = "(?!\\.{1,2}(?:/|$))[^/%\\\\#]+";

@@ -73,6 +73,8 @@ export interface Endpoint {
   query: readonly string[];
   /** The answer is a file of the service. */
   asIs?: true;
+  /** Pages of other sites may read the answer, as they may all of the API's. */
+  crossSite?: true;
   /** The JSON body that a request must have. */
   body?: RequestBody | undefined;
   /** Schema of the body of a 200, or of a message of a WebSocket. */
@@ -96,6 +98,7 @@ const open = {
   query: [],
 } as const;
 const asIs = { ...open, asIs: true } as const;
+const crossSiteFile = { ...asIs, crossSite: true } as const;
 const metered = {
   availability: "available",
   metered: true,
@@ -421,6 +424,7 @@ export const endpoints = {
   },
   healthz: {
     ...open,
+    crossSite: true,
     method: "GET",
     path: "/healthz",
     response: Alive,
@@ -428,6 +432,7 @@ export const endpoints = {
   },
   readyz: {
     ...open,
+    crossSite: true,
     method: "GET",
     path: "/readyz",
     response: Ready,
@@ -447,37 +452,37 @@ export const endpoints = {
     summary: "What the site loads",
   },
   client: {
-    ...asIs,
+    ...crossSiteFile,
     method: "GET",
     path: "/client.js",
     summary: "A client for browsers and Node, as one JavaScript module",
   },
   clientTypes: {
-    ...asIs,
+    ...crossSiteFile,
     method: "GET",
     path: "/client.d.ts",
     summary: "Its types",
   },
   clientModule: {
-    ...asIs,
+    ...crossSiteFile,
     method: "GET",
     path: "/client.mjs",
     summary: "The same client, for Node in any package",
   },
   clientModuleTypes: {
-    ...asIs,
+    ...crossSiteFile,
     method: "GET",
     path: "/client.d.mts",
     summary: "Its types",
   },
   recompute: {
-    ...asIs,
+    ...crossSiteFile,
     method: "GET",
     path: "/recompute.mjs",
     summary: "What the client loads to evaluate queries itself, as one JavaScript module",
   },
   openapi: {
-    ...asIs,
+    ...crossSiteFile,
     method: "GET",
     path: "/openapi.json",
     response: ApiDescription,

@@ -18,31 +18,40 @@ export const securityHeaders = {
   "x-xss-protection": "0",
 } as const;
 
-/** Headers that scripts of other sites may read. */
+/** Headers of answers that pages of other sites may read. */
 const exposed = [
   ...[...common, ...rateLimit, ...ofLines],
-  "X-Since-Snapshot-Id, Accept-Ranges, Content-Range, Retry-After, Link, ETag, Age, Cache-Status",
+  "X-Since-Snapshot-Id, Accept-Ranges, Content-Range, Delta-Table-Version, Delta-Sharing-Capabilities, MCP-Session-Id",
+  "Retry-After, WWW-Authenticate, Link, ETag, Age, Cache-Status",
+].join(", ");
+
+/** Headers of requests that they may send, one list for all addresses. Where a header has no meaning it is ignored. */
+const sendable = [
+  "authorization, x-api-key, content-type, if-none-match, if-modified-since, cache-control, pragma, range, if-range",
+  "traceparent, tracestate, x-requested-with, delta-sharing-capabilities",
+  "mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id",
 ].join(", ");
 
 /** Vary of answers that depend on what the caller accepts and who it is. */
-const vary = "Accept-Encoding, Authorization, X-Api-Key";
+export const vary = "Accept-Encoding, Authorization, X-Api-Key";
 
 /** That of answers whose media type the caller chooses. */
 export const negotiatedVary = `${vary}, Accept`;
 
-/** Under /api/v1 and /delta-sharing: open to every site, and never shared between callers by a cache. */
-export const apiHeaders = {
-  ...securityHeaders,
-  "Access-Control-Allow-Origin": "*",
+/** What lets pages of an origin read an answer; `*` stands for all. */
+export const originHeaders = (origin: string) => ({
+  "Access-Control-Allow-Origin": origin,
   "Access-Control-Expose-Headers": exposed,
-  Vary: vary,
-};
+});
+
+/** Headers of answers that are open to every site, and never shared between callers by a cache. */
+export const apiHeaders = { ...securityHeaders, ...originHeaders("*"), Vary: vary };
 
 /** Headers of the answer to a preflight request for an address with these methods. */
 export function preflightHeaders(methods: string): Record<string, string> {
   return {
     "Access-Control-Allow-Methods": methods,
-    "Access-Control-Allow-Headers": "authorization, x-api-key, content-type, if-none-match",
+    "Access-Control-Allow-Headers": sendable,
     "Access-Control-Max-Age": "86400",
   };
 }

@@ -2,9 +2,7 @@ import {
   type CallToolResult,
   createMcpHandler,
   type Tool as ListedTool,
-  localhostAllowedOrigins,
   McpServer,
-  originValidationResponse,
   ProtocolError,
   ProtocolErrorCode,
 } from "@modelcontextprotocol/server";
@@ -47,7 +45,6 @@ const toolNamed = (name: string | undefined) => names.find((one) => one === name
 export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
   const { apiUrl, now } = parts;
   const base = apiUrl?.href.replace(/\/$/, "") ?? "";
-  const origins = [...localhostAllowedOrigins(), ...(apiUrl ? [apiUrl.hostname] : [])];
 
   /** Calls a tool. What is refused is a result too, which tells the agent why. */
   async function call(name: string, given: Arguments, request: Incoming, locals: Exchange, told: Told) {
@@ -109,23 +106,21 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
         },
       },
     );
-    const asked = new Request(`http://localhost${endpoints.agents.path}`, {
-      method: "POST",
-      headers: protocolHeaders(request),
-    });
+    const post = { method: "POST", headers: protocolHeaders(request) };
+    const asked = new Request(`http://localhost${endpoints.agents.path}`, post);
     const answer =
-      otherOrigin(asked, origins) ??
+      otherOrigin(request, locals) ??
       malformed(locals.body, read) ??
       (await handler.fetch(asked, { parsedBody: { ...read.data, params } }));
     if (answer.status >= 500 && fault) locals.error = fault;
     const gzip = preferredCoding(request) === "gzip";
-    const text = Buffer.from(await answer.arrayBuffer());
+    const [form, text] = inForm(request, answer, await answer.text());
     const body = gzip && text.length > 0 ? await compress(text) : text;
     response.writeHead(answer.status, {
       ...locals.commonHeaders,
       ...(locals.receipt && rateLimitHeaders(locals.receipt, now())),
       "Cache-Control": "no-store",
-      ...(text.length > 0 && { "Content-Type": answer.headers.get("content-type") ?? "application/json" }),
+      ...(text.length > 0 && { "Content-Type": form }),
       ...(gzip && text.length > 0 && { "Content-Encoding": "gzip" }),
       "Content-Length": body.length,
       ...told,
@@ -134,19 +129,30 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
   };
 }
 
+const [json, events] = ["application/json", "text/event-stream"] as const;
+
+/** The media type and the bytes of an answer: the one message that the protocol's package made, in the caller's form. */
+function inForm(request: Incoming, { status }: Response, text: string): [form: string, bytes: Buffer] {
+  const message = text.slice(text.indexOf("{")).trimEnd();
+  const form = (status === 200 && request.accepts([json, events])) || json;
+  return [form, Buffer.from(form === json ? message : `event: message\ndata: ${message}\n\n`)];
+}
+
 /** The refusal of a request that a page of another site sends. */
-function otherOrigin(asked: Request, hostnames: string[]): Response | undefined {
-  if (!originValidationResponse(asked, hostnames)) return undefined;
+function otherOrigin({ headers }: Incoming, { commonHeaders }: Exchange): Response | undefined {
+  if (!headers.origin || "Access-Control-Allow-Origin" in commonHeaders) return undefined;
   const message =
     "Pages from this Origin may not call /mcp. Those from loopback addresses may, and those from the address " +
     "that the operator sets as API_URL; programs send no Origin.";
   return Response.json({ jsonrpc: "2.0", id: null, error: { code: -32000, message } }, { status: 403 });
 }
 
-/** The headers of a request that the protocol knows. A key is none of them. */
-function protocolHeaders({ headers }: Incoming): [string, string][] {
-  const known = ["accept", "content-type", "origin", "mcp-protocol-version", "mcp-method", "mcp-name"];
-  return known.flatMap((name) => (headers[name] === undefined ? [] : [[name, String(headers[name])]]));
+/** The headers of a request that the protocol knows. A key is none of them, and what it accepts is seen to here. */
+function protocolHeaders({ headers }: Incoming): Headers {
+  const known = new Headers({ accept: `${json}, ${events}` });
+  for (const name of ["content-type", "mcp-protocol-version", "mcp-method", "mcp-name"])
+    if (headers[name] !== undefined) known.set(name, String(headers[name]));
+  return known;
 }
 
 const tooLong = `A message that costs no unit may have at most ${toolLimits.freeBytes} bytes.`;

@@ -32,8 +32,6 @@ export const docsFiles = (service?: URL): StaticFile[] => [
     path: endpoints.openapi.path,
     contentType: "application/json",
     read: () => Buffer.from(JSON.stringify(describeApi(endpoints, service))),
-    // Tools on other sites read it from the browser.
-    headers: { "access-control-allow-origin": "*" },
   },
   {
     path: endpoints.docs.path,

@@ -29,14 +29,15 @@ export function fileReply(request: Request, file: StoredFile): Partial<Reply> {
 
 /**
  * The one range that a request wants, `to` exclusive; undefined for the whole file, also where several ranges are
- * wanted or If-Range names another file (RFC 9110, 14.2). Throws ServiceError RANGE_NOT_SATISFIABLE.
+ * wanted or If-Range names another file (RFC 9110, 14.2). HEAD has it too, as in S3: DuckDB in a browser reads the
+ * whole file unless a HEAD with Range is answered 206. Throws ServiceError RANGE_NOT_SATISFIABLE.
  */
 function rangeOf(
-  { method, headers }: Request,
+  { headers }: Request,
   { bytes, tag }: { bytes: number; tag: string },
 ): ByteRange | undefined {
   const [, first, last] = /^bytes=(\d*)-(\d*)$/i.exec(headers.range ?? "") ?? [];
-  if (method !== "GET" || (headers["if-range"] ?? tag) !== tag || !(first || last)) return undefined;
+  if ((headers["if-range"] ?? tag) !== tag || !(first || last)) return undefined;
   const from = first ? Number(first) : Math.max(0, bytes - Number(last));
   const to = first && last ? Math.min(bytes, Number(last) + 1) : bytes;
   if (first && last && Number(last) < from) return undefined;

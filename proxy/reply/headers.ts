@@ -1,5 +1,5 @@
-import { apiHeaders, securityHeaders } from "../../schemas/headers.ts";
-import { apiRootOf } from "../../schemas/sharing.ts";
+import { isCrossSite } from "../../schemas/addresses.ts";
+import { apiHeaders, originHeaders, securityHeaders, vary } from "../../schemas/headers.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 
 /**
@@ -9,8 +9,17 @@ import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 export function commonHeaders(catalog: Catalog, path: string, requestId: string): Record<string, string> {
   const snapshotId = catalog.current()?.manifest.snapshotId;
   return {
-    ...(apiRootOf(path) ? apiHeaders : securityHeaders),
+    ...(isCrossSite(path) ? apiHeaders : securityHeaders),
     ...(snapshotId !== undefined && { "X-Snapshot-Id": snapshotId }),
     "X-Request-Id": requestId,
   };
+}
+
+const loopback = ["localhost", "127.0.0.1", "[::1]"];
+
+/** The headers of answers that pages of loopback addresses and of the service's own may read, and no others. */
+export function ownPageHeaders(origin: string | undefined, apiUrl: URL | undefined): Record<string, string> {
+  const { hostname = "" } = URL.parse(origin ?? "") ?? {};
+  const own = loopback.includes(hostname) || hostname === apiUrl?.hostname;
+  return { Vary: `${vary}, Origin`, ...(origin && own && originHeaders(origin)) };
 }

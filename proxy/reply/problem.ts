@@ -1,4 +1,4 @@
-import { type ErrorCode, errors, type Problem } from "../../schemas/errors.ts";
+import { errors, type Problem } from "../../schemas/errors.ts";
 import { foreignError } from "../../schemas/foreign-errors.ts";
 import { type ServiceError, serviceErrorOf } from "../errors/service-error.ts";
 import type { Exchange } from "../exchange.ts";
@@ -74,7 +74,7 @@ export function problemReply(error: ServiceError, requestId: string, path = ""):
       }),
       ...((status === 429 || status === 503) && { "Retry-After": retrySeconds }),
       ...(size !== undefined && { "Content-Range": `bytes */${size}` }),
-      ...(status === 401 && { "WWW-Authenticate": challenge(error.code) }),
+      ...(status === 401 && { "WWW-Authenticate": challenge(problem) }),
     },
     body,
   };
@@ -83,7 +83,10 @@ export function problemReply(error: ServiceError, requestId: string, path = ""):
 /** Removes API keys: details quote what was sent, and a key may be sent in the wrong place. */
 const withoutKeys = (text: string): string => text.replace(/prs_live_\w+/gi, "prs_live_…");
 
-function challenge(code: ErrorCode): string {
+/** How to present a key, and what is wrong with the one that was presented (RFC 6750, 3). */
+function challenge({ code, detail }: Problem): string {
   const realm = 'Bearer realm="Protocol Risk Score Service"';
-  return code === "INVALID_API_KEY" ? `${realm}, error="invalid_token"` : realm;
+  return code === "INVALID_API_KEY"
+    ? `${realm}, error="invalid_token", error_description="${detail}"`
+    : realm;
 }

@@ -92,6 +92,27 @@ describe.skipIf(!program)("from a page of another site in Chromium", () => {
     }
   });
 
+  test("and whatever programs in pages send along", async () => {
+    const sent = {
+      ...{ "if-modified-since": new Date(0).toUTCString(), "cache-control": "no-cache", pragma: "no-cache" },
+      ...{ "x-requested-with": "XMLHttpRequest", traceparent: `00-${"1".repeat(32)}-${"2".repeat(16)}-01` },
+      ...{ range: "bytes=-8", "if-range": '"x"', "delta-sharing-capabilities": "responseformat=parquet" },
+    };
+    for (const [path, status] of [
+      ["/api/v1/scores", 200],
+      ["/openapi.json", 200],
+      ["/readyz", 200],
+      ["/delta-sharing/shares", 401],
+    ] as const)
+      expect(await ask(path, { headers: sent })).toMatchObject({ status });
+    const headers = { ...bearer(key), ...json, "mcp-protocol-version": "2025-11-25" };
+    const message = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list", params: {} });
+    expect(await ask("/mcp", { method: "POST", headers, body: message })).toMatchObject({
+      status: 200,
+      json: { result: { tools: expect.any(Array) } },
+    });
+  });
+
   test("what the preflight does not allow, the browser does not send", async () => {
     const headers = { ...json, "x-other": "1" };
     expect(await ask(batch, { method: "POST", headers, body })).toBe("blocked");

@@ -5,12 +5,9 @@ import type { StaticFile } from "../static-file.ts";
 
 const declarations = readFileSync(new URL("client.d.ts", import.meta.url));
 
-/** Programs and pages on other sites may load it. */
-const headers = { "access-control-allow-origin": "*" };
-
 const contentType = "text/javascript; charset=utf-8";
-const script = { contentType, read: () => bundle("client.js"), headers };
-const types = { contentType: "text/plain; charset=utf-8", read: () => declarations, headers };
+const script = { contentType, read: () => bundle("client.js") };
+const types = { contentType: "text/plain; charset=utf-8", read: () => declarations };
 
 /**
  * The client and its types, each under two names, since Node takes `.js` for CommonJS where package.json says no other;
@@ -21,5 +18,5 @@ export const clientFiles: readonly StaticFile[] = [
   { path: endpoints.clientModule.path, ...script },
   { path: endpoints.clientTypes.path, ...types },
   { path: endpoints.clientModuleTypes.path, ...types },
-  { path: endpoints.recompute.path, contentType, headers, read: () => bundle("recompute.mjs") },
+  { path: endpoints.recompute.path, contentType, read: () => bundle("recompute.mjs") },
 ];

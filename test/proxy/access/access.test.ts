@@ -134,6 +134,13 @@ describe("credentials", () => {
     expect(outcome(await proxy.get("/healthz", { headers }))).toBe("200");
     for (const answer of answers) {
       expect(answer.headers["www-authenticate"] !== undefined).toBe(answer.status === 401);
+      const { code, detail } = answer.status === 401 ? answer.json() : {};
+      // RFC 6750 has no quotes, backslashes or other characters than those of ASCII here.
+      if (code === "INVALID_API_KEY")
+        expect([answer.headers["www-authenticate"], detail]).toEqual([
+          expect.stringContaining(`error="invalid_token", error_description="${detail}"`),
+          expect.stringMatching(/^[ !#-[\]-~]+$/),
+        ]);
       for (const [index, value] of headers.entries())
         if (index % 2 && value.length > 30) expect(JSON.stringify(answer)).not.toContain(value);
     }

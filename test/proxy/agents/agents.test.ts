@@ -477,7 +477,42 @@ describe("over HTTP", () => {
     const answer = await post(JSON.stringify(list), { [name]: value });
     expect([answer.status, answer.json().error.data.code]).toEqual([status, code]);
     expect(answer.headers["content-type"]).toBe("application/json");
-    expect(answer.headers["www-authenticate"] !== undefined).toBe(status === 401);
+    expect(answer.headers["www-authenticate"]?.includes('error_description="The API key is')).toBe(
+      status === 401 ? true : undefined,
+    );
+  });
+
+  test.each([
+    ["application/json", "application/json"],
+    ["*/*", "application/json"],
+    ["application/*", "application/json"],
+    [undefined, "application/json"],
+    ["text/html", "application/json"],
+    ["application/json, text/event-stream", "application/json"],
+    ["application/json;q=0.5, text/event-stream", "text/event-stream"],
+    ["text/event-stream", "text/event-stream"],
+    ["text/*", "text/event-stream"],
+  ])("Accept: %s is answered as %s, in every revision", async (accept, form) => {
+    const newest = {
+      "io.modelcontextprotocol/protocolVersion": modern,
+      "io.modelcontextprotocol/clientInfo": { name: "test", version: "1" },
+      "io.modelcontextprotocol/clientCapabilities": {},
+    };
+    const ofNewest = { "mcp-protocol-version": modern, "mcp-method": "tools/list" };
+    for (const [message, more] of [
+      [calling("explain_numbers"), {}],
+      [{ ...list, params: { _meta: newest } }, ofNewest],
+    ] as const) {
+      const answer = await request(proxy.port, "/mcp", {
+        method: "POST",
+        headers: { "content-type": "application/json", ...(accept && { accept }), ...more },
+        body: JSON.stringify(message),
+      });
+      expect([answer.status, answer.headers["content-type"]]).toEqual([200, form]);
+      const [, event = answer.text] = /^event: message\ndata: (.*)\n\n$/.exec(answer.text) ?? [];
+      expect(JSON.parse(event)).toMatchObject({ jsonrpc: "2.0", id: 1, result: {} });
+      expect(event === answer.text).toBe(form === "application/json");
+    }
   });
 
   const calling = (name: string, args: object = {}) => ({
@@ -570,10 +605,26 @@ describe("over HTTP", () => {
   test("an Origin must be this machine's or the service's own", async () => {
     const known = await proxy.another({ apiUrl: new URL("https://scores.example.org") });
     const from = async (origin: string, to = known) => ok(await post(JSON.stringify(list), { origin }, to));
-    for (const origin of ["https://scores.example.org", "http://localhost:6274", "http://127.0.0.1"])
+    /** The page that may read an answer, and the headers that it may send for one. */
+    const allowed = async (origin: string, headers: Record<string, string>, method: string) => {
+      const answer = await request(known.port, "/mcp", { method, headers: { ...json, ...headers, origin } });
+      expect([answer.status, answer.headers.vary]).toEqual([
+        method === "OPTIONS" ? 204 : 401,
+        "Accept-Encoding, Authorization, X-Api-Key, Origin",
+      ]);
+      const { "access-control-allow-origin": page, "access-control-allow-headers": sent } = answer.headers;
+      return [page, sent?.includes("authorization") && sent.includes("mcp-protocol-version, mcp-session-id")];
+    };
+    for (const origin of ["https://scores.example.org", "http://localhost:6274", "http://127.0.0.1"]) {
       expect([origin, ...(await from(origin))]).toEqual([origin, 200, true]);
-    for (const origin of ["https://evil.example", "https://scores.example.org.evil.example", "null", "x"])
+      expect(await allowed(origin, {}, "OPTIONS")).toEqual([origin, true]);
+      // A page reads why it is refused.
+      expect(await allowed(origin, { "x-api-key": "nonsense" }, "POST")).toEqual([origin, undefined]);
+    }
+    for (const origin of ["https://evil.example", "https://scores.example.org.evil.example", "null", "x"]) {
       expect([origin, ...(await from(origin))]).toEqual([origin, 403, false]);
+      expect(await allowed(origin, {}, "OPTIONS")).toEqual([undefined, undefined]);
+    }
     expect(await from("https://scores.example.org", proxy)).toEqual([403, false]);
     const { text } = await post(JSON.stringify(list), { origin: "https://scores.example.org" });
     expect(JSON.parse(text).error).toEqual({ code: -32000, message: expect.stringContaining("API_URL") });

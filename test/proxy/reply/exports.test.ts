@@ -153,9 +153,24 @@ describe("a file of an export", () => {
     };
     expect(answer.headers).toMatchObject(expected);
     expect(answer.headers).not.toHaveProperty("content-encoding");
-    const head = await get(file.url, { range: "bytes=5-9" }, { method: "HEAD" });
+    const head = await get(file.url, {}, { method: "HEAD" });
     expect([head.status, head.body.length]).toEqual([200, 0]);
     expect(head.headers).toMatchObject(expected);
+    // As DuckDB in a browser asks whether it may read ranges.
+    const { length } = bytes;
+    for (const [range, status, part, size] of [
+      ["bytes=0-", 206, `bytes 0-${length - 1}/${length}`, length],
+      ["bytes=5-9", 206, `bytes 5-9/${length}`, 5],
+      [`bytes=${length}-`, 416, `bytes */${length}`, expect.any(Number)],
+    ] as const) {
+      const ranged = await get(file.url, { range }, { method: "HEAD" });
+      expect([range, ranged.status, ranged.body.length]).toEqual([range, status, 0]);
+      expect(ranged.headers).toMatchObject({
+        "content-range": part,
+        "x-ratelimit-limit": expect.any(String),
+      });
+      if (status === 206) expect(ranged.headers["content-length"]).toBe(String(size));
+    }
   });
 
   test("is not sent again to whoever has it, whatever range it wants", async () => {

@@ -48,7 +48,7 @@ describe("headers of every response", () => {
     expect(Number(answer.headers["content-length"])).toBe(answer.body.length);
   });
 
-  test("CORS and Vary on everything under /api/v1, errors included, and nowhere else", async () => {
+  test("CORS and Vary on everything of the API, errors included, and on no page", async () => {
     for (const [path, chosen = ""] of [
       // Its media type is what the caller accepts.
       [list, ", Accept"],
@@ -57,28 +57,51 @@ describe("headers of every response", () => {
       ["/api/v1/nothing"],
       ["/api/v1/status"],
       ["/api/v1/ws/scores"],
+      ["/delta-sharing/shares"],
+      ["/readyz"],
+      ["/healthz"],
     ] as const) {
       const { headers } = await proxy.get(path);
       expect(headers["access-control-allow-origin"]).toBe("*");
       expect(headers["access-control-expose-headers"]).toMatch(
-        /X-RateLimit-Remaining.*RateLimit-Policy.*ETag/,
+        /X-RateLimit-Remaining.*RateLimit-Policy.*Accept-Ranges, Content-Range, Delta-Table-Version.*ETag/,
       );
       expect(headers.vary).toBe(`Accept-Encoding, Authorization, X-Api-Key${chosen}`);
     }
-    expect((await proxy.get("/healthz")).headers["access-control-allow-origin"]).toBeUndefined();
+    expect((await proxy.get("/nothing")).headers["access-control-allow-origin"]).toBeUndefined();
   });
 
-  test("a preflight needs no key, costs nothing and names the methods", async () => {
+  test("a preflight needs no key, costs nothing and names methods and headers", async () => {
     const before = await proxy.get(list);
-    const answer = await proxy.get("/api/v1/scores/aave?x=1", { method: "OPTIONS" });
-    expect(answer.status).toBe(204);
-    expect(answer.headers).toMatchObject({
-      "access-control-allow-origin": "*",
-      "access-control-allow-methods": "GET, HEAD, OPTIONS",
-      "access-control-allow-headers": "authorization, x-api-key, content-type, if-none-match",
-      "access-control-max-age": "86400",
-      allow: "GET, HEAD, OPTIONS",
-    });
+    for (const path of [
+      "/api/v1/scores/aave?x=1",
+      "/api/v1/markets/exports",
+      `/delta-sharing/files/${"0".repeat(64)}.parquet?key=x`,
+      "/client.mjs",
+      "/openapi.json",
+      "/readyz",
+    ]) {
+      const answer = await proxy.get(path, { method: "OPTIONS" });
+      expect([path, answer.status]).toEqual([path, 204]);
+      expect(answer.headers).toMatchObject({
+        "access-control-allow-origin": "*",
+        "access-control-allow-methods": "GET, HEAD, OPTIONS",
+        "access-control-max-age": "86400",
+        allow: "GET, HEAD, OPTIONS",
+      });
+      expect(answer.headers["access-control-allow-headers"]?.split(", ")).toEqual(
+        expect.arrayContaining([
+          ...["authorization", "x-api-key", "content-type", "if-none-match", "if-modified-since"],
+          ...["cache-control", "pragma", "range", "if-range", "traceparent", "x-requested-with"],
+          "delta-sharing-capabilities",
+        ]),
+      );
+    }
+    const page = await proxy.get("/", { method: "OPTIONS" });
+    expect([page.status, Object.keys(page.headers).filter((name) => name.includes("access"))]).toEqual([
+      204,
+      [],
+    ]);
     const after = await proxy.get(list);
     const left = (one: Answer) => Number(one.headers["x-ratelimit-remaining"]);
     expect(left(after)).toBe(left(before) - 1);
