@@ -141,9 +141,22 @@ export const otherParameters = ["from", "to", "q"] as const;
 /** The names of all query parameters that select markets (INTERFACE 4.5), in the order of the documentation. */
 export const filterNames: readonly string[] = [...filterFields.flatMap(parameterNames), ...otherParameters];
 
-/** A time in a query: a day, or a day, a clock time and a zone. The groups are date, clock, fraction and zone. */
-export const timePattern =
-  /^(?<date>\d{4}-\d{2}-\d{2})(?:T(?<clock>([01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?<fraction>\.\d{1,3})?(?<zone>Z|[+-]([01]\d|2[0-3]):[0-5]\d))?$/;
+/** The parameters that take several values, separated by commas. */
+export const listNames: ReadonlySet<string> = new Set([
+  ...filterFields.flatMap((row) => ("several" in row && row.several ? row.field : [])),
+  ...["by", "of"],
+]);
+
+// Digits are spelt out: in other languages \d has those of every script.
+const leapYear = "([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)";
+const monthAndDay = "((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)";
+const day = `([0-9]{4}-${monthAndDay}|${leapYear}-02-29)`;
+const minute = "([01][0-9]|2[0-3]):[0-5][0-9]";
+
+/** A time in a query: a real day, or that, a clock time and a zone. The groups are date, clock, fraction and zone. */
+export const timePattern = new RegExp(
+  `^(?<date>${day})(T(?<clock>${minute}:[0-5][0-9])(?<fraction>\\.[0-9]{1,3})?(?<zone>Z|[+-]${minute}))?$`,
+);
 
 /** Bounds of `q` in characters and words, and of the beginning of a word in characters (INTERFACE 4.5). */
 export const searchBounds = { characters: 200, words: 8, prefix: 2 } as const;

@@ -83,7 +83,7 @@ const notes: Record<DescribedId, Notes> = {
   scoreProof: {
     tag: "Scores",
     etag: true,
-    codes: ["NOT_FOUND", ...fromStore],
+    codes: fromStore,
     text: `\`proof\` leads from the text in \`score\` to the commit's \`entry\` in the public log. ${proofText}`,
   },
   tiers: {
@@ -198,7 +198,7 @@ const notes: Record<DescribedId, Notes> = {
   marketProof: {
     tag: "Archive",
     etag: true,
-    codes: ["NOT_FOUND", ...fromStore],
+    codes: fromStore,
     text:
       "`proof` leads from the text in `market` to the commit's `entry` in the public log. Its hashes " +
       `take at most 1.5 KiB at a million markets and 10,000 commits. ${proofText}`,
@@ -221,7 +221,7 @@ const notes: Record<DescribedId, Notes> = {
   log: {
     tag: "Service",
     etag: true,
-    codes: ["NOT_FOUND", ...fromStore],
+    codes: fromStore,
     text:
       "The names of c2sp.org/tlog-tiles: `checkpoint`, `tile/LEVEL/INDEX`, `tile/entries/INDEX`, both with " +
       "`.p/WIDTH` where they are partial, and `checkpoints/SIZE` for every size that was signed. The " +
@@ -229,7 +229,7 @@ const notes: Record<DescribedId, Notes> = {
   },
   usage: { tag: "Service", codes: ["QUOTA_UNAVAILABLE"] },
   healthz: { tag: "Service" },
-  readyz: { tag: "Service", codes: ["SNAPSHOT_UNAVAILABLE"] },
+  readyz: { tag: "Service", codes: ["SNAPSHOT_UNAVAILABLE", "QUOTA_UNAVAILABLE"] },
   openapi: { tag: "Service", etag: true },
 };
 

@@ -33,6 +33,8 @@ function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): Er
     for (const code of more) possible.add(code);
   };
   if (credentials === "checked") add("CONFLICTING_CREDENTIALS", "INVALID_API_KEY", "SNAPSHOT_UNAVAILABLE");
+  // Other spellings of a name are no address.
+  if (/[:*]/.test(path)) add("NOT_FOUND");
   if (availability === "announced") {
     add("COMING_SOON");
   } else {

@@ -342,6 +342,7 @@ describe("the API's description", () => {
         "400 BAD_REQUEST",
         "400 CONFLICTING_CREDENTIALS",
         "401 INVALID_API_KEY",
+        "404 NOT_FOUND",
         "408 REQUEST_TIMEOUT",
         "431 HEADERS_TOO_LARGE",
         "500 INTERNAL",

@@ -1,4 +1,4 @@
-import { timePattern } from "../../../schemas/filters.ts";
+import { listNames, timePattern } from "../../../schemas/filters.ts";
 import { integerOf } from "../../../schemas/shapes.ts";
 import { InvalidParameterError } from "../errors.ts";
 import { hintFor } from "./hints.ts";
@@ -17,8 +17,10 @@ export function readParameters(search: string, known: readonly string[]): Map<st
   for (const pair of search.split("&")) {
     const [name, value] = decodePair(pair);
     if (!known.includes(name)) throw new InvalidParameterError(name, unknownParameter(name, known));
-    if (parameters.has(name))
-      throw new InvalidParameterError(name, `${name} is given more than once; give it once.`);
+    if (parameters.has(name)) {
+      const way = listNames.has(name) ? "give it once, its values separated by commas" : "give it once";
+      throw new InvalidParameterError(name, `${name} is given more than once; ${way}.`);
+    }
     if (value === "")
       throw new InvalidParameterError(name, `${name} is empty; give it a value or leave it out.`);
     parameters.set(name, value);
@@ -57,7 +59,7 @@ function unknownParameter(name: string, known: readonly string[]): string {
 const shown = (text: string) => JSON.stringify(text.slice(0, 60));
 
 /** A question to append, or "". */
-function didYouMean(text: string, known: readonly string[]): string {
+export function didYouMean(text: string, known: readonly string[]): string {
   const meant = nearest(text, known);
   return meant === undefined ? "" : ` Did you mean ${meant}?`;
 }
@@ -99,16 +101,14 @@ export const dayMilliseconds = 86_400_000;
 /** Epoch milliseconds of a time in a query. `orElse` says what else the parameter takes. */
 export function timeOf(name: string, text: string, dateOnlyAddition: number, orElse = ""): number {
   const groups = timePattern.exec(text)?.groups;
-  const day = Date.parse(`${groups?.date}T00:00:00.000Z`);
-  // Date.parse turns 2026-02-30 into March; only a real day prints as it was written.
-  if (!groups?.date || Number.isNaN(day) || new Date(day).toISOString().slice(0, 10) !== groups.date) {
+  if (!groups) {
     throw new InvalidParameterError(
       name,
       `${name} must be ${orElse}a real day YYYY-MM-DD, or YYYY-MM-DDThh:mm:ss[.sss] with Z or ±hh:mm ` +
         "(write + as %2B).",
     );
   }
-  if (!groups.clock) return day + dateOnlyAddition;
+  if (!groups.clock) return Date.parse(`${groups.date}T00:00:00.000Z`) + dateOnlyAddition;
   const fraction = (groups.fraction ?? ".").padEnd(4, "0");
   return Date.parse(`${groups.date}T${groups.clock}${fraction}${groups.zone}`);
 }

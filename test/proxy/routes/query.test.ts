@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { searchBounds } from "../../../schemas/filters.ts";
-import { archiveParameters } from "../../../schemas/query.ts";
+import { searchBounds, timePattern } from "../../../schemas/filters.ts";
+import { archiveParameters, asOfParameter } from "../../../schemas/query.ts";
 import { forgeTiers } from "../../../schemas/scales.ts";
 import { maxLabelBytes } from "../../../schemas/shapes.ts";
+import { timeOf } from "../../../snapshots/read/query/parameters.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, problemOf, until } from "../../helpers/http/proxy-client.ts";
@@ -51,7 +52,7 @@ describe("a query that is not exactly right is refused, naming the parameter", (
     ["tier=raw", "tier", /RAW/],
     ["disputed=yes", "disputed", /false, true/],
     ["disputed=TRUE", "disputed", /false, true/],
-    ["category=a&category=a", "category", /more than once/],
+    ["category=a&category=a", "category", /more than once; give it once\./],
     ["category=", "category", /empty/],
     ["category", "category", /empty/],
     ["tier=mithril", "tier", /ADAMANTINE, not "mithril"\. Did you mean MITHRIL\?$/],
@@ -66,7 +67,7 @@ describe("a query that is not exactly right is refused, naming the parameter", (
     ["tier=RAW,CAST,RAW", "tier", /names RAW more than once/],
     ["tier=RAW,", "tier", /must be one of RAW/],
     ["tier=,", "tier", /must be one of RAW/],
-    ["tier=RAW&tier=CAST", "tier", /more than once/],
+    ["tier=RAW&tier=CAST", "tier", /more than once; give it once, its values separated by commas\./],
     ["tier=RAW,%20CAST", "tier", /Did you mean CAST\?$/],
     ["q=%20", "q", /has no word/],
     ["q=*", "q", /has no word/],
@@ -134,6 +135,24 @@ describe("a query that is not exactly right is refused, naming the parameter", (
     expect(problem.detail).toMatch(detail);
     expect(problem.detail.length).toBeLessThan(2000);
     expect(answer.headers["x-ratelimit-remaining"]).toBeDefined();
+  });
+
+  test("times are of days that there are, in the schema as in the service", () => {
+    const two = (number: number) => String(number).padStart(2, "0");
+    const wrong: string[] = [];
+    for (const year of [1900, 2000, 2023, 2024, 2100])
+      for (let month = 0; month <= 13; month += 1)
+        for (let day = 0; day <= 32; day += 1)
+          for (const clock of ["", "T23:59:59.9-23:59"]) {
+            const date = new Date(Date.UTC(year, month - 1, day));
+            const real = date.getUTCMonth() === month - 1 && date.getUTCDate() === day;
+            const text = `${year}-${two(month)}-${two(day)}${clock}`;
+            const { success } = asOfParameter.schema.safeParse(text);
+            const taken = timePattern.test(text);
+            if (success !== real || taken !== real) wrong.push(text);
+            if (real && !clock) expect(timeOf("from", text, 0)).toBe(date.getTime());
+          }
+    expect(wrong).toEqual([]);
   });
 
   test.each([
