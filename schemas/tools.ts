@@ -109,7 +109,7 @@ export const tools = {
     endpoint: "getScore",
     proof: "scoreProof",
     own: [slug, proof],
-    less: "GET /api/v1/scores/SLUG gives it whole.",
+    less: "Leave proof out.",
   },
 
   compare_protocols: {
@@ -138,7 +138,7 @@ export const tools = {
       `bri: ${meanings.bri.meaning}`,
     endpoint: "scoreHistory",
     own: [slug],
-    less: "GET /api/v1/scores/SLUG/history gives it whole.",
+    less: "get_score gives the newest.",
   },
 
   score_dimensions: {
@@ -149,7 +149,7 @@ export const tools = {
       `percentile: ${meanings.percentile.meaning}`,
     endpoint: "scoreDimensions",
     own: [slug],
-    less: "GET /api/v1/scores/SLUG/dimensions gives it whole.",
+    less: "get_score gives the scores alone.",
   },
 
   search_markets: {
@@ -199,10 +199,21 @@ export const tools = {
     endpoint: "getMarket",
     proof: "marketProof",
     own: [id, proof],
-    less: "GET /api/v1/markets/ID gives it whole.",
+    less: "search_markets gives it without its evidence.",
   },
 } as const satisfies Record<string, Tool>;
 export type ToolName = keyof typeof tools;
+
+const toolAt = new Map<string, string>(
+  Object.entries(tools).map(([name, { endpoint }]) => [endpoints[endpoint].path, name]),
+);
+
+/** What a refusal says, for agents: of a request, the tool that stands for it. None lists snapshots. */
+export const inTools = (detail: string): string =>
+  detail.replaceAll(/\bGET (\/api\/v1\/[a-z/]+) [^.;]*/g, (said, path) => {
+    const tool = toolAt.get(path);
+    return tool ? said.replace(`GET ${path}`, tool) : "without asOf, calls read the newest snapshot";
+  });
 
 /** What stands before the data in every result. */
 export const notice =

@@ -11,6 +11,7 @@ import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import {
   describeTool,
   instructions,
+  inTools,
   notice,
   parametersOf,
   type Tool,
@@ -75,7 +76,7 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
       const { problem, headers } = await refusalOf(thrown, locals, now(), "");
       if (headers["Retry-After"]) told["Retry-After"] = headers["Retry-After"];
       return {
-        content: [{ type: "text", text: JSON.stringify(problem) }],
+        content: [{ type: "text", text: JSON.stringify({ ...problem, detail: inTools(problem.detail) }) }],
         isError: true,
       } satisfies CallToolResult;
     }
@@ -142,8 +143,7 @@ function inForm(request: Incoming, { status }: Response, text: string): [form: s
 function otherOrigin({ headers }: Incoming, { commonHeaders }: Exchange): Response | undefined {
   if (!headers.origin || "Access-Control-Allow-Origin" in commonHeaders) return undefined;
   const message =
-    "Pages from this Origin may not call /mcp. Those from loopback addresses may, and those from the address " +
-    "that the operator sets as API_URL; programs send no Origin.";
+    "Pages may call /mcp from loopback addresses and from API_URL, which the operator sets; programs send no Origin.";
   return Response.json({ jsonrpc: "2.0", id: null, error: { code: -32000, message } }, { status: 403 });
 }
 

@@ -61,7 +61,7 @@ const lists = new LRUCache<string, ScoreList, () => Promise<ScoreList>>({
 const details =
   (kind: "histories" | "dimensions"): Read =>
   async ({ catalog }, { asOf }, { slug }) => {
-    const found = await scoreOf(catalog, asOf, scoreNamed(kind, String(slug)));
+    const found = await scoreOf(catalog, asOf, scoreNamed(catalog, kind, String(slug)));
     return { ...found, page: `#/protocols/${slug}` };
   };
 
@@ -97,7 +97,7 @@ export const readers: Record<ToolName, Read> = {
   get_score: async ({ catalog }, { asOf }, { slug, proof }) => {
     const page = `#/protocols/${slug}`;
     if (proof !== true) {
-      const { snapshotId, data } = await scoreOf(catalog, asOf, scoreNamed("records", String(slug)));
+      const { snapshotId, data } = await scoreOf(catalog, asOf, scoreNamed(catalog, "records", String(slug)));
       return { snapshotId, page, data: { record: data } };
     }
     const commit = await commitOf(catalog, asOf);

@@ -36,7 +36,7 @@ export function scoreAnswers(parts: AppParts) {
   const privateAnswer =
     (kind: "histories" | "dimensions"): Answer =>
     ({ params }, { locals: { asOf } }) => {
-      const name = scoreNamed(kind, String(params.slug));
+      const name = scoreNamed(catalog, kind, String(params.slug));
       return asOf ? storedAsOf(asOf, name) : stored(findScore(catalog.requireCurrent(), name), name);
     };
 
@@ -58,7 +58,7 @@ export function scoreAnswers(parts: AppParts) {
 
   return {
     listScores: publicAnswer(() => "list"),
-    getScore: publicAnswer(({ params }) => scoreNamed("records", String(params.slug))),
+    getScore: publicAnswer(({ params }) => scoreNamed(catalog, "records", String(params.slug))),
     // From the store, since a forwarded request can fetch only one object.
     batchScores: async (_request, { locals }) => {
       const { json, snapshotId } = await readBatch(catalog, (locals.body as BatchRequest).slugs);

@@ -68,10 +68,6 @@ export const invalidCursor = () =>
     { parameter: "cursor" },
   );
 
-/** A snapshot has no protocol of this slug. */
-export const protocolNotFound = () =>
-  new ReadError("PROTOCOL_NOT_FOUND", "No protocol of this slug is scored; GET /api/v1/scores lists all.");
-
 /** No snapshot that is kept has a part of an index with this hash. */
 export const sectionNotFound = (hash: string) =>
   new ReadError(

@@ -10,7 +10,8 @@ import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { levelOf, proveCommit } from "../catalog/log-proof.ts";
 import type { ListedSnapshot } from "../catalog/snapshot.ts";
-import { protocolNotFound } from "../errors.ts";
+import { ReadError } from "../errors.ts";
+import { didYouMean } from "../query/parameters.ts";
 
 /** A score object of a snapshot: the list of all protocols, or an object of one of them. */
 export type ScoreName = "list" | { kind: "records" | "histories" | "dimensions"; slug: string };
@@ -21,9 +22,20 @@ export interface FoundScore extends ListedSnapshot {
 }
 
 /** The object that a path names. Throws ReadError for text that cannot be a slug. */
-export function scoreNamed(kind: "records" | "histories" | "dimensions", text: string): ScoreName {
-  if (!ProtocolSlug.safeParse(text).success) throw protocolNotFound();
+export function scoreNamed(
+  catalog: Catalog,
+  kind: "records" | "histories" | "dimensions",
+  text: string,
+): ScoreName {
+  if (!ProtocolSlug.safeParse(text).success) throw protocolNotFound(text, catalog.current()?.manifest);
   return { kind, slug: text };
+}
+
+/** A snapshot has no protocol of this slug. */
+function protocolNotFound(slug: string, manifest?: Manifest): ReadError {
+  const question = didYouMean(slug, Object.keys(manifest?.scores.records ?? {}));
+  const detail = `No protocol of this slug is scored; GET /api/v1/scores lists all.${question}`;
+  return new ReadError("PROTOCOL_NOT_FOUND", detail);
 }
 
 function objectOf({ scores }: Manifest, name: ScoreName): ObjectRef | undefined {
@@ -36,7 +48,7 @@ function objectOf({ scores }: Manifest, name: ScoreName): ObjectRef | undefined 
 /** Finds a score object in a snapshot. Throws ReadError. */
 export function findScore({ commit, manifest }: ListedSnapshot, name: ScoreName): FoundScore {
   const object = objectOf(manifest, name);
-  if (!object) throw protocolNotFound();
+  if (!object) throw protocolNotFound(name === "list" ? "" : name.slug, manifest);
   return { commit, manifest, object };
 }
 
@@ -103,7 +115,7 @@ export async function proveScore(
   commit: LogEntry,
   checkpoint: NotedCheckpoint | undefined,
 ): Promise<ScoreProof> {
-  const name = scoreNamed("records", slug);
+  const name = scoreNamed(catalog, "records", slug);
   const found = await findScoreAsOf(catalog, commit, name);
   const score = await readScore(catalog, found, name);
   const lines = scoreLines(found.manifest.scores);

@@ -6,7 +6,7 @@ import { openSources } from "../../../snapshots/sources/open-sources.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { type FaultyOrigin, startFaultyOrigin } from "../../helpers/http/faulty-origin.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { type Answer, bearer, outcome, until } from "../../helpers/http/proxy-client.ts";
+import { type Answer, bearer, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
 import { publishFreely } from "../../helpers/publish/publish-freely.ts";
 import { type ScoreDetails, sourceDetails } from "../../helpers/publish/score-details.ts";
 import { sourceFixtures, start } from "../../helpers/publish/sources.ts";
@@ -105,6 +105,9 @@ describe.each(kinds)("%s: who may ask, and what", (kind) => {
     }
     expect(outcome(await ask(addressOf("none", kind)))).toBe("404 PROTOCOL_NOT_FOUND");
     expect(outcome(await ask(addressOf("__proto__", kind)))).toBe("404 PROTOCOL_NOT_FOUND");
+    const mistyped = slugs[0]!.toUpperCase().slice(0, -1);
+    for (const path of [addressOf(mistyped, kind), `/api/v1/scores/${mistyped.toLowerCase()}`])
+      expect(problemOf(await ask(path)).detail).toMatch(new RegExp(`Did you mean ${slugs[0]}\\?$`));
     expect(outcome(await ask(`${addressOf(slugs[0]!, kind)}/`))).toBe("404 NOT_FOUND");
     expect(outcome(await ask(addressOf(slugs[0]!, kind.toUpperCase())))).toBe("404 NOT_FOUND");
   });

@@ -25,6 +25,10 @@ describe("typingErrors(from, to)", () => {
       fc.property(fc.string({ unit: fc.constantFrom(..."abc"), maxLength: 5 }), word, (from, to) => {
         expect(typingErrors(from, to)).toBe(defined(from, to));
         expect(typingErrors(to, from)).toBe(typingErrors(from, to));
+        for (const most of [0, 1, 2]) {
+          const errors = defined(from, to);
+          expect(typingErrors(from, to, most)).toBe(errors > most ? Number.POSITIVE_INFINITY : errors);
+        }
       }),
       { numRuns: 300 },
     );
@@ -52,6 +56,7 @@ describe("nearest(text, candidates)", () => {
     ["r", undefined],
     ["mythryl", "MITHRIL"],
     ["", undefined],
+    [`${"mithril".repeat(3)}`, undefined],
     ["x".repeat(100_000), undefined],
   ])("%s", (text, meant) => expect(nearest(text, tiers)).toBe(meant));
 
