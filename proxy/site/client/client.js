@@ -1174,7 +1174,7 @@ export async function* linesFromEnd(file) {
  * @param {string} [detail]
  * @returns {asserts holds}
  */
-function check(holds, detail = "The proof, checkpoint or key is malformed.") {
+function check(holds, detail = "The proof or checkpoint is malformed.") {
   if (!holds) throw new IntegrityError(detail);
 }
 
@@ -1261,16 +1261,25 @@ async function snapshotIdOf({ feedVersion, counts, archiveRoot, scoresRoot }) {
 }
 
 /**
- * Decodes base64 that has one spelling only.
+ * What a text of base64 has; undefined when it is none, or has another spelling.
  * @param {string} text
  */
-function base64(text) {
+function decoded(text) {
   let raw = "";
   try {
     raw = atob(text);
   } catch {}
-  check(btoa(raw) === text);
-  return Uint8Array.from(raw, (char) => char.charCodeAt(0));
+  return btoa(raw) === text ? Uint8Array.from(raw, (char) => char.charCodeAt(0)) : undefined;
+}
+
+/**
+ * Decodes base64 that has one spelling only.
+ * @param {string} text
+ */
+function base64(text) {
+  const bytes = decoded(text);
+  check(bytes);
+  return bytes;
 }
 
 /**
@@ -1296,13 +1305,31 @@ export function checkpointIn(checkpoint) {
  * @typedef {{ name: string, id: string, kind: number, raw: Uint8Array<ArrayBuffer> }} NoteKey
  */
 
+/**
+ * Refuses a key or a policy of the caller, for which no answer is to blame.
+ * @param {unknown} holds
+ * @param {string} detail
+ * @returns {asserts holds}
+ */
+function usable(holds, detail) {
+  const title = "The key or policy cannot be used";
+  if (!holds) throw new ApiError("INVALID_PARAMETER", detail, { title, parameter: "key" });
+}
+
 /** @param {string} text `NAME+ID+BASE64` @returns {Promise<NoteKey>} */
 async function noteKey(text) {
   const [, name = "", id = "", encoded = ""] = /^([^\s+]+)\+([0-9a-f]{8})\+(\S+)$/.exec(text) ?? [];
-  const bytes = base64(encoded);
-  const named = hexOf(await webSha256(bytesOf(encoder.encode(`${name}\n`), bytes))).slice(0, 8);
-  const [kind = 0] = bytes;
-  check(named === id && bytes.length === { 1: 33, 4: 33, 6: 1313 }[kind]);
+  const bytes = decoded(encoded);
+  const named = hexOf(await webSha256(bytesOf(encoder.encode(`${name}\n`), bytes ?? new Uint8Array()))).slice(
+    0,
+    8,
+  );
+  const [kind = 0] = bytes ?? [];
+  const sound = bytes && named === id && bytes.length === { 1: 33, 4: 33, 6: 1313 }[kind];
+  usable(
+    sound,
+    `This is no key as it was given out, NAME+ID+BASE64; copy it again, whole: ${text.slice(0, 80)}`,
+  );
   return { name, id, kind, raw: bytes.slice(1) };
 }
 
@@ -1312,7 +1339,7 @@ async function noteKey(text) {
  */
 
 /**
- * Reads a policy (c2sp.org/tlog-policy). Throws IntegrityError that names the line.
+ * Reads a policy (c2sp.org/tlog-policy). Throws ApiError that names the line.
  * @param {string} text
  */
 async function policyIn(text) {
@@ -1326,7 +1353,7 @@ async function policyIn(text) {
   let quorum;
   for (const [index, line] of text.split("\n").entries()) {
     /** @type {(holds: unknown) => void} */
-    const need = (holds) => check(holds, `Line ${index + 1} of the policy is wrong: ${line.slice(0, 80)}`);
+    const need = (holds) => usable(holds, `Line ${index + 1} of the policy is wrong: ${line.slice(0, 80)}`);
     // Control characters, in comments too.
     need(/^[\t\x20-\x7e\x80-\uffff]*$/.test(line));
     const [keyword = "", ...items] = line.split(/[ \t]+/).filter((item) => item);
@@ -1357,7 +1384,7 @@ async function policyIn(text) {
       need(quorum !== undefined);
     }
   }
-  check(quorum !== undefined && logs.length > 0, "The policy has no quorum line, or no log.");
+  usable(quorum !== undefined && logs.length > 0, "The policy has no quorum line, or no log.");
   return { logs, quorum };
 }
 
@@ -1394,8 +1421,8 @@ function signedBytes({ kind, name }, text, { origin, size, root }, time) {
 /**
  * Checks that a checkpoint satisfies a policy (the text of c2sp.org/tlog-policy), or that one of these keys, each
  * `NAME+ID+BASE64`, signed it, and returns what it says and how many of the policy's witnesses did. Cosignatures that
- * the platform cannot check do not count: those with ML-DSA-44 outside Node 24.7 and later. Throws IntegrityError; a
- * DOMException in browsers without Ed25519.
+ * the platform cannot check do not count: those with ML-DSA-44 outside Node 24.7 and later. Throws IntegrityError; ApiError
+ * INVALID_PARAMETER when a key or the policy is not one; a DOMException in browsers without Ed25519.
  * @param {string | null} checkpoint
  * @param {string | readonly string[]} keys
  * @returns {Promise<{ origin: string, size: number, root: string, cosigners: number }>}
@@ -1433,7 +1460,10 @@ export async function verifyCheckpoint(checkpoint, keys) {
   const { logs, quorum } = isPolicy
     ? await policyIn(keys)
     : { logs: await Promise.all([keys].flat().map(noteKey)), quorum: null };
-  check(logs.every(({ kind }) => kind !== 4));
+  usable(
+    logs.every(({ kind }) => kind !== 4),
+    "A key of a witness stands in the place of a log's key.",
+  );
   let counts = false;
   for (const key of logs) counts ||= key.name === said.origin && (await signed(key));
   check(counts, "None of the keys signed the checkpoint.");

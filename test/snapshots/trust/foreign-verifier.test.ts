@@ -140,6 +140,14 @@ test("the client reads a policy as the commands do, and names the line that is w
       expect.stringMatching(new RegExp(`^Line (${lines}|${lines + 2}) of the policy is wrong`)),
     ]);
   }
+  // What the caller gave is at fault then, and not the service.
+  const mistyped = verifierText(log).replace(/.$/, (last) => (last === "A" ? "B" : "A"));
+  for (const wrong of [mistyped, verifierText(log).slice(0, -4), "x", "", `log ${mistyped}\nquorum none`])
+    await expect(verifyCheckpoint(note, wrong)).rejects.toMatchObject({
+      name: "ApiError",
+      code: "INVALID_PARAMETER",
+      message: expect.stringContaining("copy it again, whole"),
+    });
   expect(await said(`${known}\nquorum w0`)).toMatch(/no quorum line, or no log/);
   expect(await said(`log ${verifierText(log)}\n${known}`)).toMatch(/no quorum line, or no log/);
 });
