@@ -9,11 +9,12 @@ import { type Answer, textReply, uncachedJson } from "../reply/reply.ts";
 export function serviceAnswers(parts: AppParts) {
   const { catalog, keys, quota, listening, pollAge } = parts;
 
-  /** Why the process should get no requests, or undefined. */
-  async function unready(): Promise<string | undefined> {
-    if (!listening()) return "The process is ending.";
-    if (!keys.ready()) return "The keys are not loaded yet.";
-    return (await quota.ready()) ? undefined : "Requests cannot be counted.";
+  /** Throws ServiceError while the process should get no requests. */
+  async function requireReady(): Promise<void> {
+    if (!listening()) throw new ServiceError("SNAPSHOT_UNAVAILABLE", "The process is ending.");
+    if (!keys.ready()) throw new ServiceError("SNAPSHOT_UNAVAILABLE", "The keys are not loaded yet.");
+    const detail = "Requests cannot be counted: QUOTA_STORE does not answer, and QUOTA_ON_FAILURE is closed.";
+    if (!(await quota.ready())) throw new ServiceError("QUOTA_UNAVAILABLE", detail);
   }
 
   /** A file of the public log. Throws ServiceError NOT_FOUND where it does not have it. */
@@ -48,8 +49,7 @@ export function serviceAnswers(parts: AppParts) {
 
     readyz: async () => {
       const { snapshotId, commit, ageSeconds, stale } = statusOf(catalog, parts);
-      const reason = await unready();
-      if (reason !== undefined) throw new ServiceError("SNAPSHOT_UNAVAILABLE", reason);
+      await requireReady();
       const ready: Ready = {
         status: "ready",
         snapshotId,

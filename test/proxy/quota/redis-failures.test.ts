@@ -52,7 +52,7 @@ const expected: Record<FailurePolicy, { answers: string[]; usage: string; readyz
   closed: {
     answers: Array.from({ length: 30 }, () => "503 QUOTA_UNAVAILABLE -"),
     usage: "503 QUOTA_UNAVAILABLE",
-    readyz: "503 SNAPSHOT_UNAVAILABLE",
+    readyz: "503 QUOTA_UNAVAILABLE",
   },
 };
 
@@ -138,7 +138,7 @@ describe.skipIf(!program)("QUOTA_ON_FAILURE with Redis", () => {
   test("closed: before any request it is known that there is no server", async () => {
     await redis.kill();
     const proxy = await serve("closed", redis.url);
-    expect(outcome(await proxy.get("/readyz"))).toBe("503 SNAPSHOT_UNAVAILABLE");
+    expect(outcome(await proxy.get("/readyz"))).toBe("503 QUOTA_UNAVAILABLE");
     await redis.start();
     await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
     expect(told(await proxy.get(list))).toBe("200 999");

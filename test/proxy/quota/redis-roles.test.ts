@@ -53,7 +53,7 @@ describe.skipIf(!program)("a Redis server that takes no counts", () => {
     expect(outcome(await proxy.get(list))).toBe("503 QUOTA_UNAVAILABLE");
     for (let times = 0; times < 5; times += 1) {
       await proxy.get(usage, { headers: bearer(key) });
-      expect(outcome(await proxy.get("/readyz"))).toBe("503 SNAPSHOT_UNAVAILABLE");
+      expect(outcome(await proxy.get("/readyz"))).toBe("503 QUOTA_UNAVAILABLE");
     }
     expect(proxy.logged.filter((line) => line.includes("answers again"))).toEqual([]);
     await redis.run("REPLICAOF", "NO", "ONE");
