@@ -20,6 +20,11 @@ export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
+/** A key that opens nothing: the command line is right, and its usage helps nobody. Exit code 2. */
+export class KeyRefusedError extends Error {
+  override readonly name = "KeyRefusedError";
+}
+
 /** The value of an integer option, `otherwise` when it is left out. Throws UsageError outside `min..max`. */
 export function integerOption(
   name: string,
@@ -65,6 +70,7 @@ export const meanings: Readonly<Record<string, ExitCode>> = {
   BrokenLogError: exitCodes.refused,
   FormatError: exitCodes.refused,
   KeyFileError: exitCodes.usage,
+  KeyRefusedError: exitCodes.usage,
   KeyEndedError: exitCodes.usage,
   RunMismatchError: exitCodes.usage,
   PartsMissingError: exitCodes.unreachable,

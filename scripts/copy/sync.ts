@@ -11,7 +11,7 @@ import {
   verifyCopy,
 } from "../../proxy/site/client/client.js";
 import { messageOf } from "../../snapshots/store/errors.ts";
-import { UsageError } from "../cli.ts";
+import { KeyRefusedError } from "../cli.ts";
 import type { Progress } from "../progress.ts";
 import type { CopyFolder, CopyState } from "./copy-folder.ts";
 import { type CopyTree, treeOf } from "./copy-tree.ts";
@@ -54,7 +54,7 @@ export interface SyncReport extends CopyState {
  * Brings a copy in step with the archive, once. Throws ForkedLogError, which it also leaves in the folder as evidence;
  * IntegrityError, with the old copy in place, when what came cannot be what was published; WrongIndexError, likewise,
  * when the index that was published does not follow from it; ApiError when the service cannot be asked, or refuses the
- * key; UsageError when the key is of another plan.
+ * key; KeyRefusedError when the key is of another plan.
  */
 export async function syncOnce(parts: SyncParts): Promise<SyncReport> {
   const report = await syncThrough(parts).catch(async (error: unknown) => {
@@ -152,7 +152,7 @@ async function askCurrent({ client, trusted }: SyncParts, state: CopyState | und
 async function requireKey(client: Client): Promise<void> {
   const { plan } = await client.usage();
   if (plan !== "aegis")
-    throw new UsageError(`the archive needs a key of the aegis plan, and this one is of ${plan}`);
+    throw new KeyRefusedError(`the archive needs a key of the aegis plan, and this one is of ${plan}`);
 }
 
 /** Takes up what changed. Returns undefined when the whole archive has to be taken instead. */

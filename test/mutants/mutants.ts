@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { Writable } from "node:stream";
 import { parseArgs } from "node:util";
 import { ForksPoolWorker, type PoolOptions, startVitest } from "vitest/node";
+import type { Option } from "../../scripts/program.ts";
 import { nodeOptions } from "../helpers/servers/programs.ts";
 import base from "../vitest.config.ts";
 import { explainedIn, nameOf } from "./explained.ts";
@@ -18,30 +19,47 @@ const sources = [
   "snapshots/publish/run-plan.ts",
   "proxy/{quota,access}/*.ts",
 ];
-const { values } = parseArgs({
-  options: {
-    /** Those of the sources that are tried. */
-    sources: { type: "string", multiple: true, default: sources },
-    /** Of those sources: the mutants whose names, as survivors are told, hold this text. */
-    named: { type: "string", default: "" },
-    tests: {
-      type: "string",
-      multiple: true,
-      default: ["test/{snapshots,conformance,proxy/{quota,access}}/**/*.test.ts", "test/proxy/*.test.ts"],
-    },
-    /** How many mutants of each folder are tried. */
-    sample: { type: "string", default: "100" },
-    /** Of the draw, below 2^32. */
-    seed: { type: "string", default: "1" },
-    /** Of processors: how long the tests of one mutant may take, by what they took without any. */
-    seconds: { type: "string", default: "20" },
-    /** Of a hundred mutants tried, how many must be killed or explained. */
-    least: { type: "string", default: "0" },
-    /** Keeps what each file of tests reaches for the next run, until it changes. */
-    records: { type: "string" },
+const options = {
+  sources: { type: "string", multiple: true, default: sources, does: "those of the sources that are tried" },
+  named: {
+    type: "string",
+    default: "",
+    does: "of these, the mutants whose names, as survivors are told, hold this text",
   },
-});
+  tests: {
+    type: "string",
+    multiple: true,
+    default: ["test/{snapshots,conformance,proxy/{quota,access}}/**/*.test.ts", "test/proxy/*.test.ts"],
+    does: "the files of tests that may notice a mutant",
+  },
+  sample: { type: "string", default: "100", does: "how many mutants of each folder are tried" },
+  seed: { type: "string", default: "1", does: "of the draw, below 2^32" },
+  seconds: {
+    type: "string",
+    default: "20",
+    does: "of processors: how long the tests of one mutant may take, by what they took without any",
+  },
+  least: {
+    type: "string",
+    default: "0",
+    does: "of a hundred mutants tried, how many must be killed or explained",
+  },
+  records: {
+    type: "string",
+    does: "keeps what each file of tests reaches for the next run, until it changes",
+  },
+  help: { type: "boolean", short: "h", does: "shows this" },
+} as const satisfies Record<string, Option>;
+const { values } = parseArgs({ options });
 const say = (line: string) => process.stdout.write(`${line}\n`);
+if (values.help) {
+  say(
+    "npm run mutants -- [OPTIONS]: breaks the code in one place at a time, and lists the breaks that no test notices.\n",
+  );
+  for (const [name, { does, ...option }] of Object.entries(options))
+    say(`  --${name}  ${does}${"default" in option ? ` (${String(option.default) || "none"})` : ""}`);
+  process.exit(0);
+}
 
 const mutants: Mutant[] = [];
 const codes = new Map<string, string>();

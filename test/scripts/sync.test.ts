@@ -339,6 +339,8 @@ describe("a key that opens nothing", () => {
       await writeFile(join(folder, "other"), await given());
       const ended = await sync(copy, ["--key-file", "other"]);
       expect(ended).toMatchObject({ code: 2, stderr: expect.stringMatching(told), asked });
+      // The command line is right.
+      expect(ended.stderr).not.toContain("--key-file");
     },
   );
 

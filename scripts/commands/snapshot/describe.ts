@@ -33,6 +33,10 @@ export function describePublish(done: PublishReport): string[] {
     ...(reindexed > 0 ? [`re-indexed ${counted(reindexed, "segment")} that another version made`] : []),
     ...(changeRecord.objects > 0 ? [`record of what it changes: ${describeSize(changeRecord)}`] : []),
     ...describeWitnesses(witnessed),
+    // After a first line of nothing new, nobody expects that the run has mended the store.
+    ...(outcome === "unchanged" && uploaded.objects > 0
+      ? [`made ${counted(uploaded.objects, "object")} anew that the store had not, or not whole`]
+      : []),
   ];
 }
 
