@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { ApiError, IntegrityError } from "../proxy/site/client/client.js";
+import { ApiError, IntegrityError } from "../proxy/site/client/client.ts";
 import { isWellFormedKey } from "../snapshots/keys/key-format.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
 import { verifierText } from "../snapshots/trust/notes/note-keys.ts";

@@ -1,9 +1,9 @@
-import { ApiError, Client } from "./client/client.js";
+import { ApiError, Client } from "./client/client.ts";
 
 /**
  * @import { Status } from "../../schemas/envelopes.ts"
  * @import { Tiers } from "../../schemas/store/snapshot.ts"
- * @import { Usage } from "./client/client.js"
+ * @import { Usage } from "./client/client.ts"
  * @import { Own } from "./recomputing.js"
  */
 

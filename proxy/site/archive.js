@@ -1,5 +1,5 @@
 import { asItWas } from "./asof.js";
-import { ApiError, VerificationError } from "./client/client.js";
+import { ApiError, VerificationError } from "./client/client.ts";
 import { closedTo } from "./closed.js";
 import { copyable, failure, fill, html, skipTo } from "./dom.js";
 import { choiceList, histogram } from "./facets.js";
@@ -26,7 +26,7 @@ import { counted, grouped } from "./words.js";
 
 /**
  * @import { MarketPage } from "../../schemas/envelopes.ts"
- * @import { Filters } from "./client/client.js"
+ * @import { Filters } from "./client/client.ts"
  * @import { Site } from "./app.js"
  * @import { Ask, Counts } from "./filters.js"
  * @import { View } from "./router.js"

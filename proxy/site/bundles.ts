@@ -1,10 +1,20 @@
 import { parse } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build, stop } from "esbuild";
+import { build, type Plugin, stop } from "esbuild";
 
-const entries = ["app.js", "style.css", "client/client.js", "client/recompute.mjs"];
+const entries = ["app.js", "style.css", "client/client.ts", "client/recompute.ts"];
 
 export type BundleName = "app.js" | "style.css" | "client.js" | "recompute.mjs";
+
+/** Leaves what recomputes to a file of its own, under the name that it is served with. */
+const recomputeBeside: Plugin = {
+  name: "recompute beside",
+  setup({ onResolve }) {
+    onResolve({ filter: /\/recompute\.ts$/ }, ({ kind }) =>
+      kind === "dynamic-import" ? { path: "./recompute.mjs", external: true } : undefined,
+    );
+  },
+};
 
 let bundles: Promise<ReadonlyMap<string, Buffer>> | undefined;
 
@@ -25,7 +35,7 @@ async function bundleAll(): Promise<ReadonlyMap<string, Buffer>> {
       absWorkingDir: fileURLToPath(new URL(".", import.meta.url)),
       entryPoints: entries.map((entry) => ({ in: entry, out: parse(entry).name })),
       outdir: ".",
-      external: ["./recompute.mjs"],
+      plugins: [recomputeBeside],
       bundle: true,
       minify: true,
       format: "esm",

@@ -1,4 +1,4 @@
-/** @import { ApiError } from "./client/client.js" */
+/** @import { ApiError } from "./client/client.ts" */
 
 /**
  * A child of an element. Strings become text nodes, never HTML.

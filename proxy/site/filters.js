@@ -5,7 +5,7 @@ import { spoken } from "./words.js";
 
 export { dimensions, labels, scores } from "../../schemas/fields.ts";
 
-/** @import { Filters } from "./client/client.js" */
+/** @import { Filters } from "./client/client.ts" */
 
 /** What the archive's right side shows, by the value of `show`. */
 export const sides = /** @type {const} */ ({

@@ -1,7 +1,7 @@
 import { meanings } from "../../schemas/meanings.ts";
 import { asItWas } from "./asof.js";
 import { bar } from "./chart.js";
-import { verifyProof } from "./client/client.js";
+import { verifyProof } from "./client/client.ts";
 import { closedTo } from "./closed.js";
 import { copyable, facts, failure, fill, html, outsideLink } from "./dom.js";
 import { dimensionLink, term } from "./explain.js";

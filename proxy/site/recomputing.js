@@ -4,7 +4,7 @@ import { counted, grouped, minutes, size } from "./words.js";
 
 /**
  * @import { Api } from "./api.js"
- * @import { Recomputed, Trust } from "./client/client.js"
+ * @import { Recomputed, Trust } from "./client/client.ts"
  * @import { Child } from "./dom.js"
  * @import { Ask } from "./filters.js"
  */

@@ -1,4 +1,4 @@
-import { Client, type Recomputed, type Vouched } from "../../proxy/site/client/client.js";
+import { Client, type Recomputed, type Vouched } from "../../proxy/site/client/client.ts";
 import { facetLimit, facetNames } from "../../schemas/filters.ts";
 import { InvalidParameterError } from "../../snapshots/read/errors.ts";
 import { parseFacetNames, readFilter } from "../../snapshots/read/evaluator.ts";

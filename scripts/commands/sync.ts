@@ -1,4 +1,4 @@
-import { ApiError, Client, IntegrityError } from "../../proxy/site/client/client.js";
+import { ApiError, Client, IntegrityError } from "../../proxy/site/client/client.ts";
 import { counted, exitCodes, requiredOption } from "../cli.ts";
 import { CopyFolder } from "../copy/copy-folder.ts";
 import { waitForNews } from "../copy/news.ts";

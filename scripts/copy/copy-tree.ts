@@ -1,4 +1,4 @@
-import { linesFromEnd } from "../../proxy/site/client/client.js";
+import { linesFromEnd } from "../../proxy/site/client/client.ts";
 import { Cutter } from "../../snapshots/format/cutter.ts";
 import { idBytesOfLine } from "../../snapshots/format/market-line.ts";
 import type { Digest } from "../../snapshots/format/sha256.ts";

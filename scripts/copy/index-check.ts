@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ApiError, linesFromEnd } from "../../proxy/site/client/client.js";
+import { ApiError, linesFromEnd } from "../../proxy/site/client/client.ts";
 import { filterFields, filterValuesOf } from "../../schemas/filters.ts";
 import { Digest } from "../../schemas/primitives.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";

@@ -1,4 +1,4 @@
-import { Change } from "../../proxy/site/client/client.js";
+import { Change } from "../../proxy/site/client/client.ts";
 import { LineWriter, linesOf } from "./lines.ts";
 
 /** Where a market stands in the archive: later in time first, and then by id, descending. */

@@ -9,7 +9,7 @@ import {
   type Rows,
   verifyCheckpoint,
   verifyCopy,
-} from "../../proxy/site/client/client.js";
+} from "../../proxy/site/client/client.ts";
 import { messageOf } from "../../snapshots/store/errors.ts";
 import { KeyRefusedError } from "../cli.ts";
 import type { Progress } from "../progress.ts";

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
-import { Client, ForkedLogError, verifyCheckpoint } from "../../proxy/site/client/client.js";
+import { Client, ForkedLogError, verifyCheckpoint } from "../../proxy/site/client/client.ts";
 import type { Commit } from "../../schemas/store/snapshot.ts";
 import { tileEncoder, tilesOf } from "../../snapshots/format/log-tree.ts";
 import { leafHash, treeHead } from "../../snapshots/format/tree.ts";

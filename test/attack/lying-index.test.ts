@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Client } from "../../proxy/site/client/client.js";
+import { Client } from "../../proxy/site/client/client.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { encodeWords } from "../../snapshots/index/encode-words.ts";
 import { unicodeVersion } from "../../snapshots/index/unicode.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Client, type Trust, verifyProof, verifyScoreProof } from "../../proxy/site/client/client.js";
+import { Client, type Trust, verifyProof, verifyScoreProof } from "../../proxy/site/client/client.ts";
 import type { MarketProof, ScoreProof } from "../../schemas/envelopes.ts";
 import { inclusionFromTiles } from "../../snapshots/format/log-proofs.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { Client, verifyProof } from "../../proxy/site/client/client.js";
+import { Client, verifyProof } from "../../proxy/site/client/client.ts";
 import { consistencyFromTiles, type ReadTile } from "../../snapshots/format/log-proofs.ts";
 import { isConsistent, tileAt } from "../../snapshots/format/log-tree.ts";
 import { headFrom, leafHash, treeHead } from "../../snapshots/format/tree.ts";

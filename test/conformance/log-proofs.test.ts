@@ -8,7 +8,7 @@ import {
   verifyCheckpoint,
   verifyProof,
   verifyScoreProof,
-} from "../../proxy/site/client/client.js";
+} from "../../proxy/site/client/client.ts";
 import { decodeEntries, GrowingTree, type Tile, tilePath } from "../../snapshots/format/log-tree.ts";
 import { leafHash } from "../../snapshots/format/tree.ts";
 import { layout } from "../../snapshots/store/layout.ts";

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { IntegrityError, verifyCopy, verifyProof, verifyScoreProof } from "../../proxy/site/client/client.js";
+import { IntegrityError, verifyCopy, verifyProof, verifyScoreProof } from "../../proxy/site/client/client.ts";
 import { MarketProof, type ScoreProof } from "../../schemas/envelopes.ts";
 import { HistoricalMarket } from "../../schemas/records.ts";
 import { flipped, inLog, noteKey, proofIn, type Shape } from "../helpers/archive/proofs.ts";

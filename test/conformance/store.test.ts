@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { crc32 } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { verifyProof } from "../../proxy/site/client/client.js";
+import { verifyProof } from "../../proxy/site/client/client.ts";
 import type { MarketProof } from "../../schemas/envelopes.ts";
 import { filterFields } from "../../schemas/filters.ts";
 import { formatVersion, type SegmentRef } from "../../schemas/store/snapshot.ts";

@@ -3,7 +3,7 @@ import { Agent } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { DuckDBInstance } from "@duckdb/node-api";
-import { archiveRoot, Change, IntegrityError, linesFromEnd } from "../../proxy/site/client/client.js";
+import { archiveRoot, Change, IntegrityError, linesFromEnd } from "../../proxy/site/client/client.ts";
 import { toolLimits } from "../../schemas/tools.ts";
 import { CopyFolder, CopyFolderError } from "../../scripts/copy/copy-folder.ts";
 import { treeOf } from "../../scripts/copy/copy-tree.ts";

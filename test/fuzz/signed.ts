@@ -1,4 +1,4 @@
-import { checkpointIn, IntegrityError, verifyCheckpoint } from "../../proxy/site/client/client.js";
+import { checkpointIn, IntegrityError, verifyCheckpoint } from "../../proxy/site/client/client.ts";
 import { feedVersions } from "../../schemas/market.ts";
 import {
   ChangeFiles,

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { verifyProof, verifyScoreProof } from "../../proxy/site/client/client.js";
+import { verifyProof, verifyScoreProof } from "../../proxy/site/client/client.ts";
 import { type Endpoint, type EndpointId, endpoints } from "../../schemas/endpoints.ts";
 import { ChangeLine, type ExportList, type MarketIndex } from "../../schemas/envelopes.ts";
 import type { ErrorCode } from "../../schemas/errors.ts";

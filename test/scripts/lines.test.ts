@@ -8,7 +8,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Client, linesFromEnd } from "../../proxy/site/client/client.js";
+import { Client, linesFromEnd } from "../../proxy/site/client/client.ts";
 import { fileOf, LineWriter, linesOf, wholeLines } from "../../scripts/copy/lines.ts";
 import { listenLocally } from "../helpers/servers/programs.ts";
 

@@ -3,7 +3,7 @@ import { endpoints } from "../../../schemas/endpoints.ts";
 import { bundle } from "../bundles.ts";
 import type { StaticFile } from "../static-file.ts";
 
-const declarations = readFileSync(new URL("client.d.ts", import.meta.url));
+const declarations = readFileSync(new URL("declarations.d.ts", import.meta.url));
 
 const contentType = "text/javascript; charset=utf-8";
 const script = { contentType, read: () => bundle("client.js") };

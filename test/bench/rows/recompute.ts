@@ -1,4 +1,4 @@
-import { Client } from "../../../proxy/site/client/client.js";
+import { Client } from "../../../proxy/site/client/client.ts";
 import type { MarketIndex } from "../../../schemas/envelopes.ts";
 import { facetNames } from "../../../schemas/filters.ts";
 import { ask, jsonOf, type Target } from "../load/client.ts";

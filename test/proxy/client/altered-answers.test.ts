@@ -2,7 +2,7 @@ import { hash as hashOf } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { ApiError, Client } from "../../../proxy/site/client/client.js";
+import { ApiError, Client } from "../../../proxy/site/client/client.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";

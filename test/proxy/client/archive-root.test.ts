@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { Readable } from "node:stream";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { archiveRoot, linesFromEnd } from "../../../proxy/site/client/client.js";
+import { archiveRoot, linesFromEnd } from "../../../proxy/site/client/client.ts";
 import { segmentsOf } from "../../../scripts/copy/copy-tree.ts";
 import { Cutter } from "../../../snapshots/format/cutter.ts";
 import { leafHash, pageRootOf, rootOver, type Subtree } from "../../../snapshots/format/tree.ts";

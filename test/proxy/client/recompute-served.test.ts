@@ -84,7 +84,7 @@ describe("the evaluator as clients load it", () => {
   });
 
   test("needs neither Node nor a library, and is served with what its source exports", async () => {
-    const source = new URL("../../../proxy/site/client/recompute.mjs", import.meta.url);
+    const source = new URL("../../../proxy/site/client/recompute.ts", import.meta.url);
     const text = String(await clientFiles.find(({ path }) => path === endpoints.recompute.path)?.read());
     expect(text.match(/\bimport\b.{40}|\b(?:Buffer|process|setImmediate)[.(].{40}/g)).toBe(null);
     expect(Object.keys(await import(asUrl(text))).sort()).toEqual(

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Client, type ClientOptions, type Trust } from "../../../proxy/site/client/client.js";
+import { Client, type ClientOptions, type Trust } from "../../../proxy/site/client/client.ts";
 import { MarketIndex } from "../../../schemas/envelopes.ts";
 import { facetNames } from "../../../schemas/filters.ts";
 import { marketDimensionKeys } from "../../../schemas/market.ts";

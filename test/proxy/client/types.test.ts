@@ -85,7 +85,7 @@ const parts = {
 
 /**
  * The types of the client as they follow from its source and from the schemas of the service: what tsc says of
- * client.js, with the records of the schemas in place of its import of itself.
+ * its modules, with the records of the schemas in place of their import of it.
  */
 async function clientTypes(): Promise<string> {
   const registry = z.registry<{ id: string }>();
@@ -141,7 +141,10 @@ function withoutTypes(comment: string): string {
   return `/**\n${lines.map((line) => ` * ${line}`.trimEnd()).join("\n")}\n */\n`;
 }
 
-/** What tsc declares of client.js, without the import of its own declarations. */
+/** The modules of the client, in the order of their declarations. */
+const modules = ["client", "answers", "errors", "checkpoint", "proofs", "trees"];
+
+/** What tsc declares of these modules, without their imports of one another. */
 function declared(): string {
   const folder = mkdtempSync(join(tmpdir(), "prs-client-types-"));
   try {
@@ -150,6 +153,7 @@ function declared(): string {
       "false",
       "--declaration",
       "--emitDeclarationOnly",
+      "--stripInternal",
       "--rootDir",
       root,
       "--outDir",
@@ -157,8 +161,10 @@ function declared(): string {
     ];
     // It also writes when there are faults, as after a record was added here. `npm run types` reports those.
     spawnSync(program("tsc"), ["-p", join(root, "proxy/site/client"), ...emit]);
-    const text = readFileSync(join(folder, "proxy/site/client/client.d.ts"), "utf8");
-    return text.replace(/^import type .* from "\.\/client\.d\.ts";\n/m, "").replace(/^export \{\};\n/m, "");
+    const texts = modules.map((name) => readFileSync(join(folder, `proxy/site/client/${name}.d.ts`), "utf8"));
+    return texts
+      .join("")
+      .replaceAll(/^(?:import|export) (?:type )?(?:\{[^}]*\}|\*)(?: from "[^"]+")?;\n/gm, "");
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -169,7 +175,7 @@ function formatted(text: string): string {
   return execFileSync(program("biome"), how, { cwd: root, input: text, encoding: "utf8" });
 }
 
-// After a change of client.js or of a schema, `vitest -u` with this file writes the declarations anew.
+// After a change of the client or of a schema, `vitest -u` with this file writes the declarations anew.
 test("the client's declarations are those of its source and of the service's schemas", async () => {
-  await expect(await clientTypes()).toMatchFileSnapshot("../../../proxy/site/client/client.d.ts");
+  await expect(await clientTypes()).toMatchFileSnapshot("../../../proxy/site/client/declarations.d.ts");
 });

@@ -1,6 +1,6 @@
 import { hash as hashOf, randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { verifyProof } from "../../../proxy/site/client/client.js";
+import { verifyProof } from "../../../proxy/site/client/client.ts";
 import { MarketAbsence, MarketIndex } from "../../../schemas/envelopes.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { layout } from "../../../snapshots/store/layout.ts";

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { IntegrityError, verifyCheckpoint } from "../../../proxy/site/client/client.js";
+import { IntegrityError, verifyCheckpoint } from "../../../proxy/site/client/client.ts";
 import { leafHash, treeHead } from "../../../snapshots/format/tree.ts";
 import { type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { NoteError, signatureLine } from "../../../snapshots/trust/notes/signed-note.ts";

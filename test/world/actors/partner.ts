@@ -1,4 +1,4 @@
-import { ApiError, Client, IntegrityError } from "../../../proxy/site/client/client.js";
+import { ApiError, Client, IntegrityError } from "../../../proxy/site/client/client.ts";
 import { CopyFolder, CopyState } from "../../../scripts/copy/copy-folder.ts";
 import { PublishedIndex } from "../../../scripts/copy/published-index.ts";
 import { syncOnce } from "../../../scripts/copy/sync.ts";

@@ -1,83 +1,15 @@
-/**
- * A request that failed. `code` is the service's error code (`QUOTA_EXCEEDED`, `CURSOR_EXPIRED`, …) or one of the
- * client's own: `UNREACHABLE` (no answer came), `TIMEOUT` (none came in time), `BROKEN_ANSWER` (it broke off or cannot
- * be read), `UNEXPECTED_ANSWER` (an error that the service did not write, such as a gateway's), `MISMATCH` (see
- * IntegrityError), `FORKED_LOG` (see ForkedLogError), `INVALID_URL` (the client was given no address of a service).
- */
-export declare class ApiError extends Error {
-  code: string;
-  name: string;
-  /** What went wrong, in a few fixed words. The message says more. */
-  title: string;
-  /** HTTP status; 0 when no answer came. */
-  status: number;
-  /** Names the request in the service's log. */
-  requestId: string | undefined;
-  /** The query parameter that was refused. */
-  parameter: string | undefined;
-  /** With `CURSOR_EXPIRED`: the cursor of the same place in the current snapshot; null when nothing follows there. */
-  resumeCursor: string | null | undefined;
-  /** With `SNAPSHOT_EXPIRED`: the snapshots before and after that can still be read. */
-  nearest: Problem["nearest"];
-  /** Seconds after which the service wants to be asked again. */
-  retryAfter: number | undefined;
-  constructor(
-    code: string,
-    detail: string,
-    {
-      cause,
-      ...about
-    }?: {
-      title?: string;
-      status?: number;
-      requestId?: string | undefined;
-      parameter?: string | undefined;
-      resumeCursor?: string | null | undefined;
-      retryAfter?: number | undefined;
-      nearest?: Problem["nearest"];
-      cause?: unknown;
-    },
-  );
-}
-/** An answer that contradicts itself, an earlier answer or its proof. Asking again does not help. */
-export declare class IntegrityError extends ApiError {
-  name: string;
-  constructor(detail: string);
-}
-/**
- * What is served does not follow from what you trust, or does not belong to it: at least one byte of it is wrong.
- * `what` names the part: `checkpoint`, `entry`, `inclusion` (that the log has the entry), `index root`, `archive root`,
- * `header` (of a segment's index), `section`, `words`, `page` (the leaf hashes of its markets), `page roots`, `total`,
- * `row`, `rows`, `absence` or `answer`. The message says which one.
- */
-export declare class VerificationError extends IntegrityError {
-  what: string;
-  name: string;
-  constructor(what: string, detail: string);
-}
-/**
- * The publisher signed two logs of which neither is the beginning of the other, or what is served is older than what
- * was seen before. Keep both checkpoints: together they show it to everybody.
- */
-export declare class ForkedLogError extends IntegrityError {
-  name: string;
-  code: string;
-  /** The one seen before, and the one that came now. */
-  checkpoints: readonly [string, string];
-  constructor(before: string, after: string);
-}
-declare const broken: (detail: string) => ApiError;
-export type CallOptions = {
+/** What can be said with any call. */
+export interface CallOptions {
   /** Ends the call, its waits and its connection. */
   signal?: AbortSignal | undefined;
-};
-export type ReadOptions = {
-  /** Ends the call, its waits and its connection. */
-  signal?: AbortSignal | undefined;
+}
+/** What can be said with calls that read from a snapshot. */
+export interface ReadOptions extends CallOptions {
   /** The snapshot to read from: its id, or a time. The current one if left out. */
   asOf?: string | undefined;
-};
-export type ClientOptions = {
+}
+/** How a client is set up. */
+export interface ClientOptions {
   /** Address of the service, with or without `/api/v1`. */
   url: string | URL;
   /** API key. It is sent to this address only, and redirects are refused. */
@@ -85,111 +17,66 @@ export type ClientOptions = {
   /** Sends the requests; for proxies, logging and tests. */
   fetch?: typeof globalThis.fetch;
   /**
-   * Milliseconds within which the head of an answer must come, then its body; of answers in
-   * lines,
-   * every next piece. 30,000 if left out.
+   * Milliseconds within which the head of an answer must come, then its body; of answers in lines, every next piece.
+   * 30,000 if left out.
    */
   timeout?: number;
   /**
-   * How often a request is repeated that failed for a reason that may pass: a network error,
-   * an answer
-   * that broke off, 502, 503, 504, or 429. 6 if left out. Answers in lines may fail so often without a new line.
+   * How often a request is repeated that failed for a reason that may pass: a network error, an answer that broke off,
+   * 502, 503, 504, or 429. 6 if left out. Answers in lines may fail so often without a new line.
    */
   retries?: number;
   /**
-   * The most milliseconds to wait before such a repetition. When `Retry-After` says more,
-   * the error is
-   * thrown. 60,000 if left out.
+   * The most milliseconds to wait before such a repetition. When `Retry-After` says more, the error is thrown. 60,000
+   * if left out.
    */
   maxWait?: number;
   /** The most bytes of an answer, other than one in lines. 2^28 if left out. */
   maxBytes?: number;
   /**
-   * The most bytes of the archive's index that are kept for later recomputations, checked.
-   * 2^26 if left out. Browsers keep as many more in their Cache API, where they have it.
+   * The most bytes of the archive's index that are kept for later recomputations, checked. 2^26 if left out. Browsers
+   * keep as many more in their Cache API, where they have it.
    */
   keepBytes?: number;
-};
-export type Trust = {
+}
+/**
+ * What you trust when you recompute: the publisher's `key`, or a policy with witnesses (c2sp.org/tlog-policy) in its
+ * place, as for verifyProof; or, without keys, `entry`: the SHA-256 of the text of the log's entry, in hexadecimal. A
+ * `snapshotId` alone shows that markets belong to the snapshot, but not that none is left out. Without all of them an
+ * answer is only shown to agree with itself. `since` is a checkpoint that you have, such as `vouched.checkpoint.text` of
+ * an earlier call: the log must go on from it, or the call throws ForkedLogError.
+ *
+ * Unless you say which snapshot you mean, by `entry`, `snapshotId`, `asOf` or a cursor, the entry must be the last one of
+ * the checkpoint's log, which no rollback has withdrawn.
+ */
+export interface Trust {
   key?: string | readonly string[] | undefined;
   entry?: string | undefined;
   snapshotId?: string | undefined;
   since?: string | undefined;
-};
-export type Vouched = {
-  /** What of yours it was checked against. */
-  by: ("key" | "policy" | "entry" | "snapshotId" | "since")[];
-  /** SHA-256 of the text of the log's entry, in hexadecimal, to be pinned. */
-  entry: string;
-  /** Hash of this entry as a leaf of the log's tree, in hexadecimal, to be looked up in the log. */
-  leaf: string;
-  /** When the entry says that its snapshot was published. */
-  publishedAt: string;
-  /**
-   * Of the
-   * log that has the entry, if there is one: its name, how many commits it has, whether your key or a log's of your policy
-   * signed it, how many witnesses of your policy did, and the whole text, to be kept and given as `trust.since`.
-   */
-  checkpoint: {
-    origin: string;
-    size: number;
-    signed: boolean;
-    cosigners: number;
-    text: string;
-  } | null;
-  /**
-   * Whether it is shown that no market is left out. With a `snapshotId` alone it is not, nor
-   * where something was not judged.
-   */
-  complete: boolean;
-  /**
-   * What nobody can judge on this platform, in sentences: words that another version of
-   * Unicode made. No fault of the service.
-   */
-  unjudged: string[];
-};
-export type Proving = {
+}
+export interface Proving extends CallOptions {
   trust?: Trust | undefined;
-  /** Ends the call, its waits and its connection. */
-  signal?: AbortSignal | undefined;
-};
-export type Verifying = Proving & {
+}
+export interface Verifying extends Proving {
   verified?: boolean | undefined;
-};
-export type Recomputed = MarketFacets & {
+}
+/** A total and facets that were recomputed; `bytes` and `requests` are what it took. */
+export interface Recomputed extends MarketFacets {
   commit: number;
   bytes: number;
   requests: number;
   vouched: Vouched;
-};
-export type Query = Omit<Filters, "asOf" | "skip"> & {
-  asOf?: string | undefined;
-  skip?: number | undefined;
-  by?: string;
-  limit?: number | undefined;
-  since?: string;
-  until?: string | undefined;
-  of?: string;
-  id?: string;
-};
-export type Absence = {
+}
+/** That an id is not among the `markets` of a snapshot; `bytes` and `requests` are what it took to show. */
+export interface Absence {
   snapshotId: string;
   commit: number;
   markets: number;
   bytes: number;
   requests: number;
   vouched: Vouched;
-};
-export type Step = <T>(work: () => Promise<T>) => Promise<T>;
-export type ReadText = <T>(parse: (text: string) => T, decoder?: Decoder) => Promise<T>;
-export type Decoder = {
-  decode: (
-    bytes?: Uint8Array,
-    options?: {
-      stream: boolean;
-    },
-  ) => string;
-};
+}
 /** A client of the service. Between calls it keeps no connection or timer, and only what was recomputed from. */
 export declare class Client {
   #private;
@@ -246,7 +133,6 @@ export declare class Client {
   /**
    * Counts the markets that match by one or several of their fields:
    * `client.facets(["tier", "month"], { disputed: true })`.
-   * @param [filters] `limit`: the most values listed of each
    */
   facets(
     by: readonly string[],
@@ -260,7 +146,6 @@ export declare class Client {
    * Each is checked against the index root that the log's entry names, so nothing of it is the service's word:
    * `client.recompute({ filters: { disputed: true }, by: ["tier"], trust: { key } })`. Sections are kept for later
    * calls. Throws VerificationError.
-   * @param [options] `limit`: the most values listed of each facet
    */
   recompute(
     options?: Proving & {
@@ -316,8 +201,6 @@ export declare class Client {
    * archive's order, each id once. Applied to an exact copy of `since` it gives an exact copy of `until`. An answer
    * that breaks off is taken up again; to go on in another process, pass the result's `snapshotId` as `until` and its
    * `skip`. Throws ApiError `SNAPSHOT_EXPIRED` when the difference is no longer known.
-   * @param [options] `until`: the current snapshot if
-   * left out
    */
   changes(
     since: string,
@@ -331,13 +214,51 @@ export declare class Client {
     },
   ): Changes;
 }
-export type Asked = {
-  query?: Query;
-  accept?: string;
-  body?: string;
-  signal?: AbortSignal | undefined;
+/** What was checked, and against what. */
+export interface Vouched {
+  /** What of yours it was checked against. */
+  by: ("key" | "policy" | "entry" | "snapshotId" | "since")[];
+  /** SHA-256 of the text of the log's entry, in hexadecimal, to be pinned. */
+  entry: string;
+  /** Hash of this entry as a leaf of the log's tree, in hexadecimal, to be looked up in the log. */
+  leaf: string;
+  /** When the entry says that its snapshot was published. */
+  publishedAt: string;
+  /**
+   * Of the log that has the entry, if there is one: its name, how many commits it has, whether your key or a log's of
+   * your policy signed it, how many witnesses of your policy did, and the whole text, to be kept and given as
+   * `trust.since`.
+   */
+  checkpoint: {
+    origin: string;
+    size: number;
+    signed: boolean;
+    cosigners: number;
+    text: string;
+  } | null;
+  /**
+   * Whether it is shown that no market is left out. With a `snapshotId` alone it is not, nor where something was not
+   * judged.
+   */
+  complete: boolean;
+  /**
+   * What nobody can judge on this platform, in sentences: words that another version of Unicode made. No fault of the
+   * service.
+   */
+  unjudged: string[];
+}
+export type Query = Omit<Filters, "asOf" | "skip"> & {
+  asOf?: string | undefined;
+  skip?: number | undefined;
+  by?: string;
+  limit?: number | undefined;
+  since?: string;
+  until?: string | undefined;
+  of?: string;
+  id?: string;
 };
-/** A request. */
+/** Reads the lines of an answer. */
+type Open<A extends Answer> = (answer: A) => AsyncGenerator<string, void, void>;
 /** One market of an answer in lines. */
 export declare class Row {
   #private;
@@ -349,26 +270,21 @@ export declare class Row {
   /** The market, parsed whenever it is read. */
   get market(): HistoricalMarket;
 }
-export type Open<A extends Answer> = (answer: A) => AsyncGenerator<string, void, void>;
 /** An answer in lines. Its members are known when the first line has come. It can be iterated over once. */
-declare class Answer {
+export declare class Answer {
   /** Snapshot of the answer. */
   snapshotId: string;
   /** Number of lines of the whole answer, also of those skipped. */
   count: number;
   /** Whole lines received, also those skipped. */
   skip: number;
-  /** @internal */
-  query: Query;
   constructor(query: Query, skip: number);
-  /** @internal */
-  opened(headers: Headers, end: number): void;
 }
+/** What the caller sees of rows. */
 export type Shown = Pick<
   Rows,
   "snapshotId" | "count" | "total" | "skip" | "cursor" | "vouched" | "csvHead" | "csvOf"
 >;
-/** What the caller sees of rows. */
 /** The rows of Client.rows. */
 export declare class Rows extends Answer implements AsyncIterable<Row> {
   #private;
@@ -380,11 +296,7 @@ export declare class Rows extends Answer implements AsyncIterable<Row> {
   vouched: Vouched | undefined;
   /** Of verified rows: the first line of the service's CSV, with its end. */
   csvHead: string | undefined;
-  /** @internal */
-  csvOf: ((text: string) => Promise<string>) | undefined;
   constructor({ skip, ...query }: Filters, open: Open<Rows>);
-  /** @internal */
-  opened(headers: Headers, end: number): void;
   [Symbol.asyncIterator](): AsyncGenerator<Row, void, unknown>;
 }
 /** One line of the difference between two snapshots. */
@@ -415,118 +327,87 @@ export declare class Changes extends Answer implements AsyncIterable<Change> {
     },
     open: Open<Changes>,
   );
-  /** @internal */
-  opened(headers: Headers, end: number): void;
   [Symbol.asyncIterator](): AsyncGenerator<Change, void, unknown>;
 }
-export type Sha256 = (bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Uint8Array>;
-declare function bytesOf(...parts: readonly (Uint8Array | readonly number[])[]): Uint8Array<ArrayBuffer>;
-declare function uint64(value: number): Uint8Array<ArrayBuffer>;
-declare const hexOf: (bytes: Uint8Array) => string;
 /**
- * The head of a tree of the shape of RFC 6962: neighbours are joined level by level, and one without a neighbour moves
- * up.
+ * A request that failed. `code` is the service's error code (`QUOTA_EXCEEDED`, `CURSOR_EXPIRED`, …) or one of the
+ * client's own: `UNREACHABLE` (no answer came), `TIMEOUT` (none came in time), `BROKEN_ANSWER` (it broke off or cannot
+ * be read), `UNEXPECTED_ANSWER` (an error that the service did not write, such as a gateway's), `MISMATCH` (see
+ * IntegrityError), `FORKED_LOG` (see ForkedLogError), `INVALID_URL` (the client was given no address of a service).
  */
-declare function headOf(hashes: readonly Uint8Array[], sha256: Sha256): Promise<Uint8Array<ArrayBufferLike>>;
-export type Tree = {
-  hashes: (Uint8Array | Promise<Uint8Array>)[];
-  markets: number;
-};
+export declare class ApiError extends Error {
+  name: string;
+  code: string;
+  /** What went wrong, in a few fixed words. The message says more. */
+  title: string;
+  /** HTTP status; 0 when no answer came. */
+  status: number;
+  /** Names the request in the service's log. */
+  requestId: string | undefined;
+  /** The query parameter that was refused. */
+  parameter: string | undefined;
+  /** With `CURSOR_EXPIRED`: the cursor of the same place in the current snapshot; null when nothing follows there. */
+  resumeCursor: string | null | undefined;
+  /** With `SNAPSHOT_EXPIRED`: the snapshots before and after that can still be read. */
+  nearest: Problem["nearest"];
+  /** Seconds after which the service wants to be asked again. */
+  retryAfter: number | undefined;
+  constructor(
+    code: string,
+    detail: string,
+    {
+      cause,
+      ...about
+    }?: {
+      title?: string;
+      status?: number;
+      requestId?: string | undefined;
+      parameter?: string | undefined;
+      resumeCursor?: string | null | undefined;
+      retryAfter?: number | undefined;
+      nearest?: Problem["nearest"];
+      cause?: unknown;
+    },
+  );
+}
+/** An answer that contradicts itself, an earlier answer or its proof. Asking again does not help. */
+export declare class IntegrityError extends ApiError {
+  name: string;
+  constructor(detail: string);
+}
 /**
- * The archive's root over its lines, as `archiveRoot` of a snapshot states it (snapshots/SPEC.md, "Roots" and "Cuts").
- * Trees count from the oldest market, so the lines must come oldest first: the reverse of the archive's order. For a
- * copy in a file, use `linesFromEnd`. Memory does not grow with the number of lines, except for 32 bytes for every
- * segment of some 20,000 markets.
- * @param lines JSON texts of markets, without line
- * ends
+ * What is served does not follow from what you trust, or does not belong to it: at least one byte of it is wrong.
+ * `what` names the part: `checkpoint`, `entry`, `inclusion` (that the log has the entry), `index root`, `archive root`,
+ * `header` (of a segment's index), `section`, `words`, `page` (the leaf hashes of its markets), `page roots`, `total`,
+ * `row`, `rows`, `absence` or `answer`. The message says which one.
  */
-export declare function archiveRoot(
-  lines: AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>,
-  {
-    sha256,
-  }?: {
-    sha256?: Sha256;
-  },
-): Promise<{
-  archiveRoot: string;
-  markets: number;
-}>;
+export declare class VerificationError extends IntegrityError {
+  name: string;
+  what: string;
+  constructor(what: string, detail: string);
+}
 /**
- * The lines of a file from the last to the first, without their ends: those of `archive.ndjson` oldest first. Takes a
- * Blob, such as a browser's File or `fs.openAsBlob(path)` in Node. Throws IntegrityError when the last line has no end.
+ * The publisher signed two logs of which neither is the beginning of the other, or what is served is older than what
+ * was seen before. Keep both checkpoints: together they show it to everybody.
  */
-export declare function linesFromEnd(file: {
+export declare class ForkedLogError extends IntegrityError {
+  name: string;
+  code: string;
+  /** The one seen before, and the one that came now. */
+  checkpoints: readonly [string, string];
+  constructor(before: string, after: string);
+}
+/** What a checkpoint says of its log. */
+interface Head {
+  origin: string;
   size: number;
-  slice(
-    start: number,
-    end: number,
-  ): {
-    arrayBuffer(): Promise<ArrayBuffer>;
-  };
-}): AsyncGenerator<Uint8Array, void, void>;
-declare function hashOf(hex: unknown): Uint8Array<ArrayBuffer>;
-declare const leafOf: (text: string) => Promise<Uint8Array<ArrayBufferLike>>;
-/** The root of the tree in which `hash` is the child of this index. */
-declare function rootFrom(
-  kind: number,
-  hash: Uint8Array,
-  { markets, ...place }: MarketProof["proof"]["page"],
-): Promise<Uint8Array<ArrayBufferLike>>;
-/** The head of the tree in which `hash` is the child of this index. */
-declare function headFrom(
-  hash: Uint8Array,
-  {
-    index,
-    size,
-    path,
-  }: {
-    index: number;
-    size: number;
-    path: readonly string[] | null;
-  },
-): Promise<Uint8Array<ArrayBufferLike>>;
-export type Entry = {
-  commit: number;
-  feedVersion: string;
-  snapshotId: string;
-  archiveRoot: string;
-  scoresRoot: string;
-  indexRoot: string;
-  counts: {
-    markets: number;
-    protocols: number;
-  };
-  publishedAt: string;
-  /** Commits that were taken back. */
-  withdrawn: [first: number, last: number][];
-  /** SHA-256 of the commit record. */
-  record: string;
-};
-/** Decodes base64 that has one spelling only. */
-declare function base64(text: string): Uint8Array<ArrayBuffer>;
+  root: string;
+}
 /**
  * What a checkpoint says (c2sp.org/tlog-checkpoint): the log's origin, how many commits it has, and the root of its
  * tree. Checks no signature. Throws IntegrityError.
  */
-export declare function checkpointIn(checkpoint: string | null): {
-  origin: string;
-  size: number;
-  root: string;
-};
-export type NoteKey = {
-  name: string;
-  id: string;
-  kind: number;
-  raw: Uint8Array<ArrayBuffer>;
-};
-export type Quorum =
-  | {
-      key: NoteKey;
-    }
-  | {
-      least: number;
-      members: Quorum[];
-    };
+export declare function checkpointIn(checkpoint: string | null): Head;
 /**
  * Checks that a checkpoint satisfies a policy (the text of c2sp.org/tlog-policy), or that one of these keys, each
  * `NAME+ID+BASE64`, signed it, and returns what it says and how many of the policy's witnesses did. Cosignatures that
@@ -542,34 +423,35 @@ export declare function verifyCheckpoint(
   root: string;
   cosigners: number;
 }>;
-export type Known = {
-  snapshotId?: string | undefined;
-  key?: string | readonly string[] | undefined;
-  asOf?: string | undefined;
-};
+/** What the log says of a commit. */
+export interface Entry {
+  commit: number;
+  feedVersion: string;
+  snapshotId: string;
+  archiveRoot: string;
+  scoresRoot: string;
+  indexRoot: string;
+  counts: {
+    markets: number;
+    protocols: number;
+  };
+  publishedAt: string;
+  /** Commits that were taken back. */
+  withdrawn: [first: number, last: number][];
+  /** SHA-256 of the commit record. */
+  record: string;
+}
 /**
  * What you know when you check a proof: the `snapshotId` if you hold one that you trust; the publisher's `key`, or a
  * policy with witnesses (c2sp.org/tlog-policy) in its place, to have the checkpoint's signatures checked too. Without
  * them, a proof only shows that the answer agrees with itself. `asOf` is what you asked with. Without it and a
  * `snapshotId`, the entry must be the last one of the checkpoint's log.
  */
-/** The latest time that `asOf` means; NaN where it is a snapshot's id. */
-declare const timeIn: (asOf: string) => number;
-/** Checks that the log has the entry of an answer, and that it is about the answer's snapshot. */
-declare function verifyEntry(
-  {
-    entry,
-    snapshotId,
-    commit,
-    checkpoint,
-    proof,
-  }: Pick<MarketProof, "entry" | "snapshotId" | "commit" | "checkpoint"> & {
-    proof: {
-      inclusion: readonly string[] | null;
-    };
-  },
-  known: Known,
-): Promise<Entry>;
+export interface Known {
+  snapshotId?: string | undefined;
+  key?: string | readonly string[] | undefined;
+  asOf?: string | undefined;
+}
 /**
  * Checks that a market belongs to its snapshot, and that snapshot to the publisher's log, and returns its record. `id`
  * is the one you asked for. Throws as verifyCheckpoint does.
@@ -608,42 +490,42 @@ export declare function verifyCopy(
   },
   known?: Known,
 ): Promise<Entry>;
-/** What recompute.mjs has from here: with a copy of its own, errors would be of another class. */
-declare const shared: {
-  ApiError: typeof ApiError;
-  ForkedLogError: typeof ForkedLogError;
-  IntegrityError: typeof IntegrityError;
-  VerificationError: typeof VerificationError;
-  broken: typeof broken;
-  base64: typeof base64;
-  bytesOf: typeof bytesOf;
-  checkpointIn: typeof checkpointIn;
-  hashOf: typeof hashOf;
-  headFrom: typeof headFrom;
-  headOf: typeof headOf;
-  hexOf: typeof hexOf;
-  leafOf: typeof leafOf;
-  rootFrom: typeof rootFrom;
-  timeIn: typeof timeIn;
-  uint64: typeof uint64;
-  verifyCheckpoint: typeof verifyCheckpoint;
-  verifyEntry: typeof verifyEntry;
-};
-export type Tools = typeof shared & {
-  ask: <T>(
-    path: string,
-    how: Asked,
-    read: (answer: { response: Response; text: ReadText; step: Step }) => Promise<T>,
-  ) => Promise<T>;
-  requireSameLog: Client["requireSameLog"];
-  rows: (
-    query: Filters,
-    options: CallOptions,
-  ) => {
-    answer: Shown;
-    lines: AsyncGenerator<string, void, void>;
+/**
+ * A hash function. In Node, `(bytes) => crypto.hash("sha256", bytes, "buffer")` of `node:crypto` is several times as
+ * fast as the default, Web Crypto, which browsers have in secure contexts only. It must have read the bytes when it
+ * returns.
+ */
+export type Sha256 = (bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Uint8Array>;
+/**
+ * The archive's root over its lines, as `archiveRoot` of a snapshot states it (snapshots/SPEC.md, "Roots" and "Cuts").
+ * Trees count from the oldest market, so the lines must come oldest first: the reverse of the archive's order. For a
+ * copy in a file, use `linesFromEnd`. Memory does not grow with the number of lines, except for 32 bytes for every
+ * segment of some 20,000 markets.
+ */
+export declare function archiveRoot(
+  lines: AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>,
+  {
+    sha256,
+  }?: {
+    sha256?: Sha256;
+  },
+): Promise<{
+  archiveRoot: string;
+  markets: number;
+}>;
+/**
+ * The lines of a file from the last to the first, without their ends: those of `archive.ndjson` oldest first. Takes a
+ * Blob, such as a browser's File or `fs.openAsBlob(path)` in Node. Throws IntegrityError when the last line has no end.
+ */
+export declare function linesFromEnd(file: {
+  size: number;
+  slice(
+    start: number,
+    end: number,
+  ): {
+    arrayBuffer(): Promise<ArrayBuffer>;
   };
-};
+}): AsyncGenerator<Uint8Array, void, void>;
 
 /** BAD_REQUEST (400): Not a well-formed HTTP request. INVALID_PARAMETER (400): Invalid parameter. INVALID_BODY (400): Invalid request body. BATCH_TOO_LARGE (400): Too many slugs in one batch. CURSOR_MISMATCH (400): The filters differ from the cursor's. INVALID_CURSOR (400): Invalid cursor. CONFLICTING_CREDENTIALS (400): Two different API keys. INVALID_API_KEY (401): Invalid API key. API_KEY_REQUIRED (401): An API key is required. DEVELOPER_REQUIRED (403): The Developer plan is required. AEGIS_REQUIRED (403): The Aegis plan is required. INVALID_FILE_ADDRESS (403): The address of the file is not good any more. NOT_FOUND (404): No such address. PROTOCOL_NOT_FOUND (404): No such protocol. MARKET_NOT_FOUND (404): No such market. SECTION_NOT_FOUND (404): No such part of an index. SNAPSHOT_NOT_FOUND (404): No such snapshot. SHARE_NOT_FOUND (404): No such share, schema or table. VERSION_NOT_FOUND (404): The table has no such version. METHOD_NOT_ALLOWED (405): Method not allowed. REQUEST_TIMEOUT (408): The request took too long to arrive. CURSOR_EXPIRED (410): The cursor's snapshot is gone. SNAPSHOT_EXPIRED (410): The snapshot is no longer kept. BODY_TOO_LARGE (413): Request body too large. UNSUPPORTED_MEDIA_TYPE (415): Unsupported media type. RANGE_NOT_SATISFIABLE (416): The range is not within the file. UPGRADE_REQUIRED (426): This address speaks WebSocket. TOO_MANY_CONNECTIONS (429): Too many connections. QUOTA_EXCEEDED (429): Daily quota used up. HEADERS_TOO_LARGE (431): Request head too large. INTERNAL (500): Internal error. COMING_SOON (501): Announced, not yet available. UPSTREAM_ERROR (502): The origin failed. SNAPSHOT_UNAVAILABLE (503): No snapshot to serve. QUOTA_UNAVAILABLE (503): The quota store is unavailable. UPSTREAM_TIMEOUT (504): The origin did not answer in time. */
 export type ErrorCode =

@@ -1,15 +1,14 @@
 // Recomputes what the service says of its archive, on those parts of the archive's index that it takes. Each part is
 // checked against a root that the log's entry names (snapshots/SPEC.md, "Index root") before it is used. The evaluator
 // is the service's own. The client loads this module when it is first needed, and lends it what both use.
-/**
- * @import { CallOptions, Entry, Proving, Recomputed, Shown, Tools, Trust, Vouched } from "./client.js"
- * @import { Filters, MarketPage, MarketProof } from "./client.d.ts"
- * @import { ArchiveFilter, Evaluation, IndexHeader } from "../../../snapshots/read/evaluator.ts"
- */
+
 import {
+  type ArchiveFilter,
   csvHead,
   csvOf,
+  type Evaluation,
   evaluate,
+  type IndexHeader,
   InvalidParameterError,
   isLeftOut,
   isSelected,
@@ -18,74 +17,97 @@ import {
   readFilter,
   sectionsFor,
 } from "../../../snapshots/read/evaluator.ts";
+import type { Shown, Vouched } from "./answers.ts";
+import type { CallOptions, Client, Proving, Recomputed, Tools, Trust } from "./client.ts";
+import type { Filters, MarketPage, MarketProof } from "./declarations.d.ts";
+import type { Entry } from "./proofs.ts";
 
-/**
- * A part of an index by its hash, and what tells that its bytes have that hash.
- * @typedef {object} Part
- * @property {string} hash
- * @property {number} bytes
- * @property {string} what What VerificationError names.
- * @property {string} name Which one it is, for messages.
- * @property {(bytes: Uint8Array<ArrayBuffer>) => Promise<Uint8Array>} hashOf
- */
+/** A part of an index by its hash, and what tells that its bytes have that hash. */
+interface Part {
+  hash: string;
+  bytes: number;
+  /** What VerificationError names. */
+  what: string;
+  /** Which one it is, for messages. */
+  name: string;
+  hashOf: (bytes: Uint8Array<ArrayBuffer>) => Promise<Uint8Array>;
+}
 
-/**
- * An archive of which the index was checked as far as its headers.
- * @typedef {object} Archive
- * @property {string} root Of its index.
- * @property {string} archiveRoot
- * @property {readonly Segment[]} segments From the oldest. The evaluator keeps what it decoded as long as this array.
- * @property {Map<string, number>} decoded Of which parts that is, and their bytes.
- */
+/** An archive of which the index was checked as far as its headers. */
+interface Archive {
+  /** Of its index. */
+  root: string;
+  archiveRoot: string;
+  /** From the oldest. The evaluator keeps what it decoded as long as this array. */
+  segments: readonly Segment[];
+  /** Of which parts that is, and their bytes. */
+  decoded: Map<string, number>;
+}
 
-/**
- * An archive and the commit that it was checked against.
- * @typedef {object} Known
- * @property {string} snapshotId
- * @property {number} commit
- * @property {Entry} entry
- * @property {Vouched} vouched
- * @property {Archive} archive
- */
+/** An archive and the commit that it was checked against. */
+interface Known {
+  snapshotId: string;
+  commit: number;
+  entry: Entry;
+  vouched: Vouched;
+  archive: Archive;
+}
 
-/** What a checkpoint says of its log. @typedef {{ size: number, root: string }} LogHead */
+/** What a checkpoint says of its log. */
+type LogHead = { size: number; root: string };
 
-/** @typedef {{ markets: number, header: { hash: string, bytes: number }, ids: { hash: string, bytes: number } }} Listed */
+type Listed = {
+  markets: number;
+  header: { hash: string; bytes: number };
+  ids: { hash: string; bytes: number };
+};
 
 /**
  * The pages of a segment: the ordinals at which they begin and the last ends, from the segment's oldest market, and
  * their roots.
- * @typedef {{ starts: readonly number[], roots: Uint8Array }} Pages
  */
+type Pages = { starts: readonly number[]; roots: Uint8Array };
 
-/**
- * Adjacent matches in one page.
- * @typedef {object} Group
- * @property {Segment} segment
- * @property {number} markets Of the page.
- * @property {number[]} places Which markets of the page match, descending.
- * @property {Part} part The page's leaf hashes.
- */
+/** Adjacent matches in one page. */
+interface Group {
+  segment: Segment;
+  /** Of the page. */
+  markets: number;
+  /** Which markets of the page match, descending. */
+  places: number[];
+  /** The page's leaf hashes. */
+  part: Part;
+}
 
-/**
- * Rows on their way: what they must match, and which one came last.
- * @typedef {{ filter: ArchiveFilter, before: { time: number, id: string } | undefined }} Walk
- */
+/** Rows on their way: what they must match, and which one came last. */
+type Walk = { filter: ArchiveFilter; before: { time: number; id: string } | undefined };
 
-/** @typedef {Pick<MarketProof["proof"], "page" | "segment" | "archive"> & { market: string }} Other */
+type Other = Pick<MarketProof["proof"], "page" | "segment" | "archive"> & { market: string };
 
-/**
- * What shows that an id is not in a segment.
- * @typedef {object} Absent
- * @property {number} markets
- * @property {string} header
- * @property {{ bytes: number, size: number, chunks: { index: number, path: string[], content: string }[] }} ids
- */
+/** What the service says of its log and index. Nothing of it is believed before it was checked. */
+interface Said {
+  snapshotId: string;
+  commit: number;
+  entry: string;
+  inclusion: readonly string[] | null;
+  checkpoint: string | null;
+  indexRoot: string;
+  markets: number;
+  segments: unknown;
+  others: unknown;
+}
+
+/** What shows that an id is not in a segment. */
+interface Absent {
+  markets: number;
+  header: string;
+  ids: { bytes: number; size: number; chunks: { index: number; path: string[]; content: string }[] };
+}
 
 const encoder = new TextEncoder();
 /** Each byte as one character, which no TextDecoder does. */
 const raw = {
-  decode: (/** @type {Uint8Array} */ bytes = new Uint8Array(0)) =>
+  decode: (bytes: Uint8Array = new Uint8Array(0)) =>
     Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""),
 };
 /** Chunks of ids are smaller than those of other sections (snapshots/SPEC.md, "Index root"). */
@@ -97,69 +119,70 @@ const maxima = { segments: 16_384, markets: 65_536, header: 2 ** 20, part: 2 ** 
 // How many parts are asked for in one answer, how many bytes of them, and how many answers at a time.
 const [partsAtOnce, bytesAtOnce, answersAtOnce] = [100, 4 * 2 ** 20, 4];
 
+/** What Node tells of itself, undefined elsewhere. */
+const node = (
+  globalThis as {
+    process?: {
+      getBuiltinModule?: (name: string) => {
+        hash?: (name: "sha256", bytes: Uint8Array, encoding: "buffer") => Uint8Array;
+      };
+      versions?: { unicode?: string };
+    };
+  }
+).process;
 // On small inputs, of which there are thousands, it is several times as fast as Web Crypto.
-/** @type {((name: "sha256", bytes: Uint8Array, encoding: "buffer") => Uint8Array) | undefined} */
-const nodeHash = /** @type {any} */ (globalThis).process?.getBuiltinModule?.("node:crypto")?.hash;
+const nodeHash = node?.getBuiltinModule?.("node:crypto")?.hash;
 
-/** @type {string | undefined} The version of Unicode, where the platform tells it. */
-const ownUnicode = /** @type {any} */ (globalThis).process?.versions?.unicode;
+/** The version of Unicode, where the platform tells it. */
+const ownUnicode: string | undefined = node?.versions?.unicode;
 
-/** @type {(bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Uint8Array>} */
-const sha256 = (bytes) =>
+const sha256: (bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Uint8Array> = (bytes) =>
   nodeHash?.("sha256", bytes, "buffer") ??
   crypto.subtle.digest("SHA-256", bytes).then((hash) => new Uint8Array(hash));
 
-/** @param {Uint8Array} bytes */
-const plainHash = async (bytes) => sha256(/** @type {Uint8Array<ArrayBuffer>} */ (bytes));
+const plainHash = async (bytes: Uint8Array) => sha256(bytes as Uint8Array<ArrayBuffer>);
 
-/**
- * @param {unknown} value
- * @param {number} from
- * @param {number} to
- */
-const isWithin = (value, from, to) =>
+const isWithin = (value: unknown, from: number, to: number) =>
   typeof value === "number" && Number.isSafeInteger(value) && value >= from && value <= to;
 
-/** @param {unknown} text */
-const isHash = (text) => typeof text === "string" && /^[0-9a-f]{64}$/.test(text);
+const isHash = (text: unknown) => typeof text === "string" && /^[0-9a-f]{64}$/.test(text);
 
-/** @param {Uint8Array} bytes 32 of each */
-const hashesIn = (bytes) =>
+/** The hashes in bytes of which each has 32. */
+const hashesIn = (bytes: Uint8Array) =>
   Array.from({ length: bytes.length / 32 }, (_, index) => bytes.subarray(32 * index, 32 * index + 32));
 
 /** What a call has asked for so far. */
 class Job {
   bytes = 0;
   requests = 0;
+  signal: AbortSignal | undefined;
 
-  /** @param {AbortSignal | undefined} signal */
-  constructor(signal) {
+  constructor(signal: AbortSignal | undefined) {
     this.signal = signal;
   }
 }
 
 /** A segment whose header was checked. While an evaluation runs, it has the sections that this needs. */
 class Segment {
-  #memory;
-  /** Once they were asked for.
-   * @type {Pages | undefined} */
-  pages;
+  name: string;
+  /** Ordinal of its oldest market. */
+  start: number;
+  header: IndexHeader;
+  #memory: Memory;
+  /** Once they were asked for. */
+  pages: Pages | undefined;
 
   /**
-   * @param {number} index From the oldest.
-   * @param {number} start Ordinal of its oldest market.
-   * @param {IndexHeader} header
-   * @param {Memory} memory
+   * @param index From the oldest.
    */
-  constructor(index, start, header, memory) {
+  constructor(index: number, start: number, header: IndexHeader, memory: Memory) {
     this.name = `segment ${index}`;
     this.start = start;
     this.header = header;
     this.#memory = memory;
   }
 
-  /** @param {string} name */
-  section(name) {
+  section(name: string) {
     const [bytes, hash] = this.#place(name);
     return bytes === 0 ? new Uint8Array(0) : this.#memory.get(hash);
   }
@@ -168,26 +191,19 @@ class Segment {
     return this.#memory.get(this.header.words.hash);
   }
 
-  /** @param {string} name */
-  #place(name) {
+  #place(name: string) {
     const place = this.header.sections[name];
     if (!place) throw new Error(`${this.name} has no section ${name}.`);
     return place;
   }
 
-  /**
-   * What a section must be.
-   * @param {string} name
-   * @param {Part["hashOf"]} hashOf
-   * @returns {Part}
-   */
-  part(name, hashOf) {
+  /** What a section must be. */
+  part(name: string, hashOf: Part["hashOf"]): Part {
     const [bytes, hash] = this.#place(name);
     return { hash, bytes, what: "section", name: `Section ${name} of ${this.name}`, hashOf };
   }
 
-  /** @returns {Part} */
-  get wordsPart() {
+  get wordsPart(): Part {
     const { hash, bytes } = this.header.words;
     return { hash, bytes, what: "words", name: `The words of ${this.name}`, hashOf: plainHash };
   }
@@ -198,25 +214,22 @@ class Segment {
  * there are more bytes than these.
  */
 class Memory {
-  /** @type {Map<string, Uint8Array<ArrayBuffer>>} The least recently used first. */
-  #parts = new Map();
-  /** @type {Map<string, number>} How many evaluations need a part. */
-  #needed = new Map();
+  /** The least recently used first. */
+  #parts: Map<string, Uint8Array<ArrayBuffer>> = new Map();
+  /** How many evaluations need a part. */
+  #needed: Map<string, number> = new Map();
   #bytes = 0;
-  #most;
+  #most: number;
 
-  /** @param {number} most */
-  constructor(most) {
+  constructor(most: number) {
     this.#most = most;
   }
 
-  /** @param {string} hash */
-  has(hash) {
+  has(hash: string) {
     return this.#parts.has(hash);
   }
 
-  /** @param {string} hash */
-  get(hash) {
+  get(hash: string) {
     const bytes = this.#parts.get(hash);
     if (!bytes) throw new Error(`${hash} was not loaded.`);
     this.#parts.delete(hash);
@@ -224,25 +237,16 @@ class Memory {
     return bytes;
   }
 
-  /**
-   * @param {string} hash
-   * @param {Uint8Array<ArrayBuffer>} bytes
-   */
-  set(hash, bytes) {
+  set(hash: string, bytes: Uint8Array<ArrayBuffer>) {
     if (this.#parts.has(hash)) return;
     this.#parts.set(hash, bytes);
     this.#bytes += bytes.length;
     this.#forget();
   }
 
-  /**
-   * Keeps these parts, as they come, while `work` lasts.
-   * @template T
-   * @param {readonly string[]} hashes
-   * @param {() => Promise<T>} work
-   */
-  async during(hashes, work) {
-    const count = (/** @type {number} */ step) => {
+  /** Keeps these parts, as they come, while `work` lasts. */
+  async during<T>(hashes: readonly string[], work: () => Promise<T>) {
+    const count = (step: number) => {
       for (const hash of hashes) this.#needed.set(hash, (this.#needed.get(hash) ?? 0) + step);
     };
     count(1);
@@ -265,6 +269,14 @@ class Memory {
   }
 }
 
+/** What of the Cache API of browsers is used. */
+interface WebCache {
+  keys(): Promise<readonly { url: string }[]>;
+  match(url: string): Promise<Response | undefined>;
+  put(url: string, response: Response): Promise<void>;
+  delete(url: string): Promise<boolean>;
+}
+
 /**
  * The same between visits, where the platform has the Cache API. What comes from there is checked like everything else.
  * It is best effort: what fails there is asked of the service.
@@ -273,45 +285,36 @@ class Disk {
   static #name = "prs-index";
   #url;
   #most;
-  /** @type {Promise<Cache | undefined>} */
-  #cache;
-  /** @type {Map<string, number>} The bytes of what is there, by address, the oldest first. */
-  #sizes = new Map();
+  #cache: Promise<WebCache | undefined>;
+  /** The bytes of what is there, by address, the oldest first. */
+  #sizes: Map<string, number> = new Map();
   #bytes = 0;
 
-  /**
-   * @param {string} url
-   * @param {number} most
-   */
-  constructor(url, most) {
+  constructor(url: string, most: number) {
     this.#url = url;
     this.#most = most;
     this.#cache = this.#open().catch(() => undefined);
   }
 
   async #open() {
-    const cache = await globalThis.caches?.open(Disk.#name);
+    const cache = await (globalThis as { caches?: { open(name: string): Promise<WebCache> } }).caches?.open(
+      Disk.#name,
+    );
     for (const { url } of (await cache?.keys()) ?? []) this.#count(url);
     return cache;
   }
 
-  /** @param {string} url */
-  #count(url) {
+  #count(url: string) {
     const bytes = Number(new URL(url).searchParams.get("bytes"));
     this.#bytes += bytes - (this.#sizes.get(url) ?? 0);
     this.#sizes.set(url, bytes);
   }
 
-  /** @param {Part} part */
-  #address({ hash, bytes }) {
+  #address({ hash, bytes }: Part) {
     return new URL(`${this.#url}/markets/index/${hash}?bytes=${bytes}`).href;
   }
 
-  /**
-   * @param {Part} part
-   * @returns {Promise<Uint8Array<ArrayBuffer> | undefined>}
-   */
-  async get(part) {
+  async get(part: Part): Promise<Uint8Array<ArrayBuffer> | undefined> {
     try {
       const found = await (await this.#cache)?.match(this.#address(part));
       return found && new Uint8Array(await found.arrayBuffer());
@@ -320,11 +323,7 @@ class Disk {
     }
   }
 
-  /**
-   * @param {Part} part
-   * @param {Uint8Array<ArrayBuffer>} bytes
-   */
-  async set(part, bytes) {
+  async set(part: Part, bytes: Uint8Array<ArrayBuffer>) {
     try {
       const cache = await this.#cache;
       const url = this.#address(part);
@@ -345,34 +344,31 @@ class Disk {
 
 /** Recomputes answers for one client. */
 export class Prover {
-  #tools;
-  #keepBytes;
-  #memory;
-  #disk;
-  /** The archive that was asked for last. What the evaluator decoded of it is used again.
-   * @type {Archive | undefined} */
-  #last;
-  /** The one that was asked for last by the id of its snapshot, and with which trust.
-   * @type {{ asked: string, known: Known } | undefined} */
-  #named;
+  #tools: Tools;
+  #keepBytes: number;
+  #memory: Memory;
+  #disk: Disk;
+  /** The archive that was asked for last. What the evaluator decoded of it is used again. */
+  #last: Archive | undefined;
+  /** The one that was asked for last by the id of its snapshot, and with which trust. */
+  #named: { asked: string; known: Known } | undefined;
 
-  /**
-   * @param {Tools} tools
-   * @param {{ url: string, keepBytes: number }} options
-   */
-  constructor(tools, { url, keepBytes }) {
+  constructor(tools: Tools, { url, keepBytes }: { url: string; keepBytes: number }) {
     this.#tools = tools;
     this.#keepBytes = keepBytes;
     this.#memory = new Memory(keepBytes);
     this.#disk = new Disk(url, keepBytes);
   }
 
-  /**
-   * See Client.recompute.
-   * @param {Parameters<import("./client.js").Client["recompute"]>[0] & {}} options
-   * @returns {Promise<Recomputed>}
-   */
-  async recompute({ filters = {}, by = [], limit, trust = {}, asOf, signal }) {
+  /** See Client.recompute. */
+  async recompute({
+    filters = {},
+    by = [],
+    limit,
+    trust = {},
+    asOf,
+    signal,
+  }: Parameters<Client["recompute"]>[0] & {}): Promise<Recomputed> {
     const filter = this.#filterOf(filters);
     const names = by.length > 0 ? this.#reading(() => parseFacetNames(by.join())) : [];
     this.#requireIndexRoot(trust, "totals");
@@ -385,17 +381,18 @@ export class Prover {
     const { snapshotId, commit } = known;
     const vouched = this.#vouchedFor(known, filter);
     const said = { snapshotId, commit, total, bytes: job.bytes, requests: job.requests, vouched };
-    return { ...said, facets: /** @type {Recomputed["facets"]} */ (facets) };
+    return { ...said, facets: facets as Recomputed["facets"] };
   }
 
   /**
    * The lines of Client.rows, each shown to be the next one that matches.
-   * @param {Filters} filters
-   * @param {Shown} rows What the caller sees of the answer.
-   * @param {Proving} options
-   * @returns {AsyncGenerator<string, void, void>}
+   * @param rows What the caller sees of the answer.
    */
-  async *lines(filters, rows, { trust = {}, signal }) {
+  async *lines(
+    filters: Filters,
+    rows: Shown,
+    { trust = {}, signal }: Proving,
+  ): AsyncGenerator<string, void, void> {
     const job = new Job(signal);
     const { known, evaluation, filter, from } = await this.#start(job, filters, trust);
     const { snapshotId, entry } = known;
@@ -407,7 +404,7 @@ export class Prover {
     const next = async () => {
       const { done, value } = await lines.next();
       if (done) this.#need(false, "rows", `The rows end although ${evaluation.total} markets match.`);
-      return /** @type {string} */ (value);
+      return value as string;
     };
     try {
       let first = await lines.next();
@@ -442,8 +439,7 @@ export class Prover {
         const groups = await this.#groups(job, known, evaluation, at);
         const leaves = await this.#leaves(job, groups);
         for (const group of groups) {
-          /** @type {string[]} */
-          const texts = [];
+          const texts: string[] = [];
           while (texts.length < group.places.length) {
             texts.push(first.done ? await next() : first.value);
             first = { done: true, value: undefined };
@@ -462,14 +458,12 @@ export class Prover {
     }
   }
 
-  /**
-   * Pages of Client.page and Client.pages, each shown to have the next markets that match.
-   * @param {Filters} filters
-   * @param {Proving} options
-   * @param {(query: Filters, parse: typeof pageIn) => Promise<{ page: PageTexts, snapshot: string }>} ask
-   * @returns {AsyncGenerator<MarketPage & { vouched: Vouched }, void, void>}
-   */
-  async *pages(filters, { trust = {}, signal }, ask) {
+  /** Pages of Client.page and Client.pages, each shown to have the next markets that match. */
+  async *pages(
+    filters: Filters,
+    { trust = {}, signal }: Proving,
+    ask: (query: Filters, parse: typeof pageIn) => Promise<{ page: PageTexts; snapshot: string }>,
+  ): AsyncGenerator<MarketPage & { vouched: Vouched }, void, void> {
     const job = new Job(signal);
     const { known, evaluation, filter, from, place } = await this.#start(job, filters, trust);
     const { snapshotId, entry } = known;
@@ -532,13 +526,12 @@ export class Prover {
     }
   }
 
-  /**
-   * Evaluates the filters of rows or pages, and finds how many matches are before the cursor.
-   * @param {Job} job
-   * @param {Filters} filters
-   * @param {Trust} trust
-   */
-  async #start(job, { cursor, skip: _, page: __, pageSize: ___, asOf, ...filters }, trust) {
+  /** Evaluates the filters of rows or pages, and finds how many matches are before the cursor. */
+  async #start(
+    job: Job,
+    { cursor, skip: _, page: __, pageSize: ___, asOf, ...filters }: Filters,
+    trust: Trust,
+  ) {
     const place = cursor === undefined ? undefined : cursorIn(cursor);
     if (cursor !== undefined && !place) throw this.#invalid("The cursor cannot be read.", "cursor");
     const own = this.#filterOf(filters);
@@ -558,13 +551,8 @@ export class Prover {
     return { known, evaluation, filter, from, place };
   }
 
-  /**
-   * Checks that a cursor leads to a place.
-   * @param {string} name
-   * @param {string | undefined} text
-   * @param {Partial<Place>} expected
-   */
-  #requireCursor(name, text, expected) {
+  /** Checks that a cursor leads to a place. */
+  #requireCursor(name: string, text: string | undefined, expected: Partial<Place>) {
     const place = cursorIn(text ?? "");
     const right = place && cursorText({ ...place, ...expected }) === text;
     this.#need(
@@ -574,33 +562,30 @@ export class Prover {
     );
   }
 
-  /**
-   * The next matches, by the pages of the archive that have them: some 500, and of 100 pages at most.
-   * @param {Job} job
-   * @param {Known} known
-   * @param {Evaluation} evaluation
-   * @param {number} at
-   * @param {number} [most]
-   * @returns {Promise<Group[]>}
-   */
-  async #groups(job, { archive: { segments } }, evaluation, at, most = Infinity) {
+  /** The next matches, by the pages of the archive that have them: some 500, and of 100 pages at most. */
+  async #groups(
+    job: Job,
+    { archive: { segments } }: Known,
+    evaluation: Evaluation,
+    at: number,
+    most: number = Infinity,
+  ): Promise<Group[]> {
     // A page has at most 512 markets, so the first is there whole.
     const window = Math.min(most, 1024);
     const ordinals = evaluation.ordinals(at, window);
     const ahead = ordinals.length < window || window < 1024 ? 0 : 24;
-    /** @type {Group[]} */
-    const groups = [];
+    const groups: Group[] = [];
     let index = segments.length;
     let [start, page] = [Infinity, 0];
     for (const ordinal of ordinals) {
       if (ordinal < start) {
         index = segments.findLastIndex((segment) => segment.start <= ordinal);
-        const segment = /** @type {Segment} */ (segments[index]);
+        const segment = segments[index] as Segment;
         if (!segment.pages) await this.#loadPages(job, segments.slice(Math.max(0, index - ahead), index + 1));
         start = segment.start;
         page = segment.header.pages;
       }
-      const segment = /** @type {Segment & { pages: Pages }} */ (segments[index]);
+      const segment = segments[index] as Segment & { pages: Pages };
       const place = ordinal - start;
       const last = groups.at(-1);
       if (last?.segment === segment && place >= Number(segment.pages.starts[page])) {
@@ -622,14 +607,8 @@ export class Prover {
     return groups;
   }
 
-  /**
-   * The leaf hashes of a page's markets, which have its root.
-   * @param {Segment & { pages: Pages }} segment
-   * @param {number} page
-   * @param {number} markets
-   * @returns {Part}
-   */
-  #pagePart({ name, pages }, page, markets) {
+  /** The leaf hashes of a page's markets, which have its root. */
+  #pagePart({ name, pages }: Segment & { pages: Pages }, page: number, markets: number): Part {
     return {
       hash: this.#tools.hexOf(pages.roots.subarray(32 * page, 32 * page + 32)),
       bytes: 32 * markets,
@@ -639,12 +618,8 @@ export class Prover {
     };
   }
 
-  /**
-   * Loads what pages segments have, and checks it against their roots, which the archive's root covers.
-   * @param {Job} job
-   * @param {readonly Segment[]} segments
-   */
-  async #loadPages(job, segments) {
+  /** Loads what pages segments have, and checks it against their roots, which the archive's root covers. */
+  async #loadPages(job: Job, segments: readonly Segment[]) {
     const missing = segments.filter(({ pages }) => !pages);
     const parts = missing.flatMap((segment) =>
       ["pageMarkets", "pageRoots"].map((name) => segment.part(name, this.#sectionRoot)),
@@ -670,20 +645,15 @@ export class Prover {
     );
   }
 
-  /**
-   * The leaf hashes of the pages of which not every market matches.
-   * @param {Job} job
-   * @param {readonly Group[]} groups
-   */
-  async #leaves(job, groups) {
+  /** The leaf hashes of the pages of which not every market matches. */
+  async #leaves(job: Job, groups: readonly Group[]) {
     const parts = groups.flatMap(({ places, markets, part }) => (places.length < markets ? [part] : []));
-    /** @type {Map<string, Uint8Array[]>} */
-    const leaves = new Map();
+    const leaves: Map<string, Uint8Array[]> = new Map();
     await Promise.all(
       batchesOf(parts).map(async (batch) => {
         const found = await this.#fetch(job, batch, false);
         for (const [place, { hash }] of batch.entries())
-          leaves.set(hash, hashesIn(/** @type {Uint8Array} */ (found[place])));
+          leaves.set(hash, hashesIn(found[place] as Uint8Array));
       }),
     );
     return leaves;
@@ -692,12 +662,14 @@ export class Prover {
   /**
    * Checks that these texts, newest first, are the markets of a group, that each matches, and that it comes behind the
    * one before: an index that was signed may lie all the same.
-   * @param {Walk} walk
-   * @param {Group} group
-   * @param {readonly Uint8Array[] | undefined} leaves Of the whole page, unless that is the group.
-   * @param {readonly string[]} texts
+   * @param leaves Of the whole page, unless that is the group.
    */
-  async #requireTexts(walk, { places, markets, part }, leaves, texts) {
+  async #requireTexts(
+    walk: Walk,
+    { places, markets, part }: Group,
+    leaves: readonly Uint8Array[] | undefined,
+    texts: readonly string[],
+  ) {
     const { hexOf } = this.#tools;
     const hashes = await Promise.all(texts.map((text) => this.#leaf(encoder.encode(text))));
     const root = leaves ?? hexOf(await this.#root("page", markets, hashes.toReversed()));
@@ -727,11 +699,8 @@ export class Prover {
   /**
    * What vouches for an answer to a filter. Whoever checks an index by its markets cannot judge all words that another
    * version of Unicode made, so those are not shown to be complete.
-   * @param {Known} known
-   * @param {ArchiveFilter} filter
-   * @returns {Vouched}
    */
-  #vouchedFor({ vouched, archive: { segments } }, { conditions, words }) {
+  #vouchedFor({ vouched, archive: { segments } }: Known, { conditions, words }: ArchiveFilter): Vouched {
     const needed = words.length > 0 ? segments.filter(({ header }) => !isLeftOut(header, conditions)) : [];
     const versions = new Set(needed.map(({ header }) => header.words.unicode));
     const unjudged = [...versions]
@@ -743,18 +712,14 @@ export class Prover {
     return { ...vouched, unjudged, complete: vouched.complete && unjudged.length === 0 };
   }
 
-  /**
-   * See Client.absent.
-   * @param {string} id
-   * @param {Proving & { asOf?: string | undefined }} options
-   */
-  async absent(id, { trust = {}, asOf, signal }) {
+  /** See Client.absent. */
+  async absent(id: string, { trust = {}, asOf, signal }: Proving & { asOf?: string | undefined }) {
     this.#requireIndexRoot(trust, "absence");
     const job = new Job(signal);
     const answer = await this.#json(job, "/markets/index/absence", { id, asOf });
     const { entry, ...known } = await this.#vouch(answer, trust, { asOf, signal });
-    const listed = /** @type {Absent[]} */ (answer.segments);
-    const others = /** @type {Other[]} */ (answer.others);
+    const listed = answer.segments as Absent[];
+    const others = answer.others as Other[];
     const right = Array.isArray(listed) && listed.length <= maxima.segments && Array.isArray(others);
     this.#need(right, "absence", "The answer lists no segments, or no other markets.");
     const wanted = await this.#idHash(id);
@@ -785,32 +750,27 @@ export class Prover {
     };
   }
 
-  /** The first 32 bits of an id's hash.
-   * @param {string} id */
-  async #idHash(id) {
+  /** The first 32 bits of an id's hash. */
+  async #idHash(id: string) {
     const [a = 0, b = 0, c = 0, d = 0] = await sha256(encoder.encode(id));
     return ((a << 24) | (b << 16) | (c << 8) | d) >>> 0;
   }
 
   /**
    * The child of the index tree that a segment is, when its ids show that as many have a hash as markets are named.
-   * @param {number} wanted
-   * @param {Absent} segment
-   * @param {number} named
    */
-  async #childWithout(wanted, { markets, header, ids }, named) {
+  async #childWithout(wanted: number, { markets, header, ids }: Absent, named: number) {
     const { base64, hashOf, headFrom, hexOf, uint64, bytesOf } = this.#tools;
     const { bytes, size, chunks } = ids;
-    const need = (/** @type {unknown} */ holds, detail = "They are malformed.") =>
-      this.#need(holds, "absence", detail);
+    const need = (holds: unknown, detail = "They are malformed.") => this.#need(holds, "absence", detail);
     need(
       isWithin(markets, 1, maxima.markets) &&
         bytes === 6 * markets &&
         size === Math.ceil(bytes / idChunkBytes),
     );
     need(Array.isArray(chunks) && isWithin(chunks.length, 1, size));
-    /** @type {Map<number, number>} What is known of the hashes, by position. */
-    const hashes = new Map();
+    /** What is known of the hashes, by position. */
+    const hashes: Map<number, number> = new Map();
     const roots = await Promise.all(
       chunks.map(async ({ index, path, content }, place) => {
         const chunk = base64(content);
@@ -834,15 +794,14 @@ export class Prover {
     const same = [...hashes.values()].filter((hash) => hash === wanted).length;
     need(between === same, "The neighbours of the id are not shown.");
     need(same === named, `${same} markets have the same hash, and ${named} are named.`);
-    return this.#node(hashOf(header), /** @type {Uint8Array} */ (root));
+    return this.#node(hashOf(header), root as Uint8Array);
   }
 
-  /**
-   * The id of another market with the same hash, which the archive has.
-   * @param {Other} other
-   * @param {{ entry: Entry, wanted: number }} expected
-   */
-  async #otherId({ market, page, segment, archive }, { entry, wanted }) {
+  /** The id of another market with the same hash, which the archive has. */
+  async #otherId(
+    { market, page, segment, archive }: Other,
+    { entry, wanted }: { entry: Entry; wanted: number },
+  ) {
     const { hexOf, rootFrom } = this.#tools;
     let root = await this.#leaf(encoder.encode(market));
     root = await rootFrom(kinds.page, root, page);
@@ -856,10 +815,8 @@ export class Prover {
 
   /**
    * Refuses a snapshot's id alone: it covers the markets, but not the index, and a lying one could leave some out.
-   * @param {Trust} trust
-   * @param {string} what
    */
-  #requireIndexRoot({ key, entry, snapshotId }, what) {
+  #requireIndexRoot({ key, entry, snapshotId }: Trust, what: string) {
     if (snapshotId === undefined || key !== undefined || entry !== undefined) return;
     const detail =
       `A snapshotId alone proves markets and rows, but no ${what}: it does not cover the index that they follow from. ` +
@@ -867,22 +824,14 @@ export class Prover {
     throw this.#invalid(detail, "trust");
   }
 
-  /**
-   * @param {string} detail
-   * @param {string} [parameter]
-   */
-  #invalid(detail, parameter) {
+  #invalid(detail: string, parameter?: string) {
     return new this.#tools.ApiError("INVALID_PARAMETER", detail, {
       title: "Invalid parameter",
       ...(parameter !== undefined && { parameter }),
     });
   }
 
-  /**
-   * @param {object} filters
-   * @returns {ArchiveFilter}
-   */
-  #filterOf(filters) {
+  #filterOf(filters: object): ArchiveFilter {
     const given = Object.entries(filters).filter(([, value]) => value !== undefined);
     // Words would be cut around them, and other markets counted than the service counts.
     const unknown = /\p{Cn}/u.exec(Object.fromEntries(given).q ?? "");
@@ -891,38 +840,22 @@ export class Prover {
     return this.#reading(() => readFilter(String(new URLSearchParams(given))));
   }
 
-  /**
-   * Reads what the caller asks for.
-   * @template T
-   * @param {() => T} read
-   */
-  #reading(read) {
+  /** Reads what the caller asks for. */
+  #reading<T>(read: () => T) {
     try {
       return read();
     } catch (error) {
-      const { message, parameter } = /** @type {Error & { parameter?: string }} */ (error);
+      const { message, parameter } = error as Error & { parameter?: string };
       throw this.#invalid(message, parameter);
     }
   }
 
-  /**
-   * @param {unknown} holds
-   * @param {string} what
-   * @param {string} detail
-   */
-  #need(holds, what, detail) {
+  #need(holds: unknown, what: string, detail: string) {
     if (!holds) throw new this.#tools.VerificationError(what, detail);
   }
 
-  /**
-   * Names what does not hold when `work` throws.
-   * @template T
-   * @param {string} what
-   * @param {string} name
-   * @param {() => T} work
-   * @returns {Promise<Awaited<T>>}
-   */
-  async #checking(what, name, work) {
+  /** Names what does not hold when `work` throws. */
+  async #checking<T>(what: string, name: string, work: () => T): Promise<Awaited<T>> {
     const { ApiError, ForkedLogError, IntegrityError, VerificationError } = this.#tools;
     try {
       return await work();
@@ -934,37 +867,32 @@ export class Prover {
     }
   }
 
-  /**
-   * The root of a tree of this kind, in hexadecimal.
-   * @param {keyof typeof kinds} kind
-   * @param {number} total
-   * @param {readonly (Uint8Array | Promise<Uint8Array>)[]} hashes
-   */
-  async #root(kind, total, hashes) {
+  /** The root of a tree of this kind, in hexadecimal. */
+  async #root(
+    kind: keyof typeof kinds,
+    total: number,
+    hashes: readonly (Uint8Array | Promise<Uint8Array>)[],
+  ) {
     const { bytesOf, uint64, headOf } = this.#tools;
     const head = await headOf(await Promise.all(hashes), sha256);
     return sha256(bytesOf([kinds[kind]], uint64(total), uint64(hashes.length), head));
   }
 
-  /** @param {Uint8Array} section */
-  #sectionRoot = (section) => {
+  #sectionRoot = (section: Uint8Array) => {
     const chunks = Array.from({ length: Math.ceil(section.length / chunkBytes) }, (_, chunk) =>
       this.#leaf(section.subarray(chunk * chunkBytes, (chunk + 1) * chunkBytes)),
     );
     return this.#root("section", section.length, chunks);
   };
 
-  /** @param {Uint8Array} bytes */
-  #leaf = async (bytes) => sha256(this.#tools.bytesOf([0], bytes));
+  #leaf = async (bytes: Uint8Array) => sha256(this.#tools.bytesOf([0], bytes));
 
-  /**
-   * Checks the members of an answer that tell its commit.
-   * @param {{ [member: string]: any }} answer
-   * @param {Trust} trust
-   * @param {{ asOf: string | undefined, signal: AbortSignal | undefined }} asked
-   * @returns {Promise<Omit<Known, "archive">>}
-   */
-  async #vouch({ snapshotId, commit, entry: text, inclusion, checkpoint }, trust, { asOf, signal }) {
+  /** Checks the members of an answer that tell its commit. */
+  async #vouch(
+    { snapshotId, commit, entry: text, inclusion, checkpoint }: Said,
+    trust: Trust,
+    { asOf, signal }: { asOf: string | undefined; signal: AbortSignal | undefined },
+  ): Promise<Omit<Known, "archive">> {
     const { key, entry: pinned, snapshotId: id, since } = trust;
     const { checkpointIn, hexOf, leafOf, verifyCheckpoint, verifyEntry } = this.#tools;
     this.#need(typeof text === "string", "entry", "There is no entry of the log.");
@@ -994,11 +922,10 @@ export class Prover {
       await this.#checking("entry", "The log's entry", () => this.#requireMeant(asOf, entry, log, signal));
     if (since !== undefined)
       await this.#checking("checkpoint", "The log of trust.since", () =>
-        this.#tools.requireSameLog(since, checkpoint, { signal }),
+        this.#tools.requireSameLog(since, checkpoint as string, { signal }),
       );
     const isPolicy = typeof key === "string" && /\s/.test(key.trim());
-    /** @type {Vouched["by"]} */
-    const by = [];
+    const by: Vouched["by"] = [];
     if (key !== undefined) by.push(isPolicy ? "policy" : "key");
     if (pinned !== undefined) by.push("entry");
     if (id !== undefined) by.push("snapshotId");
@@ -1017,7 +944,7 @@ export class Prover {
           size: log.size,
           signed: log.signed,
           cosigners: log.cosigners,
-          text: checkpoint,
+          text: checkpoint as string,
         },
         complete: key !== undefined || pinned !== undefined,
         unjudged: [],
@@ -1027,17 +954,12 @@ export class Prover {
 
   /**
    * Checks that an entry is the one that a time means: the last one published until then that was not withdrawn.
-   * @param {string} asOf
-   * @param {Entry} entry
-   * @param {LogHead} log
-   * @param {AbortSignal | undefined} signal
    */
-  async #requireMeant(asOf, entry, log, signal) {
+  async #requireMeant(asOf: string, entry: Entry, log: LogHead, signal: AbortSignal | undefined) {
     const time = this.#tools.timeIn(asOf);
     if (Number.isNaN(time) || entry.commit === log.size) return;
     const { withdrawn } = await this.#entryOf(log, log.size, signal);
-    const rangeOf = (/** @type {number} */ commit) =>
-      withdrawn.find(([first, last]) => first <= commit && commit <= last);
+    const rangeOf = (commit: number) => withdrawn.find(([first, last]) => first <= commit && commit <= last);
     this.#need(!rangeOf(entry.commit), "entry", `Commit ${entry.commit} was withdrawn.`);
     let next = entry.commit + 1;
     for (let range = rangeOf(next); range; range = rangeOf(next)) next = range[1] + 1;
@@ -1049,14 +971,8 @@ export class Prover {
     );
   }
 
-  /**
-   * The entry of a commit, as the tiles of a log have it, which lead to its root.
-   * @param {LogHead} log
-   * @param {number} commit
-   * @param {AbortSignal | undefined} signal
-   * @returns {Promise<Entry>}
-   */
-  async #entryOf(log, commit, signal) {
+  /** The entry of a commit, as the tiles of a log have it, which lead to its root. */
+  async #entryOf(log: LogHead, commit: number, signal: AbortSignal | undefined): Promise<Entry> {
     const { hexOf, leafOf } = this.#tools;
     const index = commit - 1;
     const bundle = Math.floor(index / 256);
@@ -1075,11 +991,9 @@ export class Prover {
 
   /**
    * See Client.requireSameLog.
-   * @param {string} before
-   * @param {string} after Of a larger log.
-   * @param {CallOptions} [options]
+   * @param after Of a larger log.
    */
-  async requireSameLog(before, after, options) {
+  async requireSameLog(before: string, after: string, options?: CallOptions) {
     const { checkpointIn, ForkedLogError, hexOf } = this.#tools;
     const old = checkpointIn(before);
     const pieces = await this.#logTree(checkpointIn(after), [old.size], options);
@@ -1092,17 +1006,13 @@ export class Prover {
 
   /**
    * Heads of full trees that are the whole of a log, from left to right, by its tiles. None of them goes across a cut.
-   * @param {LogHead} log
-   * @param {readonly number[]} cuts Numbers of entries.
-   * @param {CallOptions} [options]
+   * @param cuts Numbers of entries.
    */
-  async #logTree({ size, root }, cuts, options) {
+  async #logTree({ size, root }: LogHead, cuts: readonly number[], options?: CallOptions) {
     const { headOf, hexOf } = this.#tools;
-    /** @type {Map<string, Promise<Uint8Array>>} */
-    const tiles = new Map();
-    /** @type {{ start: number, head: Uint8Array }[]} */
-    const pieces = [];
-    const inTile = async (/** @type {number} */ start, /** @type {number} */ height) => {
+    const tiles: Map<string, Promise<Uint8Array>> = new Map();
+    const pieces: { start: number; head: Uint8Array }[] = [];
+    const inTile = async (start: number, height: number) => {
       const level = Math.floor(height / 8);
       const place = start / 256 ** level;
       const index = Math.floor(place / 256);
@@ -1113,8 +1023,7 @@ export class Prover {
       const first = place % 256;
       return headOf(hashesIn((await tile).subarray(32 * first, 32 * (first + 2 ** (height % 8)))), sha256);
     };
-    /** @type {(start: number, count: number) => Promise<Uint8Array>} */
-    const headFor = async (start, count) => {
+    const headFor: (start: number, count: number) => Promise<Uint8Array> = async (start, count) => {
       const height = 31 - Math.clz32(count);
       if (2 ** height === count && cuts.every((cut) => cut <= start || cut >= start + count)) {
         const head = await inTile(start, height);
@@ -1130,13 +1039,8 @@ export class Prover {
     return pieces;
   }
 
-  /**
-   * The hashes of a tile.
-   * @param {string} path
-   * @param {number} width
-   * @param {CallOptions | undefined} options
-   */
-  async #tile(path, width, options) {
+  /** The hashes of a tile. */
+  async #tile(path: string, width: number, options: CallOptions | undefined) {
     const hashes = await this.#logFile(path, width, options);
     const { length } = hashes;
     const right = length === 32 * width || length === 8192;
@@ -1144,15 +1048,10 @@ export class Prover {
     return hashes.subarray(0, 32 * width);
   }
 
-  /**
-   * A tile of the log. What a partial one has that is no longer kept is the beginning of the full one.
-   * @param {string} path
-   * @param {number} width
-   * @param {CallOptions | undefined} options
-   */
-  async #logFile(path, width, options) {
+  /** A tile of the log. What a partial one has that is no longer kept is the beginning of the full one. */
+  async #logFile(path: string, width: number, options: CallOptions | undefined) {
     const { ApiError, ask } = this.#tools;
-    const get = (/** @type {string} */ name) =>
+    const get = (name: string) =>
       ask(`/log/tile/${name}`, { ...options, accept: "application/octet-stream" }, ({ text }) =>
         text(String, raw),
       );
@@ -1164,19 +1063,13 @@ export class Prover {
     return Uint8Array.from(found, (char) => char.charCodeAt(0));
   }
 
-  /**
-   * Asks which archive there is, and checks it as far as the headers of its index.
-   * @param {Job} job
-   * @param {Trust} trust
-   * @param {string | undefined} asOf
-   * @returns {Promise<Known>}
-   */
-  async #know(job, trust, asOf) {
+  /** Asks which archive there is, and checks it as far as the headers of its index. */
+  async #know(job: Job, trust: Trust, asOf: string | undefined): Promise<Known> {
     const asked = JSON.stringify([asOf, trust]);
     if (this.#named?.asked === asked) return this.#named.known;
     const answer = await this.#json(job, "/markets/index", { asOf });
     const known = await this.#vouch(answer, trust, { asOf, signal: job.signal });
-    const listed = /** @type {Listed[]} */ (answer.segments);
+    const listed = answer.segments as Listed[];
     const right =
       Array.isArray(listed) &&
       listed.length <= maxima.segments &&
@@ -1208,14 +1101,13 @@ export class Prover {
     return found;
   }
 
-  /**
-   * Checks that the index root of an entry is that over these children of a tree.
-   * @param {Entry} entry
-   * @param {{ [member: string]: any }} answer
-   * @param {readonly { markets: number }[]} listed
-   * @param {readonly (Uint8Array | Promise<Uint8Array>)[]} children
-   */
-  async #requireRoot({ indexRoot, counts }, answer, listed, children) {
+  /** Checks that the index root of an entry is that over these children of a tree. */
+  async #requireRoot(
+    { indexRoot, counts }: Entry,
+    answer: Said,
+    listed: readonly { markets: number }[],
+    children: readonly (Uint8Array | Promise<Uint8Array>)[],
+  ) {
     const markets = listed.reduce((sum, segment) => sum + segment.markets, 0);
     const root = this.#tools.hexOf(await this.#root("index", markets, children));
     this.#need(
@@ -1230,18 +1122,9 @@ export class Prover {
     return root;
   }
 
-  /**
-   * @param {Uint8Array} left
-   * @param {Uint8Array} right
-   */
-  #node = async (left, right) => sha256(this.#tools.bytesOf([1], left, right));
+  #node = async (left: Uint8Array, right: Uint8Array) => sha256(this.#tools.bytesOf([1], left, right));
 
-  /**
-   * @param {Job} job
-   * @param {Entry} entry
-   * @param {readonly Listed[]} listed
-   */
-  async #segments(job, entry, listed) {
+  async #segments(job: Job, entry: Entry, listed: readonly Listed[]) {
     const parts = listed.map(({ header }, index) => ({
       ...header,
       what: "header",
@@ -1271,15 +1154,13 @@ export class Prover {
     return { segments, archiveRoot };
   }
 
-  /**
-   * Evaluates a filter on the sections that it takes, which are there while `work` lasts.
-   * @template T
-   * @param {Job} job
-   * @param {Known} known
-   * @param {{ filter: ArchiveFilter, by: ReturnType<typeof parseFacetNames> }} asked
-   * @param {(evaluation: Evaluation) => Promise<T>} work
-   */
-  async #evaluate(job, { archive }, { filter, by }, work) {
+  /** Evaluates a filter on the sections that it takes, which are there while `work` lasts. */
+  async #evaluate<T>(
+    job: Job,
+    { archive }: Known,
+    { filter, by }: { filter: ArchiveFilter; by: ReturnType<typeof parseFacetNames> },
+    work: (evaluation: Evaluation) => Promise<T>,
+  ) {
     const { segments, decoded } = archive;
     const { conditions, words } = filter;
     const parts = segments.flatMap((segment) => {
@@ -1298,14 +1179,8 @@ export class Prover {
     return found;
   }
 
-  /**
-   * Works while these parts are in memory.
-   * @template T
-   * @param {Job} job
-   * @param {readonly Part[]} parts
-   * @param {() => Promise<T>} work
-   */
-  #with(job, parts, work) {
+  /** Works while these parts are in memory. */
+  #with<T>(job: Job, parts: readonly Part[], work: () => Promise<T>) {
     const hashes = parts.map(({ hash }) => hash);
     return this.#memory.during(hashes, async () => {
       await this.#load(job, parts);
@@ -1313,14 +1188,9 @@ export class Prover {
     });
   }
 
-  /**
-   * Brings parts into memory: those that neither this nor the disk has, from the service.
-   * @param {Job} job
-   * @param {readonly Part[]} parts
-   */
-  async #load(job, parts) {
-    /** @type {Map<string, Part>} */
-    const wanted = new Map();
+  /** Brings parts into memory: those that neither this nor the disk has, from the service. */
+  async #load(job: Job, parts: readonly Part[]) {
+    const wanted: Map<string, Part> = new Map();
     for (const part of parts) {
       const { hash, bytes, what, name } = part;
       this.#need(isWithin(bytes, 0, maxima.part), what, `${name} would have ${bytes} bytes.`);
@@ -1332,7 +1202,7 @@ export class Prover {
     }
     const missing = [];
     for (const [part, found] of await Promise.all(
-      [...wanted.values()].map(async (part) => /** @type {const} */ ([part, await this.#disk.get(part)])),
+      [...wanted.values()].map(async (part) => [part, await this.#disk.get(part)] as const),
     )) {
       const right =
         found &&
@@ -1350,33 +1220,19 @@ export class Prover {
     await Promise.all(Array.from({ length: answersAtOnce }, ask));
   }
 
-  /**
-   * @param {Part} part
-   * @param {number} length
-   */
-  #requireLength({ bytes, what, name }, length) {
+  #requireLength({ bytes, what, name }: Part, length: number) {
     this.#need(length === bytes, what, `${name} has ${length} bytes, not ${bytes}.`);
   }
 
-  /**
-   * @param {Part} part
-   * @param {Uint8Array<ArrayBuffer>} bytes
-   */
-  async #requireHash(part, bytes) {
+  async #requireHash(part: Part, bytes: Uint8Array<ArrayBuffer>) {
     const { hash, what, name, hashOf } = part;
     this.#requireLength(part, bytes.length);
     const found = this.#tools.hexOf(await hashOf(bytes));
     this.#need(found === hash, what, `${name} has the hash ${found}, not ${hash}.`);
   }
 
-  /**
-   * Asks the service for parts, and checks each.
-   * @param {Job} job
-   * @param {readonly Part[]} parts
-   * @param {boolean} keep
-   * @returns {Promise<Uint8Array<ArrayBuffer>[]>}
-   */
-  async #fetch(job, parts, keep) {
+  /** Asks the service for parts, and checks each. */
+  async #fetch(job: Job, parts: readonly Part[], keep: boolean): Promise<Uint8Array<ArrayBuffer>[]> {
     const total = parts.reduce((sum, { bytes }) => sum + bytes, 0);
     const of = parts.map(({ hash }) => hash).join();
     const all = await this.#bytes(job, "/markets/index/sections", { of }, total);
@@ -1395,14 +1251,8 @@ export class Prover {
     return found;
   }
 
-  /**
-   * An answer of exactly so many bytes. What sends more is cut off.
-   * @param {Job} job
-   * @param {string} path
-   * @param {{ of: string }} query
-   * @param {number} total
-   */
-  #bytes(job, path, query, total) {
+  /** An answer of exactly so many bytes. What sends more is cut off. */
+  #bytes(job: Job, path: string, query: { of: string }, total: number) {
     const { broken } = this.#tools;
     const accept = "application/octet-stream";
     return this.#tools.ask(path, { query, accept, signal: job.signal }, async ({ response, step }) => {
@@ -1426,43 +1276,30 @@ export class Prover {
     });
   }
 
-  /**
-   * @param {Job} job
-   * @param {string} path
-   * @param {{ asOf?: string | undefined, id?: string }} query
-   * @returns {Promise<{ [member: string]: any }>}
-   */
-  async #json(job, path, query) {
+  async #json(job: Job, path: string, query: { asOf?: string | undefined; id?: string }): Promise<Said> {
     const text = await this.#tools.ask(path, { query, signal: job.signal }, ({ text }) => text(String));
     job.bytes += encoder.encode(text).length;
     job.requests += 1;
-    /** @type {unknown} */
-    const answer = await this.#checking("answer", `The answer of ${path}`, () => JSON.parse(text));
+    const answer: unknown = await this.#checking("answer", `The answer of ${path}`, () => JSON.parse(text));
     this.#need(
       typeof answer === "object" && answer !== null,
       "answer",
       `The answer of ${path} is no object.`,
     );
-    return /** @type {{ [member: string]: any }} */ (answer);
+    return answer as Said;
   }
 }
 
-/** The path of a tile of the log.
- * @param {number | "entries"} level
- * @param {number} index */
-function tilePath(level, index) {
+/** The path of a tile of the log. */
+function tilePath(level: number | "entries", index: number) {
   const digits = String(index);
   const groups = digits.padStart(Math.ceil(digits.length / 3) * 3, "0").match(/.../g) ?? [];
   return `${level}/x${groups.join("/x")}`.replace(/x(\d+)$/, "$1");
 }
 
-/**
- * Parts in groups for one answer each.
- * @param {readonly Part[]} parts
- */
-function batchesOf(parts) {
-  /** @type {Part[][]} */
-  const batches = [];
+/** Parts in groups for one answer each. */
+function batchesOf(parts: readonly Part[]) {
+  const batches: Part[][] = [];
   let left = 0;
   for (const part of parts) {
     const last = batches.at(-1);
@@ -1476,18 +1313,14 @@ function batchesOf(parts) {
   return batches;
 }
 
-/** A page with its markets as they came. @typedef {Omit<MarketPage, "markets"> & { markets: string[] }} PageTexts */
+/** A page with its markets as they came. */
+type PageTexts = Omit<MarketPage, "markets"> & { markets: string[] };
 
-/**
- * Reads a page, but not its markets: their hashes are of their texts, byte for byte.
- * @param {string} body
- * @returns {PageTexts}
- */
-function pageIn(body) {
+/** Reads a page, but not its markets: their hashes are of their texts, byte for byte. */
+function pageIn(body: string): PageTexts {
   const member = '"markets":[';
   const start = body.indexOf(member) + member.length;
-  /** @type {string[]} */
-  const markets = [];
+  const markets: string[] = [];
   let [depth, from] = [0, 0];
   for (const { 0: token, index } of body.slice(start).matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{}]/g)) {
     if (token === "{" || token === "[") {
@@ -1502,24 +1335,20 @@ function pageIn(body) {
   return { ...JSON.parse(body), markets };
 }
 
-/**
- * Where a cursor leads: behind the market with this ordinal, in this snapshot.
- * @typedef {object} Place
- * @property {number} commit
- * @property {string} snapshotId
- * @property {number} ordinal
- * @property {number} resolvedAt
- * @property {string} id
- * @property {number} pageSize
- * @property {string} canonical The filters.
- */
+/** Where a cursor leads: behind the market with this ordinal, in this snapshot. */
+interface Place {
+  commit: number;
+  snapshotId: string;
+  ordinal: number;
+  resolvedAt: number;
+  id: string;
+  pageSize: number;
+  /** The filters. */
+  canonical: string;
+}
 
-/**
- * Reads a cursor; undefined where it is none.
- * @param {string} text
- * @returns {Place | undefined}
- */
-function cursorIn(text) {
+/** Reads a cursor; undefined where it is none. */
+function cursorIn(text: string): Place | undefined {
   try {
     const raw = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
     const bytes = Uint8Array.from(raw, (char) => char.charCodeAt(0));
@@ -1532,8 +1361,7 @@ function cursorIn(text) {
   }
 }
 
-/** @param {Place} place */
-function cursorText({ commit, snapshotId, ordinal, resolvedAt, id, pageSize, canonical }) {
+function cursorText({ commit, snapshotId, ordinal, resolvedAt, id, pageSize, canonical }: Place) {
   const fields = [commit, snapshotId, ordinal, resolvedAt, id, pageSize, canonical];
   const bytes = encoder.encode(JSON.stringify(fields));
   const text = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));

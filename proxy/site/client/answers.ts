@@ -1,0 +1,275 @@
+import type { Filters, HistoricalMarket } from "./declarations.d.ts";
+import { ApiError, broken, check } from "./errors.ts";
+import { timeIn } from "./proofs.ts";
+import { maxLine } from "./trees.ts";
+
+/** What was checked, and against what. */
+export interface Vouched {
+  /** What of yours it was checked against. */
+  by: ("key" | "policy" | "entry" | "snapshotId" | "since")[];
+  /** SHA-256 of the text of the log's entry, in hexadecimal, to be pinned. */
+  entry: string;
+  /** Hash of this entry as a leaf of the log's tree, in hexadecimal, to be looked up in the log. */
+  leaf: string;
+  /** When the entry says that its snapshot was published. */
+  publishedAt: string;
+  /**
+   * Of the log that has the entry, if there is one: its name, how many commits it has, whether your key or a log's of
+   * your policy signed it, how many witnesses of your policy did, and the whole text, to be kept and given as
+   * `trust.since`.
+   */
+  checkpoint: { origin: string; size: number; signed: boolean; cosigners: number; text: string } | null;
+  /**
+   * Whether it is shown that no market is left out. With a `snapshotId` alone it is not, nor where something was not
+   * judged.
+   */
+  complete: boolean;
+  /**
+   * What nobody can judge on this platform, in sentences: words that another version of Unicode made. No fault of the
+   * service.
+   */
+  unjudged: string[];
+}
+
+export type Query = Omit<Filters, "asOf" | "skip"> & {
+  asOf?: string | undefined;
+  skip?: number | undefined;
+  by?: string;
+  limit?: number | undefined;
+  since?: string;
+  until?: string | undefined;
+  of?: string;
+  id?: string;
+};
+
+/** @internal Does a part of the work on an answer, in time. */
+export type Step = <T>(work: () => Promise<T>) => Promise<T>;
+
+/** @internal */
+export interface Decoder {
+  decode: (bytes?: Uint8Array, options?: { stream: boolean }) => string;
+}
+
+/** @internal What is parsed of a body that is read whole. */
+export type ReadText = <T>(parse: (text: string) => T, decoder?: Decoder) => Promise<T>;
+
+/** Reads the lines of an answer. */
+type Open<A extends Answer> = (answer: A) => AsyncGenerator<string, void, void>;
+
+/** One market of an answer in lines. */
+export class Row {
+  /** The market's JSON text, byte for byte as in the archive. */
+  text: string;
+  #csvOf: ((text: string) => Promise<string>) | undefined;
+
+  constructor(text: string, csvOf?: ((text: string) => Promise<string>) | undefined) {
+    this.text = text;
+    this.#csvOf = csvOf;
+  }
+
+  /** The market as the service writes it in CSV, with the line's end, below `csvHead` of the rows. Of verified rows only. */
+  get csv(): Promise<string> | undefined {
+    return this.#csvOf?.(this.text);
+  }
+
+  /** The market, parsed whenever it is read. */
+  get market(): HistoricalMarket {
+    return JSON.parse(this.text);
+  }
+}
+
+/** An answer in lines. Its members are known when the first line has come. It can be iterated over once. */
+export class Answer {
+  /** Snapshot of the answer. */
+  snapshotId = "";
+  /** Number of lines of the whole answer, also of those skipped. */
+  count = -1;
+  /** Whole lines received, also those skipped. */
+  skip: number;
+  /** @internal */
+  query: Query;
+
+  constructor(query: Query, skip: number) {
+    this.query = query;
+    this.skip = skip;
+  }
+
+  /** @internal */
+  opened(headers: Headers, end: number): void {
+    const snapshotId = headers.get("X-Snapshot-Id") ?? "";
+    check(
+      this.count < 0 || (snapshotId === this.snapshotId && end === this.count),
+      `The answer goes on as ${end} lines of ${snapshotId}.`,
+    );
+    [this.snapshotId, this.count] = [snapshotId, end];
+  }
+}
+
+/** What the caller sees of rows. */
+export type Shown = Pick<
+  Rows,
+  "snapshotId" | "count" | "total" | "skip" | "cursor" | "vouched" | "csvHead" | "csvOf"
+>;
+
+/** The rows of Client.rows. */
+export class Rows extends Answer implements AsyncIterable<Row> {
+  #asOf: string | undefined;
+  #open: Open<Rows>;
+  /** Cursor of the place where the answer begins. With `skip` it leads to where the rows received end. */
+  cursor: string | undefined;
+  /** Number of markets that match. */
+  total = -1;
+  /** Of verified rows: what they were checked against. */
+  vouched: Vouched | undefined;
+  /** Of verified rows: the first line of the service's CSV, with its end. */
+  csvHead: string | undefined;
+  /** @internal */
+  csvOf: ((text: string) => Promise<string>) | undefined;
+
+  constructor({ skip = 0, ...query }: Filters, open: Open<Rows>) {
+    super(query, skip);
+    this.#asOf = query.asOf;
+    this.cursor = query.cursor;
+    this.#open = open;
+  }
+
+  /** @internal */
+  override opened(headers: Headers, end: number): void {
+    super.opened(headers, end);
+    const asOf = this.#asOf;
+    const meant = asOf === undefined || !Number.isNaN(timeIn(asOf)) || this.snapshotId === asOf;
+    check(meant, `The rows are of snapshot ${this.snapshotId}, not of ${asOf}.`);
+    this.total = Number(headers.get("X-Total-Count"));
+    // The cursor of a later answer begins behind the rows skipped.
+    this.cursor ??= headers.get("X-Cursor") ?? undefined;
+    this.query = { ...(this.cursor !== undefined && { cursor: this.cursor }) };
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Row, void, unknown> {
+    for await (const text of this.#open(this)) yield new Row(text, this.csvOf);
+  }
+}
+
+/** One line of the difference between two snapshots. */
+export class Change extends Row {
+  op: "delete" | "put";
+  /** Id of the market. */
+  id: string;
+  /** The line as it came. */
+  line: string;
+
+  constructor(line: string) {
+    // The market is not parsed and written again: its text must stay what it is, byte for byte.
+    const put = /^\{"op":"put","market":(\{"id":"([0-9a-f-]{36})".*\})\}$/s.exec(line);
+    const id = put?.[2] ?? /^\{"op":"delete","id":"([0-9a-f-]{36})"\}$/.exec(line)?.[1];
+    check(id !== undefined, "A line is no change.");
+    super(put?.[1] ?? "");
+    this.line = line;
+    this.op = put ? "put" : "delete";
+    this.id = id;
+  }
+}
+
+/** The lines of Client.changes. */
+export class Changes extends Answer implements AsyncIterable<Change> {
+  #open: Open<Changes>;
+  /** Snapshot from which the difference leads to `snapshotId`. */
+  since: string;
+  /** The archive's root of `snapshotId`. */
+  archiveRoot = "";
+  #until: string | undefined;
+
+  constructor(
+    { since, until, skip }: { since: string; until: string | undefined; skip: number },
+    open: Open<Changes>,
+  ) {
+    super({ since, until }, skip);
+    this.since = since;
+    this.#until = until;
+    this.#open = open;
+  }
+
+  /** @internal */
+  override opened(headers: Headers, end: number): void {
+    super.opened(headers, end);
+    const { since, snapshotId: until } = this;
+    check((this.#until ?? until) === until, `The changes lead to another snapshot, ${until}.`);
+    this.query = { since, until };
+    this.archiveRoot = headers.get("X-Archive-Root") ?? "";
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Change, void, unknown> {
+    for await (const line of this.#open(this)) yield new Change(line);
+  }
+}
+
+const utf8 = () => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** @internal Whole lines of an answer without their ends. What follows the last end is left out. */
+export async function* linesOf({ body }: Response, step: Step): AsyncGenerator<string[], void, void> {
+  if (!body) return;
+  const reader = body.getReader();
+  const decoder = utf8();
+  let rest = "";
+  for (;;) {
+    const piece = await step(async () => {
+      const { done, value } = await reader.read();
+      return done ? undefined : decoder.decode(value, { stream: true });
+    });
+    if (piece === undefined) {
+      if (rest) throw broken("The last line has no end.");
+      return;
+    }
+    const lines = (rest + piece).split("\n");
+    rest = lines.pop() ?? "";
+    check(rest.length <= maxLine, `A line is longer than ${maxLine} characters.`);
+    yield lines;
+  }
+}
+
+/** @internal The text of an answer of at most so many bytes. */
+export async function textIn(
+  { body, headers, type }: Response,
+  most: number,
+  decoder: Decoder = utf8(),
+): Promise<string> {
+  const reader = body?.getReader();
+  let [text, came] = ["", 0];
+  while (reader) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    came += value.length;
+    if (came > most) {
+      await reader.cancel();
+      throw new ApiError("UNEXPECTED_ANSWER", `More than ${most} bytes came.`);
+    }
+    text += decoder.decode(value, { stream: true });
+  }
+  // Of a compressed body the length says nothing, and scripts of other origins do not see whether it was compressed.
+  const length =
+    type === "cors" || headers.has("Content-Encoding") ? 0 : Number(headers.get("Content-Length"));
+  if (came < length) throw broken(`${came} of ${length} bytes came.`);
+  return text + decoder.decode();
+}
+
+/** @internal The error of an answer that is none of success. */
+export async function refusalOf(response: Response, text: ReadText): Promise<ApiError> {
+  const { status, headers } = response;
+  const retryAfter = Number(headers.get("Retry-After") || "none");
+  const about = {
+    status,
+    requestId: headers.get("X-Request-Id") ?? undefined,
+    retryAfter: retryAfter >= 0 ? retryAfter : undefined,
+  };
+  if (headers.get("Content-Type")?.startsWith("application/problem+json")) {
+    const { code, detail, title, parameter, resumeCursor, nearest } = await text(JSON.parse);
+    return new ApiError(code, detail, { ...about, title, parameter, resumeCursor, nearest });
+  }
+  await response.body?.cancel();
+  const missing = status === 404 || status === 403;
+  return new ApiError(
+    "UNEXPECTED_ANSWER",
+    missing ? "There is nothing at this address." : "Try again later.",
+    { ...about, title: missing ? "Not found" : `Error ${status}` },
+  );
+}

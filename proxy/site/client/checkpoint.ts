@@ -1,0 +1,199 @@
+import { ApiError, check, IntegrityError } from "./errors.ts";
+import { base64, bytesOf, decoded, hashOf, hexOf, uint64, webSha256 } from "./trees.ts";
+
+const encoder = new TextEncoder();
+
+/**
+ * The publisher signed two logs of which neither is the beginning of the other, or what is served is older than what
+ * was seen before. Keep both checkpoints: together they show it to everybody.
+ */
+export class ForkedLogError extends IntegrityError {
+  override name = "ForkedLogError";
+  override code = "FORKED_LOG";
+  /** The one seen before, and the one that came now. */
+  checkpoints: readonly [string, string];
+
+  constructor(before: string, after: string) {
+    const [old, now] = [before, after]
+      .map(checkpointIn)
+      .map(({ size, root }) => `${size} commits with root ${root}`);
+    super(`The log does not go on from what was seen of it: ${old}, before; ${now}, now.`);
+    this.checkpoints = [before, after];
+  }
+}
+
+/** What a checkpoint says of its log. */
+interface Head {
+  origin: string;
+  size: number;
+  root: string;
+}
+
+/**
+ * What a checkpoint says (c2sp.org/tlog-checkpoint): the log's origin, how many commits it has, and the root of its
+ * tree. Checks no signature. Throws IntegrityError.
+ */
+export function checkpointIn(checkpoint: string | null): Head {
+  check(typeof checkpoint === "string", "There is no checkpoint: nobody signed the log.");
+  // Signatures follow the last empty line, so a signed text with another one is refused as a whole.
+  const [, origin = "", size = "", root = ""] =
+    /^(\P{Cc}+)\n([1-9][0-9]{0,9})\n(\P{Cc}+)\n\n(?:[\P{Cc}\x7f-\x9f]+\n)+$/u.exec(checkpoint) ?? [];
+  check(size !== "" && Number(size) < 2 ** 31);
+  const head = base64(root);
+  check(head.length === 32);
+  return { origin, size: Number(size), root: hexOf(head) };
+}
+
+/**
+ * A public key of a log or a witness, as c2sp.org/signed-note and tlog-cosignature have them. `kind` is 1 for Ed25519,
+ * 4 for cosignatures with it, and 6 for those with ML-DSA-44.
+ * @internal
+ */
+interface NoteKey {
+  name: string;
+  id: string;
+  kind: number;
+  raw: Uint8Array<ArrayBuffer>;
+}
+
+/** Refuses a key or a policy of the caller, for which no answer is to blame. */
+function usable(holds: unknown, detail: string): asserts holds {
+  const title = "The key or policy cannot be used";
+  if (!holds) throw new ApiError("INVALID_PARAMETER", detail, { title, parameter: "key" });
+}
+
+/** Reads `NAME+ID+BASE64`. */
+async function noteKey(text: string): Promise<NoteKey> {
+  const [, name = "", id = "", encoded = ""] = /^([^\s+]+)\+([0-9a-f]{8})\+(\S+)$/.exec(text) ?? [];
+  const bytes = decoded(encoded) ?? new Uint8Array();
+  const named = hexOf(await webSha256(bytesOf(encoder.encode(`${name}\n`), bytes))).slice(0, 8);
+  const [kind = 0] = bytes;
+  usable(
+    named === id && bytes.length === { 1: 33, 4: 33, 6: 1313 }[kind],
+    `This is no key as it was given out, NAME+ID+BASE64; copy it again, whole: ${text.slice(0, 80)}`,
+  );
+  return { name, id, kind, raw: bytes.slice(1) };
+}
+
+/** @internal Who must have cosigned a checkpoint: a witness, or so many of these. */
+type Quorum = { key: NoteKey } | { least: number; members: Quorum[] };
+
+/** Reads a policy (c2sp.org/tlog-policy). Throws ApiError that names the line. */
+async function policyIn(text: string): Promise<{ logs: NoteKey[]; quorum: Quorum | null }> {
+  const logs: NoteKey[] = [];
+  const named = new Map<string, Quorum>();
+  // What may stand in one place alone: the keys of witnesses, and the names of members.
+  const members = new Set<string>();
+  let quorum: Quorum | null | undefined;
+  for (const [index, line] of text.split("\n").entries()) {
+    const need = (holds: unknown) =>
+      usable(holds, `Line ${index + 1} of the policy is wrong: ${line.slice(0, 80)}`);
+    // Control characters, in comments too.
+    need(/^[\t\x20-\x7e\x80-\uffff]*$/.test(line));
+    const [keyword = "", ...items] = line.split(/[ \t]+/).filter((item) => item);
+    if (!keyword || keyword.startsWith("#")) continue;
+    const [name = "", second = "", ...others] = items;
+    if (keyword === "log") {
+      need(name && items.length < 3);
+      logs.push(await noteKey(name));
+    } else if (keyword === "witness") {
+      need(second && items.length < 4 && name !== "none" && !named.has(name));
+      const key = await noteKey(second);
+      need(key.kind !== 1 && !members.has(hexOf(key.raw)));
+      members.add(hexOf(key.raw));
+      named.set(name, { key });
+    } else if (keyword === "group") {
+      const found = others.flatMap((member) => named.get(member) ?? []);
+      const least = second === "all" ? found.length : second === "any" ? 1 : Number(second);
+      need(/^(all|any|[1-9]\d*)$/.test(second));
+      need(found.length === others.length && new Set(others).size === others.length && name !== "none");
+      need(
+        least >= 1 && least <= found.length && !named.has(name) && !others.some((each) => members.has(each)),
+      );
+      for (const member of others) members.add(member);
+      named.set(name, { least, members: found });
+    } else {
+      need(keyword === "quorum" && items.length === 1 && quorum === undefined);
+      quorum = name === "none" ? null : named.get(name);
+      need(quorum !== undefined);
+    }
+  }
+  usable(quorum !== undefined && logs.length > 0, "The policy has no quorum line, or no log.");
+  return { logs, quorum };
+}
+
+/** What a key signs of a checkpoint (c2sp.org/tlog-cosignature). */
+function signedBytes({ kind, name }: NoteKey, text: string, said: Head, time: Uint8Array<ArrayBuffer>) {
+  if (kind === 1) return encoder.encode(text);
+  check(time.length === 8);
+  const seconds = new DataView(time.buffer).getBigInt64(0);
+  check(seconds >= 0);
+  if (kind === 4) return encoder.encode(`cosignature/v1\ntime ${seconds}\n${text}`);
+  const [signer, log] = [encoder.encode(name), encoder.encode(said.origin)];
+  check(signer.length < 256 && log.length < 256);
+  const label = encoder.encode("subtree/v1\n\0");
+  const size = uint64(said.size).reverse();
+  return bytesOf(label, [signer.length], signer, time, [log.length], log, uint64(0), size, hashOf(said.root));
+}
+
+/**
+ * Checks that a checkpoint satisfies a policy (the text of c2sp.org/tlog-policy), or that one of these keys, each
+ * `NAME+ID+BASE64`, signed it, and returns what it says and how many of the policy's witnesses did. Cosignatures that
+ * the platform cannot check do not count: those with ML-DSA-44 outside Node 24.7 and later. Throws IntegrityError; ApiError
+ * INVALID_PARAMETER when a key or the policy is not one; a DOMException in browsers without Ed25519.
+ */
+export async function verifyCheckpoint(
+  checkpoint: string | null,
+  keys: string | readonly string[],
+): Promise<{ origin: string; size: number; root: string; cosigners: number }> {
+  const said = checkpointIn(checkpoint);
+  const note = String(checkpoint);
+  const cut = note.lastIndexOf("\n\n") + 1;
+  const text = note.slice(0, cut);
+  const lines = note.slice(cut + 1).split("\n");
+  check(lines.pop() === "" && lines.length <= 64);
+  const signatures = lines.map((line) => {
+    const [, signer = "", signature = ""] = /^— ([^\s\u0085+]+) ([^ ]+)$/u.exec(line) ?? [];
+    const bytes = base64(signature);
+    check(bytes.length > 4);
+    return { signer, bytes };
+  });
+  const signed = async (key: NoteKey): Promise<boolean> => {
+    const { name, id, kind, raw } = key;
+    const own = signatures.find(({ signer, bytes }) => signer === name && hexOf(bytes.slice(0, 4)) === id);
+    if (!own) return false;
+    const start = kind === 1 ? 4 : 12;
+    const bytes = signedBytes(key, text, said, own.bytes.slice(4, start));
+    const algorithm = kind === 6 ? "ML-DSA-44" : "Ed25519";
+    const format = (kind === 6 ? "raw-public" : "raw") as "raw";
+    const imported = crypto.subtle.importKey(format, raw, algorithm, false, ["verify"]);
+    const publicKey = await (kind === 6 ? imported.catch(() => undefined) : imported);
+    if (!publicKey) return false;
+    const good = await crypto.subtle.verify(algorithm, publicKey, own.bytes.slice(start), bytes);
+    check(good, "The signature of the checkpoint is wrong.");
+    return true;
+  };
+  const isPolicy = typeof keys === "string" && /\s/.test(keys.trim());
+  const { logs, quorum } = isPolicy
+    ? await policyIn(keys)
+    : { logs: await Promise.all([keys].flat().map(noteKey)), quorum: null };
+  usable(
+    logs.every(({ kind }) => kind !== 4),
+    "A key of a witness stands in the place of a log's key.",
+  );
+  let counts = false;
+  for (const key of logs) counts ||= key.name === said.origin && (await signed(key));
+  check(counts, "None of the keys signed the checkpoint.");
+  let cosigners = 0;
+  const reached = async (member: Quorum): Promise<boolean> => {
+    if ("key" in member) {
+      const did = await signed(member.key);
+      cosigners += Number(did);
+      return did;
+    }
+    const found = await Promise.all(member.members.map(reached));
+    return found.filter((each) => each).length >= member.least;
+  };
+  check(!quorum || (await reached(quorum)), "Too few witnesses cosigned the checkpoint.");
+  return { ...said, cosigners };
+}
