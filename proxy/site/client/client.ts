@@ -1,10 +1,10 @@
 // The client of the Protocol Risk Score Service: one module without dependencies, for browsers and for Node 20 or
 // later. What recomputes answers is in a second one beside it, recompute.mjs, which is loaded when it is first needed.
+
 import {
   type Answer,
   Changes,
   linesOf,
-  type Query,
   type ReadText,
   Rows,
   refusalOf,
@@ -13,6 +13,19 @@ import {
   textIn,
   type Vouched,
 } from "./answers.ts";
+import {
+  type Absence,
+  type Asked,
+  type CallOptions,
+  type ClientOptions,
+  type Proving,
+  type Read,
+  type ReadOptions,
+  type Recomputed,
+  type Recomputing,
+  shared,
+  type Verifying,
+} from "./calls.ts";
 import { checkpointIn, ForkedLogError, verifyCheckpoint } from "./checkpoint.ts";
 import type {
   ExportList,
@@ -33,23 +46,22 @@ import type {
   Usage,
 } from "./declarations.d.ts";
 import { ApiError, broken, check, IntegrityError, VerificationError } from "./errors.ts";
-import { timeIn, verifyCopy, verifyEntry, verifyProof, verifyScoreProof } from "./proofs.ts";
+import { verifyCopy, verifyProof, verifyScoreProof } from "./proofs.ts";
 import type { Prover } from "./recompute.ts";
-import {
-  archiveRoot,
-  base64,
-  bytesOf,
-  hashOf,
-  headFrom,
-  headOf,
-  hexOf,
-  leafOf,
-  linesFromEnd,
-  rootFrom,
-  uint64,
-} from "./trees.ts";
+import { archiveRoot, linesFromEnd } from "./trees.ts";
 
 export { Change, Changes, Row, Rows, type Vouched } from "./answers.ts";
+export type {
+  Absence,
+  CallOptions,
+  ClientOptions,
+  Proving,
+  ReadOptions,
+  Recomputed,
+  Recomputing,
+  Trust,
+  Verifying,
+} from "./calls.ts";
 export type * from "./declarations.d.ts";
 export type { Entry, Known } from "./proofs.ts";
 export type { Sha256 } from "./trees.ts";
@@ -66,103 +78,6 @@ export {
   verifyProof,
   verifyScoreProof,
 };
-
-/** What can be said with any call. */
-export interface CallOptions {
-  /** Ends the call, its waits and its connection. */
-  signal?: AbortSignal | undefined;
-}
-
-/** What can be said with calls that read from a snapshot. */
-export interface ReadOptions extends CallOptions {
-  /** The snapshot to read from: its id, or a time. The current one if left out. */
-  asOf?: string | undefined;
-}
-
-/** How a client is set up. */
-export interface ClientOptions {
-  /** Address of the service, with or without `/api/v1`. */
-  url: string | URL;
-  /** API key. It is sent to this address only, and redirects are refused. */
-  key?: string | undefined;
-  /** Sends the requests; for proxies, logging and tests. */
-  fetch?: typeof globalThis.fetch;
-  /**
-   * Milliseconds within which the head of an answer must come, then its body; of answers in lines, every next piece.
-   * 30,000 if left out.
-   */
-  timeout?: number;
-  /**
-   * How often a request is repeated that failed for a reason that may pass: a network error, an answer that broke off,
-   * 502, 503, 504, or 429. 6 if left out. Answers in lines may fail so often without a new line.
-   */
-  retries?: number;
-  /**
-   * The most milliseconds to wait before such a repetition. When `Retry-After` says more, the error is thrown. 60,000
-   * if left out.
-   */
-  maxWait?: number;
-  /** The most bytes of an answer, other than one in lines. 2^28 if left out. */
-  maxBytes?: number;
-  /**
-   * The most bytes of the archive's index that are kept for later recomputations, checked. 2^26 if left out. Browsers
-   * keep as many more in their Cache API, where they have it.
-   */
-  keepBytes?: number;
-}
-
-/**
- * What you trust when you recompute: the publisher's `key`, or a policy with witnesses (c2sp.org/tlog-policy) in its
- * place, as for verifyProof; or, without keys, `entry`: the SHA-256 of the text of the log's entry, in hexadecimal. A
- * `snapshotId` alone shows that markets belong to the snapshot, but not that none is left out. Without all of them an
- * answer is only shown to agree with itself. `since` is a checkpoint that you have, such as `vouched.checkpoint.text` of
- * an earlier call: the log must go on from it, or the call throws ForkedLogError.
- *
- * Unless you say which snapshot you mean, by `entry`, `snapshotId`, `asOf` or a cursor, the entry must be the last one of
- * the checkpoint's log, which no rollback has withdrawn.
- */
-export interface Trust {
-  key?: string | readonly string[] | undefined;
-  entry?: string | undefined;
-  snapshotId?: string | undefined;
-  since?: string | undefined;
-}
-
-export interface Proving extends CallOptions {
-  trust?: Trust | undefined;
-}
-
-export interface Verifying extends Proving {
-  verified?: boolean | undefined;
-}
-
-/** A total and facets that were recomputed; `bytes` and `requests` are what it took. */
-export interface Recomputed extends MarketFacets {
-  commit: number;
-  bytes: number;
-  requests: number;
-  vouched: Vouched;
-}
-
-/** That an id is not among the `markets` of a snapshot; `bytes` and `requests` are what it took to show. */
-export interface Absence {
-  snapshotId: string;
-  commit: number;
-  markets: number;
-  bytes: number;
-  requests: number;
-  vouched: Vouched;
-}
-
-/** @internal A request. */
-interface Asked extends CallOptions {
-  query?: Query;
-  accept?: string;
-  body?: string;
-}
-
-/** @internal What is read of an answer, whose `step` keeps to the time that it may take. */
-type Read<T> = (answer: { response: Response; text: ReadText; step: Step }) => Promise<T>;
 
 const encoded = encodeURIComponent;
 const passing = new Set([429, 502, 503, 504]);
@@ -327,14 +242,7 @@ export class Client {
    * calls. Throws VerificationError.
    * @param options `limit`: the most values listed of each facet
    */
-  async recompute(
-    options: Proving & {
-      filters?: Omit<Filters, "page" | "pageSize" | "cursor" | "skip" | "asOf">;
-      by?: readonly string[];
-      limit?: number | undefined;
-      asOf?: string | undefined;
-    } = {},
-  ): Promise<Recomputed> {
+  async recompute(options: Recomputing = {}): Promise<Recomputed> {
     return (await this.#prover()).recompute(options);
   }
 
@@ -583,38 +491,3 @@ export class Client {
     return { response, text, step, close: () => stop.abort() };
   }
 }
-
-/** @internal What recompute.mjs has from here: with a copy of its own, errors would be of another class. */
-const shared = {
-  ApiError,
-  ForkedLogError,
-  IntegrityError,
-  VerificationError,
-  broken,
-  base64,
-  bytesOf,
-  checkpointIn,
-  hashOf,
-  headFrom,
-  headOf,
-  hexOf,
-  leafOf,
-  rootFrom,
-  timeIn,
-  uint64,
-  verifyCheckpoint,
-  verifyEntry,
-};
-
-/** @internal */
-export interface Lent {
-  ask: <T>(path: string, how: Asked, read: Read<T>) => Promise<T>;
-  requireSameLog: Client["requireSameLog"];
-  rows: (
-    query: Filters,
-    options: CallOptions,
-  ) => { answer: Shown; lines: AsyncGenerator<string, void, void> };
-}
-
-/** @internal */
-export type Tools = typeof shared & Lent;

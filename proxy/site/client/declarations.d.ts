@@ -1,82 +1,3 @@
-/** What can be said with any call. */
-export interface CallOptions {
-  /** Ends the call, its waits and its connection. */
-  signal?: AbortSignal | undefined;
-}
-/** What can be said with calls that read from a snapshot. */
-export interface ReadOptions extends CallOptions {
-  /** The snapshot to read from: its id, or a time. The current one if left out. */
-  asOf?: string | undefined;
-}
-/** How a client is set up. */
-export interface ClientOptions {
-  /** Address of the service, with or without `/api/v1`. */
-  url: string | URL;
-  /** API key. It is sent to this address only, and redirects are refused. */
-  key?: string | undefined;
-  /** Sends the requests; for proxies, logging and tests. */
-  fetch?: typeof globalThis.fetch;
-  /**
-   * Milliseconds within which the head of an answer must come, then its body; of answers in lines, every next piece.
-   * 30,000 if left out.
-   */
-  timeout?: number;
-  /**
-   * How often a request is repeated that failed for a reason that may pass: a network error, an answer that broke off,
-   * 502, 503, 504, or 429. 6 if left out. Answers in lines may fail so often without a new line.
-   */
-  retries?: number;
-  /**
-   * The most milliseconds to wait before such a repetition. When `Retry-After` says more, the error is thrown. 60,000
-   * if left out.
-   */
-  maxWait?: number;
-  /** The most bytes of an answer, other than one in lines. 2^28 if left out. */
-  maxBytes?: number;
-  /**
-   * The most bytes of the archive's index that are kept for later recomputations, checked. 2^26 if left out. Browsers
-   * keep as many more in their Cache API, where they have it.
-   */
-  keepBytes?: number;
-}
-/**
- * What you trust when you recompute: the publisher's `key`, or a policy with witnesses (c2sp.org/tlog-policy) in its
- * place, as for verifyProof; or, without keys, `entry`: the SHA-256 of the text of the log's entry, in hexadecimal. A
- * `snapshotId` alone shows that markets belong to the snapshot, but not that none is left out. Without all of them an
- * answer is only shown to agree with itself. `since` is a checkpoint that you have, such as `vouched.checkpoint.text` of
- * an earlier call: the log must go on from it, or the call throws ForkedLogError.
- *
- * Unless you say which snapshot you mean, by `entry`, `snapshotId`, `asOf` or a cursor, the entry must be the last one of
- * the checkpoint's log, which no rollback has withdrawn.
- */
-export interface Trust {
-  key?: string | readonly string[] | undefined;
-  entry?: string | undefined;
-  snapshotId?: string | undefined;
-  since?: string | undefined;
-}
-export interface Proving extends CallOptions {
-  trust?: Trust | undefined;
-}
-export interface Verifying extends Proving {
-  verified?: boolean | undefined;
-}
-/** A total and facets that were recomputed; `bytes` and `requests` are what it took. */
-export interface Recomputed extends MarketFacets {
-  commit: number;
-  bytes: number;
-  requests: number;
-  vouched: Vouched;
-}
-/** That an id is not among the `markets` of a snapshot; `bytes` and `requests` are what it took to show. */
-export interface Absence {
-  snapshotId: string;
-  commit: number;
-  markets: number;
-  bytes: number;
-  requests: number;
-  vouched: Vouched;
-}
 /** A client of the service. Between calls it keeps no connection or timer, and only what was recomputed from. */
 export declare class Client {
   #private;
@@ -147,14 +68,7 @@ export declare class Client {
    * `client.recompute({ filters: { disputed: true }, by: ["tier"], trust: { key } })`. Sections are kept for later
    * calls. Throws VerificationError.
    */
-  recompute(
-    options?: Proving & {
-      filters?: Omit<Filters, "page" | "pageSize" | "cursor" | "skip" | "asOf">;
-      by?: readonly string[];
-      limit?: number | undefined;
-      asOf?: string | undefined;
-    },
-  ): Promise<Recomputed>;
+  recompute(options?: Recomputing): Promise<Recomputed>;
   /**
    * Shows that an id is not in the archive, by what the archive's index has in its place. Throws VerificationError, and
    * ApiError `NOT_FOUND` when the service says that the id is there.
@@ -213,6 +127,93 @@ export declare class Client {
       skip?: number;
     },
   ): Changes;
+}
+/** What can be said with any call. */
+export interface CallOptions {
+  /** Ends the call, its waits and its connection. */
+  signal?: AbortSignal | undefined;
+}
+/** What can be said with calls that read from a snapshot. */
+export interface ReadOptions extends CallOptions {
+  /** The snapshot to read from: its id, or a time. The current one if left out. */
+  asOf?: string | undefined;
+}
+/** How a client is set up. */
+export interface ClientOptions {
+  /** Address of the service, with or without `/api/v1`. */
+  url: string | URL;
+  /** API key. It is sent to this address only, and redirects are refused. */
+  key?: string | undefined;
+  /** Sends the requests; for proxies, logging and tests. */
+  fetch?: typeof globalThis.fetch;
+  /**
+   * Milliseconds within which the head of an answer must come, then its body; of answers in lines, every next piece.
+   * 30,000 if left out.
+   */
+  timeout?: number;
+  /**
+   * How often a request is repeated that failed for a reason that may pass: a network error, an answer that broke off,
+   * 502, 503, 504, or 429. 6 if left out. Answers in lines may fail so often without a new line.
+   */
+  retries?: number;
+  /**
+   * The most milliseconds to wait before such a repetition. When `Retry-After` says more, the error is thrown. 60,000
+   * if left out.
+   */
+  maxWait?: number;
+  /** The most bytes of an answer, other than one in lines. 2^28 if left out. */
+  maxBytes?: number;
+  /**
+   * The most bytes of the archive's index that are kept for later recomputations, checked. 2^26 if left out. Browsers
+   * keep as many more in their Cache API, where they have it.
+   */
+  keepBytes?: number;
+}
+/**
+ * What you trust when you recompute: the publisher's `key`, or a policy with witnesses (c2sp.org/tlog-policy) in its
+ * place, as for verifyProof; or, without keys, `entry`: the SHA-256 of the text of the log's entry, in hexadecimal. A
+ * `snapshotId` alone shows that markets belong to the snapshot, but not that none is left out. Without all of them an
+ * answer is only shown to agree with itself. `since` is a checkpoint that you have, such as `vouched.checkpoint.text` of
+ * an earlier call: the log must go on from it, or the call throws ForkedLogError.
+ *
+ * Unless you say which snapshot you mean, by `entry`, `snapshotId`, `asOf` or a cursor, the entry must be the last one of
+ * the checkpoint's log, which no rollback has withdrawn.
+ */
+export interface Trust {
+  key?: string | readonly string[] | undefined;
+  entry?: string | undefined;
+  snapshotId?: string | undefined;
+  since?: string | undefined;
+}
+export interface Proving extends CallOptions {
+  trust?: Trust | undefined;
+}
+export interface Verifying extends Proving {
+  verified?: boolean | undefined;
+}
+/** What is recomputed. */
+export interface Recomputing extends Proving {
+  filters?: Omit<Filters, "page" | "pageSize" | "cursor" | "skip" | "asOf">;
+  by?: readonly string[];
+  /** The most values listed of each facet. */
+  limit?: number | undefined;
+  asOf?: string | undefined;
+}
+/** A total and facets that were recomputed; `bytes` and `requests` are what it took. */
+export interface Recomputed extends MarketFacets {
+  commit: number;
+  bytes: number;
+  requests: number;
+  vouched: Vouched;
+}
+/** That an id is not among the `markets` of a snapshot; `bytes` and `requests` are what it took to show. */
+export interface Absence {
+  snapshotId: string;
+  commit: number;
+  markets: number;
+  bytes: number;
+  requests: number;
+  vouched: Vouched;
 }
 /** What was checked, and against what. */
 export interface Vouched {

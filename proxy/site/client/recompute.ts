@@ -18,7 +18,7 @@ import {
   sectionsFor,
 } from "../../../snapshots/read/evaluator.ts";
 import type { Shown, Vouched } from "./answers.ts";
-import type { CallOptions, Client, Proving, Recomputed, Tools, Trust } from "./client.ts";
+import type { CallOptions, Proving, Recomputed, Recomputing, Tools, Trust } from "./calls.ts";
 import type { Filters, MarketPage, MarketProof } from "./declarations.d.ts";
 import type { Entry } from "./proofs.ts";
 
@@ -368,7 +368,7 @@ export class Prover {
     trust = {},
     asOf,
     signal,
-  }: Parameters<Client["recompute"]>[0] & {}): Promise<Recomputed> {
+  }: Recomputing): Promise<Recomputed> {
     const filter = this.#filterOf(filters);
     const names = by.length > 0 ? this.#reading(() => parseFacetNames(by.join())) : [];
     this.#requireIndexRoot(trust, "totals");

@@ -142,7 +142,7 @@ function withoutTypes(comment: string): string {
 }
 
 /** The modules of the client, in the order of their declarations. */
-const modules = ["client", "answers", "errors", "checkpoint", "proofs", "trees"];
+const modules = ["client", "calls", "answers", "errors", "checkpoint", "proofs", "trees"];
 
 /** What tsc declares of these modules, without their imports of one another. */
 function declared(): string {
