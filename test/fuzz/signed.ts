@@ -1,4 +1,4 @@
-import { checkpointIn, IntegrityError, verifyCheckpoint } from "../../proxy/site/client/client.ts";
+import { ApiError, checkpointIn, IntegrityError, verifyCheckpoint } from "../../proxy/site/client/client.ts";
 import { feedVersions } from "../../schemas/market.ts";
 import {
   ChangeFiles,
@@ -274,7 +274,7 @@ const policy: Target = {
     const read = refused(() => parsePolicy(input, "policy"), KeyFileError);
     const text = input.toString();
     const isText = Buffer.from(text).equals(input) && /\s/.test(text.trim());
-    const client = isText && (await refusedLater(() => verifyCheckpoint(cosigned, text), IntegrityError));
+    const client = isText && (await refusedLater(() => verifyCheckpoint(cosigned, text), ApiError));
     if (!read) return need(!client, "the client reads a policy that we refuse");
     const all = new Set(read.witnesses.map(({ key }) => key));
     need(isQuorum(read, all), "all witnesses are enough");
