@@ -108,7 +108,7 @@ describe(`${clients} clients that go away again and again`, () => {
 
   test.each([
     { title: "until it answers after all", rounds: 5, originSeconds: patient.originSeconds, answers: true },
-    { title: "which never answers", rounds: 4, originSeconds: 2, answers: false },
+    { title: "which never answers", rounds: 7, originSeconds: 2, answers: false },
   ])("unanswered, every connection to the origin taken, $title", async (how) => {
     // Nothing is kept of an answer, so that every request needs the origin.
     await start({ cacheBytes: 8, limits: { originSeconds: how.originSeconds } });
