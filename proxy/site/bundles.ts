@@ -2,7 +2,7 @@ import { parse } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build, type Plugin, stop } from "esbuild";
 
-const entries = ["app.js", "style.css", "client/client.ts", "client/recompute.ts"];
+const entries = ["page/app.tsx", "page/style.css", "client/client.ts", "client/recompute.ts"];
 
 export type BundleName = "app.js" | "style.css" | "client.js" | "recompute.mjs";
 

@@ -5,7 +5,7 @@ import { comparedIn } from "./reliability.js";
 import { counted } from "./words.js";
 
 /**
- * @import { Site } from "./app.js"
+ * @import { Site } from "./dom.js"
  */
 
 /**

@@ -1,4 +1,10 @@
-/** @import { Estimate } from "./chart.js" */
+/** A share with its 95 % interval, of `n`. */
+export interface Estimate {
+  share: number;
+  low: number;
+  high: number;
+  n: number;
+}
 
 /** The quantile of the normal distribution for a 95 % interval. */
 const z = 1.959964;
@@ -6,11 +12,8 @@ const z = 1.959964;
 /**
  * The share of `hits` among `n`, with its 95 % interval after Wilson, which holds for small shares and small numbers
  * too.
- * @param {number} hits
- * @param {number} n
- * @returns {Estimate}
  */
-export function wilson(hits, n) {
+export function wilson(hits: number, n: number): Estimate {
   if (n === 0) return { share: 0, low: 0, high: 1, n };
   const share = hits / n;
   const scale = 1 + z ** 2 / n;
@@ -22,10 +25,8 @@ export function wilson(hits, n) {
 /**
  * How much larger the first of two independent shares is, from −1 to 1, with its 95 % interval after Newcombe (1998,
  * method 10). Two intervals may overlap although this one excludes 0.
- * @param {Estimate} first
- * @param {Estimate} second
  */
-export function difference(first, second) {
+export function difference(first: Estimate, second: Estimate) {
   const value = first.share - second.share;
   return {
     value,
@@ -37,10 +38,9 @@ export function difference(first, second) {
 /**
  * Whether the share of `hits` among `n` rises or falls from group to group: the test after Cochran and Armitage, for
  * groups at equal distances. `z` is above 0 where the share rises; `p` is two-sided.
- * @param {readonly { hits: number, n: number }[]} groups
  */
-export function trend(groups) {
-  const sum = (/** @type {(group: { hits: number, n: number }, index: number) => number} */ of) =>
+export function trend(groups: readonly { hits: number; n: number }[]) {
+  const sum = (of: (group: { hits: number; n: number }, index: number) => number) =>
     groups.reduce((total, group, index) => total + of(group, index), 0);
   const n = sum((group) => group.n);
   const share = sum(({ hits }) => hits) / n;
@@ -55,9 +55,9 @@ export function trend(groups) {
 /**
  * How likely a normal variable lies further than this from its mean, in either direction (Numerical Recipes, erfcc),
  * with a relative error below 1.2e-7.
- * @param {number} deviations at least 0
+ * @param deviations at least 0
  */
-function twoSided(deviations) {
+function twoSided(deviations: number) {
   const x = deviations / Math.SQRT2;
   const t = 1 / (1 + x / 2);
   const series = [

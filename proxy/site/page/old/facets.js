@@ -1,4 +1,4 @@
-import { foldCase } from "../../schemas/names.ts";
+import { foldCase } from "../../../../schemas/names.ts";
 import { bar, brush, columnChart } from "./chart.js";
 import { fill, html } from "./dom.js";
 import { dimensionLink, term } from "./explain.js";
@@ -17,8 +17,8 @@ import { takeAlong } from "./take.js";
 import { compact, counted, grouped, percent, spoken, stepOf, tier, tiers } from "./words.js";
 
 /**
- * @import { LabelFacet, MonthFacet, ScoreFacet } from "../../schemas/envelopes.ts"
- * @import { Api } from "./api.js"
+ * @import { LabelFacet, MonthFacet, ScoreFacet } from "../../../../schemas/envelopes.ts"
+ * @import { Api } from "../api.ts"
  * @import { Meaning } from "./explain.js"
  */
 

@@ -1,14 +1,14 @@
+import { difference, trend, wilson } from "../statistics.ts";
 import { drawn, intervalChart } from "./chart.js";
 import { html } from "./dom.js";
 import { term } from "./explain.js";
 import { archiveAddress, facetAsked, without } from "./filters.js";
-import { difference, trend, wilson } from "./statistics.js";
 import { takeAlong } from "./take.js";
 import { grouped, percent, percents, signed, tiers } from "./words.js";
 
 /**
- * @import { LabelFacet, ScoreFacet } from "../../schemas/envelopes.ts"
- * @import { Api } from "./api.js"
+ * @import { LabelFacet, ScoreFacet } from "../../../../schemas/envelopes.ts"
+ * @import { Api } from "../api.ts"
  * @import { Estimate } from "./chart.js"
  * @import { Counts } from "./filters.js"
  */

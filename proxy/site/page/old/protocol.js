@@ -1,5 +1,5 @@
-import { meanings } from "../../schemas/meanings.ts";
-import { nameOf } from "../../schemas/names.ts";
+import { meanings } from "../../../../schemas/meanings.ts";
+import { nameOf } from "../../../../schemas/names.ts";
 import { asItWas } from "./asof.js";
 import { bar, columnChart, diverging } from "./chart.js";
 import { promise } from "./closed.js";
@@ -13,11 +13,11 @@ import { tierLog, whyChanged } from "./why.js";
 import { ago, change, counted, grouped, moment, signed, stepOf, tier } from "./words.js";
 
 /**
- * @import { ScoreDimensions, ScoreHistory, ScoreList } from "../../schemas/envelopes.ts"
- * @import { ProtocolScore, ScoreListEntry } from "../../schemas/records.ts"
- * @import { Api } from "./api.js"
- * @import { Site } from "./app.js"
- * @import { View } from "./router.js"
+ * @import { ScoreDimensions, ScoreHistory, ScoreList } from "../../../../schemas/envelopes.ts"
+ * @import { ProtocolScore, ScoreListEntry } from "../../../../schemas/records.ts"
+ * @import { Api } from "../api.ts"
+ * @import { Site } from "./dom.js"
+ * @import { View } from "./dom.js"
  */
 
 /**

@@ -1,4 +1,4 @@
-import { nameOf } from "../../schemas/names.ts";
+import { nameOf } from "../../../../schemas/names.ts";
 import { bar, columnChart, diverging } from "./chart.js";
 import { peerAddress } from "./compare.js";
 import { curve } from "./curve.js";
@@ -7,11 +7,11 @@ import { takeAlong } from "./take.js";
 import { ago, change, counted, grouped, minutes, moment, tier, tiers } from "./words.js";
 
 /**
- * @import { ScoreListEntry } from "../../schemas/records.ts"
- * @import { ForgeTier } from "../../schemas/scales.ts"
- * @import { Site } from "./app.js"
+ * @import { ScoreListEntry } from "../../../../schemas/records.ts"
+ * @import { ForgeTier } from "../../../../schemas/scales.ts"
+ * @import { Site } from "./dom.js"
  * @import { Meaning } from "./explain.js"
- * @import { View } from "./router.js"
+ * @import { View } from "./dom.js"
  */
 
 /**

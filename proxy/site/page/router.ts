@@ -1,23 +1,19 @@
-import { fill, part } from "./dom.js";
+import type { Store } from "./store.ts";
 
 /**
  * The view that the address selects. It stands behind the `#`, so that any static file server can serve the site.
- * @typedef {{ name: "scores" | "archive", query: URLSearchParams } | { name: "protocol", slug: string, query: URLSearchParams } | { name: "compare", slugs: string[] } | { name: "meanings", key?: string } |
- *   { name: "market", id: string, query: URLSearchParams } | { name: "nowhere" }} Route
  */
+export type Route =
+  | { name: "scores" | "archive"; query: URLSearchParams }
+  | { name: "protocol"; slug: string; query: URLSearchParams }
+  | { name: "compare"; slugs: string[] }
+  | { name: "market"; id: string; query: URLSearchParams }
+  | { name: "meanings"; key?: string }
+  | { name: "dimension"; key: string }
+  | { name: "week" | "nowhere" };
 
-/**
- * The current view. `update`, if present, shows another route of the same name without recreating the view. `close`
- * aborts its pending requests.
- * @typedef {{ title: string, element: HTMLElement, close: () => void, update?: (route: Route) => void }} View
- */
-
-/**
- * Parses the part of the address from the `#` on.
- * @param {string} hash
- * @returns {Route}
- */
-export function routeOf(hash) {
+/** Parses the part of the address from the `#` on. */
+export function routeOf(hash: string): Route {
   const [path = "", search = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
   const query = new URLSearchParams(search);
   if (path === "" || path === "/") return { name: "scores", query };
@@ -29,64 +25,51 @@ export function routeOf(hash) {
   if (slugs !== undefined) return { name: "compare", slugs: [...new Set(slugs.split(",").filter(Boolean))] };
   const [meaning, key] = /^\/meanings(?:\/([a-z_]+))?$/.exec(path) ?? [];
   if (meaning !== undefined) return { name: "meanings", ...(key !== undefined && { key }) };
+  const dimension = /^\/dimensions\/([a-z_]+)$/.exec(path)?.[1];
+  if (dimension !== undefined) return { name: "dimension", key: dimension };
+  if (path === "/week") return { name: "week" };
   const slug = /^\/protocols\/([a-z0-9][a-z0-9._-]{0,99})$/.exec(path)?.[1];
   return slug === undefined ? { name: "nowhere" } : { name: "protocol", slug, query };
 }
 
-/**
- * Shows the view for the current address, and a new one whenever that changes. Then the new view's heading gets the
- * focus.
- * @param {(route: Route) => View} open
- * @param {(route: Route) => void} shown
- * @returns {{ again: () => void }} `again` recreates the view without moving the focus
- */
-export function startRouter(open, shown) {
-  const main = part("main");
-  /** @type {{ route: Route, view: View } | undefined} */
-  let current;
-  const places = keepPlaces(main);
+/** Two addresses with the same key are one view, which stays when the address changes from one to the other. */
+export function keyOf(route: Route): string {
+  if (route.name === "scores" || route.name === "archive") return route.name;
+  const { query, ...others } = { query: "", ...route };
+  return JSON.stringify({ ...others, query: `${query}` });
+}
 
-  /** @param {boolean} moveFocus */
-  function show(moveFocus) {
-    const route = routeOf(location.hash);
-    current?.view.close();
-    const view = open(route);
-    current = { route, view };
-    document.title = `${view.title} · Protocol Risk Scores`;
-    fill(main, view.element);
-    shown(route);
-    if (!moveFocus) return;
-    if (!places.enter()) window.scrollTo(0, 0);
-    const heading = view.element.querySelector("h1");
-    heading?.setAttribute("tabindex", "-1");
-    heading?.focus({ preventScroll: true });
-  }
+/** Shows an address in place of the present one: the history has one entry for both. */
+export function replaceAddress(store: Store, address: string): void {
+  history.replaceState(history.state, "", address);
+  store.set({ route: routeOf(address) });
+}
 
+/** Shows an address, with an entry of its own in the history. */
+export function go(address: string): void {
+  location.hash = address;
+}
+
+/** Follows the address from now on. */
+export function startRouter(store: Store): void {
   window.addEventListener("hashchange", () => {
     const route = routeOf(location.hash);
-    if (current?.view.update && current.route.name === route.name) {
-      current.view.update(route);
-      places.enter();
-    } else show(true);
+    // Scores come from whichever snapshot is served, and only the archive stays with one.
+    const pinned = route.name === "archive" || route.name === "market";
+    store.set({ route, ...(!pinned && { shown: undefined }) });
   });
-  show(false);
-  return { again: () => show(false) };
 }
 
 /**
  * Keeps how far the reader had scrolled at each entry of the history: what an entry shows is loaded only after the
  * browser would have gone back there.
- * @param {HTMLElement} main
- * @returns {{ enter: () => boolean }} `enter` goes to the place of the entry shown from now on, if it has one
  */
-function keepPlaces(main) {
+export function keepPlaces(main: HTMLElement): { enter: () => boolean } {
   history.scrollRestoration = "manual";
-  /** @type {Map<number, number>} */
-  const places = new Map();
+  const places: Map<number, number> = new Map();
   let here = 0;
   let wanted = 0;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let giving;
+  let giving: ReturnType<typeof setTimeout> | undefined;
   const leave = () => {
     wanted = 0;
   };
@@ -115,6 +98,8 @@ function keepPlaces(main) {
   name();
   return {
     enter() {
+      // The address was replaced within the entry.
+      if (history.state?.place === here) return true;
       const known = places.get(history.state?.place);
       name();
       if (known === undefined) {

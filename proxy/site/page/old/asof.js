@@ -2,7 +2,7 @@ import { failure, fill, html } from "./dom.js";
 import { minutes } from "./words.js";
 
 /**
- * @import { Api } from "./api.js"
+ * @import { Api } from "../api.ts"
  */
 
 /**

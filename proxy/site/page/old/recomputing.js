@@ -3,8 +3,8 @@ import { labels, scores } from "./filters.js";
 import { counted, grouped, minutes, size } from "./words.js";
 
 /**
- * @import { Api } from "./api.js"
- * @import { Recomputed, Trust } from "./client/client.ts"
+ * @import { Api } from "../api.ts"
+ * @import { Recomputed, Trust } from "../../client/client.ts"
  * @import { Child } from "./dom.js"
  * @import { Ask } from "./filters.js"
  */

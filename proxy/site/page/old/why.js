@@ -3,9 +3,9 @@ import { dimensionLink } from "./explain.js";
 import { change, minutes, moment, tier } from "./words.js";
 
 /**
- * @import { ScoreDimensions, SnapshotList } from "../../schemas/envelopes.ts"
- * @import { ProtocolScore } from "../../schemas/records.ts"
- * @import { Api } from "./api.js"
+ * @import { ScoreDimensions, SnapshotList } from "../../../../schemas/envelopes.ts"
+ * @import { ProtocolScore } from "../../../../schemas/records.ts"
+ * @import { Api } from "../api.ts"
  */
 
 /** How many runs back the moves are told. */

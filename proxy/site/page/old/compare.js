@@ -1,4 +1,4 @@
-import { nameOf } from "../../schemas/names.ts";
+import { nameOf } from "../../../../schemas/names.ts";
 import { bar } from "./chart.js";
 import { failure, fill, html } from "./dom.js";
 import { dimensionLink, term } from "./explain.js";
@@ -6,10 +6,10 @@ import { takeAlong } from "./take.js";
 import { change, grouped, moment, stepOf, tier } from "./words.js";
 
 /**
- * @import { ProtocolScore, ScoreListEntry } from "../../schemas/records.ts"
- * @import { Site } from "./app.js"
+ * @import { ProtocolScore, ScoreListEntry } from "../../../../schemas/records.ts"
+ * @import { Site } from "./dom.js"
  * @import { Child } from "./dom.js"
- * @import { View } from "./router.js"
+ * @import { View } from "./dom.js"
  */
 
 /** How many protocols stand side by side at most. */

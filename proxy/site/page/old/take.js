@@ -1,7 +1,7 @@
 import { copyable, failure, fill, html, svg } from "./dom.js";
 import { minutes } from "./words.js";
 
-/** @import { Api } from "./api.js" */
+/** @import { Api } from "../api.ts" */
 
 /**
  * What was asked for the data of a chart: a path below the API, and filters. A name tells several apart.

@@ -1,5 +1,5 @@
+import { ApiError, VerificationError } from "../../client/client.ts";
 import { asItWas } from "./asof.js";
-import { ApiError, VerificationError } from "./client/client.ts";
 import { closedTo } from "./closed.js";
 import { copyable, failure, fill, html, skipTo } from "./dom.js";
 import { choiceList, histogram } from "./facets.js";
@@ -25,11 +25,11 @@ import { save } from "./take.js";
 import { counted, grouped } from "./words.js";
 
 /**
- * @import { MarketPage } from "../../schemas/envelopes.ts"
- * @import { Filters } from "./client/client.ts"
- * @import { Site } from "./app.js"
+ * @import { MarketPage } from "../../../../schemas/envelopes.ts"
+ * @import { Filters } from "../../client/client.ts"
+ * @import { Site } from "./dom.js"
  * @import { Ask, Counts } from "./filters.js"
- * @import { View } from "./router.js"
+ * @import { View } from "./dom.js"
  */
 
 /** @typedef {ReturnType<typeof choiceList> | ReturnType<typeof histogram>} Facet */

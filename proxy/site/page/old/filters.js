@@ -1,11 +1,11 @@
-import { scores } from "../../schemas/fields.ts";
+import { scores } from "../../../../schemas/fields.ts";
 import { nameOfState } from "./asof.js";
 import { html } from "./dom.js";
 import { spoken } from "./words.js";
 
-export { dimensions, labels, scores } from "../../schemas/fields.ts";
+export { dimensions, labels, scores } from "../../../../schemas/fields.ts";
 
-/** @import { Filters } from "./client/client.ts" */
+/** @import { Filters } from "../../client/client.ts" */
 
 /** What the archive's right side shows, by the value of `show`. */
 export const sides = /** @type {const} */ ({

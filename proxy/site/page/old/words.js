@@ -1,9 +1,9 @@
-import { minutes } from "../../schemas/names.ts";
+import { minutes } from "../../../../schemas/names.ts";
 import { html } from "./dom.js";
 
-export { ago, minutes, spoken } from "../../schemas/names.ts";
+export { ago, minutes, spoken } from "../../../../schemas/names.ts";
 
-/** @import { ForgeTier } from "../../schemas/scales.ts" */
+/** @import { ForgeTier } from "../../../../schemas/scales.ts" */
 
 /** Lowest to highest (INTERFACE 2.3).
  * @type {readonly ForgeTier[]} */

@@ -1,16 +1,7 @@
-import { ApiError, Client } from "./client/client.ts";
-
-/**
- * @import { Status } from "../../schemas/envelopes.ts"
- * @import { Tiers } from "../../schemas/store/snapshot.ts"
- * @import { Usage } from "./client/client.ts"
- * @import { Own } from "./recomputing.js"
- */
-
-/**
- * Requests left today; `reset` in epoch seconds.
- * @typedef {{ limit: number, remaining: number, reset: number }} Quota
- */
+import type { Status } from "../../../schemas/envelopes.ts";
+import type { Tiers } from "../../../schemas/store/snapshot.ts";
+import { ApiError, Client } from "../client/client.ts";
+import type { Own, Store } from "./store.ts";
 
 /**
  * Where the data of the page comes from. When the service serves the page, all comes from it. When a CDN serves the
@@ -18,46 +9,21 @@ import { ApiError, Client } from "./client/client.ts";
  * is kept only in this object and sent only to the service.
  */
 export class Api {
-  /** @type {string | undefined} */
-  #key;
-  /** The base of API paths, without a slash at the end; undefined when there is no service.
-   * @type {string | undefined} */
-  #base;
-  /** The address below which badges are published, if they are.
-   * @type {string | undefined} */
-  published;
+  #store;
+  #key: string | undefined;
+  /** The base of API paths, without a slash at the end; undefined when there is no service. */
+  #base: string | undefined;
+  /** The address below which badges are published, if they are. */
+  published: string | undefined;
   /** Asks the service, with the key if there is one. */
-  service;
+  service: Client;
   /** Reads the files beside the page. */
-  #beside;
-  /** The bytes of those that were read last, by their addresses.
-   * @type {Map<string, Promise<ArrayBuffer>>} */
-  #files = new Map();
-  /** @type {Usage["plan"]} */
-  plan = "free";
-  /** @type {Quota | undefined} */
-  quota;
-  /** Called whenever `quota` changes. */
-  onquota = () => {};
-  /** The snapshot that the page shows, and goes on showing while it can be read; undefined until it is known.
-   * @type {Status | undefined} */
-  shown;
-  /** What numbers of the archive are recomputed from, once the reader wants that.
-   * @type {Own | undefined} */
-  own;
-  /** What came of the archive's index so far. */
-  fetched = { bytes: 0, requests: 0 };
-  /** Called whenever `fetched` changes. */
-  onfetched = () => {};
-  /** Called when the service has said which snapshot it serves.
-   * @type {(newest: Status) => void} */
-  onstatus = () => {};
+  #beside: Client;
+  /** The bytes of those that were read last, by their addresses. */
+  #files = new Map<string, Promise<ArrayBuffer>>();
 
-  /**
-   * @param {string | null} base
-   * @param {string} [published]
-   */
-  constructor(base, published) {
+  constructor(store: Store, base: string | null, published?: string) {
+    this.#store = store;
     this.#base = base ?? undefined;
     this.published = published;
     this.service = this.#clientWith(undefined);
@@ -73,11 +39,11 @@ export class Api {
   }
 
   /** The API named by the file `site/api.json`. Throws ApiError. */
-  static async find() {
+  static async find(store: Store): Promise<Api> {
     try {
-      /** @type {{ api: string | null, site?: string }} */
-      const { api, site } = await (await request(absolute("site/api.json"), {})).json();
-      return new Api(api, site);
+      const response = await request(absolute("site/api.json"), {});
+      const { api, site }: { api: string | null; site?: string } = await response.json();
+      return new Api(store, api, site);
     } catch (cause) {
       throw new ApiError("UNREACHABLE", "Check your connection.", {
         title: "The service cannot be reached",
@@ -86,12 +52,8 @@ export class Api {
     }
   }
 
-  /**
-   * Keeps the bytes of a file beside the page, so that they can be cited whatever lies there by then.
-   * @param {string} address
-   * @param {Response} copy
-   */
-  #keep(address, copy) {
+  /** Keeps the bytes of a file beside the page, so that they can be cited whatever lies there by then. */
+  #keep(address: string, copy: Response) {
     this.#files.delete(address);
     this.#files.set(address, copy.arrayBuffer());
     const [oldest] = this.#files.keys();
@@ -101,9 +63,9 @@ export class Api {
   /**
    * The SHA-256 of what was read of a file beside the page, in hexadecimal digits; undefined where it is not known, or
    * cannot be computed.
-   * @param {string} path below the API
+   * @param path below the API
    */
-  async hashOf(path) {
+  async hashOf(path: string) {
     const bytes = await this.#files.get(absolute(`api/v1/${path}`));
     // Browsers have it on secure origins only.
     if (!bytes || !crypto.subtle) return undefined;
@@ -115,9 +77,9 @@ export class Api {
   async look() {
     const newest = await this.service.status();
     // Of the same snapshot it may say anew when it was checked.
-    if (!this.shown || this.shown.snapshotId === newest.snapshotId) this.shown = newest;
-    this.onstatus(newest);
-    return this.shown;
+    const shown = this.shown && this.shown.snapshotId !== newest.snapshotId ? this.shown : newest;
+    this.#store.set({ newest, shown });
+    return shown;
   }
 
   /** The snapshot that the page shows. Throws ApiError. */
@@ -125,11 +87,8 @@ export class Api {
     return this.shown ?? (await this.look());
   }
 
-  /**
-   * The snapshots that the plan can read, newest first. Throws ApiError.
-   * @param {AbortSignal} signal
-   */
-  async snapshots(signal) {
+  /** The snapshots that the plan can read, newest first. Throws ApiError. */
+  async snapshots(signal: AbortSignal) {
     const [{ snapshots }, { checkedAt, ageSeconds }] = await Promise.all([
       this.service.snapshots({ signal }),
       this.pin(),
@@ -140,12 +99,8 @@ export class Api {
     return snapshots.filter(({ publishedAt }) => this.plan === "aegis" || publishedAt >= since);
   }
 
-  /**
-   * The tiers and their changes: from the service, or beside a published page. Throws Error.
-   * @param {AbortSignal} signal
-   * @returns {Promise<Tiers>}
-   */
-  async tiers(signal) {
+  /** The tiers and their changes: from the service, or beside a published page. Throws Error. */
+  async tiers(signal: AbortSignal): Promise<Tiers> {
     if (this.scores === this.service) return this.service.tiers({ signal });
     const response = await request(absolute("tiers.json"), { signal });
     if (!response.ok) throw new Error("The changes of tier cannot be read at present.");
@@ -158,8 +113,35 @@ export class Api {
   }
 
   get keyed() {
-    return this.#key !== undefined;
+    return this.#store.state.keyed;
   }
+
+  get plan() {
+    return this.#store.state.plan;
+  }
+
+  get shown(): Status | undefined {
+    return this.#store.state.shown;
+  }
+
+  set shown(shown: Status | undefined) {
+    this.#store.set({ shown });
+  }
+
+  get own(): Own | undefined {
+    return this.#store.state.own;
+  }
+
+  set own(own: Own | undefined) {
+    this.#store.set({ own });
+  }
+
+  get fetched() {
+    return this.#store.state.fetched;
+  }
+
+  /** Called whenever `fetched` changes. */
+  onfetched = () => {};
 
   /** Reads the scores. */
   get scores() {
@@ -182,33 +164,22 @@ export class Api {
     };
   }
 
-  /**
-   * Uses this key from now on if the service accepts it. Otherwise throws ApiError and changes nothing.
-   * @param {string} key
-   */
-  async useKey(key) {
+  /** Uses this key from now on if the service accepts it. Otherwise throws ApiError and changes nothing. */
+  async useKey(key: string) {
     const service = this.#clientWith(key);
     const { plan, limit, remaining, reset } = await service.usage();
-    [this.#key, this.service, this.own] = [key, service, undefined];
-    this.plan = plan;
-    this.quota = { limit, remaining, reset };
-    this.onquota();
+    [this.#key, this.service] = [key, service];
+    this.#store.again({ keyed: true, plan, quota: { limit, remaining, reset }, own: undefined });
   }
 
   forgetKey() {
-    [this.#key, this.own] = [undefined, undefined];
+    this.#key = undefined;
     this.service = this.#clientWith(undefined);
-    this.plan = "free";
-    this.quota = undefined;
-    this.onquota();
+    this.#store.again({ keyed: false, plan: "free", quota: undefined, own: undefined });
   }
 
-  /**
-   * What an address of the service, or a file beside the page, gives as this media type. Throws Error.
-   * @param {string} address
-   * @param {string} type
-   */
-  async download(address, type) {
+  /** What an address of the service, or a file beside the page, gives as this media type. Throws Error. */
+  async download(address: string, type: string) {
     const key = address.startsWith(`${this.base}/`) ? this.#key : undefined;
     const headers = { Accept: type, ...(key !== undefined && { Authorization: `Bearer ${key}` }) };
     const response = await this.#ask(address, { headers }, this.#key);
@@ -224,8 +195,7 @@ export class Api {
     return new Blob([JSON.stringify(profile)], { type: "application/json" });
   }
 
-  /** @param {string | undefined} key */
-  #clientWith(key) {
+  #clientWith(key: string | undefined) {
     return new Client({
       url: this.base,
       ...(key !== undefined && { key }),
@@ -235,27 +205,26 @@ export class Api {
     });
   }
 
-  /** Tells of the bytes of an answer as they come.
-   * @param {Response} response */
-  #counted(response) {
-    this.fetched.requests += 1;
-    /** @type {TransformStream<Uint8Array, Uint8Array>} */
-    const counter = new TransformStream({
+  /** Tells of the bytes of an answer as they come. */
+  #counted(response: Response) {
+    const count = (bytes: number, requests: number) => {
+      const { fetched } = this.#store.state;
+      this.#store.set({
+        fetched: { bytes: fetched.bytes + bytes, requests: fetched.requests + requests },
+      });
+      this.onfetched();
+    };
+    count(0, 1);
+    const counter = new TransformStream<Uint8Array, Uint8Array>({
       transform: (bytes, controller) => {
-        this.fetched.bytes += bytes.length;
-        this.onfetched();
+        count(bytes.length, 0);
         controller.enqueue(bytes);
       },
     });
     return new Response(response.body?.pipeThrough(counter) ?? null, response);
   }
 
-  /**
-   * @param {string} address
-   * @param {RequestInit | undefined} how
-   * @param {string | undefined} key
-   */
-  async #ask(address, how, key) {
+  async #ask(address: string, how: RequestInit | undefined, key: string | undefined) {
     // The browser revalidates its copy, which costs no quota if that is current.
     const response = await request(address, { ...how, cache: "no-cache" });
     // The snapshot shown was withdrawn or collected: who tries again shall get the one that is served.
@@ -265,8 +234,7 @@ export class Api {
     );
     // The key may have changed meanwhile; the response then counts another key's quota.
     if (key === this.#key && !Number.isNaN(remaining)) {
-      this.quota = { limit, remaining, reset };
-      this.onquota();
+      this.#store.set({ quota: { limit, remaining, reset } });
     }
     return response.ok && address.includes("/markets/index") ? this.#counted(response) : response;
   }
@@ -275,17 +243,12 @@ export class Api {
 /** Those of a list and of the protocols that are compared, and some more. */
 const filesKept = 8;
 
-/** @param {string} path relative to the page, so that the site works in any folder, or an absolute address */
-const absolute = (path) => new URL(path, document.baseURI).href;
+/** @param path relative to the page, so that the site works in any folder, or an absolute address */
+const absolute = (path: string) => new URL(path, document.baseURI).href;
 
-/** @param {string} path */
-const isElsewhere = (path) => new URL(path, document.baseURI).origin !== location.origin;
+const isElsewhere = (path: string) => new URL(path, document.baseURI).origin !== location.origin;
 
-/**
- * @param {string} address
- * @param {RequestInit | undefined} how
- */
-function request(address, how) {
+function request(address: string, how: RequestInit | undefined) {
   return fetch(address, {
     ...how,
     mode: isElsewhere(address) ? "cors" : "same-origin",

@@ -1,4 +1,4 @@
-/** @import { ApiError } from "./client/client.ts" */
+/** @import { ApiError } from "../../client/client.ts" */
 
 /**
  * A child of an element. Strings become text nodes, never HTML.
@@ -194,3 +194,10 @@ const forReaders = (message) =>
       /\b(free|developer|aegis) plan\b(?:'s)?/g,
       (words) => `${words.charAt(0).toUpperCase()}${words.slice(1).replace("'", "’")}`,
     );
+
+/**
+ * @import { Api } from "../api.ts"
+ * @import { Route } from "../router.ts"
+ */
+/** @typedef {{ api: Api, askForKey: () => void }} Site */
+/** @typedef {{ title: string, element: HTMLElement, close: () => void, update?: (route: Route) => void }} View */

@@ -1,10 +1,10 @@
-import { dimensionMeanings, meanings } from "../../schemas/meanings.ts";
+import { dimensionMeanings, meanings } from "../../../../schemas/meanings.ts";
 import { fill, html } from "./dom.js";
 import { spoken } from "./words.js";
 
 /**
  * @import { Child } from "./dom.js"
- * @import { View } from "./router.js"
+ * @import { View } from "./dom.js"
  */
 /** @typedef {keyof typeof meanings} Meaning */
 

@@ -3,8 +3,8 @@ import { html, svg } from "./dom.js";
 import { grouped, minutes, tiers } from "./words.js";
 
 /**
- * @import { ScoreHistory } from "../../schemas/envelopes.ts"
- * @import { ProtocolScore } from "../../schemas/records.ts"
+ * @import { ScoreHistory } from "../../../../schemas/envelopes.ts"
+ * @import { ProtocolScore } from "../../../../schemas/records.ts"
  */
 
 /** @typedef {ScoreHistory["points"][number]} Point */

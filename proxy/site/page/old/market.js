@@ -1,7 +1,7 @@
-import { meanings } from "../../schemas/meanings.ts";
+import { meanings } from "../../../../schemas/meanings.ts";
+import { verifyProof } from "../../client/client.ts";
 import { asItWas } from "./asof.js";
 import { bar } from "./chart.js";
-import { verifyProof } from "./client/client.ts";
 import { closedTo } from "./closed.js";
 import { copyable, facts, failure, fill, html, outsideLink } from "./dom.js";
 import { dimensionLink, term } from "./explain.js";
@@ -9,10 +9,10 @@ import { lastArchive } from "./filters.js";
 import { counted, grouped, moment, spoken, stepOf, tier, tiers } from "./words.js";
 
 /**
- * @import { HistoricalMarket, MarketDimension } from "../../schemas/records.ts"
+ * @import { HistoricalMarket, MarketDimension } from "../../../../schemas/records.ts"
  * @import { Child } from "./dom.js"
- * @import { Site } from "./app.js"
- * @import { View } from "./router.js"
+ * @import { Site } from "./dom.js"
+ * @import { View } from "./dom.js"
  */
 
 /** The address of a market, in the snapshot that `asOf` selects.

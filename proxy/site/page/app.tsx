@@ -1,0 +1,155 @@
+import { render } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { Api } from "./api.ts";
+import { openArchive } from "./old/archive.js";
+import { openCompare } from "./old/compare.js";
+import { openMeanings } from "./old/explain.js";
+import { openMarket } from "./old/market.js";
+import { openProtocol } from "./old/protocol.js";
+import { openScoreboard } from "./old/scoreboard.js";
+import { Access } from "./parts/access.tsx";
+import { Colophon, News, useNews } from "./parts/colophon.tsx";
+import { Failure } from "./parts/failure.tsx";
+import { Jump } from "./parts/jump.tsx";
+import { MeaningBubble } from "./parts/meaning.tsx";
+import { SkipTo } from "./parts/text.tsx";
+import { keepPlaces, keyOf, type Route, routeOf, startRouter } from "./router.ts";
+import { SiteContext, Store, useSite, useStored, useTitle } from "./store.ts";
+
+/** A view that is not a component yet. */
+interface OldView {
+  title: string;
+  element: HTMLElement;
+  close: () => void;
+  update?: (route: Route) => void;
+}
+
+function Old({ open, route }: { open: () => OldView; route: Route }) {
+  const place = useRef<HTMLDivElement>(null);
+  const view = useRef<OldView>(undefined);
+  const round = useStored((state) => state.round);
+  useLayoutEffect(() => {
+    view.current = open();
+    document.title = `${view.current.title} · Protocol Risk Scores`;
+    place.current?.replaceChildren(view.current.element);
+    return () => view.current?.close();
+  }, [round]);
+  const first = useRef(true);
+  useLayoutEffect(() => {
+    if (!first.current) view.current?.update?.(route);
+    first.current = false;
+  }, [route]);
+  return <div ref={place} class="old" />;
+}
+
+function View({ route }: { route: Route }) {
+  const { api, store } = useSite();
+  const site = { api, askForKey: () => store.set({ asksForKey: true }) };
+  if (route.name === "scores") return <Old route={route} open={() => openScoreboard(site, route.query)} />;
+  if (route.name === "protocol")
+    return <Old route={route} open={() => openProtocol(site, route.slug, route.query.get("asOf"))} />;
+  if (route.name === "archive") return <Old route={route} open={() => openArchive(site, route.query)} />;
+  if (route.name === "compare") return <Old route={route} open={() => openCompare(site, route.slugs)} />;
+  if (route.name === "meanings") return <Old route={route} open={() => openMeanings(route.key)} />;
+  if (route.name === "dimension") return <Old route={route} open={() => openMeanings(route.key)} />;
+  if (route.name === "market")
+    return <Old route={route} open={() => openMarket(site, route.id, route.query)} />;
+  return <NoSuchPage />;
+}
+
+function NoSuchPage() {
+  useTitle("No such page");
+  return (
+    <article>
+      <h1>No such page</h1>
+      <p>
+        <a href="#/">Go to the scores</a>
+      </p>
+    </article>
+  );
+}
+
+function App() {
+  const route = useStored((state) => state.route);
+  const main = useRef<HTMLElement>(null);
+  useNews();
+  useFocus(route, main);
+  const place = (href: string, name: Route["name"], text: string) => (
+    <a href={href} aria-current={route.name === name ? "page" : undefined}>
+      {text}
+    </a>
+  );
+  return (
+    <>
+      <SkipTo id="main">Skip to the content</SkipTo>
+      <header class="top">
+        <div class="wide">
+          <a class="brand" href="#/">
+            <img src="site/icon.svg" alt="" width="28" height="28" />
+            Protocol Risk Scores
+          </a>
+          <nav id="nav" aria-label="Views">
+            {place("#/", "scores", "Scores")}
+            {place("#/archive", "archive", "Archive")}
+          </nav>
+          <div id="access">
+            <Access />
+          </div>
+          <MeaningBubble />
+        </div>
+      </header>
+      <main ref={main} id="main" class="wide" tabIndex={-1}>
+        <View key={keyOf(route)} route={route} />
+      </main>
+      <News />
+      <Colophon />
+      <Jump />
+    </>
+  );
+}
+
+/** Gives a new view's heading the focus, and goes where the reader was when the history leads back to it. */
+function useFocus(route: Route, main: { current: HTMLElement | null }): void {
+  const places = useRef<ReturnType<typeof keepPlaces>>(undefined);
+  const before = useRef(keyOf(route));
+  const isFirst = useRef(true);
+  useLayoutEffect(() => {
+    if (!main.current) return;
+    places.current ??= keepPlaces(main.current);
+    const key = keyOf(route);
+    const isNew = key !== before.current;
+    before.current = key;
+    if (isFirst.current) {
+      isFirst.current = false;
+      return;
+    }
+    const known = places.current.enter();
+    if (!isNew) return;
+    if (!known) window.scrollTo(0, 0);
+    const heading = main.current.querySelector("h1");
+    heading?.setAttribute("tabindex", "-1");
+    heading?.focus({ preventScroll: true });
+  }, [route]);
+}
+
+const root = document.getElementById("site");
+if (!root) throw new Error("index.html has no #site");
+const store = new Store(routeOf(location.hash));
+try {
+  const api = await Api.find(store);
+  startRouter(store);
+  render(
+    <SiteContext.Provider value={{ api, store }}>
+      <App />
+    </SiteContext.Provider>,
+    root,
+  );
+} catch (error) {
+  render(
+    <main id="main" class="wide" tabIndex={-1}>
+      <h1>Risk scores</h1>
+      <Failure error={error} again={() => location.reload()} />
+    </main>,
+    root,
+  );
+}

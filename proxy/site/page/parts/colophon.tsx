@@ -1,0 +1,87 @@
+import { useEffect } from "preact/hooks";
+import { useSite, useStored } from "../store.ts";
+import { minutes } from "../words.ts";
+import { PlainButton } from "./text.tsx";
+
+/** Asks now and then which snapshot is served, as long as the reader looks at the page. */
+export function useNews(): void {
+  const { api } = useSite();
+  useEffect(() => {
+    if (!api.live) return undefined;
+    // The views report failed requests.
+    const look = () => document.visibilityState === "visible" && api.look().catch(() => {});
+    look();
+    const timer = setInterval(look, 60_000);
+    window.addEventListener("hashchange", look);
+    document.addEventListener("visibilitychange", look);
+    return () => {
+      clearInterval(timer);
+      window.removeEventListener("hashchange", look);
+      document.removeEventListener("visibilitychange", look);
+    };
+  }, [api]);
+}
+
+/** Says that there is a newer snapshot than the one shown. */
+export function News() {
+  const { store } = useSite();
+  const newest = useStored((state) => state.newest);
+  const shown = useStored((state) => state.shown);
+  // Another process behind the same address may be late, and serve an older one.
+  const isNewer = newest && shown && newest.commit > shown.commit;
+  const show = () => {
+    document.getElementById("main")?.focus({ preventScroll: true });
+    store.again({ shown: newest });
+  };
+  return (
+    <div id="news" role="status">
+      {isNewer && (
+        <>
+          Newer data was published {minutes(newest.publishedAt)}.{" "}
+          <PlainButton onClick={show}>Show it</PlainButton>
+        </>
+      )}
+    </div>
+  );
+}
+
+/** Which snapshot the page shows, and where its data is. */
+export function Colophon() {
+  const { api, store } = useSite();
+  const { scores, docs } = api.addresses;
+  return (
+    <footer class="wide" id="about">
+      <SnapshotShown />
+      <p class="quiet">
+        Data: <a href={scores}>scores as JSON</a> · <a href="#/meanings">What the numbers mean</a> ·{" "}
+        <PlainButton onClick={() => store.set({ jumps: true })}>Go to… (Ctrl+K)</PlainButton>
+        {docs !== undefined && (
+          <>
+            {" "}
+            · <a href={docs}>API reference</a>
+          </>
+        )}
+      </p>
+    </footer>
+  );
+}
+
+function SnapshotShown() {
+  const state = useStored(({ shown, newest }) => shown ?? newest);
+  // A view of an earlier state says which that is.
+  const isEarlier = useStored(({ route }) => "query" in route && route.query.has("asOf"));
+  return (
+    <p class="quiet">
+      {state && (
+        <>
+          {isEarlier ? "The present snapshot is " : "Snapshot "}
+          <code title={state.snapshotId}>{state.snapshotId.slice(0, 12)}</code>, published{" "}
+          {minutes(state.publishedAt)}, checked {minutes(state.checkedAt)}.
+          {state.stale && (
+            <strong> No publish run has succeeded recently, so the data may be out of date.</strong>
+          )}
+        </>
+      )}
+    </p>
+  );
+}

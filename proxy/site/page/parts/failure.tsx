@@ -1,0 +1,78 @@
+import type { ComponentChildren } from "preact";
+import type { ApiError } from "../../client/client.ts";
+import type { Loaded } from "../store.ts";
+
+/** What trying again does not change. */
+const lasting = /^INVALID|_(?:NOT_FOUND|REQUIRED)$/;
+
+/** An error, which screen readers read out at once. With `again` it has a button, where trying again may help. */
+export function Failure({ error, again }: { error: unknown; again?: () => void }) {
+  const told: Partial<ApiError> = error instanceof Error ? error : {};
+  const { title = "Something went wrong", message = "", code = "" } = told;
+  const retry = () => {
+    // The button goes away with the message.
+    document.getElementById("main")?.focus({ preventScroll: true });
+    again?.();
+  };
+  return (
+    <div class="failure" role="alert">
+      <strong>{title}</strong> {forReaders(message)}
+      {again && !lasting.test(code) && (
+        <>
+          {" "}
+          <button type="button" class="plain" onClick={retry}>
+            Try again
+          </button>
+        </>
+      )}
+    </div>
+  );
+}
+
+/**
+ * What the service says to programs, for readers: without its requests, and with times and plans as the page spells
+ * them.
+ */
+const forReaders = (message: string) =>
+  message
+    .replaceAll(/\basOf\b/g, "An earlier state")
+    .replace("of this slug", "of this name")
+    .replaceAll(/[;,.] (?:[^.;]* )?(?:GET|POST) \/\S*[^.;]*/g, "")
+    .replaceAll(/(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d(?:\.\d+)?Z/g, "$1 $2 UTC")
+    .replaceAll(
+      /\b(free|developer|aegis) plan\b(?:'s)?/g,
+      (words) => `${words.charAt(0).toUpperCase()}${words.slice(1).replace("'", "’")}`,
+    );
+
+interface LoadingProps<T> {
+  of: Loaded<T>;
+  /** What is shown until the first answer is here. */
+  words: string;
+  children: (value: T) => ComponentChildren;
+}
+
+/**
+ * What was loaded. Until the first answer is here, words and a sketch stand in its place; while another is asked for,
+ * what stands there is marked as busy.
+ */
+export const Loading = <T,>({ of: { value, error, busy, again }, words, children }: LoadingProps<T>) => (
+  <div aria-busy={busy ? "true" : undefined}>
+    {error !== undefined ? (
+      <Failure error={error} again={again} />
+    ) : value === undefined ? (
+      <Sketch words={words} />
+    ) : (
+      children(value)
+    )}
+  </div>
+);
+
+/** Grey lines where text will be, under words that say what is awaited. */
+export const Sketch = ({ words }: { words: string }) => (
+  <div class="sketch">
+    <p class="quiet">{words}</p>
+    <span />
+    <span />
+    <span />
+  </div>
+);

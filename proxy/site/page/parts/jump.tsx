@@ -1,0 +1,120 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { foldCase, nameOf } from "../../../../schemas/names.ts";
+import { archiveAddress } from "../filters.ts";
+import { useLoaded, useSite, useStored } from "../store.ts";
+import { tiers } from "../words.ts";
+
+interface Place {
+  text: string;
+  href: string;
+}
+
+const shown = 12;
+
+const archive = (query: Record<string, string>) => archiveAddress(new URLSearchParams(query));
+
+const fixed: readonly Place[] = [
+  { text: "Scores", href: "#/" },
+  { text: "Archive", href: archive({}) },
+  { text: "Archive: Do scores mean something?", href: archive({ show: "score" }) },
+  { text: "Archive: Download", href: archive({ show: "file" }) },
+  { text: "What the numbers mean", href: "#/meanings" },
+  { text: "Disputed markets", href: archive({ disputed: "true" }) },
+  ...tiers.map((tier) => ({ text: `Markets of tier ${tier}`, href: archive({ tier }) })),
+];
+
+/**
+ * How well a place matches what was typed, lower is better: the whole name, its beginning, the beginning of a word,
+ * anything within it. Undefined where it does not match.
+ */
+function rankOf(text: string, typed: string): number | undefined {
+  const [name, part] = [foldCase(text), foldCase(typed)];
+  const at = name.indexOf(part);
+  if (at < 0) return undefined;
+  if (name === part) return 0;
+  if (at === 0) return 1;
+  return name.split(/[\s:]+/).some((word) => word.startsWith(part)) ? 2 : 3;
+}
+
+/** The places that match, the best first; of equal ones in their order. */
+function placesFor(typed: string, places: readonly Place[]): readonly Place[] {
+  const ranked = places.flatMap((place) => {
+    const rank = rankOf(place.text, typed);
+    return rank === undefined ? [] : [{ place, rank }];
+  });
+  const found = ranked.toSorted((a, b) => a.rank - b.rank).map(({ place }) => place);
+  const search = { text: `Search the archive for “${typed}”`, href: archive({ q: typed }) };
+  return [...found.slice(0, shown), ...(typed ? [search] : [])];
+}
+
+/** Ctrl+K opens a list of places: views, protocols, filters of the archive, and the search for words. */
+export function Jump() {
+  const { store } = useSite();
+  const open = useStored((state) => state.jumps);
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const toggle = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
+      event.preventDefault();
+      store.set({ jumps: !store.state.jumps });
+    };
+    window.addEventListener("keydown", toggle);
+    return () => window.removeEventListener("keydown", toggle);
+  }, [store]);
+  useEffect(() => {
+    if (open) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [open]);
+  const move = (event: KeyboardEvent) => {
+    const stops = [...(dialog.current?.querySelectorAll<HTMLElement>("input, a") ?? [])];
+    const at = stops.indexOf(document.activeElement as HTMLElement);
+    const to = event.key === "ArrowDown" ? at + 1 : event.key === "ArrowUp" ? at - 1 : -1;
+    if (event.key === "Enter" && at === 0) stops[1]?.click();
+    else if (stops[to]) stops[to].focus();
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <dialog
+      ref={dialog}
+      class="jump"
+      aria-label="Go to"
+      onClose={() => store.set({ jumps: false })}
+      onKeyDown={move}
+    >
+      {open && <Places />}
+    </dialog>
+  );
+}
+
+function Places() {
+  const { api, store } = useSite();
+  const [typed, type] = useState("");
+  // Without protocols the other places are still of use. The next opening asks again.
+  const { value } = useLoaded((signal) => api.scores.scores({ signal }), []);
+  const protocols = (value?.scores ?? []).map(({ slug }) => ({
+    text: nameOf(slug),
+    href: `#/protocols/${slug}`,
+  }));
+  const name = "Go to a protocol, view or filter, or search for words";
+  return (
+    <>
+      <input
+        type="text"
+        dir="auto"
+        aria-label={name}
+        placeholder={name}
+        onInput={({ currentTarget }) => type(currentTarget.value.trim())}
+      />
+      <ul>
+        {placesFor(typed, [...fixed, ...protocols]).map(({ text, href }) => (
+          <li key={href}>
+            <a href={href} dir="auto" onClick={() => store.set({ jumps: false })}>
+              {text}
+            </a>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

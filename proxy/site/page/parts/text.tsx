@@ -1,0 +1,116 @@
+import type { ComponentChildren } from "preact";
+import { useRef, useState } from "preact/hooks";
+import type { ForgeTier } from "../../../../schemas/scales.ts";
+import { minutes, signed, tiers } from "../words.ts";
+
+/** A time that reads `2026-02-02 08:21 UTC`, and holds the full precision for programs. */
+export const Moment = ({ iso }: { iso: string }) => <time dateTime={iso}>{minutes(iso)}</time>;
+
+/** A tier: its name after a mark of seven steps, of which as many are filled as the tier's number from 1 to 7. */
+export const Tier = ({
+  name,
+  number = tiers.indexOf(name as ForgeTier) + 1,
+}: {
+  name: string;
+  number?: number;
+}) => (
+  <span class={`tier tier-${number}`}>
+    <span class="steps" aria-hidden="true" />
+    <span class="tier-name">{name}</span>
+  </span>
+);
+
+/** The change of a score. A mark and words show its sign, not colour alone. */
+export function Change({ value }: { value: number }) {
+  const [direction, mark, words] =
+    value > 0 ? ["up", "▲", "up "] : value < 0 ? ["down", "▼", "down "] : ["still", "", "unchanged, "];
+  return (
+    <span class={`change ${direction}`}>
+      <span class="mark" aria-hidden="true">
+        {mark}
+      </span>
+      <span class="unseen">{words}</span>
+      <span class="number">{signed(value)}</span>
+    </span>
+  );
+}
+
+/** Terms with values. */
+export const Facts = ({ rows }: { rows: readonly (readonly [ComponentChildren, ComponentChildren])[] }) => (
+  <dl class="facts">
+    {rows.map(([term, value], index) => (
+      <div key={index}>
+        <dt>{term}</dt>
+        <dd>{value}</dd>
+      </div>
+    ))}
+  </dl>
+);
+
+/**
+ * A link to another site. It opens in a new tab, because leaving this page forgets the key. An address that is not http
+ * or https is shown as text.
+ */
+export function OutsideLink({
+  address,
+  children = address,
+}: {
+  address: string;
+  children?: ComponentChildren;
+}) {
+  const protocol = URL.canParse(address) ? new URL(address).protocol : "";
+  if (protocol !== "https:" && protocol !== "http:") return <span dir="auto">{children}</span>;
+  return (
+    <a href={address} rel="noopener noreferrer" target="_blank" dir="auto">
+      {children}
+    </a>
+  );
+}
+
+/** A link that only the keyboard finds. It goes over all that comes before the element with an id. */
+export function SkipTo({ id, children }: { id: string; children: string }) {
+  const skip = (event: Event) => {
+    // Following the link would replace the view's address behind the #.
+    event.preventDefault();
+    const target = document.getElementById(id);
+    target?.setAttribute("tabindex", "-1");
+    target?.focus();
+  };
+  return (
+    <a class="skip" href={`#${id}`} onClick={skip}>
+      {children}
+    </a>
+  );
+}
+
+/** A text to copy, with a button that does it. */
+export function Copyable({ name, text }: { name: string; text: string }) {
+  const field = useRef<HTMLTextAreaElement>(null);
+  const [copied, setCopied] = useState("");
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setCopied(text);
+    } catch {
+      // Pages without a secure origin have no clipboard; the reader's own shortcut works.
+      field.current?.select();
+    }
+  };
+  return (
+    <div class="copyable">
+      <textarea ref={field} readOnly rows={1} spellcheck={false} aria-label={name}>
+        {text}
+      </textarea>
+      <button type="button" class="plain" onClick={copy}>
+        {copied === text ? "Copied" : "Copy"}
+      </button>
+    </div>
+  );
+}
+
+/** A button that looks like a link. */
+export const PlainButton = ({ onClick, children }: { onClick: () => void; children: ComponentChildren }) => (
+  <button type="button" class="plain" onClick={onClick}>
+    {children}
+  </button>
+);

@@ -1,0 +1,185 @@
+import { createContext } from "preact";
+import { useContext, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+import type { Status } from "../../../schemas/envelopes.ts";
+import type { Recomputed, Trust, Usage } from "../client/client.ts";
+import type { Api } from "./api.ts";
+import type { Route } from "./router.ts";
+
+/** Requests left today; `reset` in epoch seconds. */
+export interface Quota {
+  limit: number;
+  remaining: number;
+  reset: number;
+}
+
+/** What this browser recomputes the numbers of a snapshot from. `first` tells what was checked. */
+export interface Own {
+  asOf: string;
+  trust: Trust;
+  first: Recomputed;
+}
+
+/** What the page knows beside what its views load. The address mirrors the route; the key is in `Api` alone. */
+export interface State {
+  route: Route;
+  /** Grows whenever all that is shown is to be asked for anew: with another key, or for a newer snapshot. */
+  round: number;
+  plan: Usage["plan"];
+  keyed: boolean;
+  quota: Quota | undefined;
+  /** The snapshot that is served. */
+  newest: Status | undefined;
+  /** The snapshot that the page shows, and goes on showing while it can be read. */
+  shown: Status | undefined;
+  /** Set once the reader wants the archive's numbers recomputed. */
+  own: Own | undefined;
+  /** What came of the archive's index so far. */
+  fetched: { bytes: number; requests: number };
+  /** The scores and the archive as they were looked at last, by their addresses. */
+  last: { scores: string; archive: string };
+  /** Whether the form for a key, and the list of places, are open. */
+  asksForKey: boolean;
+  jumps: boolean;
+}
+
+/** Holds the state of the page, and tells of its changes. */
+export class Store {
+  state: State;
+  #watchers = new Set<() => void>();
+
+  constructor(route: Route) {
+    this.state = {
+      route,
+      round: 0,
+      plan: "free",
+      keyed: false,
+      quota: undefined,
+      newest: undefined,
+      shown: undefined,
+      own: undefined,
+      fetched: { bytes: 0, requests: 0 },
+      last: { scores: "#/", archive: "#/archive" },
+      asksForKey: false,
+      jumps: false,
+    };
+  }
+
+  set(changes: Partial<State>): void {
+    this.state = { ...this.state, ...changes };
+    for (const watcher of this.#watchers) watcher();
+  }
+
+  /** Shows everything anew. */
+  again(changes: Partial<State> = {}): void {
+    this.set({ ...changes, round: this.state.round + 1 });
+  }
+
+  /** Calls `watcher` after every change until the returned function is called. */
+  watch(watcher: () => void): () => void {
+    this.#watchers.add(watcher);
+    return () => {
+      this.#watchers.delete(watcher);
+    };
+  }
+}
+
+/** What every component can reach. */
+export interface Site {
+  api: Api;
+  store: Store;
+}
+
+export const SiteContext = createContext<Site | undefined>(undefined);
+
+export function useSite(): Site {
+  const site = useContext(SiteContext);
+  if (!site) throw new Error("this component stands outside of the site");
+  return site;
+}
+
+/** A part of the state. The component is drawn anew when that part becomes another value. */
+export function useStored<T>(select: (state: State) => T): T {
+  const { store } = useSite();
+  const [, redraw] = useReducer((count: number) => count + 1, 0);
+  const value = select(store.state);
+  const last = useRef({ select, value });
+  last.current = { select, value };
+  useLayoutEffect(() => {
+    const look = () => {
+      if (!Object.is(last.current.select(store.state), last.current.value)) redraw(undefined);
+    };
+    // It may have changed between drawing and watching.
+    look();
+    return store.watch(look);
+  }, [store]);
+  return value;
+}
+
+/** What was asked for. The value before stays while another is asked for, and goes with an error. */
+export interface Loaded<T> {
+  value: T | undefined;
+  error: unknown;
+  busy: boolean;
+  again: () => void;
+}
+
+/**
+ * Asks when the component is drawn first, when an input changes, and when the site shows everything anew. `load` must
+ * end when its signal is aborted, as it is when the answer is not wanted any more.
+ */
+export function useLoaded<T>(
+  load: (signal: AbortSignal) => Promise<T>,
+  inputs: readonly unknown[],
+): Loaded<T> {
+  const round = useStored((state) => state.round);
+  const [tries, again] = useReducer((count: number) => count + 1, 0);
+  // An object of its own for each asking.
+  const asking = useMemo(() => ({}), [...inputs, round, tries]);
+  const [settled, settle] = useState<{ asking?: object; value?: T; error?: unknown }>({});
+  useEffect(() => {
+    const ending = new AbortController();
+    const { signal } = ending;
+    load(signal).then(
+      (value) => {
+        if (!signal.aborted) settle({ asking, value });
+      },
+      (error) => {
+        if (!signal.aborted) settle({ asking, error });
+      },
+    );
+    return () => ending.abort();
+  }, [asking]);
+  const busy = settled.asking !== asking;
+  return {
+    value: settled.value,
+    error: busy ? undefined : settled.error,
+    busy,
+    again: () => again(undefined),
+  };
+}
+
+/** Names the page after what it shows. */
+export function useTitle(title: string): void {
+  useEffect(() => {
+    document.title = `${title} · Protocol Risk Scores`;
+  }, [title]);
+}
+
+/** The width of an element in CSS pixels, known before it is painted first and kept up to date. */
+export function useWidth(fallback: number) {
+  const ref = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(fallback);
+  useLayoutEffect(() => {
+    const element = ref.current;
+    if (!element) return undefined;
+    const measure = () => {
+      // Hidden, it has none.
+      if (element.clientWidth > 0) setWidth(element.clientWidth);
+    };
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  return { ref, width };
+}

@@ -1,0 +1,60 @@
+import type { ForgeTier } from "../../../schemas/scales.ts";
+
+export { ago, minutes, spoken } from "../../../schemas/names.ts";
+
+/** Lowest to highest (INTERFACE 2.3). */
+export const tiers: readonly ForgeTier[] = [
+  "RAW",
+  "CAST",
+  "FORGED",
+  "TEMPERED",
+  "DAMASCUS",
+  "MITHRIL",
+  "ADAMANTINE",
+];
+
+const numbers = new Intl.NumberFormat("en-US");
+const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 3 });
+
+/** Formats a number with thousands separators: 12,345 */
+export const grouped = (value: number) => numbers.format(value);
+
+/** Formats a number in few characters: 12.3K */
+export const compact = (value: number) => short.format(value);
+
+/** Formats a number of bytes: 2.77 MB */
+export const size = (bytes: number) =>
+  bytes < 1e6
+    ? `${numbers.format(Math.ceil(bytes / 1000))} kB`
+    : `${Number((bytes / 1e6).toPrecision(3))} MB`;
+
+/**
+ * Formats a share of 0 to 1: 2.6 %
+ * @param digits behind the point
+ */
+export const percent = (share: number, digits: number = share < 0.1 ? 1 : 0) =>
+  `${Number((100 * share).toFixed(digits))} %`;
+
+/**
+ * Formats a share and the ends of its interval, with as many digits as tell the ends apart: 2.61 %, 2.58 %, 2.65 %
+ */
+export function percents({ share, low, high }: { share: number; low: number; high: number }) {
+  const all = [share, low, high];
+  const spelled = all.map((each) => percent(each));
+  if (spelled[1] !== spelled[2]) return spelled;
+  const digits = [1, 2].find((each) => percent(low, each) !== percent(high, each)) ?? 3;
+  return all.map((each) => percent(each, digits));
+}
+
+/** A number with its noun: `1 market`, `2 markets`. */
+export const counted = (count: number, one: string, many: string = `${one}s`) =>
+  `${grouped(count)} ${count === 1 ? one : many}`;
+
+/** Formats a number with its sign: +5, −3, 0 */
+export const signed = (value: number) => (value > 0 ? `+${value}` : value < 0 ? `−${-value}` : "0");
+
+/**
+ * The step of the scale from 1 to 7 for a score that has no tier.
+ * @param share of the highest score, from 0 to 1
+ */
+export const stepOf = (share: number) => Math.min(tiers.length, 1 + Math.floor(share * tiers.length));
