@@ -91,3 +91,6 @@ export async function countsOf(
   );
   return (facet, filters) => answers.get(`${filters}`)?.facets[facet];
 }
+
+/** The formula versions that are compared: none, or two. An address may name one alone. */
+export const comparedIn = (query: URLSearchParams) => query.getAll("compare").slice(0, 2);

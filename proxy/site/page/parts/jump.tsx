@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { foldCase, nameOf } from "../../../../schemas/names.ts";
 import { archiveAddress } from "../filters.ts";
 import { useLoaded, useSite, useStored } from "../store.ts";
@@ -61,7 +61,7 @@ export function Jump() {
     window.addEventListener("keydown", toggle);
     return () => window.removeEventListener("keydown", toggle);
   }, [store]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (open) dialog.current?.showModal();
     else dialog.current?.close();
   }, [open]);

@@ -1,0 +1,163 @@
+import { compact } from "../words.ts";
+import { type Brushing, useBrush } from "./brush.ts";
+import { Grid, Picture, Text, ticksFor } from "./picture.tsx";
+
+/** A part of a column. */
+export interface Piece {
+  value: number;
+  /** Of its class; `column` if left out. */
+  class?: string;
+  title: string;
+}
+
+interface ColumnsProps {
+  /** Side by side, each a pile of pieces from the bottom up. */
+  columns: readonly (readonly Piece[])[];
+  /** Read out. */
+  label: string;
+  /** Values of the horizontal axis: `at` counts columns from the left edge. */
+  axis: readonly { at: number; text: string }[];
+  /** Below the middle of the axis: what it measures. */
+  unit: string;
+  /** CSS pixels. */
+  height?: number;
+  /** What is chosen; everything if left out. */
+  hot?: (column: number) => boolean;
+  /** Heights on a logarithmic scale, for piles of one. */
+  log?: boolean;
+  brushing?: Brushing;
+  onPick?: (piece: Piece) => void;
+}
+
+const margin = { top: 10, right: 10, bottom: 32, left: 38 };
+
+const heightOf = (pile: readonly Piece[]) => pile.reduce((sum, { value }) => sum + value, 0);
+
+/** A histogram: columns with an axis of values at the left and below. */
+export function Columns(props: ColumnsProps) {
+  const { columns, label, axis, unit, height = 132, hot, log = false, brushing, onPick } = props;
+  const highest = Math.max(1, ...columns.map(heightOf));
+  // Of 1 something is to be seen, so a logarithmic scale begins below it.
+  const rise = (value: number) => (log ? Math.log1p(value) / Math.log1p(highest) : value / highest);
+  const room = height - margin.top - margin.bottom;
+  const floor = height - margin.bottom;
+  const ticks = log
+    ? Array.from({ length: Math.floor(Math.log10(highest)) + 1 }, (_, power) => 10 ** power)
+    : ticksFor(0, highest).filter((tick) => tick > 0 && tick <= highest && Number.isInteger(tick));
+  const columnAt = (event: PointerEvent) => {
+    const picture = (event.currentTarget as Element).getBoundingClientRect();
+    const share = (event.clientX - picture.left - margin.left) / (picture.width - margin.left - margin.right);
+    return Math.max(0, Math.min(columns.length - 1, Math.floor(share * columns.length)));
+  };
+  const pick = ({ target }: Event) => {
+    const title = target instanceof Element ? target.querySelector("title")?.textContent : undefined;
+    const picked = columns.flat().find((piece) => piece.title === title);
+    if (picked) onPick?.(picked);
+  };
+  const { run, handlers } = useBrush(columnAt, brushing);
+  const isHot = (index: number) => (run ? index >= run[0] && index <= run[1] : (hot?.(index) ?? true));
+  // Where there is no brush, only columns with something in them are worth a stop.
+  const stops = [...columns.keys()].filter((index) => brushing || columns[index]?.length);
+  const texts = stops.map((index) => columns[index]?.map(({ title }) => title).join("; ") ?? "");
+  return (
+    <Picture
+      height={height}
+      label={label}
+      texts={texts}
+      class={brushing ? "columns-chart brush" : "columns-chart"}
+      onClick={pick}
+      {...handlers}
+    >
+      {({ width, here }) => {
+        const slot = (width - margin.left - margin.right) / Math.max(1, columns.length);
+        const y = (value: number) => floor - room * rise(value);
+        return (
+          <>
+            <Grid
+              ticks={spread(ticks, y)}
+              y={y}
+              from={margin.left}
+              to={width - margin.right}
+              spell={compact}
+            />
+            {columns.map((pile, index) => (
+              <g
+                key={index}
+                class={`${isHot(index) ? "hot" : "cold"}${stops[here] === index ? " here" : ""}`}
+              >
+                {/* The whole height takes the pointer, however low the column is. */}
+                <rect
+                  class="space"
+                  x={margin.left + slot * index}
+                  y={margin.top}
+                  width={slot}
+                  height={room}
+                />
+                <Pile
+                  {...{
+                    pile,
+                    slot,
+                    floor,
+                    x: margin.left + slot * index,
+                    rise: (v) => room * rise(v),
+                  }}
+                />
+              </g>
+            ))}
+            <path class="floor" d={`M${margin.left} ${floor}H${width - margin.right}`} />
+            {axis.map(({ at, text }) => (
+              <Text
+                key={at}
+                x={margin.left + slot * at}
+                y={floor + 14}
+                anchor={at === 0 ? "start" : at === columns.length ? "end" : "middle"}
+              >
+                {text}
+              </Text>
+            ))}
+            <Text x={(margin.left + width - margin.right) / 2} y={height - 4} anchor="middle">
+              {unit}
+            </Text>
+          </>
+        );
+      }}
+    </Picture>
+  );
+}
+
+interface PileProps {
+  pile: readonly Piece[];
+  slot: number;
+  floor: number;
+  x: number;
+  rise: (value: number) => number;
+}
+
+function Pile({ pile, slot, floor, x, rise }: PileProps) {
+  let top = floor;
+  return (
+    <>
+      {pile.map((piece) => {
+        const { value, class: name = "column", title } = piece;
+        // What is not nothing stays visible.
+        const size = value === 0 ? 0 : Math.max(1.5, rise(value));
+        top -= size;
+        return (
+          <rect key={title} class={name} x={x + slot * 0.08} y={top} width={slot * 0.84} height={size}>
+            <title>{title}</title>
+          </rect>
+        );
+      })}
+    </>
+  );
+}
+
+/** Those of the ticks whose labels do not touch. */
+function spread(ticks: readonly number[], y: (value: number) => number): number[] {
+  const kept: number[] = [];
+  for (const tick of ticks) {
+    const last = kept.at(-1);
+    if (last === undefined || y(last) - y(tick) >= 14) kept.push(tick);
+  }
+  return kept;
+}

@@ -1,0 +1,135 @@
+import { type ComponentChildren, createContext } from "preact";
+import { useContext, useState } from "preact/hooks";
+import { useWidth } from "../store.ts";
+
+/** The width in CSS pixels of all pictures within, where they are drawn to be taken along. */
+export const FixedWidth = createContext<number | undefined>(undefined);
+
+interface Handlers {
+  onPointerDown?: (event: PointerEvent) => void;
+  onPointerMove?: (event: PointerEvent) => void;
+  onPointerUp?: () => void;
+  onPointerCancel?: () => void;
+  onBlur?: () => void;
+  onClick?: (event: Event) => void;
+}
+
+interface PictureProps extends Handlers {
+  /** CSS pixels. */
+  height: number;
+  label: string;
+  /** Of each part that the arrow keys reach, what is read out there. */
+  texts: readonly string[];
+  class?: string;
+  /** Called with a key, the part before it, and the part after it. */
+  onKey?: (event: KeyboardEvent, from: number, to: number) => void;
+  /** `here` is the part that the arrow keys are at, or −1. */
+  children: (drawn: { width: number; here: number }) => ComponentChildren;
+}
+
+/**
+ * A chart, drawn for the width of its place: a scaled one would have text that is too small to read on a phone. The
+ * arrow keys walk over its parts as over the values of a slider, so that they are read out; the same text is shown.
+ */
+export function Picture({
+  height,
+  label,
+  texts,
+  class: name = "",
+  onKey,
+  children,
+  ...handlers
+}: PictureProps) {
+  const fixed = useContext(FixedWidth);
+  const { ref, width } = useWidth(320);
+  const [place, go] = useState(0);
+  const at = Math.min(place, texts.length - 1);
+  if (fixed !== undefined)
+    return (
+      <svg class={`chart ${name}`} width={fixed} height={height} role="img" aria-label={label}>
+        {children({ width: fixed, here: -1 })}
+      </svg>
+    );
+  const walk = (event: KeyboardEvent) => {
+    const places: Record<string, number> = {
+      ArrowRight: at + 1,
+      ArrowUp: at + 1,
+      ArrowLeft: at - 1,
+      ArrowDown: at - 1,
+      Home: 0,
+      End: texts.length - 1,
+    };
+    const wanted = places[event.key];
+    const next = wanted === undefined ? at : Math.max(0, Math.min(texts.length - 1, wanted));
+    if (wanted !== undefined) event.preventDefault();
+    go(next);
+    onKey?.(event, at, next);
+  };
+  const role =
+    texts.length > 0
+      ? ({
+          role: "slider",
+          tabIndex: 0,
+          "aria-valuemin": 1,
+          "aria-valuemax": texts.length,
+          "aria-valuenow": at + 1,
+          "aria-valuetext": texts[at],
+          onKeyDown: walk,
+        } as const)
+      : ({ role: "img" } as const);
+  return (
+    <div class="frame" ref={ref}>
+      <svg class={`chart ${name}`} width={width} height={height} aria-label={label} {...role} {...handlers}>
+        {children({ width, here: at })}
+      </svg>
+      <p class="said" aria-hidden="true">
+        {texts[at]}
+      </p>
+    </div>
+  );
+}
+
+interface TextProps {
+  x: number;
+  y: number;
+  anchor: "start" | "middle" | "end";
+  children: string;
+}
+
+export const Text = ({ x, y, anchor, children }: TextProps) => (
+  <text x={x} y={y} text-anchor={anchor}>
+    {children}
+  </text>
+);
+
+interface GridProps {
+  ticks: readonly number[];
+  y: (value: number) => number;
+  from: number;
+  to: number;
+  spell: (value: number) => string;
+}
+
+/** Horizontal lines from one x to another, each with its value before it. */
+export const Grid = ({ ticks, y, from, to, spell }: GridProps) => (
+  <>
+    {ticks.map((value) => (
+      <g key={value}>
+        <path class="grid" d={`M${from} ${y(value)}H${to}`} />
+        <Text x={from - 6} y={y(value) + 4} anchor="end">
+          {spell(value)}
+        </Text>
+      </g>
+    ))}
+  </>
+);
+
+/** Ascending round numbers that enclose two values, for an axis. */
+export function ticksFor(min: number, max: number): number[] {
+  const rough = Math.max((max - min) / 4, 1);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * ([1, 2, 5, 10].find((factor) => factor * power >= rough) ?? 10);
+  const first = Math.floor(min / step) * step;
+  const last = Math.max(Math.ceil(max / step) * step, first + step);
+  return Array.from({ length: Math.round((last - first) / step) + 1 }, (_, index) => first + index * step);
+}

@@ -1,0 +1,92 @@
+import { Fragment } from "preact";
+import { comparedIn, filtersOf, sides } from "../filters.ts";
+import { useLoaded, useSite } from "../store.ts";
+import { counted } from "../words.ts";
+import { planNames } from "./access.tsx";
+import { FilterWords } from "./filter-words.tsx";
+import { PlainButton } from "./text.tsx";
+
+/** What a key opens, in words: a picture of it would look like an answer. */
+export function KeyOffer({ words }: { words: string }) {
+  const { api, store } = useSite();
+  return (
+    <div class="promise">
+      <p>{words}</p>
+      {!api.keyed && api.live && (
+        <PlainButton onClick={() => store.set({ asksForKey: true })}>Enter an API key</PlainButton>
+      )}
+    </div>
+  );
+}
+
+/**
+ * What a reader without an Aegis key sees of the archive: what was asked, how large the archive is, and what the key
+ * opens.
+ */
+export function Closed({ subject, query }: { subject: string; query?: URLSearchParams }) {
+  const { api } = useSite();
+  if (!api.live)
+    return <p>This copy of the site has only files. {subject} needs the service and an Aegis key.</p>;
+  return (
+    <>
+      {query && query.size > 0 && <Asked query={query} />}
+      <ArchiveSize />
+      <KeyOffer
+        words={
+          `${subject} needs a key of the Aegis plan${api.keyed ? `; yours is on the ${planNames[api.plan]} plan` : ""}` +
+          ". It opens search, exact counts beside every choice, the distribution of every score, and every market " +
+          "with its evidence and a proof to verify."
+        }
+      />
+    </>
+  );
+}
+
+function ArchiveSize() {
+  const { api } = useSite();
+  // The page works without the count.
+  const { value } = useLoaded(() => api.pin(), []);
+  return (
+    <p class="count">
+      {value && (
+        <>
+          <b>{counted(value.counts.markets, "market")}</b> are in the whole archive. The newest resolved on{" "}
+          {value.newestResolvedAt.slice(0, 10)}.
+        </>
+      )}
+    </p>
+  );
+}
+
+/** What an address asks of the archive, without an answer. */
+function Asked({ query }: { query: URLSearchParams }) {
+  const side = Object.entries(sides).find(([value]) => value === (query.get("show") ?? ""))?.[1] ?? sides[""];
+  const filters = [...filtersOf(query)];
+  const compared = comparedIn(query);
+  const isAll = filters.length + compared.length === 0;
+  return (
+    <section class="shared" aria-labelledby="shared">
+      <h2 id="shared">{side}</h2>
+      <p>This address asks for {isAll ? "all markets." : "markets with:"}</p>
+      <ul class="chosen" aria-label="Filters in the address">
+        {filters.map(([name, value]) => (
+          <li key={name}>
+            <FilterWords name={name} value={value} />
+          </li>
+        ))}
+        {compared.length > 0 && (
+          <li>
+            Formula versions compared:{" "}
+            {compared.map((name, index) => (
+              <Fragment key={name}>
+                {index > 0 && " and "}
+                <bdi>{name}</bdi>
+              </Fragment>
+            ))}
+          </li>
+        )}
+      </ul>
+      <p class="quiet">How many those are, and what they say, takes a key.</p>
+    </section>
+  );
+}
