@@ -1,7 +1,7 @@
 import type { Status } from "../../../schemas/envelopes.ts";
 import type { Tiers } from "../../../schemas/store/snapshot.ts";
 import { ApiError, Client } from "../client/client.ts";
-import type { Own, Store } from "./store.ts";
+import type { Own, Store } from "./state.ts";
 
 /**
  * Where the data of the page comes from. When the service serves the page, all comes from it. When a CDN serves the

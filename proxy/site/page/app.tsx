@@ -13,8 +13,10 @@ import { Failure } from "./parts/failure.tsx";
 import { Jump } from "./parts/jump.tsx";
 import { MeaningBubble } from "./parts/meaning.tsx";
 import { SkipTo } from "./parts/text.tsx";
-import { keepPlaces, keyOf, type Route, routeOf, startRouter } from "./router.ts";
-import { SiteContext, Store, useSite, useStored, useTitle } from "./store.ts";
+import { keyOf, type Route, routeOf } from "./route.ts";
+import { keepPlaces, startRouter } from "./router.ts";
+import { Store } from "./state.ts";
+import { SiteContext, useSite, useStored, useTitle } from "./store.ts";
 
 /** A view that is not a component yet. */
 interface OldView {

@@ -197,7 +197,7 @@ const forReaders = (message) =>
 
 /**
  * @import { Api } from "../api.ts"
- * @import { Route } from "../router.ts"
+ * @import { Route } from "../route.ts"
  */
 /** @typedef {{ api: Api, askForKey: () => void }} Site */
 /** @typedef {{ title: string, element: HTMLElement, close: () => void, update?: (route: Route) => void }} View */
