@@ -1,0 +1,115 @@
+import type { Page } from "playwright-core";
+import { expect } from "vitest";
+import type { MarketPage } from "../../../schemas/envelopes.ts";
+import { arrived } from "../../helpers/servers/site-page.ts";
+import { histogramOf, savedBy } from "./charts.ts";
+import { alerts, cells, idle, isFocused } from "./look.ts";
+
+/** The archive: search, facets, what they leave, and the tabs that show it. */
+export function archiveOf(page: Page) {
+  // A facet by the parameter of its field, which has the same id.
+  const facet = (parameter: string) => page.locator(".facet", { has: page.locator(`#${parameter}`) });
+  const field = (parameter: string) => page.locator(`#${parameter}`);
+  const choices = (parameter: string) => facet(parameter).locator(".choices a");
+  const chosen = page.getByRole("list", { name: "Filters in effect" }).getByRole("link");
+  const pager = page.getByRole("navigation", { name: "Pages" });
+  const sheet = page.locator("dialog.sheet");
+  const [count, questions] = [page.locator("main .count"), page.locator(".question")];
+  const side = page.locator(".side");
+  /** Waits until the markets and counts of the address are drawn. */
+  const settled = async () => {
+    await arrived(page);
+    await page.waitForSelector(".choices a");
+    await idle(page);
+  };
+  return {
+    count,
+    questions,
+    markets: page.locator(".market"),
+    side,
+    settled,
+    /** Waits until this page of markets is listed, with its total. */
+    expectListed: async ({ total, markets }: MarketPage) => {
+      const words = `${total.toLocaleString("en")} market${total === 1 ? " matches" : "s match"}`;
+      // The first markets may be the same before and after, so the total is asked for with them.
+      const shown = async () => [await count.first().textContent(), ...(await questions.allTextContents())];
+      // Asking the page more often would keep it from drawing.
+      const expected = [words, ...markets.map(({ question }) => question)];
+      await expect.poll(shown, { interval: 100 }).toEqual(expected);
+      // The counts may come later than the list.
+      await idle(page);
+    },
+    search: page.getByRole("searchbox", { name: "Words of the question" }),
+
+    facet,
+    facets: page.locator(".facet"),
+    field,
+    fields: page.locator("#q, .facet input"),
+    histogram: (parameter: string) => histogramOf(facet(parameter)),
+    logScale: page.getByRole("button", { name: "Log scale" }),
+    choice: (parameter: string, value: string) => choices(parameter).filter({ hasText: value }),
+    /** The choices of a facet: value and count. */
+    choices: (parameter: string) =>
+      choices(parameter).evaluateAll((all) =>
+        all.map((each) => [
+          each.querySelector(".value")?.textContent ?? "",
+          each.querySelector(".tally")?.firstChild?.textContent ?? "",
+        ]),
+      ),
+    choiceValues: page.locator(".choices a .value"),
+    currentValues: page.locator(".choices [aria-current] span.value"),
+    furtherValues: (parameter: string) => facet(parameter).locator("summary").first(),
+    fieldProblem: (parameter: string) => page.locator(`#problem-${parameter}`),
+    isFaulty: (parameter: string) => isFocused(field(parameter).and(page.locator("[aria-invalid]"))),
+    faultyFields: page.locator("[aria-invalid]"),
+
+    /** The filters in effect, in words. */
+    chosen,
+    takeAway: (words: string | RegExp) => chosen.filter({ hasText: words }).click(),
+    clearAll: page.getByRole("link", { name: "Clear all" }),
+    /** What an address asks of the archive, where no key opens it. */
+    askedOf: page.locator(".shared li"),
+    askedTab: page.locator(".shared h2"),
+
+    sheet,
+    isModal: page.locator("dialog.sheet:modal"),
+    openSheet: page.getByRole("button", { name: "Filters", exact: true }),
+    leaveSheet: sheet.getByRole("button", { name: /^Show / }),
+
+    problem: page.locator(".problem .failure"),
+    sideProblem: side.locator(".failure"),
+    failures: alerts(page),
+    tab: (name: string) =>
+      page.getByRole("navigation", { name: "What is shown" }).getByRole("link", { name }),
+    pager,
+    pages: pager.getByRole("link"),
+    range: pager.locator("p").first(),
+    turn: (name: "First" | "Previous" | "Next" | "Last") => pager.getByRole("link", { name }).click(),
+    pageNumber: pager.getByLabel("Page", { exact: true }),
+    goToPage: async (number: string) => {
+      await pager.getByLabel("Page", { exact: true }).fill(number);
+      await pager.getByRole("button", { name: "Go" }).click();
+    },
+    wordsThatBegin: (text: string) => pager.getByRole("link", { name: `${text}*` }),
+
+    download: (name: string) => savedBy(page, page.getByRole("button", { name: `Download ${name}` })),
+    command: (name: string) => page.getByRole("textbox", { name: `Command for ${name}` }).textContent(),
+
+    /** The shares of disputed markets, by composite and by tier. */
+    shares: {
+      compare: (version: string) => page.locator(".versions a").filter({ hasText: version }).click(),
+      legend: page.locator(".legend span"),
+      verdicts: page.locator(".verdict"),
+      first: page.locator(".chart .first"),
+      second: page.locator(".chart .second"),
+      means: page.locator(".chart .mean"),
+      sections: page.locator(".shares"),
+      tables: page.locator(".shares table"),
+      rows: (nth: number) => cells(page.locator(".shares").nth(nth).locator("tbody tr")),
+      chart: (title: string) =>
+        page
+          .locator(".shares", { has: page.getByRole("heading", { name: title, exact: true }) })
+          .locator(".chart"),
+    },
+  };
+}

@@ -1,0 +1,71 @@
+import { readFile } from "node:fs/promises";
+import type { Locator, Page } from "playwright-core";
+
+/** A histogram: its columns, which the pointer brushes and the arrow keys walk over. */
+export function histogramOf(facet: Locator) {
+  const page = facet.page();
+  const picture = facet.getByRole("slider");
+  const columns = picture.locator(".column");
+  const reach = async (column: number, steps = 1) => {
+    const { x, width } = (await columns.nth(column).evaluate((each) => each.getBoundingClientRect()))!;
+    const box = (await picture.boundingBox())!;
+    await page.mouse.move(x + width / 2, box.y + box.height / 2, { steps });
+  };
+  const press = async (column: number) => {
+    await reach(column);
+    await page.mouse.down();
+  };
+  return {
+    picture,
+    columns,
+    titles: picture.locator("title"),
+    press,
+    reach,
+    release: () => page.mouse.up(),
+    /** Drags from one column to another. */
+    brush: async (from: number, to: number) => {
+      await press(from);
+      await reach(to, 3);
+      await page.mouse.up();
+    },
+    /** What is shown and read out of the column that the arrow keys are at. */
+    said: async () => [
+      await facet.locator(".said").textContent(),
+      await picture.getAttribute("aria-valuetext"),
+    ],
+    hot: picture.locator(".hot"),
+    cold: picture.locator(".cold"),
+    grid: picture.locator(".grid"),
+    /** Of every column, in hundredths of the highest. */
+    heights: async () => {
+      const heights = await columns.evaluateAll((all) =>
+        all.map((each) => Number(each.getAttribute("height"))),
+      );
+      return heights.map((height) => Math.round((100 * height) / Math.max(...heights)));
+    },
+  };
+}
+
+/** The panels with which charts are taken along. */
+export function takeAlongOf(page: Page) {
+  /** Opens the panel of a chart. */
+  return async (within: Locator) => {
+    const panel = within.locator(".take-along").last();
+    await panel.locator("summary").click();
+    const text = (name: string) => panel.getByRole("textbox", { name });
+    await text("Citation").waitFor();
+    return {
+      panel,
+      told: async (name: string) => (await text(name).textContent()) ?? "",
+      saved: (name: string, nth = 0) =>
+        savedBy(page, panel.getByRole("button", { name, exact: true }).nth(nth)),
+    };
+  };
+}
+
+/** The file that a button saves. */
+export async function savedBy(page: Page, button: Locator): Promise<Buffer> {
+  const download = page.waitForEvent("download");
+  await button.click();
+  return readFile(await (await download).path());
+}

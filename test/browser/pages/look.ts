@@ -1,0 +1,26 @@
+import type { Locator, Page } from "playwright-core";
+
+// What every view has, and what several page objects need. A selector of CSS stands in these objects alone, once.
+
+/** The texts of the cells of rows. */
+export const cells = (rows: Locator): Promise<string[][]> =>
+  rows.evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.textContent ?? "")));
+
+export const isFocused = async (locator: Locator): Promise<boolean> =>
+  (await locator.and(locator.page().locator(":focus")).count()) > 0;
+
+/** Waits until nothing on the page is marked as under way. */
+export const idle = async (page: Page): Promise<void> => {
+  await page.waitForSelector("[aria-busy=true]", { state: "detached" });
+};
+
+/** The errors that the page shows. */
+export const alerts = (page: Page) => page.locator(".failure");
+
+/** Terms and their values. */
+export async function facts(page: Page): Promise<Record<string, string>> {
+  const pairs = await page
+    .locator(".facts > div")
+    .evaluateAll((all) => all.map((row) => ["dt", "dd"].map((name) => row.querySelector(name)?.textContent)));
+  return Object.fromEntries(pairs);
+}

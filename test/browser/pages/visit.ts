@@ -1,0 +1,65 @@
+import type { Browser } from "playwright-core";
+import { expect, onTestFinished } from "vitest";
+import { openWatched, type Screen } from "../../helpers/servers/site-page.ts";
+import { archiveOf } from "./archive.ts";
+import { takeAlongOf } from "./charts.ts";
+import { compareOf, meaningsOf } from "./compare.ts";
+import { marketOf } from "./market.ts";
+import { protocolOf } from "./protocol.ts";
+import { asOfChooser, recomputePanel } from "./recompute.ts";
+import { scoreboardOf } from "./scoreboard.ts";
+import { shellOf } from "./shell.ts";
+
+interface Ways {
+  key?: string;
+  screen?: Screen;
+  /** Whether the browser may complain, such as of an answer that a test refuses. */
+  faulty?: boolean;
+  /** Whether all tests of a file go on with it: they look at its faults themselves. */
+  shared?: boolean;
+}
+
+export type Visit = Awaited<ReturnType<typeof visit>>;
+
+/**
+ * A reader of the site: the objects of its views, in a page of their own. The test fails if the browser complained, and
+ * its end closes the page.
+ */
+export async function visit(
+  { browser, home }: { browser: Browser; home: string },
+  address = "",
+  { key, screen, faulty = false, shared = false }: Ways = {},
+) {
+  const watched = await openWatched(browser, `${home}${address}`, screen);
+  const { page, context, faults } = watched;
+  if (!shared)
+    onTestFinished(async () => {
+      const seen = [...faults];
+      await context.close();
+      if (!faulty) expect(seen).toEqual([]);
+    });
+  const shell = shellOf(page);
+  if (key !== undefined) await shell.enterKey(key);
+  return {
+    ...watched,
+    shell,
+    scoreboard: scoreboardOf(page),
+    protocol: protocolOf(page),
+    compare: compareOf(page),
+    meanings: meaningsOf(page),
+    archive: archiveOf(page),
+    market: marketOf(page),
+    recompute: recomputePanel(page),
+    asOf: asOfChooser(page),
+    takeAlong: takeAlongOf(page),
+    hash: () => new URL(page.url()).hash,
+    /** Leads to an address as a link does that somebody was sent. */
+    arriveAt: async (path: string) => {
+      await page.goto("about:blank");
+      await page.goto(`${home}${path}`);
+    },
+    /** Leads on to another address of the site. */
+    goTo: (path: string) => page.goto(`${home}${path}`),
+    look: (view: "Scores" | "Archive") => shell.view(view).click(),
+  };
+}
