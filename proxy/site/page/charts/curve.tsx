@@ -130,7 +130,13 @@ const Bands = ({ bands, low, high, y, end }: BandsProps) => (
       const above = bands[index + 1];
       return (
         <g key={name} class={`tier-${number}`}>
-          <rect class="band" x={margin.left} y={top} width={end - margin.left} height={floor - top} />
+          <rect
+            class="band"
+            x={margin.left}
+            y={top}
+            width={end - margin.left}
+            height={Math.max(2, floor - top)}
+          />
           {index > 0 && from > low && <path class="border" d={`M${margin.left} ${floor}H${end}`} />}
           {(!above || floor - y(above.from) > 12) && (
             <Text x={end - 4} y={floor - 4} anchor="end">

@@ -1,0 +1,192 @@
+import { type ComponentChildren, render } from "preact";
+import { FilterWords } from "../parts/filter-words.tsx";
+import { type Site, SiteContext } from "../store.ts";
+import { FixedWidth } from "./picture.tsx";
+import { type Font, lengthOf, wrapped } from "./type.ts";
+
+/** What a colour or mark of a chart stands for. */
+export interface LegendEntry {
+  text: string;
+  /** Of what has that colour: `tier-3`, `first`. */
+  class: string;
+  /** A part of a column if left out. */
+  shape?: "dot" | "diamond";
+}
+
+/** A chart, and what stands around it where it is taken along. */
+export interface Plate {
+  title: string;
+  /** What it was chosen by; left out where nothing can be. */
+  filters?: URLSearchParams;
+  /** How many it shows, in words. */
+  n?: string;
+  legend?: readonly LegendEntry[];
+  /** Draws it. Paragraphs beside the chart become notes below it. */
+  picture: () => ComponentChildren;
+}
+
+/** CSS pixels. */
+const width = 1200;
+const edge = 40;
+const room = width - 2 * edge;
+/** In its own size, a chart's text would be too small on a page or slide. */
+const zoom = 1.5;
+
+/** What the style sheet says of a shape. */
+const styled = [
+  ...["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "vector-effect"],
+  ...["font-family", "font-size", "font-weight", "text-anchor"],
+];
+
+/**
+ * A chart as an SVG that needs nothing else, laid out for a page of its own: with its title, how many it shows of what
+ * was chosen, its legend and its source, in the light palette.
+ */
+export function svgOf(site: Site, plate: Plate, source: string) {
+  const host = document.createElement("div");
+  host.className = "plate";
+  host.ariaHidden = "true";
+  const [drawn, framed] = [document.createElement("div"), document.createElement("div")];
+  host.append(drawn, framed);
+  document.body.append(host);
+  try {
+    render(
+      <SiteContext.Provider value={site}>
+        <FixedWidth.Provider value={room / zoom}>{plate.picture()}</FixedWidth.Provider>
+        {[...(plate.filters ?? [])].map(([name, value]) => (
+          <span key={name} class="filter">
+            <FilterWords name={name} value={value} />
+          </span>
+        ))}
+      </SiteContext.Provider>,
+      drawn,
+    );
+    const chart = drawn.querySelector("svg");
+    if (!chart) throw new Error("The chart is not there any more.");
+    const wordsIn = (selector: string) =>
+      [...drawn.querySelectorAll(selector)].map(({ textContent }) => textContent);
+    const filters = wordsIn(".filter").join(" · ") || (plate.filters && "without filters");
+    const size = chart.height.baseVal.value;
+    const style = getComputedStyle(host);
+    const { shapes, place, height } = around(size * zoom, {
+      title: plate.title,
+      subtitle: [plate.n && `n = ${plate.n}`, filters].filter(Boolean).join(" · "),
+      legend: plate.legend ?? [],
+      notes: [...wordsIn("p"), `Source: ${source}`],
+      sans: style.fontFamily,
+      serif: style.getPropertyValue("--serif"),
+    });
+    render(
+      <svg width={width} height={height}>
+        <title>{plate.title}</title>
+        <rect width="100%" height="100%" fill="var(--paper)" />
+        {shapes}
+      </svg>,
+      framed,
+    );
+    const whole = framed.querySelector("svg");
+    if (!whole) throw new Error("The picture could not be drawn.");
+    // Each where it stands, since the style of a shape depends on what is around it.
+    for (const part of [chart, whole]) inlineStyle(part);
+    for (const [name, value] of Object.entries({
+      ...{ x: edge, y: place, width: room, height: size * zoom },
+      viewBox: `0 0 ${room / zoom} ${size}`,
+    }))
+      chart.setAttribute(name, `${value}`);
+    whole.append(chart);
+    return { text: new XMLSerializer().serializeToString(whole), height };
+  } finally {
+    for (const place of [drawn, framed]) render(null, place);
+    host.remove();
+  }
+}
+
+/** Gives shapes what the style sheet says of them as attributes of their own. */
+function inlineStyle(picture: SVGElement) {
+  const shapes = [picture, ...picture.querySelectorAll("*")];
+  const styles = shapes.map((shape) => {
+    const style = getComputedStyle(shape);
+    return styled.map((property) => [property, style.getPropertyValue(property)] as const);
+  });
+  for (const [index, shape] of shapes.entries()) {
+    for (const [property, value] of styles[index] ?? []) shape.setAttribute(property, value);
+    shape.removeAttribute("class");
+  }
+}
+
+interface Surroundings extends Pick<Required<Plate>, "title" | "legend"> {
+  subtitle: string;
+  notes: readonly string[];
+  sans: string;
+  serif: string;
+}
+
+/** What stands above and below a chart of this height, from top to bottom, and where the chart itself begins. */
+function around(chart: number, { title, subtitle, legend, notes, sans, serif }: Surroundings) {
+  const shapes: ComponentChildren[] = [];
+  let y = edge;
+  const write = (text: string, font: Font, x = edge, fill = "var(--soft)") => {
+    const lines = wrapped(text, font, width - edge - x);
+    for (const line of lines) {
+      y += 1.4 * font.size;
+      const { size, weight, family } = font;
+      shapes.push(
+        <text
+          x={x}
+          y={y - 0.4 * size}
+          {...{ fill }}
+          font-size={size}
+          font-weight={weight}
+          font-family={family}
+        >
+          {line}
+        </text>,
+      );
+    }
+  };
+  write(title, { size: 30, weight: 600, family: serif }, edge, "var(--ink)");
+  if (subtitle) write(subtitle, { size: 17, weight: 400, family: sans });
+  y += 8;
+  const small = { size: 15, weight: 400, family: sans };
+  let x = edge;
+  for (const entry of legend) {
+    const length = 22 + lengthOf(entry.text, small);
+    // On the same line as the one before, if there is room.
+    if (x > edge && x + length <= width - edge) y -= 1.4 * small.size;
+    else x = edge;
+    shapes.push(<Mark {...entry} x={x} y={y + 0.65 * small.size} />);
+    write(entry.text, small, x + 22);
+    x += length + 24;
+  }
+  y += 12;
+  const place = y;
+  y += chart + 8;
+  for (const note of notes) write(note, small);
+  return { shapes, place, height: Math.ceil(y + edge - 10) };
+}
+
+/** The mark of an entry of the legend, from its left edge and around its middle. */
+const Mark = ({ class: name, shape, x, y }: LegendEntry & { x: number; y: number }) => (
+  <g class={name}>
+    {shape === undefined ? (
+      <rect class="column" x={x} y={y - 7} width={14} height={14} />
+    ) : shape === "dot" ? (
+      <circle fill="currentColor" cx={x + 7} cy={y} r={6} />
+    ) : (
+      <path fill="currentColor" d={`M${x + 7} ${y - 7}l7 7l-7 7l-7 -7z`} />
+    )}
+  </g>
+);
+
+/** At twice its size, for screens that show more than one pixel a point. */
+export async function pngOf({ text, height }: ReturnType<typeof svgOf>): Promise<Blob> {
+  const image = new Image();
+  image.src = `data:image/svg+xml,${encodeURIComponent(text)}`;
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [2 * width, 2 * height];
+  canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((resolve, reject) => {
+    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("The picture could not be drawn."))));
+  });
+}

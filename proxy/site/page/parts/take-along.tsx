@@ -1,0 +1,122 @@
+import { Fragment } from "preact";
+import { useState } from "preact/hooks";
+import { type Plate, pngOf, svgOf } from "../charts/plate.tsx";
+import { save } from "../save.ts";
+import { type Asked, citationOf, type Source, sourceOf } from "../sources.ts";
+import { useLoaded, useSite } from "../store.ts";
+import { Failure, Loading } from "./failure.tsx";
+import { Copyable } from "./text.tsx";
+
+/** What those who take a chart along need of it. Of some there is no picture. */
+export interface Taken extends Omit<Plate, "picture">, Partial<Pick<Plate, "picture">> {
+  /** Of its files. */
+  name: string;
+  asked: () => Asked[];
+  /** The address of a page for frames. */
+  embed?: string;
+}
+
+/** A menu with the data of a chart, pinned to what is shown where that can be, its picture, and how to cite it. */
+export const TakeAlong = (chart: Taken) => <TakeAnyAlong charts={[chart]} />;
+
+/** One menu for several charts, of which one is chosen. */
+export function TakeAnyAlong({ charts }: { charts: readonly Taken[] }) {
+  const { api } = useSite();
+  const [open, setOpen] = useState(false);
+  const [chosen, choose] = useState("");
+  const chart = charts.find(({ name }) => name === chosen) ?? charts[0];
+  const asked = chart?.asked() ?? [];
+  const inputs = asked.map(({ path, filters }) => `${path}?${filters ?? ""}`).join(" ");
+  const sources = useLoaded(
+    async () => (open ? Promise.all(asked.map((each) => sourceOf(api, each))) : []),
+    [open, inputs],
+  );
+  return (
+    <details class="take-along" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
+      <summary>{charts.length > 1 ? "Take a chart along" : "Take this chart along"}</summary>
+      {open && charts.length > 1 && (
+        <label>
+          Chart{" "}
+          <select value={chart?.name ?? ""} onChange={({ currentTarget }) => choose(currentTarget.value)}>
+            {charts.map(({ name, title }) => (
+              <option key={name} value={name}>
+                {title}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      {open && chart && (
+        <Loading of={sources} words="Asking which state this is…">
+          {(found) => found.length > 0 && <Contents key={chart.name} chart={chart} sources={found} />}
+        </Loading>
+      )}
+    </details>
+  );
+}
+
+function Contents({ chart, sources }: { chart: Taken; sources: readonly Source[] }) {
+  const site = useSite();
+  const { api } = site;
+  const [problem, setProblem] = useState<unknown>();
+  const citation = citationOf(sources);
+  const file = (name: string, make: () => Blob | Promise<Blob>) => (
+    <button
+      type="button"
+      onClick={async () => {
+        setProblem(undefined);
+        try {
+          save(await make(), name);
+        } catch (error) {
+          setProblem(error);
+        }
+      }}
+    >
+      {name.split(".").at(-1)?.toUpperCase()}
+    </button>
+  );
+  const { picture } = chart;
+  const plate = picture && (() => svgOf(site, { ...chart, picture }, citation()));
+  return (
+    <>
+      {sources.map(({ name: part, address, key = "", csv }, index) => {
+        // Of the part itself only its number: it may be a text that a shell would take for something else.
+        const own = part ? `${chart.name}-${index + 1}` : chart.name;
+        return (
+          <Fragment key={part}>
+            <p class="files">
+              {part ? `${part}: ` : "Data: "}
+              {/* Excel takes a file without the mark for another encoding. */}
+              {csv && file(`${own}.csv`, () => api.download(address, "text/csv; bom=present"))}
+              {file(`${own}.json`, () => api.download(address, "application/json"))}
+            </p>
+            <Copyable
+              name={`Data as JSON${part && `, ${part}`}`}
+              text={`curl -sS --fail --compressed ${key}"${address}" -o ${own}.json`}
+            />
+          </Fragment>
+        );
+      })}
+      <p class="quiet">
+        {sources.some(({ csv }) => csv) &&
+          'Each file takes a request of the day’s quota. The same line with -H "Accept: text/csv" gives CSV. '}
+        {[...new Set(sources.map(({ note }) => note))]}
+      </p>
+      {plate && (
+        <p class="files">
+          Picture: {file(`${chart.name}.svg`, () => new Blob([plate().text], { type: "image/svg+xml" }))}
+          {file(`${chart.name}.png`, () => pngOf(plate()))}
+        </p>
+      )}
+      <Copyable name="Citation" text={citation(chart.title)} />
+      {chart.embed !== undefined && (
+        <Copyable name="HTML for other pages" text={frameFor(chart.embed, chart.title)} />
+      )}
+      <div role="status">{problem !== undefined && <Failure error={problem} />}</div>
+    </>
+  );
+}
+
+/** HTML that shows a page in a frame. */
+export const frameFor = (address: string, title: string) =>
+  `<iframe src="${address}" title="${title}" width="420" height="480" loading="lazy"></iframe>`;
