@@ -1,6 +1,7 @@
 import { totalmem } from "node:os";
 import { constrainedMemory } from "node:process";
 import { z } from "zod";
+import { contactAt } from "../schemas/contact.ts";
 import { integerOf } from "../schemas/shapes.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
 import { cacheDisk, isStoreLocation, storeAddresses } from "../snapshots/store/open-storage.ts";
@@ -70,6 +71,7 @@ export const Environment = z.object({
     .refine(isStoreLocation, `must be ${storeAddresses}`),
   publicOrigin: webAddress.optional(),
   apiUrl: webAddress.optional(),
+  contact: parsedBy(contactAt).optional(),
   trustPolicy: z.string().optional(),
   trustedKeys: z.string().optional(),
   checkpointFile: z.string().optional(),

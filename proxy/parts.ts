@@ -28,6 +28,8 @@ export interface ProxyParts {
   trustProxy?: Trust | undefined;
   /** The service's own address, where it is known. */
   apiUrl?: URL | undefined;
+  /** Where a key comes from, as the address of a link, where it is known. */
+  contact?: string | undefined;
   staleAfterSeconds: number;
   /** How long a connection may be idle. */
   keepAliveSeconds: number;

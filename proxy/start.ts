@@ -119,7 +119,7 @@ export async function startService(
     feed,
     pollAge: poller.age,
     metrics,
-    files: [...servedSite, ...clientFiles, ...docsFiles(config.apiUrl)],
+    files: [...servedSite(config.contact), ...clientFiles, ...docsFiles(config)],
     limits,
     now,
     log,

@@ -6,7 +6,7 @@ import { planNames } from "./plans.ts";
 import { Count, Digest, ExportName, integerBetween, ProtocolSlug, Timestamp } from "./primitives.ts";
 import { protocolDimensionKeys } from "./protocol.ts";
 import { HistoricalMarket, ProtocolScore, ScoreListEntry, ScorePoint } from "./records.ts";
-import { bounds } from "./scales.ts";
+import { bounds, type ForgeTier, forgeTiers } from "./scales.ts";
 
 /** Answer of GET /api/v1/scores (INTERFACE 4.1), rows by bri descending, then by slug. */
 export const ScoreList = z.strictObject({
@@ -343,6 +343,12 @@ export const Usage = z.strictObject({
 });
 export type Usage = z.infer<typeof Usage>;
 
+/** A number of markets for each tier. */
+export const TierCounts = z.strictObject(
+  Object.fromEntries(forgeTiers.map((tier) => [tier, Count])) as Record<ForgeTier, typeof Count>,
+);
+export type TierCounts = z.infer<typeof TierCounts>;
+
 /** Answer of GET /api/v1/status. `stale`: the newest successful publish run is older than STALE_AFTER_SECONDS. */
 export const Status = z.strictObject({
   snapshotId: Digest,
@@ -354,6 +360,9 @@ export const Status = z.strictObject({
   counts: z.strictObject({ markets: Count, protocols: Count }),
   newestResolvedAt: Timestamp,
   newestUpdatedAt: Timestamp,
+  marketsByTier: TierCounts.optional().describe(
+    "Markets of the archive by tier; left out while its index is damaged.",
+  ),
 });
 export type Status = z.infer<typeof Status>;
 

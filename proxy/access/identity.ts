@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import { contactText } from "../../schemas/contact.ts";
 import { type Plan, plans } from "../../schemas/plans.ts";
 import { type KeyRing, type KeyVerdict, keyFaults } from "../../snapshots/keys/ring.ts";
 import { ServiceError } from "../errors/service-error.ts";
@@ -43,12 +44,18 @@ export function holderOf(keys: KeyRing, verdict: KeyVerdict): Identity {
 
 /**
  * Throws ServiceError API_KEY_REQUIRED, DEVELOPER_REQUIRED or AEGIS_REQUIRED unless the plan suffices (INTERFACE 5.2).
+ * `what` needs it, and a key comes from `contact`.
  */
-export function requirePlan({ plan, keyed }: Identity, required: Plan, what = "This request"): void {
+export function requirePlan(
+  { plan, keyed }: Identity,
+  required: Plan,
+  { what = "This request", contact }: { what?: string; contact?: string | undefined } = {},
+): void {
   const { rank, refusal } = plans[required];
   if (refusal === undefined || plans[plan].rank >= rank) return;
   const address = `${what} needs a key of the ${required} plan`;
+  const more = contact === undefined ? "" : ` Ask for a key: ${contactText(contact)}`;
   const how = "send it as Authorization: Bearer KEY or x-api-key: KEY.";
-  if (!keyed) throw new ServiceError("API_KEY_REQUIRED", `${address}; ${how}`);
-  throw new ServiceError(refusal, `${address}; this key is on the ${plan} plan.`);
+  if (!keyed) throw new ServiceError("API_KEY_REQUIRED", `${address}; ${how}${more}`);
+  throw new ServiceError(refusal, `${address}; this key is on the ${plan} plan.${more}`);
 }

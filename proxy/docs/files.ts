@@ -3,6 +3,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
+import type { Config } from "../config.ts";
 import type { StaticFile } from "../site/static-file.ts";
 import { pagePolicy, policyHeader } from "../site/static-file.ts";
 
@@ -24,14 +25,14 @@ const files: Record<FileName, Omit<StaticFile, "path">> = {
 };
 
 /**
- * The OpenAPI description, the page that shows it, and every file the page loads. `service` is the service's own address,
- * where it is known.
+ * The OpenAPI description, the page that shows it, and every file the page loads. `apiUrl` is the service's own address,
+ * where it is known, and `contact` where a key comes from.
  */
-export const docsFiles = (service?: URL): StaticFile[] => [
+export const docsFiles = ({ apiUrl, contact }: Pick<Config, "apiUrl" | "contact"> = {}): StaticFile[] => [
   {
     path: endpoints.openapi.path,
     contentType: "application/json",
-    read: () => Buffer.from(JSON.stringify(describeApi(endpoints, service))),
+    read: () => Buffer.from(JSON.stringify(describeApi(endpoints, { apiUrl, contact }))),
   },
   {
     path: endpoints.docs.path,
@@ -39,7 +40,7 @@ export const docsFiles = (service?: URL): StaticFile[] => [
     read: () => readOwn("index.html"),
     // Swagger UI's style sheet holds its icons as data: URLs.
     headers: policyHeader(
-      pagePolicy({ images: "'self' data:", requests: ["'self'", service?.origin].join(" ").trimEnd() }),
+      pagePolicy({ images: "'self' data:", requests: ["'self'", apiUrl?.origin].join(" ").trimEnd() }),
     ),
   },
   ...Object.entries(files).map(([name, file]) => ({

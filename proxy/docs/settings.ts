@@ -14,6 +14,9 @@ const meanings: Record<Setting, string> = {
   apiUrl:
     "the service's own address as its callers see it, such as `https://scores.example.org`, or below a path of it; " +
     "addresses in answers begin with it, `/openapi.json` names it, and pages from there may call `/mcp`",
+  contact:
+    "where a key comes from, an https address or an e-mail address: the site, refusals for want of a key or a plan, and " +
+    "`/openapi.json` name it",
   trustedKeys:
     "a file with the public keys of publishers, one a line (`.pub` files of `signing-key`); then only commits " +
     "that one of them signed are taken up",

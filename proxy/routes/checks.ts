@@ -3,7 +3,6 @@ import { historyDays } from "../../schemas/envelopes.ts";
 import { asOfParameter } from "../../schemas/query.ts";
 import { apiRootOf } from "../../schemas/sharing.ts";
 import { planSince, publishedAt } from "../../snapshots/read/catalog/as-of.ts";
-import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { readParameters } from "../../snapshots/read/query/parameters.ts";
 import { parseAsOf } from "../../snapshots/read/query/query.ts";
 import { headerValues } from "../access/credentials.ts";
@@ -67,28 +66,29 @@ function requireLaunched(endpoint: Endpoint): Check {
   };
 }
 
-function requirePlanOf(endpoint: Endpoint, { catalog }: AppParts): Check {
+function requirePlanOf(endpoint: Endpoint, parts: AppParts): Check {
+  const { contact } = parts;
   return (_request, { caller, asOf, queryFault, search }) => {
-    requirePlan(caller!, endpoint.plan);
+    requirePlan(caller!, endpoint.plan, { contact });
     const faulty = queryFault !== undefined && endpoint.query.includes(asOfParameter.name);
     if (asOf || (faulty && search.includes(`${asOfParameter.name}=`)))
-      requirePlan(caller!, "developer", asOfParameter.name);
-    if (asOf && "time" in asOf) requireSince(catalog, caller!, asOf.time);
+      requirePlan(caller!, "developer", { what: asOfParameter.name, contact });
+    if (asOf && "time" in asOf) requireSince(parts, caller!, asOf.time);
   };
 }
 
 /** Looks up when the snapshot was published that `asOf` names, which nobody gets without a unit. */
-function requirePlanOfSnapshot({ catalog }: AppParts): Check {
+function requirePlanOfSnapshot(parts: AppParts): Check {
   return async (_request, { caller, asOf }) => {
     if (caller!.plan !== "aegis" && asOf && "snapshotId" in asOf)
-      requireSince(catalog, caller!, await publishedAt(catalog, asOf.snapshotId));
+      requireSince(parts, caller!, await publishedAt(parts.catalog, asOf.snapshotId));
   };
 }
 
 /** Looking back takes a key, and looking further back than a history takes Aegis (INTERFACE 5.2). */
-function requireSince(catalog: Catalog, caller: Identity, time: number | undefined): void {
+function requireSince({ catalog, contact }: AppParts, caller: Identity, time: number | undefined): void {
   const what = `${asOfParameter.name} of more than ${historyDays} days ago`;
-  requirePlan(caller, planSince(catalog, time), what);
+  requirePlan(caller, planSince(catalog, time), { what, contact });
 }
 
 /** Takes a unit of the caller's day before anything of the request is answered or refused as malformed. */

@@ -1,5 +1,5 @@
 import type { Alive, Ready, Usage } from "../../schemas/envelopes.ts";
-import { listSnapshots, statusOf } from "../../snapshots/read/catalog/status.ts";
+import { listSnapshots, publicStatus, statusOf } from "../../snapshots/read/catalog/status.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { ServiceError } from "../errors/service-error.ts";
 import type { AppParts } from "../parts.ts";
@@ -29,8 +29,8 @@ export function serviceAnswers(parts: AppParts) {
   }
 
   return {
-    status: () => {
-      const status = statusOf(catalog, parts);
+    status: async () => {
+      const status = await publicStatus(catalog, parts);
       return uncachedJson(status, status.snapshotId);
     },
 

@@ -62,8 +62,11 @@ export const publishedSite: Site = {
 /** The API beside the page, as the proxy serves both. */
 const ownApi = "api/v1";
 
-/** The site as the proxy serves it. It differs from a published one without an API in api.json alone. */
-export const servedSite: readonly StaticFile[] = [
+/**
+ * The site as the proxy serves it, which names where a key comes from. It differs from a published one without an API in
+ * api.json alone.
+ */
+export const servedSite = (contact: string | null = null): StaticFile[] => [
   {
     path: endpoints.site.path,
     contentType: headersOf(layout.siteIndex).contentType,
@@ -73,6 +76,6 @@ export const servedSite: readonly StaticFile[] = [
   ...endpoints.siteFile.files.map((name) => ({
     path: endpoints.siteFile.path.replace(":file", name),
     contentType: headersOf(layout.siteFile(name)).contentType,
-    read: () => fileFor(name, ownApi),
+    read: () => fileFor(name, ownApi, { contact }),
   })),
 ];

@@ -5,6 +5,7 @@ import {
   type ZodOpenApiOverride,
   type ZodOpenApiPathsObject,
 } from "zod-openapi";
+import { contactText } from "../contact.ts";
 import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
 import * as envelopes from "../envelopes.ts";
 import { Nearest, Problem } from "../errors.ts";
@@ -96,10 +97,13 @@ ${Object.values(meanings)
   .join("\n")}`;
 
 /**
- * The API's description in OpenAPI 3.1, with an operation for each row of an endpoint table. `service` is the service's own
- * address, where it is known.
+ * The API's description in OpenAPI 3.1, with an operation for each row of an endpoint table. `apiUrl` is the service's own
+ * address, where it is known, and `contact` where a key comes from.
  */
-export function describeApi(table: Record<EndpointId, Endpoint> = endpoints, service?: URL) {
+export function describeApi(
+  table: Record<EndpointId, Endpoint> = endpoints,
+  { apiUrl, contact }: { apiUrl?: URL | undefined; contact?: string | undefined } = {},
+) {
   const paths: ZodOpenApiPathsObject = {};
   for (const { path, method, operation } of operationsOf(table)) {
     paths[path] = { ...paths[path], [method]: operation };
@@ -110,9 +114,16 @@ export function describeApi(table: Record<EndpointId, Endpoint> = endpoints, ser
   ]);
   const whole: ZodOpenApiObject = {
     openapi: "3.1.1",
-    info: { title: "Protocol Risk Score Service", version: "1", description },
+    info: {
+      title: "Protocol Risk Score Service",
+      version: "1",
+      description,
+      ...(contact !== undefined && {
+        contact: { [contact.startsWith("mailto:") ? "email" : "url"]: contactText(contact) },
+      }),
+    },
     // Generated clients put paths behind it.
-    servers: [{ url: service?.href.replace(/\/$/, "") ?? "/" }],
+    servers: [{ url: apiUrl?.href.replace(/\/$/, "") ?? "/" }],
     tags: [...tags],
     paths,
     components: {

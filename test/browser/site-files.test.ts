@@ -21,7 +21,7 @@ import { countingStorage, memoryStorage } from "../helpers/store/storages.ts";
 
 describe("the files of the site", () => {
   test("are small, and the same from the proxy except for the one that says where the API is", async () => {
-    const all = servedSite.map(async ({ path, read, contentType }) => {
+    const all = servedSite().map(async ({ path, read, contentType }) => {
       return [path, { bytes: await read(), contentType }] as const;
     });
     const served = new Map(await Promise.all(all));
@@ -41,7 +41,7 @@ describe("the files of the site", () => {
   });
 
   test("hold no script, style or address of their own in the page, and its policy is the header's", async () => {
-    const [page] = servedSite;
+    const [page] = servedSite();
     const text = String(await page?.read());
     expect(text).not.toMatch(
       /<style|<script(?! type="module" src="site\/app\.js"><\/script>)|\sstyle=|\son\w+=/,

@@ -1,5 +1,6 @@
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
+import type { Status } from "../../schemas/envelopes.ts";
 import { nameOf } from "../../schemas/names.ts";
 import type { ProtocolScore } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/scales.ts";
@@ -106,6 +107,19 @@ describe.skipIf(!program)("what the site draws is true:", () => {
       "Formula versions compared: v1 and v2",
     ]);
     expect(await page.locator("main :is(svg, .mark, .tally)").count()).toBe(0);
+    // What is public of the archive is told beside no question.
+    await page.goto(`${site.home}#/archive`);
+    const tiers = page.getByRole("list", { name: "Markets by tier" }).getByRole("listitem");
+    await tiers.first().waitFor();
+    const { marketsByTier }: Status = (await site.proxy.get("/api/v1/status")).json();
+    const expected = Object.entries(marketsByTier!).map(([tier, count]) => `${tier}${count}`);
+    expect(await tiers.allTextContents()).toEqual(expected.reverse());
+    const contact = page.getByRole("link", { name: "keys@example.org" });
+    expect(await contact.getAttribute("href")).toBe("mailto:keys@example.org");
+    await page.click("summary:has-text('Enter an API key')");
+    expect(await contact.count()).toBe(2);
+    await page.goto(`${site.home}#/archive?${query}`);
+    await page.waitForSelector(".shared");
     expect(asked.filter((address) => address.includes("/markets/"))).toEqual([]);
     expect(watched.faults).toEqual([]);
     await enterKey(page, site.aegis);

@@ -40,6 +40,7 @@ describe("readConfig(env)", () => {
       PORT: "0",
       PUBLIC_ORIGIN: "https://cdn.example.org/scores",
       API_URL: "https://scores.example.org",
+      CONTACT: "keys@example.org",
       TRUST_PROXY: "10.0.0.0/8, fd00::/8",
       QUOTA_ON_FAILURE: "closed",
       WEB_CONCURRENCY: "4",
@@ -50,6 +51,10 @@ describe("readConfig(env)", () => {
     expect(config.quotaStore).toMatch(/^rediss:/);
     expect(config.publicOrigin?.href).toBe("https://cdn.example.org/scores");
     expect(config.apiUrl?.href).toBe("https://scores.example.org/");
+    expect(config.contact).toBe("mailto:keys@example.org");
+    expect(readConfig({ ...store, CONTACT: "https://example.org/keys?of=us" }).contact).toBe(
+      "https://example.org/keys?of=us",
+    );
     expect(config.trustProxy).toHaveProperty("networks.rules.length", 2);
   });
 
@@ -67,6 +72,12 @@ describe("readConfig(env)", () => {
     ["PUBLIC_ORIGIN", "https://cdn.example.org/?SECRET"],
     ["API_URL", "scores.example.org"],
     ["API_URL", "https://scores.example.org/?SECRET"],
+    ["CONTACT", "us"],
+    ["CONTACT", "http://example.org/keys"],
+    ["CONTACT", "https://user:SECRET@example.org"],
+    ["CONTACT", "mailto:keys@"],
+    ["CONTACT", "javascript:alert(1)"],
+    ["CONTACT", `https://example.org/${"x".repeat(1000)}`],
     ["QUOTA_STORE", "postgres://:SECRET@localhost"],
     ["QUOTA_STORE", "redis://:SECRET@:port"],
     ["QUOTA_STORE", "redis://:SECRET@a,b"],

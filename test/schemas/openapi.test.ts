@@ -359,11 +359,19 @@ describe("the API's description", () => {
     const { components: _, paths: __, ...rest } = document;
     expect(JSON.stringify(rest)).not.toMatch(/https?:/);
     expect(document.servers).toEqual([{ url: "/" }]);
+    for (const [contact, named] of [
+      ["https://example.org/keys", { url: "https://example.org/keys" }],
+      ["mailto:keys@example.org", { email: "keys@example.org" }],
+      [undefined, undefined],
+    ] as const)
+      expect(describeApi(endpoints, { contact }).info.contact).toEqual(named);
     for (const url of [
       "https://scores.example.org",
       "https://example.org/scores",
       "https://example.org/scores/",
     ])
-      expect(describeApi(endpoints, new URL(url)).servers).toEqual([{ url: url.replace(/\/$/, "") }]);
+      expect(describeApi(endpoints, { apiUrl: new URL(url) }).servers).toEqual([
+        { url: url.replace(/\/$/, "") },
+      ]);
   });
 });

@@ -78,7 +78,9 @@ describe("npm run snapshot -- publish", () => {
     };
     const terms = { license: "https://spdx.org/licenses/CC-BY-4.0", citeAs: "Scores" };
     expect(await namedBy(`--license ${terms.license} --cite-as Scores`)).toEqual({ ...places, ...terms });
-    expect(await namedBy("--api-url none --license none --cite-as none")).toEqual({
+    const contact = "mailto:keys@example.org";
+    expect(await namedBy("--contact keys@example.org")).toEqual({ ...places, ...terms, contact });
+    expect(await namedBy("--api-url none --license none --cite-as none --contact none")).toEqual({
       api: null,
       site: places.site,
     });
@@ -305,6 +307,10 @@ describe("a wrong command line ends with exit code 2, says why and shows the usa
     ["publish --sources sources --store store --site-url cdn/x", "--site-url (or SITE_URL) must be"],
     ["publish --sources sources --store store --license MIT", "--license must be the licence's address"],
     [`publish --sources sources --store store --cite-as ${"x".repeat(2001)}`, "--cite-as must be a text of"],
+    [
+      "publish --sources sources --store store --contact us",
+      "--contact (or CONTACT) must be an https address",
+    ],
     ["verify --store store --dry-run", "--dry-run"],
     ["verify --store store --repair", "--sources is missing"],
     ["verify --store store --resume", "--resume goes with --repair"],

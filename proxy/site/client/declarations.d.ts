@@ -884,6 +884,16 @@ export interface Status {
   };
   newestResolvedAt: string;
   newestUpdatedAt: string;
+  /** Markets of the archive by tier; left out while its index is damaged. */
+  marketsByTier?: {
+    RAW: number;
+    CAST: number;
+    FORGED: number;
+    TEMPERED: number;
+    DAMASCUS: number;
+    MITHRIL: number;
+    ADAMANTINE: number;
+  };
 }
 export interface Tiers {
   since: string;

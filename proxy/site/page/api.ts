@@ -15,6 +15,8 @@ export class Api {
   #base: string | undefined;
   /** The address below which badges are published, if they are. */
   published: string | undefined;
+  /** Where a key comes from, as the address of a link, if the operator says so. */
+  contact: string | undefined;
   /** Asks the service, with the key if there is one. */
   service: Client;
   /** Reads the files beside the page. */
@@ -22,10 +24,14 @@ export class Api {
   /** The bytes of those that were read last, by their addresses. */
   #files = new Map<string, Promise<ArrayBuffer>>();
 
-  constructor(store: Store, base: string | null, published?: string) {
+  constructor(
+    store: Store,
+    { api: base, site, contact }: { api: string | null; site?: string; contact?: string },
+  ) {
     this.#store = store;
     this.#base = base ?? undefined;
-    this.published = published;
+    this.published = site;
+    this.contact = contact;
     this.service = this.#clientWith(undefined);
     this.#beside = new Client({
       url: absolute("api/v1"),
@@ -42,8 +48,7 @@ export class Api {
   static async find(store: Store): Promise<Api> {
     try {
       const response = await request(absolute("site/api.json"), {});
-      const { api, site }: { api: string | null; site?: string } = await response.json();
-      return new Api(store, api, site);
+      return new Api(store, await response.json());
     } catch (cause) {
       throw new ApiError("UNREACHABLE", "Check your connection.", {
         title: "The service cannot be reached",

@@ -8,6 +8,7 @@ import { openMarket } from "./old/market.js";
 import { openProtocol } from "./old/protocol.js";
 import { openScoreboard } from "./old/scoreboard.js";
 import { Access } from "./parts/access.tsx";
+import { ClosedArchive } from "./parts/closed.tsx";
 import { Colophon, News, useNews } from "./parts/colophon.tsx";
 import { Failure } from "./parts/failure.tsx";
 import { Jump } from "./parts/jump.tsx";
@@ -46,10 +47,12 @@ function Old({ open, route }: { open: () => OldView; route: Route }) {
 
 function View({ route }: { route: Route }) {
   const { api, store } = useSite();
+  const plan = useStored((state) => state.plan);
   const site = { api, askForKey: () => store.set({ asksForKey: true }) };
   if (route.name === "scores") return <Old route={route} open={() => openScoreboard(site, route.query)} />;
   if (route.name === "protocol")
     return <Old route={route} open={() => openProtocol(site, route.slug, route.query.get("asOf"))} />;
+  if (route.name === "archive" && plan !== "aegis") return <ClosedArchive query={route.query} />;
   if (route.name === "archive") return <Old route={route} open={() => openArchive(site, route.query)} />;
   if (route.name === "compare") return <Old route={route} open={() => openCompare(site, route.slugs)} />;
   if (route.name === "meanings") return <Old route={route} open={() => openMeanings(route.key)} />;

@@ -52,7 +52,10 @@ async function warnOfClock(shell: Shell, storage: Storage, error: unknown): Prom
 }
 
 /** What a run is told beside its sources, its store and what the guards may let pass. */
-type More = Pick<PublishOptions, "api" | "siteUrl" | "license" | "citeAs" | "signing" | "dryRun" | "faulty">;
+type More = Pick<
+  PublishOptions,
+  "api" | "siteUrl" | "license" | "citeAs" | "contact" | "signing" | "dryRun" | "faulty"
+>;
 
 /** Publishes from the sources at a place, all at once or a `step` of it. Returns which files those were too. */
 export async function publishFrom<Report>(

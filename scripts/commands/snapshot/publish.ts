@@ -1,4 +1,5 @@
 import { type FileHandle, open, realpath } from "node:fs/promises";
+import { contactAt, contactRule } from "../../../schemas/contact.ts";
 import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { joinParts } from "../../../snapshots/publish/parts/join-parts.ts";
 import { planParts } from "../../../snapshots/publish/parts/plan-parts.ts";
@@ -60,6 +61,12 @@ export const publishCommand = command({
       does: "how to cite them, in words or as BibTeX, told in dataset.jsonld; none for none",
       otherwise: "what the store names",
     },
+    contact: {
+      type: "string",
+      value: "ADDRESS",
+      does: "where a key comes from, an https or e-mail address that the site shows; none for none (or CONTACT)",
+      otherwise: "what the store names",
+    },
     statement: {
       type: "string",
       value: "FILE",
@@ -84,6 +91,7 @@ export const publishCommand = command({
       siteUrl: namedOption("site-url", values["site-url"] ?? shell.env.SITE_URL, siteAddressAt),
       license: namedOption("license", values.license, licenseAt),
       citeAs: namedOption("cite-as", values["cite-as"], citationIn),
+      contact: namedOption("contact", values.contact ?? shell.env.CONTACT, contactAt),
     };
     const signing = await readSigning(shell, values);
     if (!signing.key && shell.env.WITNESS_POLICY)
@@ -229,6 +237,7 @@ const rules = {
   "site-url": "--site-url (or SITE_URL) must be the public tree's address, as https://HOST/public",
   license: "--license must be the licence's address, as https://spdx.org/licenses/CC-BY-4.0",
   "cite-as": "--cite-as must be a text of at most 2,000 characters",
+  contact: `--contact (or CONTACT) must be ${contactRule}`,
 };
 
 /** The value of an option; null for `none`, undefined when it is left out or empty. Throws UsageError. */

@@ -28,6 +28,8 @@ export interface SiteOptions {
   /** The terms told with the data; null for none. When left out, those that the store already names. */
   license?: string | null | undefined;
   citeAs?: string | null | undefined;
+  /** Where a key comes from; null for none. When left out, what the store already names. */
+  contact?: string | null | undefined;
   /** How the run signs. When it does, what it shows is of the newest commit that it trusts. */
   signing?: Signing | undefined;
   /** Keys of objects that are known to be damaged. They are written again even though the store lists them. */
@@ -70,13 +72,14 @@ export async function updateMutableObjects(
 async function namedIn(
   tree: PublicTree,
   site: Site | undefined,
-  { api, siteUrl, license, citeAs }: SiteOptions,
+  { api, siteUrl, license, citeAs, contact }: SiteOptions,
 ): Promise<Named> {
   const complete = (before: Named): Named => ({
     api: api === undefined ? before.api : api,
     site: siteUrl === undefined ? before.site : siteUrl,
     license: license === undefined ? before.license : license,
     citeAs: citeAs === undefined ? before.citeAs : citeAs,
+    contact: contact === undefined ? before.contact : contact,
   });
   const { api: alone, ...others } = complete(nothingNamed);
   const file = layout.siteFile("api.json");

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { contactAt } from "../../../schemas/contact.ts";
 import type { Terms } from "../../artefacts/addresses.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
@@ -43,6 +44,8 @@ export interface Named extends Terms {
   api: ApiAddress;
   /** The address of the public tree. */
   site: string | null;
+  /** Where a key comes from, as the address of a link. */
+  contact: string | null;
 }
 
 /** A licence, as its address. Throws unless it is an http(s) address. */
@@ -56,10 +59,17 @@ const Stored = z.strictObject({
   site: z.string().transform(siteAddressAt).nullable().default(null),
   license: z.string().transform(licenseAt).nullable().default(null),
   citeAs: z.string().transform(citationIn).nullable().default(null),
+  contact: z.string().transform(contactAt).nullable().default(null),
 });
 
 /** The members of a store without `site/api.json`. */
-export const nothingNamed: Named = { api: null, site: null, license: null, citeAs: null };
+export const nothingNamed: Named = {
+  api: null,
+  site: null,
+  license: null,
+  citeAs: null,
+  contact: null,
+};
 
 /** Reads what the store names. */
 export async function publishedNames(storage: Storage): Promise<Named> {

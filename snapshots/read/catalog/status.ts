@@ -1,5 +1,7 @@
 import type { Status } from "../../../schemas/envelopes.ts";
 import { maxSnapshotsListed, type SnapshotList } from "../../../schemas/envelopes.ts";
+import { ObjectError, unless } from "../../store/errors.ts";
+import { countTiers } from "../archive/tier-counts.ts";
 import type { Catalog } from "./catalog.ts";
 
 /** The state of the current snapshot and of its publisher. Throws ReadError before the first snapshot. */
@@ -18,6 +20,15 @@ export function statusOf(catalog: Catalog, { staleAfterSeconds }: { staleAfterSe
     newestResolvedAt: manifest.newestResolvedAt,
     newestUpdatedAt: manifest.newestUpdatedAt,
   };
+}
+
+/** What everybody may know of the current snapshot (INTERFACE 4.6). Throws ReadError before the first one. */
+export async function publicStatus(catalog: Catalog, how: { staleAfterSeconds: number }): Promise<Status> {
+  const status = statusOf(catalog, how);
+  const { commit } = catalog.requireCurrent();
+  // Where the archive is damaged, the rest is told all the same.
+  const snapshot = await unless(ObjectError, () => catalog.snapshot(commit));
+  return snapshot ? { ...status, marketsByTier: await countTiers(snapshot.archive) } : status;
 }
 
 /**

@@ -63,7 +63,7 @@ export function serveSite(): ServedSite {
 export function serveSmallSite(): Pick<ServedSite, "proxy" | "browser" | "home" | "aegis"> {
   const site = {} as ServedSite;
   beforeAll(async () => {
-    const proxy = await startTestProxy();
+    const proxy = await startTestProxy({ contact: "mailto:keys@example.org" });
     Object.assign(site, { proxy, home: `http://127.0.0.1:${proxy.port}/`, aegis: await proxy.issue() });
     site.browser = await launch(findChromium()!);
   });

@@ -15,7 +15,7 @@ let proxy: TestProxy;
 let aegis: string;
 let developer: string;
 beforeAll(async () => {
-  proxy = await startTestProxy();
+  proxy = await startTestProxy({ contact: "mailto:keys@example.org" });
   aegis = await proxy.issue();
   developer = await proxy.issue({ plan: "developer", owner: "dev" });
 });
@@ -64,6 +64,21 @@ describe("order of checks: each fault is answered before those behind it", () =>
     expect(outcome(await proxy.get(live, { headers: bearer(small) }))).toBe("400 INVALID_PARAMETER");
     expect(outcome(await proxy.get(live, { headers: bearer(small) }))).toBe("429 QUOTA_EXCEEDED");
     expect(outcome(await proxy.get(archive, { headers: bearer(small) }))).toBe("403 AEGIS_REQUIRED");
+  });
+
+  test("a refusal for want of a key or a plan says where a key comes from, and no other does", async () => {
+    const asOf = "/api/v1/scores?asOf=2026-01-01";
+    for (const [path, headers, names] of [
+      [archive, {}, true],
+      [archive, bearer(developer), true],
+      [asOf, {}, true],
+      [asOf, bearer(developer), true],
+      [archive, bad, false],
+      [`${archive}?x=1`, bearer(aegis), false],
+    ] as const) {
+      const { detail } = (await proxy.get(path, { headers })).json();
+      expect(/ Ask for a key: keys@example\.org$/.test(detail), detail).toBe(names);
+    }
   });
 
   test("without a snapshot: parameters and slugs first, then 503", async () => {

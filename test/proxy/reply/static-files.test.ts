@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => proxy.stop());
 
-const files = [...servedSite, ...clientFiles, ...docsFiles()];
+const files = [...servedSite(), ...clientFiles, ...docsFiles()];
 
 describe("static files", () => {
   test("are those of the endpoint table, one for each name of a closed list", () => {
@@ -59,7 +59,7 @@ describe("static files", () => {
   });
 
   test("the page /docs/ finds the description and its files below any path, and asks the service's own address", async () => {
-    const of = (service?: URL) => new Map(docsFiles(service).map((file) => [file.path, file]));
+    const of = (apiUrl?: URL) => new Map(docsFiles({ apiUrl }).map((file) => [file.path, file]));
     const own = of();
     for (const path of ["/docs/", "/docs/start.js"])
       expect(String(await own.get(path)?.read())).not.toMatch(/["'(]\/(?!\/)/);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { MarketPage, ScoreList, Status } from "../../../schemas/envelopes.ts";
+import { type LabelFacet, MarketFacets, MarketPage, ScoreList, Status } from "../../../schemas/envelopes.ts";
 import { ProtocolScore } from "../../../schemas/records.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, outcome } from "../../helpers/http/proxy-client.ts";
@@ -55,6 +55,12 @@ describeStores("what each address answers from %s", ({ newLocation, environment 
     const status = Status.parse((await proxy.get("/api/v1/status")).json());
     expect(status).toMatchObject({ commit: 1, counts: { markets: 40, protocols: 4 }, stale: false });
     expect(status.ageSeconds).toBe(12 * 3600);
+    const counted = await proxy.get("/api/v1/markets/facets?by=tier", { headers: bearer(aegis) });
+    const { tier } = MarketFacets.parse(counted.json()).facets;
+    const found = Object.entries(status.marketsByTier!).filter(([, count]) => count > 0);
+    expect(new Map(found)).toEqual(
+      new Map((tier as LabelFacet).buckets.map(({ value, count }) => [value, count])),
+    );
   });
 
   test("health and readiness", async () => {

@@ -1,6 +1,5 @@
 import { ApiError, VerificationError } from "../../client/client.ts";
 import { asItWas } from "./asof.js";
-import { closedTo } from "./closed.js";
 import { copyable, failure, fill, html, skipTo } from "./dom.js";
 import { choiceList, histogram } from "./facets.js";
 import {
@@ -48,13 +47,12 @@ const painted = () =>
   });
 
 /**
- * The archive of resolved markets: the explorer with an Aegis key, and without one what the address asks.
+ * The archive of resolved markets to a reader with an Aegis key.
  * @param {Site} site
  * @param {URLSearchParams} query
  * @returns {View}
  */
 export function openArchive(site, query) {
-  const ending = new AbortController();
   const title = "Archive";
   const element = html(
     "article",
@@ -70,10 +68,6 @@ export function openArchive(site, query) {
       ),
     ),
   );
-  if (site.api.plan !== "aegis") {
-    element.append(...closedTo(site, "The archive", query));
-    return { title, element, close: () => ending.abort() };
-  }
   const explorer = new Explorer(site);
   element.append(...explorer.parts);
   explorer.show(query);

@@ -1,15 +1,29 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { contactText } from "../../../../schemas/contact.ts";
 import type { Usage } from "../../client/client.ts";
 import { useSite, useStored } from "../store.ts";
 import { grouped } from "../words.ts";
 import { Failure } from "./failure.tsx";
-import { PlainButton } from "./text.tsx";
+import { OutsideLink, PlainButton } from "./text.tsx";
 
 export const planNames: Record<Usage["plan"], string> = {
   free: "Free",
   developer: "Developer",
   aegis: "Aegis",
 };
+
+/** Where a key comes from, if the operator says so. */
+export function AskForKey() {
+  const { contact } = useSite().api;
+  if (contact === undefined) return null;
+  const isMailbox = contact.startsWith("mailto:");
+  return (
+    <p class="contact">
+      Ask for a key:{" "}
+      {isMailbox ? <a href={contact}>{contactText(contact)}</a> : <OutsideLink address={contact} />}
+    </p>
+  );
+}
 
 /** The plan and its quota, and a form to enter a key or a button to forget it. */
 export function Access() {
@@ -112,6 +126,7 @@ function KeyEntry({ summary }: { summary: { current: HTMLElement | null } }) {
         <p id="key-note" class="quiet">
           Kept in this page’s memory until you leave it, and stored nowhere.
         </p>
+        <AskForKey />
         <div id="key-problem">{error !== undefined && <Failure error={error} />}</div>
       </form>
     </details>

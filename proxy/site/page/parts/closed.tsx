@@ -1,10 +1,12 @@
 import { Fragment } from "preact";
+import type { Status } from "../../../../schemas/envelopes.ts";
+import { Bar } from "../charts/bar.tsx";
 import { comparedIn, filtersOf, sides } from "../filters.ts";
-import { useLoaded, useSite } from "../store.ts";
-import { counted } from "../words.ts";
-import { planNames } from "./access.tsx";
+import { useLoaded, useSite, useTitle } from "../store.ts";
+import { counted, grouped, tiers } from "../words.ts";
+import { AskForKey, planNames } from "./access.tsx";
 import { FilterWords } from "./filter-words.tsx";
-import { PlainButton } from "./text.tsx";
+import { PlainButton, Tier } from "./text.tsx";
 
 /** What a key opens, in words: a picture of it would look like an answer. */
 export function KeyOffer({ words }: { words: string }) {
@@ -12,6 +14,7 @@ export function KeyOffer({ words }: { words: string }) {
   return (
     <div class="promise">
       <p>{words}</p>
+      <AskForKey />
       {!api.keyed && api.live && (
         <PlainButton onClick={() => store.set({ asksForKey: true })}>Enter an API key</PlainButton>
       )}
@@ -26,11 +29,16 @@ export function KeyOffer({ words }: { words: string }) {
 export function Closed({ subject, query }: { subject: string; query?: URLSearchParams }) {
   const { api } = useSite();
   if (!api.live)
-    return <p>This copy of the site has only files. {subject} needs the service and an Aegis key.</p>;
+    return (
+      <>
+        <p>This copy of the site has only files. {subject} needs the service and an Aegis key.</p>
+        <AskForKey />
+      </>
+    );
   return (
     <>
       {query && query.size > 0 && <Asked query={query} />}
-      <ArchiveSize />
+      <ArchiveSize byTier={query?.size === 0} />
       <KeyOffer
         words={
           `${subject} needs a key of the Aegis plan${api.keyed ? `; yours is on the ${planNames[api.plan]} plan` : ""}` +
@@ -42,19 +50,53 @@ export function Closed({ subject, query }: { subject: string; query?: URLSearchP
   );
 }
 
-function ArchiveSize() {
+/** The archive to a reader without an Aegis key. */
+export function ClosedArchive({ query }: { query: URLSearchParams }) {
+  useTitle("Archive");
+  return (
+    <article>
+      <div class="opening">
+        <h1>Archive</h1>
+        <p class="lede">Prediction markets that have resolved, with their scores, outcomes and disputes.</p>
+      </div>
+      <Closed subject="The archive" query={query} />
+    </article>
+  );
+}
+
+/** How large the archive is. Beside what an address asks, its tiers would look like the answer. */
+function ArchiveSize({ byTier }: { byTier: boolean }) {
   const { api } = useSite();
   // The page works without the count.
   const { value } = useLoaded(() => api.pin(), []);
   return (
-    <p class="count">
-      {value && (
-        <>
-          <b>{counted(value.counts.markets, "market")}</b> are in the whole archive. The newest resolved on{" "}
-          {value.newestResolvedAt.slice(0, 10)}.
-        </>
-      )}
-    </p>
+    <>
+      <p class="count">
+        {value && (
+          <>
+            <b>{counted(value.counts.markets, "market")}</b> are in the whole archive. The newest resolved on{" "}
+            {value.newestResolvedAt.slice(0, 10)}.
+          </>
+        )}
+      </p>
+      {byTier && value?.marketsByTier && <TierCounts counts={value.marketsByTier} />}
+    </>
+  );
+}
+
+/** How many markets each tier has, which takes no key. The safest tier comes first. */
+function TierCounts({ counts }: { counts: NonNullable<Status["marketsByTier"]> }) {
+  const max = Math.max(...Object.values(counts), 1);
+  return (
+    <ul class="tier-counts" aria-label="Markets by tier">
+      {tiers.toReversed().map((tier) => (
+        <li key={tier} class={`tier-${tiers.indexOf(tier) + 1}`}>
+          <Tier name={tier} />
+          <Bar value={counts[tier]} max={max} />
+          <span class="number">{grouped(counts[tier])}</span>
+        </li>
+      ))}
+    </ul>
   );
 }
 

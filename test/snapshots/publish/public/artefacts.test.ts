@@ -93,18 +93,19 @@ test("writes artefacts once an address is named, and later only what changed, al
   expect(await faultsOf(storage)).toEqual([]);
 });
 
-test("the service and the terms of the data are remembered until another or none is named", async () => {
+test("the service, the terms of the data and where keys come from are remembered until another or none is named", async () => {
   const storage = memoryStorage(new Map());
   const named = async () => {
     const { license, citeAs, version } = JSON.parse(await textOf(storage, layout.dataset));
-    const { api } = JSON.parse(await textOf(storage, layout.siteFile("api.json")));
+    const { api, contact } = JSON.parse(await textOf(storage, layout.siteFile("api.json")));
     expect(await faultsOf(storage)).toEqual([]);
-    return { api, license, citeAs, version };
+    return { api, contact, license, citeAs, version };
   };
   const told = {
     api: "https://api.example.org/api/v1",
     license: "https://spdx.org/licenses/CC0-1.0",
     citeAs: "Me",
+    contact: "https://example.org/keys",
   };
   await publishTiers(storage, { aave: "CAST" }, 1, { siteUrl, ...told });
   expect(await named()).toEqual({ ...told, version: "1.1.0" });
@@ -114,7 +115,7 @@ test("the service and the terms of the data are remembered until another or none
   expect(await named()).toEqual({ ...told, version: "1.3.0" });
   await publishTiers(storage, { aave: "RAW" }, 4, { resume: true, citeAs: "You" });
   expect(await named()).toEqual({ ...told, citeAs: "You", version: "1.4.0" });
-  await publishTiers(storage, { aave: "RAW" }, 5, { license: null, citeAs: null, api: null });
+  await publishTiers(storage, { aave: "RAW" }, 5, { license: null, citeAs: null, api: null, contact: null });
   expect(await named()).toEqual({ api: null, version: "1.4.0" });
 });
 

@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { historyDays } from "../../../../schemas/envelopes.ts";
+import { forgeTiers } from "../../../../schemas/scales.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
 import {
   commitAsOf,
@@ -9,8 +10,8 @@ import {
   whileKept,
 } from "../../../../snapshots/read/catalog/as-of.ts";
 import { Catalog, type CatalogOptions } from "../../../../snapshots/read/catalog/catalog.ts";
-import { statusOf } from "../../../../snapshots/read/catalog/status.ts";
-import { DamagedLogError } from "../../../../snapshots/read/errors.ts";
+import { publicStatus, statusOf } from "../../../../snapshots/read/catalog/status.ts";
+import { DamagedLogError, ReadError } from "../../../../snapshots/read/errors.ts";
 import { CorruptObjectError, MissingObjectError } from "../../../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import { seal } from "../../../../snapshots/store/records.ts";
@@ -214,6 +215,21 @@ describe("when a run succeeded last", () => {
     await catalog.refresh();
     expect(statusOf(catalog, { staleAfterSeconds: 60 })).toMatchObject({ ageSeconds, stale });
   });
+});
+
+test("the status tells the tiers of an archive that is whole, and the rest of one that is not", async () => {
+  const { objects, catalog } = catalogOver();
+  const told = () => publicStatus(catalog, { staleAfterSeconds: 60 });
+  await expect(told()).rejects.toThrow(ReadError);
+  const segments = [...objects.keys()].filter((key) => key.startsWith(layout.segments));
+  for (const key of segments) objects.delete(key);
+  await expect(catalog.refresh()).rejects.toThrow(layout.segments);
+  expect(await told()).toEqual(statusOf(catalog, { staleAfterSeconds: 60 }));
+  for (const key of segments) objects.set(key, published.get(key)!);
+  await catalog.refresh();
+  const { marketsByTier, counts } = await told();
+  expect(Object.keys(marketsByTier!)).toEqual(forgeTiers);
+  expect(Object.values(marketsByTier!).reduce((sum, count) => sum + count)).toBe(counts.markets);
 });
 
 describe("looking back", () => {

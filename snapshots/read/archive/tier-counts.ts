@@ -1,0 +1,24 @@
+import type { LabelFacet, TierCounts } from "../../../schemas/envelopes.ts";
+import { type ForgeTier, forgeTiers } from "../../../schemas/scales.ts";
+import { awaitBudget } from "../event-loop-budget.ts";
+import type { Archive } from "./archive.ts";
+import { countFacets } from "./count-facets.ts";
+import { matchColumns } from "./match-columns.ts";
+
+// Whoever asks for the status pays nothing for it, so an archive is counted once.
+const counted = new WeakMap<Archive, Promise<TierCounts>>();
+
+/** How many markets of an archive each tier has. */
+export function countTiers(archive: Archive): Promise<TierCounts> {
+  const known = counted.get(archive) ?? count(archive);
+  counted.set(archive, known);
+  return known;
+}
+
+async function count(archive: Archive): Promise<TierCounts> {
+  const all = await matchColumns(archive, [], awaitBudget);
+  const { tier } = await countFacets(archive, all, ["tier"], forgeTiers.length, awaitBudget);
+  const { buckets } = tier as LabelFacet;
+  const countOf = (name: ForgeTier) => buckets.find(({ value }) => value === name)?.count ?? 0;
+  return Object.fromEntries(forgeTiers.map((name) => [name, countOf(name)])) as TierCounts;
+}
