@@ -114,12 +114,15 @@ describe.skipIf(!program)("what the site draws is true:", () => {
     const { marketsByTier }: Status = (await site.proxy.get("/api/v1/status")).json();
     const expected = Object.entries(marketsByTier!).map(([tier, count]) => `${tier}${count}`);
     expect(await tiers.allTextContents()).toEqual(expected.reverse());
+    await page.goto(`${site.home}#/archive?tier=RAW`);
+    await page.waitForSelector("text=Which those are, and what they say, takes a key.");
+    expect(await tiers.allTextContents()).toEqual(expected);
     const contact = page.getByRole("link", { name: "keys@example.org" });
     expect(await contact.getAttribute("href")).toBe("mailto:keys@example.org");
     await page.click("summary:has-text('Enter an API key')");
     expect(await contact.count()).toBe(2);
     await page.goto(`${site.home}#/archive?${query}`);
-    await page.waitForSelector(".shared");
+    await page.waitForSelector("text=How many those are, and what they say, takes a key.");
     expect(asked.filter((address) => address.includes("/markets/"))).toEqual([]);
     expect(watched.faults).toEqual([]);
     await enterKey(page, site.aegis);

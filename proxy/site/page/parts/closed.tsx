@@ -35,10 +35,12 @@ export function Closed({ subject, query }: { subject: string; query?: URLSearchP
         <AskForKey />
       </>
     );
+  // Beside what else an address asks, the counts by tier would look like the answer.
+  const byTier = query !== undefined && [...query.keys()].every((name) => name === "tier");
   return (
     <>
-      {query && query.size > 0 && <Asked query={query} />}
-      <ArchiveSize byTier={query?.size === 0} />
+      {query && query.size > 0 && <Asked query={query} secret={byTier ? "Which" : "How many"} />}
+      <ArchiveSize byTier={byTier} />
       <KeyOffer
         words={
           `${subject} needs a key of the Aegis plan${api.keyed ? `; yours is on the ${planNames[api.plan]} plan` : ""}` +
@@ -64,7 +66,7 @@ export function ClosedArchive({ query }: { query: URLSearchParams }) {
   );
 }
 
-/** How large the archive is. Beside what an address asks, its tiers would look like the answer. */
+/** How large the archive is, also by tier. */
 function ArchiveSize({ byTier }: { byTier: boolean }) {
   const { api } = useSite();
   // The page works without the count.
@@ -100,8 +102,8 @@ function TierCounts({ counts }: { counts: NonNullable<Status["marketsByTier"]> }
   );
 }
 
-/** What an address asks of the archive, without an answer. */
-function Asked({ query }: { query: URLSearchParams }) {
+/** What an address asks of the archive, without an answer. Neither `secret` those are nor what they say is public. */
+function Asked({ query, secret }: { query: URLSearchParams; secret: string }) {
   const side = Object.entries(sides).find(([value]) => value === (query.get("show") ?? ""))?.[1] ?? sides[""];
   const filters = [...filtersOf(query)];
   const compared = comparedIn(query);
@@ -128,7 +130,7 @@ function Asked({ query }: { query: URLSearchParams }) {
           </li>
         )}
       </ul>
-      <p class="quiet">How many those are, and what they say, takes a key.</p>
+      <p class="quiet">{secret} those are, and what they say, takes a key.</p>
     </section>
   );
 }
