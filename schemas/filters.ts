@@ -5,10 +5,9 @@ import {
   market,
   marketDimensionKeys,
 } from "./market.ts";
-import { directions } from "./meanings.ts";
 import { bounds } from "./scales.ts";
 
-/** A row for a label: a text that is compared whole. `of` reads it off a market; `meaning` documents the parameter. */
+/** A row for a label: a text that is compared whole. `of` reads it off a market. */
 interface LabelField<Name extends string> {
   field: Name;
   kind: "label";
@@ -17,7 +16,6 @@ interface LabelField<Name extends string> {
   /** Whether letter case is ignored, by Unicode simple case folding. */
   fold: boolean;
   of: (market: Market) => string;
-  meaning: string;
 }
 
 /**
@@ -37,7 +35,6 @@ interface IntegerField<Name extends string> {
   /** Whether a query may give several of these names, separated by commas. */
   several?: true;
   of: (market: Market) => number;
-  meaning: string;
 }
 
 /** Names of the values 0 and 1 of a boolean field. */
@@ -58,18 +55,17 @@ export type FilterField = LabelField<LabelName> | IntegerField<IntegerName>;
 
 function fieldOf([name, shape]: [name: string, shape: MarketMember]): FilterField[] {
   if (!shape.filter) return [];
-  const { name: filter, fold = false, several, meaning, bucketWidth = 1 } = shape.filter;
+  const { name: filter, fold = false, several, bucketWidth = 1 } = shape.filter;
   const member = name as keyof Market;
   const value = (market: Market) => market[member] as never;
   if (shape.kind === "text" && !shape.values)
-    return [{ field: filter as LabelName, kind: "label", member, fold, of: value, meaning }];
+    return [{ field: filter as LabelName, kind: "label", member, fold, of: value }];
   const field = filter as IntegerName;
   const shared = {
     field,
     kind: "integer",
     member,
     bucketWidth,
-    meaning,
     ...(several && { several }),
   } as const;
   if (shape.kind === "integer") return [{ ...shared, min: shape.min, max: shape.max, of: value }];
@@ -93,7 +89,6 @@ const dimensionField = (field: MarketDimensionKey): FilterField => ({
     if (!dimension) throw new Error(`market ${market.id} has no dimension ${field}`);
     return dimension.score;
   },
-  meaning: `Bound on the score of the dimension ${field}: ${directions.dimension}.`,
 });
 
 /** Whether queries give bounds for a field, and no names. */

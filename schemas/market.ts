@@ -1,4 +1,3 @@
-import { directions, meanings } from "./meanings.ts";
 import { bounds, forgeTiers } from "./scales.ts";
 import {
   any,
@@ -43,8 +42,8 @@ export const evidence = struct({
 export const marketDimension = struct({
   key: oneOf(marketDimensionKeys),
   name: text,
-  score: { ...integer(bounds.score), meaning: meanings.marketDimension.meaning },
-  weight: { kind: "double", ...bounds.weight, meaning: "Weight of the dimension in the composite." },
+  score: integer(bounds.score),
+  weight: { kind: "double", ...bounds.weight },
   description: text,
   evidence: list(evidence),
   references: list(any),
@@ -58,8 +57,6 @@ export const marketDimension = struct({
 interface Filter {
   /** The parameter. */
   name: string;
-  /** What the documentation says of the parameter. */
-  meaning: string;
   /** Whether letter case is ignored, by Unicode simple case folding. */
   fold?: true;
   /** Whether a query may give several names, separated by commas. */
@@ -79,70 +76,26 @@ export type MarketMember = Shape & { filter?: Filter; since?: FeedVersion };
 
 /**
  * The market of the archive (INTERFACE 2.4): the one table from which the published record, the rules for the source's
- * columns (named in snake case), filters, facets, CSV and export columns derive.
+ * columns (named in snake case), filters, facets, CSV and export columns derive. market-meanings.ts says what its rows
+ * mean, each by its own object.
  */
 export const market = {
   id: { ...text, pattern: marketIdPattern, rule: "must be a UUID in lower-case digits" },
   slug: someText,
   question: someText,
-  category: {
-    ...label,
-    notEmpty: true,
-    filter: {
-      name: "category",
-      fold: true,
-      meaning: "Market category, the whole string in any letter case.",
-    },
-  },
-  composite: {
-    ...integer(bounds.composite),
-    meaning: meanings.composite.meaning,
-    filter: {
-      name: "composite",
-      bucketWidth: 50,
-      meaning: `Bound on the composite score: ${directions.composite}.`,
-    },
-  },
-  tier: {
-    ...oneOf(forgeTiers),
-    meaning: meanings.tier.meaning,
-    filter: {
-      name: "tier",
-      several: true,
-      meaning: "Tier of the Forge Scale, or several separated by commas.",
-    },
-  },
+  category: { ...label, notEmpty: true, filter: { name: "category", fold: true } },
+  composite: { ...integer(bounds.composite), filter: { name: "composite", bucketWidth: 50 } },
+  tier: { ...oneOf(forgeTiers), filter: { name: "tier", several: true } },
   status: oneOf(["resolved"]),
-  resolvedOutcome: {
-    ...label,
-    notEmpty: true,
-    meaning: "Outcome label.",
-    filter: { name: "outcome", meaning: "Resolved outcome label, exactly as published." },
-  },
-  resolvedAt: { ...time, meaning: "Resolution time; the archive is ordered by it, newest first." },
-  resolutionSource: { ...httpUrl, meaning: "Where the resolution came from." },
-  disputed: {
-    ...boolean,
-    meaning: "Whether the resolution was disputed.",
-    filter: { name: "disputed", meaning: "Whether the resolution was disputed." },
-  },
-  topRiskDriver: { ...text, meaning: meanings.topRiskDriver.meaning },
-  flaggedCount: { ...count, meaning: "Number of flagged items." },
-  formulaVersion: {
-    ...label,
-    meaning: "Version of the scoring formula.",
-    filter: { name: "formula_version", meaning: "Version of the scoring formula, exactly as published." },
-  },
-  weightVersion: {
-    ...label,
-    meaning: "Version of the dimension weights.",
-    filter: { name: "weight_version", meaning: "Version of the dimension weights, exactly as published." },
-  },
-  dimensions: {
-    ...list(marketDimension),
-    each: { member: "key", values: marketDimensionKeys },
-    meaning: `Every dimension key exactly once. ${meanings.marketDimension.meaning}`,
-  },
+  resolvedOutcome: { ...label, notEmpty: true, filter: { name: "outcome" } },
+  resolvedAt: { ...time },
+  resolutionSource: { ...httpUrl },
+  disputed: { ...boolean, filter: { name: "disputed" } },
+  topRiskDriver: { ...text },
+  flaggedCount: { ...count },
+  formulaVersion: { ...label, filter: { name: "formula_version" } },
+  weightVersion: { ...label, filter: { name: "weight_version" } },
+  dimensions: { ...list(marketDimension), each: { member: "key", values: marketDimensionKeys } },
 } as const satisfies Record<string, MarketMember>;
 
 /** A market as it is published. */

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { market } from "./market.ts";
+import { marketMeanings } from "./market-meanings.ts";
 import { scoreHead } from "./protocol.ts";
 import { forgeTiers } from "./scales.ts";
 import { digestPattern, fitsIn, label, type Members, type Shape, type TypeOf } from "./shapes.ts";
@@ -60,7 +61,8 @@ export function recordOf<const M extends Members>(members: M): ObjectOf<M> {
 /** The schema of published values of a shape. */
 export function schemaOf<const S extends Shape>(shape: S): z.ZodType<TypeOf<S>> {
   const schema = plainSchema(shape);
-  return (shape.meaning === undefined ? schema : schema.describe(shape.meaning)) as z.ZodType<TypeOf<S>>;
+  const meaning = shape.meaning ?? marketMeanings.get(shape);
+  return (meaning === undefined ? schema : schema.describe(meaning)) as z.ZodType<TypeOf<S>>;
 }
 
 function plainSchema(shape: Shape): z.ZodType {

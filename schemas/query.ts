@@ -11,6 +11,7 @@ import {
   searchBounds,
   timePattern,
 } from "./filters.ts";
+import { filterMeaning } from "./market-meanings.ts";
 import { Digest, integerBetween, Label, MarketId } from "./primitives.ts";
 import { digestPattern, maxLabelBytes } from "./shapes.ts";
 
@@ -166,7 +167,7 @@ function commaSeparated(entry: z.ZodType): z.ZodType {
 }
 
 function describeField(row: FilterField): QueryParameter[] {
-  return parameterNames(row).map((name) => ({ name, ...valuesOf(row), meaning: row.meaning }));
+  return parameterNames(row).map((name) => ({ name, ...valuesOf(row), meaning: filterMeaning(row) }));
 }
 
 function valuesOf(row: FilterField): Pick<QueryParameter, "type" | "schema"> {

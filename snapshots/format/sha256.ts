@@ -1,7 +1,6 @@
 import { hash } from "node:crypto";
 
-// The one place that hashes. The index is read outside Node too, with another module in the place of this one; code
-// that runs there takes digests for a Uint8Array.
+// The one place that hashes in Node.
 
 /** The 32 bytes of a SHA-256. */
 export type Digest = Buffer;

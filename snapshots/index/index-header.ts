@@ -1,15 +1,13 @@
 import { bytesOf } from "../format/bytes.ts";
 import { type Digest, hexOf } from "../format/sha256.ts";
-import { leafHash, rootOf, treeHead } from "../format/tree.ts";
+import { leafHash, rootOf } from "../format/tree.ts";
+import { chunksOf } from "./chunks.ts";
 import type { KnownColumn } from "./columns.ts";
 import { indexVersion, type WordsRef } from "./header-reader.ts";
 import { type TimeColumn, timeAt } from "./time-column.ts";
 
 // What the index root covers of a segment (snapshots/SPEC.md, "Index root"): what follows from its markets, not how it
 // is stored.
-
-/** A chunk of ids is small, because what shows that an id is absent is one of them. */
-const [chunkBytes, idChunkBytes] = [4096, 256];
 
 /** The index of a segment: what its header says, with the sections that it covers, in its order. */
 export interface SegmentIndex {
@@ -22,22 +20,13 @@ export interface SegmentIndex {
   sections: ReadonlyMap<string, Uint8Array>;
 }
 
-/** Bytes of a chunk of a section; the last one may have fewer. */
-export const chunkBytesOf = (name: string): number => (name === "ids" ? idChunkBytes : chunkBytes);
-
-/** The leaves of the tree over a section, or over the ids object as the section `ids`: the hashes of its chunks. */
-export function chunkLeaves(name: string, section: Uint8Array): Digest[] {
-  const size = chunkBytesOf(name);
-  return Array.from({ length: Math.ceil(section.length / size) }, (_, chunk) =>
-    leafHash(section.subarray(chunk * size, (chunk + 1) * size)),
-  );
-}
+/** The leaves of the tree over a section, or over the ids object as the section `ids`. */
+export const chunkLeaves = (name: string, section: Uint8Array): Digest[] =>
+  chunksOf(name, section).map((chunk) => leafHash(chunk));
 
 /** The root of a section, in hexadecimal. */
-export function sectionRootOf(name: string, section: Uint8Array): string {
-  const leaves = chunkLeaves(name, section);
-  return hexOf(rootOf("section", { children: leaves.length, total: section.length }, treeHead(leaves)));
-}
+export const sectionRootOf = (name: string, section: Uint8Array): string =>
+  hexOf(rootOf("section", section.length, chunkLeaves(name, section)));
 
 /** The canonical header of a segment's index, of which the index root has the SHA-256. */
 export function indexHeader(index: SegmentIndex, words: WordsRef): Uint8Array {

@@ -10,7 +10,7 @@ import type {
 import { changeObjects } from "../changes/record.ts";
 import { keysOfChanges, objectsOf, readSoundChanges, readSoundExport } from "../export/export-records.ts";
 import { keptExports } from "../export/kept-exports.ts";
-import { type Tile, tileWidth } from "../format/log-tree.ts";
+import { type Tile, tileWidth } from "../format/log-tiles.ts";
 import { readPages } from "../index/segment.ts";
 import { namesOfProtocols } from "../publish/public/names.ts";
 import type { Site } from "../publish/public/site.ts";

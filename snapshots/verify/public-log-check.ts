@@ -1,5 +1,6 @@
 import type { Commit } from "../../schemas/store/snapshot.ts";
-import { type Entries, GrowingTree, type TreeHead, tileEncoder, tilesOf } from "../format/log-tree.ts";
+import { tilesOf } from "../format/log-tiles.ts";
+import { type Entries, GrowingTree, type TreeHead, tileEncoder } from "../format/log-tree.ts";
 import { leafHash } from "../format/tree.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";

@@ -9,7 +9,8 @@ import {
   verifyProof,
   verifyScoreProof,
 } from "../../proxy/site/client/client.ts";
-import { decodeEntries, GrowingTree, type Tile, tilePath } from "../../snapshots/format/log-tree.ts";
+import { decodeEntries, type Tile, tilePath } from "../../snapshots/format/log-tiles.ts";
+import { GrowingTree } from "../../snapshots/format/log-tree.ts";
 import { leafHash } from "../../snapshots/format/tree.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { signCheckpoint } from "../../snapshots/trust/notes/checkpoint.ts";

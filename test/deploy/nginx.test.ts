@@ -5,7 +5,7 @@ import { publishedSite } from "../../proxy/site/files.ts";
 import { ScoreList } from "../../schemas/envelopes.ts";
 import { ProtocolScore } from "../../schemas/records.ts";
 import type { Manifest } from "../../schemas/store/snapshot.ts";
-import { tilesOf } from "../../snapshots/format/log-tree.ts";
+import { tilesOf } from "../../snapshots/format/log-tiles.ts";
 import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";

@@ -2,7 +2,7 @@ import { HeadObjectCommand } from "@aws-sdk/client-s3";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { publishedSite } from "../../proxy/site/files.ts";
 import type { Manifest } from "../../schemas/store/snapshot.ts";
-import { tilesOf } from "../../snapshots/format/log-tree.ts";
+import { tilesOf } from "../../snapshots/format/log-tiles.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { newestCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";

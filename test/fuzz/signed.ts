@@ -16,13 +16,8 @@ import {
   inclusionFromTiles,
   TileError,
 } from "../../snapshots/format/log-proofs.ts";
-import {
-  decodeEntries,
-  encodeEntries,
-  isConsistent,
-  tileAt,
-  tilePath,
-} from "../../snapshots/format/log-tree.ts";
+import { decodeEntries, tileAt, tilePath } from "../../snapshots/format/log-tiles.ts";
+import { encodeEntries, isConsistent } from "../../snapshots/format/log-tree.ts";
 import { indexRootOf, scoresRootOf, snapshotIdOf } from "../../snapshots/format/snapshot-id.ts";
 import {
   decodeIds,

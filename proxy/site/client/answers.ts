@@ -1,7 +1,7 @@
 import type { Filters, HistoricalMarket } from "./declarations.d.ts";
 import { ApiError, broken, check } from "./errors.ts";
-import { timeIn } from "./proofs.ts";
 import { maxLine } from "./trees.ts";
+import { timeIn } from "./trusted.ts";
 
 /** What was checked, and against what. */
 export interface Vouched {
@@ -59,7 +59,7 @@ type Open<A extends Answer> = (answer: A) => AsyncGenerator<string, void, void>;
 /** One market of an answer in lines. */
 export class Row {
   /** The market's JSON text, byte for byte as in the archive. */
-  text: string;
+  declare text: string;
   #csvOf: ((text: string) => Promise<string>) | undefined;
 
   constructor(text: string, csvOf?: ((text: string) => Promise<string>) | undefined) {
@@ -85,9 +85,9 @@ export class Answer {
   /** Number of lines of the whole answer, also of those skipped. */
   count = -1;
   /** Whole lines received, also those skipped. */
-  skip: number;
+  declare skip: number;
   /** @internal */
-  query: Query;
+  declare query: Query;
 
   constructor(query: Query, skip: number) {
     this.query = query;
@@ -116,15 +116,15 @@ export class Rows extends Answer implements AsyncIterable<Row> {
   #asOf: string | undefined;
   #open: Open<Rows>;
   /** Cursor of the place where the answer begins. With `skip` it leads to where the rows received end. */
-  cursor: string | undefined;
+  declare cursor: string | undefined;
   /** Number of markets that match. */
   total = -1;
   /** Of verified rows: what they were checked against. */
-  vouched: Vouched | undefined;
+  declare vouched: Vouched | undefined;
   /** Of verified rows: the first line of the service's CSV, with its end. */
-  csvHead: string | undefined;
+  declare csvHead: string | undefined;
   /** @internal */
-  csvOf: ((text: string) => Promise<string>) | undefined;
+  declare csvOf: ((text: string) => Promise<string>) | undefined;
 
   constructor({ skip = 0, ...query }: Filters, open: Open<Rows>) {
     super(query, skip);
@@ -152,11 +152,11 @@ export class Rows extends Answer implements AsyncIterable<Row> {
 
 /** One line of the difference between two snapshots. */
 export class Change extends Row {
-  op: "delete" | "put";
+  declare op: "delete" | "put";
   /** Id of the market. */
-  id: string;
+  declare id: string;
   /** The line as it came. */
-  line: string;
+  declare line: string;
 
   constructor(line: string) {
     // The market is not parsed and written again: its text must stay what it is, byte for byte.
@@ -174,7 +174,7 @@ export class Change extends Row {
 export class Changes extends Answer implements AsyncIterable<Change> {
   #open: Open<Changes>;
   /** Snapshot from which the difference leads to `snapshotId`. */
-  since: string;
+  declare since: string;
   /** The archive's root of `snapshotId`. */
   archiveRoot = "";
   #until: string | undefined;

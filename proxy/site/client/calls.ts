@@ -2,8 +2,7 @@ import type { Query, ReadText, Shown, Step, Vouched } from "./answers.ts";
 import { checkpointIn, ForkedLogError, verifyCheckpoint } from "./checkpoint.ts";
 import type { Filters, MarketFacets } from "./declarations.d.ts";
 import { ApiError, broken, IntegrityError, VerificationError } from "./errors.ts";
-import { timeIn, verifyEntry } from "./proofs.ts";
-import { base64, bytesOf, hashOf, headFrom, headOf, hexOf, leafOf, rootFrom, uint64 } from "./trees.ts";
+import { verifyEntry } from "./proofs.ts";
 
 /** What can be said with any call. */
 export interface CallOptions {
@@ -118,22 +117,12 @@ export const shared = {
   IntegrityError,
   VerificationError,
   broken,
-  base64,
-  bytesOf,
   checkpointIn,
-  hashOf,
-  headFrom,
-  headOf,
-  hexOf,
-  leafOf,
-  rootFrom,
-  timeIn,
-  uint64,
   verifyCheckpoint,
   verifyEntry,
 };
 
-/** @internal */
+/** @internal What recompute.mjs asks the service with, so that its requests are counted, timed and repeated alike. */
 export interface Lent {
   ask: <T>(path: string, how: Asked, read: Read<T>) => Promise<T>;
   requireSameLog: (before: string, after: string, options?: CallOptions) => Promise<void>;

@@ -1,7 +1,8 @@
+import { bytesOf, fromBase64, hashFrom, toHex } from "../../../snapshots/format/bytes.ts";
+import { joined } from "../../../snapshots/format/hash-trees.ts";
 import { ApiError, check, IntegrityError } from "./errors.ts";
-import { base64, bytesOf, decoded, hashOf, hexOf, uint64, webSha256 } from "./trees.ts";
-
-const encoder = new TextEncoder();
+import { webSha256 } from "./trees.ts";
+import { isPolicy } from "./trusted.ts";
 
 /**
  * The publisher signed two logs of which neither is the beginning of the other, or what is served is older than what
@@ -11,7 +12,7 @@ export class ForkedLogError extends IntegrityError {
   override name = "ForkedLogError";
   override code = "FORKED_LOG";
   /** The one seen before, and the one that came now. */
-  checkpoints: readonly [string, string];
+  declare checkpoints: readonly [string, string];
 
   constructor(before: string, after: string) {
     const [old, now] = [before, after]
@@ -39,9 +40,9 @@ export function checkpointIn(checkpoint: string | null): Head {
   const [, origin = "", size = "", root = ""] =
     /^(\P{Cc}+)\n([1-9][0-9]{0,9})\n(\P{Cc}+)\n\n(?:[\P{Cc}\x7f-\x9f]+\n)+$/u.exec(checkpoint) ?? [];
   check(size !== "" && Number(size) < 2 ** 31);
-  const head = base64(root);
-  check(head.length === 32);
-  return { origin, size: Number(size), root: hexOf(head) };
+  const head = fromBase64(root);
+  check(head?.length === 32);
+  return { origin, size: Number(size), root: toHex(head) };
 }
 
 /**
@@ -65,12 +66,12 @@ function usable(holds: unknown, detail: string): asserts holds {
 /** Reads `NAME+ID+BASE64`. */
 async function noteKey(text: string): Promise<NoteKey> {
   const [, name = "", id = "", encoded = ""] = /^([^\s+]+)\+([0-9a-f]{8})\+(\S+)$/.exec(text) ?? [];
-  const bytes = decoded(encoded) ?? new Uint8Array();
-  const named = hexOf(await webSha256(bytesOf(encoder.encode(`${name}\n`), bytes))).slice(0, 8);
+  const bytes = fromBase64(encoded) ?? new Uint8Array();
+  const named = toHex(await webSha256(joined([bytesOf(`${name}\n`), bytes]))).slice(0, 8);
   const [kind = 0] = bytes;
   usable(
     named === id && bytes.length === { 1: 33, 4: 33, 6: 1313 }[kind],
-    `This is no key as it was given out, NAME+ID+BASE64; copy it again, whole: ${text.slice(0, 80)}`,
+    "This is no key as it was given out, NAME+ID+BASE64; copy it again, whole.",
   );
   return { name, id, kind, raw: bytes.slice(1) };
 }
@@ -99,8 +100,8 @@ async function policyIn(text: string): Promise<{ logs: NoteKey[]; quorum: Quorum
     } else if (keyword === "witness") {
       need(second && items.length < 4 && name !== "none" && !named.has(name));
       const key = await noteKey(second);
-      need(key.kind !== 1 && !members.has(hexOf(key.raw)));
-      members.add(hexOf(key.raw));
+      need(key.kind !== 1 && !members.has(toHex(key.raw)));
+      members.add(toHex(key.raw));
       named.set(name, { key });
     } else if (keyword === "group") {
       const found = others.flatMap((member) => named.get(member) ?? []);
@@ -124,16 +125,17 @@ async function policyIn(text: string): Promise<{ logs: NoteKey[]; quorum: Quorum
 
 /** What a key signs of a checkpoint (c2sp.org/tlog-cosignature). */
 function signedBytes({ kind, name }: NoteKey, text: string, said: Head, time: Uint8Array<ArrayBuffer>) {
-  if (kind === 1) return encoder.encode(text);
+  if (kind === 1) return bytesOf(text);
   check(time.length === 8);
   const seconds = new DataView(time.buffer).getBigInt64(0);
   check(seconds >= 0);
-  if (kind === 4) return encoder.encode(`cosignature/v1\ntime ${seconds}\n${text}`);
-  const [signer, log] = [encoder.encode(name), encoder.encode(said.origin)];
+  if (kind === 4) return bytesOf(`cosignature/v1\ntime ${seconds}\n${text}`);
+  const [signer, log, root] = [bytesOf(name), bytesOf(said.origin), hashFrom(said.root)!];
   check(signer.length < 256 && log.length < 256);
-  const label = encoder.encode("subtree/v1\n\0");
-  const size = uint64(said.size).reverse();
-  return bytesOf(label, [signer.length], signer, time, [log.length], log, uint64(0), size, hashOf(said.root));
+  const parts = [bytesOf("subtree/v1\n\0"), [signer.length], signer, time, [log.length], log];
+  const { size } = said;
+  const range = [...new Uint8Array(12), size >>> 24, size >>> 16, size >>> 8, size];
+  return joined([...parts, range, root]).slice();
 }
 
 /**
@@ -154,13 +156,13 @@ export async function verifyCheckpoint(
   check(lines.pop() === "" && lines.length <= 64);
   const signatures = lines.map((line) => {
     const [, signer = "", signature = ""] = /^— ([^\s\u0085+]+) ([^ ]+)$/u.exec(line) ?? [];
-    const bytes = base64(signature);
-    check(bytes.length > 4);
+    const bytes = fromBase64(signature);
+    check(bytes && bytes.length > 4);
     return { signer, bytes };
   });
   const signed = async (key: NoteKey): Promise<boolean> => {
     const { name, id, kind, raw } = key;
-    const own = signatures.find(({ signer, bytes }) => signer === name && hexOf(bytes.slice(0, 4)) === id);
+    const own = signatures.find(({ signer, bytes }) => signer === name && toHex(bytes.slice(0, 4)) === id);
     if (!own) return false;
     const start = kind === 1 ? 4 : 12;
     const bytes = signedBytes(key, text, said, own.bytes.slice(4, start));
@@ -173,8 +175,7 @@ export async function verifyCheckpoint(
     check(good, "The signature of the checkpoint is wrong.");
     return true;
   };
-  const isPolicy = typeof keys === "string" && /\s/.test(keys.trim());
-  const { logs, quorum } = isPolicy
+  const { logs, quorum } = isPolicy(keys)
     ? await policyIn(keys)
     : { logs: await Promise.all([keys].flat().map(noteKey)), quorum: null };
   usable(

@@ -8,21 +8,21 @@ import type { Problem } from "./declarations.d.ts";
  */
 export class ApiError extends Error {
   override name = "ApiError";
-  code: string;
+  declare code: string;
   /** What went wrong, in a few fixed words. The message says more. */
   title = "The request failed";
   /** HTTP status; 0 when no answer came. */
   status = 0;
   /** Names the request in the service's log. */
-  requestId: string | undefined;
+  declare requestId: string | undefined;
   /** The query parameter that was refused. */
-  parameter: string | undefined;
+  declare parameter: string | undefined;
   /** With `CURSOR_EXPIRED`: the cursor of the same place in the current snapshot; null when nothing follows there. */
-  resumeCursor: string | null | undefined;
+  declare resumeCursor: string | null | undefined;
   /** With `SNAPSHOT_EXPIRED`: the snapshots before and after that can still be read. */
-  nearest: Problem["nearest"];
+  declare nearest: Problem["nearest"];
   /** Seconds after which the service wants to be asked again. */
-  retryAfter: number | undefined;
+  declare retryAfter: number | undefined;
 
   constructor(
     code: string,
@@ -64,7 +64,7 @@ export class IntegrityError extends ApiError {
  */
 export class VerificationError extends IntegrityError {
   override name = "VerificationError";
-  what: string;
+  declare what: string;
 
   constructor(what: string, detail: string) {
     super(detail);

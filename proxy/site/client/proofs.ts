@@ -1,9 +1,13 @@
+import { bytesOf, hashFrom, toHex } from "../../../snapshots/format/bytes.ts";
+import { isCount } from "../../../snapshots/format/hash-trees.ts";
+import { identityOf } from "../../../snapshots/format/identity.ts";
 import { checkpointIn, verifyCheckpoint } from "./checkpoint.ts";
 import type { HistoricalMarket, MarketProof, ProtocolScore, ScoreProof } from "./declarations.d.ts";
 import { check } from "./errors.ts";
-import { hashOf, headFrom, hexOf, leafOf, rootFrom, uint64, webSha256 } from "./trees.ts";
+import { archiveFrom, webSha256, webTrees } from "./trees.ts";
+import { timeIn } from "./trusted.ts";
 
-const encoder = new TextEncoder();
+const { headFrom, leafHash, rootFrom } = webTrees;
 
 function objectIn(text: string) {
   let found = null;
@@ -31,13 +35,12 @@ export interface Entry {
 }
 
 /** The id of the snapshot that an entry of the log is about (snapshots/SPEC.md, "Identity"). */
-async function snapshotIdOf({ feedVersion, counts, archiveRoot, scoresRoot }: Entry): Promise<string> {
-  const { markets, protocols } = counts ?? {};
-  for (const count of [markets, protocols]) uint64(count);
-  for (const root of [archiveRoot, scoresRoot]) hashOf(root);
-  check(/^[!-~]+$/.test(feedVersion));
-  const lines = `prs-snapshot 1 ${feedVersion}\nmarkets ${markets}\nprotocols ${protocols}\n`;
-  return hexOf(await webSha256(encoder.encode(`${lines}archive ${archiveRoot}\nscores ${scoresRoot}\n`)));
+async function snapshotIdOf(entry: Entry): Promise<string> {
+  const { feedVersion, counts, archiveRoot, scoresRoot } = entry;
+  const isOne =
+    [counts?.markets, counts?.protocols].every(isCount) && hashFrom(archiveRoot) && hashFrom(scoresRoot);
+  check(isOne && /^[!-~]+$/.test(feedVersion));
+  return toHex(await webSha256(bytesOf(identityOf(entry))));
 }
 
 /**
@@ -51,10 +54,6 @@ export interface Known {
   key?: string | readonly string[] | undefined;
   asOf?: string | undefined;
 }
-
-/** @internal The latest time that `asOf` means; NaN where it is a snapshot's id. */
-export const timeIn = (asOf: string) =>
-  /^[0-9a-f]{64}$/.test(asOf) ? Number.NaN : Date.parse(asOf.length > 10 ? asOf : `${asOf}T23:59:59.999Z`);
 
 /** @internal Checks that the log has the entry of an answer, and that it is about the answer's snapshot. */
 export async function verifyEntry(
@@ -87,8 +86,8 @@ export async function verifyEntry(
     key !== undefined ? await verifyCheckpoint(checkpoint, key) : checkpoint && checkpointIn(checkpoint);
   if (!tree) return said;
   const place = { index: commit - 1, size: tree.size, path: proof.inclusion };
-  const head = await headFrom(await leafOf(entry), place);
-  check(hexOf(head) === tree.root, "The log does not have this entry.");
+  const head = await headFrom(leafHash(bytesOf(entry)), place);
+  check(head && toHex(head) === tree.root, "The log does not have this entry.");
   // Its last entry is never withdrawn: a rollback is an entry of its own.
   check(
     commit === tree.size || asOf !== undefined || known.snapshotId !== undefined,
@@ -107,12 +106,9 @@ export async function verifyProof(
 ): Promise<HistoricalMarket> {
   const { page, segment, archive } = answer.proof ?? {};
   check(typeof answer.market === "string" && page && segment && archive);
-  let root = await leafOf(answer.market);
-  root = await rootFrom(2, root, page);
-  root = await rootFrom(3, root, segment);
-  root = await rootFrom(4, root, archive);
+  const root = await archiveFrom(webTrees, answer.market, answer.proof);
   const { archiveRoot, counts } = await verifyEntry(answer, known);
-  const belongs = hexOf(root) === archiveRoot && archive.markets === counts.markets;
+  const belongs = root && toHex(root) === archiveRoot && archive.markets === counts.markets;
   check(belongs, "The market does not belong to the snapshot.");
   const record = objectIn(answer.market);
   check(id === undefined || record.id === id, "The proof is about another market.");
@@ -127,10 +123,10 @@ export async function verifyScoreProof(
   const { score } = answer.proof ?? {};
   check(typeof answer.score === "string" && score);
   const record = objectIn(answer.score);
-  const line = `score ${record.slug} ${hexOf(await webSha256(encoder.encode(answer.score)))}`;
-  const root = await rootFrom(5, await leafOf(line), { ...score, markets: score.size });
+  const line = `score ${record.slug} ${toHex(await webSha256(bytesOf(answer.score)))}`;
+  const root = await rootFrom("scores", leafHash(bytesOf(line)), { ...score, markets: score.size });
   const { scoresRoot } = await verifyEntry(answer, known);
-  check(hexOf(root) === scoresRoot, "The score does not belong to the snapshot.");
+  check(root && toHex(root) === scoresRoot, "The score does not belong to the snapshot.");
   check(slug === undefined || record.slug === slug, "The proof is about another protocol.");
   return record;
 }

@@ -1,7 +1,7 @@
-import type { ProofLevel } from "./declarations.d.ts";
+import { bytesOf, toHex } from "../../../snapshots/format/bytes.ts";
+import { joined, type Trees, treesOf } from "../../../snapshots/format/hash-trees.ts";
+import type { MarketProof } from "./declarations.d.ts";
 import { check } from "./errors.ts";
-
-const encoder = new TextEncoder();
 
 /**
  * A hash function. In Node, `(bytes) => crypto.hash("sha256", bytes, "buffer")` of `node:crypto` is several times as
@@ -14,73 +14,31 @@ export type Sha256 = (bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Ui
 export const webSha256 = async (bytes: Uint8Array<ArrayBuffer>) =>
   new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
 
-/** @internal */
-export function bytesOf(...parts: readonly (Uint8Array | readonly number[])[]): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  return bytes;
-}
+/** @internal A hash, or one that is still to come. */
+export type Hash = Uint8Array | Promise<Uint8Array>;
 
-/** @internal */
-export function uint64(value: number): Uint8Array<ArrayBuffer> {
-  check(Number.isSafeInteger(value) && value >= 0);
-  const bytes = new DataView(new ArrayBuffer(8));
-  bytes.setBigUint64(0, BigInt(value), true);
-  return new Uint8Array(bytes.buffer);
-}
+/** @internal Trees by a hash function, at once where that is. */
+export const treesBy = (sha256: Sha256) =>
+  treesOf<Hash>((...parts) =>
+    parts.some((part) => "then" in part)
+      ? Promise.all(parts).then((all) => sha256(joined(all)))
+      : sha256(joined(parts as Uint8Array[])),
+  );
 
-/** @internal */
-export const hexOf = (bytes: Uint8Array) =>
-  Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+/** @internal By Web Crypto. */
+export const webTrees = /* @__PURE__ */ treesBy(webSha256);
 
-/** @internal */
-export function hashOf(hex: unknown): Uint8Array<ArrayBuffer> {
-  check(typeof hex === "string" && /^[0-9a-f]{64}$/.test(hex));
-  return Uint8Array.from(hex.match(/../g) ?? [], (digits) => Number.parseInt(digits, 16));
-}
+const kinds = ["page", "segment", "archive"] as const;
 
-/**
- * What a text of base64 has; undefined when it is none, or has another spelling.
- * @internal
- */
-export function decoded(text: string): Uint8Array<ArrayBuffer> | undefined {
-  let raw = "";
-  try {
-    raw = atob(text);
-  } catch {}
-  return btoa(raw) === text ? Uint8Array.from(raw, (char) => char.charCodeAt(0)) : undefined;
-}
-
-/**
- * Decodes base64 that has one spelling only.
- * @internal
- */
-export function base64(text: string): Uint8Array<ArrayBuffer> {
-  const bytes = decoded(text);
-  check(bytes);
-  return bytes;
-}
-
-/**
- * The head of a tree of the shape of RFC 6962: neighbours are joined level by level, and one without a neighbour moves
- * up.
- * @internal
- */
-export async function headOf(hashes: readonly Uint8Array[], sha256: Sha256): Promise<Uint8Array> {
-  let level = hashes;
-  while (level.length > 1) {
-    const above: (Uint8Array | Promise<Uint8Array>)[] = [];
-    for (let at = 0; at < level.length; at += 2) {
-      const [left, right] = [level[at]!, level[at + 1]];
-      above.push(right ? sha256(bytesOf([1], left, right)) : left);
-    }
-    level = await Promise.all(above);
-  }
-  return level[0] ?? sha256(bytesOf());
+/** @internal The root of the archive to which a market's text belongs; undefined when the proof is malformed. */
+export function archiveFrom(
+  { leafHash, rootFrom }: Trees<Hash>,
+  text: string,
+  proof: Pick<MarketProof["proof"], "page" | "segment" | "archive">,
+): Hash | undefined {
+  let root: Hash | undefined = leafHash(bytesOf(text));
+  for (const kind of kinds) root = root && rootFrom(kind, root, proof[kind]);
+  return root;
 }
 
 /** @internal */
@@ -93,15 +51,6 @@ function crc32(bytes: Uint8Array): number {
   return ~crc >>> 0;
 }
 
-/** @internal A tree that is being built: its children so far, and how many markets there are below them. */
-interface Tree {
-  hashes: (Uint8Array | Promise<Uint8Array>)[];
-  markets: number;
-}
-
-/** @internal */
-const emptyTree = (): Tree => ({ hashes: [], markets: 0 });
-
 /**
  * The archive's root over its lines, as `archiveRoot` of a snapshot states it (snapshots/SPEC.md, "Roots" and "Cuts").
  * Trees count from the oldest market, so the lines must come oldest first: the reverse of the archive's order. For a
@@ -113,39 +62,33 @@ export async function archiveRoot(
   lines: AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>,
   { sha256 = webSha256 }: { sha256?: Sha256 } = {},
 ): Promise<{ archiveRoot: string; markets: number }> {
-  const [page, segment, archive] = [emptyTree(), emptyTree(), emptyTree()];
-  const seal = async (tree: Tree, kind: number, above?: Tree): Promise<Uint8Array> => {
-    const { markets } = tree;
-    const hashes = await Promise.all(tree.hashes);
-    const head = await headOf(hashes, sha256);
-    const root = await sha256(bytesOf([kind], uint64(markets), uint64(hashes.length), head));
-    if (above && markets > 0) {
-      above.hashes.push(root);
-      above.markets += markets;
-    }
-    [tree.hashes, tree.markets] = [[], 0];
-    return root;
+  const { leafHash, rootOf } = treesBy(sha256);
+  /** The children so far of a page, a segment and the archive, and how many markets there are below them. */
+  const [children, markets]: [Hash[][], number[]] = [
+    [[], [], []],
+    [0, 0, 0],
+  ];
+  const rootAt = (level: number) => rootOf(kinds[level]!, markets[level]!, children[level]!);
+  const seal = async (level: number) => {
+    if (markets[level] === 0) return;
+    children[level + 1]!.push(await rootAt(level));
+    markets[level + 1]! += markets[level]!;
+    [children[level], markets[level]] = [[], 0];
   };
-  // One for all lines, since the garbage collector may be long in freeing one for each.
-  let leaf = bytesOf([0]);
   for await (const line of lines) {
-    const text = typeof line === "string" ? encoder.encode(line) : line;
-    if (text.length >= leaf.length) leaf = bytesOf(leaf, text);
-    leaf.set(text, 1);
-    page.hashes.push(sha256(leaf.subarray(0, text.length + 1)));
-    page.markets += 1;
+    const text = typeof line === "string" ? bytesOf(line) : line;
+    children[0]!.push(leafHash(text));
+    markets[0]! += 1;
     // The id follows {"id":" and has 36 characters.
     const hash = crc32(text.subarray(7, 43));
-    const wanted = page.markets >= 32 && hash % 96 === 0;
-    if (!wanted && page.markets < 512) continue;
-    await seal(page, 2, segment);
-    if ((wanted && Math.floor(hash / 96) % 160 === 0) || segment.markets > 65_024)
-      await seal(segment, 3, archive);
+    const wanted = markets[0]! >= 32 && hash % 96 === 0;
+    if (!wanted && markets[0]! < 512) continue;
+    await seal(0);
+    if ((wanted && Math.floor(hash / 96) % 160 === 0) || markets[1]! > 65_024) await seal(1);
   }
-  await seal(page, 2, segment);
-  await seal(segment, 3, archive);
-  const { markets } = archive;
-  return { archiveRoot: hexOf(await seal(archive, 4)), markets };
+  await seal(0);
+  await seal(1);
+  return { archiveRoot: toHex(await rootAt(2)), markets: markets[2]! };
 }
 
 /** @internal The most characters or bytes of a line. The service allows 256 KiB of JSON for a record. */
@@ -176,39 +119,4 @@ export async function* linesFromEnd(file: {
     check(last < end, `A line is longer than ${maxLine} bytes.`);
     end = last;
   }
-}
-
-/** @internal */
-const nodeOf = async (left: Uint8Array, right: Uint8Array) => webSha256(bytesOf([1], left, right));
-
-/** @internal */
-export const leafOf = async (text: string) => webSha256(bytesOf([0], encoder.encode(text)));
-
-/** @internal The root of the tree in which `hash` is the child of this index. */
-export async function rootFrom(kind: number, hash: Uint8Array, { markets, ...place }: ProofLevel) {
-  const sizes = [uint64(markets), uint64(place.size)];
-  return webSha256(bytesOf([kind], ...sizes, await headFrom(hash, place)));
-}
-
-/** @internal The head of the tree in which `hash` is the child of this index. */
-export async function headFrom(
-  hash: Uint8Array,
-  { index, size, path }: { index: number; size: number; path: readonly string[] | null },
-): Promise<Uint8Array> {
-  uint64(size);
-  uint64(index);
-  check(index < size && size < 2 ** 32 && Array.isArray(path));
-  let [head, at, last] = [hash, index, size - 1];
-  for (const step of path) {
-    check(last > 0);
-    const other = hashOf(step);
-    const onRight = at % 2 === 1 || at === last;
-    head = await (onRight ? nodeOf(other, head) : nodeOf(head, other));
-    // One that has no neighbour moved up to a level where it has one.
-    for (; onRight && at > 0 && at % 2 === 0; last >>>= 1) at >>>= 1;
-    at >>>= 1;
-    last >>>= 1;
-  }
-  check(last === 0);
-  return head;
 }

@@ -1,5 +1,6 @@
 import type { Commit } from "../../../schemas/store/snapshot.ts";
-import { type Entries, type Tile, tileEncoder, tilesOf, tileWidth } from "../../format/log-tree.ts";
+import { type Tile, tilesOf, tileWidth } from "../../format/log-tiles.ts";
+import { type Entries, tileEncoder } from "../../format/log-tree.ts";
 import { treeHead } from "../../format/tree.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";

@@ -1,14 +1,7 @@
 import { LRUCache } from "lru-cache";
 import { headFromTiles, type ReadTile } from "../../format/log-proofs.ts";
-import {
-  decodeEntries,
-  encodeEntries,
-  endOf,
-  type Tile,
-  tileAt,
-  tilePath,
-  tileWidth,
-} from "../../format/log-tree.ts";
+import { decodeEntries, endOf, type Tile, tileAt, tilePath, tileWidth } from "../../format/log-tiles.ts";
+import { encodeEntries } from "../../format/log-tree.ts";
 import { leafHash, treeHead } from "../../format/tree.ts";
 import { CorruptObjectError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";

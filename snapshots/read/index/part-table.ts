@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { Count, Digest } from "../../../schemas/primitives.ts";
+import { chunkBytesOf } from "../../index/chunks.ts";
 import { indexVersion } from "../../index/header-reader.ts";
-import { chunkBytesOf, chunkLeaves, sectionRootOf } from "../../index/index-header.ts";
+import { chunkLeaves, sectionRootOf } from "../../index/index-header.ts";
 import { locateSections, openPages } from "../../index/segment.ts";
 import { sha256 } from "../../store/layout.ts";
 import { parseObject } from "../../store/parse.ts";

@@ -5,17 +5,8 @@ import {
   type ReadTile,
   TileError,
 } from "../../format/log-proofs.ts";
-import {
-  decodeEntries,
-  type Entries,
-  endOf,
-  isConsistent,
-  type Tile,
-  type TreeHead,
-  tileAt,
-  tilePath,
-  tileWidth,
-} from "../../format/log-tree.ts";
+import { decodeEntries, endOf, type Tile, tileAt, tilePath, tileWidth } from "../../format/log-tiles.ts";
+import { type Entries, isConsistent, type TreeHead } from "../../format/log-tree.ts";
 import { leafHash, nodeHash, treeHead } from "../../format/tree.ts";
 import { CorruptObjectError, unless } from "../errors.ts";
 import { inParallel } from "../in-parallel.ts";

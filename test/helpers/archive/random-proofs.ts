@@ -1,10 +1,11 @@
 import fc from "fast-check";
 import type { MarketProof } from "../../../schemas/envelopes.ts";
-import { consistencyPath, type TreeHead } from "../../../snapshots/format/log-tree.ts";
+import type { TreeHead } from "../../../snapshots/format/log-tree.ts";
 import { auditPath, leafHash, treeHead } from "../../../snapshots/format/tree.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
 import { testKey } from "../store/signing.ts";
+import { consistencyPath } from "./consistency-path.ts";
 import { proofIn } from "./proofs.ts";
 
 /** What a verifier is given: an answer that ends in a checkpoint, and an earlier tree of the log. */

@@ -10,7 +10,8 @@ import {
   SegmentList,
   type SegmentRef,
 } from "../../../schemas/store/snapshot.ts";
-import { tileEncoder, tilesOf } from "../../../snapshots/format/log-tree.ts";
+import { tilesOf } from "../../../snapshots/format/log-tiles.ts";
+import { tileEncoder } from "../../../snapshots/format/log-tree.ts";
 import { compressPage, type Page, pageText, readRun } from "../../../snapshots/format/page.ts";
 import { indexRootOf, scoresRootOf, snapshotIdOf } from "../../../snapshots/format/snapshot-id.ts";
 import { leafHash, pageRootOf, rootOver } from "../../../snapshots/format/tree.ts";

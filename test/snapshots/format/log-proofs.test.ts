@@ -6,15 +6,10 @@ import {
   inclusionFromTiles,
   TileError,
 } from "../../../snapshots/format/log-proofs.ts";
-import {
-  consistencyPath,
-  GrowingTree,
-  isConsistent,
-  tileEncoder,
-  tilePath,
-  tilesOf,
-} from "../../../snapshots/format/log-tree.ts";
+import { tilePath, tilesOf } from "../../../snapshots/format/log-tiles.ts";
+import { GrowingTree, isConsistent, tileEncoder } from "../../../snapshots/format/log-tree.ts";
 import { auditPath, headFrom, leafHash } from "../../../snapshots/format/tree.ts";
+import { consistencyPath } from "../../helpers/archive/consistency-path.ts";
 
 // Three levels of tiles, the last two of which are partial.
 const size = 256 * 256 + 700;

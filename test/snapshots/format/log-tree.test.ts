@@ -2,19 +2,16 @@ import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
-  consistencyPath,
   decodeEntries,
-  encodeEntries,
   endOf,
-  GrowingTree,
-  isConsistent,
   type Tile,
   tileAt,
-  tileEncoder,
   tilePath,
   tilesOf,
-} from "../../../snapshots/format/log-tree.ts";
+} from "../../../snapshots/format/log-tiles.ts";
+import { encodeEntries, GrowingTree, isConsistent, tileEncoder } from "../../../snapshots/format/log-tree.ts";
 import { leafHash, treeHead } from "../../../snapshots/format/tree.ts";
+import { consistencyPath } from "../../helpers/archive/consistency-path.ts";
 
 const sha = (...parts: Buffer[]) => createHash("sha256").update(Buffer.concat(parts)).digest();
 const node = (left: Buffer, right: Buffer) => sha(Buffer.of(1), left, right);

@@ -1,7 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { GrowingTree, type TreeHead, tileEncoder, tilesOf } from "../../../snapshots/format/log-tree.ts";
+import { tilesOf } from "../../../snapshots/format/log-tiles.ts";
+import { GrowingTree, type TreeHead, tileEncoder } from "../../../snapshots/format/log-tree.ts";
 import { leafHash } from "../../../snapshots/format/tree.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readCommit, readLog } from "../../../snapshots/store/log/commits.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { decodeEntries, tilePath, tilesOf } from "../../../../snapshots/format/log-tree.ts";
+import { decodeEntries, tilePath, tilesOf } from "../../../../snapshots/format/log-tiles.ts";
 import { leafHash, treeHead } from "../../../../snapshots/format/tree.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
 import { updatePublicLog } from "../../../../snapshots/publish/public/log.ts";

@@ -1,0 +1,235 @@
+import { hashFrom, toHex } from "../../../snapshots/format/bytes.ts";
+import { cuts } from "../../../snapshots/format/cuts.ts";
+import { hashesIn, isCount } from "../../../snapshots/format/hash-trees.ts";
+import { maxHeaderBytes } from "../../../snapshots/format/maxima.ts";
+import { chunksOf } from "../../../snapshots/index/chunks.ts";
+import { type IndexHeader, parseIndexHeader } from "../../../snapshots/read/evaluator.ts";
+import type { Asker, Job } from "./asker.ts";
+import type { Trust } from "./calls.ts";
+import { sha256, trees } from "./hashes.ts";
+import type { Part, Parts } from "./parts.ts";
+import type { Entry } from "./proofs.ts";
+import type { Believed, SaidOfLog, TrustedLog } from "./trusted-log.ts";
+
+/** See snapshots/SPEC.md, "Maxima". */
+export const maxSegments = 16_384;
+
+/** An archive of which the index was checked as far as its headers. */
+export interface Archive {
+  /** Of its index. */
+  root: string;
+  archiveRoot: string;
+  /** From the oldest. The evaluator keeps what it decoded as long as this array. */
+  segments: readonly Segment[];
+  /** Of which parts that is, and their bytes. */
+  decoded: Map<string, number>;
+}
+
+/** An archive and the commit that it was checked against. */
+export interface Known extends Believed {
+  archive: Archive;
+}
+
+/** What the service says of an index. Nothing of it is believed before it was checked. */
+export interface SaidOfIndex extends SaidOfLog {
+  indexRoot: string;
+  markets: number;
+  segments: unknown;
+}
+
+type Listed = {
+  markets: number;
+  header: { hash: string; bytes: number };
+  ids: { hash: string; bytes: number };
+};
+
+/**
+ * The pages of a segment: the ordinals at which they begin and the last ends, from the segment's oldest market, and
+ * their roots.
+ */
+export type Pages = { starts: readonly number[]; roots: Uint8Array };
+
+const sectionRoot = (section: Uint8Array) =>
+  trees.rootOf("section", section.length, chunksOf("", section).map(trees.leafHash));
+
+/** A segment whose header was checked. While an evaluation runs, it has the sections that this needs. */
+export class Segment {
+  name: string;
+  /** Ordinal of its oldest market. */
+  start: number;
+  header: IndexHeader;
+  #parts: Parts;
+  /** Once they were asked for. */
+  pages: Pages | undefined;
+
+  /**
+   * @param index From the oldest.
+   */
+  constructor(index: number, start: number, header: IndexHeader, parts: Parts) {
+    this.name = `segment ${index}`;
+    this.start = start;
+    this.header = header;
+    this.#parts = parts;
+  }
+
+  section(name: string): Uint8Array {
+    const [bytes, hash] = this.#place(name);
+    return bytes === 0 ? new Uint8Array(0) : this.#parts.get(hash);
+  }
+
+  get words(): Uint8Array {
+    return this.#parts.get(this.header.words.hash);
+  }
+
+  #place(name: string) {
+    const place = this.header.sections[name];
+    if (!place) throw new Error(`${this.name} has no section ${name}.`);
+    return place;
+  }
+
+  /** What a section must be. */
+  part(name: string): Part {
+    const [bytes, hash] = this.#place(name);
+    return { hash, bytes, what: "section", name: `Section ${name} of ${this.name}`, hashOf: sectionRoot };
+  }
+
+  get wordsPart(): Part {
+    const { hash, bytes } = this.header.words;
+    return { hash, bytes, what: "words", name: `The words of ${this.name}`, hashOf: sha256 };
+  }
+}
+
+/** The archives that were asked for, each checked against the log's entry before it is used. */
+export class Archives {
+  #asker: Asker;
+  #log: TrustedLog;
+  #parts: Parts;
+  /** The one that was asked for last. What the evaluator decoded of it is used again. */
+  #last: Archive | undefined;
+  /** The one that was asked for last by the id of its snapshot, and with which trust. */
+  #named: { asked: string; known: Known } | undefined;
+
+  constructor(asker: Asker, log: TrustedLog, parts: Parts) {
+    this.#asker = asker;
+    this.#log = log;
+    this.#parts = parts;
+  }
+
+  /** Asks which archive there is, and checks it as far as the headers of its index. */
+  async know(job: Job, trust: Trust, asOf: string | undefined): Promise<Known> {
+    const asked = JSON.stringify([asOf, trust]);
+    if (this.#named?.asked === asked) return this.#named.known;
+    const answer = await this.#asker.json<SaidOfIndex>(job, "/markets/index", { asOf });
+    const believed = await this.#log.vouch(answer, trust, { asOf, signal: job.signal });
+    const listed = answer.segments as Listed[];
+    const right =
+      Array.isArray(listed) &&
+      listed.length <= maxSegments &&
+      listed.every(
+        (segment) =>
+          isOneOf(segment?.markets, cuts.segmentMax) &&
+          hashFrom(segment.header?.hash) &&
+          isOneOf(segment.header.bytes, maxHeaderBytes) &&
+          hashFrom(segment.ids?.hash) &&
+          segment.ids.bytes === 6 * segment.markets,
+      );
+    this.#asker.need(right, "index root", "The answer does not list the headers and ids of segments.");
+    const children = listed.map(({ header, ids }) =>
+      trees.nodeHash(hashFrom(header.hash)!, hashFrom(ids.hash)!),
+    );
+    const root = await this.requireRoot(believed.entry, answer, listed, children);
+    if (this.#last?.root !== root) {
+      const { segments, archiveRoot } = await this.#segments(job, believed.entry, listed);
+      this.#last = { root, archiveRoot, segments, decoded: new Map() };
+    }
+    const archive = this.#last;
+    this.#asker.need(
+      archive.archiveRoot === believed.entry.archiveRoot,
+      "archive root",
+      `The index is of an archive with the root ${archive.archiveRoot}, the log's entry of ` +
+        `${believed.entry.archiveRoot}.`,
+    );
+    const known = { ...believed, archive };
+    // What the id of a snapshot names never changes.
+    if (asOf === known.snapshotId) this.#named = { asked, known };
+    return known;
+  }
+
+  /** Checks that the index root of an entry is that over these children of a tree. */
+  async requireRoot(
+    { indexRoot, counts }: Entry,
+    answer: SaidOfIndex,
+    listed: readonly { markets: number }[],
+    children: readonly (Uint8Array | Promise<Uint8Array>)[],
+  ): Promise<string> {
+    const markets = listed.reduce((sum, segment) => sum + segment.markets, 0);
+    const root = toHex(await trees.rootOf("index", markets, children));
+    this.#asker.need(
+      root === indexRoot &&
+        root === answer.indexRoot &&
+        markets === counts.markets &&
+        markets === answer.markets,
+      "index root",
+      `The segments have the index root ${root} and ${markets} markets, the log's entry ${indexRoot} and ` +
+        `${counts.markets}.`,
+    );
+    return root;
+  }
+
+  async #segments(job: Job, entry: Entry, listed: readonly Listed[]) {
+    const parts = listed.map(({ header }, index) => ({
+      ...header,
+      what: "header",
+      name: `The index header of segment ${index}`,
+      hashOf: sha256,
+    }));
+    const starts = [0];
+    for (const { markets } of listed) starts.push(starts.at(-1)! + markets);
+    const segments = await this.#parts.with(job, parts, () =>
+      Promise.all(
+        parts.map(({ hash, what, name }, index) =>
+          this.#asker.checking(what, name, () => {
+            const header = parseIndexHeader(name, this.#parts.get(hash));
+            const markets = listed[index]!.markets;
+            const same = header.markets === markets;
+            this.#asker.need(same, what, `${name} has ${header.markets} markets, not ${markets}.`);
+            return new Segment(index, starts[index]!, header, this.#parts);
+          }),
+        ),
+      ),
+    );
+    const roots = segments.map(({ header }) => hashFrom(header.root)!);
+    return { segments, archiveRoot: toHex(await trees.rootOf("archive", entry.counts.markets, roots)) };
+  }
+
+  /** Loads what pages segments have, and checks it against their roots, which the archive's root covers. */
+  async loadPages(job: Job, segments: readonly Segment[]): Promise<void> {
+    const missing = segments.filter(({ pages }) => !pages);
+    const parts = missing.flatMap((segment) =>
+      ["pageMarkets", "pageRoots"].map((name) => segment.part(name)),
+    );
+    await this.#parts.with(job, parts, () =>
+      Promise.all(
+        missing.map(async (segment) => {
+          const { name, header } = segment;
+          const sizes = segment.section("pageMarkets");
+          const roots = segment.section("pageRoots");
+          const starts = [0];
+          for (let at = 0; at + 1 < sizes.length; at += 2)
+            starts.push(starts.at(-1)! + sizes[at]! + 256 * sizes[at + 1]!);
+          const root = toHex(await trees.rootOf("segment", header.markets, hashesIn(roots)));
+          this.#asker.need(
+            root === header.root && starts.at(-1) === header.markets && starts.length === header.pages + 1,
+            "page roots",
+            `The pages of ${name} have the root ${root} and ${starts.at(-1)} markets, not what its header says.`,
+          );
+          segment.pages = { starts, roots };
+        }),
+      ),
+    );
+  }
+}
+
+/** Whether somebody's number is from 1 to this. */
+export const isOneOf = (value: unknown, most: number): boolean =>
+  isCount(value) && value >= 1 && value <= most;

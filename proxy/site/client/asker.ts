@@ -1,0 +1,92 @@
+import { bytesOf } from "../../../snapshots/format/bytes.ts";
+import { InvalidParameterError } from "../../../snapshots/read/evaluator.ts";
+import type { Tools } from "./calls.ts";
+
+/** What a call has asked for so far. */
+export class Job {
+  bytes = 0;
+  requests = 0;
+  signal: AbortSignal | undefined;
+
+  constructor(signal: AbortSignal | undefined) {
+    this.signal = signal;
+  }
+}
+
+/** Asks the service, of which nothing is believed, and names what does not hold. */
+export class Asker {
+  tools: Tools;
+
+  constructor(tools: Tools) {
+    this.tools = tools;
+  }
+
+  invalid(detail: string, parameter?: string): Error {
+    return new this.tools.ApiError("INVALID_PARAMETER", detail, {
+      title: "Invalid parameter",
+      ...(parameter !== undefined && { parameter }),
+    });
+  }
+
+  /** Reads what the caller asks for. */
+  reading<T>(read: () => T): T {
+    try {
+      return read();
+    } catch (error) {
+      const { message, parameter } = error as Error & { parameter?: string };
+      throw this.invalid(message, parameter);
+    }
+  }
+
+  need = (holds: unknown, what: string, detail: string): void => {
+    if (!holds) throw new this.tools.VerificationError(what, detail);
+  };
+
+  /** Names what does not hold when `work` throws. */
+  checking = async <T>(what: string, name: string, work: () => T): Promise<Awaited<T>> => {
+    const { ApiError, ForkedLogError, IntegrityError, VerificationError } = this.tools;
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof VerificationError || error instanceof ForkedLogError) throw error;
+      if (error instanceof InvalidParameterError) throw this.invalid(error.message, error.parameter);
+      if (error instanceof ApiError && !(error instanceof IntegrityError)) throw error;
+      throw new VerificationError(what, `${name}: ${error instanceof Error ? error.message : error}`);
+    }
+  };
+
+  /** An answer in JSON, whatever its members are. */
+  async json<Said>(job: Job, path: string, query: { asOf?: string | undefined; id?: string }): Promise<Said> {
+    const text = await this.tools.ask(path, { query, signal: job.signal }, ({ text }) => text(String));
+    job.bytes += bytesOf(text).length;
+    job.requests += 1;
+    const answer: unknown = await this.checking("answer", `The answer of ${path}`, () => JSON.parse(text));
+    const isObject = typeof answer === "object" && answer !== null;
+    this.need(isObject, "answer", `The answer of ${path} is no object.`);
+    return answer as Said;
+  }
+
+  /** An answer of exactly so many bytes. What sends more is cut off. */
+  bytes(job: Job, path: string, query: { of: string }, total: number): Promise<Uint8Array<ArrayBuffer>> {
+    const accept = "application/octet-stream";
+    return this.tools.ask(path, { query, accept, signal: job.signal }, async ({ response, step }) => {
+      const reader = response.body?.getReader();
+      const bytes = new Uint8Array(total);
+      let came = 0;
+      while (reader) {
+        const { done, value } = await step(() => reader.read());
+        if (done) break;
+        if (came + value.length > total) {
+          await reader.cancel();
+          this.need(false, "answer", `More than ${total} bytes came for ${path}.`);
+        }
+        bytes.set(value, came);
+        came += value.length;
+      }
+      if (came < total) throw this.tools.broken(`${came} of ${total} bytes came.`);
+      job.bytes += came;
+      job.requests += 1;
+      return bytes;
+    });
+  }
+}

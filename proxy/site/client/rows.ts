@@ -1,0 +1,139 @@
+import { bytesOf, toHex } from "../../../snapshots/format/bytes.ts";
+import { hashesIn } from "../../../snapshots/format/hash-trees.ts";
+import { type ArchiveFilter, type Evaluation, isSelected } from "../../../snapshots/read/evaluator.ts";
+import type { Archives, Known, Pages, Segment } from "./archive.ts";
+import type { Asker, Job } from "./asker.ts";
+import { trees } from "./hashes.ts";
+import { type Part, type Parts, partsAtOnce } from "./parts.ts";
+
+/** Adjacent matches in one page. */
+interface Group {
+  segment: Segment;
+  /** Of the page. */
+  markets: number;
+  /** Which markets of the page match, descending. */
+  places: number[];
+  /** The page's leaf hashes. */
+  part: Part;
+}
+
+/** The leaf hashes of a page's markets, which have its root. */
+const pagePart = ({ name, pages }: Segment & { pages: Pages }, page: number, markets: number): Part => ({
+  hash: toHex(pages.roots.subarray(32 * page, 32 * page + 32)),
+  bytes: 32 * markets,
+  what: "page",
+  name: `Page ${page} of ${name}`,
+  hashOf: (leaves) => trees.rootOf("page", markets, hashesIn(leaves)),
+});
+
+/** The markets that match, on their way to the caller. */
+export class Walk {
+  #asker: Asker;
+  #archives: Archives;
+  #parts: Parts;
+  #known: Known;
+  #evaluation: Evaluation;
+  #filter: ArchiveFilter;
+  /** Which one came last. */
+  #before: { time: number; id: string } | undefined;
+
+  constructor(
+    { asker, archives, parts }: { asker: Asker; archives: Archives; parts: Parts },
+    { known, evaluation, filter }: { known: Known; evaluation: Evaluation; filter: ArchiveFilter },
+  ) {
+    [this.#asker, this.#archives, this.#parts] = [asker, archives, parts];
+    [this.#known, this.#evaluation, this.#filter] = [known, evaluation, filter];
+  }
+
+  /**
+   * Checks that what `take` gives are the matches from `at` on, at most `most`, and gives them on, by groups.
+   * @param take So many of the texts that came, in their order.
+   */
+  async *checked(
+    job: Job,
+    at: number,
+    most: number,
+    take: (count: number) => Promise<string[]> | string[],
+  ): AsyncGenerator<string[], void, void> {
+    const groups = await this.#groups(job, at, most);
+    const parts = groups.flatMap(({ places, markets, part }) => (places.length < markets ? [part] : []));
+    // Of the pages of which not every market matches.
+    const leaves = await this.#parts.once(job, parts);
+    for (const group of groups) {
+      const texts = await take(group.places.length);
+      await this.#requireTexts(group, leaves.get(group.part.hash), texts);
+      yield texts;
+    }
+  }
+
+  /** The next matches, by the pages of the archive that have them: some 500, and of 100 pages at most. */
+  async #groups(job: Job, at: number, most: number): Promise<Group[]> {
+    const { segments } = this.#known.archive;
+    // A page has at most 512 markets, so the first is there whole.
+    const window = Math.min(most, 1024);
+    const ordinals = this.#evaluation.ordinals(at, window);
+    const ahead = ordinals.length < window || window < 1024 ? 0 : 24;
+    const groups: Group[] = [];
+    let index = segments.length;
+    let [start, page] = [Infinity, 0];
+    for (const ordinal of ordinals) {
+      if (ordinal < start) {
+        index = segments.findLastIndex((segment) => segment.start <= ordinal);
+        const segment = segments[index] as Segment;
+        if (!segment.pages)
+          await this.#archives.loadPages(job, segments.slice(Math.max(0, index - ahead), index + 1));
+        start = segment.start;
+        page = segment.header.pages;
+      }
+      const segment = segments[index] as Segment & { pages: Pages };
+      const place = ordinal - start;
+      const last = groups.at(-1);
+      if (last?.segment === segment && place >= segment.pages.starts[page]!) {
+        last.places.push(place - segment.pages.starts[page]!);
+        continue;
+      }
+      while (segment.pages.starts[page]! > place) page -= 1;
+      if (groups.length === partsAtOnce) return groups;
+      const [from = 0, to = 0] = segment.pages.starts.slice(page, page + 2);
+      const part = pagePart(segment, page, to - from);
+      groups.push({ segment, markets: to - from, places: [place - from], part });
+    }
+    // More of the last one may follow.
+    if (ordinals.length === 1024) groups.pop();
+    return groups;
+  }
+
+  /**
+   * Checks that these texts, newest first, are the markets of a group, that each matches, and that it comes behind the
+   * one before: an index that was signed may lie all the same.
+   * @param leaves Of the whole page, unless that is the group.
+   */
+  async #requireTexts(
+    { places, markets, part }: Group,
+    leaves: Uint8Array | undefined,
+    texts: readonly string[],
+  ) {
+    const { need, checking } = this.#asker;
+    const hashes = await Promise.all(texts.map((text) => trees.leafHash(bytesOf(text))));
+    const root = leaves ?? toHex(await trees.rootOf("page", markets, hashes.toReversed()));
+    const right = leaves !== undefined || root === part.hash;
+    need(right, "row", `${part.name}: its markets are not these, or not in this order.`);
+    const own = leaves && hashesIn(leaves);
+    for (const [index, place] of places.entries()) {
+      const [hash, leaf, text = ""] = [hashes[index], own?.[place], texts[index]];
+      const same = !own || (hash && leaf && toHex(hash) === toHex(leaf));
+      const name = `${part.name}: market ${place}`;
+      need(same, "row", `${name} is not ${text.slice(0, 44)}…`);
+      await checking("row", name, () => {
+        const market = JSON.parse(text);
+        const { id } = market;
+        need(isSelected(market, this.#filter), "row", `${name}, ${id}, does not match: the index lies.`);
+        const before = this.#before;
+        const key = { time: Date.parse(market.resolvedAt), id };
+        const behind = !before || key.time < before.time || (key.time === before.time && key.id < before.id);
+        need(behind, "row", `${name}, ${id}, is not in the archive's order.`);
+        this.#before = key;
+      });
+    }
+  }
+}

@@ -1,0 +1,187 @@
+import { bytesOf, fromOctets, textOf, toHex, toOctets } from "../../../snapshots/format/bytes.ts";
+import { decodeEntries, tilePath, tileWidth } from "../../../snapshots/format/log-tiles.ts";
+import {
+  besideFirst,
+  besideLeaf,
+  type ReadTile,
+  tileProofsOf,
+} from "../../../snapshots/format/tile-proofs.ts";
+import type { Vouched } from "./answers.ts";
+import type { Asker } from "./asker.ts";
+import type { CallOptions, Trust } from "./calls.ts";
+import { sha256, trees } from "./hashes.ts";
+import type { Entry } from "./proofs.ts";
+import { isPolicy, timeIn } from "./trusted.ts";
+
+/** What the service says of its log. Nothing of it is believed before it was checked. */
+export interface SaidOfLog {
+  snapshotId: string;
+  commit: number;
+  entry: string;
+  inclusion: readonly string[] | null;
+  checkpoint: string | null;
+}
+
+/** A commit that the caller has reason to believe. */
+export interface Believed {
+  snapshotId: string;
+  commit: number;
+  entry: Entry;
+  vouched: Vouched;
+}
+
+/** What a checkpoint says of its log. */
+type LogHead = { size: number; root: string };
+
+const proofs = tileProofsOf(trees, (hash) => hash);
+
+/** The log of the service, as far as the caller's trust reaches. */
+export class TrustedLog {
+  #asker: Asker;
+
+  constructor(asker: Asker) {
+    this.#asker = asker;
+  }
+
+  /** Checks the members of an answer that tell its commit. */
+  async vouch(
+    { snapshotId, commit, entry: text, inclusion, checkpoint }: SaidOfLog,
+    trust: Trust,
+    { asOf, signal }: { asOf: string | undefined; signal: AbortSignal | undefined },
+  ): Promise<Believed> {
+    const { key, entry: pinned, snapshotId: id, since } = trust;
+    const { need, checking } = this.#asker;
+    const { checkpointIn, verifyCheckpoint, verifyEntry } = this.#asker.tools;
+    need(typeof text === "string", "entry", "There is no entry of the log.");
+    const hash = toHex(await sha256(bytesOf(text)));
+    need(
+      pinned === undefined || hash === pinned,
+      "entry",
+      `The log's entry is not the one of trust: ${hash}.`,
+    );
+    const said = { entry: text, snapshotId, commit };
+    if (since !== undefined)
+      await checking("trust", "trust.since", () => checkpointIn(since)).catch(({ message }) => {
+        throw this.#asker.invalid(message, "trust");
+      });
+    const own = { snapshotId: id ?? (pinned && snapshotId), asOf };
+    const entry = await checking("entry", "The log's entry", () =>
+      verifyEntry({ ...said, checkpoint: null, proof: { inclusion: null } }, own),
+    );
+    const log = await checking("checkpoint", "The checkpoint", async () => {
+      if (key !== undefined) return { ...(await verifyCheckpoint(checkpoint, key)), signed: true };
+      return checkpoint === null ? null : { ...checkpointIn(checkpoint), cosigners: 0, signed: false };
+    });
+    await checking("inclusion", "The entry's place in the log", () =>
+      verifyEntry({ ...said, checkpoint, proof: { inclusion } }, own),
+    );
+    if (log && asOf !== undefined)
+      await checking("entry", "The log's entry", () => this.#requireMeant(asOf, entry, log, signal));
+    if (since !== undefined)
+      await checking("checkpoint", "The log of trust.since", () =>
+        this.#asker.tools.requireSameLog(since, checkpoint as string, { signal }),
+      );
+    const by: Vouched["by"] = [];
+    if (key !== undefined) by.push(isPolicy(key) ? "policy" : "key");
+    if (pinned !== undefined) by.push("entry");
+    if (id !== undefined) by.push("snapshotId");
+    if (since !== undefined) by.push("since");
+    return {
+      snapshotId,
+      commit,
+      entry,
+      vouched: {
+        by,
+        entry: hash,
+        leaf: toHex(await trees.leafHash(bytesOf(text))),
+        publishedAt: entry.publishedAt,
+        checkpoint: log && {
+          origin: log.origin,
+          size: log.size,
+          signed: log.signed,
+          cosigners: log.cosigners,
+          text: checkpoint as string,
+        },
+        complete: key !== undefined || pinned !== undefined,
+        unjudged: [],
+      },
+    };
+  }
+
+  /**
+   * Checks that an entry is the one that a time means: the last one published until then that was not withdrawn.
+   */
+  async #requireMeant(asOf: string, entry: Entry, log: LogHead, signal: AbortSignal | undefined) {
+    const time = timeIn(asOf);
+    if (Number.isNaN(time) || entry.commit === log.size) return;
+    const { withdrawn } = await this.#entryOf(log, log.size, signal);
+    const rangeOf = (commit: number) => withdrawn.find(([first, last]) => first <= commit && commit <= last);
+    this.#asker.need(!rangeOf(entry.commit), "entry", `Commit ${entry.commit} was withdrawn.`);
+    let next = entry.commit + 1;
+    for (let range = rangeOf(next); range; range = rangeOf(next)) next = range[1] + 1;
+    const { publishedAt } = await this.#entryOf(log, next, signal);
+    this.#asker.need(
+      Date.parse(publishedAt) > time,
+      "entry",
+      `${asOf} means commit ${next}, published ${publishedAt}, or a later one, and not commit ${entry.commit}.`,
+    );
+  }
+
+  /** The entry of a commit, as the tiles of a log have it, which lead to its root. */
+  async #entryOf({ size, root }: LogHead, commit: number, signal: AbortSignal | undefined): Promise<Entry> {
+    const index = commit - 1;
+    const bundle = Math.floor(index / tileWidth);
+    const width = Math.min(tileWidth, size - tileWidth * bundle);
+    const path = await proofs.headsOf(this.#tiles(signal), size, besideLeaf(index, size));
+    const entries =
+      (await this.#file("entries", bundle, width, signal)) ??
+      (await this.#file("entries", bundle, tileWidth, signal));
+    const entry = (entries && decodeEntries(entries))?.[index % tileWidth];
+    const head = entry && trees.headFrom(trees.leafHash(entry), { index, size, path });
+    const same = entry && head && toHex(await head) === root;
+    this.#asker.need(same, "entry", `The log has another entry of commit ${commit}.`);
+    return JSON.parse(textOf(entry!));
+  }
+
+  /**
+   * See Client.requireSameLog.
+   * @param after Of a larger log.
+   */
+  async requireSameLog(before: string, after: string, { signal }: CallOptions = {}): Promise<void> {
+    const { checkpointIn, ForkedLogError } = this.#asker.tools;
+    const [old, now] = [checkpointIn(before), checkpointIn(after)];
+    const heads = await this.#asker.checking("checkpoint", "The tiles of the log", async () => {
+      const path = await proofs.headsOf(
+        this.#tiles(signal),
+        now.size,
+        besideFirst(old.size, now.size, false),
+      );
+      return Promise.all(proofs.headsFromPath(old.size, now.size, path) ?? []);
+    });
+    const [first, whole] = heads.map(toHex);
+    this.#asker.need(
+      whole === now.root,
+      "checkpoint",
+      "The tiles of the log are not those of its checkpoint.",
+    );
+    if (first !== old.root) throw new ForkedLogError(before, after);
+  }
+
+  #tiles(signal: AbortSignal | undefined): ReadTile {
+    return (level, index, width) => this.#file(level, index, width, signal);
+  }
+
+  /** A tile of the log, or a bundle of its entries; undefined where there is none. */
+  async #file(level: number | "entries", index: number, width: number, signal: AbortSignal | undefined) {
+    const { ApiError, ask } = this.#asker.tools;
+    const path = `/log/tile/${tilePath({ level, index, width })}`;
+    const octets = { decode: (bytes: ArrayLike<number> = []) => toOctets(bytes) };
+    const found = await ask(path, { signal, accept: "application/octet-stream" }, ({ text }) =>
+      text(String, octets),
+    ).catch((error) => {
+      if (width < tileWidth && error instanceof ApiError && error.status === 404) return undefined;
+      throw error;
+    });
+    return found === undefined ? undefined : fromOctets(found);
+  }
+}

@@ -1,0 +1,140 @@
+import { hashBytes, hashesIn, leftSize, type Trees } from "./hash-trees.ts";
+import { type Tile, tilePath, tileWidth } from "./log-tiles.ts";
+
+// Proofs of a log's tree, put together from the tiles of c2sp.org/tlog-tiles. No tile is believed: whoever checks a
+// proof does so against the signed head.
+
+/** Entries of a log at most: halves are found by operations on 32 bits. */
+export const maxEntries = 2 ** 31;
+
+/** Reads the first `width` hashes of a tile, 32 bytes each; resolves to undefined where that tile is not stored. */
+export type ReadTile = (level: number, index: number, width: number) => Promise<Uint8Array | undefined>;
+
+/** A tile that is missing or of another length. */
+export class TileError extends Error {
+  override name = "TileError";
+
+  constructor(tile: Tile, fault: string) {
+    super(`Tile ${tilePath(tile)} of the log ${fault}.`);
+  }
+}
+
+/** Consecutive leaves below one node of a tree. */
+interface Span {
+  start: number;
+  count: number;
+}
+
+function halves({ start, count }: Span): [left: Span, right: Span] {
+  const split = leftSize(count);
+  return [
+    { start, count: split },
+    { start: start + split, count: count - split },
+  ];
+}
+
+/** The nodes beside the way from a leaf to the top (RFC 6962, 2.1.1). */
+export function besideLeaf(index: number, size: number, start: number = 0): Span[] {
+  if (!(Number.isInteger(index) && index >= start && index < start + size))
+    throw new RangeError(`A log of ${size} has no entry ${index}.`);
+  if (size === 1) return [];
+  const [left, right] = halves({ start, count: size });
+  const [within, beside] = index < right.start ? [left, right] : [right, left];
+  return [...besideLeaf(index, within.count, within.start), beside];
+}
+
+/**
+ * The nodes of which the trees of the first `end` leaves and of all consist (RFC 6962, 2.1.2). With `known`, the head of
+ * the first ones is left out where it is a node.
+ */
+export function besideFirst(end: number, size: number, known: boolean, start: number = 0): Span[] {
+  if (!(Number.isInteger(end) && end > start && end <= start + size))
+    throw new RangeError(`A log of ${size} does not begin with one of ${end}.`);
+  if (end === start + size) return known ? [] : [{ start, count: size }];
+  const [left, right] = halves({ start, count: size });
+  return end <= right.start
+    ? [...besideFirst(end, left.count, known, start), right]
+    : [...besideFirst(end, right.count, false, right.start), left];
+}
+
+/** The heads of trees of which one may be the beginning of the other. */
+export type BothHeads<H> = [before: H, after: H];
+
+/** What leads from the tiles of a log to heads and proofs, computed with a hash function. */
+export function tileProofsOf<H>(
+  { nodeHash, treeHead }: Pick<Trees<H>, "nodeHash" | "treeHead">,
+  asHash: (stored: Uint8Array) => H,
+) {
+  /** The heads of nodes of the tree of `size` leaves. Each tile is read once: at most two a level. */
+  const headsOf = async (readTile: ReadTile, size: number, nodes: readonly Span[]): Promise<Awaited<H>[]> => {
+    if (!(Number.isInteger(size) && size >= 1 && size <= maxEntries))
+      throw new RangeError(`A log has from 1 to ${maxEntries} entries, not ${size}.`);
+    const tiles = new Map<string, Promise<Uint8Array>>();
+    const tileOf = (level: number, index: number) => {
+      const count = Math.floor(size / tileWidth ** level);
+      const tile = { level, index, width: Math.min(tileWidth, count - index * tileWidth) };
+      const key = tilePath(tile);
+      const read = tiles.get(key) ?? completeTile(readTile, tile);
+      tiles.set(key, read);
+      return read;
+    };
+    const headOf = async ({ start, count }: Span): Promise<Awaited<H>> => {
+      const height = 31 - Math.clz32(count);
+      if (2 ** height !== count) {
+        const [left, right] = await Promise.all(halves({ start, count }).map(headOf));
+        return await nodeHash(left!, right!);
+      }
+      // A full tree is a node of one tile.
+      const level = Math.floor(height / 8);
+      const position = start / tileWidth ** level;
+      const tile = await tileOf(level, Math.floor(position / tileWidth));
+      const from = (position % tileWidth) * hashBytes;
+      return await treeHead(hashesIn(tile.subarray(from, from + 2 ** (height % 8) * hashBytes)).map(asHash));
+    };
+    return Promise.all(nodes.map(headOf));
+  };
+
+  /**
+   * The heads of the first `first` leaves and of all `size`, by the path from the one to the other. `known` is the
+   * head that the path leaves out. Undefined when a path of this length does not lead there.
+   */
+  const headsFromPath = (
+    first: number,
+    size: number,
+    path: readonly H[],
+    known?: H,
+  ): BothHeads<H> | undefined => {
+    const rest = [...path];
+    const headsOfBoth = (first: number, size: number, known: H | undefined): BothHeads<H> | undefined => {
+      if (first === size) {
+        const head = known ?? rest.pop();
+        return head && [head, head];
+      }
+      const split = leftSize(size);
+      const top = rest.pop();
+      if (!top) return undefined;
+      if (first <= split) {
+        const found = headsOfBoth(first, split, known);
+        return found && [found[0], nodeHash(found[1], top)];
+      }
+      const found = headsOfBoth(first - split, size - split, undefined);
+      return found && [nodeHash(top, found[0]), nodeHash(top, found[1])];
+    };
+    const found = headsOfBoth(first, size, known);
+    return rest.length === 0 ? found : undefined;
+  };
+
+  return { headsOf, headsFromPath };
+}
+
+/** The hashes of a tile. Those of a partial tile that is no longer stored are the beginning of the full one. */
+async function completeTile(readTile: ReadTile, tile: Tile & { level: number }): Promise<Uint8Array> {
+  const { level, index, width } = tile;
+  const bytes =
+    (await readTile(level, index, width)) ??
+    (width < tileWidth ? await readTile(level, index, tileWidth) : undefined);
+  if (!bytes) throw new TileError(tile, "is missing");
+  if (bytes.length !== width * hashBytes && bytes.length !== tileWidth * hashBytes)
+    throw new TileError(tile, `has ${bytes.length} bytes`);
+  return bytes;
+}
