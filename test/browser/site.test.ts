@@ -11,6 +11,7 @@ import { bearer } from "../helpers/http/proxy-client.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
 import { pictureFile, takePicture } from "../helpers/servers/site-picture.ts";
 import { asRow, protocols, serveSite, spoken } from "../helpers/servers/site-served.ts";
+import { layoutOf } from "./pages/charts.ts";
 import { isFocused } from "./pages/look.ts";
 import { type Visit, visit } from "./pages/visit.ts";
 
@@ -289,7 +290,7 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
     });
 
     test("with a key: every chart, pinned to the state that is shown", async () => {
-      const { shell, takeAlong, goTo, protocol, compare, archive } = await visit(site, "", {
+      const { page, shell, takeAlong, goTo, protocol, compare, archive } = await visit(site, "", {
         key: site.aegis,
       });
       const expectPinned = async (within: typeof shell.main, paths: string[], picture = "") => {
@@ -300,7 +301,9 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
           expect(String(await saved("CSV", index)), path).toBe(await csv(path));
         }
         expect(cited).not.toContain("later");
-        if (picture) expect(String(await saved("SVG"))).toContain(picture);
+        const drawn = picture && String(await saved("SVG"));
+        expect(drawn).toContain(picture);
+        return drawn;
       };
       await goTo(`#/protocols/${slug}`);
       await protocol.points.first().waitFor();
@@ -313,10 +316,18 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
       await expectPinned(shell.main, [`scores/${slug}?asOf=${asOf}`, `scores/${peer}?asOf=${asOf}`]);
       await goTo("#/archive?min_composite=400&show=score");
       await archive.shares.sections.locator("svg").first().waitFor();
+      const byTier = await expectPinned(
+        archive.side,
+        [`markets/facets?by=tier&min_composite=400&asOf=${asOf}`],
+        "<circle",
+      );
+      expect(byTier).toMatch(
+        /Share of disputed markets by tier.*n = [\d,]+ markets · Composite ≥ 400.*snapshot [0-9a-f]{64}/s,
+      );
+      expect(await layoutOf(page, byTier)).toEqual({ width: 1200, cut: [] });
       for (const [within, by, mark] of [
         [archive.facet("from"), "month&min_composite=400", "<rect"],
         [archive.facet("min_composite"), "composite", "<rect"],
-        [archive.side, "tier&min_composite=400", "<circle"],
       ] as const)
         await expectPinned(within, [`markets/facets?by=${by}&asOf=${asOf}`], mark);
     });

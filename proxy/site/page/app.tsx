@@ -48,7 +48,7 @@ function Old({ open, route }: { open: () => OldView; route: Route }) {
 function View({ route }: { route: Route }) {
   const { api, store } = useSite();
   const plan = useStored((state) => state.plan);
-  const site = { api, askForKey: () => store.set({ asksForKey: true }) };
+  const site = { api, store, askForKey: () => store.set({ asksForKey: true }) };
   if (route.name === "scores") return <Old route={route} open={() => openScoreboard(site, route.query)} />;
   if (route.name === "protocol")
     return <Old route={route} open={() => openProtocol(site, route.slug, route.query.get("asOf"))} />;

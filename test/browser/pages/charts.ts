@@ -63,6 +63,32 @@ export function takeAlongOf(page: Page) {
   };
 }
 
+/** How wide a picture is that was taken along, and which of its texts are cut, or lie outside of it or of its chart. */
+export async function layoutOf(page: Page, picture: string): Promise<{ width: number; cut: string[] }> {
+  const other = await page.context().newPage();
+  try {
+    await other.setContent(picture);
+    return await other
+      .locator("svg")
+      .first()
+      .evaluate((whole) => ({
+        width: whole.getBoundingClientRect().width,
+        cut: [...whole.querySelectorAll("text")].flatMap((text) => {
+          const own = text.getBoundingClientRect();
+          const frame = text.closest("svg")!.getBoundingClientRect();
+          const isInside =
+            own.left >= frame.left &&
+            own.right <= frame.right &&
+            own.top >= frame.top &&
+            own.bottom <= frame.bottom;
+          return isInside ? [] : [text.textContent];
+        }),
+      }));
+  } finally {
+    await other.close();
+  }
+}
+
 /** The file that a button saves. */
 export async function savedBy(page: Page, button: Locator): Promise<Buffer> {
   const download = page.waitForEvent("download");

@@ -1,4 +1,8 @@
+import { createElement, render } from "preact";
 import { ApiError, VerificationError } from "../../client/client.ts";
+import { comparedIn } from "../filters.ts";
+import { SiteContext } from "../store.ts";
+import { Reliability, wantedFor } from "../views/reliability.tsx";
 import { asItWas } from "./asof.js";
 import { copyable, failure, fill, html, skipTo } from "./dom.js";
 import { choiceList, histogram } from "./facets.js";
@@ -19,7 +23,6 @@ import {
 } from "./filters.js";
 import { marketItem } from "./market.js";
 import { Recomputing } from "./recomputing.js";
-import { comparedIn, reliability, wantedFor } from "./reliability.js";
 import { save } from "./take.js";
 import { counted, grouped } from "./words.js";
 
@@ -95,6 +98,8 @@ class Explorer {
   #problem = html("div", { class: "problem" });
   #tabs = html("nav", { class: "tabs", "aria-label": "What is shown" });
   #side = html("div", { class: "side" });
+  #shares = html("div");
+  #store;
   #earlier = html("div");
   /** The filters: beside the markets, and on small screens, where they would hide these, over them. */
   #sheet = html("dialog", { class: "sheet", "aria-labelledby": "filters" });
@@ -111,8 +116,9 @@ class Explorer {
   #typing;
 
   /** @param {Site} site */
-  constructor({ api }) {
+  constructor({ api, store }) {
     this.#api = api;
+    this.#store = store;
     this.#recomputing = new Recomputing(api, () => this.show(this.#query));
     const go = (/** @type {URLSearchParams} */ query) => this.#go(query);
     const preview = (/** @type {string} */ facet) => (/** @type {URLSearchParams} */ query) =>
@@ -197,6 +203,7 @@ class Explorer {
   }
 
   end() {
+    render(null, this.#shares);
     this.#open.abort();
     this.#stop();
     this.#recomputing.close();
@@ -604,12 +611,14 @@ class Explorer {
     signal.throwIfAborted();
     this.#drawCounts(facets, filters, counts, recomputed);
     if (!scored) return;
-    const shares = html(
-      "div",
-      { class: recomputed && "recomputed" },
-      ...reliability(this.#api, query, filters, counts, signal),
-    );
-    this.#keepFocus(() => fill(this.#side, shares));
+    if (this.#shares.parentElement !== this.#side) {
+      render(null, this.#shares);
+      fill(this.#side, this.#shares);
+    }
+    this.#shares.classList.toggle("recomputed", recomputed);
+    const value = { api: this.#api, store: this.#store };
+    const view = createElement(Reliability, { query, filters, counts });
+    render(createElement(SiteContext.Provider, { value, children: view }), this.#shares);
   }
 
   /**

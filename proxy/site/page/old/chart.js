@@ -1,5 +1,4 @@
 import { fill, html, svg } from "./dom.js";
-import { compact, grouped, percent, percents } from "./words.js";
 
 /** @import { Child } from "./dom.js" */
 
@@ -273,103 +272,6 @@ export const grid = (ticks, y, from, to, spell) =>
     svg("path", { class: "grid", d: `M${from} ${y(value)}H${to}` }),
     label(spell(value), from - 8, y(value) + 4, "end"),
   ]);
-
-/**
- * A share with its 95 % interval, of `n`.
- * @typedef {{ share: number, low: number, high: number, n: number }} Estimate
- */
-
-/** Of a few markets little can be said.
- * @param {Estimate} estimate */
-const isFew = ({ n }) => n < 30;
-
-/**
- * Shares of several groups as dots, each with its interval. `second` stands beside them in another form.
- * @param {{ names: readonly string[], first: readonly Estimate[], second?: readonly Estimate[], mean?: number, label:
- * string }} about
- * @param {number} width
- */
-export function intervalChart({ names, first, second, mean, label: name }, width) {
-  // Groups of a few markets have intervals that would press all others to the floor; theirs go beyond the top. So do
-  // the dots of those of which little can be said, each as an arrow with its number.
-  const all = [...first, ...(second ?? [])].filter(({ n }) => n > 0);
-  const sure = all.filter(({ n }) => n >= 100);
-  const top = Math.max(
-    0.01,
-    mean ?? 0,
-    ...(sure.length > 0 ? sure : all).map(({ high }) => high),
-    ...all.filter((estimate) => !isFew(estimate)).map(({ share }) => share),
-  );
-  const ticks = ticksFor(0, top * 1000).map((value) => value / 1000);
-  const ceiling = ticks.at(-1) ?? 1;
-  const isBeyond = (/** @type {Estimate} */ { share, n }) => n > 0 && share > ceiling;
-  // The numbers of both series stand in rows of their own: beside each other they would overlap.
-  const beyond = all.some(isBeyond) ? (second ? 28 : 14) : 0;
-  const numbers = [first, ...(second ? [second] : [])];
-  const height = 233 + beyond + 17 * numbers.length;
-  const margin = { top: 28 + beyond, right: 8, bottom: 29 + 17 * numbers.length, left: 44 };
-  const row = (/** @type {number} */ which) => height - 9 - 17 * (numbers.length - 1 - which);
-  const slot = (width - margin.left - margin.right) / names.length;
-  const x = (/** @type {number} */ index) => margin.left + slot * (index + 0.5);
-  const y = (/** @type {number} */ share) =>
-    height - margin.bottom - (Math.min(share, ceiling) / ceiling) * (height - margin.top - margin.bottom);
-  const dots = (
-    /** @type {readonly Estimate[]} */ estimates,
-    /** @type {string} */ kind,
-    /** @type {number} */ shift,
-  ) =>
-    estimates.map((estimate, index) => {
-      const { share, low, high, n } = estimate;
-      if (n === 0) return null;
-      const at = x(index) + shift;
-      const [upper, lower] = [y(high), y(low)];
-      const spelled = percents({ share, low, high });
-      const cap = high > ceiling ? "" : `M${at - 4} ${upper}h8`;
-      return svg(
-        "g",
-        { class: isFew(estimate) ? `${kind} few` : kind },
-        svg("path", { d: `M${at} ${upper}V${lower}${cap}M${at - 4} ${lower}h8` }),
-        isBeyond(estimate)
-          ? [
-              svg("path", { class: "mark beyond", d: `M${at} ${margin.top - 12}l5 8h-10z` }),
-              label(
-                percent(share).replace(slot > 36 ? "" : " %", ""),
-                at,
-                kind === "first" ? 26 : 40,
-                "middle",
-              ),
-            ]
-          : kind === "first"
-            ? svg("circle", { class: "mark", cx: at, cy: y(share), r: 4 })
-            : svg("path", { class: "mark", d: `M${at} ${y(share) - 5}l5 5l-5 5l-5 -5z` }),
-        svg(
-          "title",
-          {},
-          `${names[index]}: ${spelled[0]} (${spelled[1]} to ${spelled[2]}), n = ${grouped(n)}`,
-        ),
-      );
-    });
-  const wide = slot > 44;
-  return chart(width, height, name, [
-    label("Disputed", 0, 12, "start"),
-    ...grid(ticks, y, margin.left, width - margin.right, (value) => percent(value)),
-    mean !== undefined &&
-      svg("path", { class: "mean", d: `M${margin.left} ${y(mean)}H${width - margin.right}` }),
-    ...names.flatMap((text, index) => {
-      if (!wide && slot < 30 && index % 2 === 1) return [];
-      const short = slot > 80 ? text : text.slice(0, 4);
-      return [
-        label(short, x(index), row(0) - 17, "middle"),
-        ...numbers.map((each, which) => label(compact(each[index]?.n ?? 0), x(index), row(which), "middle")),
-      ];
-    }),
-    ...numbers.map((_, which) =>
-      label(second ? `n ${"●◆"[which]}` : "n", margin.left - 8, row(which), "end"),
-    ),
-    ...dots(first, "first", second ? -5 : 0),
-    ...dots(second ?? [], "second", 5),
-  ]);
-}
 
 /**
  * Ascending round numbers that enclose two values, for an axis.

@@ -1,7 +1,7 @@
+import { comparedIn } from "../filters.ts";
 import { fill, html } from "./dom.js";
 import { filtersOf, inWords, sides } from "./filters.js";
 import { planNames } from "./key.js";
-import { comparedIn } from "./reliability.js";
 import { counted } from "./words.js";
 
 /**

@@ -199,5 +199,6 @@ const forReaders = (message) =>
  * @import { Api } from "../api.ts"
  * @import { Route } from "../route.ts"
  */
-/** @typedef {{ api: Api, askForKey: () => void }} Site */
+/** @import { Store } from "../state.ts" */
+/** @typedef {{ api: Api, store: Store, askForKey: () => void }} Site */
 /** @typedef {{ title: string, element: HTMLElement, close: () => void, update?: (route: Route) => void }} View */

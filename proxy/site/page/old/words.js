@@ -32,16 +32,6 @@ export const size = (bytes) =>
  * @param {number} [digits] behind the point */
 export const percent = (share, digits = share < 0.1 ? 1 : 0) => `${Number((100 * share).toFixed(digits))} %`;
 
-/** Formats a share and the ends of its interval, with as many digits as tell the ends apart: 2.61 %, 2.58 %, 2.65 %
- * @param {{ share: number, low: number, high: number }} estimate */
-export function percents({ share, low, high }) {
-  const all = [share, low, high];
-  const spelled = all.map((each) => percent(each));
-  if (spelled[1] !== spelled[2]) return spelled;
-  const digits = [1, 2].find((each) => percent(low, each) !== percent(high, each)) ?? 3;
-  return all.map((each) => percent(each, digits));
-}
-
 /** A number with its noun: `1 market`, `2 markets`.
  * @param {number} count
  * @param {string} one

@@ -1,0 +1,177 @@
+import type { Estimate } from "../statistics.ts";
+import { compact, grouped, percent, percents } from "../words.ts";
+import { Grid, Picture, Text, ticksFor } from "./picture.tsx";
+
+interface IntervalsProps {
+  /** Of the groups. */
+  names: readonly string[];
+  first: readonly Estimate[];
+  /** Stands beside the first in another form. */
+  second?: readonly Estimate[];
+  /** Of all groups together. */
+  mean?: number;
+  /** Read out. */
+  label: string;
+}
+
+/** An estimate of one series, and what of it is above the axis in words: its share, and the end of its interval. */
+interface Dot {
+  series: number;
+  group: number;
+  estimate: Estimate;
+  title: string;
+  share: string | undefined;
+  end: string | undefined;
+  leaves: boolean;
+}
+
+const forms = ["first", "second"];
+const symbols = ["●", "◆"];
+/** The distance of lines of text. */
+const [above, below] = [14, 17];
+
+/** Of a few markets little can be said. */
+const isFew = ({ n }: Estimate) => n < 30;
+
+function ticksOf(estimates: readonly Estimate[], mean = 0) {
+  // Groups of a few markets have intervals that would press all others to the floor; theirs go beyond the top. So do
+  // the dots of those of which little can be said.
+  const sure = estimates.filter(({ n }) => n >= 100);
+  const top = Math.max(
+    ...[0.01, mean],
+    ...(sure.length > 0 ? sure : estimates).map(({ high }) => high),
+    ...estimates.filter((estimate) => !isFew(estimate)).map(({ share }) => share),
+  );
+  return ticksFor(0, top * 1000).map((value) => value / 1000);
+}
+
+function dotsOf(names: readonly string[], all: readonly (readonly Estimate[])[], ceiling: number): Dot[] {
+  return all.flatMap((estimates, series) =>
+    estimates.flatMap((estimate, group) => {
+      if (estimate.n === 0) return [];
+      const [own, low, high] = percents(estimate);
+      const title = `${names[group]}: ${own} (${low} to ${high}), n = ${grouped(estimate.n)}`;
+      const share = estimate.share > ceiling ? own : undefined;
+      const end = estimate.high > ceiling && high !== share ? high : undefined;
+      return [{ series, group, estimate, title, share, end, leaves: estimate.high > ceiling }];
+    }),
+  );
+}
+
+/**
+ * Shares of several groups as dots, each with its interval. What is above the axis has an arrow, and its number in a
+ * row over the picture: of each series there is one for upper ends of intervals, and one for shares.
+ */
+export function Intervals({ names, first, second, mean, label }: IntervalsProps) {
+  const all = second ? [first, second] : [first];
+  const ticks = ticksOf(
+    all.flat().filter(({ n }) => n > 0),
+    mean,
+  );
+  const ceiling = ticks.at(-1) ?? 1;
+  const dots = dotsOf(names, all, ceiling);
+  const rows = all.flatMap((_, series) =>
+    (["end", "share"] as const)
+      .filter((what) => dots.some((dot) => dot.series === series && dot[what]))
+      .map((what) => ({ series, what })),
+  );
+  const rowOf = (series: number, what: "end" | "share") =>
+    26 + above * rows.findIndex((row) => row.series === series && row.what === what);
+  const margin = { top: 28 + above * rows.length, right: 8, bottom: 29 + below * all.length, left: 44 };
+  const height = 176 + margin.top + margin.bottom;
+  const y = (share: number) => margin.top + 176 * (1 - Math.min(share, ceiling) / ceiling);
+  const numbered = (series: number) => height - 9 - below * (all.length - 1 - series);
+  return (
+    <Picture height={height} label={label} texts={dots.map(({ title }) => title)}>
+      {({ width, here }) => {
+        const [start, end] = [margin.left, width - margin.right];
+        const slot = (end - start) / names.length;
+        const x = (group: number) => start + slot * (group + 0.5);
+        return (
+          <>
+            <Text x={0} y={12} anchor="start">
+              Disputed
+            </Text>
+            <Grid ticks={ticks} y={y} from={start} to={end} spell={percent} />
+            {mean !== undefined && <path class="mean" d={`M${start} ${y(mean)}H${end}`} />}
+            {rows.map(({ series, what }) => (
+              <Text key={`${series} ${what}`} x={start - 8} y={rowOf(series, what)} anchor="end">
+                {second
+                  ? `${what === "end" ? "to " : ""}${symbols[series]}`
+                  : what === "end"
+                    ? "up to"
+                    : "share"}
+              </Text>
+            ))}
+            {all.map((_, series) => (
+              <Text key={series} x={start - 8} y={numbered(series)} anchor="end">
+                {second ? `n ${symbols[series]}` : "n"}
+              </Text>
+            ))}
+            {names.map((name, group) =>
+              // Where they would touch, only every other one is named.
+              slot < 30 && group % 2 === 1 ? null : (
+                <g key={name}>
+                  <Text x={x(group)} y={numbered(0) - below} anchor="middle">
+                    {slot > 80 ? name : name.slice(0, 4)}
+                  </Text>
+                  {all.map((estimates, series) => (
+                    <Text key={series} x={x(group)} y={numbered(series)} anchor="middle">
+                      {compact(estimates[group]?.n ?? 0)}
+                    </Text>
+                  ))}
+                </g>
+              ),
+            )}
+            {dots.map((dot, index) => {
+              const at = x(dot.group) + (second ? [-5, 5] : [0, 0])[dot.series]!;
+              const few = isFew(dot.estimate) ? " few" : "";
+              return (
+                <g key={index} class={`${forms[dot.series]}${few}${index === here ? " here" : ""}`}>
+                  <Interval dot={dot} at={at} top={margin.top} y={y} />
+                  {(["share", "end"] as const).map((what) => {
+                    const number = dot[what];
+                    return (
+                      number && (
+                        <Text key={what} x={at} y={rowOf(dot.series, what)} anchor="middle">
+                          {slot > 36 ? number : number.replace(" %", "")}
+                        </Text>
+                      )
+                    );
+                  })}
+                  <title>{dot.title}</title>
+                </g>
+              );
+            })}
+          </>
+        );
+      }}
+    </Picture>
+  );
+}
+
+interface IntervalProps {
+  dot: Dot;
+  at: number;
+  top: number;
+  y: (share: number) => number;
+}
+
+/** An interval with caps at its ends and the mark of its share, or with an arrow where it leaves the axis. */
+function Interval({ dot: { series, estimate, share, leaves }, at, top, y }: IntervalProps) {
+  const { low, high } = estimate;
+  const isAbove = share !== undefined;
+  const end = leaves ? (isAbove ? "" : `V${top - 11}m-4 4l4 -4l4 4`) : `M${at - 4} ${y(high)}h8`;
+  return (
+    <>
+      <path d={`M${at - 4} ${y(low)}h8M${at} ${y(low)}V${y(high)}${end}`} />
+      {isAbove ? (
+        <path class="mark beyond" d={`M${at} ${top - 12}l5 8h-10z`} />
+      ) : series === 0 ? (
+        <circle class="mark" cx={at} cy={y(estimate.share)} r={4} />
+      ) : (
+        <path class="mark" d={`M${at} ${y(estimate.share) - 5}l5 5l-5 5l-5 -5z`} />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,45 @@
+import { type Estimate, wilson } from "../statistics.ts";
+import { grouped, percents } from "../words.ts";
+import { Scrolls } from "./scrolls.tsx";
+
+interface ShareTableProps {
+  title: string;
+  /** Of the groups. */
+  names: readonly string[];
+  /** Of each series its name, and an estimate for each group. */
+  series: readonly (readonly [name: string, estimates: readonly Estimate[]])[];
+}
+
+/** The shares of an interval chart with their intervals and numbers. */
+export const ShareTable = ({ title, names, series }: ShareTableProps) => (
+  <Scrolls label={`${title}, as a table`}>
+    <table class="plain-table">
+      <thead>
+        <tr>
+          {["Group", "Formula", "Disputed", "95 % interval", "n"].map((text) => (
+            <th key={text} scope="col">
+              {text}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {names.flatMap((name, index) =>
+          series.map(([formula, estimates]) => {
+            const estimate = estimates[index] ?? wilson(0, 0);
+            const [share, low, high] = percents(estimate);
+            return (
+              <tr key={`${name} ${formula}`}>
+                <th scope="row">{name}</th>
+                <td>{formula}</td>
+                <td class="number">{estimate.n ? share : "–"}</td>
+                <td class="number">{estimate.n ? `${low} to ${high}` : "–"}</td>
+                <td class="number">{grouped(estimate.n)}</td>
+              </tr>
+            );
+          }),
+        )}
+      </tbody>
+    </table>
+  </Scrolls>
+);
