@@ -1,381 +1,363 @@
-import { readFile } from "node:fs/promises";
-import type { Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { LabelFacet, ScoreFacet } from "../../schemas/envelopes.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/scales.ts";
 import { bearer } from "../helpers/http/proxy-client.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
-import {
-  enterKey,
-  focusIsOn,
-  openWatched,
-  settled,
-  tracesOf,
-  type WatchedPage,
-} from "../helpers/servers/site-page.ts";
-import { cellsOf, choicesOf, expectListed, factsOf, serveSite } from "../helpers/servers/site-served.ts";
+import { tracesOf } from "../helpers/servers/site-page.ts";
+import { serveSite } from "../helpers/servers/site-served.ts";
+import { isFocused } from "./pages/look.ts";
+import { type Visit, visit } from "./pages/visit.ts";
 
 const program = findChromium();
 
-describe.skipIf(!program)("the archive of the site in Chromium", () => {
+// One reader's visit: each test begins and ends at the whole archive.
+describe.skipIf(!program)("the archive of the site in Chromium:", () => {
   const site = serveSite();
-  let watched: WatchedPage;
-  let page: Page;
+  let reader: Visit;
+  let archive: Visit["archive"];
+  let page: Visit["page"];
   beforeAll(async () => {
-    watched = await openWatched(site.browser, site.home);
-    ({ page } = watched);
-    await enterKey(page, site.aegis);
+    reader = await visit(site, "", { key: site.aegis, shared: true });
+    ({ archive, page } = reader);
+    await reader.look("Archive");
+    await archive.settled();
   });
-  afterAll(() => watched?.context.close());
+  afterEach(() => expect(reader.faults).toEqual([]));
 
+  const expectListed = async (query: string) =>
+    archive.expectListed(await site.markets(`pageSize=25${query && `&${query}`}`));
   const facetsOf = (query: string) => site.api(`markets/facets?${query}`);
   const grouped = (value: number) => value.toLocaleString("en");
   const counted = (value: number) => `${grouped(value)} ${value === 1 ? "market" : "markets"}`;
 
-  test("the archive counts beside every choice what that choice leads to", async () => {
-    await page.click("nav >> text=Archive");
-    await expectListed(page, await site.markets("pageSize=25"));
-    expect(await focusIsOn(page, "h1")).toBe(true);
-    await page.waitForSelector(".choices a");
-    expect(watched.faults).toEqual([]);
-
-    // Choosing one tier and then another; the counts of tiers are those without the choice of tiers.
-    await page.click(".choices a:has-text('TEMPERED')");
-    await expectListed(page, await site.markets("tier=TEMPERED&pageSize=25"));
-    await page.click(".choices a:has-text('FORGED')");
+  describe("every choice has the count of what it leads to:", () => {
     const query = "tier=FORGED,TEMPERED";
-    await expectListed(page, await site.markets(`${query}&pageSize=25`));
-    expect(await focusIsOn(page, "a[data-key='tier FORGED']")).toBe(true);
-    const { facets } = await facetsOf(
-      `by=category,disputed,outcome,formula_version,composite,month&${query}`,
-    );
-    const tiers: LabelFacet = (await facetsOf("by=tier")).facets.tier;
-    expect(await choicesOf(page, "tier")).toEqual(
-      forgeTiers.toReversed().map((name) => {
-        const { count = 0 } = tiers.buckets.find(({ value }) => value === name) ?? {};
-        return [name, grouped(count)];
-      }),
-    );
-    // Letter case does not tell categories apart, so their choices and counts do not either.
-    const categories = new Map<string, number>();
-    for (const { value, count } of (facets.category as LabelFacet).buckets)
-      categories.set(value.toLowerCase(), (categories.get(value.toLowerCase()) ?? 0) + count);
-    expect(
-      (await choicesOf(page, "category")).map(([value = "", count]) => [value.toLowerCase(), count]),
-    ).toEqual(
-      [...categories].toSorted(([, a], [, b]) => b - a).map(([value, count]) => [value, grouped(count)]),
-    );
-    for (const [facet, words] of [
+    let facets: Record<string, LabelFacet & ScoreFacet>;
+    beforeAll(async () => {
+      ({ facets } = await facetsOf(`by=category,disputed,outcome,formula_version,composite,month&${query}`));
+    });
+
+    test("tiers, as without the choice of tiers, whose last link keeps the focus", async () => {
+      await expectListed("");
+      expect(await isFocused(reader.shell.heading)).toBe(true);
+      await archive.choice("tier", "TEMPERED").click();
+      await expectListed("tier=TEMPERED");
+      await archive.choice("tier", "FORGED").click();
+      await expectListed(query);
+      expect(await isFocused(archive.choice("tier", "FORGED"))).toBe(true);
+      const { buckets }: LabelFacet = (await facetsOf("by=tier")).facets.tier;
+      const count = (name: string) => buckets.find(({ value }) => value === name)?.count ?? 0;
+      expect(await archive.choices("tier")).toEqual(
+        forgeTiers.toReversed().map((name) => [name, grouped(count(name))]),
+      );
+    });
+
+    test("categories, which letter case does not tell apart", async () => {
+      const categories = new Map<string, number>();
+      for (const { value, count } of facets.category!.buckets as LabelFacet["buckets"])
+        categories.set(value.toLowerCase(), (categories.get(value.toLowerCase()) ?? 0) + count);
+      const choices = await archive.choices("category");
+      expect(choices.map(([value = "", count]) => [value.toLowerCase(), count])).toEqual(
+        [...categories].toSorted(([, a], [, b]) => b - a).map(([value, count]) => [value, grouped(count)]),
+      );
+    });
+
+    test.each([
       ["disputed", { true: "Disputed", false: "Undisputed" }],
       ["outcome", {}],
       ["formula_version", {}],
-    ] as const) {
-      const { buckets }: LabelFacet = facets[facet];
-      const spelled = (value: string) => (words as Record<string, string>)[value] ?? value;
-      expect(await choicesOf(page, facet)).toEqual(
-        buckets.map(({ value, count }) => [spelled(value), grouped(count)]),
+    ])("values of %s", async (facet, words: Record<string, string>) => {
+      const { buckets } = facets[facet] as LabelFacet;
+      expect(await archive.choices(facet)).toEqual(
+        buckets.map(({ value, count }) => [words[value] ?? value, grouped(count)]),
       );
-    }
-    const composite = page.locator("section:has(> .range #min_composite) .columns-chart title");
-    expect(await composite.allTextContents()).toEqual(
-      (facets.composite as ScoreFacet).buckets.map(
-        ({ from, to, count }) => `${from} to ${to}: ${grouped(count)} ${count === 1 ? "market" : "markets"}`,
-      ),
-    );
-    await page.click("a[data-key='remove tier']");
-    await expectListed(page, await site.markets("pageSize=25"));
+    });
+
+    test("steps of a score, until the choice is taken away", async () => {
+      const { buckets } = facets.composite as ScoreFacet;
+      expect(await archive.histogram("min_composite").titles.allTextContents()).toEqual(
+        buckets.map(({ from, to, count }) => `${from} to ${to}: ${counted(count)}`),
+      );
+      await archive.takeAway(/^Tier/);
+      await expectListed("");
+    });
   });
 
-  test("ranges are brushed or typed, and words searched, as the API answers", async () => {
-    const frame = (name: string) => page.locator(`section:has(> .range #${name}) .columns-chart`);
-    const drag = async (name: string, from: number, to: number) => {
-      const { x, y, width, height } = (await frame(name).boundingBox())!;
-      await page.mouse.move(x + from * width, y + height / 2);
-      await page.mouse.down();
-      await page.mouse.move(x + to * width, y + height / 2, { steps: 3 });
-      await page.mouse.up();
-    };
-    const { x, y } = (await frame("min_composite").boundingBox())!;
-    await page.mouse.move(x + 9, y + 9);
-    await page.mouse.down();
-    await page.mouse.move(x + 99, y + 9);
-    expect(await page.locator(".columns-chart .cold").count()).toBeGreaterThan(0);
+  test("a brush is given up with Escape, and chooses where it is let go", async () => {
+    const composite = archive.histogram("min_composite");
+    await composite.press(0);
+    await composite.reach(3);
+    expect(await composite.cold.count()).toBeGreaterThan(0);
     await page.keyboard.press("Escape");
-    await page.mouse.up();
-    expect(await page.locator(".columns-chart .cold").count()).toBe(0);
-    expect(new URL(page.url()).hash).toBe("#/archive");
-    await drag("min_composite", 6.5 / 14, 9.5 / 14);
+    await composite.release();
+    expect(await composite.cold.count()).toBe(0);
+    expect(reader.hash()).toBe("#/archive");
+    await composite.brush(6, 9);
+    await expectListed("min_composite=600&max_composite=799");
+    expect(await archive.field("max_composite").inputValue()).toBe("799");
+  });
+
+  test("months are brushed, ranges typed, and words searched, as the API answers", async () => {
     let query = "min_composite=600&max_composite=799";
-    await expectListed(page, await site.markets(`${query}&pageSize=25`));
-    expect(await page.inputValue("#max_composite")).toBe("799");
     const { buckets } = (await facetsOf(`by=month&${query}`)).facets.month;
-    await drag("from", 1.5 / buckets.length, 1 - 1.5 / buckets.length);
+    await archive.histogram("from").brush(1, buckets.length - 2);
     // The fields follow the address, which changes a moment after the pointer is up.
-    const chosen = async () => [await page.inputValue("#from"), await page.inputValue("#to")];
+    const chosen = () => Promise.all(["from", "to"].map((name) => archive.field(name).inputValue()));
     const months = async () => (await chosen()).map((day) => day.slice(0, 7));
     await expect.poll(months).toEqual([buckets[1].value, buckets.at(-2).value]);
     const [from, to] = await chosen();
     expect(from).toBe(`${buckets[1].value}-01`);
     query += `&from=${from}&to=${to}`;
-    await expectListed(page, await site.markets(`${query}&pageSize=25`));
+    await expectListed(query);
 
-    await page.fill("#max_informed", "70");
-    await page.press("#max_informed", "Tab");
+    await archive.field("max_informed").fill("70");
+    await archive.field("max_informed").press("Tab");
     query += "&max_informed=70";
     const first = await site.markets(`${query}&pageSize=25`);
-    await expectListed(page, first);
-    await page.fill("#q", "finish AHEAD");
+    await archive.expectListed(first);
+    await archive.search.fill("finish AHEAD");
     const searched = await site.markets(`${query}&q=finish+ahead&pageSize=25`);
     expect(searched.total).toBeLessThan(first.total);
     expect(searched.total).toBeGreaterThan(25);
-    await expectListed(page, searched);
-    expect(await focusIsOn(page, "#q")).toBe(true);
-    await page.fill("#q", "finis");
-    await page.click(".pager a:text-is('finis*')");
-    await expectListed(page, await site.markets(`${query}&q=finis*&pageSize=25`));
+    await archive.expectListed(searched);
+    expect(await isFocused(archive.search)).toBe(true);
+    await archive.search.fill("finis");
+    await archive.wordsThatBegin("finis").click();
+    await expectListed(`${query}&q=finis*`);
     await page.goBack();
-    await expectListed(page, await site.markets(`${query}&q=finis&pageSize=25`));
+    await expectListed(`${query}&q=finis`);
     await page.goBack();
-    await expectListed(page, first);
-    await page.click("text=Clear all");
-    await expectListed(page, await site.markets("pageSize=25"));
+    await archive.expectListed(first);
+    await archive.clearAll.click();
+    await expectListed("");
   });
 
   test("a month that flattens all others leaves them to be seen on a logarithmic scale", async () => {
     const { buckets } = (await facetsOf("by=month")).facets.month;
-    const counts = buckets.map(({ count }: { count: number }) => count);
-    const heights = () =>
-      page
-        .locator(".months .column")
-        .evaluateAll((all) => all.map((each) => Math.round(Number(each.getAttribute("height")))));
+    const counts: number[] = buckets.map(({ count }: { count: number }) => count);
     const most = Math.max(...counts);
-    const plain = counts.map((count: number) => Math.round(Math.max(1.5, (100 * count) / most)));
-    expect(await heights()).toEqual(plain);
-    await page.click(".scale");
-    expect(await heights()).toEqual(
-      counts.map((count: number) => Math.round((100 * Math.log1p(count)) / Math.log1p(most))),
-    );
-    expect(await page.locator(".months .grid").count()).toBe(Math.floor(Math.log10(most)));
-    await page.click(".scale");
-    expect(await heights()).toEqual(plain);
+    const { heights, grid } = archive.histogram("from");
+    // What is not nothing stays visible, so the lowest columns are as high as each other.
+    const shares = (share: (count: number) => number) =>
+      counts.map((count) => Math.max(2, Math.round(100 * share(count))));
+    const shown = async () => (await heights()).map((height) => Math.max(2, height));
+    const plain = shares((count) => count / most);
+    expect(await shown()).toEqual(plain);
+    await archive.logScale.click();
+    expect(await shown()).toEqual(shares((count) => Math.log1p(count) / Math.log1p(most)));
+    expect(await grid.count()).toBe(Math.floor(Math.log10(most)));
+    await archive.logScale.click();
+    expect(await shown()).toEqual(plain);
   });
 
   test("arrow keys walk over a picture and choose from it", async () => {
-    const { buckets }: { buckets: ScoreFacet["buckets"] } = (await facetsOf("by=composite")).facets.composite;
+    const { buckets }: ScoreFacet = (await facetsOf("by=composite")).facets.composite;
     const [, second, third] = buckets;
-    await page.focus(".sheet .columns-chart");
-    await page.keyboard.press("ArrowRight");
-    const said = `${second!.from} to ${second!.to}: ${counted(second!.count)}`;
-    expect(await page.textContent("svg:focus + .said")).toBe(said);
-    expect(await page.getAttribute("svg:focus", "aria-valuetext")).toBe(said);
-    await page.keyboard.press("Shift+ArrowRight");
-    expect(await page.locator("svg:focus .hot").count()).toBe(2);
-    await page.keyboard.press("Escape");
-    expect(await page.locator("svg:focus .cold").count()).toBe(0);
-    await page.keyboard.press("ArrowRight");
-    await page.keyboard.press("Shift+ArrowRight");
-    await page.keyboard.press("Enter");
-    const query = `min_composite=${second!.from}&max_composite=${third!.to}`;
-    await expectListed(page, await site.markets(`${query}&pageSize=25`));
-    expect(await focusIsOn(page, ".sheet .columns-chart")).toBe(true);
-    await page.click("a[data-key='remove min_composite']");
-    await settled(page);
-    await page.click("a[data-key='remove max_composite']");
-    await expectListed(page, await site.markets("pageSize=25"));
+    const { picture, said, hot, cold } = archive.histogram("min_composite");
+    const press = async (...keys: string[]) => {
+      for (const key of keys) await page.keyboard.press(key);
+    };
+    await picture.focus();
+    await press("ArrowRight");
+    const words = `${second!.from} to ${second!.to}: ${counted(second!.count)}`;
+    expect(await said()).toEqual([words, words]);
+    await press("Shift+ArrowRight");
+    expect(await hot.count()).toBe(2);
+    await press("Escape");
+    expect(await cold.count()).toBe(0);
+    await press("ArrowRight", "Shift+ArrowRight", "Enter");
+    await expectListed(`min_composite=${second!.from}&max_composite=${third!.to}`);
+    expect(await isFocused(picture)).toBe(true);
+    await archive.takeAway("Composite ≥");
+    await archive.settled();
+    await archive.takeAway("Composite ≤");
+    await expectListed("");
   });
 
   test("on a phone the filters are a sheet that says how many markets they leave", async () => {
     const { width, height } = page.viewportSize()!;
     await page.setViewportSize({ width: 390, height: 844 });
     // The page hears of its new size a little later.
-    await page.waitForSelector(".sheet", { state: "hidden" });
-    await page.click("button:text-is('Filters')");
-    await page.click("[data-key='tier FORGED']");
+    await archive.sheet.waitFor({ state: "hidden" });
+    await archive.openSheet.click();
+    await archive.choice("tier", "FORGED").click();
     const { total } = await site.markets("tier=FORGED&pageSize=1");
-    await page.click(`.done >> text=Show ${grouped(total)} markets`);
-    await page.waitForSelector(".sheet", { state: "hidden" });
-    await expectListed(page, await site.markets("tier=FORGED&pageSize=25"));
-    await page.click("button:text-is('Filters')");
-    await page.waitForSelector(".sheet:modal");
-    expect(watched.faults).toEqual([]);
+    await archive.leaveSheet.filter({ hasText: `Show ${grouped(total)} markets` }).click();
+    await archive.sheet.waitFor({ state: "hidden" });
+    await expectListed("tier=FORGED");
+    await archive.openSheet.click();
+    await archive.isModal.waitFor();
     await page.setViewportSize({ width, height });
-    await page.waitForSelector("[data-key='tier FORGED']");
-    await page.click("a[data-key='remove tier']");
-    await expectListed(page, await site.markets("pageSize=25"));
-    // From the top of the page, the keyboard comes to the markets without a way through all choices.
-    await page.focus(".skip");
+    await archive.choice("tier", "FORGED").waitFor();
+    await archive.takeAway(/^Tier/);
+    await expectListed("");
+  });
+
+  test("skip links lead from the top to the markets without a way through all choices", async () => {
+    await reader.shell.skip.focus();
     for (const key of ["Enter", "Tab", "Enter", "Tab"]) await page.keyboard.press(key);
-    expect(await focusIsOn(page, ".question")).toBe(true);
+    expect(await isFocused(archive.questions)).toBe(true);
   });
 
   test("the list is paged", async () => {
-    const all = await site.markets("pageSize=25");
-    const last = Math.ceil(all.total / 25);
-    for (const [how, number] of [
-      [() => page.click(".pager :text-is('Next')"), 2],
-      [() => page.click(".pager :text-is('Last')"), last],
-      [() => page.click(".pager :text-is('Previous')"), last - 1],
-      [() => page.click(".pager :text-is('First')"), 1],
-      [() => page.fill("#page", "3").then(() => page.click(".pager :text-is('Go')")), 3],
+    const last = Math.ceil((await site.markets("pageSize=25")).total / 25);
+    for (const [turn, number] of [
+      [() => archive.turn("Next"), 2],
+      [() => archive.turn("Last"), last],
+      [() => archive.turn("Previous"), last - 1],
+      [() => archive.turn("First"), 1],
+      [() => archive.goToPage("3"), 3],
     ] as const) {
-      await how();
-      await expectListed(page, await site.markets(`pageSize=25&page=${number}`));
-      expect(await page.inputValue("#page")).toBe(String(number));
+      await turn();
+      await expectListed(`page=${number}`);
+      expect(await archive.pageNumber.inputValue()).toBe(String(number));
     }
   });
 
-  test("shares of disputed markets come with their intervals and numbers", async () => {
-    await page.click(".tabs >> text=Do scores mean something?");
-    await page.waitForSelector(".chart .first");
-    expect(await page.locator(".chart .mean").count()).toBe(2);
-    expect(await page.locator(".chart .second").count()).toBe(0);
-    await page.click(".versions a:has-text('bri-pm-v1')");
-    await page.waitForSelector(".chart .second");
+  describe("shares of disputed markets", () => {
     // One version beside another, never beside all, which contain it.
     const names = ["bri-pm-v1", "bri-pm-v2"] as const;
-    expect(await page.locator(".legend span").allTextContents()).toEqual(["● bri-pm-v1", "◆ bri-pm-v2"]);
-    expect(await page.locator(".chart .mean").count()).toBe(0);
-    const asked = async (version: string) =>
-      (await facetsOf(`by=composite,tier&formula_version=${version}`)).facets as {
-        composite: ScoreFacet;
-        tier: LabelFacet;
-      };
-    const [one, other] = [await asked(names[0]), await asked(names[1])];
-    const wanted = (name: string, of: string, { count = 0, disputed = 0 } = {}) => {
+    const asked = async (version: string): Promise<{ composite: ScoreFacet; tier: LabelFacet }> =>
+      (await facetsOf(`by=composite,tier&formula_version=${version}`)).facets;
+    const row = (name: string, of: string, { count = 0, disputed = 0 } = {}) => {
       const percent = (share: number) => `${Number((100 * share).toFixed(share < 0.1 ? 1 : 0))} %`;
       const [low, high] = wilsonRoots(disputed, count);
-      const known = count > 0;
-      return [
-        name,
-        of,
-        known ? percent(disputed / count) : "–",
-        known ? `${percent(low)} to ${percent(high)}` : "–",
-        grouped(count),
-      ];
+      const known =
+        count > 0 ? [percent(disputed / count), `${percent(low)} to ${percent(high)}`] : ["–", "–"];
+      return [name, of, ...known, grouped(count)];
     };
-    const tables = page.locator(".shares table");
-    expect(await cellsOf(page, ".shares:nth-of-type(1) tbody tr")).toEqual(
-      one.composite.buckets.flatMap((bucket, place) => [
-        wanted(`${bucket.from}`, names[0], bucket),
-        wanted(`${bucket.from}`, names[1], other.composite.buckets[place]),
-      ]),
-    );
-    const ofTier = ({ tier }: { tier: LabelFacet }, name: string) =>
-      tier.buckets.find(({ value }) => value === name);
-    expect(await cellsOf(page, ".shares:nth-of-type(2) tbody tr")).toEqual(
-      forgeTiers.flatMap((name) => [
-        wanted(name, names[0], ofTier(one, name)),
-        wanted(name, names[1], ofTier(other, name)),
-      ]),
-    );
-    expect(await tables.count()).toBe(2);
-    expect(await page.locator(".verdict").allTextContents()).toEqual(
-      names.map((name) => expect.stringMatching(new RegExp(`^${name}: Below \\d+, .* interval from`))),
-    );
-    expect(watched.faults).toEqual([]);
-    await page.goBack();
-    await page.waitForSelector(".chart .second", { state: "detached" });
+
+    test("are drawn with their mean, and those of one formula beside those of another", async () => {
+      const { shares } = archive;
+      await archive.tab("Do scores mean something?").click();
+      await shares.first.first().waitFor();
+      expect([await shares.means.count(), await shares.second.count()]).toEqual([2, 0]);
+      await shares.compare("bri-pm-v1");
+      await shares.second.first().waitFor();
+      expect(await shares.legend.allTextContents()).toEqual(["● bri-pm-v1", "◆ bri-pm-v2"]);
+      expect(await shares.means.count()).toBe(0);
+      expect(await shares.verdicts.allTextContents()).toEqual(
+        names.map((name) => expect.stringMatching(new RegExp(`^${name}: Below \\d+, .* interval from`))),
+      );
+    });
+
+    test("come with their intervals and numbers", async () => {
+      const { shares } = archive;
+      const [one, other] = [await asked(names[0]), await asked(names[1])];
+      expect(await shares.rows(0)).toEqual(
+        one.composite.buckets.flatMap((bucket, place) => [
+          row(`${bucket.from}`, names[0], bucket),
+          row(`${bucket.from}`, names[1], other.composite.buckets[place]),
+        ]),
+      );
+      const ofTier = ({ tier }: { tier: LabelFacet }, name: string) =>
+        tier.buckets.find(({ value }) => value === name);
+      expect(await shares.rows(1)).toEqual(
+        forgeTiers.flatMap((name) => [
+          row(name, names[0], ofTier(one, name)),
+          row(name, names[1], ofTier(other, name)),
+        ]),
+      );
+      expect(await shares.tables.count()).toBe(2);
+      await page.goBack();
+      await shares.second.first().waitFor({ state: "detached" });
+    });
   });
 
-  test("what matches is offered as files, and as lines to paste", async () => {
-    await page.goto(`${site.home}#/archive?tier=RAW,CAST&disputed=false&show=file`);
-    await page.waitForSelector(".take");
-    const { proxy } = site;
-    const key = bearer(site.aegis);
-    for (const [name, type] of [
+  describe("what matches is offered", () => {
+    beforeAll(() => reader.goTo("#/archive?tier=RAW,CAST&disputed=false&show=file"));
+
+    test.each([
       ["CSV", "text/csv; bom=present"],
       ["NDJSON", "application/x-ndjson"],
-    ] as const) {
-      const line = (await page.textContent(`[aria-label="Command for ${name}"]`))!;
+    ])("as %s, and as a line to paste", async (name, type) => {
+      const line = (await archive.command(name))!;
       const path = /"(http[^"]+)"/.exec(line)![1]!.replace(site.home, "/");
       expect(line).toContain(`-H "x-api-key: $KEY" -H "Accept: ${type}"`);
-      const direct = await proxy.get(path, { headers: { ...key, accept: type } });
+      const direct = await site.proxy.get(path, { headers: { ...bearer(site.aegis), accept: type } });
       expect(direct.status).toBe(200);
-      const saved = page.waitForEvent("download");
-      await page.click(`text=Download ${name}`);
-      expect(String(await readFile(await (await saved).path()))).toBe(direct.text);
-    }
-    const saved = page.waitForEvent("download");
-    await page.click("text=Download profile");
-    const profile = JSON.parse(String(await readFile(await (await saved).path())));
-    expect(profile).toEqual({
-      shareCredentialsVersion: 1,
-      endpoint: new URL("/delta-sharing/", site.home).href,
-      bearerToken: site.aegis,
+      expect(String(await archive.download(name))).toBe(direct.text);
     });
-    const shares = await proxy.get("/delta-sharing/shares", { headers: bearer(profile.bearerToken) });
-    expect(shares.json().items).toEqual([{ name: "prs" }]);
-    expect(watched.faults).toEqual([]);
+
+    test("as a profile for Delta Sharing", async () => {
+      const profile = JSON.parse(String(await archive.download("profile")));
+      expect(profile).toEqual({
+        shareCredentialsVersion: 1,
+        endpoint: new URL("/delta-sharing/", site.home).href,
+        bearerToken: site.aegis,
+      });
+      const headers = bearer(profile.bearerToken);
+      const shares = await site.proxy.get("/delta-sharing/shares", { headers });
+      expect(shares.json().items).toEqual([{ name: "prs" }]);
+    });
   });
 
-  test("a market has an address of its own, with evidence, computation and a proof to verify", async () => {
-    const { markets } = await site.markets("pageSize=25");
-    const record = markets.find(({ dimensions }) =>
-      dimensions.some(({ evidence, computation }) => evidence.length > 0 && computation.raises.length > 0),
-    )!;
-    await page.goto(`${site.home}#/archive`);
-    await page.click(`.question[href="#/markets/${record.id}"]`);
-    await page.waitForSelector(".signals");
-    await expectMarket(record);
-
-    await page.click("text=Verify in this browser");
-    await page.waitForSelector(".proven");
-    const { snapshotId } = await site.api("status");
-    expect(await page.textContent(".chain")).toContain(snapshotId);
-    expect(await page.textContent(".chain")).toContain("Nobody signed it");
-    expect(watched.faults).toEqual([]);
-    // An answer that was changed on its way is found out.
-    await page.route("**/proof?*", async (route) => {
-      const answer = await (await route.fetch()).json();
-      const market = answer.market.replace(/"composite":\d+/, '"composite":999');
-      await route.fulfill({ json: { ...answer, market } });
+  describe("a market has an address of its own,", () => {
+    let record: HistoricalMarket;
+    beforeAll(async () => {
+      const { markets } = await site.markets("pageSize=25");
+      record = markets.find(({ dimensions }) =>
+        dimensions.some(({ evidence, computation }) => evidence.length > 0 && computation.raises.length > 0),
+      )!;
+      await reader.goTo("#/archive");
+      await archive.question(record.id).click();
+      await reader.market.signals.waitFor();
     });
-    await page.click("text=Verify in this browser");
-    await page.waitForSelector("text=does not belong to the snapshot");
-    expect(await page.locator(".proven").count()).toBe(0);
-    await page.unroute("**/proof?*");
-    await page.click("text=All markets");
-    await page.waitForSelector(".market");
-  });
 
-  async function expectMarket(record: HistoricalMarket): Promise<void> {
-    expect(await page.textContent("h1")).toBe(record.question);
-    expect(await factsOf(page)).toMatchObject({
-      Disputed: record.disputed ? "Yes" : "No",
-      "Main risk driver": record.topRiskDriver,
-      Identifier: record.id,
-      "Formula version": record.formulaVersion,
-    });
-    const signals = page.locator(".signals > li");
-    expect(await signals.locator("h3").allTextContents()).toEqual(record.dimensions.map(({ name }) => name));
-    expect(await signals.locator(".score > :nth-child(2)").allTextContents()).toEqual(
-      record.dimensions.map(({ score }) => `Risk ${score}`),
-    );
-    expect(await signals.locator(".score .quiet").allTextContents()).toEqual(
-      record.dimensions.map(({ weight }) => `Weight ${weight}`),
-    );
-    for (const { computation } of record.dimensions)
-      expect(await page.textContent(".signals")).toContain(`Baseline ${computation.baseline}`);
-    const evidence = record.dimensions.flatMap((dimension) => dimension.evidence);
-    const links = await signals
-      .locator("a:not(.term)")
-      .evaluateAll((all) =>
-        all.map((each) => [each.getAttribute("href"), each.textContent, each.getAttribute("rel")]),
+    test("with its record, evidence and computation", async () => {
+      const { market, shell } = reader;
+      const { dimensions } = record;
+      expect(await shell.heading.textContent()).toBe(record.question);
+      expect(await market.facts()).toMatchObject({
+        Disputed: record.disputed ? "Yes" : "No",
+        "Main risk driver": record.topRiskDriver,
+        Identifier: record.id,
+        "Formula version": record.formulaVersion,
+      });
+      const texts = [market.names, market.risks, market.weights].map((each) => each.allTextContents());
+      expect(await Promise.all(texts)).toEqual([
+        dimensions.map(({ name }) => name),
+        dimensions.map(({ score }) => `Risk ${score}`),
+        dimensions.map(({ weight }) => `Weight ${weight}`),
+      ]);
+      for (const { computation } of dimensions)
+        expect(await market.signals.textContent()).toContain(`Baseline ${computation.baseline}`);
+      expect(await market.links()).toEqual(
+        dimensions
+          .flatMap(({ evidence }) => evidence)
+          .map(({ reference }) => [reference.url, reference.label, "noopener noreferrer"]),
       );
-    expect(links).toEqual(
-      evidence.map(({ reference }) => [reference.url, reference.label, "noopener noreferrer"]),
-    );
-  }
+    });
+
+    test("and a proof to verify, which finds out an answer that was changed on its way", async () => {
+      const { market } = reader;
+      await market.verify.click();
+      await market.proven.waitFor();
+      const { snapshotId } = await site.api("status");
+      expect(await market.chain.textContent()).toContain(snapshotId);
+      expect(await market.chain.textContent()).toContain("Nobody signed it");
+      await page.route("**/proof?*", async (route) => {
+        const answer = await (await route.fetch()).json();
+        const market = answer.market.replace(/"composite":\d+/, '"composite":999');
+        await route.fulfill({ json: { ...answer, market } });
+      });
+      await market.verify.click();
+      await page.getByText("does not belong to the snapshot").waitFor();
+      expect(await market.proven.count()).toBe(0);
+      await page.unroute("**/proof?*");
+      await market.allMarkets.click();
+      await archive.markets.first().waitFor();
+    });
+  });
 
   test("the key is forgotten on demand, and was left nowhere", async () => {
-    expect(await tracesOf(watched, site.aegis)).toEqual([]);
-    await page.click("text=Forget key");
-    await page.waitForSelector("text=The archive needs a key");
-    expect(await page.locator(".market").count()).toBe(0);
-    expect(await page.textContent(".standing")).toMatch(/^Free plan/);
-    expect(await tracesOf(watched, site.aegis)).toEqual([]);
-    expect(watched.faults).toEqual([]);
+    expect(await tracesOf(reader, site.aegis)).toEqual([]);
+    await reader.shell.forgetKey.click();
+    await page.getByText("The archive needs a key").waitFor();
+    expect(await archive.markets.count()).toBe(0);
+    expect(await reader.shell.standing.textContent()).toMatch(/^Free plan/);
+    expect(await tracesOf(reader, site.aegis)).toEqual([]);
   });
 });
 

@@ -25,6 +25,7 @@ export function archiveOf(page: Page) {
   return {
     count,
     questions,
+    question: (id: string) => page.locator(`.question[href="#/markets/${id}"]`),
     markets: page.locator(".market"),
     side,
     settled,
