@@ -1,18 +1,12 @@
-import type { Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Locator } from "playwright-core";
+import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { archiveParameters } from "../../schemas/query.ts";
 import { bearer } from "../helpers/http/proxy-client.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
-import {
-  arrived,
-  enterKey,
-  focusIsOn,
-  openWatched,
-  settled,
-  tabTo,
-  type WatchedPage,
-} from "../helpers/servers/site-page.ts";
-import { asRow, expectListed, protocols, rowsOf, serveSite } from "../helpers/servers/site-served.ts";
+import { arrived } from "../helpers/servers/site-page.ts";
+import { asRow, protocols, serveSite } from "../helpers/servers/site-served.ts";
+import { idle, isFocused, tabTo } from "./pages/look.ts";
+import { type Visit, visit } from "./pages/visit.ts";
 
 const program = findChromium();
 
@@ -25,167 +19,133 @@ describe.skipIf(!program)("the site", () => {
       .sort((a, b) => a.confidence - b.confidence || (a.slug < b.slug ? -1 : 1));
     const { chain } = wanted[0]!;
     const rows = wanted.filter((entry) => entry.chain === chain).map(asRow);
-    const { page, context, faults } = await openWatched(site.browser, site.home);
-    await page.fill("#filter", chain);
-    for (const tier of ["MITHRIL", "CAST"]) await page.click(`.chip:has-text("${tier}")`);
-    for (const _ of ["down", "up"]) await page.click("th button:has-text('Confidence')");
-    const address = `${site.home}#/?${new URLSearchParams({ find: chain, tier: "CAST,MITHRIL", sort: "Confidence" })}`;
+    const { page, scoreboard, protocol, arriveAt, look } = await visit(site);
+    await scoreboard.filter.fill(chain);
+    for (const tier of ["MITHRIL", "CAST"]) await scoreboard.tier(tier).click();
+    for (const _ of ["down", "up"]) await scoreboard.sort("Confidence").click();
+    const path = `#/?${new URLSearchParams({ find: chain, tier: "CAST,MITHRIL", sort: "Confidence" })}`;
     const expectShown = async () => {
       // The page before it has a table too.
-      const shown = async () => [page.url(), await rowsOf(page)];
-      await expect.poll(shown).toEqual([address, rows]);
+      const shown = async () => [page.url(), await scoreboard.shown()];
+      await expect.poll(shown).toEqual([`${site.home}${path}`, rows]);
     };
     await expectShown();
-    // As a link that somebody was sent, after the way back from a protocol, and by that page's link.
-    await page.goto("about:blank");
-    await page.goto(address);
+    await arriveAt(path);
     await expectShown();
-    expect(await page.inputValue("#filter")).toBe(chain);
-    await page.fill("#filter", "zz");
-    await page.press("#filter", "Tab");
+    expect(await scoreboard.filter.inputValue()).toBe(chain);
+    await scoreboard.filter.fill("zz");
+    await scoreboard.filter.press("Tab");
     await page.waitForURL(/find=zz/);
-    await page.fill("#filter", chain);
-    expect(await page.locator("[aria-pressed=true]").count()).toBe(2);
-    await page.click("tbody a");
-    await page.click("text=All scores");
+    await scoreboard.filter.fill(chain);
+    expect(await scoreboard.pressed.count()).toBe(2);
+    // After the way back from a protocol, by that page's link and by the browser.
+    await scoreboard.protocols.first().click();
+    await protocol.allScores.click();
     await expectShown();
     await page.goBack();
-    await page.waitForSelector(".dimensions");
+    await protocol.table.waitFor();
     await page.goBack();
     await expectShown();
-    await page.click("nav >> text=Scores");
-    await page.waitForSelector(`text=${protocols} of ${protocols}`);
-    expect(await page.locator("[aria-pressed=true]").count()).toBe(0);
-    expect(faults).toEqual([]);
-    await context.close();
+    await look("Scores");
+    await page.getByText(`${protocols} of ${protocols}`).waitFor();
+    expect(await scoreboard.pressed.count()).toBe(0);
   });
 
   test("letters ask for nothing, and change no address: browsers fetch the icon for each", async () => {
-    const { page, context } = await openWatched(site.browser, site.home);
-    await page.waitForSelector("tbody tr");
-    await enterKey(page, site.aegis);
+    const { page, context, archive, scoreboard } = await visit(site, "", { key: site.aegis });
+    await scoreboard.rows.first().waitFor();
     const network = await context.newCDPSession(page);
     await network.send("Network.enable");
     let asked: string[] = [];
     network.on("Network.requestWillBeSent", ({ request }) => asked.push(request.url));
     await page.clock.pauseAt(Date.now() + 1000);
     for (const [view, field] of [
-      ["#/", "#filter"],
-      ["#/archive", "#q"],
+      ["#/", scoreboard.filter],
+      ["#/archive", archive.search],
     ] as const) {
       await page.evaluate(`location.hash = ${JSON.stringify(view)}`);
       await arrived(page);
-      await page.waitForSelector(`${field} >> visible=true`);
-      await page.waitForSelector("[aria-busy]", { state: "detached" });
+      await field.waitFor();
+      await idle(page);
       const address = page.url();
       asked = [];
-      await page.locator(field).pressSequentially("finish ahead");
+      await field.pressSequentially("finish ahead");
       expect([asked, page.url()]).toEqual([[], address]);
     }
     // The list, and the counts.
     await page.clock.runFor(300);
     await page.waitForURL(/q=finish\+ahead/);
-    await settled(page);
+    await archive.settled();
     expect(asked.map((each) => new URL(each).pathname).sort()).toEqual([
       "/api/v1/markets/facets",
       "/api/v1/markets/historical",
       "/api/v1/status",
     ]);
-    await context.close();
   });
 
   test("a page past the end leads back", async () => {
-    const { page, context, faults } = await openWatched(
-      site.browser,
-      `${site.home}#/archive?page=999&pageSize=500`,
-    );
-    await enterKey(page, site.aegis);
-    await page.waitForSelector("text=Showing none of 2,000.");
-    await page.click(".pager :text-is('Previous')");
-    await expectListed(page, await site.markets("page=4&pageSize=500"));
-    expect(faults).toEqual([]);
-    await context.close();
+    const { page, archive } = await visit(site, "#/archive?page=999&pageSize=500", { key: site.aegis });
+    await page.getByText("Showing none of 2,000.").waitFor();
+    await archive.turn("Previous");
+    await archive.expectListed(await site.markets("page=4&pageSize=500"));
   });
 
-  test("has a field for every filter of the archive", async () => {
-    const { page, context } = await openWatched(site.browser, `${site.home}#/archive`);
-    await enterKey(page, site.aegis);
-    await page.waitForSelector(".market");
+  test("has a field for every filter of the archive, each with a label of its own", async () => {
+    const { archive } = await visit(site, "#/archive", { key: site.aegis });
+    await archive.settled();
     const names = archiveParameters
       .map(({ name }) => name)
       .filter((name) => !["page", "pageSize", "cursor", "skip"].includes(name));
-    const fields = await page
-      .locator("#q, .explorer .facet input")
-      .evaluateAll((all) => all.map((each) => [each.id, each.getAttribute("aria-label")]));
+    const fields = await archive.fields.evaluateAll((all) =>
+      all.map((each) => [each.id, each.getAttribute("aria-label")]),
+    );
     expect(fields.map(([id]) => id).sort()).toEqual(names.sort());
     expect(new Set(fields.map(([, label]) => label)).size).toBe(names.length);
-    await context.close();
   });
 
-  test("a shared address shows the same, with everything that stands in it", async () => {
+  test("a shared address shows the same, also where a market leads back to it", async () => {
     const query = "category=CRYPTO&tier=DAMASCUS,MITHRIL&max_oracle=60&from=2025-06-01&page=2&pageSize=10";
-    const { page, context, faults } = await openWatched(site.browser, `${site.home}#/archive?${query}`);
-    await enterKey(page, site.aegis);
+    const { page, archive, market } = await visit(site, `#/archive?${query}`, { key: site.aegis });
     const expectAll = async () => {
-      await expectListed(page, await site.markets(query));
-      expect(await page.locator(".chosen a").allTextContents()).toEqual([
+      await archive.expectListed(await site.markets(query));
+      expect(await archive.chosen.allTextContents()).toEqual([
         "Category: CRYPTO × (take away)",
         "Tier: DAMASCUS or MITHRIL × (take away)",
         "Oracle ≤ 60 × (take away)",
         "Resolved from 2025-06-01 × (take away)",
         "Clear all",
       ]);
-      await page.waitForSelector(".choices [aria-current]");
-      expect(await page.locator(".choices [aria-current] span.value").allTextContents()).toEqual([
-        "CRYPTO",
-        "MITHRIL",
-        "DAMASCUS",
-      ]);
-      expect([await page.inputValue("#max_oracle"), await page.inputValue("#from")]).toEqual([
-        "60",
-        "2025-06-01",
-      ]);
+      await archive.currentValues.first().waitFor();
+      expect(await archive.currentValues.allTextContents()).toEqual(["CRYPTO", "MITHRIL", "DAMASCUS"]);
+      const fields = ["max_oracle", "from"].map((name) => archive.field(name).inputValue());
+      expect(await Promise.all(fields)).toEqual(["60", "2025-06-01"]);
     };
+    const scrolled = () => page.evaluate<number>("scrollY");
     await expectAll();
-    // From a market the way back leads to the same place.
-    await page.locator(".question").last().hover();
-    const height = await page.evaluate<number>("scrollY");
+    await archive.questions.last().hover();
+    const height = await scrolled();
     expect(height).toBeGreaterThan(100);
-    await page.locator(".question").last().click();
-    await page.waitForSelector(".signals");
-    expect(await page.evaluate("scrollY")).toBe(0);
+    await archive.questions.last().click();
+    await market.signals.waitFor();
+    expect(await scrolled()).toBe(0);
     await page.goBack();
     await expectAll();
-    await expect.poll(() => page.evaluate("scrollY")).toBe(height);
-    await page.click(".question");
-    await page.click("text=All markets");
+    await expect.poll(scrolled).toBe(height);
+    await archive.questions.first().click();
+    await market.allMarkets.click();
     await expectAll();
-    expect(faults).toEqual([]);
-    await context.close();
   });
 
   test("Ctrl+K finds protocols, views, filters of the archive and words to search for", async () => {
-    const watched = await openWatched(site.browser, site.home);
-    const { page, context } = watched;
-    await page.waitForSelector("tbody tr");
-    const link = page.locator("tbody a[href^='#/protocols/']").nth(3);
-    const [name, slug] = [
-      await link.innerText(),
-      (await link.getAttribute("href"))!.slice("#/protocols/".length),
-    ];
-    const go = async (text: string, ...keys: string[]) => {
-      await page.keyboard.press("Control+k");
-      await page.keyboard.type(text);
-      await page.locator(".jump li a").first().waitFor();
-      for (const key of keys) await page.keyboard.press(key);
-    };
-    await page.keyboard.press("Control+k");
-    await page.keyboard.type(name.toUpperCase());
-    await page.waitForSelector(`.jump li:first-child a[href="#/protocols/${slug}"]`);
-    expect(watched.faults).toEqual([]);
+    const { page, hash, shell, scoreboard, protocol } = await visit(site);
+    const link = scoreboard.protocols.nth(3);
+    const [name, address] = [await link.innerText(), (await link.getAttribute("href"))!];
+    const { go, box, found } = shell.jump;
+    await go(name.toUpperCase());
+    await expect.poll(() => found.first().getAttribute("href")).toBe(address);
     await page.keyboard.press("Enter");
-    await page.waitForSelector(".dimensions");
-    expect(new URL(page.url()).hash).toBe(`#/protocols/${slug}`);
+    await protocol.table.waitFor();
+    expect(hash()).toBe(address);
     await go("tier mithril", "ArrowDown", "Enter");
     await page.waitForURL("**/#/archive?tier=MITHRIL");
     await go("numbers mean", "Enter");
@@ -193,156 +153,174 @@ describe.skipIf(!program)("the site", () => {
     await go("rate cut", "ArrowDown", "ArrowUp", "Enter");
     await page.waitForURL("**/#/archive?q=rate+cut");
     await go("x", "Escape");
-    await page.waitForSelector(".jump", { state: "hidden" });
-    expect(new URL(page.url()).hash).toBe("#/archive?q=rate+cut");
-    await context.close();
+    await box.waitFor({ state: "hidden" });
+    expect(hash()).toBe("#/archive?q=rate+cut");
   });
 
-  test("can be used from the keyboard alone", async () => {
-    const { page, context, faults } = await openWatched(site.browser, site.home);
-    await page.waitForSelector("tbody tr");
-    await page.keyboard.press("Tab");
-    expect(await focusIsOn(page, ".skip")).toBe(true);
-    await page.keyboard.press("Enter");
-    expect(await focusIsOn(page, "main")).toBe(true);
-    await tabTo(page, "#filter");
-    await page.keyboard.type("bridge");
-    await tabTo(page, ".chip");
-    await page.keyboard.press("Space");
-    await page.keyboard.press("Space");
-    await tabTo(page, "th.col-confidence button");
-    await page.keyboard.press("Enter");
-    expect(await page.getAttribute("th.col-confidence", "aria-sort")).toBe("descending");
-    await tabTo(page, "tbody a");
-    await page.keyboard.press("Enter");
-    await page.waitForSelector(".dimensions");
-    expect(await focusIsOn(page, "h1")).toBe(true);
-    await tabTo(page, ".promise button");
-    await page.keyboard.press("Enter");
-    expect(await focusIsOn(page, "#key")).toBe(true);
-    await page.keyboard.type(site.aegis);
-    await page.keyboard.press("Enter");
-    await page.waitForSelector("#history ~ .frame .point");
-    expect(await focusIsOn(page, "button:not([hidden])")).toBe(true);
-    for (let presses = 0; !(await focusIsOn(page, "nav a:nth-child(2)")); presses += 1) {
-      expect(presses).toBeLessThan(20);
-      await page.keyboard.press("Shift+Tab");
-    }
-    await page.keyboard.press("Enter");
-    await page.waitForSelector(".market");
-    await tabTo(page, "#min_composite");
-    await page.keyboard.type("500");
-    await page.keyboard.press("Enter");
-    await expectListed(page, await site.markets("min_composite=500&pageSize=25"));
-    await tabTo(page, "[data-key='outcome Yes']");
-    await page.keyboard.press("Enter");
-    await expectListed(page, await site.markets("min_composite=500&outcome=Yes&pageSize=25"));
-    await page.waitForSelector("[data-key='outcome Yes'][aria-current]:focus");
-    await tabTo(page, ".question");
-    await page.keyboard.press("Enter");
-    await page.waitForSelector(".signals");
-    expect(await page.locator(".signals > li").count()).toBe(6);
-    await page.goBack();
-    await page.waitForSelector(".pager a");
-    await tabTo(page, ".pager a");
-    await page.keyboard.press("Enter");
-    await expectListed(page, await site.markets("min_composite=500&outcome=Yes&pageSize=25&page=2"));
-    expect(faults).toEqual([]);
-    await context.close();
+  describe("can be used from the keyboard alone:", () => {
+    let reader: Visit;
+    const press = (key: string) => reader.page.keyboard.press(key);
+    const type = (text: string) => reader.page.keyboard.type(text);
+    const enter = async (target: Locator) => {
+      await tabTo(target);
+      await press("Enter");
+    };
+    beforeAll(async () => {
+      reader = await visit(site, "", { shared: true });
+      await reader.scoreboard.rows.first().waitFor();
+    });
+    afterEach(() => expect(reader.faults).toEqual([]));
+
+    test("the skip link, the scoreboard and a protocol", async () => {
+      const { scoreboard, protocol, shell } = reader;
+      await press("Tab");
+      expect(await isFocused(shell.skip)).toBe(true);
+      await press("Enter");
+      expect(await isFocused(shell.main)).toBe(true);
+      await tabTo(scoreboard.filter);
+      await type("bridge");
+      await tabTo(scoreboard.tiers.getByRole("button"));
+      for (const _ of ["on", "off"]) await press("Space");
+      await enter(scoreboard.sort("Confidence"));
+      expect(await scoreboard.sorted.getAttribute("aria-sort")).toBe("descending");
+      expect(await scoreboard.sorted.textContent()).toBe("Confidence");
+      await enter(scoreboard.protocols);
+      await protocol.table.waitFor();
+      expect(await isFocused(shell.heading)).toBe(true);
+    });
+
+    test("the field for a key, and the way up to the views", async () => {
+      const { protocol, shell, archive } = reader;
+      await enter(shell.askForKey);
+      expect(await isFocused(shell.key.field)).toBe(true);
+      await type(site.aegis);
+      await press("Enter");
+      await protocol.points.first().waitFor();
+      expect(await isFocused(shell.forgetKey)).toBe(true);
+      for (let presses = 0; !(await isFocused(shell.view("Archive"))); presses += 1) {
+        expect(presses).toBeLessThan(20);
+        await press("Shift+Tab");
+      }
+      await press("Enter");
+      await archive.markets.first().waitFor();
+    });
+
+    test("the filters, markets and pages of the archive", async () => {
+      const { page, archive, market } = reader;
+      await tabTo(archive.field("min_composite"));
+      await type("500");
+      await press("Enter");
+      await archive.expectListed(await site.markets("min_composite=500&pageSize=25"));
+      const yes = archive.choice("outcome", "Yes");
+      await enter(yes);
+      await archive.expectListed(await site.markets("min_composite=500&outcome=Yes&pageSize=25"));
+      await expect.poll(() => isFocused(yes.and(page.locator("[aria-current]")))).toBe(true);
+      await enter(archive.questions);
+      await market.signals.waitFor();
+      expect(await market.items.count()).toBe(6);
+      await page.goBack();
+      await archive.pages.first().waitFor();
+      await enter(archive.pages.and(page.locator("a")));
+      await archive.expectListed(await site.markets("min_composite=500&outcome=Yes&pageSize=25&page=2"));
+    });
   });
 
   describe("says what is wrong where it is:", () => {
-    let watched: WatchedPage;
-    let page: Page;
+    let reader: Visit;
     beforeAll(async () => {
-      watched = await openWatched(site.browser, `${site.home}#/archive`);
-      ({ page } = watched);
+      reader = await visit(site, "#/archive", { shared: true });
     });
-    afterAll(() => watched.context.close());
-    const refused = (status: string) => [expect.stringContaining(`status of ${status}`)];
+    /** The faults that the browser told since the last look. */
+    const expectFaults = (...statuses: string[]) =>
+      expect(reader.faults.splice(0)).toEqual(
+        statuses.map((status) => expect.stringContaining(`status of ${status}`)),
+      );
 
     test("a wrong key, which is then gone from its field", async () => {
-      await page.click("summary:has-text('Enter an API key')");
-      for (const [key, status] of [
+      const { key, standing } = reader.shell;
+      await key.open();
+      for (const [given, statuses] of [
         ["prs_live_wrong", ["401"]],
         ["Schlüssel", []],
         ["", []],
       ] as const) {
-        await page.fill("#key", key);
-        await page.click("text=Use key");
-        await page.waitForSelector("#key-problem .failure");
-        expect(await page.inputValue("#key")).toBe("");
-        expect(await focusIsOn(page, "#key[aria-invalid]")).toBe(true);
-        expect(watched.faults.splice(0)).toEqual(status.flatMap(refused));
+        await key.offer(given);
+        await key.problem.waitFor();
+        expect(await key.field.inputValue()).toBe("");
+        expect(await key.isFaulty()).toBe(true);
+        expectFaults(...statuses);
       }
-      await page.fill("#key", "prs_live_wrong");
-      await page.click("text=Use key");
+      await key.offer("prs_live_wrong");
       const problem = (await site.proxy.get("/api/v1/usage", { headers: bearer("prs_live_wrong") })).json();
-      await page.waitForSelector(`text=${problem.detail}`);
-      expect(await page.textContent("#key-problem strong")).toBe(problem.title);
-      expect(await page.textContent(".standing")).toMatch(/^Free plan/);
-      watched.faults.splice(0);
+      await key.problem.filter({ hasText: problem.detail }).waitFor();
+      expect(await key.problemTitle.textContent()).toBe(problem.title);
+      expect(await standing.textContent()).toMatch(/^Free plan/);
+      reader.faults.splice(0);
     });
 
     test("a key of a lower plan", async () => {
-      await enterKey(page, await site.proxy.issue({ plan: "developer" }));
-      await page.waitForSelector("text=yours is on the Developer plan");
-      expect(watched.faults).toEqual([]);
-      await page.click("text=Forget key");
+      const { shell, page } = reader;
+      await shell.enterKey(await site.proxy.issue({ plan: "developer" }));
+      await page.getByText("yours is on the Developer plan").waitFor();
+      expectFaults();
+      await shell.forgetKey.click();
     });
 
-    test("a wrong filter, at its field", async () => {
-      await enterKey(page, site.aegis);
-      await page.waitForSelector(".market");
-      for (const [field, value, label] of [
-        ["min_composite", "5", "Composite, at least"],
-        ["min_oracle", "101", "Oracle, at least"],
-        ["from", "2025-02-30", "Resolved, from"],
-        ["max_composite", "many", "Composite, at most"],
-      ] as const) {
-        expect(await page.getAttribute(`#${field}`, "aria-label")).toBe(label);
-        await page.fill(`#${field}`, value);
-        await page.press(`#${field}`, "Enter");
-        const { detail } = await site.api(`markets/historical?${field}=${value}`);
-        await page.waitForSelector(`#problem-${field} >> text=${detail.replace(field, `“${label}”`)}`);
-        expect(await page.textContent(`#problem-${field}`)).not.toContain("_");
-        expect(await focusIsOn(page, `#${field}[aria-invalid]`)).toBe(true);
-        expect(await page.locator(".market").count()).toBe(0);
-        // The list and the counts are refused alike; the page may have given up one of them before its answer.
-        expect(new Set(watched.faults.splice(0))).toEqual(
-          new Set([expect.stringContaining("status of 400")]),
-        );
-        await page.click("a[data-key^='remove']");
-        await page.waitForSelector(".market");
-      }
-      await page.goto(`${site.home}#/archive?min_informed=2&max_informed=1`);
-      await page.waitForSelector("text=“Informed, at least” is above “Informed, at most”.");
-      expect(await page.inputValue("#min_informed")).toBe("2");
-      await page.goto(`${site.home}#/archive?from=2025-02-02&to=2025-02-01`);
-      await page.waitForSelector("text=“Resolved, from” is later than “Resolved, to”.");
-      await page.goto(`${site.home}#/archive?colour=red`);
-      await page.waitForSelector("text=colour");
-      watched.faults.splice(0);
-      await page.click("a[data-key='remove colour']");
-      await page.waitForSelector(".market");
-      expect(await page.locator(".failure, [aria-invalid]").count()).toBe(0);
+    test.each([
+      ["min_composite", "5", "Composite, at least"],
+      ["min_oracle", "101", "Oracle, at least"],
+      ["from", "2025-02-30", "Resolved, from"],
+      ["max_composite", "many", "Composite, at most"],
+    ])("a wrong %s, at its field", async (name, value, label) => {
+      const { archive, shell } = reader;
+      if (!(await shell.forgetKey.isVisible())) await shell.enterKey(site.aegis);
+      await archive.markets.first().waitFor();
+      expect(await archive.field(name).getAttribute("aria-label")).toBe(label);
+      await archive.field(name).fill(value);
+      await archive.field(name).press("Enter");
+      const { detail } = await site.api(`markets/historical?${name}=${value}`);
+      const problem = archive.fieldProblem(name);
+      await problem.getByText(detail.replace(name, `“${label}”`)).waitFor();
+      expect(await problem.textContent()).not.toContain("_");
+      expect(await archive.isFaulty(name)).toBe(true);
+      expect(await archive.markets.count()).toBe(0);
+      // The list and the counts are refused alike; the page may have given up one of them before its answer.
+      const refused = new Set([expect.stringContaining("status of 400")]);
+      expect(new Set(reader.faults.splice(0))).toEqual(refused);
+      await archive.chosen.first().click();
+      await archive.markets.first().waitFor();
+    });
+
+    test("filters that leave nothing, and one that there is not", async () => {
+      const { archive, page, goTo, faults } = reader;
+      await goTo("#/archive?min_informed=2&max_informed=1");
+      await page.getByText("“Informed, at least” is above “Informed, at most”.").waitFor();
+      expect(await archive.field("min_informed").inputValue()).toBe("2");
+      await goTo("#/archive?from=2025-02-02&to=2025-02-01");
+      await page.getByText("“Resolved, from” is later than “Resolved, to”.").waitFor();
+      await goTo("#/archive?colour=red");
+      await archive.problem.filter({ hasText: "colour" }).waitFor();
+      faults.splice(0);
+      await archive.takeAway(/^Colour/);
+      await archive.markets.first().waitFor();
+      expect(await archive.failures.or(archive.faultyFields).count()).toBe(0);
     });
 
     test("an unknown protocol, page and market", async () => {
-      await page.goto(`${site.home}#/protocols/no-such-one`);
-      await page.waitForSelector("text=No such protocol");
+      const { shell, page, goTo } = reader;
+      await goTo("#/protocols/no-such-one");
+      await shell.failure.filter({ hasText: "No such protocol" }).waitFor();
       // What programs are told to ask next is not for readers, and trying again does not help.
-      expect(await page.textContent(".failure")).toBe("No such protocol No protocol of this name is scored.");
+      expect(await shell.failure.textContent()).toBe("No such protocol No protocol of this name is scored.");
       // A refusal of the test before may come late.
-      expect(watched.faults.splice(0).filter((fault) => !fault.includes("status of 400"))).toEqual(
-        refused("404"),
-      );
-      await page.goto(`${site.home}#/protocols/../keys`);
-      await page.waitForSelector("text=No such page");
-      expect(watched.faults).toEqual([]);
-      await page.goto(`${site.home}#/markets/00000000-0000-4000-8000-000000000000`);
-      await page.waitForSelector(".failure");
-      expect(watched.faults.splice(0)).toEqual(refused("404"));
+      const faults = reader.faults.splice(0).filter((fault) => !fault.includes("status of 400"));
+      expect(faults).toEqual([expect.stringContaining("status of 404")]);
+      await goTo("#/protocols/../keys");
+      await page.getByText("No such page").waitFor();
+      expectFaults();
+      await goTo("#/markets/00000000-0000-4000-8000-000000000000");
+      await shell.failure.waitFor();
+      expectFaults("404");
     });
   });
 });

@@ -1,5 +1,5 @@
 import type { Page } from "playwright-core";
-import { enterKey } from "../../helpers/servers/site-page.ts";
+import { arrived, enterKey } from "../../helpers/servers/site-page.ts";
 import { alerts, isFocused } from "./look.ts";
 
 /** What surrounds the views: navigation, key, quota, news, the colophon, and the box that leads anywhere. */
@@ -50,6 +50,8 @@ export function shellOf(page: Page) {
       found,
       /** Opens the box by its keys and types; `keys` are pressed when there are matches. */
       go: async (text: string, ...keys: string[]) => {
+        // A view that comes closes the box.
+        await arrived(page);
         await page.keyboard.press("Control+k");
         await page.keyboard.type(text);
         await found.first().waitFor();

@@ -99,24 +99,6 @@ export async function settled(page: Page): Promise<void> {
   await page.waitForSelector("[aria-busy]", { state: "detached" });
 }
 
-/**
- * Moves the focus by Tab to an element that this selector matches. It starts a few stops before the first of them: a
- * page has hundreds, and each costs a look.
- */
-export async function tabTo(page: Page, selector: string): Promise<void> {
-  await page.evaluate(`(() => {
-    const stops = [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex]")];
-    const target = stops.findIndex((each) => each.matches(${JSON.stringify(selector)}) && each.checkVisibility());
-    const usable = stops.filter((each) => each.tabIndex >= 0 && !each.disabled && each.checkVisibility());
-    usable.filter((each) => stops.indexOf(each) < target).at(-3)?.focus();
-  })()`);
-  for (let presses = 0; presses < 10; presses += 1) {
-    await page.keyboard.press("Tab");
-    if (await focusIsOn(page, selector)) return;
-  }
-  throw new Error(`no Tab leads to ${selector}`);
-}
-
 export const focusIsOn = (page: Page, selector: string): Promise<boolean> =>
   page.evaluate(`document.activeElement.matches(${JSON.stringify(selector)})`);
 

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, expect } from "vitest";
+import { afterAll, beforeAll } from "vitest";
 import type { MarketPage, ScoreList } from "../../../schemas/envelopes.ts";
 import { nameOf } from "../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../schemas/records.ts";
@@ -112,40 +112,4 @@ function luminance(colour: string): number {
 export function contrast(one: string, other: string): number {
   const [dark = 0, light = 0] = [luminance(one), luminance(other)].sort((a, b) => a - b);
   return (light + 0.05) / (dark + 0.05);
-}
-
-export const rowsOf = (page: Page) => cellsOf(page, ".board tbody tr");
-
-export function cellsOf(page: Page, rows: string): Promise<string[][]> {
-  return page
-    .locator(rows)
-    .evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.textContent ?? "")));
-}
-
-export async function factsOf(page: Page): Promise<Record<string, string>> {
-  const pairs = await page
-    .locator(".facts > div")
-    .evaluateAll((all) =>
-      all.map((row) => [
-        row.querySelector("dt")?.textContent ?? "",
-        row.querySelector("dd")?.textContent ?? "",
-      ]),
-    );
-  return Object.fromEntries(pairs);
-}
-
-/** Waits until the explorer shows this page of markets, and its total. */
-export async function expectListed(page: Page, { total, markets }: MarketPage): Promise<void> {
-  const questions = markets.map(({ question }) => question);
-  const number = total.toLocaleString("en");
-  const expected = [`${number} market${total === 1 ? " matches" : "s match"}`, ...questions];
-  // The first markets may be the same before and after, so the total is asked for with them.
-  const shown = async () => [
-    await page.textContent("main .count"),
-    ...(await page.locator(".question").allTextContents()),
-  ];
-  // Asking the page more often would keep it from drawing.
-  await expect.poll(shown, { interval: 100 }).toEqual(expected);
-  // The counts may come later than the list.
-  await page.waitForSelector("[aria-busy]", { state: "detached" });
 }
