@@ -5,9 +5,9 @@ import { startTestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
 import { market, publishRecords } from "../helpers/publish/records.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
-import { enterKey, focusIsOn, openWatched, settled } from "../helpers/servers/site-page.ts";
 import { serveSite } from "../helpers/servers/site-served.ts";
 import { testKey } from "../helpers/store/signing.ts";
+import { type Visit, visit } from "./pages/visit.ts";
 
 const program = findChromium();
 
@@ -15,44 +15,22 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
   const site = serveSite();
 
   /** The archive with a key, once its markets and counts are there. */
-  async function openArchive(query: string, at = site.home, by = site.aegis) {
-    const watched = await openWatched(site.browser, `${at}#/archive${query}`);
-    await enterKey(watched.page, by);
-    await settled(watched.page);
-    return watched;
+  async function openArchive(query = "", { faulty = false, home = site.home, key = site.aegis } = {}) {
+    const reader = await visit({ browser: site.browser, home }, `#/archive${query}`, { key, faulty });
+    await reader.archive.settled();
+    return reader;
   }
 
-  async function recompute(page: Page, trust = ""): Promise<void> {
-    if (!(await page.isVisible("#trust"))) await page.click("text=Recompute here");
-    await page.fill("#trust", trust);
-    await page.click("text=Fetch and recompute");
+  async function recomputed({ recompute, archive }: Visit, trust = ""): Promise<void> {
+    await recompute.start(trust);
+    await recompute.total.waitFor();
+    await archive.settled();
   }
 
-  async function recomputed(page: Page, trust = ""): Promise<void> {
-    await recompute(page, trust);
-    await page.waitForSelector(".count.recomputed");
-    await settled(page);
-  }
-
-  /** Every number of markets that the page shows, except in the list. */
-  const figures = async (page: Page) => ({
-    total: await page.textContent("main .count"),
-    counts: await page.locator(".choices a, .columns-chart title, .facet-head").allTextContents(),
-    shares: await page.locator(".verdict, .shares td").allTextContents(),
-  });
-  const marked = (page: Page) => page.locator(".recomputed").count();
+  const matching = (count: number) => `${count.toLocaleString("en")} markets match`;
   const askedOf = (asked: readonly string[]) => asked.filter((address) => address.includes("/markets/"));
-
-  /** Leads to another query, and waits until its answers are there. */
-  async function go(page: Page, query: string): Promise<void> {
-    await page.evaluate(`new Promise((resolve) => {
-      const side = document.querySelector(".side");
-      const ended = new MutationObserver(() => side.hasAttribute("aria-busy") || resolve(ended.disconnect()));
-      ended.observe(side, { attributeFilter: ["aria-busy"] });
-      location.hash = ${JSON.stringify(`#/archive${query}`)};
-    })`);
-    await settled(page);
-  }
+  const sections = "**/markets/index/sections?*";
+  const lists = "**/markets/historical?*";
 
   test("numbers are those of the service under any filter, and ask it for nothing", async () => {
     const queries = [
@@ -64,87 +42,74 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
       "?q=finis*+ahead&outcome=Yes",
       "?min_composite=990",
     ];
-    const watched = await openArchive("?show=file");
-    const { page, asked } = watched;
+    const reader = await openArchive("?show=file");
+    const { page, asked, faults, archive, recompute } = reader;
     const served = [];
     for (const query of queries) {
-      await go(page, query);
-      served.push(await figures(page));
+      await archive.lead(query);
+      served.push(await archive.numbers());
     }
     expect(new Set(served.map(({ total }) => total)).size).toBeGreaterThan(4);
-    await recomputed(page);
-    expect(await page.textContent(".recomputing")).toMatch(
+    await recomputed(reader);
+    expect(await recompute.panel.textContent()).toMatch(
       /Fetched\d+ kB in \d requests?Vouched for bynobody but/,
     );
-    expect(watched.faults).toEqual([]);
+    expect(faults).toEqual([]);
     const before = asked.length;
     for (const [place, query] of queries.entries()) {
-      await go(page, query);
-      expect(await figures(page)).toEqual(served[place]);
-      expect(await page.locator(".facet.recomputed").count()).toBe(await page.locator(".facet").count());
+      await archive.lead(query);
+      expect(await archive.numbers()).toEqual(served[place]);
+      expect(await recompute.markedFacets.count()).toBe(await archive.facets.count());
     }
     // Lists are asked for, with the hashes that prove them, and once the words of the questions.
     const paths = askedOf(asked.slice(before)).map((address) => new URL(address).pathname);
     expect(new Set(paths)).toEqual(new Set(["/api/v1/markets/historical", "/api/v1/markets/index/sections"]));
-    expect(watched.faults).toEqual([]);
 
     // What was fetched is kept while the reader looks elsewhere, and left on demand.
-    await page.click("nav >> text=Scores");
-    await page.waitForSelector(".board tbody tr");
+    await reader.look("Scores");
+    await reader.scoreboard.rows.first().waitFor();
     await page.goBack();
-    await page.waitForSelector(".count.recomputed");
-    await settled(page);
-    await page.click("#recompute");
-    await page.click("text=Show the service’s numbers again");
-    await page.waitForSelector(".recomputed", { state: "detached" });
-    await settled(page);
-    expect(await figures(page)).toEqual(served.at(-1));
-    await watched.context.close();
+    await recompute.total.waitFor();
+    await archive.settled();
+    await recompute.opener.click();
+    await recompute.giveUp();
+    await expect.poll(() => recompute.marked.count()).toBe(0);
+    await archive.settled();
+    expect(await archive.numbers()).toEqual(served.at(-1));
   });
 
   test("a brush draws what it would lead to as it moves, and asks nobody", async () => {
-    const { page, asked, context, faults } = await openArchive("?show=score");
-    await recomputed(page);
-    await page.click(".recomputing >> text=Close");
-    const all = await figures(page);
-    const { x, y, width, height } = (await page
-      .locator("section:has(> .range #min_composite) .columns-chart")
-      .boundingBox())!;
-    const at = (column: number) => page.mouse.move(x + ((column + 0.5) / 14) * width, y + height / 2);
+    const reader = await openArchive("?show=score");
+    const { asked, archive, recompute } = reader;
+    const [composite, months] = [archive.histogram("min_composite"), archive.histogram("from")];
+    const expectTotal = async (words: string) => expect.poll(() => archive.count.textContent()).toBe(words);
+    await recomputed(reader);
+    await recompute.close();
+    const all = await archive.numbers();
     const before = asked.length;
-    await at(6);
-    await page.mouse.down();
-    await at(9);
-    const { total } = await site.markets("min_composite=600&max_composite=799");
-    const words = `${total.toLocaleString("en")} markets match`;
-    await expect.poll(() => page.textContent("main .count")).toBe(words);
-    const months = await site.api("markets/facets?by=month&min_composite=600&max_composite=799");
-    const { value, count } = months.facets.month.buckets[0];
-    await expect
-      .poll(() => page.locator(".months .columns-chart title").first().textContent())
-      .toBe(`${value}: ${count} markets`);
+    await composite.press(6);
+    await composite.reach(9);
+    const run = "min_composite=600&max_composite=799";
+    const words = matching((await site.markets(run)).total);
+    await expectTotal(words);
+    const { value, count } = (await site.api(`markets/facets?by=month&${run}`)).facets.month.buckets[0];
+    await expect.poll(() => months.titles.first().textContent()).toBe(`${value}: ${count} markets`);
     // Back to a single column, and to none: Chromium takes the pointer away where it becomes a scroll.
-    await at(6);
-    const one = await site.markets("min_composite=600&max_composite=649");
-    await expect.poll(() => page.textContent("main .count")).toBe(`${one.total} markets match`);
-    await page.locator("section:has(> .range #min_composite) .columns-chart").dispatchEvent("pointercancel");
-    await expect.poll(() => figures(page)).toEqual(all);
-    await page.mouse.up();
-    await at(6);
-    await page.mouse.down();
-    await at(9);
-    await page.mouse.up();
-    await expect.poll(() => page.inputValue("#max_composite")).toBe("799");
-    await settled(page);
-    expect(await page.textContent("main .count")).toBe(words);
+    await composite.reach(6);
+    await expectTotal(matching((await site.markets("min_composite=600&max_composite=649")).total));
+    await composite.picture.dispatchEvent("pointercancel");
+    await expect.poll(archive.numbers).toEqual(all);
+    await composite.release();
+    await composite.brush(6, 9);
+    await expect.poll(() => archive.field("max_composite").inputValue()).toBe("799");
+    await archive.settled();
+    expect(await archive.count.textContent()).toBe(words);
     expect(askedOf(asked.slice(before))).toEqual([]);
-    expect(faults).toEqual([]);
-    await context.close();
   });
 
   /** Changes a byte of what is served of the index from now on. */
   const tamper = (page: Page) =>
-    page.route("**/markets/index/sections?*", async (route) => {
+    page.route(sections, async (route) => {
       const response = await route.fetch();
       const body = await response.body();
       body[Math.floor(body.length / 2)]! ^= 1;
@@ -152,55 +117,57 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
     });
 
   test("a byte that was changed is refused, named and shown, and nothing is marked", async () => {
-    const { page, context, faults } = await openArchive("");
-    const before = await figures(page);
+    const reader = await openArchive();
+    const { page, archive, recompute } = reader;
+    const before = await archive.numbers();
     await tamper(page);
-    await recompute(page);
-    const failure = page.locator(".recomputing .failure");
-    expect(await failure.textContent()).toMatch(/of segment \d+ has the hash/);
-    expect(await page.textContent(".recomputing")).toContain("No number of this page is verified.");
-    expect(await focusIsOn(page, "#recompute")).toBe(true);
-    expect(await marked(page)).toBe(0);
-    expect(await figures(page)).toEqual(before);
-
-    await page.unroute("**/markets/index/sections?*");
-    await recomputed(page);
-    expect(await page.locator(".failure").count()).toBe(0);
-    // Words are fetched later. When they are wrong, no number stays.
-    await tamper(page);
-    await page.fill("#q", "finish");
-    await page.waitForSelector(".problem .failure");
-    expect(await failure.textContent()).toMatch(/The words of segment \d+ has the hash/);
-    expect(await marked(page)).toBe(0);
-    expect(await page.locator(".market, .count b, .tally, .columns-chart").count()).toBe(0);
-    await page.click(".problem >> text=Try again");
-    await settled(page);
-    expect(await marked(page)).toBe(0);
-    expect(faults).toEqual([]);
-    await context.close();
+    await recompute.start();
+    expect(await recompute.failure.textContent()).toMatch(/of segment \d+ has the hash/);
+    expect(await recompute.panel.textContent()).toContain("No number of this page is verified.");
+    expect(await recompute.isLeft()).toBe(true);
+    expect(await recompute.marked.count()).toBe(0);
+    expect(await archive.numbers()).toEqual(before);
+    await page.unroute(sections);
+    await recomputed(reader);
+    expect(await archive.failures.count()).toBe(0);
   });
 
-  test("a list that is longer than what was counted is refused", async () => {
-    const { page, context } = await openArchive("");
-    await recomputed(page);
-    await page.route("**/markets/historical?*", async (route) => {
+  test("when words that are fetched later are wrong, no number stays", async () => {
+    const reader = await openArchive();
+    const { page, archive, recompute, shell } = reader;
+    await recomputed(reader);
+    await tamper(page);
+    await archive.search.fill("finish");
+    await archive.problem.waitFor();
+    expect(await recompute.failure.textContent()).toMatch(/The words of segment \d+ has the hash/);
+    expect(await recompute.marked.count()).toBe(0);
+    expect(await archive.figures()).toEqual([]);
+    await shell.tryAgain.click();
+    await archive.settled();
+    expect(await recompute.marked.count()).toBe(0);
+  });
+
+  test("a list that is longer than what was counted is refused; one that cannot be had is missed", async () => {
+    const reader = await openArchive("", { faulty: true });
+    const { page, archive, recompute } = reader;
+    await recomputed(reader);
+    await page.route(lists, async (route) => {
       const response = await route.fetch();
       const json = await response.json();
       await route.fulfill({ response, json: { ...json, total: json.total + 1 } });
     });
-    await page.click(".choices a:has-text('TEMPERED')");
-    await page.waitForSelector(".problem .failure");
-    expect(await page.textContent(".problem .failure")).toContain("markets are said to match");
-    expect(await marked(page)).toBe(0);
-    // One that cannot be had is missed; the numbers stand.
-    await page.unroute("**/markets/historical?*");
-    await recomputed(page);
-    await page.route("**/markets/historical?*", (route) => route.abort());
-    await page.click(".choices a:has-text('FORGED')");
-    await page.waitForSelector(".side .failure");
+    await archive.choice("tier", "TEMPERED").click();
+    await archive.problem.waitFor();
+    expect(await archive.problem.textContent()).toContain("markets are said to match");
+    expect(await recompute.marked.count()).toBe(0);
+    await page.unroute(lists);
+    await recomputed(reader);
+    await page.route(lists, (route) => route.abort());
+    await archive.choice("tier", "FORGED").click();
+    await archive.sideProblem.waitFor();
+    // The numbers stand.
     const { total } = await site.markets("tier=FORGED,TEMPERED");
-    expect(await page.textContent(".count.recomputed")).toBe(`${total.toLocaleString("en")} markets match`);
-    await context.close();
+    expect(await recompute.total.textContent()).toBe(matching(total));
   });
 
   test("a newer snapshot is offered anew, of which only what changed is fetched", async () => {
@@ -209,43 +176,40 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
     const records = (count: number) => Array.from({ length: count }, (_, index) => market(index));
     await publishRecords(own.storage, records(40), 700, { signing });
     await until("the proxy to be ready", async () => (await own.get("/readyz")).status === 200);
-    const address = `http://127.0.0.1:${own.port}/`;
-    const { page, context, asked, faults } = await openArchive("", address, await own.issue());
+    const home = `http://127.0.0.1:${own.port}/`;
+    const reader = await openArchive("", { home, key: await own.issue() });
+    const { page, archive, asked, recompute, shell } = reader;
     const trust = verifierText(testKey());
     // A key that did not sign the log, and something that is none.
-    await recompute(page, verifierText(testKey("prs.example/other")));
-    await page.waitForSelector(".recomputing .failure >> text=None of the keys signed");
-    await recompute(page, "key");
-    await page.waitForSelector("#trust[aria-invalid]");
-    await recomputed(page, trust);
-    expect(await page.textContent(".recomputing")).toContain("Vouched for bythe signature of the key");
-    expect(await page.textContent(".recomputing")).not.toContain("you entered no key");
+    await recompute.start(verifierText(testKey("prs.example/other")));
+    await recompute.failure.filter({ hasText: "None of the keys signed" }).waitFor();
+    await recompute.start("key");
+    await recompute.trust.and(archive.faultyFields).waitFor();
+    await recomputed(reader, trust);
+    expect(await recompute.panel.textContent()).toContain("Vouched for bythe signature of the key");
+    expect(await recompute.panel.textContent()).not.toContain("you entered no key");
     const hashes = () => asked.flatMap((each) => new URL(each).searchParams.get("of")?.split(",") ?? []);
     const first = hashes();
     expect(new Set(first).size).toBe(first.length);
 
     await publishRecords(own.storage, records(60), 600, { signing });
-    await until(
-      "the newer snapshot",
-      async () => (await (await own.get("/api/v1/status")).json()).commit === 2,
-    );
+    const status = async () => (await own.get("/api/v1/status")).json();
+    await until("the newer snapshot", async () => (await status()).commit === 2);
     await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
-    await page.click("#news button");
-    await expect.poll(() => page.textContent("main .count")).toBe("60 markets match");
-    await settled(page);
-    expect(await marked(page)).toBe(0);
-    await page.click("text=Recompute here");
-    expect(await page.textContent(".recomputing")).toContain("only what changed");
+    await shell.news.click();
+    await expect.poll(() => archive.count.textContent()).toBe(matching(60));
+    await archive.settled();
+    expect(await recompute.marked.count()).toBe(0);
+    await recompute.opener.click();
+    expect(await recompute.panel.textContent()).toContain("only what changed");
     // The key is still there.
-    expect(await page.inputValue("#trust")).toBe(trust);
-    await page.click("text=Fetch and recompute");
-    await page.waitForSelector(".count.recomputed");
-    expect(await page.textContent("main .count")).toBe("60 markets match");
+    expect(await recompute.trust.inputValue()).toBe(trust);
+    await recompute.fetch.click();
+    await recompute.total.waitFor();
+    expect(await archive.count.textContent()).toBe(matching(60));
     const all = hashes();
     expect(all.length).toBeGreaterThan(first.length);
     expect(new Set(all).size).toBe(all.length);
-    expect(faults).toEqual([]);
-    await context.close();
     await own.stop();
   });
 });

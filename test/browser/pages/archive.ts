@@ -40,6 +40,35 @@ export function archiveOf(page: Page) {
       // The counts may come later than the list.
       await idle(page);
     },
+    /** Every number of markets that is shown, except in the list. */
+    numbers: async () => ({
+      total: await count.first().textContent(),
+      counts: await page.locator(".choices a, .columns-chart title, .facet-head").allTextContents(),
+      shares: await page.locator(".verdict, .shares td").allTextContents(),
+    }),
+    /** Everything that says a number of markets, also the list and its pages. */
+    figures: () =>
+      page
+        .locator(
+          ".market, .count:not(:empty), .tally, .columns-chart, .facet-head .quiet:not(:empty), .pager",
+        )
+        .allTextContents(),
+    /** The opacity of what counts and pictures stand in. */
+    opacity: () =>
+      page.evaluate<
+        string[]
+      >(`[...new Set([...document.querySelectorAll(".choices, .facet .frame, .columns-frame")]
+        .map((each) => getComputedStyle(each).opacity))]`),
+    /** Leads to another query, and waits until its answers are there. */
+    lead: async (query: string) => {
+      await page.evaluate(`new Promise((resolve) => {
+        const side = document.querySelector(".side");
+        const ended = new MutationObserver(() => side.hasAttribute("aria-busy") || resolve(ended.disconnect()));
+        ended.observe(side, { attributeFilter: ["aria-busy"] });
+        location.hash = ${JSON.stringify(`#/archive${query}`)};
+      })`);
+      await settled();
+    },
     search: page.getByRole("searchbox", { name: "Words of the question" }),
 
     facet,

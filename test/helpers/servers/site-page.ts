@@ -99,9 +99,6 @@ export async function settled(page: Page): Promise<void> {
   await page.waitForSelector("[aria-busy]", { state: "detached" });
 }
 
-export const focusIsOn = (page: Page, selector: string): Promise<boolean> =>
-  page.evaluate(`document.activeElement.matches(${JSON.stringify(selector)})`);
-
 /** Where a page, its history, its storage or its requests hold a secret. */
 export async function tracesOf({ page, context, asked }: WatchedPage, secret: string): Promise<string[]> {
   const places = await page.evaluate<Record<string, string>>(`(async () => ({
