@@ -1,12 +1,13 @@
 import type { Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
-import { startTestProxy } from "../helpers/http/proxy.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, until } from "../helpers/http/proxy-client.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
-import { enterKey, openWatched, settled } from "../helpers/servers/site-page.ts";
-import { choicesOf, serveSmallSite } from "../helpers/servers/site-served.ts";
+import { serveSmallSite } from "../helpers/servers/site-served.ts";
+import { idle } from "./pages/look.ts";
+import { visit } from "./pages/visit.ts";
 
 const program = findChromium();
 
@@ -14,19 +15,34 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
   const site = serveSmallSite();
 
   /** The archive with a key, once its markets and counts are there. */
-  async function openArchive(query: string, at = site.home, by = site.aegis) {
-    const watched = await openWatched(site.browser, `${at}#/archive${query}`);
-    await enterKey(watched.page, by);
-    await settled(watched.page);
-    return watched;
+  async function openArchive(query = "", { faulty = false, home = site.home, key = site.aegis } = {}) {
+    const reader = await visit({ browser: site.browser, home }, `#/archive${query}`, { key, faulty });
+    await reader.archive.settled();
+    return reader;
   }
 
-  /** Everything that says a number of markets. */
-  const figures = (page: Page) =>
-    page
-      .locator(".market, .count:not(:empty), .tally, .columns-chart, .facet-head .quiet:not(:empty), .pager")
-      .allTextContents();
+  const statusOf = async (proxy: TestProxy) => (await proxy.get("/api/v1/status")).json();
 
+  /** A store and service of a test's own, where newer data can be published. */
+  async function ownSite() {
+    const proxy = await startTestProxy();
+    onTestFinished(() => proxy.stop());
+    const status = () => statusOf(proxy);
+    const first = await status();
+    return {
+      ...{ proxy, status, first, browser: site.browser, home: `http://127.0.0.1:${proxy.port}/` },
+      /** Publishes 60 markets in place of 40, and a BRI of 600 in place of 700. */
+      publishNewer: async () => {
+        const { snapshotId } = await status();
+        await publishArchive(proxy.storage, { markets: 60, bri: 600 });
+        await until("the newer snapshot", async () => (await status()).snapshotId !== snapshotId);
+        return (await status()).snapshotId as string;
+      },
+    };
+  }
+
+  const counts = "**/markets/facets?*";
+  const markets = "**/markets/*";
   const quotaUsedUp = {
     status: 429,
     contentType: "application/problem+json",
@@ -38,289 +54,250 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
     [
       "the quota is used up",
       "Quota exceeded",
-      (page) => page.route("**/markets/*", (route) => route.fulfill(quotaUsedUp)),
+      (page) => page.route(markets, (route) => route.fulfill(quotaUsedUp)),
     ],
     [
       "the service has stopped",
       "cannot be reached",
-      (page) => page.route("**/markets/*", (route) => route.abort("connectionrefused")),
+      (page) => page.route(markets, (route) => route.abort("connectionrefused")),
     ],
     [
       "only the counts are refused",
       "Quota exceeded",
-      (page) => page.route("**/markets/facets?*", (route) => route.fulfill(quotaUsedUp)),
+      (page) => page.route(counts, (route) => route.fulfill(quotaUsedUp)),
     ],
   ])("when %s, no figure of another query is left, and a retry is in sight", async (_name, words, fail) => {
-    const { page, context } = await openArchive("?pageSize=10");
-    const before = await figures(page);
-    expect(before.length).toBeGreaterThan(30);
+    const { page, archive, shell } = await openArchive("?pageSize=10", { faulty: true });
+    expect((await archive.figures()).length).toBeGreaterThan(30);
     await fail(page);
-    await page.click(".pager :text-is('Last')");
-    const error = page.locator(".problem .failure");
-    await error.waitFor();
-    expect(await error.textContent()).toContain(words);
-    expect(await figures(page)).toEqual([]);
-    const { y } = (await error.locator("button").boundingBox())!;
+    await archive.turn("Last");
+    await archive.problem.waitFor();
+    expect(await archive.problem.textContent()).toContain(words);
+    expect(await archive.figures()).toEqual([]);
+    const { y } = (await shell.tryAgain.boundingBox())!;
     expect(y).toBeGreaterThan(0);
     expect(y).toBeLessThan(page.viewportSize()!.height);
 
-    await page.unroute("**/markets/*");
-    await page.unroute("**/markets/facets?*");
-    await error.locator("button").click();
-    await settled(page);
-    expect(await page.locator(".failure").count()).toBe(0);
-    expect(await page.textContent(".pager p")).toBe("Showing 31 to 40 of 40.");
-    await context.close();
+    await page.unrouteAll();
+    await shell.tryAgain.click();
+    await archive.settled();
+    expect(await archive.failures.count()).toBe(0);
+    expect(await archive.range.textContent()).toBe("Showing 31 to 40 of 40.");
   });
 
   test("before the first snapshot there are no figures either", async () => {
-    const { page, context } = await openArchive("");
-    await page.goto(`${site.home}#/archive?asOf=2001-01-01`);
-    await page.waitForSelector(".problem .failure");
-    expect(await figures(page)).toEqual([]);
-    await page.click("[data-key='remove asOf']");
-    await settled(page);
-    expect(await page.textContent(".count")).toBe("40 markets match");
-    await context.close();
-  });
-
-  test("while the answers are under way, the figures of the query before are grey", async () => {
-    const { page, context } = await openArchive("");
-    const held = await holdCounts(page);
-    await page.click(".choices a:has-text('Crypto')");
-    await expect.poll(() => page.textContent(".count")).toBe("20 markets match");
-    const opacity =
-      await page.evaluate(`[...new Set([...document.querySelectorAll(".choices, .columns-frame")]
-      .map((each) => getComputedStyle(each).opacity))]`);
-    expect(opacity).toEqual(["0.5"]);
-    held.release();
-    await settled(page);
-    await context.close();
+    const { archive, goTo } = await openArchive("", { faulty: true });
+    await goTo("#/archive?asOf=2001-01-01");
+    await archive.problem.waitFor();
+    expect(await archive.figures()).toEqual([]);
+    await archive.takeAway(/^As of/);
+    await archive.settled();
+    expect(await archive.count.textContent()).toBe("40 markets match");
   });
 
   /** Keeps answers with counts back until they are released or refused. */
   async function holdCounts(page: Page) {
     const { promise, resolve } = Promise.withResolvers<boolean>();
-    await page.route("**/markets/facets?*", async (route) =>
+    await page.route(counts, async (route) =>
       (await promise) ? route.continue() : route.fulfill(quotaUsedUp),
     );
     return { release: () => resolve(true), refuse: () => resolve(false) };
   }
 
-  test("a drag in a histogram goes on when the counts arrive meanwhile, and when they are refused", async () => {
-    const { page, context } = await openArchive("");
-    for (const end of ["release", "refuse"] as const) {
-      const held = await holdCounts(page);
-      await page.click(".choices a:has-text('Crypto')");
-      await page.waitForSelector("[aria-busy]");
-      const chart = page.locator("section:has(> .range #min_composite) .columns-chart");
-      const { x, y, width, height } = (await chart.boundingBox())!;
-      await page.mouse.move(x + (6.5 / 14) * width, y + height / 2);
-      await page.mouse.down();
-      held[end]();
-      await page.waitForSelector("[aria-busy]", { state: "detached" });
-      await page.mouse.move(x + (9.5 / 14) * width, y + height / 2, { steps: 3 });
-      await page.mouse.up();
-      await expect.poll(() => page.inputValue("#min_composite")).toBe("600");
-      expect(await page.inputValue("#max_composite")).toBe("799");
-      await page.unroute("**/markets/facets?*");
-      await page.goto(`${site.home}#/archive`);
-      await settled(page);
-    }
-    await context.close();
+  test("while the answers are under way, the figures of the query before are grey", async () => {
+    const { page, archive } = await openArchive();
+    const held = await holdCounts(page);
+    await archive.choice("category", "Crypto").click();
+    await expect.poll(() => archive.count.textContent()).toBe("20 markets match");
+    expect(await archive.opacity()).toEqual(["0.5"]);
+    held.release();
+    await archive.settled();
   });
 
+  test.each(["release", "refuse"] as const)(
+    "a drag in a histogram goes on when the counts arrive meanwhile, and when they are refused: %s",
+    async (end) => {
+      const { page, archive } = await openArchive("", { faulty: true });
+      const composite = archive.histogram("min_composite");
+      const held = await holdCounts(page);
+      await archive.choice("category", "Crypto").click();
+      await page.waitForSelector("[aria-busy]");
+      await composite.press(6);
+      held[end]();
+      await idle(page);
+      await composite.reach(9, 3);
+      await composite.release();
+      await expect.poll(() => archive.field("min_composite").inputValue()).toBe("600");
+      expect(await archive.field("max_composite").inputValue()).toBe("799");
+    },
+  );
+
   test("a walk stays with its snapshot when a newer one is published, which a bar offers", async () => {
-    const own = await startTestProxy();
-    const status = async () => (await own.get("/api/v1/status")).json();
-    const { snapshotId: before } = await status();
-    const address = `http://127.0.0.1:${own.port}/`;
-    const aegis = await own.issue();
-    const { page, context, asked, faults } = await openArchive("?pageSize=10", address, aegis);
-    const footer = page.locator("footer code");
+    const own = await ownSite();
+    const key = await own.proxy.issue();
+    const { asked, archive, market, shell } = await openArchive("?pageSize=10", { home: own.home, key });
+    const before = own.first.snapshotId;
     const listed = async (query: string) => {
-      const answer = await own.get(`/api/v1/markets/historical?${query}`, { headers: bearer(aegis) });
+      const answer = await own.proxy.get(`/api/v1/markets/historical?${query}`, { headers: bearer(key) });
       return answer.json().markets.map(({ question }: { question: string }) => question);
     };
-    const shown = () => page.locator(".question").allTextContents();
-    expect(await footer.getAttribute("title")).toBe(before);
-    expect(await page.locator("#news:not(:empty)").count()).toBe(0);
+    const shown = () => archive.questions.allTextContents();
+    expect(await shell.snapshot()).toBe(before);
+    expect(await shell.anyNews.count()).toBe(0);
 
-    await publishArchive(own.storage, { markets: 60, bri: 600 });
-    await until("the newer snapshot", async () => (await status()).snapshotId !== before);
-    const { snapshotId: after } = await status();
+    const after = await own.publishNewer();
     for (const [word, number] of [
       ["Next", 2],
       ["Next", 3],
       ["Last", 4],
       ["First", 1],
     ] as const) {
-      await page.click(`.pager :text-is('${word}')`);
+      await archive.turn(word);
       await expect.poll(shown).toEqual(await listed(`asOf=${before}&pageSize=10&page=${number}`));
-      await settled(page);
-      expect(await page.textContent(".count")).toBe("40 markets match");
-      expect(await choicesOf(page, "category")).toEqual([
+      await archive.settled();
+      expect(await archive.count.textContent()).toBe("40 markets match");
+      expect(await archive.choices("category")).toEqual([
         ["Crypto", "20"],
         ["Politics", "20"],
       ]);
-      expect(await footer.getAttribute("title")).toBe(before);
+      expect(await shell.snapshot()).toBe(before);
     }
     // The last page follows the third, too.
     expect(asked.filter((each) => each.includes("?cursor="))).toHaveLength(3);
     // What a market's page shows and proves is of the same snapshot.
     const [first = ""] = await shown();
-    await page.click(".question");
-    await page.click("text=Verify in this browser");
-    await page.waitForSelector(".proven");
-    expect([await page.textContent("h1"), await page.textContent(".chain code")]).toEqual([first, before]);
-    await page.click("text=All markets");
-    await settled(page);
+    await archive.questions.first().click();
+    await market.verify.click();
+    await market.proven.waitFor();
+    expect([await shell.heading.textContent(), await market.snapshot.textContent()]).toEqual([first, before]);
+    await market.allMarkets.click();
+    await archive.settled();
     expect(await shown()).toEqual(await listed(`asOf=${before}&pageSize=10`));
 
-    await page.click("#news button");
+    await shell.news.click();
     await expect.poll(shown).toEqual(await listed("pageSize=10"));
-    await settled(page);
-    expect(await page.textContent(".count")).toBe("60 markets match");
-    expect(await footer.getAttribute("title")).toBe(after);
-    expect(await page.locator("#news:not(:empty)").count()).toBe(0);
-    expect(faults).toEqual([]);
-    await context.close();
-    await own.stop();
+    await archive.settled();
+    expect(await archive.count.textContent()).toBe("60 markets match");
+    expect(await shell.snapshot()).toBe(after);
+    expect(await shell.anyNews.count()).toBe(0);
   });
 
-  test("an earlier state is chosen among those before the present one, says which it is, and leads back", async () => {
-    const own = await startTestProxy();
-    const status = async () => (await own.get("/api/v1/status")).json();
-    const { snapshotId: before, publishedAt } = await status();
-    await publishArchive(own.storage, { markets: 60, bri: 600 });
-    await until("the newer snapshot", async () => (await status()).snapshotId !== before);
-    const { snapshotId: after } = await status();
-    const address = `http://127.0.0.1:${own.port}/`;
-    const watched = await openWatched(site.browser, `${address}#/protocols/aave`);
-    const { page, context, faults } = watched;
-    const bri = async () => Number(await page.textContent(".bri b"));
-    const footer = page.locator("footer > p:first-child");
-    expect(await bri()).toBe(600);
-    expect(await page.locator(".as-of").count()).toBe(0);
-    await enterKey(page, await own.issue({ plan: "developer" }));
-    await expect.poll(() => footer.textContent()).toContain("Snapshot ");
-    const choose = async () => {
-      await page.click("summary:has-text('As it was')");
-      await page.waitForSelector("#as-of");
-      const offered = await page
-        .locator("#as-of option")
-        .evaluateAll((all) => all.map((each) => each.getAttribute("value")));
-      expect(offered).toEqual([before]);
-      await page.click(".as-of >> text=/^Show$/");
-      await page.waitForSelector(".state");
+  describe("an earlier state is chosen among those before the present one,", () => {
+    /** Chooses the only earlier state. */
+    const choose = async ({ asOf }: Awaited<ReturnType<typeof visit>>, before: string) => {
+      expect(await asOf.open()).toEqual([before]);
+      await asOf.show();
+      await asOf.state.waitFor();
     };
-    const time = `${publishedAt.slice(0, 10)} ${publishedAt.slice(11, 16)} UTC`;
-    const said = `An earlier state: snapshot ${before.slice(0, 12)}, published ${time}.`;
-    await choose();
-    await expect.poll(bri).toBe(700);
-    await expect.poll(() => page.textContent(".state")).toContain(said);
-    expect(await page.textContent(".among p")).toContain("of 4");
-    expect(await page.locator(".badge").count()).toBe(0);
-    expect(await page.textContent(".as-of details")).toContain("No other earlier state can be read.");
-    await expect.poll(() => footer.textContent()).toContain(`The present snapshot is ${after.slice(0, 12)}`);
-    // As a link that somebody was sent, with all that a key adds.
-    expect(page.url()).toBe(`${address}#/protocols/aave?asOf=${before}`);
-    await page.reload();
-    await page.waitForSelector("text=an earlier state, which needs a key of the Developer or Aegis plan");
-    expect(await page.locator("main :is(svg, b)").count()).toBe(0);
-    const asked = page.waitForRequest(`**/scores/aave/history?asOf=${before}`);
-    await enterKey(page, await own.issue());
-    await page.waitForSelector(`text=${said}`);
-    await asked;
-    expect(await bri()).toBe(700);
-    expect(watched.faults).toEqual([]);
-    await page.click("text=Show the present one");
-    await expect.poll(bri).toBe(600);
-    expect(await page.locator(".badge").count()).toBe(1);
 
-    await page.click("nav >> text=Archive");
-    await settled(page);
-    expect(await page.textContent(".count")).toBe("60 markets match");
-    await choose();
-    await settled(page);
-    await expect.poll(() => page.textContent(".count")).toBe("40 markets match");
-    expect(await page.locator(".chosen a").allTextContents()).toEqual([
-      `As of: snapshot ${before.slice(0, 12)} × (take away)`,
-    ]);
-    await page.click(".choices a:has-text('Politics')");
-    await settled(page);
-    await page.click("text=Show the present one");
-    await settled(page);
-    expect(new URL(page.url()).hash).toBe("#/archive?category=Politics");
-    expect(await page.textContent(".count")).toBe("30 markets match");
-    expect(faults).toEqual([]);
-    await context.close();
-    await own.stop();
+    test("of a protocol: it says which it is, is an address of its own, and leads back", async () => {
+      const own = await ownSite();
+      const { snapshotId: before, publishedAt } = own.first;
+      const after = await own.publishNewer();
+      const reader = await visit(own, "#/protocols/aave");
+      const { page, protocol, shell, asOf } = reader;
+      const bri = async () => Number(await protocol.bri.textContent());
+      expect(await bri()).toBe(600);
+      expect(await asOf.panel.count()).toBe(0);
+      await shell.enterKey(await own.proxy.issue({ plan: "developer" }));
+      await expect.poll(() => shell.colophon.textContent()).toContain("Snapshot ");
+      const time = `${publishedAt.slice(0, 10)} ${publishedAt.slice(11, 16)} UTC`;
+      const said = `An earlier state: snapshot ${before.slice(0, 12)}, published ${time}.`;
+      await choose(reader, before);
+      await expect.poll(bri).toBe(700);
+      await expect.poll(() => asOf.state.textContent()).toContain(said);
+      expect(await protocol.among.textContent()).toContain("of 4");
+      expect(await protocol.badge.count()).toBe(0);
+      expect(await asOf.others.textContent()).toContain("No other earlier state can be read.");
+      const present = `The present snapshot is ${after.slice(0, 12)}`;
+      await expect.poll(() => shell.colophon.textContent()).toContain(present);
+      // As a link that somebody was sent, with all that a key adds.
+      expect(page.url()).toBe(`${own.home}#/protocols/aave?asOf=${before}`);
+      await page.reload();
+      await page.getByText("an earlier state, which needs a key of the Developer or Aegis plan").waitFor();
+      expect(await shell.pictures.count()).toBe(0);
+      const asked = page.waitForRequest(`**/scores/aave/history?asOf=${before}`);
+      await shell.enterKey(await own.proxy.issue());
+      await asOf.state.filter({ hasText: said }).waitFor();
+      await asked;
+      expect(await bri()).toBe(700);
+      await asOf.present.click();
+      await expect.poll(bri).toBe(600);
+      expect(await protocol.badge.count()).toBe(1);
+    });
+
+    test("of the archive: it is a filter beside others, which stay when it is left", async () => {
+      const own = await ownSite();
+      const before = own.first.snapshotId;
+      await own.publishNewer();
+      const reader = await openArchive("", { home: own.home, key: await own.proxy.issue() });
+      const { archive, asOf, hash } = reader;
+      expect(await archive.count.textContent()).toBe("60 markets match");
+      await choose(reader, before);
+      await archive.settled();
+      await expect.poll(() => archive.count.textContent()).toBe("40 markets match");
+      expect(await archive.chosen.allTextContents()).toEqual([
+        `As of: snapshot ${before.slice(0, 12)} × (take away)`,
+      ]);
+      await archive.choice("category", "Politics").click();
+      await archive.settled();
+      await asOf.present.click();
+      await archive.settled();
+      expect(hash()).toBe("#/archive?category=Politics");
+      expect(await archive.count.textContent()).toBe("30 markets match");
+    });
   });
 
   test("when a rollback withdraws the snapshot of a walk, a retry takes the one that is served", async () => {
-    const own = await startTestProxy();
-    const served = async () => (await own.get("/api/v1/status")).json().commit;
-    await publishArchive(own.storage, { markets: 60, bri: 600 });
-    await until("the newer snapshot", async () => (await served()) === 2);
-    const { page, context } = await openArchive(
-      "?pageSize=10",
-      `http://127.0.0.1:${own.port}/`,
-      await own.issue(),
-    );
-    await rollback(own.storage, "1", () => new Date());
-    await until("the rollback", async () => (await served()) === 3);
-    await page.click(".pager :text-is('Next')");
-    await page.click(".failure >> text=Try again");
-    await settled(page);
-    expect(await page.textContent(".pager p")).toBe("Showing 11 to 20 of 40.");
-    expect(await page.locator("#news:not(:empty)").count()).toBe(0);
-    await context.close();
-    await own.stop();
+    const own = await ownSite();
+    await own.publishNewer();
+    const key = await own.proxy.issue();
+    const { archive, shell } = await openArchive("?pageSize=10", { home: own.home, key, faulty: true });
+    await rollback(own.proxy.storage, "1", () => new Date());
+    await until("the rollback", async () => (await own.status()).commit === 3);
+    await archive.turn("Next");
+    await shell.tryAgain.click();
+    await archive.settled();
+    expect(await archive.range.textContent()).toBe("Showing 11 to 20 of 40.");
+    expect(await shell.anyNews.count()).toBe(0);
   });
 
   test("an older snapshot of a process that is late is no news", async () => {
-    const { page, context } = await openArchive("");
-    const status = await (await site.proxy.get("/api/v1/status")).json();
+    const { page, archive, shell } = await openArchive();
+    const status = await statusOf(site.proxy);
     const late = { ...status, snapshotId: "0".repeat(64), commit: status.commit - 1 };
     await page.route("**/api/v1/status", (route) => route.fulfill({ json: late }));
     const asked = page.waitForResponse("**/api/v1/status");
-    await page.click(".choices a:has-text('Crypto')");
+    await archive.choice("category", "Crypto").click();
     await asked;
-    await settled(page);
-    expect(await page.locator("#news:not(:empty)").count()).toBe(0);
-    expect(await page.getAttribute("footer code", "title")).toBe(status.snapshotId);
-    await context.close();
+    await archive.settled();
+    expect(await shell.anyNews.count()).toBe(0);
+    expect(await shell.snapshot()).toBe(status.snapshotId);
   });
 
   test("a reader who stays on a page hears of newer data within a minute", async () => {
-    const own = await startTestProxy();
-    const { page, context } = await openWatched(site.browser, "about:blank");
+    const own = await ownSite();
+    const { page, shell, scoreboard } = await visit({ browser: site.browser, home: "about:blank" }, "", {
+      faulty: true,
+    });
     await page.clock.install();
-    await page.goto(`http://127.0.0.1:${own.port}/`);
-    await page.waitForSelector("footer code");
-    const before = await page.getAttribute("footer code", "title");
-    await publishArchive(own.storage, { bri: 600 });
-    const served = async () => (await own.get("/api/v1/status")).json().snapshotId;
-    await until("the newer snapshot", async () => (await served()) !== before);
+    await page.goto(own.home);
+    await expect.poll(shell.snapshot).toBe(own.first.snapshotId);
+    const after = await own.publishNewer();
     await page.clock.runFor(61_000);
-    await page.waitForSelector("#news button");
-    await page.click("#news button");
-    await page.waitForSelector("td[data-name=BRI] >> text=600");
-    expect(await page.getAttribute("footer code", "title")).toBe(await served());
-    await context.close();
-    await own.stop();
+    await shell.news.click();
+    await scoreboard.cell("BRI").filter({ hasText: "600" }).waitFor();
+    expect(await shell.snapshot()).toBe(after);
   });
 
   test("scores that could not be loaded are asked for again where they are missing", async () => {
-    const { page, context } = await openWatched(site.browser, `${site.home}#/archive`);
+    const { page, look, shell, scoreboard } = await visit(site, "#/archive", { faulty: true });
     await page.route("**/api/v1/scores*", (route) => route.abort());
-    await page.click("nav >> text=Scores");
-    await page.waitForSelector(".failure");
+    await look("Scores");
+    await shell.failure.waitFor();
     await page.unroute("**/api/v1/scores*");
-    await page.click("text=Try again");
-    await page.waitForSelector(".board tbody tr");
-    expect(await page.locator(".failure").count()).toBe(0);
-    await context.close();
+    await shell.tryAgain.click();
+    await scoreboard.rows.first().waitFor();
+    expect(await shell.failure.count()).toBe(0);
   });
 });
