@@ -31,6 +31,7 @@ export interface Vouched {
   unjudged: string[];
 }
 
+/** @internal What is asked with a request. */
 export type Query = Omit<Filters, "asOf" | "skip"> & {
   asOf?: string | undefined;
   skip?: number | undefined;
@@ -53,7 +54,7 @@ export interface Decoder {
 /** @internal What is parsed of a body that is read whole. */
 export type ReadText = <T>(parse: (text: string) => T, decoder?: Decoder) => Promise<T>;
 
-/** Reads the lines of an answer. */
+/** @internal Reads the lines of an answer. */
 type Open<A extends Answer> = (answer: A) => AsyncGenerator<string, void, void>;
 
 /** One market of an answer in lines. */
@@ -89,6 +90,7 @@ export class Answer {
   /** @internal */
   declare query: Query;
 
+  /** @internal */
   constructor(query: Query, skip: number) {
     this.query = query;
     this.skip = skip;
@@ -105,7 +107,7 @@ export class Answer {
   }
 }
 
-/** What the caller sees of rows. */
+/** @internal What the caller sees of rows. */
 export type Shown = Pick<
   Rows,
   "snapshotId" | "count" | "total" | "skip" | "cursor" | "vouched" | "csvHead" | "csvOf"
@@ -126,6 +128,7 @@ export class Rows extends Answer implements AsyncIterable<Row> {
   /** @internal */
   declare csvOf: ((text: string) => Promise<string>) | undefined;
 
+  /** @internal */
   constructor({ skip = 0, ...query }: Filters, open: Open<Rows>) {
     super(query, skip);
     this.#asOf = query.asOf;
@@ -179,6 +182,7 @@ export class Changes extends Answer implements AsyncIterable<Change> {
   archiveRoot = "";
   #until: string | undefined;
 
+  /** @internal */
   constructor(
     { since, until, skip }: { since: string; until: string | undefined; skip: number },
     open: Open<Changes>,

@@ -3,10 +3,16 @@ import { cuts } from "../../../snapshots/format/cuts.ts";
 import { hashesIn, isCount } from "../../../snapshots/format/hash-trees.ts";
 import { maxHeaderBytes } from "../../../snapshots/format/maxima.ts";
 import { chunksOf } from "../../../snapshots/index/chunks.ts";
-import { type IndexHeader, parseIndexHeader } from "../../../snapshots/read/evaluator.ts";
+import {
+  type ArchiveFilter,
+  type IndexHeader,
+  isLeftOut,
+  parseIndexHeader,
+} from "../../../snapshots/read/evaluator.ts";
+import type { Vouched } from "./answers.ts";
 import type { Asker, Job } from "./asker.ts";
 import type { Trust } from "./calls.ts";
-import { sha256, trees } from "./hashes.ts";
+import { ownUnicode, sha256, trees } from "./hashes.ts";
 import type { Part, Parts } from "./parts.ts";
 import type { Entry } from "./proofs.ts";
 import type { Believed, SaidOfLog, TrustedLog } from "./trusted-log.ts";
@@ -228,6 +234,23 @@ export class Archives {
       ),
     );
   }
+}
+
+/**
+ * What vouches for an answer to a filter. Whoever checks an index by its markets cannot judge all words that another
+ * version of Unicode made, so those are not shown to be complete.
+ */
+export function vouchedFor(
+  { vouched, archive: { segments } }: Known,
+  { conditions, words }: ArchiveFilter,
+): Vouched {
+  const needed = words.length > 0 ? segments.filter(({ header }) => !isLeftOut(header, conditions)) : [];
+  const versions = new Set(needed.map(({ header }) => header.words.unicode));
+  const own = ownUnicode ?? "one that it does not tell";
+  const unjudged = [...versions]
+    .filter((version) => version !== ownUnicode)
+    .map((version) => `Words that Unicode ${version} made; this platform has ${own}.`);
+  return { ...vouched, unjudged, complete: vouched.complete && unjudged.length === 0 };
 }
 
 /** Whether somebody's number is from 1 to this. */

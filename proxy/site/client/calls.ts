@@ -1,6 +1,6 @@
 import type { Query, ReadText, Shown, Step, Vouched } from "./answers.ts";
 import { checkpointIn, ForkedLogError, verifyCheckpoint } from "./checkpoint.ts";
-import type { Filters, MarketFacets } from "./declarations.d.ts";
+import type { Filters, MarketFacets, MarketPage } from "./declarations.d.ts";
 import { ApiError, broken, IntegrityError, VerificationError } from "./errors.ts";
 import { verifyEntry } from "./proofs.ts";
 
@@ -71,6 +71,29 @@ export interface Proving extends CallOptions {
 
 export interface Verifying extends Proving {
   verified?: boolean | undefined;
+}
+
+/** What can be said when a checkpoint is asked for: `since` is one that you have, which its log must go on from. */
+export interface CheckpointOptions extends CallOptions {
+  since?: string | undefined;
+}
+
+/** Which changes, and how many of their lines are here already. */
+export interface ChangesOptions extends CallOptions {
+  /** The current snapshot if left out. */
+  until?: string | undefined;
+  skip?: number;
+}
+
+/** A page of the archive, and what vouches for it where it was verified. */
+export interface ArchivePage extends MarketPage {
+  vouched?: Vouched;
+}
+
+/** Which markets are counted. */
+export interface FacetFilters extends Filters {
+  /** The most values listed of each facet. */
+  limit?: number;
 }
 
 /** What is recomputed. */

@@ -24,17 +24,22 @@ export class ForkedLogError extends IntegrityError {
 }
 
 /** What a checkpoint says of its log. */
-interface Head {
+export interface CheckpointHead {
   origin: string;
   size: number;
   root: string;
+}
+
+/** The same of one whose signatures were checked, and how many witnesses of the policy cosigned it. */
+export interface CheckedHead extends CheckpointHead {
+  cosigners: number;
 }
 
 /**
  * What a checkpoint says (c2sp.org/tlog-checkpoint): the log's origin, how many commits it has, and the root of its
  * tree. Checks no signature. Throws IntegrityError.
  */
-export function checkpointIn(checkpoint: string | null): Head {
+export function checkpointIn(checkpoint: string | null): CheckpointHead {
   check(typeof checkpoint === "string", "There is no checkpoint: nobody signed the log.");
   // Signatures follow the last empty line, so a signed text with another one is refused as a whole.
   const [, origin = "", size = "", root = ""] =
@@ -124,7 +129,12 @@ async function policyIn(text: string): Promise<{ logs: NoteKey[]; quorum: Quorum
 }
 
 /** What a key signs of a checkpoint (c2sp.org/tlog-cosignature). */
-function signedBytes({ kind, name }: NoteKey, text: string, said: Head, time: Uint8Array<ArrayBuffer>) {
+function signedBytes(
+  { kind, name }: NoteKey,
+  text: string,
+  said: CheckpointHead,
+  time: Uint8Array<ArrayBuffer>,
+) {
   if (kind === 1) return bytesOf(text);
   check(time.length === 8);
   const seconds = new DataView(time.buffer).getBigInt64(0);
@@ -147,7 +157,7 @@ function signedBytes({ kind, name }: NoteKey, text: string, said: Head, time: Ui
 export async function verifyCheckpoint(
   checkpoint: string | null,
   keys: string | readonly string[],
-): Promise<{ origin: string; size: number; root: string; cosigners: number }> {
+): Promise<CheckedHead> {
   const said = checkpointIn(checkpoint);
   const note = String(checkpoint);
   const cut = note.lastIndexOf("\n\n") + 1;

@@ -11,13 +11,16 @@ import {
   type Shown,
   type Step,
   textIn,
-  type Vouched,
 } from "./answers.ts";
 import {
   type Absence,
+  type ArchivePage,
   type Asked,
   type CallOptions,
+  type ChangesOptions,
+  type CheckpointOptions,
   type ClientOptions,
+  type FacetFilters,
   type Proving,
   type Read,
   type ReadOptions,
@@ -53,8 +56,12 @@ import { archiveRoot, linesFromEnd } from "./trees.ts";
 export { Change, Changes, Row, Rows, type Vouched } from "./answers.ts";
 export type {
   Absence,
+  ArchivePage,
   CallOptions,
+  ChangesOptions,
+  CheckpointOptions,
   ClientOptions,
+  FacetFilters,
   Proving,
   ReadOptions,
   Recomputed,
@@ -62,9 +69,11 @@ export type {
   Trust,
   Verifying,
 } from "./calls.ts";
+export type { CheckedHead, CheckpointHead } from "./checkpoint.ts";
 export type * from "./declarations.d.ts";
-export type { Entry, Known } from "./proofs.ts";
-export type { Sha256 } from "./trees.ts";
+export type { ErrorDetails } from "./errors.ts";
+export type { Entry, Known, KnownMarket, KnownScore } from "./proofs.ts";
+export type { CopyFile, CopyRoot, Sha256 } from "./trees.ts";
 export {
   ApiError,
   archiveRoot,
@@ -166,7 +175,7 @@ export class Client {
    * One page of the archive. Needs the Aegis plan, as all of the archive does. With `verified` it is shown to have
    * exactly the markets that match, as by rows.
    */
-  async page(filters: Filters = {}, options?: Verifying): Promise<MarketPage & { vouched?: Vouched }> {
+  async page(filters: Filters = {}, options?: Verifying): Promise<ArchivePage> {
     if (!options?.verified) return (await this.#page(filters, options)).page;
     for await (const page of this.pages(filters, options)) return page;
     throw broken("There is no page.");
@@ -177,10 +186,7 @@ export class Client {
    * When the store no longer keeps it, ApiError `CURSOR_EXPIRED` is thrown, and its `resumeCursor` leads on in the
    * current snapshot. With `verified` each is shown to have exactly the markets that match, as by rows.
    */
-  async *pages(
-    filters: Filters = {},
-    options?: Verifying,
-  ): AsyncGenerator<MarketPage & { vouched?: Vouched }, void, void> {
+  async *pages(filters: Filters = {}, options?: Verifying): AsyncGenerator<ArchivePage, void, void> {
     if (options?.verified)
       return yield* (await this.#prover()).pages(filters, options, (query, parse) =>
         this.#page(query, options, parse),
@@ -225,13 +231,8 @@ export class Client {
   /**
    * Counts the markets that match by one or several of their fields:
    * `client.facets(["tier", "month"], { disputed: true })`.
-   * @param filters `limit`: the most values listed of each
    */
-  facets(
-    by: readonly string[],
-    filters?: Filters & { limit?: number },
-    options?: CallOptions,
-  ): Promise<MarketFacets> {
+  facets(by: readonly string[], filters?: FacetFilters, options?: CallOptions): Promise<MarketFacets> {
     return this.#json("/markets/facets", { ...options, query: { by: by.join(), ...filters } });
   }
 
@@ -250,7 +251,7 @@ export class Client {
    * Shows that an id is not in the archive, by what the archive's index has in its place. Throws VerificationError, and
    * ApiError `NOT_FOUND` when the service says that the id is there.
    */
-  async absent(id: string, options: Proving & { asOf?: string | undefined } = {}): Promise<Absence> {
+  async absent(id: string, options: Proving & ReadOptions = {}): Promise<Absence> {
     return (await this.#prover()).absent(id, options);
   }
 
@@ -318,10 +319,7 @@ export class Client {
    * and pass it the next time as `since`: then it is also checked that the log only grew. Throws ForkedLogError when it
    * did not.
    */
-  async checkpoint({
-    since,
-    ...options
-  }: CallOptions & { since?: string | undefined } = {}): Promise<string> {
+  async checkpoint({ since, ...options }: CheckpointOptions = {}): Promise<string> {
     const found = await this.#ask("/checkpoint", { ...options, accept: "text/plain" }, ({ text }) =>
       text(String),
     );
@@ -345,12 +343,8 @@ export class Client {
    * archive's order, each id once. Applied to an exact copy of `since` it gives an exact copy of `until`. An answer
    * that breaks off is taken up again; to go on in another process, pass the result's `snapshotId` as `until` and its
    * `skip`. Throws ApiError `SNAPSHOT_EXPIRED` when the difference is no longer known.
-   * @param options `until`: the current snapshot if left out
    */
-  changes(
-    since: string,
-    { until, skip = 0, ...options }: CallOptions & { until?: string | undefined; skip?: number } = {},
-  ): Changes {
+  changes(since: string, { until, skip = 0, ...options }: ChangesOptions = {}): Changes {
     return new Changes({ since, until, skip }, (answer) => this.#lines("/markets/changes", answer, options));
   }
 

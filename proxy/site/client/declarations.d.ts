@@ -20,29 +20,13 @@ export declare class Client {
    * One page of the archive. Needs the Aegis plan, as all of the archive does. With `verified` it is shown to have
    * exactly the markets that match, as by rows.
    */
-  page(
-    filters?: Filters,
-    options?: Verifying,
-  ): Promise<
-    MarketPage & {
-      vouched?: Vouched;
-    }
-  >;
+  page(filters?: Filters, options?: Verifying): Promise<ArchivePage>;
   /**
    * Walks through the archive page by page, from `filters.cursor` on if there is one. All pages are of one snapshot.
    * When the store no longer keeps it, ApiError `CURSOR_EXPIRED` is thrown, and its `resumeCursor` leads on in the
    * current snapshot. With `verified` each is shown to have exactly the markets that match, as by rows.
    */
-  pages(
-    filters?: Filters,
-    options?: Verifying,
-  ): AsyncGenerator<
-    MarketPage & {
-      vouched?: Vouched;
-    },
-    void,
-    void
-  >;
+  pages(filters?: Filters, options?: Verifying): AsyncGenerator<ArchivePage, void, void>;
   /**
    * Every market that matches, as one answer in lines: `for await (const { text, market } of client.rows(filters))`. An
    * answer that breaks off is taken up again. `page` and `pageSize` do not apply. To go on in another process, keep
@@ -55,13 +39,7 @@ export declare class Client {
    * Counts the markets that match by one or several of their fields:
    * `client.facets(["tier", "month"], { disputed: true })`.
    */
-  facets(
-    by: readonly string[],
-    filters?: Filters & {
-      limit?: number;
-    },
-    options?: CallOptions,
-  ): Promise<MarketFacets>;
+  facets(by: readonly string[], filters?: FacetFilters, options?: CallOptions): Promise<MarketFacets>;
   /**
    * How many markets match, and their facets, evaluated here on those sections of the archive's index that it takes.
    * Each is checked against the index root that the log's entry names, so nothing of it is the service's word:
@@ -73,12 +51,7 @@ export declare class Client {
    * Shows that an id is not in the archive, by what the archive's index has in its place. Throws VerificationError, and
    * ApiError `NOT_FOUND` when the service says that the id is there.
    */
-  absent(
-    id: string,
-    options?: Proving & {
-      asOf?: string | undefined;
-    },
-  ): Promise<Absence>;
+  absent(id: string, options?: Proving & ReadOptions): Promise<Absence>;
   /** The tier of each protocol, and which tiers changed in the last 30 days, newest first. */
   tiers(options?: CallOptions): Promise<Tiers>;
   /** The snapshots that can be read, newest first, each with its archive's root. */
@@ -99,12 +72,7 @@ export declare class Client {
    * and pass it the next time as `since`: then it is also checked that the log only grew. Throws ForkedLogError when it
    * did not.
    */
-  checkpoint({
-    since,
-    ...options
-  }?: CallOptions & {
-    since?: string | undefined;
-  }): Promise<string>;
+  checkpoint({ since, ...options }?: CheckpointOptions): Promise<string>;
   /**
    * Checks that the log of one checkpoint is the beginning of that of another, by tiles of the service's log
    * (c2sp.org/tlog-tiles). Their signatures are checked by `verifyCheckpoint`. Throws ForkedLogError.
@@ -116,17 +84,7 @@ export declare class Client {
    * that breaks off is taken up again; to go on in another process, pass the result's `snapshotId` as `until` and its
    * `skip`. Throws ApiError `SNAPSHOT_EXPIRED` when the difference is no longer known.
    */
-  changes(
-    since: string,
-    {
-      until,
-      skip,
-      ...options
-    }?: CallOptions & {
-      until?: string | undefined;
-      skip?: number;
-    },
-  ): Changes;
+  changes(since: string, { until, skip, ...options }?: ChangesOptions): Changes;
 }
 /** What can be said with any call. */
 export interface CallOptions {
@@ -191,6 +149,25 @@ export interface Proving extends CallOptions {
 export interface Verifying extends Proving {
   verified?: boolean | undefined;
 }
+/** What can be said when a checkpoint is asked for: `since` is one that you have, which its log must go on from. */
+export interface CheckpointOptions extends CallOptions {
+  since?: string | undefined;
+}
+/** Which changes, and how many of their lines are here already. */
+export interface ChangesOptions extends CallOptions {
+  /** The current snapshot if left out. */
+  until?: string | undefined;
+  skip?: number;
+}
+/** A page of the archive, and what vouches for it where it was verified. */
+export interface ArchivePage extends MarketPage {
+  vouched?: Vouched;
+}
+/** Which markets are counted. */
+export interface FacetFilters extends Filters {
+  /** The most values listed of each facet. */
+  limit?: number;
+}
 /** What is recomputed. */
 export interface Recomputing extends Proving {
   filters?: Omit<Filters, "page" | "pageSize" | "cursor" | "skip" | "asOf">;
@@ -248,18 +225,6 @@ export interface Vouched {
    */
   unjudged: string[];
 }
-export type Query = Omit<Filters, "asOf" | "skip"> & {
-  asOf?: string | undefined;
-  skip?: number | undefined;
-  by?: string;
-  limit?: number | undefined;
-  since?: string;
-  until?: string | undefined;
-  of?: string;
-  id?: string;
-};
-/** Reads the lines of an answer. */
-type Open<A extends Answer> = (answer: A) => AsyncGenerator<string, void, void>;
 /** One market of an answer in lines. */
 export declare class Row {
   #private;
@@ -279,13 +244,7 @@ export declare class Answer {
   count: number;
   /** Whole lines received, also those skipped. */
   skip: number;
-  constructor(query: Query, skip: number);
 }
-/** What the caller sees of rows. */
-export type Shown = Pick<
-  Rows,
-  "snapshotId" | "count" | "total" | "skip" | "cursor" | "vouched" | "csvHead" | "csvOf"
->;
 /** The rows of Client.rows. */
 export declare class Rows extends Answer implements AsyncIterable<Row> {
   #private;
@@ -297,7 +256,6 @@ export declare class Rows extends Answer implements AsyncIterable<Row> {
   vouched: Vouched | undefined;
   /** Of verified rows: the first line of the service's CSV, with its end. */
   csvHead: string | undefined;
-  constructor({ skip, ...query }: Filters, open: Open<Rows>);
   [Symbol.asyncIterator](): AsyncGenerator<Row, void, unknown>;
 }
 /** One line of the difference between two snapshots. */
@@ -316,20 +274,15 @@ export declare class Changes extends Answer implements AsyncIterable<Change> {
   since: string;
   /** The archive's root of `snapshotId`. */
   archiveRoot: string;
-  constructor(
-    {
-      since,
-      until,
-      skip,
-    }: {
-      since: string;
-      until: string | undefined;
-      skip: number;
-    },
-    open: Open<Changes>,
-  );
   [Symbol.asyncIterator](): AsyncGenerator<Change, void, unknown>;
 }
+/** What is known of a request that failed. */
+export type ErrorDetails = Partial<
+  Pick<
+    ApiError,
+    "title" | "status" | "requestId" | "parameter" | "resumeCursor" | "retryAfter" | "nearest" | "cause"
+  >
+>;
 /**
  * A request that failed. `code` is the service's error code (`QUOTA_EXCEEDED`, `CURSOR_EXPIRED`, …) or one of the
  * client's own: `UNREACHABLE` (no answer came), `TIMEOUT` (none came in time), `BROKEN_ANSWER` (it broke off or cannot
@@ -353,23 +306,7 @@ export declare class ApiError extends Error {
   nearest: Problem["nearest"];
   /** Seconds after which the service wants to be asked again. */
   retryAfter: number | undefined;
-  constructor(
-    code: string,
-    detail: string,
-    {
-      cause,
-      ...about
-    }?: {
-      title?: string;
-      status?: number;
-      requestId?: string | undefined;
-      parameter?: string | undefined;
-      resumeCursor?: string | null | undefined;
-      retryAfter?: number | undefined;
-      nearest?: Problem["nearest"];
-      cause?: unknown;
-    },
-  );
+  constructor(code: string, detail: string, { cause, ...about }?: ErrorDetails);
 }
 /** An answer that contradicts itself, an earlier answer or its proof. Asking again does not help. */
 export declare class IntegrityError extends ApiError {
@@ -399,16 +336,20 @@ export declare class ForkedLogError extends IntegrityError {
   constructor(before: string, after: string);
 }
 /** What a checkpoint says of its log. */
-interface Head {
+export interface CheckpointHead {
   origin: string;
   size: number;
   root: string;
+}
+/** The same of one whose signatures were checked, and how many witnesses of the policy cosigned it. */
+export interface CheckedHead extends CheckpointHead {
+  cosigners: number;
 }
 /**
  * What a checkpoint says (c2sp.org/tlog-checkpoint): the log's origin, how many commits it has, and the root of its
  * tree. Checks no signature. Throws IntegrityError.
  */
-export declare function checkpointIn(checkpoint: string | null): Head;
+export declare function checkpointIn(checkpoint: string | null): CheckpointHead;
 /**
  * Checks that a checkpoint satisfies a policy (the text of c2sp.org/tlog-policy), or that one of these keys, each
  * `NAME+ID+BASE64`, signed it, and returns what it says and how many of the policy's witnesses did. Cosignatures that
@@ -418,12 +359,7 @@ export declare function checkpointIn(checkpoint: string | null): Head;
 export declare function verifyCheckpoint(
   checkpoint: string | null,
   keys: string | readonly string[],
-): Promise<{
-  origin: string;
-  size: number;
-  root: string;
-  cosigners: number;
-}>;
+): Promise<CheckedHead>;
 /** What the log says of a commit. */
 export interface Entry {
   commit: number;
@@ -453,28 +389,26 @@ export interface Known {
   key?: string | readonly string[] | undefined;
   asOf?: string | undefined;
 }
+/** The same of a market's proof, and the id that you asked for. */
+export interface KnownMarket extends Known {
+  id?: string;
+}
+/** The same of a score's proof, and the slug that you asked for. */
+export interface KnownScore extends Known {
+  slug?: string;
+}
 /**
  * Checks that a market belongs to its snapshot, and that snapshot to the publisher's log, and returns its record. `id`
  * is the one you asked for. Throws as verifyCheckpoint does.
  */
 export declare function verifyProof(
   answer: MarketProof,
-  {
-    id,
-    ...known
-  }?: Known & {
-    id?: string;
-  },
+  { id, ...known }?: KnownMarket,
 ): Promise<HistoricalMarket>;
 /** The same for the score of a protocol. `slug` is the one you asked for. */
 export declare function verifyScoreProof(
   answer: ScoreProof,
-  {
-    slug,
-    ...known
-  }?: Known & {
-    slug?: string;
-  },
+  { slug, ...known }?: KnownScore,
 ): Promise<ProtocolScore>;
 /**
  * Checks that a copy's root and number of markets are those of the snapshot of a proof, and that the publisher's log
@@ -482,13 +416,7 @@ export declare function verifyScoreProof(
  */
 export declare function verifyCopy(
   answer: MarketProof,
-  {
-    archiveRoot,
-    markets,
-  }: {
-    archiveRoot: string;
-    markets: number;
-  },
+  { archiveRoot, markets }: CopyRoot,
   known?: Known,
 ): Promise<Entry>;
 /**
@@ -497,6 +425,11 @@ export declare function verifyCopy(
  * returns.
  */
 export type Sha256 = (bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Uint8Array>;
+/** The root over the lines of a copy, and how many there are. */
+export interface CopyRoot {
+  archiveRoot: string;
+  markets: number;
+}
 /**
  * The archive's root over its lines, as `archiveRoot` of a snapshot states it (snapshots/SPEC.md, "Roots" and "Cuts").
  * Trees count from the oldest market, so the lines must come oldest first: the reverse of the archive's order. For a
@@ -510,64 +443,27 @@ export declare function archiveRoot(
   }?: {
     sha256?: Sha256;
   },
-): Promise<{
-  archiveRoot: string;
-  markets: number;
-}>;
+): Promise<CopyRoot>;
+/** What is read of a file. */
+export interface CopyFile {
+  size: number;
+  slice(start: number, end: number): Pick<Blob, "arrayBuffer">;
+}
 /**
  * The lines of a file from the last to the first, without their ends: those of `archive.ndjson` oldest first. Takes a
  * Blob, such as a browser's File or `fs.openAsBlob(path)` in Node. Throws IntegrityError when the last line has no end.
  */
-export declare function linesFromEnd(file: {
-  size: number;
-  slice(
-    start: number,
-    end: number,
-  ): {
-    arrayBuffer(): Promise<ArrayBuffer>;
-  };
-}): AsyncGenerator<Uint8Array, void, void>;
-
+export declare function linesFromEnd(file: CopyFile): AsyncGenerator<Uint8Array, void, void>;
 /** BAD_REQUEST (400): Not a well-formed HTTP request. INVALID_PARAMETER (400): Invalid parameter. INVALID_BODY (400): Invalid request body. BATCH_TOO_LARGE (400): Too many slugs in one batch. CURSOR_MISMATCH (400): The filters differ from the cursor's. INVALID_CURSOR (400): Invalid cursor. CONFLICTING_CREDENTIALS (400): Two different API keys. INVALID_API_KEY (401): Invalid API key. API_KEY_REQUIRED (401): An API key is required. DEVELOPER_REQUIRED (403): The Developer plan is required. AEGIS_REQUIRED (403): The Aegis plan is required. INVALID_FILE_ADDRESS (403): The address of the file is not good any more. NOT_FOUND (404): No such address. PROTOCOL_NOT_FOUND (404): No such protocol. MARKET_NOT_FOUND (404): No such market. SECTION_NOT_FOUND (404): No such part of an index. SNAPSHOT_NOT_FOUND (404): No such snapshot. SHARE_NOT_FOUND (404): No such share, schema or table. VERSION_NOT_FOUND (404): The table has no such version. METHOD_NOT_ALLOWED (405): Method not allowed. REQUEST_TIMEOUT (408): The request took too long to arrive. CURSOR_EXPIRED (410): The cursor's snapshot is gone. SNAPSHOT_EXPIRED (410): The snapshot is no longer kept. BODY_TOO_LARGE (413): Request body too large. UNSUPPORTED_MEDIA_TYPE (415): Unsupported media type. RANGE_NOT_SATISFIABLE (416): The range is not within the file. UPGRADE_REQUIRED (426): This address speaks WebSocket. TOO_MANY_CONNECTIONS (429): Too many connections. QUOTA_EXCEEDED (429): Daily quota used up. HEADERS_TOO_LARGE (431): Request head too large. INTERNAL (500): Internal error. COMING_SOON (501): Announced, not yet available. UPSTREAM_ERROR (502): The origin failed. SNAPSHOT_UNAVAILABLE (503): No snapshot to serve. QUOTA_UNAVAILABLE (503): The quota store is unavailable. UPSTREAM_TIMEOUT (504): The origin did not answer in time. */
 export type ErrorCode =
-  | "BAD_REQUEST"
-  | "INVALID_PARAMETER"
-  | "INVALID_BODY"
-  | "BATCH_TOO_LARGE"
-  | "CURSOR_MISMATCH"
-  | "INVALID_CURSOR"
-  | "CONFLICTING_CREDENTIALS"
-  | "INVALID_API_KEY"
-  | "API_KEY_REQUIRED"
-  | "DEVELOPER_REQUIRED"
-  | "AEGIS_REQUIRED"
-  | "INVALID_FILE_ADDRESS"
-  | "NOT_FOUND"
-  | "PROTOCOL_NOT_FOUND"
-  | "MARKET_NOT_FOUND"
-  | "SECTION_NOT_FOUND"
-  | "SNAPSHOT_NOT_FOUND"
-  | "SHARE_NOT_FOUND"
-  | "VERSION_NOT_FOUND"
-  | "METHOD_NOT_ALLOWED"
-  | "REQUEST_TIMEOUT"
-  | "CURSOR_EXPIRED"
-  | "SNAPSHOT_EXPIRED"
-  | "BODY_TOO_LARGE"
-  | "UNSUPPORTED_MEDIA_TYPE"
-  | "RANGE_NOT_SATISFIABLE"
-  | "UPGRADE_REQUIRED"
-  | "TOO_MANY_CONNECTIONS"
-  | "QUOTA_EXCEEDED"
-  | "HEADERS_TOO_LARGE"
-  | "INTERNAL"
-  | "COMING_SOON"
-  | "UPSTREAM_ERROR"
-  | "SNAPSHOT_UNAVAILABLE"
-  | "QUOTA_UNAVAILABLE"
-  | "UPSTREAM_TIMEOUT";
+  | "BAD_REQUEST" | "INVALID_PARAMETER" | "INVALID_BODY" | "BATCH_TOO_LARGE" | "CURSOR_MISMATCH" | "INVALID_CURSOR"
+  | "CONFLICTING_CREDENTIALS" | "INVALID_API_KEY" | "API_KEY_REQUIRED" | "DEVELOPER_REQUIRED" | "AEGIS_REQUIRED"
+  | "INVALID_FILE_ADDRESS" | "NOT_FOUND" | "PROTOCOL_NOT_FOUND" | "MARKET_NOT_FOUND" | "SECTION_NOT_FOUND"
+  | "SNAPSHOT_NOT_FOUND" | "SHARE_NOT_FOUND" | "VERSION_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT"
+  | "CURSOR_EXPIRED" | "SNAPSHOT_EXPIRED" | "BODY_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE"
+  | "UPGRADE_REQUIRED" | "TOO_MANY_CONNECTIONS" | "QUOTA_EXCEEDED" | "HEADERS_TOO_LARGE" | "INTERNAL" | "COMING_SOON"
+  | "UPSTREAM_ERROR" | "SNAPSHOT_UNAVAILABLE" | "QUOTA_UNAVAILABLE" | "UPSTREAM_TIMEOUT";
 export type ForgeTier = "RAW" | "CAST" | "FORGED" | "TEMPERED" | "DAMASCUS" | "MITHRIL" | "ADAMANTINE";
-
 /** Filters of the archive, and where to begin. */
 export interface Filters {
   category?: string;
@@ -707,21 +603,7 @@ export interface Problem {
   /** Only with CURSOR_EXPIRED: cursor of the same place in the current snapshot; null when nothing follows. */
   resumeCursor?: string | null;
 }
-export interface ProtocolScore {
-  /** Protocol identifier, as in the path. */
-  slug: string;
-  /** Composite score of a protocol, from 0 to 1,000: higher is safer, and the tier rises with it. */
-  bri: number;
-  /** Tier of the Forge Scale, from RAW up to ADAMANTINE: higher is safer. */
-  forgeScale: ForgeTier;
-  /** Numeric form of the tier, 1 for RAW to 7 for ADAMANTINE. */
-  forgeScaleNum: number;
-  /** How sure the score is, from 0 to 100: higher is surer. */
-  confidence: number;
-  /** Change of BRI since the run before. */
-  delta: number;
-  /** Time of the scoring run. */
-  updatedAt: string;
+export interface ProtocolScore extends Pick<ScoreListEntry, "slug" | "bri" | "forgeScale" | "forgeScaleNum" | "confidence" | "delta" | "updatedAt"> {
   /** Content hash of the evidence behind the score. */
   evidenceHash: string;
   /** Twelve scores. Each from 0 to 100: higher is safer; 0 can also mean that there is no signal. */
@@ -770,18 +652,8 @@ export interface ScoreDimensions {
   evidenceHash: string;
   dimensions: {
     key:
-      | "access_control"
-      | "economic_soundness"
-      | "oracle_integrity"
-      | "compositional_risk"
-      | "governance"
-      | "maturity"
-      | "adversarial_resilience"
-      | "supply_chain"
-      | "liquidity"
-      | "cross_chain"
-      | "opsec"
-      | "cascade_exposure";
+      | "access_control" | "economic_soundness" | "oracle_integrity" | "compositional_risk" | "governance" | "maturity"
+      | "adversarial_resilience" | "supply_chain" | "liquidity" | "cross_chain" | "opsec" | "cascade_exposure";
     /** Each from 0 to 100: higher is safer; 0 can also mean that there is no signal. */
     score: number;
     /** Gain since the oldest point of the history. */
@@ -804,15 +676,9 @@ export interface ScoreList {
   /** By bri, highest first, then by slug. */
   scores: ScoreListEntry[];
 }
-export interface ScoreProof {
+export interface ScoreProof extends Pick<MarketProof, "snapshotId" | "commit" | "entry" | "checkpoint"> {
   /** The score's JSON text, byte for byte as GET /api/v1/scores/:slug gives it. */
   score: string;
-  snapshotId: string;
-  commit: number;
-  /** The commit's line in the public log, byte for byte. */
-  entry: string;
-  /** The newest signed checkpoint of the public log; null when nobody signed it, or not yet. */
-  checkpoint: string | null;
   proof: {
     /** The score's line among those of all scores. */
     score: {
@@ -1028,17 +894,4 @@ export interface ScoreListEntry {
   /** Total value locked, as it is displayed. */
   tvl: string;
 }
-export interface ScorePoint {
-  /** Time of the scoring run. */
-  updatedAt: string;
-  /** Composite score of a protocol, from 0 to 1,000: higher is safer, and the tier rises with it. */
-  bri: number;
-  /** Tier of the Forge Scale, from RAW up to ADAMANTINE: higher is safer. */
-  forgeScale: ForgeTier;
-  /** Numeric form of the tier, 1 for RAW to 7 for ADAMANTINE. */
-  forgeScaleNum: number;
-  /** How sure the score is, from 0 to 100: higher is surer. */
-  confidence: number;
-  /** Change of BRI since the run before. */
-  delta: number;
-}
+export type ScorePoint = Pick<ScoreListEntry, "updatedAt" | "bri" | "forgeScale" | "forgeScaleNum" | "confidence" | "delta">;

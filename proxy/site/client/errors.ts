@@ -1,5 +1,13 @@
 import type { Problem } from "./declarations.d.ts";
 
+/** What is known of a request that failed. */
+export type ErrorDetails = Partial<
+  Pick<
+    ApiError,
+    "title" | "status" | "requestId" | "parameter" | "resumeCursor" | "retryAfter" | "nearest" | "cause"
+  >
+>;
+
 /**
  * A request that failed. `code` is the service's error code (`QUOTA_EXCEEDED`, `CURSOR_EXPIRED`, …) or one of the
  * client's own: `UNREACHABLE` (no answer came), `TIMEOUT` (none came in time), `BROKEN_ANSWER` (it broke off or cannot
@@ -24,23 +32,7 @@ export class ApiError extends Error {
   /** Seconds after which the service wants to be asked again. */
   declare retryAfter: number | undefined;
 
-  constructor(
-    code: string,
-    detail: string,
-    {
-      cause,
-      ...about
-    }: {
-      title?: string;
-      status?: number;
-      requestId?: string | undefined;
-      parameter?: string | undefined;
-      resumeCursor?: string | null | undefined;
-      retryAfter?: number | undefined;
-      nearest?: Problem["nearest"];
-      cause?: unknown;
-    } = {},
-  ) {
+  constructor(code: string, detail: string, { cause, ...about }: ErrorDetails = {}) {
     super(detail, { cause });
     this.code = code;
     Object.assign(this, about);

@@ -4,7 +4,7 @@ import { identityOf } from "../../../snapshots/format/identity.ts";
 import { checkpointIn, verifyCheckpoint } from "./checkpoint.ts";
 import type { HistoricalMarket, MarketProof, ProtocolScore, ScoreProof } from "./declarations.d.ts";
 import { check } from "./errors.ts";
-import { archiveFrom, webSha256, webTrees } from "./trees.ts";
+import { archiveFrom, type CopyRoot, webSha256, webTrees } from "./trees.ts";
 import { timeIn } from "./trusted.ts";
 
 const { headFrom, leafHash, rootFrom } = webTrees;
@@ -55,6 +55,16 @@ export interface Known {
   asOf?: string | undefined;
 }
 
+/** The same of a market's proof, and the id that you asked for. */
+export interface KnownMarket extends Known {
+  id?: string;
+}
+
+/** The same of a score's proof, and the slug that you asked for. */
+export interface KnownScore extends Known {
+  slug?: string;
+}
+
 /** @internal Checks that the log has the entry of an answer, and that it is about the answer's snapshot. */
 export async function verifyEntry(
   {
@@ -102,7 +112,7 @@ export async function verifyEntry(
  */
 export async function verifyProof(
   answer: MarketProof,
-  { id, ...known }: Known & { id?: string } = {},
+  { id, ...known }: KnownMarket = {},
 ): Promise<HistoricalMarket> {
   const { page, segment, archive } = answer.proof ?? {};
   check(typeof answer.market === "string" && page && segment && archive);
@@ -118,7 +128,7 @@ export async function verifyProof(
 /** The same for the score of a protocol. `slug` is the one you asked for. */
 export async function verifyScoreProof(
   answer: ScoreProof,
-  { slug, ...known }: Known & { slug?: string } = {},
+  { slug, ...known }: KnownScore = {},
 ): Promise<ProtocolScore> {
   const { score } = answer.proof ?? {};
   check(typeof answer.score === "string" && score);
@@ -137,7 +147,7 @@ export async function verifyScoreProof(
  */
 export async function verifyCopy(
   answer: MarketProof,
-  { archiveRoot, markets }: { archiveRoot: string; markets: number },
+  { archiveRoot, markets }: CopyRoot,
   known: Known = {},
 ): Promise<Entry> {
   const entry = await verifyEntry(answer, known);

@@ -16,11 +16,19 @@ import {
 } from "../../../snapshots/read/evaluator.ts";
 import { type Absent, requireAbsent, type SaidOfAbsence } from "./absence.ts";
 import type { Shown, Vouched } from "./answers.ts";
-import { Archives, isOneOf, type Known } from "./archive.ts";
+import { Archives, isOneOf, type Known, vouchedFor } from "./archive.ts";
 import { Asker, Job } from "./asker.ts";
-import type { Absence, CallOptions, Proving, Recomputed, Recomputing, Tools, Trust } from "./calls.ts";
+import type {
+  Absence,
+  CallOptions,
+  Proving,
+  ReadOptions,
+  Recomputed,
+  Recomputing,
+  Tools,
+  Trust,
+} from "./calls.ts";
 import type { Filters, MarketPage } from "./declarations.d.ts";
-import { ownUnicode } from "./hashes.ts";
 import { cursorIn, cursorText, type PageTexts, type Place, pageIn } from "./page-texts.ts";
 import { Parts } from "./parts.ts";
 import { Walk } from "./rows.ts";
@@ -62,7 +70,7 @@ export class Prover {
     }));
     const { snapshotId, commit } = known;
     const { bytes, requests } = job;
-    const vouched = this.#vouchedFor(known, filter);
+    const vouched = vouchedFor(known, filter);
     return { snapshotId, commit, total, bytes, requests, vouched, facets: facets as Recomputed["facets"] };
   }
 
@@ -97,7 +105,7 @@ export class Prover {
         this.#requireCursor("X-Cursor", answer.cursor, { ...begin, canonical: filter.canonical });
       }
       const { count, cursor } = answer;
-      Object.assign(rows, { snapshotId, count, total, cursor, vouched: this.#vouchedFor(known, filter) });
+      Object.assign(rows, { snapshotId, count, total, cursor, vouched: vouchedFor(known, filter) });
       rows.csvHead = csvHead(entry.feedVersion);
       rows.csvOf = (text) => csvOf([bytesOf(text)], entry.feedVersion, async () => {});
       const take = async (wanted: number) => {
@@ -134,7 +142,7 @@ export class Prover {
     const { need } = this.#asker;
     const { walk, known, evaluation, filter, from, place } = await this.#start(job, filters, trust);
     const { snapshotId, entry } = known;
-    const vouched = this.#vouchedFor(known, filter);
+    const vouched = vouchedFor(known, filter);
     const { total } = evaluation;
     let query = filters.cursor === undefined ? { ...filters, asOf: snapshotId } : filters;
     let [at, pageSize] = [from, filters.pageSize ?? place?.pageSize];
@@ -219,25 +227,8 @@ export class Prover {
     this.#asker.need(right, "answer", wrong);
   }
 
-  /**
-   * What vouches for an answer to a filter. Whoever checks an index by its markets cannot judge all words that another
-   * version of Unicode made, so those are not shown to be complete.
-   */
-  #vouchedFor({ vouched, archive: { segments } }: Known, { conditions, words }: ArchiveFilter): Vouched {
-    const needed = words.length > 0 ? segments.filter(({ header }) => !isLeftOut(header, conditions)) : [];
-    const versions = new Set(needed.map(({ header }) => header.words.unicode));
-    const own = ownUnicode ?? "one that it does not tell";
-    const unjudged = [...versions]
-      .filter((version) => version !== ownUnicode)
-      .map((version) => `Words that Unicode ${version} made; this platform has ${own}.`);
-    return { ...vouched, unjudged, complete: vouched.complete && unjudged.length === 0 };
-  }
-
   /** See Client.absent. */
-  async absent(
-    id: string,
-    { trust = {}, asOf, signal }: Proving & { asOf?: string | undefined },
-  ): Promise<Absence> {
+  async absent(id: string, { trust = {}, asOf, signal }: Proving & ReadOptions): Promise<Absence> {
     this.#requireIndexRoot(trust, "absence");
     const job = new Job(signal);
     const answer = await this.#asker.json<SaidOfAbsence>(job, "/markets/index/absence", { id, asOf });

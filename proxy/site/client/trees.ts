@@ -51,6 +51,12 @@ function crc32(bytes: Uint8Array): number {
   return ~crc >>> 0;
 }
 
+/** The root over the lines of a copy, and how many there are. */
+export interface CopyRoot {
+  archiveRoot: string;
+  markets: number;
+}
+
 /**
  * The archive's root over its lines, as `archiveRoot` of a snapshot states it (snapshots/SPEC.md, "Roots" and "Cuts").
  * Trees count from the oldest market, so the lines must come oldest first: the reverse of the archive's order. For a
@@ -61,7 +67,7 @@ function crc32(bytes: Uint8Array): number {
 export async function archiveRoot(
   lines: AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>,
   { sha256 = webSha256 }: { sha256?: Sha256 } = {},
-): Promise<{ archiveRoot: string; markets: number }> {
+): Promise<CopyRoot> {
   const { leafHash, rootOf } = treesBy(sha256);
   /** The children so far of a page, a segment and the archive, and how many markets there are below them. */
   const [children, markets]: [Hash[][], number[]] = [
@@ -94,14 +100,17 @@ export async function archiveRoot(
 /** @internal The most characters or bytes of a line. The service allows 256 KiB of JSON for a record. */
 export const maxLine = 2 ** 20;
 
+/** What is read of a file. */
+export interface CopyFile {
+  size: number;
+  slice(start: number, end: number): Pick<Blob, "arrayBuffer">;
+}
+
 /**
  * The lines of a file from the last to the first, without their ends: those of `archive.ndjson` oldest first. Takes a
  * Blob, such as a browser's File or `fs.openAsBlob(path)` in Node. Throws IntegrityError when the last line has no end.
  */
-export async function* linesFromEnd(file: {
-  size: number;
-  slice(start: number, end: number): { arrayBuffer(): Promise<ArrayBuffer> };
-}): AsyncGenerator<Uint8Array, void, void> {
+export async function* linesFromEnd(file: CopyFile): AsyncGenerator<Uint8Array, void, void> {
   for (let end = file.size; end > 0; ) {
     // A line with its end, and the end of the one before.
     const start = Math.max(0, end - maxLine - 2);

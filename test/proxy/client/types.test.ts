@@ -83,6 +83,26 @@ const parts = {
   ScorePoint,
 };
 
+/** Records that have members of another one, and which one that is. */
+const bases = { ScorePoint: "ScoreListEntry", ProtocolScore: "ScoreListEntry", ScoreProof: "MarketProof" };
+
+/** Declares the members that a record has of its base no second time. */
+function derived(text: string, [name, base]: [name: string, base: string]): string {
+  const membersOf = (of: string): readonly string[] => {
+    const body = new RegExp(`export interface ${of} \\{\\n(.*?)^\\}`, "ms").exec(text)?.[1] ?? "";
+    return body.match(/^(?: {2}\/\*\*[^\n]*\n)? {2}\w+\??: (?:\{\n.*?^ {2}\}[^\n]*|[^\n]*)\n/gms) ?? [];
+  };
+  const [own, others] = [membersOf(name), membersOf(base)];
+  const names = own.flatMap((member) => (others.includes(member) ? /^ {2}(\w+)/m.exec(member)![1] : []));
+  const rest = own.filter((member) => !others.includes(member));
+  const picked = `Pick<${base}, ${names.map((each) => `"${each}"`).join(" | ")}>`;
+  const type =
+    rest.length > 0
+      ? `interface ${name} extends ${picked} {\n${rest.join("")}}`
+      : `type ${name} = ${picked};`;
+  return text.replace(new RegExp(`interface ${name} \\{\\n.*?^\\}`, "ms"), type);
+}
+
 /**
  * The types of the client as they follow from its source and from the schemas of the service: what tsc says of
  * its modules, with the records of the schemas in place of their import of it.
@@ -113,8 +133,9 @@ async function clientTypes(): Promise<string> {
     bannerComment: "",
     additionalProperties: false,
   });
-  const types = `${declared()}\n${compiled.replace(/export type Records\b[^;]*;/, "")}`;
-  return formatted(types.replaceAll(/ *\/\*\*.*?\*\/\n?/gs, withoutTypes));
+  const types = `${declared()}${compiled.replace(/export type Records\b[^;]*;/, "").trim()}\n`;
+  const text = formatted(types.replaceAll(/ *\/\*\*.*?\*\/\n?/gs, withoutTypes)).replaceAll("\n\n", "\n");
+  return Object.entries(bases).reduce(derived, text);
 }
 
 /** A reference as the name of its type: the compiler would give one that has words of its own a type of its own, too. */
@@ -172,7 +193,20 @@ function declared(): string {
 
 function formatted(text: string): string {
   const how = ["format", "--stdin-file-path=client.d.ts"];
-  return execFileSync(program("biome"), how, { cwd: root, input: text, encoding: "utf8" });
+  const lines = execFileSync(program("biome"), how, { cwd: root, input: text, encoding: "utf8" });
+  return lines.replaceAll(/(?:\n +\| "\w+")+;/g, sideBySide);
+}
+
+/** Many literals of a type, as many on a line as fit. */
+function sideBySide(union: string): string {
+  const indent = union.match(/^\n( +)/)?.[1] ?? "";
+  const lines: string[] = [];
+  for (const literal of union.match(/\| "\w+"/g) ?? []) {
+    const line = `${lines.at(-1) ?? ""} ${literal}`;
+    if (lines.length > 0 && indent.length + line.length <= 120) lines[lines.length - 1] = line;
+    else lines.push(literal);
+  }
+  return `\n${lines.map((line) => `${indent}${line}`).join("\n")};`;
 }
 
 // After a change of the client or of a schema, `vitest -u` with this file writes the declarations anew.
