@@ -4,7 +4,6 @@ import { Api } from "./api.ts";
 import { openArchive } from "./old/archive.js";
 import { openCompare } from "./old/compare.js";
 import { openMeanings } from "./old/explain.js";
-import { openMarket } from "./old/market.js";
 import { openProtocol } from "./old/protocol.js";
 import { openScoreboard } from "./old/scoreboard.js";
 import { Access } from "./parts/access.tsx";
@@ -18,6 +17,7 @@ import { keyOf, type Route, routeOf } from "./route.ts";
 import { keepPlaces, startRouter } from "./router.ts";
 import { Store } from "./state.ts";
 import { SiteContext, useSite, useStored, useTitle } from "./store.ts";
+import { Market } from "./views/market/market.tsx";
 
 /** A view that is not a component yet. */
 interface OldView {
@@ -57,8 +57,7 @@ function View({ route }: { route: Route }) {
   if (route.name === "compare") return <Old route={route} open={() => openCompare(site, route.slugs)} />;
   if (route.name === "meanings") return <Old route={route} open={() => openMeanings(route.key)} />;
   if (route.name === "dimension") return <Old route={route} open={() => openMeanings(route.key)} />;
-  if (route.name === "market")
-    return <Old route={route} open={() => openMarket(site, route.id, route.query)} />;
+  if (route.name === "market") return <Market id={route.id} asOf={route.query.get("asOf")} />;
   return <NoSuchPage />;
 }
 

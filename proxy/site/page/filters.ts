@@ -41,6 +41,10 @@ export const facetAsked = (facet: string, filters: URLSearchParams) => ({
 export const archiveAddress = (query: URLSearchParams) =>
   query.size > 0 ? `#/archive?${query}` : "#/archive";
 
+/** The address of a market, in the snapshot that `asOf` selects. */
+export const marketAddress = (id: string, asOf?: string | null) =>
+  `#/markets/${id}${asOf ? `?${new URLSearchParams({ asOf })}` : ""}`;
+
 /** The query after a change: null takes a parameter away. It begins on the first page. */
 export function changed(query: URLSearchParams, changes: Record<string, string | null>) {
   const other = without(query, ["page", ...Object.keys(changes)]);

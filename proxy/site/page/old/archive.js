@@ -16,7 +16,6 @@ import {
   labels,
   othersOf,
   ownOf,
-  remember,
   scores,
   sides,
   without,
@@ -246,7 +245,7 @@ class Explorer {
       fill(this.#earlier, asItWas(this.#api, state, go, this.#open.signal));
     }
     this.#query = query;
-    remember(query);
+    this.#store.set({ last: { ...this.#store.state.last, archive: archiveAddress(query) } });
     const { signal } = this.#asked;
     const filters = filtersOf(query);
     for (const { use } of this.#facets.values()) use(query);

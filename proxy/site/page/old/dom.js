@@ -83,18 +83,6 @@ export function part(id) {
 }
 
 /**
- * A link to another site. It opens in a new tab, because leaving this page forgets the key. Addresses that are not http
- * or https are shown as text.
- * @param {string} address
- * @param {string} [label]
- */
-export function outsideLink(address, label = address) {
-  const protocol = URL.canParse(address) ? new URL(address).protocol : "";
-  if (protocol !== "https:" && protocol !== "http:") return html("span", { dir: "auto" }, label);
-  return html("a", { href: address, rel: "noopener noreferrer", target: "_blank", dir: "auto" }, label);
-}
-
-/**
  * A link that only the keyboard finds, over all that comes before an element.
  * @param {string} text
  * @param {HTMLElement} target

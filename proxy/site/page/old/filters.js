@@ -50,17 +50,6 @@ export const facetAsked = (facet, filters) => ({
   filters: new URLSearchParams([["by", facet], ...filters]),
 });
 
-let last = "#/archive";
-
-/** The address of the archive as it was looked at last. */
-export const lastArchive = () => last;
-
-/** The address of the archive with this query, which is the last one from now on.
- * @param {URLSearchParams} query */
-export function remember(query) {
-  last = archiveAddress(query);
-}
-
 /** @param {URLSearchParams} query */
 export const archiveAddress = (query) => (query.size > 0 ? `#/archive?${query}` : "#/archive");
 

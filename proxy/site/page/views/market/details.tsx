@@ -1,0 +1,178 @@
+import { Fragment } from "preact";
+import { meanings } from "../../../../../schemas/meanings.ts";
+import type { HistoricalMarket, MarketDimension } from "../../../../../schemas/records.ts";
+import { Bar } from "../../charts/bar.tsx";
+import { DimensionLink, Term } from "../../parts/meaning.tsx";
+import { Facts, Moment, OutsideLink, Tier } from "../../parts/text.tsx";
+import { counted, grouped, spoken, stepOf, tiers } from "../../words.ts";
+
+/** The score of a market, the signals that it comes from, and its record. */
+export const Details = ({ market }: { market: HistoricalMarket }) => (
+  <>
+    <Summary market={market} />
+    <h2>Six risk signals</h2>
+    <p class="quiet">{meanings.marketDimension.meaning}</p>
+    <ul class="signals">
+      {market.dimensions.map((dimension) => (
+        <Signal key={dimension.key} dimension={dimension} />
+      ))}
+    </ul>
+    <h2>Record</h2>
+    <Facts
+      rows={[
+        ["Category", <bdi>{market.category}</bdi>],
+        ["Formula version", market.formulaVersion],
+        ["Weight version", market.weightVersion],
+        ["Name in addresses", <span class="broken">{market.slug}</span>],
+        ["Identifier", <code>{market.id}</code>],
+      ]}
+    />
+  </>
+);
+
+const Summary = ({ market }: { market: HistoricalMarket }) => (
+  <div class={`summary tier-${tiers.indexOf(market.tier) + 1}`}>
+    <div class="headline">
+      <p class="bri">
+        <b class="big">{market.composite}</b>
+        <span class="of">
+          <Term about="composite">Composite</Term> of 300 to 1,000
+        </span>
+      </p>
+      <Bar value={market.composite - 300} max={700} />
+      <p class="tags">
+        <Tier name={market.tier} />
+        {market.disputed && <span class="disputed">Disputed</span>}
+      </p>
+    </div>
+    <Facts
+      rows={[
+        [
+          "Resolved",
+          <>
+            <b>
+              <bdi>{market.resolvedOutcome}</bdi>
+            </b>
+            , <Moment iso={market.resolvedAt} />
+          </>,
+        ],
+        [<Term about="disputed">Disputed</Term>, market.disputed ? "Yes" : "No"],
+        [<Term about="topRiskDriver">Main risk driver</Term>, <bdi>{market.topRiskDriver}</bdi>],
+        [<Term about="flaggedCount">Flagged items</Term>, market.flaggedCount],
+        ["Resolution source", <OutsideLink address={market.resolutionSource} />],
+      ]}
+    />
+  </div>
+);
+
+/** How many pieces of evidence are shown at once; a market may have hundreds. */
+const few = 5;
+
+function Signal({ dimension }: { dimension: MarketDimension }) {
+  const { key, name, score, weight, description, evidence, references } = dimension;
+  const { baseline, raises, lowers } = dimension.computation;
+  return (
+    <li>
+      <h3 dir="auto">
+        <DimensionLink name={key}>{name}</DimensionLink>
+      </h3>
+      <p class={`score tier-${stepOf(score / 100)}`}>
+        <Bar value={score} max={100} />
+        <span>
+          <Term about="marketDimension">Risk</Term> <b>{score}</b>
+        </span>
+        <span class="quiet">
+          <Term about="weight">Weight</Term> {weight}
+        </span>
+      </p>
+      <p dir="auto">{description}</p>
+      {evidence.length > 0 && (
+        <>
+          <h4>{counted(evidence.length, "piece", "pieces")} of evidence</h4>
+          <EvidenceList pieces={evidence.slice(0, few)} />
+          {evidence.length > few && (
+            <details>
+              <summary>{grouped(evidence.length - few)} more</summary>
+              <EvidenceList pieces={evidence.slice(few)} />
+            </details>
+          )}
+        </>
+      )}
+      {references.length > 0 && (
+        <>
+          <h4>References</h4>
+          <ul>
+            {references.map((reference, index) => (
+              <li key={index}>
+                <Anything value={reference} />
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      <h4>
+        <Term about="computation">Computation</Term>
+      </h4>
+      <p class="quiet">
+        Baseline {baseline}
+        {raises.length > 0 && (
+          <>
+            {" "}
+            · raised by <Anything value={raises} />
+          </>
+        )}
+        {lowers.length > 0 && (
+          <>
+            {" "}
+            · lowered by <Anything value={lowers} />
+          </>
+        )}
+      </p>
+    </li>
+  );
+}
+
+/** Texts of others, whose direction does not spread to the words around them. */
+const EvidenceList = ({ pieces }: { pieces: MarketDimension["evidence"] }) => (
+  <ul>
+    {pieces.map(({ type, label, pattern, reference }, index) => (
+      <li key={index}>
+        <bdi>{label}</bdi>
+        <span class="quiet">
+          {" "}
+          · <bdi>{spoken(type)}</bdi> · <bdi>{spoken(pattern)}</bdi> ·{" "}
+        </span>
+        <OutsideLink address={reference.url}>{reference.label}</OutsideLink>
+        <span class="quiet">
+          {" "}
+          (<bdi>{reference.kind}</bdi>)
+        </span>
+      </li>
+    ))}
+  </ul>
+);
+
+/** Any JSON value as text, with web addresses as links. */
+function Anything({ value }: { value: unknown }) {
+  if (typeof value === "string") {
+    if (/^https?:\/\//i.test(value)) return <OutsideLink address={value} />;
+    return <bdi>{/^[a-z\d_]+$/.test(value) ? spoken(value) : value}</bdi>;
+  }
+  if (typeof value !== "object" || value === null) return <>{`${value}`}</>;
+  const isList = Array.isArray(value);
+  return (
+    <>
+      {Object.entries(value).map(([name, member], index) => (
+        <Fragment key={name}>
+          {index > 0 && (isList ? "; " : ", ")}
+          {!isList && (
+            <>
+              <bdi>{spoken(name)}</bdi>:{" "}
+            </>
+          )}
+          <Anything value={member} />
+        </Fragment>
+      ))}
+    </>
+  );
+}
