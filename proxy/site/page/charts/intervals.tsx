@@ -161,10 +161,11 @@ interface IntervalProps {
 function Interval({ dot: { series, estimate, share, leaves }, at, top, y }: IntervalProps) {
   const { low, high } = estimate;
   const isAbove = share !== undefined;
-  const end = leaves ? (isAbove ? "" : `V${top - 11}m-4 4l4 -4l4 4`) : `M${at - 4} ${y(high)}h8`;
+  const end = leaves ? (isAbove ? "" : `M${at - 4} ${top - 7}l4 -4l4 4`) : `M${at - 4} ${y(high)}h8`;
   return (
     <>
-      <path d={`M${at - 4} ${y(low)}h8M${at} ${y(low)}V${y(high)}${end}`} />
+      <path d={`M${at} ${y(low)}V${leaves && !isAbove ? top - 11 : y(high)}`} />
+      <path class="cap" d={`M${at - 4} ${y(low)}h8${end}`} />
       {isAbove ? (
         <path class="mark beyond" d={`M${at} ${top - 12}l5 8h-10z`} />
       ) : series === 0 ? (

@@ -6,7 +6,7 @@ import { ShareTable } from "../parts/share-table.tsx";
 import { TakeAlong } from "../parts/take-along.tsx";
 import { type Estimate, wilson } from "../statistics.ts";
 import { differenceWords, shareWords, verdictOn, whole } from "../verdict.ts";
-import { counted, percent, tiers } from "../words.ts";
+import { counted, grouped, percent, tiers } from "../words.ts";
 
 /** Which counts the view needs. */
 export function wantedFor(filters: URLSearchParams, versions: readonly string[]) {
@@ -194,7 +194,7 @@ function Shares({ title, facet, names, kind, all, filters, isCompared }: SharesP
       <TakeAlong
         name={`disputed-by-${facet}`}
         title={`Share of disputed markets by ${facet}`}
-        n={all.map(({ whole: { n } }) => counted(n, "market")).join(" and ")}
+        n={(other ? `${grouped(one.whole.n)} and ` : "") + counted((other ?? one).whole.n, "market")}
         filters={isCompared ? ofVersion(filters) : one.filters}
         legend={all.map(({ name }, index) => ({
           class: `${["first", "second"][index]}${isCompared ? " compared" : ""}`,
