@@ -39,15 +39,12 @@ const roomOf = (file: string) => file.split("/")[0]!;
 const specifiersOf = (text: string) =>
   [...text.matchAll(/(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/g)].map(([, specifier]) => specifier!);
 
-/** Imports of a source that its room may not have: of another room, or of anything but a .ts file or the client. */
+/** Imports of a source that its room may not have: of another room, or of anything but a source. */
 function faultsOfImports(file: string, text: string): string[] {
   return specifiersOf(text).filter((specifier) => {
     if (!specifier.startsWith(".")) return specifier.startsWith("/") || specifier.startsWith("file:");
     const target = posix.join(dirname(file), specifier);
-    return (
-      !rooms[roomOf(file)]?.includes(roomOf(target)) ||
-      !/\.(ts|json)$|^proxy\/site\/client\/client\.js$/.test(target)
-    );
+    return !rooms[roomOf(file)]?.includes(roomOf(target)) || !/\.(tsx?|json)$/.test(target);
   });
 }
 

@@ -5,7 +5,6 @@ import { openArchive } from "./old/archive.js";
 import { openCompare } from "./old/compare.js";
 import { openMeanings } from "./old/explain.js";
 import { openProtocol } from "./old/protocol.js";
-import { openScoreboard } from "./old/scoreboard.js";
 import { Access } from "./parts/access.tsx";
 import { ClosedArchive } from "./parts/closed.tsx";
 import { Colophon, News, useNews } from "./parts/colophon.tsx";
@@ -18,6 +17,7 @@ import { keepPlaces, startRouter } from "./router.ts";
 import { Store } from "./state.ts";
 import { SiteContext, useSite, useStored, useTitle } from "./store.ts";
 import { Market } from "./views/market/market.tsx";
+import { Scores } from "./views/scores/scores.tsx";
 
 /** A view that is not a component yet. */
 interface OldView {
@@ -49,7 +49,7 @@ function View({ route }: { route: Route }) {
   const { api, store } = useSite();
   const plan = useStored((state) => state.plan);
   const site = { api, store, askForKey: () => store.set({ asksForKey: true }) };
-  if (route.name === "scores") return <Old route={route} open={() => openScoreboard(site, route.query)} />;
+  if (route.name === "scores") return <Scores query={route.query} />;
   if (route.name === "protocol")
     return <Old route={route} open={() => openProtocol(site, route.slug, route.query.get("asOf"))} />;
   if (route.name === "archive" && plan !== "aegis") return <ClosedArchive query={route.query} />;

@@ -1,10 +1,24 @@
 import { routeOf } from "./route.ts";
 import type { Store } from "./state.ts";
 
+/** Shows what an address selects, and notes it as the last of its kind. */
+function show(store: Store, address: string): void {
+  const route = routeOf(address);
+  const { last, shown } = store.state;
+  const isList = route.name === "scores" || route.name === "archive";
+  // Scores come from whichever snapshot is served, and only the archive stays with one.
+  const isPinned = route.name === "archive" || route.name === "market";
+  store.set({
+    route,
+    last: isList ? { ...last, [route.name]: address || "#/" } : last,
+    shown: isPinned ? shown : undefined,
+  });
+}
+
 /** Shows an address in place of the present one: the history has one entry for both. */
 export function replaceAddress(store: Store, address: string): void {
   history.replaceState(history.state, "", address);
-  store.set({ route: routeOf(address) });
+  show(store, address);
 }
 
 /** Shows an address, with an entry of its own in the history. */
@@ -14,12 +28,8 @@ export function go(address: string): void {
 
 /** Follows the address from now on. */
 export function startRouter(store: Store): void {
-  window.addEventListener("hashchange", () => {
-    const route = routeOf(location.hash);
-    // Scores come from whichever snapshot is served, and only the archive stays with one.
-    const pinned = route.name === "archive" || route.name === "market";
-    store.set({ route, ...(!pinned && { shown: undefined }) });
-  });
+  show(store, location.hash);
+  window.addEventListener("hashchange", () => show(store, location.hash));
 }
 
 /**

@@ -56,7 +56,8 @@ export function useLoaded<T>(
   // An object of its own for each asking.
   const asking = useMemo(() => ({}), [...inputs, round, tries]);
   const [settled, settle] = useState<{ asking?: object; value?: T; error?: unknown }>({});
-  useEffect(() => {
+  // Asked for at once, not after the next frame.
+  useLayoutEffect(() => {
     const ending = new AbortController();
     const { signal } = ending;
     load(signal).then(

@@ -10,9 +10,9 @@ export interface Piece {
   title: string;
 }
 
-interface ColumnsProps {
+interface ColumnsProps<P extends Piece> {
   /** Side by side, each a pile of pieces from the bottom up. */
-  columns: readonly (readonly Piece[])[];
+  columns: readonly (readonly P[])[];
   /** Read out. */
   label: string;
   /** Values of the horizontal axis: `at` counts columns from the left edge. */
@@ -26,7 +26,7 @@ interface ColumnsProps {
   /** Heights on a logarithmic scale, for piles of one. */
   log?: boolean;
   brushing?: Brushing;
-  onPick?: (piece: Piece) => void;
+  onPick?: (piece: P) => void;
 }
 
 const margin = { top: 10, right: 10, bottom: 32, left: 38 };
@@ -34,7 +34,7 @@ const margin = { top: 10, right: 10, bottom: 32, left: 38 };
 const heightOf = (pile: readonly Piece[]) => pile.reduce((sum, { value }) => sum + value, 0);
 
 /** A histogram: columns with an axis of values at the left and below. */
-export function Columns(props: ColumnsProps) {
+export function Columns<P extends Piece>(props: ColumnsProps<P>) {
   const { columns, label, axis, unit, height = 132, hot, log = false, brushing, onPick } = props;
   const highest = Math.max(1, ...columns.map(heightOf));
   // Of 1 something is to be seen, so a logarithmic scale begins below it.

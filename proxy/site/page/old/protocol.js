@@ -7,7 +7,7 @@ import { peerAddress } from "./compare.js";
 import { curve } from "./curve.js";
 import { copyable, facts, failure, fill, html, svg } from "./dom.js";
 import { dimensionLink, term } from "./explain.js";
-import { distribution, scoreboardAddress } from "./scoreboard.js";
+import { distribution } from "./scoreboard.js";
 import { frameOf, takeAlong } from "./take.js";
 import { tierLog, whyChanged } from "./why.js";
 import { ago, change, counted, grouped, moment, signed, stepOf, tier } from "./words.js";
@@ -42,7 +42,7 @@ export function openProtocol(site, slug, asOf) {
   const element = html(
     "article",
     {},
-    html("p", { class: "path" }, html("a", { href: scoreboardAddress() }, "All scores")),
+    html("p", { class: "path" }, html("a", { href: site.store.state.last.scores }, "All scores")),
     html("h1", {}, nameOf(slug)),
     api.keyed && asItWas(api, asOf, go, signal),
     panel,

@@ -1,0 +1,98 @@
+import type { ComponentChildren } from "preact";
+import { nameOf } from "../../../../../schemas/names.ts";
+import type { ScoreListEntry } from "../../../../../schemas/records.ts";
+import { Bar, Diverging } from "../../charts/bar.tsx";
+import type { Meaning } from "../../parts/meaning.tsx";
+import { Change, Moment, Tier } from "../../parts/text.tsx";
+
+/** A column of the scoreboard. */
+interface Column {
+  name: string;
+  /** The value to sort by. */
+  by: (entry: ScoreListEntry) => string | number;
+  /** Whether the first click sorts in descending order. */
+  descending?: boolean;
+  /** Whether its cells are numbers. */
+  number?: boolean;
+  about?: Meaning;
+  /** `most` is the largest change of all protocols. */
+  cell: (entry: ScoreListEntry, most: number) => ComponentChildren;
+}
+
+export const columns: readonly Column[] = [
+  {
+    name: "Protocol",
+    by: ({ slug }) => slug,
+    cell: ({ slug }) => <a href={`#/protocols/${slug}`}>{nameOf(slug)}</a>,
+  },
+  {
+    name: "Category",
+    by: ({ category = "" }) => category,
+    cell: ({ category }) => <bdi>{category}</bdi>,
+  },
+  { name: "Chain", by: ({ chain = "" }) => chain, cell: ({ chain }) => <bdi>{chain}</bdi> },
+  {
+    name: "TVL",
+    by: ({ tvl = "" }) => amountIn(tvl),
+    descending: true,
+    number: true,
+    about: "tvl",
+    cell: ({ tvl }) => tvl,
+  },
+  {
+    name: "BRI",
+    by: ({ bri }) => bri,
+    descending: true,
+    number: true,
+    about: "bri",
+    cell: ({ bri, forgeScaleNum }) => (
+      <span class={`score tier-${forgeScaleNum}`}>
+        <Bar value={bri} max={1000} />
+        <b>{bri}</b>
+      </span>
+    ),
+  },
+  {
+    name: "Tier",
+    by: ({ forgeScaleNum }) => forgeScaleNum,
+    descending: true,
+    about: "tier",
+    cell: ({ forgeScale, forgeScaleNum }) => <Tier name={forgeScale} number={forgeScaleNum} />,
+  },
+  {
+    name: "Confidence",
+    by: ({ confidence }) => confidence,
+    descending: true,
+    number: true,
+    about: "confidence",
+    cell: ({ confidence }) => confidence,
+  },
+  {
+    name: "Change",
+    by: ({ delta }) => delta,
+    descending: true,
+    number: true,
+    about: "delta",
+    cell: ({ delta }, most) => (
+      <span class="moved">
+        <Diverging value={delta} most={most} />
+        <Change value={delta} />
+      </span>
+    ),
+  },
+  {
+    name: "Updated",
+    by: ({ updatedAt }) => updatedAt,
+    descending: true,
+    cell: ({ updatedAt }) => <Moment iso={updatedAt} />,
+  },
+];
+
+const magnitudes = ["", "K", "M", "B", "T"];
+
+/** The number that a text like `$1.2B` shows, or −1. */
+function amountIn(text: string): number {
+  const [, number, unit = ""] = /^\D*([\d.,]+)\s*([KMBT]?)/i.exec(text) ?? [];
+  if (number === undefined) return -1;
+  return Number(number.replaceAll(",", "")) * 1000 ** magnitudes.indexOf(unit.toUpperCase());
+}

@@ -1,0 +1,188 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { nameOf } from "../../../../../schemas/names.ts";
+import type { ScoreListEntry } from "../../../../../schemas/records.ts";
+import type { ForgeTier } from "../../../../../schemas/scales.ts";
+import { Columns } from "../../charts/columns.tsx";
+import { briAxis, distribution } from "../../charts/distribution.ts";
+import { Loading } from "../../parts/failure.tsx";
+import { TakeAlong } from "../../parts/take-along.tsx";
+import { Change, SkipTo, Tier } from "../../parts/text.tsx";
+import { replaceAddress } from "../../router.ts";
+import { useLoaded, useSite, useTitle } from "../../store.ts";
+import { ago, counted, grouped, minutes, tiers } from "../../words.ts";
+import { addressOf, type Choice, choiceIn, chosenFrom, sortedBy, toggled } from "./choice.ts";
+import { Table } from "./table.tsx";
+
+/** The list of all protocols, with filters and sorting. */
+export function Scores({ query }: { query: URLSearchParams }) {
+  const { api } = useSite();
+  useTitle("Risk scores");
+  const list = useLoaded((signal) => api.scores.scores({ signal }), []);
+  const { value } = list;
+  return (
+    <article>
+      <div class="opening">
+        <h1>Risk scores</h1>
+        <p class="lede">
+          DeFi protocols by their risk. Higher is safer.
+          {value && ` Updated ${minutes(value.updatedAt)}, ${ago(value.updatedAt, Date.now())}.`}
+        </p>
+      </div>
+      <Loading of={list} words="Loading the scores…">
+        {({ scores }) => <Board scores={scores} query={query} />}
+      </Loading>
+    </article>
+  );
+}
+
+function Board({ scores, query }: { scores: readonly ScoreListEntry[]; query: URLSearchParams }) {
+  const [choice, text, choose, type] = useChoice(query);
+  const chosen = chosenFrom(scores, { ...choice, text });
+  const toggle = (tier: ForgeTier) => choose(toggled(choice, tier));
+  const find = "Find a protocol, category, chain or TVL";
+  return (
+    <>
+      <SkipTo id="protocols">Skip to the protocols</SkipTo>
+      <Movers scores={scores} />
+      <div class="distribution">
+        <p class="quiet">Protocols by BRI, in columns of 25 points</p>
+        <Distribution scores={scores} chosen={choice.tiers} onPick={toggle} />
+      </div>
+      <fieldset class="chips">
+        <legend class="unseen">Tiers</legend>
+        {tiers.map((tier) => (
+          <button
+            key={tier}
+            type="button"
+            class="chip"
+            aria-pressed={choice.tiers.includes(tier) ? "true" : "false"}
+            onClick={() => toggle(tier)}
+          >
+            <Tier name={tier} />
+            <span class="tally">{scores.filter(({ forgeScale }) => forgeScale === tier).length}</span>
+          </button>
+        ))}
+      </fieldset>
+      <div class="tools">
+        <input
+          id="filter"
+          type="search"
+          autocomplete="off"
+          spellcheck={false}
+          placeholder={find}
+          aria-label={find}
+          value={text}
+          onInput={({ currentTarget }) => type(currentTarget.value)}
+          // Before a link is followed, the field loses the focus.
+          onChange={() => choose({ ...choice, text })}
+        />
+        <p class="count" role="status">
+          <b>{grouped(chosen.length)}</b> of {counted(scores.length, "protocol")}
+        </p>
+      </div>
+      <Table
+        scores={scores}
+        chosen={chosen}
+        choice={{ ...choice, text }}
+        sortBy={(column) => choose(sortedBy(choice, column))}
+      />
+      <TakeScores scores={scores} />
+    </>
+  );
+}
+
+/**
+ * The choice in the address, what is typed at the moment, and how to change both. What is typed filters at once, and
+ * stands in the address a little later: browsers fetch the icon anew with every address.
+ */
+function useChoice(query: URLSearchParams) {
+  const { store } = useSite();
+  const choice = choiceIn(query);
+  const [text, type] = useState(choice.text);
+  const latest = useRef(text);
+  latest.current = text;
+  const choose = (next: Choice) => {
+    // A field that goes away with its view tells of its change first.
+    if (store.state.route.name !== "scores") return;
+    // A new entry in the history for every choice would make the back button useless.
+    replaceAddress(store, addressOf({ ...next, text: latest.current }));
+  };
+  useEffect(() => {
+    // The spaces around it are not in the address.
+    if (latest.current.trim() !== choice.text) type(choice.text);
+  }, [`${query}`]);
+  useEffect(() => {
+    if (text.trim() === choice.text) return undefined;
+    const later = setTimeout(() => choose(choice), 400);
+    return () => clearTimeout(later);
+  }, [text]);
+  return [choice, text, choose, type] as const;
+}
+
+interface DistributionProps {
+  scores: readonly ScoreListEntry[];
+  /** The tiers that stand out; all if none. */
+  chosen?: readonly ForgeTier[];
+  onPick?: (tier: ForgeTier) => void;
+}
+
+function Distribution({ scores, chosen = [], onPick }: DistributionProps) {
+  const numbers = tiers.map(
+    (tier) => `${tier}: ${scores.filter(({ forgeScale }) => forgeScale === tier).length}`,
+  );
+  return (
+    <Columns
+      columns={distribution(scores, (tier) => chosen.length > 0 && !chosen.includes(tier))}
+      label={`How many protocols have which BRI, from 0 to 1,000. ${numbers.join(", ")}.`}
+      axis={briAxis}
+      unit="BRI"
+      onPick={({ tier }) => onPick?.(tier)}
+    />
+  );
+}
+
+function TakeScores({ scores }: { scores: readonly ScoreListEntry[] }) {
+  const { api } = useSite();
+  return (
+    <TakeAlong
+      name="scores"
+      title="The BRI of all protocols"
+      n={counted(scores.length, "protocol")}
+      legend={tiers.map((text, index) => ({ text, class: `tier-${index + 1}` }))}
+      picture={() => <Distribution scores={scores} />}
+      asked={() => [{ path: "scores" }]}
+      {...(api.published !== undefined && { embed: `${api.published}embed/index.html` })}
+    />
+  );
+}
+
+/** How many movers are named. */
+const few = 5;
+
+const dayAndMonth = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "long", timeZone: "UTC" });
+
+/** The biggest moves of the day of the newest run, each protocol's in its last run. */
+function Movers({ scores }: { scores: readonly ScoreListEntry[] }) {
+  const newest = scores.reduce((last, { updatedAt }) => (updatedAt > last ? updatedAt : last), "");
+  const all = scores
+    .filter(({ delta, updatedAt }) => delta !== 0 && updatedAt.startsWith(newest.slice(0, 10)))
+    .toSorted((a, b) => Math.abs(b.delta) - Math.abs(a.delta));
+  if (all.length === 0) return null;
+  const moved = all.slice(0, few);
+  const least = Math.abs(moved.at(-1)?.delta ?? 0);
+  const equal = all.slice(few).filter(({ delta }) => Math.abs(delta) === least).length;
+  return (
+    <p class="movers">
+      <span class="quiet">Biggest moves on {dayAndMonth.format(new Date(newest))}: </span>
+      {moved.map(({ slug, delta }, index) => (
+        <span key={slug}>
+          {index > 0 && ", "}
+          <a href={`#/protocols/${slug}`}>{nameOf(slug)}</a> <Change value={delta} />
+        </span>
+      ))}
+      {equal > 0 && `, and ${grouped(equal)} more by ${least} up or down`}
+      {" · "}
+      <a href="#/week">What changed this week</a>
+    </p>
+  );
+}
