@@ -273,7 +273,7 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
     };
 
     test("without a key: its data, its picture, and how to cite it, at an address that moves on", async () => {
-      const { shell, takeAlong } = await visit(site);
+      const { page, shell, takeAlong } = await visit(site);
       const { panel, told, saved } = await takeAlong(shell.main);
       expect(await told("Data as JSON")).toBe(
         `curl -sS --fail --compressed "${site.home}api/v1/scores" -o scores.json`,
@@ -288,6 +288,7 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
       const picture = String(await saved("SVG"));
       expect(picture).toMatch(/^<svg .*The BRI of all protocols.*snapshot [0-9a-f]{64}.*500.*>BRI</s);
       expect(picture).not.toMatch(/ class=|var\(/);
+      expect(await layoutOf(page, picture)).toEqual({ width: 1200, cut: [] });
       const png = await saved("PNG");
       const [width, height] = /width="(\d+)" height="(\d+)"/.exec(picture)!.slice(1).map(Number);
       expect(png.toString("latin1", 1, 4)).toBe("PNG");
