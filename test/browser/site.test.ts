@@ -289,6 +289,9 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
       expect(picture).toMatch(/^<svg .*The BRI of all protocols.*snapshot [0-9a-f]{64}.*500.*>BRI</s);
       expect(picture).not.toMatch(/ class=|var\(/);
       expect(await layoutOf(page, picture)).toEqual({ width: 1200, cut: [] });
+      // Behind the columns, a band for each tier that there is.
+      const tiers = new Set(list.map(({ forgeScale }) => forgeScale));
+      expect(picture.match(/<rect [^>]*opacity="0\.1"/g)).toHaveLength(tiers.size);
       const png = await saved("PNG");
       const [width, height] = /width="(\d+)" height="(\d+)"/.exec(picture)!.slice(1).map(Number);
       expect(png.toString("latin1", 1, 4)).toBe("PNG");

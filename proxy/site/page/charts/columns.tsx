@@ -1,4 +1,5 @@
 import { compact } from "../words.ts";
+import type { Band } from "./bands.ts";
 import { type Brushing, useBrush } from "./brush.ts";
 import { Grid, Picture, Text, ticksFor } from "./picture.tsx";
 
@@ -17,6 +18,8 @@ interface ColumnsProps<P extends Piece> {
   label: string;
   /** Values of the horizontal axis: `at` counts columns from the left edge. */
   axis: readonly { at: number; text: string }[];
+  /** Behind the columns, between places as on the axis. */
+  bands?: readonly Band[];
   /** Below the middle of the axis: what it measures. */
   unit: string;
   /** CSS pixels. */
@@ -35,7 +38,7 @@ const heightOf = (pile: readonly Piece[]) => pile.reduce((sum, { value }) => sum
 
 /** A histogram: columns with an axis of values at the left and below. */
 export function Columns<P extends Piece>(props: ColumnsProps<P>) {
-  const { columns, label, axis, unit, height = 132, hot, log = false, brushing, onPick } = props;
+  const { columns, label, axis, bands = [], unit, height = 132, hot, log = false, brushing, onPick } = props;
   const highest = Math.max(1, ...columns.map(heightOf));
   // Of 1 something is to be seen, so a logarithmic scale begins below it.
   const rise = (value: number) => (log ? Math.log1p(value) / Math.log1p(highest) : value / highest);
@@ -73,6 +76,16 @@ export function Columns<P extends Piece>(props: ColumnsProps<P>) {
         const y = (value: number) => floor - room * rise(value);
         return (
           <>
+            {bands.map(({ name, number, from, to }) => (
+              <rect
+                key={name}
+                class={`band tier-${number}`}
+                x={margin.left + slot * from}
+                y={margin.top}
+                width={Math.max(2, slot * (to - from))}
+                height={room}
+              />
+            ))}
             <Grid
               ticks={spread(ticks, y)}
               y={y}

@@ -1,6 +1,7 @@
 import type { ScoreListEntry } from "../../../../schemas/records.ts";
 import type { ForgeTier } from "../../../../schemas/scales.ts";
 import { counted, tiers } from "../words.ts";
+import { type Band, tierBands } from "./bands.ts";
 import type { Piece } from "./columns.tsx";
 
 /** How many points of BRI a column spans, and how many columns span 0 to 1,000. */
@@ -15,6 +16,10 @@ export const briAxis = [0, 250, 500, 750, 1000].map((bri) => ({
   at: bri / step,
   text: bri === 1000 ? "1,000" : `${bri}`,
 }));
+
+/** Where scores of each tier were seen, as places on that axis. */
+export const briBands = (scores: readonly ScoreListEntry[]): Band[] =>
+  (tierBands(scores) ?? []).map(({ from, to, ...tier }) => ({ ...tier, from: from / step, to: to / step }));
 
 export interface TierPiece extends Piece {
   tier: ForgeTier;

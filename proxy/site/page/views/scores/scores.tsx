@@ -3,7 +3,7 @@ import { nameOf } from "../../../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
 import type { ForgeTier } from "../../../../../schemas/scales.ts";
 import { Columns } from "../../charts/columns.tsx";
-import { briAxis, distribution } from "../../charts/distribution.ts";
+import { briAxis, briBands, distribution } from "../../charts/distribution.ts";
 import { Loading } from "../../parts/failure.tsx";
 import { TakeAlong } from "../../parts/take-along.tsx";
 import { Change, SkipTo, Tier } from "../../parts/text.tsx";
@@ -135,6 +135,7 @@ function Distribution({ scores, chosen = [], onPick }: DistributionProps) {
       columns={distribution(scores, (tier) => chosen.length > 0 && !chosen.includes(tier))}
       label={`How many protocols have which BRI, from 0 to 1,000. ${numbers.join(", ")}.`}
       axis={briAxis}
+      bands={briBands(scores)}
       unit="BRI"
       onPick={({ tier }) => onPick?.(tier)}
     />
