@@ -27,6 +27,11 @@ export function archiveOf(page: Page) {
     questions,
     question: (id: string) => page.locator(`.question[href="#/markets/${id}"]`),
     markets: page.locator(".market"),
+    disputed: page.locator(".market .disputed"),
+    rightToLeft: {
+      questions: page.locator(".question:dir(rtl)"),
+      values: page.locator(".choices .value:dir(rtl)"),
+    },
     side,
     settled,
     /** Waits until this page of markets is listed, with its total. */
@@ -99,6 +104,7 @@ export function archiveOf(page: Page) {
     clearAll: page.getByRole("link", { name: "Clear all" }),
     /** What an address asks of the archive, where no key opens it. */
     askedOf: page.locator(".shared li"),
+    publicTiers: page.getByRole("list", { name: "Markets by tier" }).getByRole("listitem"),
     askedTab: page.locator(".shared h2"),
 
     sheet,
@@ -132,6 +138,9 @@ export function archiveOf(page: Page) {
       verdicts: page.locator(".verdict"),
       first: page.locator(".chart .first"),
       second: page.locator(".chart .second"),
+      /** Charts of one formula beside another. */
+      compared: page.locator(".compared .chart .first"),
+      legendOf: (series: "first" | "second") => page.locator(`.legend .${series}`),
       means: page.locator(".chart .mean"),
       sections: page.locator(".shares"),
       tables: page.locator(".shares table"),

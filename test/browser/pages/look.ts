@@ -49,3 +49,20 @@ export async function tabTo(target: Locator): Promise<void> {
   }
   throw new Error(`no Tab leads to ${target}`);
 }
+
+/** Changes the answers in JSON from addresses that match. */
+export const alter = (page: Page, addresses: string, change: (json: ReturnType<typeof JSON.parse>) => void) =>
+  page.route(addresses, async (route) => {
+    const response = await route.fetch();
+    const json = await response.json();
+    change(json);
+    await route.fulfill({ response, json });
+  });
+
+/** A property of the computed styles of all elements. */
+export const styles = (elements: Locator, property: string): Promise<string[]> =>
+  elements.evaluateAll(
+    (all, name) =>
+      all.map((each) => each.ownerDocument.defaultView!.getComputedStyle(each).getPropertyValue(name)),
+    property,
+  );

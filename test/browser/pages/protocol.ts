@@ -7,6 +7,9 @@ export function protocolOf(page: Page) {
   return {
     dimensions: () => cells(dimensions.locator("tbody tr")),
     table: dimensions,
+    scores: dimensions.locator("b"),
+    scoreBars: dimensions.locator(".value"),
+    losses: page.locator(".change.down"),
     facts: () => facts(page),
     bri: page.locator(".bri b"),
     among: page.getByText(/^Place \d+ of /),

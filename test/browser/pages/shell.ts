@@ -19,6 +19,8 @@ export function shellOf(page: Page) {
     tryAgain: page.getByRole("button", { name: "Try again" }),
     /** A picture of data, or a control that looks like one. */
     pictures: page.locator("main :is(svg, b)"),
+    /** What looks like an answer of the archive. */
+    answers: page.locator("main :is(svg, .mark, .tally)"),
 
     standing: page.locator(".standing"),
     key: {

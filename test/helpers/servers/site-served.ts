@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { Browser, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll } from "vitest";
 import type { MarketPage, ScoreList } from "../../../schemas/envelopes.ts";
 import { nameOf } from "../../../schemas/names.ts";
@@ -84,17 +84,6 @@ export function asRow(entry: ScoreListEntry): string[] {
   const time = `${updatedAt.slice(0, 10)} ${updatedAt.slice(11, 16)} UTC`;
   return [nameOf(slug), category, chain, tvl, String(bri), forgeScale, String(confidence), change, time];
 }
-
-/** The choices of a facet as the explorer shows them: value and count. */
-export const choicesOf = (page: Page, facet: string): Promise<string[][]> =>
-  page
-    .locator(`.choices a[data-key^="${facet} "]`)
-    .evaluateAll((all) =>
-      all.map((each) => [
-        each.querySelector(".value")?.textContent ?? "",
-        each.querySelector(".tally")?.firstChild?.textContent ?? "",
-      ]),
-    );
 
 /** A colour #rrggbb as computed styles have it. */
 export const rgb = (colour: string) =>
