@@ -5,7 +5,8 @@ import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
 import { market, publishRecords } from "../helpers/publish/records.ts";
 import { findChromium, launch } from "../helpers/servers/chromium.ts";
-import { enterKey, openWatched } from "../helpers/servers/site-page.ts";
+import { attributes } from "./pages/look.ts";
+import { visit } from "./pages/visit.ts";
 
 const program = findChromium();
 
@@ -28,40 +29,34 @@ describe.skipIf(!program)("hostile data on the site", () => {
   test("is shown as text, and leads nowhere", async () => {
     const key = await proxy.issue();
     await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
-    const { page, context, faults } = await openWatched(browser, `http://127.0.0.1:${proxy.port}/#/archive`);
-    await enterKey(page, key);
-    await page.waitForSelector(".choices a");
+    const home = `http://127.0.0.1:${proxy.port}/`;
+    const { page, archive, market, shell, goTo } = await visit({ browser, home }, "#/archive", { key });
+    const category = archive.choice("category", script);
+    await category.waitFor();
     expect(await spreading(page)).toEqual([]);
-    expect(await page.textContent(".choices [data-key^=category] span.value")).toBe(script);
-    await page.click(".choices [data-key^=category]");
-    await page.waitForSelector(".chosen a");
-    expect(await page.textContent(".chosen a")).toContain(script);
+    expect((await archive.choices("category")).map(([value]) => value)).toEqual([script]);
+    await category.click();
+    await archive.chosen.first().waitFor();
+    expect(await archive.chosen.first().textContent()).toContain(script);
     expect(await spreading(page)).toEqual([]);
-    await page.goto(
-      `http://127.0.0.1:${proxy.port}/#/archive?show=score&compare=${encodeURIComponent(script)}`,
-    );
-    await page.waitForSelector(".legend");
-    expect(await page.textContent(".legend")).toContain(script);
+    await goTo(`#/archive?show=score&compare=${encodeURIComponent(script)}`);
+    await archive.shares.legend.first().waitFor();
+    expect(await archive.shares.legend.first().textContent()).toContain(script);
     expect(await spreading(page)).toEqual([]);
     await page.goBack();
-    expect(await page.textContent(".question")).toBe(script);
-    await page.click(".question");
-    await page.waitForSelector(".signals");
-    expect(await page.textContent("h1")).toBe(script);
-    expect(await page.textContent(".signals")).toContain(script);
-    expect(await page.textContent("article")).toContain(address);
+    expect(await archive.questions.textContent()).toBe(script);
+    await archive.questions.click();
+    await market.signals.waitFor();
+    expect(await shell.heading.textContent()).toBe(script);
+    expect(await market.signals.textContent()).toContain(script);
+    expect(await shell.main.textContent()).toContain(address);
     expect(await spreading(page)).toEqual([]);
     // However much evidence there is, it does not bury what follows.
-    expect(await page.locator(".signals details li").count()).toBe(1195);
-    expect(await page.isVisible(".signals details li")).toBe(false);
-    expect(await page.locator("main :is(img, script, iframe)").count()).toBe(0);
-    const links = await page
-      .locator(".signals a:not(.term), .facts a")
-      .evaluateAll((all) => all.map((each) => each.getAttribute("href")));
-    expect(links).toEqual(["https://example.org/note"]);
+    expect(await market.furtherEvidence.count()).toBe(1195);
+    expect(await market.furtherEvidence.first().isVisible()).toBe(false);
+    expect(await shell.embedded.count()).toBe(0);
+    expect(await attributes(market.linksOut, "href")).toEqual(["https://example.org/note"]);
     expect(await page.title()).toBe("Market · Protocol Risk Scores");
-    expect(faults).toEqual([]);
-    await context.close();
   });
 });
 

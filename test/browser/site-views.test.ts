@@ -1,12 +1,14 @@
-import type { Page } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
 import { beforeAll, describe, expect, test } from "vitest";
 import { until } from "../helpers/http/proxy-client.ts";
 import { market, publishArchive } from "../helpers/publish/records.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
 import { serveTree } from "../helpers/servers/public-tree.ts";
-import { arrived, enterKey, openWatched, overhang, violations } from "../helpers/servers/site-page.ts";
+import { arrived, openWatched, overhang, violations } from "../helpers/servers/site-page.ts";
 import { serveSmallSite } from "../helpers/servers/site-served.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
+import { idle } from "./pages/look.ts";
+import { type Visit, visit } from "./pages/visit.ts";
 
 const program = findChromium();
 
@@ -36,105 +38,113 @@ describe.skipIf(!program).each(screens)("on a %s axe finds nothing, in either th
     await until("the newer snapshot", async () => (await served()) !== before);
   });
 
-  const openAll = async (page: Page) => {
-    const closed = page.locator("main details:not([open]) > summary:visible");
-    while ((await closed.count()) > 0) await closed.first().click();
-    await page.waitForSelector("[aria-busy]", { state: "detached" });
-  };
-  const recompute = async (page: Page) => {
-    await page.click("text=Fetch and recompute");
-    await page.waitForSelector("text=✓ Recomputed.");
+  const openAll = async ({ page, shell }: Visit) => {
+    while ((await shell.closedDetails.count()) > 0) await shell.closedDetails.first().click();
+    await idle(page);
   };
   const { id } = market(0);
+  const isPhone = screen === "phone";
 
   /** Addresses behind the #, what shows that they are there, and what a reader does then. */
-  type State = [address: string, there: string, act?: (page: Page) => Promise<unknown>];
+  type State = [
+    address: string,
+    there: (reader: Visit) => Locator,
+    act?: (reader: Visit) => Promise<unknown>,
+  ];
+  const said = (words: string) => (reader: Visit) => reader.page.getByText(words);
   const free: State[] = [
-    ["/", "tbody tr", openAll],
-    ["/?find=zzz", "text=No protocol matches"],
-    ["/protocols/aave", ".among svg"],
-    [`/protocols/aave?asOf=${"0".repeat(64)}`, "text=asks for an earlier state"],
-    ["/protocols/none", ".failure"],
-    ["/compare/", "#add"],
-    ["/compare/aave,lido-dao,none", ".compared-protocols"],
-    ["/meanings/governance", ".meaning"],
-    ["/nowhere", "text=No such page"],
-    ["/archive?q=a&tier=RAW,CAST&from=2025-01-01&show=file", ".shared"],
-    [`/markets/${id}`, ".promise"],
-    ["/", "tbody tr", (page) => page.keyboard.press("Control+k").then(() => page.keyboard.type("aav"))],
+    ["/", ({ scoreboard }) => scoreboard.rows, openAll],
+    ["/?find=zzz", ({ scoreboard }) => scoreboard.nothing],
+    ["/protocols/aave", ({ protocol }) => protocol.amongPicture],
+    [`/protocols/aave?asOf=${"0".repeat(64)}`, said("asks for an earlier state")],
+    ["/protocols/none", ({ shell }) => shell.failure],
+    ["/compare/", ({ compare }) => compare.choice],
+    ["/compare/aave,lido-dao,none", ({ compare }) => compare.table],
+    ["/meanings/governance", ({ meanings }) => meanings.entries],
+    ["/nowhere", said("No such page")],
+    ["/archive?q=a&tier=RAW,CAST&from=2025-01-01&show=file", ({ archive }) => archive.askedTab],
+    [`/markets/${id}`, ({ shell }) => shell.promise],
+    ["/", ({ scoreboard }) => scoreboard.rows, ({ shell }) => shell.jump.go("aav")],
     [
       "/archive",
-      ".promise",
-      async (page) => {
+      ({ shell }) => shell.promise,
+      async ({ page, shell }) => {
         await page.keyboard.press("Escape");
-        await page.click("summary:has-text('Enter an API key')");
-        await page.click("text=Use key");
-        await page.waitForSelector("#key-problem .failure");
+        await shell.key.open();
+        await shell.key.offer("");
+        await shell.key.problem.waitFor();
       },
     ],
   ];
   const keyed: State[] = [
     [
       "/",
-      "tbody tr",
-      (page) => page.click(".opener >> nth=0").then(() => page.waitForSelector(".curve svg")),
+      ({ scoreboard }) => scoreboard.rows,
+      async ({ scoreboard }) => {
+        await scoreboard.openers.first().click();
+        await scoreboard.curve.locator("svg").first().waitFor();
+      },
     ],
     [
       "/protocols/aave",
-      ".why button",
-      async (page) => {
-        await page.click(".why button");
-        await openAll(page);
+      ({ protocol }) => protocol.showRuns,
+      async (reader) => {
+        await reader.protocol.showRuns.click();
+        await openAll(reader);
       },
     ],
-    ["/protocols/aave?asOf=BEFORE", ".state"],
-    ["/archive", ".market", openAll],
-    ["/archive?show=score", ".verdict", openAll],
-    ["/archive?show=score&compare=bri-pm-v1&compare=v2", ".compared"],
-    ["/archive?show=file", ".take"],
-    ["/archive?q=zzz", "text=0 markets match"],
-    ["/archive?q=zzz&show=score", ".verdict"],
-    ["/archive?page=99", "text=Showing none"],
-    ["/archive?asOf=BEFORE", ".state"],
-    ["/archive?colour=red", ".problem .failure"],
-    ["/archive?min_composite=5", ".facet .failure"],
+    ["/protocols/aave?asOf=BEFORE", ({ asOf }) => asOf.state],
+    ["/archive", ({ archive }) => archive.markets, openAll],
+    ["/archive?show=score", ({ archive }) => archive.shares.verdicts, openAll],
+    ["/archive?show=score&compare=bri-pm-v1&compare=v2", ({ archive }) => archive.shares.compared],
+    ["/archive?show=file", ({ archive }) => archive.downloads],
+    ["/archive?q=zzz", said("0 markets match")],
+    ["/archive?q=zzz&show=score", ({ archive }) => archive.shares.verdicts],
+    ["/archive?page=99", said("Showing none")],
+    ["/archive?asOf=BEFORE", ({ asOf }) => asOf.state],
+    ["/archive?colour=red", ({ archive }) => archive.problem],
+    ["/archive?min_composite=5", ({ archive }) => archive.fieldProblem("min_composite").getByRole("alert")],
     [
       "/archive?min_oracle=1",
-      ".chosen",
-      async (page) => {
-        if (screen === "phone" && !(await page.isVisible(".sheet"))) await page.click("text=/^Filters$/");
+      ({ archive }) => archive.chosen,
+      async ({ archive }) => {
+        if (isPhone && !(await archive.sheet.isVisible())) await archive.openSheet.click();
       },
     ],
     [
       "/archive?min_oracle=2",
-      ".chosen",
-      async (page) => {
-        if (screen === "phone") await page.click(".done button");
-        await page.click("#recompute");
+      ({ archive }) => archive.chosen,
+      async ({ archive, recompute }) => {
+        if (isPhone) await archive.leaveSheet.click();
+        await recompute.opener.click();
       },
     ],
-    ["/archive?disputed=true", ".chosen", recompute],
+    [
+      "/archive?disputed=true",
+      ({ archive }) => archive.chosen,
+      async ({ recompute }) => {
+        await recompute.fetch.click();
+        await recompute.done.waitFor();
+      },
+    ],
     [
       `/markets/${id}`,
-      ".signals",
-      async (page) => {
-        await page.click("text=Verify in this browser");
-        await page.waitForSelector(".proven");
-        await openAll(page);
+      ({ market }) => market.signals,
+      async (reader) => {
+        await reader.market.verify.click();
+        await reader.market.proven.waitFor();
+        await openAll(reader);
       },
     ],
-    ["/markets/ffffffff-ffff-4fff-8fff-ffffffffffff", ".failure"],
+    ["/markets/ffffffff-ffff-4fff-8fff-ffffffffffff", ({ shell }) => shell.failure],
     [
       "/archive?q=spent",
-      ".market, .failure, .count",
-      async (page) => {
-        const quotaUsedUp = {
-          status: 429,
-          json: { code: "QUOTA_EXCEEDED", title: "Used up", detail: "Wait." },
-        };
-        await page.route("**/markets/*", (route) => route.fulfill(quotaUsedUp));
-        await page.goto(`${site.home}#/archive?q=spent+all`);
-        await page.waitForSelector(".results .failure");
+      ({ archive }) => archive.markets.or(archive.failures).or(archive.count),
+      async ({ page, goTo, archive }) => {
+        const json = { code: "QUOTA_EXCEEDED", title: "Used up", detail: "Wait." };
+        await page.route("**/markets/*", (route) => route.fulfill({ status: 429, json }));
+        await goTo("#/archive?q=spent+all");
+        await archive.sideProblem.or(archive.problem).first().waitFor();
       },
     ],
   ];
@@ -143,22 +153,22 @@ describe.skipIf(!program).each(screens)("on a %s axe finds nothing, in either th
     ["without a key", free],
     ["with a key", keyed],
   ] as const)("in any view or state %s", async (_name, states) => {
-    const { page, context } = await openWatched(site.browser, site.home, { scheme: "light", width });
-    if (states === keyed) await enterKey(page, site.aegis);
-    const found: Record<string, string[]> = {};
+    const key = states === keyed ? { key: site.aegis } : {};
+    const reader = await visit(site, "", { ...key, screen: { scheme: "light", width }, faulty: true });
+    const { page, goTo } = reader;
+    const found: [address: string, those: string[]][] = [];
     for (const [address, there, act] of states) {
-      await page.goto(`${site.home}#${address.replace("BEFORE", before)}`);
+      await goTo(`#${address.replace("BEFORE", before)}`);
       await arrived(page);
-      await page.waitForSelector(there);
-      await page.waitForSelector("[aria-busy]", { state: "detached" });
-      await act?.(page);
+      await there(reader).first().waitFor();
+      await idle(page);
+      await act?.(reader);
       // What is not loaded yet is grey.
-      await page.waitForSelector("[aria-busy]", { state: "detached" });
+      await idle(page);
       const those = await findings(page);
-      if (those.length > 0) found[`${address} ${there}`] = those;
+      if (those.length > 0) found.push([address, those]);
     }
-    expect(found).toEqual({});
-    await context.close();
+    expect(found).toEqual([]);
   });
 
   test("in a page or frame that needs no script", async () => {

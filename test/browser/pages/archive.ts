@@ -129,6 +129,7 @@ export function archiveOf(page: Page) {
     wordsThatBegin: (text: string) => pager.getByRole("link", { name: `${text}*` }),
 
     download: (name: string) => savedBy(page, page.getByRole("button", { name: `Download ${name}` })),
+    downloads: page.getByRole("button", { name: "Download " }),
     command: (name: string) => page.getByRole("textbox", { name: `Command for ${name}` }).textContent(),
 
     /** The shares of disputed markets, by composite and by tier. */

@@ -4,12 +4,14 @@ import { cells } from "./look.ts";
 /** Protocols side by side. */
 export function compareOf(page: Page) {
   const table = page.locator(".compared-protocols");
+  const choice = page.getByLabel(/^(Compare with|Protocol)$/);
   return {
     table,
     rows: () => cells(table.locator("tr:has(td)")),
     protocols: table.locator("thead a:not(.away)"),
+    choice,
     add: async (slug: string) => {
-      await page.getByLabel(/^(Compare with|Protocol)$/).selectOption(slug);
+      await choice.selectOption(slug);
       await page.getByRole("button", { name: "Add" }).click();
     },
     takeAway: (name: string) => page.getByRole("link", { name: `Take ${name} away` }).click(),

@@ -6,6 +6,9 @@ import type { Locator, Page } from "playwright-core";
 export const cells = (rows: Locator): Promise<string[][]> =>
   rows.evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.textContent ?? "")));
 
+export const attributes = (elements: Locator, name: string): Promise<(string | null)[]> =>
+  elements.evaluateAll((all, attribute) => all.map((each) => each.getAttribute(attribute)), name);
+
 export const isFocused = async (locator: Locator): Promise<boolean> =>
   (await locator.and(locator.page().locator(":focus")).count()) > 0;
 

@@ -19,6 +19,7 @@ export function marketOf(page: Page) {
         .evaluateAll((all) =>
           all.map((each) => [each.getAttribute("href"), each.textContent, each.getAttribute("rel")]),
         ),
+    linksOut: page.locator(".signals a:not(.term), .facts a"),
     furtherEvidence: signals.locator("details li"),
     verify: page.getByRole("button", { name: "Verify in this browser" }),
     proven: page.locator(".proven"),

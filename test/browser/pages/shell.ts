@@ -16,6 +16,10 @@ export function shellOf(page: Page) {
     skip: page.getByRole("link", { name: "Skip to the content" }),
     link: (name: string) => page.getByRole("link", { name, exact: true }),
     failure: alerts(page),
+    /** What would load or run something of others. */
+    embedded: page.locator("main :is(img, script, iframe)"),
+    /** What can still be opened in the view. */
+    closedDetails: page.locator("main details:not([open]) > summary:visible"),
     tryAgain: page.getByRole("button", { name: "Try again" }),
     /** A picture of data, or a control that looks like one. */
     pictures: page.locator("main :is(svg, b)"),

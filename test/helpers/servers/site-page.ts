@@ -92,13 +92,6 @@ export async function enterKey(page: Page, key: string): Promise<void> {
 export const arrived = (page: Page): Promise<void> =>
   until("the site to handle its address", () => page.evaluate("history.state !== null"));
 
-/** Waits until the archive has drawn the markets and counts of its address. */
-export async function settled(page: Page): Promise<void> {
-  await arrived(page);
-  await page.waitForSelector(".choices a");
-  await page.waitForSelector("[aria-busy]", { state: "detached" });
-}
-
 /** Where a page, its history, its storage or its requests hold a secret. */
 export async function tracesOf({ page, context, asked }: WatchedPage, secret: string): Promise<string[]> {
   const places = await page.evaluate<Record<string, string>>(`(async () => ({
