@@ -91,7 +91,6 @@ export function archiveOf(page: Page) {
           each.querySelector(".tally")?.firstChild?.textContent ?? "",
         ]),
       ),
-    choiceValues: page.locator(".choices a .value"),
     currentValues: page.locator(".choices [aria-current] span.value"),
     furtherValues: (parameter: string) => facet(parameter).locator("summary").first(),
     fieldProblem: (parameter: string) => page.locator(`#problem-${parameter}`),
@@ -117,7 +116,6 @@ export function archiveOf(page: Page) {
     failures: alerts(page),
     tab: (name: string) =>
       page.getByRole("navigation", { name: "What is shown" }).getByRole("link", { name }),
-    pager,
     pages: pager.getByRole("link"),
     range: pager.locator("p").first(),
     turn: (name: "First" | "Previous" | "Next" | "Last") => pager.getByRole("link", { name }).click(),

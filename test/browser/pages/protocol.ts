@@ -30,7 +30,6 @@ export function protocolOf(page: Page) {
     showRuns: page.getByRole("button", { name: "Show the last runs one by one" }),
     why: page.locator(".why :is(h3, li, p)"),
     secondRun: page.locator(".why h3").nth(1),
-    tierMoves: page.locator(".moves li"),
     noTierMoves: page.getByText("None. The log has the changes of at most 30 days"),
   };
 }
