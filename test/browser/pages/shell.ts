@@ -58,6 +58,7 @@ export function shellOf(page: Page) {
       go: async (text: string, ...keys: string[]) => {
         // A view that comes closes the box.
         await arrived(page);
+        await jump.waitFor({ state: "hidden" });
         await page.keyboard.press("Control+k");
         await page.keyboard.type(text);
         await found.first().waitFor();
