@@ -2,9 +2,6 @@ import { render } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { Api } from "./api.ts";
 import { openArchive } from "./old/archive.js";
-import { openCompare } from "./old/compare.js";
-import { openMeanings } from "./old/explain.js";
-import { openProtocol } from "./old/protocol.js";
 import { Access } from "./parts/access.tsx";
 import { ClosedArchive } from "./parts/closed.tsx";
 import { Colophon, News, useNews } from "./parts/colophon.tsx";
@@ -16,8 +13,13 @@ import { keyOf, type Route, routeOf } from "./route.ts";
 import { keepPlaces, startRouter } from "./router.ts";
 import { Store } from "./state.ts";
 import { SiteContext, useSite, useStored, useTitle } from "./store.ts";
+import { Compare } from "./views/compare.tsx";
+import { Dimension } from "./views/dimension.tsx";
 import { Market } from "./views/market/market.tsx";
+import { Meanings } from "./views/meanings.tsx";
+import { Protocol } from "./views/protocol/protocol.tsx";
 import { Scores } from "./views/scores/scores.tsx";
+import { Week } from "./views/week.tsx";
 
 /** A view that is not a component yet. */
 interface OldView {
@@ -50,13 +52,13 @@ function View({ route }: { route: Route }) {
   const plan = useStored((state) => state.plan);
   const site = { api, store, askForKey: () => store.set({ asksForKey: true }) };
   if (route.name === "scores") return <Scores query={route.query} />;
-  if (route.name === "protocol")
-    return <Old route={route} open={() => openProtocol(site, route.slug, route.query.get("asOf"))} />;
+  if (route.name === "protocol") return <Protocol slug={route.slug} asOf={route.query.get("asOf")} />;
   if (route.name === "archive" && plan !== "aegis") return <ClosedArchive query={route.query} />;
   if (route.name === "archive") return <Old route={route} open={() => openArchive(site, route.query)} />;
-  if (route.name === "compare") return <Old route={route} open={() => openCompare(site, route.slugs)} />;
-  if (route.name === "meanings") return <Old route={route} open={() => openMeanings(route.key)} />;
-  if (route.name === "dimension") return <Old route={route} open={() => openMeanings(route.key)} />;
+  if (route.name === "compare") return <Compare slugs={route.slugs} />;
+  if (route.name === "meanings") return <Meanings asked={route.key} />;
+  if (route.name === "dimension") return <Dimension name={route.key} />;
+  if (route.name === "week") return <Week />;
   if (route.name === "market") return <Market id={route.id} asOf={route.query.get("asOf")} />;
   return <NoSuchPage />;
 }

@@ -15,6 +15,7 @@ const archive = (query: Record<string, string>) => archiveAddress(new URLSearchP
 
 const fixed: readonly Place[] = [
   { text: "Scores", href: "#/" },
+  { text: "What changed this week", href: "#/week" },
   { text: "Archive", href: archive({}) },
   { text: "Archive: Do scores mean something?", href: archive({ show: "score" }) },
   { text: "Archive: Download", href: archive({ show: "file" }) },

@@ -1,0 +1,186 @@
+import { useState } from "preact/hooks";
+import type { ScoreFacet } from "../../../../schemas/envelopes.ts";
+import { dimensionMeanings, meanings } from "../../../../schemas/meanings.ts";
+import { nameOf } from "../../../../schemas/names.ts";
+import type { ScoreListEntry } from "../../../../schemas/records.ts";
+import type { Api } from "../api.ts";
+import { Bar } from "../charts/bar.tsx";
+import { Columns } from "../charts/columns.tsx";
+import { archiveAddress } from "../filters.ts";
+import { KeyOffer } from "../parts/closed.tsx";
+import { Loading } from "../parts/failure.tsx";
+import { TakeAlong } from "../parts/take-along.tsx";
+import { PlainButton } from "../parts/text.tsx";
+import { useLoaded, useSite, useStored, useTitle } from "../store.ts";
+import { counted, spoken, stepOf } from "../words.ts";
+
+/** How many protocols are named at either end. */
+const few = 5;
+/** How many records are asked for at a time, and at most: there is no list that has their dimensions. */
+const atOnce = 6;
+const mostRecords = 500;
+
+const axis = [0, 25, 50, 75, 100].map((score) => ({ at: score / 5, text: `${score}` }));
+
+/** A dimension: what it measures by the operator's words, its distribution, and who is strongest and weakest in it. */
+export function Dimension({ name }: { name: string }) {
+  useTitle(spoken(name));
+  const isOfMarkets = name in dimensionMeanings.market;
+  const words: Record<string, string> = { ...dimensionMeanings.protocol, ...dimensionMeanings.market };
+  return (
+    <article>
+      <p class="path">
+        <a href={`#/meanings/${name}`}>What the numbers mean</a>
+      </p>
+      <h1>{spoken(name)}</h1>
+      <p class="lede">{words[name] ?? "No dimension has this name."}</p>
+      {words[name] !== undefined && (
+        <>
+          <p class="quiet">{meanings[isOfMarkets ? "marketDimension" : "protocolDimension"].meaning}</p>
+          {isOfMarkets ? <OfMarkets name={name} /> : <OfProtocols name={name} />}
+        </>
+      )}
+    </article>
+  );
+}
+
+function OfProtocols({ name }: { name: string }) {
+  const { api } = useSite();
+  const [asked, ask] = useState(false);
+  const list = useLoaded((signal) => api.scores.scores({ signal }), []);
+  return (
+    <Loading of={list} words="Loading the protocols…">
+      {({ scores }) =>
+        asked || api.scores !== api.service ? (
+          <Protocols name={name} scores={scores.slice(0, mostRecords)} />
+        ) : (
+          <p>
+            <PlainButton onClick={() => ask(true)}>
+              Read the record of every protocol ({counted(Math.min(scores.length, mostRecords), "request")})
+            </PlainButton>
+          </p>
+        )
+      }
+    </Loading>
+  );
+}
+
+interface Scored {
+  slug: string;
+  score: number;
+}
+
+function Protocols({ name, scores }: { name: string; scores: readonly ScoreListEntry[] }) {
+  const { api } = useSite();
+  const records = useLoaded((signal) => dimensionOf(api, name, scores, signal), [name, scores]);
+  return (
+    <Loading of={records} words="Reading the records…">
+      {(all) => (
+        <>
+          <Distribution name={name} scores={all.map(({ score }) => score)} />
+          <h2>Weakest</h2>
+          <Ranked protocols={all.slice(0, few)} />
+          <h2>Strongest</h2>
+          <Ranked protocols={all.toReversed().slice(0, few)} />
+        </>
+      )}
+    </Loading>
+  );
+}
+
+/** The score of each protocol in a dimension, the lowest first. */
+async function dimensionOf(
+  api: Api,
+  name: string,
+  entries: readonly ScoreListEntry[],
+  signal: AbortSignal,
+): Promise<Scored[]> {
+  const found: Scored[] = [];
+  const waiting = [...entries];
+  const work = async () => {
+    for (let entry = waiting.pop(); entry; entry = waiting.pop()) {
+      const { slug, dimensions } = await api.scores.score(entry.slug, { signal });
+      found.push({ slug, score: dimensions[name as keyof typeof dimensions] });
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, work));
+  return found.sort((a, b) => a.score - b.score || (a.slug < b.slug ? -1 : 1));
+}
+
+const Ranked = ({ protocols }: { protocols: readonly Scored[] }) => (
+  <ol class="ranked">
+    {protocols.map(({ slug, score }) => (
+      <li key={slug}>
+        <a href={`#/protocols/${slug}`}>{nameOf(slug)}</a>
+        <span class={`score tier-${stepOf(score / 100)}`}>
+          <Bar value={score} max={100} />
+          <b>{score}</b>
+        </span>
+      </li>
+    ))}
+  </ol>
+);
+
+function Distribution({ name, scores }: { name: string; scores: readonly number[] }) {
+  const columns = Array.from({ length: 20 }, (_, index) => {
+    const [from, to] = [5 * index, index === 19 ? 100 : 5 * index + 4];
+    const value = scores.filter((score) => score >= from && score <= to).length;
+    const title = `${counted(value, "protocol")} with ${from} to ${to}`;
+    return value === 0 ? [] : [{ value, title, class: `column tier-${stepOf(from / 100)}` }];
+  });
+  const label = `${spoken(name)} of ${counted(scores.length, "protocol")}, from 0 to 100.`;
+  return <Columns columns={columns} label={label} axis={axis} unit="safer →" />;
+}
+
+function OfMarkets({ name }: { name: string }) {
+  const { api } = useSite();
+  const plan = useStored((state) => state.plan);
+  const counts = useLoaded(
+    async (signal) => {
+      if (plan !== "aegis") return undefined;
+      const { snapshotId: asOf } = await api.pin();
+      const { facets } = await api.service.facets([name], { asOf }, { signal });
+      return (facets as Record<string, ScoreFacet>)[name]?.buckets;
+    },
+    [name, plan],
+  );
+  const link = (end: string, value: string) =>
+    archiveAddress(new URLSearchParams({ [`${end}_${name}`]: value }));
+  if (plan !== "aegis") return <KeyOffer words="How the markets lie in it takes a key of the Aegis plan." />;
+  return (
+    <Loading of={counts} words="Loading the counts…">
+      {(buckets) => {
+        if (!buckets) return null;
+        const picture = () => (
+          <Columns
+            columns={buckets.map(({ from, to, count }, index) => [
+              {
+                value: count,
+                title: `${from} to ${to}: ${counted(count, "market")}`,
+                class: `column tier-${stepOf(1 - (index + 1) / buckets.length)}`,
+              },
+            ])}
+            label={`${spoken(name)} of all markets, from 0 to 100.`}
+            axis={buckets.flatMap(({ from }, at) => (from % 25 === 0 ? [{ at, text: `${from}` }] : []))}
+            unit="riskier →"
+          />
+        );
+        return (
+          <>
+            {picture()}
+            <p>
+              <a href={link("min", "90")}>Markets with the strongest signal, 90 and more</a> ·{" "}
+              <a href={link("max", "10")}>with the weakest, 10 and less</a>
+            </p>
+            <TakeAlong
+              name={`markets-by-${name}`}
+              title={`Resolved markets by ${spoken(name).toLowerCase()}`}
+              picture={picture}
+              asked={() => [{ path: "markets/facets", filters: new URLSearchParams({ by: name }) }]}
+            />
+          </>
+        );
+      }}
+    </Loading>
+  );
+}

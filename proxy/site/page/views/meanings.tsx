@@ -1,0 +1,93 @@
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { dimensionMeanings, meanings } from "../../../../schemas/meanings.ts";
+import { DimensionLink, type Meaning } from "../parts/meaning.tsx";
+import { useTitle } from "../store.ts";
+
+const protocolTerms: readonly (readonly [Meaning, string])[] = [
+  ["bri", "BRI"],
+  ["tier", "Tier"],
+  ["confidence", "Confidence"],
+  ["delta", "Change"],
+  ["cascade", "Cascade"],
+  ["findings", "Findings"],
+];
+const marketTerms: readonly (readonly [Meaning, string])[] = [
+  ["composite", "Composite"],
+  ["weight", "Weight"],
+  ["computation", "Computation"],
+  ["disputed", "Disputed"],
+];
+const prices: readonly (readonly [string, string])[] = [
+  [
+    "Scores",
+    "One for the list, which Ctrl+K asks for too, and one for each protocol. With a key, two more for a protocol’s seven days, and one for a curve in the list.",
+  ],
+  ["As it was", "One for the list of earlier states."],
+  [
+    "Archive",
+    "One for each page of markets. One for the counts beside the choices, up to one more for each filter, and one for each formula version compared. Recomputed here, counts take none.",
+  ],
+  ["Market", "One."],
+  ["Buttons", "What else takes requests says so beside its button."],
+];
+
+/** What each number and dimension means, and how to read it. `asked` is the dimension that was asked for. */
+export function Meanings({ asked }: { asked: string | undefined }) {
+  useTitle("What the numbers mean");
+  const article = useRef<HTMLElement>(null);
+  useLayoutEffect(() => {
+    // The page goes to its top when it shows another view.
+    const show = () => article.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "center" });
+    const later = setTimeout(show);
+    return () => clearTimeout(later);
+  }, [asked]);
+  return (
+    <article ref={article}>
+      <h1>What the numbers mean</h1>
+      <p class="quiet">
+        Beside each dimension stands what it is named for. What it measures is the operator’s formula, and the
+        operator’s to state.
+      </p>
+      <h2>Score of a protocol</h2>
+      <List entries={protocolTerms.map(([key, title]) => [title, meanings[key].meaning])} />
+      <h2>Twelve dimensions of a protocol</h2>
+      <p>{meanings.protocolDimension.meaning}</p>
+      <Dimensions of={dimensionMeanings.protocol} asked={asked} />
+      <h2>Score of a market</h2>
+      <List entries={marketTerms.map(([key, title]) => [title, meanings[key].meaning])} />
+      <h2>Six risk signals of a market</h2>
+      <p>{meanings.marketDimension.meaning}</p>
+      <Dimensions of={dimensionMeanings.market} asked={asked} />
+      <h2 aria-current={asked === "requests" ? "true" : undefined}>What takes a request</h2>
+      <p>
+        A plan has so many requests for each day in UTC. What the browser has, and is still current, takes
+        none.
+      </p>
+      <List entries={prices} />
+    </article>
+  );
+}
+
+const List = ({ entries }: { entries: readonly (readonly [string, string])[] }) => (
+  <dl class="meanings">
+    {entries.map(([title, words]) => (
+      <div key={title} class="meaning">
+        <dt>{title}</dt>
+        <dd>{words}</dd>
+      </div>
+    ))}
+  </dl>
+);
+
+const Dimensions = ({ of, asked }: { of: Record<string, string>; asked: string | undefined }) => (
+  <dl class="meanings">
+    {Object.entries(of).map(([key, words]) => (
+      <div key={key} class="meaning" aria-current={key === asked ? "true" : undefined}>
+        <dt>
+          <DimensionLink name={key} />
+        </dt>
+        <dd>{words}</dd>
+      </div>
+    ))}
+  </dl>
+);

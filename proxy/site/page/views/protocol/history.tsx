@@ -1,0 +1,118 @@
+import type { ScoreHistory, ScoreList } from "../../../../../schemas/envelopes.ts";
+import { nameOf } from "../../../../../schemas/names.ts";
+import type { ScoreListEntry } from "../../../../../schemas/records.ts";
+import { Curve } from "../../charts/curve.tsx";
+import { Failure, Loading } from "../../parts/failure.tsx";
+import { Scrolls } from "../../parts/scrolls.tsx";
+import { TakeAlong } from "../../parts/take-along.tsx";
+import { Change, Moment, Tier } from "../../parts/text.tsx";
+import { type Loaded, useLoaded, useSite } from "../../store.ts";
+import { counted, signed } from "../../words.ts";
+
+interface HistoryProps {
+  slug: string;
+  asOf: string | null;
+  how: (signal: AbortSignal) => { signal: AbortSignal; asOf?: string };
+  /** All protocols. */
+  list: Loaded<ScoreList>;
+}
+
+/** The scores of seven days, as a curve and as a table. */
+export function History({ slug, asOf, how, list }: HistoryProps) {
+  const { api } = useSite();
+  const history = useLoaded((signal) => api.service.history(slug, how(signal)), [slug, asOf]);
+  return (
+    <section aria-labelledby="history">
+      <h2 id="history">Seven days</h2>
+      {list.error !== undefined ? (
+        <Failure error={list.error} again={list.again} />
+      ) : (
+        <Loading of={history} words="Loading the history…">
+          {({ points }) =>
+            list.value &&
+            points.length > 0 && <Runs slug={slug} asOf={asOf} points={points} scores={list.value.scores} />
+          }
+        </Loading>
+      )}
+    </section>
+  );
+}
+
+interface RunsProps {
+  slug: string;
+  asOf: string | null;
+  points: ScoreHistory["points"];
+  scores: readonly ScoreListEntry[];
+}
+
+function Runs({ slug, asOf, points, scores }: RunsProps) {
+  const [first, before, last] = [points[0], points.at(-2), points.at(-1)];
+  if (!first || !last) return null;
+  const name = `BRI over ${counted(points.length, "run")}, from ${first.bri} to ${last.bri}`;
+  return (
+    <>
+      <p class="quiet">
+        {before
+          ? `${counted(points.length, "scoring run")}; BRI went from ${first.bri} to ${last.bri} ` +
+            `(${signed(last.bri - first.bri)}). ${lastRun(before, last)}`
+          : "One scoring run."}
+      </p>
+      <Curve points={points} scores={scores} name={name} />
+      <details>
+        <summary>Show as a table</summary>
+        <Scrolls label="History as a table">
+          <table class="plain-table">
+            <caption class="unseen">Score history, oldest first</caption>
+            <thead>
+              <tr>
+                {["Time", "BRI", "Tier", "Confidence", "Change"].map((title) => (
+                  <th key={title} scope="col">
+                    {title}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {points.map((point) => (
+                <tr key={point.updatedAt}>
+                  <th scope="row">
+                    <Moment iso={point.updatedAt} />
+                  </th>
+                  <td class="number">{point.bri}</td>
+                  <td>
+                    <Tier name={point.forgeScale} number={point.forgeScaleNum} />
+                  </td>
+                  <td class="number">{point.confidence}</td>
+                  <td class="number">
+                    <Change value={point.delta} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scrolls>
+      </details>
+      <TakeAlong
+        name={`${slug}-history`}
+        title={`BRI of ${nameOf(slug)} over seven days`}
+        n={counted(points.length, "run")}
+        picture={() => <Curve points={points} scores={scores} name={name} />}
+        asked={() => [
+          { path: `scores/${slug}/history`, filters: new URLSearchParams(asOf === null ? {} : { asOf }) },
+        ]}
+      />
+    </>
+  );
+}
+
+type Point = ScoreHistory["points"][number];
+
+/** What the last run changed beside the BRI. */
+function lastRun(before: Point, last: Point): string {
+  const tier =
+    before.forgeScale === last.forgeScale
+      ? `The last run left it in ${last.forgeScale}.`
+      : `The last run moved it from ${before.forgeScale} to ${last.forgeScale}.`;
+  const confidence = last.confidence - before.confidence;
+  return `${tier} Its confidence ${confidence ? `moved by ${signed(confidence)}` : "stayed"}.`;
+}

@@ -1,0 +1,117 @@
+import { nameOf } from "../../../../../schemas/names.ts";
+import type { ProtocolScore } from "../../../../../schemas/records.ts";
+import { AsOf } from "../../parts/as-of.tsx";
+import { KeyOffer } from "../../parts/closed.tsx";
+import { Failure, Loading } from "../../parts/failure.tsx";
+import { go } from "../../router.ts";
+import { useLoaded, useSite, useStored, useTitle } from "../../store.ts";
+import { About, Badge } from "./about.tsx";
+import { DimensionTable } from "./dimensions.tsx";
+import { History } from "./history.tsx";
+import { Among, Summary } from "./summary.tsx";
+import { TierLog } from "./tier-log.tsx";
+import { WhyChanged } from "./why.tsx";
+
+interface ProtocolProps {
+  slug: string;
+  /** The snapshot whose state is shown, by its id or a time; the present one if null. */
+  asOf: string | null;
+}
+
+/** One protocol: its record and its place among the others, and with a key its history and moves. */
+export function Protocol({ slug, asOf }: ProtocolProps) {
+  const { api } = useSite();
+  const keyed = useStored((state) => state.keyed);
+  const last = useStored((state) => state.last.scores);
+  useTitle(nameOf(slug));
+  const show = (state: string | null) => go(`#/protocols/${slug}${state === null ? "" : `?asOf=${state}`}`);
+  const closed = api.live
+    ? "an earlier state, which needs a key of the Developer or Aegis plan."
+    : "an earlier state, which needs the service.";
+  return (
+    <article>
+      <p class="path">
+        <a href={last}>All scores</a>
+      </p>
+      <h1>{nameOf(slug)}</h1>
+      {keyed && <AsOf asOf={asOf} go={show} />}
+      {asOf === null || keyed ? (
+        <Record slug={slug} asOf={asOf} />
+      ) : (
+        <>
+          <KeyOffer words={`This address asks for ${closed}`} />
+          <p>
+            <a href={`#/protocols/${slug}`}>Show the present state</a>
+          </p>
+        </>
+      )}
+    </article>
+  );
+}
+
+function Record({ slug, asOf }: ProtocolProps) {
+  const { api } = useSite();
+  // Only the service has what was before.
+  const scores = asOf === null ? api.scores : api.service;
+  const how = (signal: AbortSignal) => ({ signal, ...(asOf !== null && { asOf }) });
+  const record = useLoaded((signal) => scores.score(slug, how(signal)), [slug, asOf]);
+  return (
+    <Loading of={record} words="Loading the score…">
+      {(value) => <Parts record={value} asOf={asOf} how={how} />}
+    </Loading>
+  );
+}
+
+interface PartsProps {
+  record: ProtocolScore;
+  asOf: string | null;
+  how: (signal: AbortSignal) => { signal: AbortSignal; asOf?: string };
+}
+
+function Parts({ record, asOf, how }: PartsProps) {
+  const { api } = useSite();
+  const keyed = useStored((state) => state.keyed);
+  const { slug } = record;
+  const scores = asOf === null ? api.scores : api.service;
+  const list = useLoaded((signal) => scores.scores(how(signal)), [slug, asOf]);
+  const moves = useLoaded(
+    async (signal) => (keyed ? (await api.service.dimensions(slug, how(signal))).dimensions : undefined),
+    [slug, asOf, keyed],
+  );
+  return (
+    <>
+      <Summary record={record}>
+        <Loading of={list} words="Loading its place among all…">
+          {({ scores: all }) => <Among record={record} scores={all} present={asOf === null} />}
+        </Loading>
+      </Summary>
+      <section aria-labelledby="dimensions" aria-busy={moves.busy ? "true" : undefined}>
+        <DimensionTable record={record} moves={moves.value} />
+        {moves.value && <WhyChanged record={record} asOf={asOf} moves={moves.value} />}
+        {moves.error !== undefined && <Failure error={moves.error} again={moves.again} />}
+      </section>
+      {keyed ? (
+        <History slug={slug} asOf={asOf} how={how} list={list} />
+      ) : (
+        api.live && (
+          <section aria-labelledby="history">
+            <h2 id="history">Seven days</h2>
+            <KeyOffer
+              words={
+                "With a Developer or Aegis key: the curve of seven days, how each dimension moved in them, and its " +
+                "place among all protocols; and the page as it was in earlier snapshots."
+              }
+            />
+          </section>
+        )
+      )}
+      <About record={record} />
+      {/* It has what is published at present. */}
+      {asOf === null && (api.published !== undefined || api.scores === api.service) && (
+        <TierLog slug={slug} />
+      )}
+      {/* One of an earlier state would pass for the present one. */}
+      {asOf === null && <Badge record={record} />}
+    </>
+  );
+}

@@ -1,0 +1,122 @@
+import { useState } from "preact/hooks";
+import type { ScoreDimensions, SnapshotList } from "../../../../../schemas/envelopes.ts";
+import type { ProtocolScore } from "../../../../../schemas/records.ts";
+import type { Api } from "../../api.ts";
+import { Loading } from "../../parts/failure.tsx";
+import { DimensionLink } from "../../parts/meaning.tsx";
+import { Change, PlainButton } from "../../parts/text.tsx";
+import { useLoaded, useSite } from "../../store.ts";
+import { minutes } from "../../words.ts";
+
+/** How many runs back the moves are told. */
+const runs = 3;
+
+interface WhyProps {
+  record: ProtocolScore;
+  /** The snapshot that it is of, by its id or a time; the present one if null. */
+  asOf: string | null;
+}
+
+/** Which dimensions moved, the largest move first: in seven days, and on demand from run to run. */
+export function WhyChanged({ record, asOf, moves }: WhyProps & { moves: ScoreDimensions["dimensions"] }) {
+  const [open, setOpen] = useState(false);
+  const days = moves.map(({ key, score, change7d }) => ({ key, before: score - change7d, after: score }));
+  return (
+    <section class="why" aria-labelledby="why">
+      <h2 id="why">Why it changed</h2>
+      <h3>In seven days</h3>
+      <Moves dimensions={days} />
+      {open ? (
+        <Steps record={record} asOf={asOf} />
+      ) : (
+        <PlainButton onClick={() => setOpen(true)}>
+          Show the last runs one by one (at most {2 * runs + 1} requests)
+        </PlainButton>
+      )}
+    </section>
+  );
+}
+
+function Steps({ record, asOf }: WhyProps) {
+  const { api } = useSite();
+  const steps = useLoaded((signal) => stepsBefore(api, record, asOf, signal), [record, asOf]);
+  return (
+    <Loading of={steps} words="Asking for the runs before…">
+      {(found) =>
+        found.length === 0 ? (
+          <p>No earlier run is in a snapshot that your key can read.</p>
+        ) : (
+          found.map(({ before, later }) => (
+            <div key={later.updatedAt}>
+              <h3>
+                From {minutes(before.updatedAt)} to {minutes(later.updatedAt)}: BRI {before.bri} → {later.bri}
+              </h3>
+              <Moves
+                dimensions={Object.entries(later.dimensions).map(([key, after]) => ({
+                  key,
+                  before: before.dimensions[key as keyof typeof before.dimensions],
+                  after,
+                }))}
+              />
+            </div>
+          ))
+        )
+      }
+    </Loading>
+  );
+}
+
+function Moves({ dimensions }: { dimensions: readonly { key: string; before: number; after: number }[] }) {
+  const moved = dimensions
+    .map((each) => ({ ...each, move: each.after - each.before }))
+    .filter(({ move }) => move !== 0)
+    .toSorted((a, b) => Math.abs(b.move) - Math.abs(a.move));
+  if (moved.length === 0) return <p>No dimension moved.</p>;
+  return (
+    <ol class="moves">
+      {moved.map(({ key, before, after, move }) => (
+        <li key={key}>
+          <DimensionLink name={key} /> {before} → {after} <Change value={move} />
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+/** The last runs, the newest first, each with the one before. */
+async function stepsBefore(api: Api, record: ProtocolScore, asOf: string | null, signal: AbortSignal) {
+  const snapshots = await api.snapshots(signal);
+  const shown = asOf ?? snapshots[0]?.snapshotId;
+  // Newest first; those that may hold an earlier run.
+  let states = snapshots.slice(1 + snapshots.findIndex(({ snapshotId }) => snapshotId === shown));
+  const steps = [];
+  let later = record;
+  for (let run = 0; run < runs && states.length > 0; run += 1) {
+    const found = await runBefore(api, states, later, signal);
+    if (!found) break;
+    steps.push({ before: found.before, later });
+    states = states.slice(1 + states.indexOf(found.state));
+    later = found.before;
+  }
+  return steps;
+}
+
+/**
+ * The state with the run before one, as far as states can be read: what was published before a run took place holds
+ * the one before. Where all were published later, as when runs are published behind one another, the newest and the
+ * oldest of them are looked into.
+ */
+async function runBefore(
+  api: Api,
+  states: SnapshotList["snapshots"],
+  later: ProtocolScore,
+  signal: AbortSignal,
+) {
+  const state = states.find(({ publishedAt }) => publishedAt < later.updatedAt);
+  for (const each of state ? [state] : new Set([states[0], states.at(-1)])) {
+    if (!each) continue;
+    const before = await api.service.score(later.slug, { signal, asOf: each.snapshotId });
+    if (before.updatedAt < later.updatedAt) return { state: each, before };
+  }
+  return undefined;
+}

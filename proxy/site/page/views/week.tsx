@@ -1,0 +1,75 @@
+import { nameOf } from "../../../../schemas/names.ts";
+import type { ScoreListEntry } from "../../../../schemas/records.ts";
+import { Loading } from "../parts/failure.tsx";
+import { Change, Moment, Tier } from "../parts/text.tsx";
+import { useLoaded, useSite, useTitle } from "../store.ts";
+import { counted, minutes } from "../words.ts";
+
+const week = 7 * 86_400_000;
+/** How many of the biggest moves are listed. */
+const most = 20;
+
+/** The biggest moves of the runs of a week, and the changes of tier in it. */
+export function Week() {
+  const { api } = useSite();
+  useTitle("What changed this week");
+  const list = useLoaded((signal) => api.scores.scores({ signal }), []);
+  const tiers = useLoaded((signal) => api.tiers(signal), []);
+  const newest = list.value?.scores.reduce(
+    (last, { updatedAt }) => (updatedAt > last ? updatedAt : last),
+    "",
+  );
+  // The week ends with the newest run, not with today: that is what there is to see.
+  const since = newest ? new Date(Date.parse(newest) - week).toISOString() : "";
+  return (
+    <article>
+      <div class="opening">
+        <h1>What changed this week</h1>
+        {newest && <p class="lede">The seven days up to {minutes(newest)}, the newest run.</p>}
+      </div>
+      <h2>Biggest moves</h2>
+      <Loading of={list} words="Loading the scores…">
+        {({ scores }) => <Moves scores={scores.filter(({ updatedAt }) => updatedAt >= since)} />}
+      </Loading>
+      <h2>Changes of tier</h2>
+      <Loading of={tiers} words="Loading the changes…">
+        {({ changes }) => {
+          const recent = changes.filter(({ at }) => at >= since);
+          if (recent.length === 0) return <p>No protocol changed its tier.</p>;
+          return (
+            <ol class="moves">
+              {recent.map(({ slug, from, to, bri, at }) => (
+                <li key={`${slug} ${at}`}>
+                  <a href={`#/protocols/${slug}`}>{nameOf(slug)}</a>: <Tier name={from} /> →{" "}
+                  <Tier name={to} />, BRI {bri}, <Moment iso={at} />
+                </li>
+              ))}
+            </ol>
+          );
+        }}
+      </Loading>
+    </article>
+  );
+}
+
+function Moves({ scores }: { scores: readonly ScoreListEntry[] }) {
+  const moved = scores
+    .filter(({ delta }) => delta !== 0)
+    .toSorted((a, b) => Math.abs(b.delta) - Math.abs(a.delta));
+  return (
+    <>
+      <p class="quiet">
+        {counted(scores.length, "protocol")} had a run, {counted(moved.length, "of them", "of them")} with
+        another score than before. Each is listed by its last run.
+      </p>
+      <ol class="moves">
+        {moved.slice(0, most).map(({ slug, bri, delta, updatedAt }) => (
+          <li key={slug}>
+            <a href={`#/protocols/${slug}`}>{nameOf(slug)}</a> {bri - delta} → {bri} <Change value={delta} />,{" "}
+            <Moment iso={updatedAt} />
+          </li>
+        ))}
+      </ol>
+    </>
+  );
+}
