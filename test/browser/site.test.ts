@@ -343,7 +343,7 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
   });
 
   test("protocols stand side by side, one click from their rows", async () => {
-    const { page, scoreboard, compare, meanings, arriveAt } = await visit(site);
+    const { page, shell, scoreboard, compare, meanings, arriveAt } = await visit(site);
     const [first, ...others] = list;
     const peer = others.find(({ category }) => category === first!.category)!;
     const shown = [slug, peer.slug];
@@ -371,8 +371,27 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
     const widest = keys.toSorted((a, b) => spread(b) - spread(a))[0]!;
     expect(await compare.differences.textContent()).toContain(`They differ most in ${spoken(widest)} (`);
 
-    // Every dimension says what it means.
+    // Every dimension says what it means, on a page of its own with those who are weakest and strongest in it.
     await compare.dimension("Liquidity").click();
+    await page.getByRole("heading", { name: "Liquidity" }).waitFor();
+    expect(await shell.main.textContent()).toContain(dimensionMeanings.protocol.liquidity);
+    await page
+      .getByRole("button", { name: `Read the record of every protocol (${protocols} requests)` })
+      .click();
+    const scored = await Promise.all(list.map(({ slug: each }) => site.api(`scores/${each}`)));
+    const order = scored
+      .map(({ slug: each, dimensions }: ProtocolScore) => ({
+        name: nameOf(each),
+        each,
+        score: dimensions.liquidity,
+      }))
+      .sort((a, b) => a.score - b.score || (a.each < b.each ? -1 : 1));
+    const ends = [...order.slice(0, 5), ...order.toReversed().slice(0, 5)];
+    await page.locator(".ranked li").first().waitFor();
+    expect(await page.locator(".ranked li").allTextContents()).toEqual(
+      ends.map(({ name, score }) => `${name}${score}`),
+    );
+    await page.getByRole("link", { name: "What the numbers mean" }).first().click();
     await meanings.heading.waitFor();
     expect(Object.keys(dimensionMeanings.protocol)).toEqual(keys);
     expect(Object.keys(dimensionMeanings.market)).toEqual(marketDimensionKeys);

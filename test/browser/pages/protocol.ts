@@ -18,7 +18,8 @@ export function protocolOf(page: Page) {
     evidence: page.locator(".hash"),
     badge: page.locator(".badge"),
     badgeSource: page.locator(".badge textarea"),
-    charts: page.locator(".chart"),
+    /** Without the one of its place among all. */
+    charts: page.locator(".chart:not(.among .chart)"),
     points: page.locator("section[aria-labelledby=history] .point"),
     percentiles: page.getByText("Percentile").first(),
     openTable: () => page.locator("summary").filter({ hasText: "Show as a table" }).click(),

@@ -37,6 +37,8 @@ export async function openWatched(
     viewport: { width, height: heightOf(width) },
     colorScheme: scheme,
   });
+  // Without it, a wait for what never comes would take the whole test with it, and not say what that was.
+  context.setDefaultTimeout(120_000);
   const page = await context.newPage();
   const faults: string[] = [];
   const asked: string[] = [];
