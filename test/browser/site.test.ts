@@ -343,7 +343,7 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
   });
 
   test("protocols stand side by side, one click from their rows", async () => {
-    const { page, shell, scoreboard, compare, meanings, arriveAt } = await visit(site);
+    const { page, scoreboard, compare, dimension, meanings, arriveAt } = await visit(site);
     const [first, ...others] = list;
     const peer = others.find(({ category }) => category === first!.category)!;
     const shown = [slug, peer.slug];
@@ -371,31 +371,58 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
     const widest = keys.toSorted((a, b) => spread(b) - spread(a))[0]!;
     expect(await compare.differences.textContent()).toContain(`They differ most in ${spoken(widest)} (`);
 
-    // Every dimension says what it means, on a page of its own with those who are weakest and strongest in it.
+    // Every dimension says what it means.
     await compare.dimension("Liquidity").click();
-    await page.getByRole("heading", { name: "Liquidity" }).waitFor();
-    expect(await shell.main.textContent()).toContain(dimensionMeanings.protocol.liquidity);
-    await page
-      .getByRole("button", { name: `Read the record of every protocol (${protocols} requests)` })
-      .click();
-    const scored = await Promise.all(list.map(({ slug: each }) => site.api(`scores/${each}`)));
-    const order = scored
-      .map(({ slug: each, dimensions }: ProtocolScore) => ({
-        name: nameOf(each),
-        each,
-        score: dimensions.liquidity,
-      }))
-      .sort((a, b) => a.score - b.score || (a.each < b.each ? -1 : 1));
-    const ends = [...order.slice(0, 5), ...order.toReversed().slice(0, 5)];
-    await page.locator(".ranked li").first().waitFor();
-    expect(await page.locator(".ranked li").allTextContents()).toEqual(
-      ends.map(({ name, score }) => `${name}${score}`),
-    );
+    await dimension.weakest.first().waitFor();
     await page.getByRole("link", { name: "What the numbers mean" }).first().click();
     await meanings.heading.waitFor();
     expect(Object.keys(dimensionMeanings.protocol)).toEqual(keys);
     expect(Object.keys(dimensionMeanings.market)).toEqual(marketDimensionKeys);
     expect(await meanings.asked.textContent()).toBe(dimensionMeanings.protocol.liquidity);
+  });
+
+  test("a dimension names the weakest and the strongest protocols, from records that it asks for at once", async () => {
+    const { page, shell, dimension, goTo } = await visit(site);
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(`${request.method()} ${new URL(request.url()).pathname}`));
+    await goTo("#/dimensions/governance");
+    await dimension.weakest.first().waitFor();
+    expect(asked.filter((each) => each.includes("/scores"))).toEqual([
+      "GET /api/v1/scores",
+      "POST /api/v1/scores/batch",
+    ]);
+    expect(await shell.main.textContent()).toContain(dimensionMeanings.protocol.governance);
+    const records: ProtocolScore[] = await Promise.all(list.map((entry) => site.api(`scores/${entry.slug}`)));
+    const all = records
+      .map(({ slug: of, dimensions }) => ({ of, score: dimensions.governance }))
+      .sort((a, b) => a.score - b.score || (a.of < b.of ? -1 : 1))
+      .map(({ of, score }) => `${nameOf(of)}${score}`);
+    expect(await dimension.weakest.allTextContents()).toEqual(all.slice(0, 5));
+    expect(await dimension.strongest.allTextContents()).toEqual(all.toReversed().slice(0, 5));
+    const counts = (await dimension.columns.allTextContents()).map((title) => Number.parseInt(title, 10));
+    expect(counts.reduce((sum, count) => sum + count, 0)).toBe(protocols);
+
+    // What the markets are like takes a key.
+    await goTo("#/dimensions/oracle");
+    await shell.askForKey.waitFor();
+    await goTo("#/dimensions/constructor");
+    await page.getByText("No dimension has this name.").waitFor();
+  });
+
+  test("the week names the biggest moves of the runs in it, found by Ctrl+K", async () => {
+    const { page, shell } = await visit(site);
+    await shell.jump.go("changed this", "Enter");
+    await page.waitForURL("**/#/week");
+    const size = ({ delta }: ScoreListEntry) => Math.abs(delta);
+    const moved = list.filter(({ delta }) => delta !== 0).toSorted((a, b) => size(b) - size(a));
+    const first = moved[0]!;
+    const told = page.locator("main ol li");
+    await told.first().waitFor();
+    expect(await told.count()).toBe(Math.min(20, moved.length));
+    expect(await told.first().textContent()).toBe(
+      `${nameOf(first.slug)} ${first.bri - first.delta} → ${first.bri} ${asRow(first)[7]}, ${minutes(first.updatedAt)}`,
+    );
+    await page.getByText("No protocol changed its tier.").waitFor();
   });
 
   test("has a picture in the README, which can be taken anew", async () => {

@@ -26,3 +26,13 @@ export const meaningsOf = (page: Page) => ({
   asked: page.locator("[aria-current=true] dd"),
   entries: page.locator(".meaning"),
 });
+
+/** A dimension: how it is distributed, and who is at either end. */
+export function dimensionOf(page: Page) {
+  const ranked = page.locator(".ranked");
+  return {
+    weakest: ranked.first().locator("li"),
+    strongest: ranked.last().locator("li"),
+    columns: page.locator("main .columns-chart .column title"),
+  };
+}

@@ -3,7 +3,7 @@ import { expect, onTestFinished } from "vitest";
 import { openWatched, type Screen } from "../../helpers/servers/site-page.ts";
 import { archiveOf } from "./archive.ts";
 import { takeAlongOf } from "./charts.ts";
-import { compareOf, meaningsOf } from "./compare.ts";
+import { compareOf, dimensionOf, meaningsOf } from "./compare.ts";
 import { marketOf } from "./market.ts";
 import { protocolOf } from "./protocol.ts";
 import { asOfChooser, recomputePanel } from "./recompute.ts";
@@ -47,6 +47,7 @@ export async function visit(
     protocol: protocolOf(page),
     compare: compareOf(page),
     meanings: meaningsOf(page),
+    dimension: dimensionOf(page),
     archive: archiveOf(page),
     market: marketOf(page),
     recompute: recomputePanel(page),

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import type { ScoreFacet } from "../../../../schemas/envelopes.ts";
 import { dimensionMeanings, meanings } from "../../../../schemas/meanings.ts";
 import { nameOf } from "../../../../schemas/names.ts";
-import type { ScoreListEntry } from "../../../../schemas/records.ts";
+import type { ProtocolScore, ScoreListEntry } from "../../../../schemas/records.ts";
 import type { Api } from "../api.ts";
 import { Bar } from "../charts/bar.tsx";
 import { Columns } from "../charts/columns.tsx";
@@ -12,29 +12,34 @@ import { Loading } from "../parts/failure.tsx";
 import { TakeAlong } from "../parts/take-along.tsx";
 import { PlainButton } from "../parts/text.tsx";
 import { useLoaded, useSite, useStored, useTitle } from "../store.ts";
-import { counted, spoken, stepOf } from "../words.ts";
+import { counted, grouped, spoken, stepOf } from "../words.ts";
 
 /** How many protocols are named at either end. */
 const few = 5;
-/** How many records are asked for at a time, and at most: there is no list that has their dimensions. */
-const atOnce = 6;
+/** Of how many protocols records are read: there is no list that has their dimensions. */
 const mostRecords = 500;
+/** How many the service gives at once, and how many requests are made without being told to. */
+const batch = 50;
+const unasked = 4;
+/** How many files are read at a time where there is no service. */
+const atOnce = 6;
 
 const axis = [0, 25, 50, 75, 100].map((score) => ({ at: score / 5, text: `${score}` }));
 
 /** A dimension: what it measures by the operator's words, its distribution, and who is strongest and weakest in it. */
 export function Dimension({ name }: { name: string }) {
   useTitle(spoken(name));
-  const isOfMarkets = name in dimensionMeanings.market;
-  const words: Record<string, string> = { ...dimensionMeanings.protocol, ...dimensionMeanings.market };
+  const isOfMarkets = Object.hasOwn(dimensionMeanings.market, name);
+  const all: Record<string, string> = { ...dimensionMeanings.protocol, ...dimensionMeanings.market };
+  const words = Object.hasOwn(all, name) ? all[name] : undefined;
   return (
     <article>
       <p class="path">
         <a href={`#/meanings/${name}`}>What the numbers mean</a>
       </p>
       <h1>{spoken(name)}</h1>
-      <p class="lede">{words[name] ?? "No dimension has this name."}</p>
-      {words[name] !== undefined && (
+      <p class="lede">{words ?? "No dimension has this name."}</p>
+      {words !== undefined && (
         <>
           <p class="quiet">{meanings[isOfMarkets ? "marketDimension" : "protocolDimension"].meaning}</p>
           {isOfMarkets ? <OfMarkets name={name} /> : <OfProtocols name={name} />}
@@ -50,17 +55,20 @@ function OfProtocols({ name }: { name: string }) {
   const list = useLoaded((signal) => api.scores.scores({ signal }), []);
   return (
     <Loading of={list} words="Loading the protocols…">
-      {({ scores }) =>
-        asked || api.scores !== api.service ? (
-          <Protocols name={name} scores={scores.slice(0, mostRecords)} />
-        ) : (
+      {({ scores }) => {
+        const read = scores.slice(0, mostRecords);
+        const requests = Math.ceil(read.length / batch);
+        // Files take none of the day's requests.
+        if (asked || api.scores !== api.service || requests <= unasked)
+          return <Protocols name={name} scores={read} all={scores.length} />;
+        return (
           <p>
             <PlainButton onClick={() => ask(true)}>
-              Read the record of every protocol ({counted(Math.min(scores.length, mostRecords), "request")})
+              Read the records of {counted(read.length, "protocol")} ({counted(requests, "request")})
             </PlainButton>
           </p>
-        )
-      }
+        );
+      }}
     </Loading>
   );
 }
@@ -70,18 +78,28 @@ interface Scored {
   score: number;
 }
 
-function Protocols({ name, scores }: { name: string; scores: readonly ScoreListEntry[] }) {
+interface ProtocolsProps {
+  name: string;
+  /** Those whose records are read. */
+  scores: readonly ScoreListEntry[];
+  /** How many there are. */
+  all: number;
+}
+
+function Protocols({ name, scores, all }: ProtocolsProps) {
   const { api } = useSite();
-  const records = useLoaded((signal) => dimensionOf(api, name, scores, signal), [name, scores]);
+  const scored = useLoaded((signal) => dimensionOf(api, name, scores, signal), [name, scores]);
   return (
-    <Loading of={records} words="Reading the records…">
-      {(all) => (
+    <Loading of={scored} words="Reading the records…">
+      {(found) => (
         <>
-          <Distribution name={name} scores={all.map(({ score }) => score)} />
+          <h2>{counted(found.length, "protocol")}</h2>
+          {all > scores.length && <p class="quiet">Of {grouped(all)}, those with the highest BRI.</p>}
+          <Distribution name={name} scores={found.map(({ score }) => score)} />
           <h2>Weakest</h2>
-          <Ranked protocols={all.slice(0, few)} />
+          <Ranked protocols={found.slice(0, few)} />
           <h2>Strongest</h2>
-          <Ranked protocols={all.toReversed().slice(0, few)} />
+          <Ranked protocols={found.toReversed().slice(0, few)} />
         </>
       )}
     </Loading>
@@ -95,16 +113,19 @@ async function dimensionOf(
   entries: readonly ScoreListEntry[],
   signal: AbortSignal,
 ): Promise<Scored[]> {
-  const found: Scored[] = [];
-  const waiting = [...entries];
+  const found: ProtocolScore[] = [];
+  const waiting = entries.map(({ slug }) => slug);
   const work = async () => {
-    for (let entry = waiting.pop(); entry; entry = waiting.pop()) {
-      const { slug, dimensions } = await api.scores.score(entry.slug, { signal });
-      found.push({ slug, score: dimensions[name as keyof typeof dimensions] });
+    while (waiting.length > 0) {
+      if (api.scores === api.service)
+        found.push(...(await api.service.batch(waiting.splice(0, batch), { signal })).scores);
+      else for (const slug of waiting.splice(0, 1)) found.push(await api.scores.score(slug, { signal }));
     }
   };
   await Promise.all(Array.from({ length: atOnce }, work));
-  return found.sort((a, b) => a.score - b.score || (a.slug < b.slug ? -1 : 1));
+  return found
+    .map(({ slug, dimensions }) => ({ slug, score: dimensions[name as keyof typeof dimensions] }))
+    .sort((a, b) => a.score - b.score || (a.slug < b.slug ? -1 : 1));
 }
 
 const Ranked = ({ protocols }: { protocols: readonly Scored[] }) => (

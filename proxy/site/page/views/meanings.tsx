@@ -28,6 +28,8 @@ const prices: readonly (readonly [string, string])[] = [
     "One for each page of markets. One for the counts beside the choices, up to one more for each filter, and one for each formula version compared. Recomputed here, counts take none.",
   ],
   ["Market", "One."],
+  ["Dimension", "One for the list of protocols, and one for each 50 of them; of markets, one."],
+  ["This week", "One for the list, and one for the changes of tier."],
   ["Buttons", "What else takes requests says so beside its button."],
 ];
 
