@@ -399,7 +399,7 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
       .map(({ of, score }) => `${nameOf(of)}${score}`);
     expect(await dimension.weakest.allTextContents()).toEqual(all.slice(0, 5));
     expect(await dimension.strongest.allTextContents()).toEqual(all.toReversed().slice(0, 5));
-    const counts = (await dimension.columns.allTextContents()).map((title) => Number.parseInt(title, 10));
+    const counts = (await dimension.titles.allTextContents()).map((title) => Number.parseInt(title, 10));
     expect(counts.reduce((sum, count) => sum + count, 0)).toBe(protocols);
 
     // What the markets are like takes a key.

@@ -33,6 +33,7 @@ export function dimensionOf(page: Page) {
   return {
     weakest: ranked.first().locator("li"),
     strongest: ranked.last().locator("li"),
-    columns: page.locator("main .columns-chart .column title"),
+    titles: page.locator("main .columns-chart .column title"),
+    columns: page.locator("main .columns-chart .column"),
   };
 }
