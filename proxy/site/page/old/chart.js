@@ -27,19 +27,6 @@ export function bar(value, max, mark) {
 }
 
 /**
- * A bar to the right of the middle for a gain, to the left for a loss.
- * @param {number} value
- * @param {number} most the length of half the picture
- */
-export function diverging(value, most) {
-  const length = Math.min(50, (50 * Math.abs(value)) / (most || 1));
-  return stretched(`diverging ${value < 0 ? "down" : "up"}`, "0 0 100 10", [
-    svg("rect", { x: value < 0 ? 50 - length : 50, y: 2, width: length, height: 6 }),
-    svg("path", { d: "M50 0V10" }),
-  ]);
-}
-
-/**
  * Columns side by side, each a pile of `{ value, class }`. `label` is read out; the ends of the axis are text below.
  * @param {readonly { value: number, class?: string, title?: string }[][]} columns
  * @param {{ label: string, axis: readonly Child[], hot?: (column: number) => boolean, log?: boolean }} about `hot`: what
@@ -221,68 +208,9 @@ export function brush(frame, count, moved, ended) {
 }
 
 /**
- * A frame whose picture is drawn for its width in CSS pixels, and again when that changes: a scaled one would have text
- * that is too small to read on a phone.
- * @param {(width: number) => SVGElement} draw
- * @param {AbortSignal} signal ends the watching
- */
-export function drawn(draw, signal) {
-  const frame = html("div", { class: "frame" });
-  const observer = new ResizeObserver(() => {
-    if (frame.clientWidth === 0) return;
-    const picture = draw(frame.clientWidth);
-    fill(frame, picture, walk(picture));
-  });
-  observer.observe(frame);
-  signal.addEventListener("abort", () => observer.disconnect());
-  return frame;
-}
-
-/**
- * @param {number} width
- * @param {number} height
- * @param {string} label
- * @param {Child[]} shapes
- */
-export const chart = (width, height, label, shapes) =>
-  svg(
-    "svg",
-    { class: "chart", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label },
-    ...shapes,
-  );
-
-/**
  * @param {string} text
  * @param {number} x
  * @param {number} y
  * @param {"start" | "middle" | "end"} anchor
  */
 export const label = (text, x, y, anchor) => svg("text", { x, y, "text-anchor": anchor }, text);
-
-/**
- * Horizontal lines with their values.
- * @param {readonly number[]} ticks
- * @param {(value: number) => number} y
- * @param {number} from
- * @param {number} to
- * @param {(value: number) => string} spell
- */
-export const grid = (ticks, y, from, to, spell) =>
-  ticks.flatMap((value) => [
-    svg("path", { class: "grid", d: `M${from} ${y(value)}H${to}` }),
-    label(spell(value), from - 8, y(value) + 4, "end"),
-  ]);
-
-/**
- * Ascending round numbers that enclose two values, for an axis.
- * @param {number} min
- * @param {number} max
- */
-export function ticksFor(min, max) {
-  const rough = Math.max((max - min) / 4, 1);
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * ([1, 2, 5, 10].find((factor) => factor * power >= rough) ?? 10);
-  const first = Math.floor(min / step) * step;
-  const last = Math.max(Math.ceil(max / step) * step, first + step);
-  return Array.from({ length: Math.round((last - first) / step) + 1 }, (_, index) => first + index * step);
-}

@@ -1,7 +1,7 @@
 import { minutes } from "../../../../schemas/names.ts";
 import { html } from "./dom.js";
 
-export { ago, minutes, spoken } from "../../../../schemas/names.ts";
+export { minutes, spoken } from "../../../../schemas/names.ts";
 
 /** @import { ForgeTier } from "../../../../schemas/scales.ts" */
 
@@ -37,24 +37,6 @@ export const percent = (share, digits = share < 0.1 ? 1 : 0) => `${Number((100 *
  * @param {string} one
  * @param {string} [many] */
 export const counted = (count, one, many = `${one}s`) => `${grouped(count)} ${count === 1 ? one : many}`;
-
-/** The change of a score. A mark and words show its sign, not colour alone.
- * @param {number} value */
-export function change(value) {
-  const [direction, mark, words] =
-    value > 0 ? ["up", "▲", "up "] : value < 0 ? ["down", "▼", "down "] : ["still", "", "unchanged, "];
-  return html(
-    "span",
-    { class: `change ${direction}` },
-    html("span", { class: "mark", "aria-hidden": "true" }, mark),
-    html("span", { class: "unseen" }, words),
-    html("span", { class: "number" }, signed(value)),
-  );
-}
-
-/** Formats a number with its sign: +5, −3, 0
- * @param {number} value */
-export const signed = (value) => (value > 0 ? `+${value}` : value < 0 ? `−${-value}` : "0");
 
 /** A time element that shows `2026-02-02 08:21 UTC`, and holds the full precision for programs.
  * @param {string} iso */
