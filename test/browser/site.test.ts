@@ -302,8 +302,8 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
       const { page, shell, takeAlong, goTo, protocol, compare, archive } = await visit(site, "", {
         key: site.aegis,
       });
-      const expectPinned = async (within: typeof shell.main, paths: string[], picture = "") => {
-        const { told, saved } = await takeAlong(within);
+      const expectPinned = async (within: typeof shell.main, paths: string[], picture = "", title = "") => {
+        const { told, saved } = await takeAlong(within, title);
         const cited = await told("Citation");
         for (const [index, path] of paths.entries()) {
           expect(cited).toContain(`${site.home}api/v1/${path}`);
@@ -334,11 +334,16 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
         /Share of disputed markets by tier.*n = [\d,]+ markets · Composite ≥ 400.*snapshot [0-9a-f]{64}/s,
       );
       expect(await layoutOf(page, byTier)).toEqual({ width: 1200, cut: [] });
-      for (const [within, by, mark] of [
-        [archive.facet("from"), "month&min_composite=400", "<rect"],
-        [archive.facet("min_composite"), "composite", "<rect"],
+      for (const [chart, by] of [
+        ["month", "month&min_composite=400"],
+        ["composite", "composite"],
       ] as const)
-        await expectPinned(within, [`markets/facets?by=${by}&asOf=${asOf}`], mark);
+        await expectPinned(
+          archive.histograms,
+          [`markets/facets?by=${by}&asOf=${asOf}`],
+          "<rect",
+          `Resolved markets by ${chart}`,
+        );
     });
   });
 

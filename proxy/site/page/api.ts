@@ -145,9 +145,6 @@ export class Api {
     return this.#store.state.fetched;
   }
 
-  /** Called whenever `fetched` changes. */
-  onfetched = () => {};
-
   /** Reads the scores. */
   get scores() {
     return this.#base === undefined || isElsewhere(this.#base) ? this.#beside : this.service;
@@ -217,7 +214,6 @@ export class Api {
       this.#store.set({
         fetched: { bytes: fetched.bytes + bytes, requests: fetched.requests + requests },
       });
-      this.onfetched();
     };
     count(0, 1);
     const counter = new TransformStream<Uint8Array, Uint8Array>({

@@ -1,7 +1,6 @@
 import { render } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { Api } from "./api.ts";
-import { openArchive } from "./old/archive.js";
 import { Access } from "./parts/access.tsx";
 import { ClosedArchive } from "./parts/closed.tsx";
 import { Colophon, News, useNews } from "./parts/colophon.tsx";
@@ -12,7 +11,8 @@ import { SkipTo } from "./parts/text.tsx";
 import { keyOf, type Route, routeOf } from "./route.ts";
 import { keepPlaces, startRouter } from "./router.ts";
 import { Store } from "./state.ts";
-import { SiteContext, useSite, useStored, useTitle } from "./store.ts";
+import { SiteContext, useStored, useTitle } from "./store.ts";
+import { Archive } from "./views/archive/archive.tsx";
 import { Compare } from "./views/compare.tsx";
 import { Dimension } from "./views/dimension.tsx";
 import { Market } from "./views/market/market.tsx";
@@ -21,40 +21,12 @@ import { Protocol } from "./views/protocol/protocol.tsx";
 import { Scores } from "./views/scores/scores.tsx";
 import { Week } from "./views/week.tsx";
 
-/** A view that is not a component yet. */
-interface OldView {
-  title: string;
-  element: HTMLElement;
-  close: () => void;
-  update?: (route: Route) => void;
-}
-
-function Old({ open, route }: { open: () => OldView; route: Route }) {
-  const place = useRef<HTMLDivElement>(null);
-  const view = useRef<OldView>(undefined);
-  const round = useStored((state) => state.round);
-  useLayoutEffect(() => {
-    view.current = open();
-    document.title = `${view.current.title} · Protocol Risk Scores`;
-    place.current?.replaceChildren(view.current.element);
-    return () => view.current?.close();
-  }, [round]);
-  const first = useRef(true);
-  useLayoutEffect(() => {
-    if (!first.current) view.current?.update?.(route);
-    first.current = false;
-  }, [route]);
-  return <div ref={place} class="old" />;
-}
-
 function View({ route }: { route: Route }) {
-  const { api, store } = useSite();
   const plan = useStored((state) => state.plan);
-  const site = { api, store, askForKey: () => store.set({ asksForKey: true }) };
   if (route.name === "scores") return <Scores query={route.query} />;
   if (route.name === "protocol") return <Protocol slug={route.slug} asOf={route.query.get("asOf")} />;
   if (route.name === "archive" && plan !== "aegis") return <ClosedArchive query={route.query} />;
-  if (route.name === "archive") return <Old route={route} open={() => openArchive(site, route.query)} />;
+  if (route.name === "archive") return <Archive query={route.query} />;
   if (route.name === "compare") return <Compare slugs={route.slugs} />;
   if (route.name === "meanings") return <Meanings asked={route.key} />;
   if (route.name === "dimension") return <Dimension name={route.key} />;

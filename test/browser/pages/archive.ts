@@ -60,9 +60,7 @@ export function archiveOf(page: Page) {
         .allTextContents(),
     /** The opacity of what counts and pictures stand in. */
     opacity: () =>
-      page.evaluate<
-        string[]
-      >(`[...new Set([...document.querySelectorAll(".choices, .facet .frame, .columns-frame")]
+      page.evaluate<string[]>(`[...new Set([...document.querySelectorAll(".choices, .facet .frame")]
         .map((each) => getComputedStyle(each).opacity))]`),
     /** Leads to another query, and waits until its answers are there. */
     lead: async (query: string) => {
@@ -81,6 +79,8 @@ export function archiveOf(page: Page) {
     field,
     fields: page.locator("#q, .facet input"),
     histogram: (parameter: string) => histogramOf(facet(parameter)),
+    /** Where all histograms can be taken along from. */
+    histograms: page.locator(".along"),
     logScale: page.getByRole("button", { name: "Log scale" }),
     choice: (parameter: string, value: string) => choices(parameter).filter({ hasText: value }),
     /** The choices of a facet: value and count. */

@@ -48,10 +48,11 @@ export function histogramOf(facet: Locator) {
 
 /** The panels with which charts are taken along. */
 export function takeAlongOf(page: Page) {
-  /** Opens the panel of a chart. */
-  return async (within: Locator) => {
+  /** Opens the panel of a chart, or of one with this title among several. */
+  return async (within: Locator, title = "") => {
     const panel = within.locator(".take-along").last();
-    await panel.locator("summary").click();
+    if ((await panel.getAttribute("open")) === null) await panel.locator("summary").click();
+    if (title) await panel.getByLabel("Chart").selectOption(title);
     const text = (name: string) => panel.getByRole("textbox", { name });
     await text("Citation").waitFor();
     return {

@@ -67,10 +67,10 @@ export const Loading = <T,>({ of: { value, error, busy, again }, words, children
   </div>
 );
 
-/** Grey lines where text will be, under words that say what is awaited. */
-export const Sketch = ({ words }: { words: string }) => (
+/** Grey lines where text will be, perhaps under words that say what is awaited. */
+export const Sketch = ({ words }: { words?: string }) => (
   <div class="sketch">
-    <p class="quiet">{words}</p>
+    {words !== undefined && <p class="quiet">{words}</p>}
     <span />
     <span />
     <span />

@@ -1,0 +1,253 @@
+import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+import type { MarketPage } from "../../../../../schemas/envelopes.ts";
+import { type Filters, type Trust, VerificationError } from "../../../client/client.ts";
+import type { Api } from "../../api.ts";
+import {
+  type Ask,
+  archiveAddress,
+  type Counts,
+  comparedIn,
+  countsOf,
+  filtersOf,
+  labels,
+  othersOf,
+  scores,
+  without,
+} from "../../filters.ts";
+import { useSite } from "../../store.ts";
+import { wantedFor } from "../reliability.tsx";
+
+const defaultPageSize = "25";
+
+export const histograms = [...scores, "month"];
+const facets = [...labels, ...histograms];
+
+/** Counts by a facet under a query. Those that were recomputed come from this browser. */
+export interface FacetAnswer {
+  counts: unknown;
+  query: URLSearchParams;
+  isRecomputed: boolean;
+}
+
+/** What the chosen tab shows, and of which query it is. */
+type Side = { query: URLSearchParams; isRecomputed?: boolean } & (
+  | { kind: "list"; page: MarketPage }
+  | { kind: "shares"; counts: Counts }
+  | { kind: "file"; asOf: string; total: number }
+  | { kind: "failed"; error: unknown }
+);
+
+interface Shown {
+  /** The snapshot that the figures are of. */
+  asOf: string;
+  total?: { count: number; isRecomputed: boolean } | undefined;
+  facets: Record<string, FacetAnswer>;
+  side?: Side | undefined;
+  error?: unknown;
+  /** For which askings the figures and the side are complete. */
+  figuresFor?: object;
+  sideFor?: object;
+  /** Where a brush shows figures that the side does not belong to. */
+  previewFor?: object | undefined;
+}
+
+const trustOf = (api: Api, asOf: string): Trust | undefined =>
+  api.own?.asOf === asOf ? api.own.trust : undefined;
+
+/** Evaluates totals and counts in this browser; undefined where the service is to be asked. */
+function evaluator(api: Api, asOf: string, signal: AbortSignal): Ask | undefined {
+  const trust = trustOf(api, asOf);
+  return (
+    trust && ((by, { asOf: _, ...filters }) => api.service.recompute({ filters, by, asOf, trust, signal }))
+  );
+}
+
+/** Waits until the page was painted as it is now. */
+const painted = () =>
+  new Promise<void>((resolve) => {
+    // A page that nobody sees is not painted.
+    if (document.hidden) resolve();
+    else requestAnimationFrame(() => setTimeout(resolve));
+  });
+
+/** The facets that the reader sees some of. */
+const inView = () =>
+  [...document.querySelectorAll<HTMLElement>("[data-facet]")].flatMap((element) => {
+    const { top, bottom } = element.getBoundingClientRect();
+    return top < innerHeight && bottom > 0 ? [element.dataset.facet ?? ""] : [];
+  });
+
+const isHistogram = (facet: string) => histograms.includes(facet);
+const wantedOf = (names: readonly string[], filters: URLSearchParams) =>
+  names.map((facet) => [facet, othersOf(facet, filters)] as [string, URLSearchParams]);
+
+/**
+ * The answers to a query. Those to the query before stay until the new ones are here, marked as busy. `refuse` is told
+ * of an answer that did not verify.
+ */
+export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error: unknown) => void) {
+  const { api } = useSite();
+  const [tries, again] = useReducer((count: number) => count + 1, 0);
+  const asking = useMemo(() => ({}), [query, tries]);
+  const [shown, show] = useState<Shown>({ asOf: "", facets: {} });
+  const ending = useRef(new AbortController());
+  const following = useRef<{ address: string; cursor: string | null }>(undefined);
+  const aim = useRef<URLSearchParams>(undefined);
+
+  async function load(signal: AbortSignal) {
+    const filters = filtersOf(query);
+    let asOf = filters.get("asOf") ?? "";
+    const update = (changes: Partial<Shown>) => {
+      signal.throwIfAborted();
+      show((before) => ({ ...before, ...changes }));
+    };
+    try {
+      asOf ||= (await api.pin()).snapshotId;
+      update({ asOf, previewFor: undefined });
+      const own = evaluator(api, asOf, signal);
+      if (own) {
+        // First the histograms in view, and the rest when those were painted.
+        const seen = inView().filter(isHistogram);
+        const total = await recount(seen, query, own, signal);
+        await painted();
+        const rest = facets.filter((facet) => !seen.includes(facet));
+        await loadCounts(rest, own, true, signal);
+        update({ figuresFor: asking });
+        // The total stands although the list fails.
+        await loadSide(asOf, total, signal).catch((error) => {
+          if (error instanceof VerificationError) throw error;
+          update({ side: { kind: "failed", query, error } });
+        });
+      } else {
+        const ask: Ask = (by, asked) => api.service.facets(by, { ...asked, asOf }, { signal });
+        await Promise.all([loadSide(asOf, undefined, signal), loadCounts(facets, ask, false, signal)]);
+      }
+      update({ figuresFor: asking, sideFor: asking, error: undefined });
+    } catch (error) {
+      if (signal.aborted) return;
+      ending.current.abort();
+      if (error instanceof VerificationError) refuse(asOf, error);
+      // Figures that stood there are of another query.
+      show({ asOf, facets: {}, error, figuresFor: asking, sideFor: asking });
+    }
+  }
+
+  /** The list of markets, or the files. The shares of disputed markets come with the counts. */
+  async function loadSide(asOf: string, counted: number | undefined, signal: AbortSignal) {
+    const kind = { score: "shares", file: "file" }[query.get("show") ?? ""] ?? "list";
+    const isRecomputed = counted !== undefined;
+    const page = !isRecomputed || kind === "list" ? await loadPage(asOf, signal) : undefined;
+    const total = counted ?? page?.total ?? 0;
+    show((before) => ({
+      ...before,
+      ...(!isRecomputed && { total: { count: total, isRecomputed } }),
+      ...(kind === "list" && page && { side: { kind, query, page, isRecomputed } }),
+      ...(kind === "file" && { side: { kind, query, asOf, total } }),
+    }));
+  }
+
+  async function loadPage(asOf: string, signal: AbortSignal) {
+    const asked = without(query, ["show", "compare"]);
+    if (!asked.has("pageSize")) asked.set("pageSize", defaultPageSize);
+    asked.set("asOf", asOf);
+    const next = following.current;
+    const cursor = next?.address === pageAddress(asked, Number(asked.get("page"))) && next.cursor;
+    const numbers = { pageSize: Number(asked.get("pageSize")), page: Number(asked.get("page") ?? 1) };
+    const filters = { ...Object.fromEntries(asked), ...numbers } as Filters;
+    const trust = trustOf(api, asOf);
+    const proof = trust && { verified: true, trust };
+    const page = await api.service.page(cursor ? { cursor } : filters, { signal, ...proof });
+    signal.throwIfAborted();
+    following.current = { address: pageAddress(asked, page.page + 1), cursor: page.nextCursor };
+    return page;
+  }
+
+  async function loadCounts(names: readonly string[], ask: Ask, isRecomputed: boolean, signal: AbortSignal) {
+    const filters = filtersOf(query);
+    const hasShares = query.get("show") === "score";
+    const shares = hasShares ? wantedFor(filters, comparedIn(query)) : [];
+    const counts = await countsOf(ask, [...wantedOf(names, filters), ...shares]);
+    signal.throwIfAborted();
+    show((before) => ({
+      ...before,
+      facets: { ...before.facets, ...answersOf(names, filters, counts, isRecomputed) },
+      ...(hasShares && { side: { kind: "shares", query, counts, isRecomputed } }),
+    }));
+  }
+
+  const answersOf = (
+    names: readonly string[],
+    filters: URLSearchParams,
+    counts: Counts,
+    isRecomputed: boolean,
+  ) =>
+    Object.fromEntries(
+      names.map((facet) => [
+        facet,
+        { counts: counts(facet, othersOf(facet, filters)), query, isRecomputed } satisfies FacetAnswer,
+      ]),
+    );
+
+  /** Evaluates the total and some counts in this browser, and returns the total. */
+  async function recount(names: readonly string[], wanted: URLSearchParams, own: Ask, signal: AbortSignal) {
+    const filters = filtersOf(wanted);
+    const counts = await countsOf(own, wantedOf(names, filters));
+    const { total } = await own([], Object.fromEntries(filters) as Filters);
+    signal.throwIfAborted();
+    show((before) => ({
+      ...before,
+      total: { count: total, isRecomputed: true },
+      facets: { ...before.facets, ...answersOf(names, filters, counts, true) },
+    }));
+    return total;
+  }
+
+  /**
+   * Shows what would match while a brush moves, where that asks nobody.
+   * @param brushed the facet, whose own counts stay
+   */
+  async function preview(wanted: URLSearchParams, brushed: string) {
+    const { signal } = ending.current;
+    const own = evaluator(api, shown.asOf, signal);
+    if (!own) return;
+    // The list stays that of the query before.
+    const isBack = `${wanted}` === `${query}`;
+    show((before) => ({ ...before, previewFor: isBack ? undefined : asking }));
+    aim.current = wanted;
+    // What was drawn on the way may have moved out of view since, as lists became shorter and longer.
+    const seen = (isBack ? facets : inView()).filter((facet) => facet !== brushed);
+    try {
+      await recount(seen.filter(isHistogram), wanted, own, signal);
+      await painted();
+      const lists = seen.filter((facet) => !isHistogram(facet));
+      // The brush may have moved on.
+      if (aim.current === wanted) await recount(lists, wanted, own, signal);
+    } catch {
+      // What is chosen at the end is asked for anew, and its errors are shown.
+    }
+  }
+
+  useEffect(() => {
+    const current = new AbortController();
+    ending.current = current;
+    aim.current = undefined;
+    load(current.signal);
+    return () => current.abort();
+  }, [asking]);
+  const isBusy = shown.figuresFor !== asking;
+  return {
+    shown,
+    error: isBusy ? undefined : shown.error,
+    isBusy,
+    isSideBusy: shown.sideFor !== asking || shown.previewFor === asking,
+    again: () => again(undefined),
+    preview,
+  };
+}
+
+/** The address of a page of the list. */
+export function pageAddress(query: URLSearchParams, page: number) {
+  const other = without(query, ["page"]);
+  if (page > 1) other.set("page", `${page}`);
+  return archiveAddress(other);
+}

@@ -1,0 +1,246 @@
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { ApiError } from "../../../client/client.ts";
+import {
+  archiveAddress,
+  changed,
+  facetAsked,
+  filtersOf,
+  labelOf,
+  labels,
+  othersOf,
+  ownOf,
+  scores,
+  sides,
+} from "../../filters.ts";
+import { AsOf } from "../../parts/as-of.tsx";
+import { Failure, Sketch } from "../../parts/failure.tsx";
+import { FilterWords } from "../../parts/filter-words.tsx";
+import { TakeAnyAlong, type Taken } from "../../parts/take-along.tsx";
+import { SkipTo } from "../../parts/text.tsx";
+import { go as goTo } from "../../router.ts";
+import { useSite, useStored, useTitle } from "../../store.ts";
+import { counted, grouped, spoken } from "../../words.ts";
+import { Reliability } from "../reliability.tsx";
+import { type FacetAnswer, histograms, useAnswers } from "./answers.ts";
+import { ChoiceList } from "./choice-list.tsx";
+import { Files } from "./files.tsx";
+import { Histogram, type Problem } from "./histogram.tsx";
+import { Markets } from "./markets.tsx";
+import { RecomputeButton, RecomputePanel, useRecomputing } from "./recompute.tsx";
+import { Search } from "./search.tsx";
+import { Sheet } from "./sheet.tsx";
+import { SpanPicture, spansOf, totalOf } from "./span-picture.tsx";
+
+/** The archive of resolved markets to a reader with an Aegis key. */
+export function Archive({ query }: { query: URLSearchParams }) {
+  useTitle("Archive");
+  const round = useStored((state) => state.round);
+  return (
+    <article>
+      <div class="opening">
+        <h1>Archive</h1>
+        <p class="lede">Prediction markets that have resolved, with their scores, outcomes and disputes.</p>
+      </div>
+      <Explorer key={round} query={query} />
+    </article>
+  );
+}
+
+const versions = labels.filter((name) => name.endsWith("_version"));
+const [composite = "", ...signals] = scores;
+/** The facets beside the markets. */
+const order = [composite, ...labels.filter((name) => !versions.includes(name)), ...signals, ...versions];
+
+/** Fields that show what is wrong with them. */
+const fields = ["q", ...histograms.flatMap(ownOf)];
+
+/** Search box, choices with counts, pictures, and the markets. The address holds the query, but never the key. */
+function Explorer({ query }: { query: URLSearchParams }) {
+  const { store } = useSite();
+  const recomputing = useRecomputing();
+  const answers = useAnswers(query, recomputing.refuse);
+  const { shown, error, isBusy, isSideBusy, again } = answers;
+  const { asOf, total } = shown;
+  useEffect(() => {
+    const archive = archiveAddress(query);
+    store.set({ last: { ...store.state.last, archive } });
+  }, [query]);
+  useFocusKept();
+  const trouble = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    // The reader may have looked at the end of a list.
+    if (error !== undefined) trouble.current?.scrollIntoView({ block: "nearest" });
+  }, [error]);
+  const go = (next: URLSearchParams) => {
+    const address = archiveAddress(next);
+    if (location.hash === address) again();
+    else goTo(address);
+  };
+  const named = error instanceof Error && "parameter" in error ? `${error.parameter}` : "";
+  const problem: Problem = fields.includes(named) ? { parameter: named, error: inLabels(error) } : undefined;
+  const facet = (name: string) => {
+    const answer = shown.facets[name];
+    const common = { facet: name, query, answer, isBusy, go };
+    return histograms.includes(name) ? (
+      <Histogram key={name} {...common} problem={problem} preview={answers.preview} />
+    ) : (
+      <ChoiceList key={name} {...common} />
+    );
+  };
+  const state = query.get("asOf");
+  const busy = (is: boolean) => (is ? "true" : undefined);
+  return (
+    <>
+      <SkipTo id="side">Skip to the markets</SkipTo>
+      <Search {...{ query, problem, go }} />
+      <div>
+        <AsOf key={state ?? ""} asOf={state} go={(wanted) => go(changed(query, { asOf: wanted }))} />
+      </div>
+      <div class="found">
+        <p class={total?.isRecomputed ? "count recomputed" : "count"} role="status" aria-busy={busy(isBusy)}>
+          {total && (
+            <>
+              <b>{grouped(total.count)}</b>
+              {total.count === 1 ? " market matches" : " markets match"}
+            </>
+          )}
+        </p>
+        <button
+          type="button"
+          class="plain opens"
+          onClick={() => document.querySelector<HTMLDialogElement>(".sheet")?.showModal()}
+        >
+          Filters
+        </button>
+        <RecomputeButton {...{ asOf, recomputing }} />
+        <Chosen query={query} />
+      </div>
+      <RecomputePanel key={asOf} {...{ asOf, recomputing }} changed={again} />
+      <div ref={trouble} class="problem">
+        {error !== undefined && !problem && <Failure error={inLabels(error)} again={again} />}
+      </div>
+      <div class="explorer" aria-busy={busy(isBusy)}>
+        <Sheet total={total?.count} problem={problem}>
+          {order.map(facet)}
+        </Sheet>
+        <div class="results">
+          <h2 class="unseen">Results</h2>
+          {facet("month")}
+          <div class="along">
+            <TakeAnyAlong charts={chartsOf(shown.facets)} />
+          </div>
+          <Tabs query={query} />
+          <div id="side" class="side" aria-busy={busy(isSideBusy)} tabIndex={-1}>
+            {shown.side ? (
+              <SideContent {...{ side: shown.side, again }} />
+            ) : (
+              error === undefined && <Sketch words="Asking for what matches…" />
+            )}
+          </div>
+        </div>
+      </div>
+    </>
+  );
+}
+
+/** The filters in effect, each with a link that takes it away. */
+function Chosen({ query }: { query: URLSearchParams }) {
+  const filters = [...filtersOf(query)];
+  return (
+    <ul class="chosen" aria-label="Filters in effect">
+      {filters.map(([name, value]) => (
+        <li key={name}>
+          <a href={archiveAddress(changed(query, { [name]: null }))} data-key={`remove ${name}`}>
+            <FilterWords name={name} value={value} />
+            <span aria-hidden="true"> ×</span>
+            <span class="unseen"> (take away)</span>
+          </a>
+        </li>
+      ))}
+      {filters.length > 1 && (
+        <li>
+          <a href="#/archive">Clear all</a>
+        </li>
+      )}
+    </ul>
+  );
+}
+
+const Tabs = ({ query }: { query: URLSearchParams }) => (
+  <nav class="tabs" aria-label="What is shown">
+    {Object.entries(sides).map(([value, text]) => (
+      <a
+        key={value}
+        href={archiveAddress(changed(query, { show: value }))}
+        aria-current={value === (query.get("show") ?? "") ? "true" : undefined}
+        data-key={`show ${value}`}
+      >
+        {text}
+      </a>
+    ))}
+  </nav>
+);
+
+interface SideContentProps {
+  side: NonNullable<ReturnType<typeof useAnswers>["shown"]["side"]>;
+  again: () => void;
+}
+
+function SideContent({ side, again }: SideContentProps) {
+  const { query } = side;
+  const filters = filtersOf(query);
+  if (side.kind === "failed") return <Failure error={side.error} again={again} />;
+  if (side.kind === "file") return <Files filters={filters} asOf={side.asOf} total={side.total} />;
+  return (
+    <div class={side.isRecomputed ? "recomputed" : ""}>
+      {side.kind === "list" ? (
+        <Markets page={side.page} query={query} />
+      ) : (
+        <Reliability {...{ query, filters, counts: side.counts }} />
+      )}
+    </div>
+  );
+}
+
+/** The histograms that can be taken along. */
+const chartsOf = (answers: Record<string, FacetAnswer>): Taken[] =>
+  ["month", composite, ...signals].flatMap((facet) => {
+    const answer = answers[facet];
+    if (!answer) return [];
+    const { query, counts } = answer;
+    const filters = othersOf(facet, filtersOf(query));
+    const spans = spansOf(counts);
+    return [
+      {
+        name: `markets-by-${facet}`,
+        title: `Resolved markets by ${spoken(facet).toLowerCase()}`,
+        filters,
+        n: counted(totalOf(spans), "market"),
+        picture: () => <SpanPicture {...{ facet, spans, query: filters, log: false }} />,
+        asked: () => [facetAsked(facet, filters)],
+      },
+    ];
+  });
+
+/** Gives the focus back to a link that was moved to another place, as the choice that is made now first. */
+function useFocusKept() {
+  const key = document.activeElement?.getAttribute("data-key");
+  useLayoutEffect(() => {
+    if (key && document.activeElement === document.body)
+      document.querySelector<HTMLElement>(`[data-key="${CSS.escape(key)}"]`)?.focus();
+  });
+}
+
+/**
+ * Replaces parameter names in an error message by field labels. A name is the first or last word of the message, or
+ * contains a `_`. Elsewhere a word like "from" is not a name.
+ */
+function inLabels(error: unknown) {
+  if (!(error instanceof ApiError)) return error;
+  const known = [...labels, ...fields, "page", "pageSize"];
+  const detail = error.message.replace(/^\w+|\w+_\w+|\w+(?=\.$)/g, (name) =>
+    known.includes(name) ? `“${labelOf(name)}”` : name,
+  );
+  const title = "parameter" in error && error.parameter ? "Check this" : error.title;
+  return new ApiError(error.code, detail, { title });
+}

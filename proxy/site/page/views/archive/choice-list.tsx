@@ -1,0 +1,151 @@
+import { useLayoutEffect, useRef } from "preact/hooks";
+import type { LabelFacet } from "../../../../../schemas/envelopes.ts";
+import { foldCase } from "../../../../../schemas/names.ts";
+import { Bar } from "../../charts/bar.tsx";
+import { archiveAddress, changed, labelOf, valueWords } from "../../filters.ts";
+import { Sketch } from "../../parts/failure.tsx";
+import { Tier } from "../../parts/text.tsx";
+import { counted, grouped, percent, tiers } from "../../words.ts";
+import type { FacetAnswer } from "./answers.ts";
+import { FacetTitle } from "./facet-title.tsx";
+
+/** How many values of a list are shown at once. */
+const few = 7;
+
+interface Choice {
+  value: string;
+  /** How it is spelled, the most frequent spelling first. They count together. */
+  spellings: string[];
+  count: number;
+  disputed: number;
+}
+
+const chosenIn = (query: URLSearchParams, facet: string) =>
+  query.get(facet)?.split(facet === "tier" ? "," : /$^/) ?? [];
+
+function choicesOf(facet: string, { buckets }: LabelFacet, query: URLSearchParams): Choice[] {
+  const order = facet === "tier" ? tiers.toReversed() : chosenIn(query, facet);
+  const choices = new Map<string, Choice>(
+    order.map((value) => [value, { value, spellings: [], count: 0, disputed: 0 }]),
+  );
+  // Letter case does not tell categories apart.
+  const same = (value: string) =>
+    (facet === "category" && [...choices.keys()].find((each) => foldCase(each) === foldCase(value))) || value;
+  for (const { value, count, disputed } of buckets) {
+    const key = same(value);
+    const before = choices.get(key);
+    choices.set(key, {
+      value: key,
+      spellings: [...(before?.spellings ?? []), value],
+      count: count + (before?.count ?? 0),
+      disputed: disputed + (before?.disputed ?? 0),
+    });
+  }
+  const all = [...choices.values()];
+  // Spellings that count together may have passed others.
+  return facet === "category" ? all.sort((a, b) => b.count - a.count) : all;
+}
+
+interface ChoiceListProps {
+  facet: string;
+  query: URLSearchParams;
+  answer: FacetAnswer | undefined;
+  isBusy: boolean;
+  go: (query: URLSearchParams) => void;
+}
+
+/** The values of a text, as links that choose or leave them, each with its count. */
+export function ChoiceList({ facet, query, answer, isBusy, go }: ChoiceListProps) {
+  const field = useRef<HTMLInputElement>(null);
+  useLayoutEffect(() => {
+    if (field.current) field.current.value = "";
+  }, [query]);
+  const counts = answer?.counts as LabelFacet | undefined;
+  const choices = answer && counts ? choicesOf(facet, counts, answer.query) : [];
+  const other = counts?.other.count ?? 0;
+  const most = Math.max(1, ...choices.map(({ count }) => count));
+  const items = choices.map((choice) => (
+    <ChoiceItem key={choice.value} {...{ facet, query, choice, most, isWhole: other === 0 }} />
+  ));
+  const cut = items.length > few + 2 ? few : items.length;
+  const all =
+    other > 0 ? `More of ${grouped(counts?.distinct ?? 0)}` : `All ${grouped(counts?.distinct ?? 0)}`;
+  return (
+    <section class={answer?.isRecomputed ? "facet recomputed" : "facet"} data-facet={facet}>
+      <FacetTitle facet={facet} />
+      {!answer && isBusy && <Sketch />}
+      <ul class="choices">
+        {answer && items.length === 0 ? <li class="quiet">None</li> : items.slice(0, cut)}
+      </ul>
+      {/* Where no counts are, another value can still be typed in. */}
+      <details hidden={answer ? cut === items.length && other === 0 : isBusy}>
+        <summary>{answer ? (facet === "category" ? "More" : all) : "Another value"}</summary>
+        <ul class="choices">{items.slice(cut)}</ul>
+        <p class="quiet">{other > 0 && `${counted(other, "market")} of further values`}</p>
+        <input
+          ref={field}
+          id={facet}
+          type="text"
+          autocomplete="off"
+          spellcheck={false}
+          dir="auto"
+          placeholder="Another value"
+          aria-label={labelOf(facet)}
+          onChange={({ currentTarget }) => go(changed(query, { [facet]: currentTarget.value }))}
+        />
+      </details>
+    </section>
+  );
+}
+
+interface ChoiceItemProps {
+  facet: string;
+  query: URLSearchParams;
+  choice: Choice;
+  most: number;
+  /** Whether all values are listed: others may hold one that was typed in, and other spellings of a category. */
+  isWhole: boolean;
+}
+
+function ChoiceItem({ facet, query, choice, most, isWhole }: ChoiceItemProps) {
+  const { value, spellings, count, disputed } = choice;
+  const chosen = chosenIn(query, facet);
+  const isHere = chosen.includes(value);
+  const next = isHere
+    ? chosen.filter((each) => each !== value)
+    : facet === "tier"
+      ? tiers.filter((each) => each === value || chosen.includes(each))
+      : [value];
+  const tally = isWhole
+    ? grouped(count)
+    : count === 0
+      ? "–"
+      : `${facet === "category" ? "at least " : ""}${grouped(count)}`;
+  const isMerged = spellings.length > 1;
+  const about = [
+    ...(isMerged ? [`Counted together: ${spellings.join(", ")}`] : []),
+    ...(count > 0 ? [`${percent(disputed / count)} disputed`] : []),
+  ];
+  return (
+    <li>
+      <a
+        href={archiveAddress(changed(query, { [facet]: next.join() }))}
+        aria-current={isHere ? "true" : undefined}
+        data-key={`${facet} ${value}`}
+        title={about.join(". ") || undefined}
+      >
+        <span class="label">
+          <span class="value" dir="auto">
+            {facet === "tier" ? <Tier name={value} /> : valueWords(facet, value)}
+          </span>
+          {isMerged && <span class="spellings">{counted(spellings.length, "spelling")}</span>}
+        </span>
+        <span class="tally">
+          {tally}
+          <span class="unseen"> markets</span>
+        </span>
+        <Bar value={count} max={most} />
+      </a>
+    </li>
+  );
+}

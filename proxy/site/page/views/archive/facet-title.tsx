@@ -1,0 +1,18 @@
+import { dimensions } from "../../filters.ts";
+import { DimensionLink, type Meaning, Term } from "../../parts/meaning.tsx";
+import { spoken } from "../../words.ts";
+
+const abouts: Record<string, Meaning> = { tier: "tier", disputed: "disputed", composite: "composite" };
+
+/** The heading of a facet. */
+export function FacetTitle({ facet }: { facet: string }) {
+  const about = abouts[facet];
+  const title = facet === "month" ? "Resolved" : spoken(facet);
+  if (dimensions.includes(facet))
+    return (
+      <h3>
+        <DimensionLink name={facet} />
+      </h3>
+    );
+  return <h3>{about ? <Term about={about}>{title}</Term> : title}</h3>;
+}

@@ -1,0 +1,80 @@
+import { useState } from "preact/hooks";
+import { Failure } from "../../parts/failure.tsx";
+import { Copyable } from "../../parts/text.tsx";
+import { save } from "../../save.ts";
+import { useSite } from "../../store.ts";
+import { counted } from "../../words.ts";
+
+const kinds = [
+  {
+    name: "CSV",
+    // Excel takes a file without the mark for another encoding.
+    type: "text/csv; bom=present",
+    words: "One line a market, for spreadsheets and data frames: the fields without evidence.",
+  },
+  {
+    name: "NDJSON",
+    type: "application/x-ndjson",
+    words: "One JSON text a line, byte for byte as in the archive, with all evidence.",
+  },
+];
+
+/** The most markets of a file that the page loads itself: it holds the file in memory until that is whole. */
+const fewEnough = 20_000;
+
+/** All markets that match, as files and as lines to paste. */
+export function Files({ filters, asOf, total }: { filters: URLSearchParams; asOf: string; total: number }) {
+  const { api } = useSite();
+  const [problem, setProblem] = useState<unknown>();
+  const [loading, setLoading] = useState("");
+  const query = new URLSearchParams({ ...Object.fromEntries(filters), asOf });
+  const path = `${api.base}/markets/historical?${query}`;
+  const download = async (name: string, type: string, file: string) => {
+    setLoading(name);
+    setProblem(undefined);
+    try {
+      save(await api.download(path, type), file);
+    } catch (error) {
+      setProblem(error);
+    }
+    setLoading("");
+  };
+  return (
+    <div>
+      <p>
+        {total > 0 ? `All ${counted(total, "market")} that match` : "No market matches, so a file holds none"}
+        {`, of one snapshot. Each file takes ${counted(Math.max(1, Math.ceil(total / 500)), "request")} of the day’s ` +
+          "quota. In the lines, $KEY is your key."}
+      </p>
+      {kinds.map(({ name, type, words }) => {
+        const file = `markets.${name.toLowerCase()}`;
+        return (
+          <section key={name} class="take">
+            <h3>{name}</h3>
+            <p class="quiet">{words}</p>
+            <Copyable
+              name={`Command for ${name}`}
+              text={`curl -sS --fail --compressed -H "x-api-key: $KEY" -H "Accept: ${type}" "${path}" -o ${file}`}
+            />
+            {total <= fewEnough && (
+              <button type="button" disabled={loading === name} onClick={() => download(name, type, file)}>
+                Download {name}
+              </button>
+            )}
+          </section>
+        );
+      })}
+      <section class="take">
+        <h3>Delta Sharing</h3>
+        <p class="quiet">
+          For Spark, pandas, Power BI and Tableau: the whole archive as a table, as it was last exported. The
+          profile tells them where it is. It holds your key, so keep it as you keep that.
+        </p>
+        <button type="button" onClick={() => save(api.sharingProfile(), "prs.share")}>
+          Download profile
+        </button>
+      </section>
+      <div role="status">{problem !== undefined && <Failure error={problem} />}</div>
+    </div>
+  );
+}

@@ -1,0 +1,83 @@
+import { useLayoutEffect, useRef } from "preact/hooks";
+import type { MarketPage } from "../../../../../schemas/envelopes.ts";
+import { archiveAddress, changed } from "../../filters.ts";
+import { MarketItem } from "../../parts/market-item.tsx";
+import { go } from "../../router.ts";
+import { grouped } from "../../words.ts";
+import { pageAddress } from "./answers.ts";
+
+/** A page of the markets that match, and the way to the others. */
+export function Markets({ page, query }: { page: MarketPage; query: URLSearchParams }) {
+  const { total, count, pageSize, markets } = page;
+  const last = Math.max(1, Math.ceil(total / pageSize));
+  const first = (page.page - 1) * pageSize + 1;
+  const range = count > 0 ? `${grouped(first)} to ${grouped(first + count - 1)}` : "none";
+  const asOf = query.get("asOf");
+  const q = query.get("q");
+  const begun = q && !/[*\s]$/.test(q) && `${q}*`;
+  return (
+    <>
+      <ol class="markets" start={first}>
+        {markets.map((market) => (
+          <MarketItem key={market.id} market={market} asOf={asOf} />
+        ))}
+      </ol>
+      <nav class="pager" aria-label="Pages">
+        <p class="quiet">
+          {total > 0
+            ? `Showing ${range} of ${grouped(total)}.`
+            : "Take a filter away or widen a range to see markets. "}
+          {total === 0 && begun && (
+            <>
+              Or look for words that begin so:{" "}
+              <a href={archiveAddress(changed(query, { q: begun }))}>{begun}</a>
+            </>
+          )}
+        </p>
+        {total > 0 && <Pager query={query} page={page.page} last={last} />}
+      </nav>
+    </>
+  );
+}
+
+/** A link that leads nowhere here keeps its place and its name. */
+const inert = { role: "link" } as const;
+
+function Pager({ query, page, last }: { query: URLSearchParams; page: number; last: number }) {
+  const number = useRef<HTMLInputElement>(null);
+  useLayoutEffect(() => {
+    if (number.current) number.current.value = `${page}`;
+  }, [query, page]);
+  const link = (word: string, target: number) =>
+    target >= 1 && target <= last && target !== page ? (
+      <a class="button" href={pageAddress(query, target)}>
+        {word}
+      </a>
+    ) : (
+      <span class="button inert" aria-disabled="true" {...inert}>
+        {word}
+      </span>
+    );
+  const submit = (event: Event) => {
+    event.preventDefault();
+    const other = new URLSearchParams(query);
+    other.set("page", number.current?.value.trim() ?? "");
+    go(archiveAddress(other));
+  };
+  return (
+    <div class="pages">
+      {link("First", 1)}
+      {link("Previous", page > last ? last : page - 1)}
+      {link("Next", page + 1)}
+      {link("Last", last)}
+      <form onSubmit={submit} noValidate aria-label="Page by number">
+        <label for="page">Page</label>
+        <input ref={number} id="page" type="text" inputMode="numeric" autocomplete="off" />
+        <span>of {grouped(last)}</span>
+        <button type="submit" class="plain">
+          Go
+        </button>
+      </form>
+    </div>
+  );
+}
