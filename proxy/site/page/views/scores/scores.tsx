@@ -99,21 +99,22 @@ function useChoice(query: URLSearchParams) {
   const { store } = useSite();
   const choice = choiceIn(query);
   const [text, type] = useState(choice.text);
-  const latest = useRef(text);
-  latest.current = text;
+  // What is chosen while a letter waits stands.
+  const latest = useRef({ text, choice });
+  latest.current = { text, choice };
   const choose = (next: Choice) => {
     // A field that goes away with its view tells of its change first.
     if (store.state.route.name !== "scores") return;
     // A new entry in the history for every choice would make the back button useless.
-    replaceAddress(store, addressOf({ ...next, text: latest.current }));
+    replaceAddress(store, addressOf({ ...next, text: latest.current.text }));
   };
   useEffect(() => {
     // The spaces around it are not in the address.
-    if (latest.current.trim() !== choice.text) type(choice.text);
+    if (latest.current.text.trim() !== choice.text) type(choice.text);
   }, [`${query}`]);
   useEffect(() => {
     if (text.trim() === choice.text) return undefined;
-    const later = setTimeout(() => choose(choice), 400);
+    const later = setTimeout(() => choose(latest.current.choice), 400);
     return () => clearTimeout(later);
   }, [text]);
   return [choice, text, choose, type] as const;
