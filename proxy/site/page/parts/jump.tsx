@@ -80,7 +80,8 @@ export function Jump() {
       ref={dialog}
       class="jump"
       aria-label="Go to"
-      onClose={() => store.set({ jumps: false })}
+      // It is told of late: the dialog may be open again.
+      onClose={() => dialog.current?.open || store.set({ jumps: false })}
       onKeyDown={move}
     >
       {open && <Places />}

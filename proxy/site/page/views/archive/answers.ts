@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import type { MarketPage } from "../../../../../schemas/envelopes.ts";
 import { type Filters, type Trust, VerificationError } from "../../../client/client.ts";
 import type { Api } from "../../api.ts";
@@ -227,7 +227,8 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
     }
   }
 
-  useEffect(() => {
+  // Asked for at once, not after the next frame.
+  useLayoutEffect(() => {
     const current = new AbortController();
     ending.current = current;
     aim.current = undefined;

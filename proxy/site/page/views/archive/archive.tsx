@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { ApiError } from "../../../client/client.ts";
 import {
   archiveAddress,
@@ -18,7 +18,7 @@ import { FilterWords } from "../../parts/filter-words.tsx";
 import { TakeAnyAlong, type Taken } from "../../parts/take-along.tsx";
 import { SkipTo } from "../../parts/text.tsx";
 import { go as goTo } from "../../router.ts";
-import { useSite, useStored, useTitle } from "../../store.ts";
+import { useStored, useTitle } from "../../store.ts";
 import { counted, grouped, spoken } from "../../words.ts";
 import { Reliability } from "../reliability.tsx";
 import { type FacetAnswer, histograms, useAnswers } from "./answers.ts";
@@ -56,15 +56,10 @@ const fields = ["q", ...histograms.flatMap(ownOf)];
 
 /** Search box, choices with counts, pictures, and the markets. The address holds the query, but never the key. */
 function Explorer({ query }: { query: URLSearchParams }) {
-  const { store } = useSite();
   const recomputing = useRecomputing();
   const answers = useAnswers(query, recomputing.refuse);
   const { shown, error, isBusy, isSideBusy, again } = answers;
   const { asOf, total } = shown;
-  useEffect(() => {
-    const archive = archiveAddress(query);
-    store.set({ last: { ...store.state.last, archive } });
-  }, [query]);
   useFocusKept();
   const trouble = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {

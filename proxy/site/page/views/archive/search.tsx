@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { archiveAddress, changed, labelOf } from "../../filters.ts";
 import { Failure } from "../../parts/failure.tsx";
 import { replaceAddress } from "../../router.ts";
@@ -30,9 +30,7 @@ export function Search({ query, problem, go }: SearchProps) {
     return () => clearTimeout(typing.current);
   }, [query]);
   const latest = useRef(find);
-  useEffect(() => {
-    latest.current = find;
-  });
+  latest.current = find;
   const isWrong = problem?.parameter === "q";
   return (
     <search>
