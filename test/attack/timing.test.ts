@@ -6,7 +6,7 @@ const rooms = ["../../proxy/", "../../snapshots/keys/"].map((path) => new URL(pa
 const sources = rooms.flatMap((room) =>
   readdirSync(room, { recursive: true, encoding: "utf8" })
     // The client's keys are public, and its own.
-    .filter((name) => name.endsWith(".ts") && !name.startsWith("site/client/"))
+    .filter((name) => name.endsWith(".ts") && !/^site\/(client|page)\//.test(name))
     .map((name): [string, string] => [
       name,
       readFileSync(new URL(name, room), "utf8").replace(/^\s*(\/\/|\*|\/\*).*$/gm, ""),
