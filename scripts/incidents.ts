@@ -9,47 +9,47 @@ export interface Incident {
 /** For every kind of object. .github/deploy/OPERATING.md, "Incidents", has them with what they stop. */
 export const incidents: readonly Incident[] = [
   {
-    of: [layout.commits],
+    of: [layout.commit.prefix],
     back:
       "put it back from a backup or an earlier version of the bucket, or delete it if no publisher made it; when an " +
       "older one is lost, tell `gc` and `verify` that the log begins after it, `--log-begins-at N` with the number " +
       "of the next",
   },
   {
-    of: [layout.manifests, ...manifestPrefixes, layout.pages],
+    of: [layout.manifest.prefix, ...manifestPrefixes, layout.page.prefix],
     back:
       "run `verify --repair --sources SOURCES`, which makes anew what the newest snapshot has; what only older " +
       "ones have comes from a " +
       "backup, or goes with them once gc collects them or you delete their manifests",
   },
   {
-    of: [layout.changes],
+    of: [layout.changeRecord.prefix],
     back:
       "run `verify --repair --sources SOURCES`, which makes it anew while both snapshots are kept; when one is not, " +
       "delete it, and a copy is taken anew",
   },
   {
-    of: [layout.exportRecords, layout.exportFiles, layout.exportChunks],
+    of: [layout.exportRecord.prefix, layout.exportFile.prefix, layout.exportChunks.prefix],
     back: "delete it, and run `export --snapshot ID` for the snapshots that had it",
   },
   {
-    of: [layout.exportedChanges],
+    of: [layout.exportedChanges.prefix],
     back: "delete it; what this version changed is then refused by name, and clients read the table anew",
   },
   {
-    of: [layout.collecting],
+    of: [layout.collecting.prefix],
     back: "delete it when no gc is running; it stops publishes for an hour at most, and gc deletes it after a day",
   },
   {
-    of: [layout.runs],
+    of: [layout.runPlan.prefix],
     back: "plan the run again under another --run; gc deletes what a run has left two days after its plan",
   },
   {
-    of: [layout.keys],
+    of: [layout.key.prefix],
     back: "issue its owner another key, and revoke this one; a key whose revocation is damaged stays revoked",
   },
   { of: [layout.probe], back: "delete it; the next publish makes it again" },
-  { of: [layout.logTiles], back: "delete it, and publish again, which makes it anew from the commits" },
+  { of: [layout.logTile.prefix], back: "delete it, and publish again, which makes it anew from the commits" },
   {
     of: [layout.head, layout.checked, layout.publicTree],
     back: "publish again, which writes what every run writes",

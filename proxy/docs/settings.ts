@@ -10,7 +10,7 @@ const meanings: Record<Setting, string> = {
   snapshotStore: "the store: a directory or `s3://bucket/prefix`",
   publicOrigin:
     "the CDN that serves the public tree of the store; score objects are fetched from " +
-    `\`PUBLIC_ORIGIN/${layout.publicObjects}…\``,
+    `\`PUBLIC_ORIGIN/${layout.publicObject.prefix}…\``,
   apiUrl:
     "the service's own address as its callers see it, such as `https://scores.example.org`, or below a path of it; " +
     "addresses in answers begin with it, `/openapi.json` names it, and pages from there may call `/mcp`",
@@ -39,7 +39,7 @@ const meanings: Record<Setting, string> = {
   staleAfterSeconds: "age of the last publish run from which `/api/v1/status` says `stale`",
   cacheBytes:
     "memory of each process for stored pages and scores; walks are fastest where the archive fits in " +
-    `(\`${layout.pages}\` of the store)`,
+    `(\`${layout.page.prefix}\` of the store)`,
   cacheDir:
     "with a store in S3, a folder of this machine that keeps objects over restarts, for all processes that are given " +
     "it; each is hashed when it is read",

@@ -31,7 +31,7 @@ export const artefactsOf = (slug: string) => [
 
 /** The slug of the protocol that an artefact is about, by its key; undefined for other keys. */
 export function slugOfArtefact(key: string): string | undefined {
-  if (key.startsWith(layout.cards)) return /[^/]+(?=-[0-9a-f]{16}\.png$)/.exec(key)?.[0];
+  if (key.startsWith(layout.card.prefix)) return /[^/]+(?=-[0-9a-f]{16}\.png$)/.exec(key)?.[0];
   const [slug] = /(?!_)[^/]+(?=\.svg$|\/index\.html$)/.exec(key) ?? [];
   return slug !== undefined && artefactsOf(slug).includes(key) ? slug : undefined;
 }

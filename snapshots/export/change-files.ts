@@ -67,7 +67,7 @@ export async function writeChangeFiles(
   await refuseCollected(storage, new Set(objectsOf(files)));
   const made: Omit<ChangeFiles, "digest"> = { formatVersion, changes, files };
   const sign = signRecord(signing.key, subjectOf.changes(made));
-  await storage.put(layout.exportedChangesOf(changes), seal(made, sign));
+  await storage.put(layout.exportedChanges(changes), seal(made, sign));
 }
 
 /** Makes a file of the lines of a text, checks it, and puts it into the store. */

@@ -20,7 +20,7 @@ function chunkHashes(file: Buffer): Buffer {
 /** Reads the hashes of a file's chunks. */
 export async function readChunkHashes(storage: Storage, { chunks, bytes }: ParquetFile): Promise<Buffer> {
   return checkedHashes(
-    await readObject(storage, layout.exportChunksOf(chunks.hash), chunks),
+    await readObject(storage, layout.exportChunks(chunks.hash), chunks),
     chunks.hash,
     bytes,
   );
@@ -29,7 +29,7 @@ export async function readChunkHashes(storage: Storage, { chunks, bytes }: Parqu
 /** The hashes of a file's chunks, once there is one for each. */
 export function checkedHashes(hashes: Buffer, hash: string, bytes: number): Buffer {
   if (hashes.length === Math.ceil(bytes / chunkBytes) * hashBytes) return hashes;
-  throw new CorruptObjectError(layout.exportChunksOf(hash), "it does not hold one hash per chunk");
+  throw new CorruptObjectError(layout.exportChunks(hash), "it does not hold one hash per chunk");
 }
 
 /**
@@ -61,7 +61,7 @@ export async function putFile(storage: Storage, path: string): Promise<Omit<Parq
   const hashes = chunkHashes(bytes);
   const ref = { hash: sha256(bytes), bytes: bytes.length };
   const chunks = { hash: sha256(hashes), bytes: hashes.length };
-  await putRenewed(storage, layout.exportChunksOf(chunks.hash), hashes);
+  await putRenewed(storage, layout.exportChunks(chunks.hash), hashes);
   await putRenewed(storage, layout.exportFile(ref.hash), bytes);
   // The run, and not a reader, must notice what the store changed or lost.
   for await (const _ of readChunks(storage, ref, hashes, { from: 0, to: ref.bytes }));

@@ -1,24 +1,17 @@
-import { ChangeFiles, ExportRecord, type ParquetFile } from "../../schemas/store/snapshot.ts";
+import type { ChangeFiles, ExportRecord, ParquetFile } from "../../schemas/store/snapshot.ts";
 import { CorruptObjectError, unless } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { unseal } from "../store/records.ts";
+import { readRecord } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
-
-/** Room for the files of hundreds of millions of markets. */
-const maxExportBytes = 4 * 1024 * 1024;
-/** Room for those of the largest change record. */
-const maxChangesBytes = 1024 * 1024;
 
 /** The name of a file of an export, by its place. */
 export const exportFileName = (index: number) => `markets-${String(index + 1).padStart(4, "0")}.parquet`;
 
 /** Reads the record of a snapshot's export; undefined when there is none. */
 export async function readExport(storage: Storage, snapshotId: string): Promise<ExportRecord | undefined> {
-  const key = layout.exportRecord(snapshotId);
-  const bytes = await storage.get(key, { maxBytes: maxExportBytes });
-  if (!bytes) return undefined;
-  const record = unseal(key, bytes, ExportRecord);
-  if (record.snapshotId !== snapshotId) throw new CorruptObjectError(key, "it is of another snapshot");
+  const record = await readRecord(storage, layout.exportRecord, [snapshotId]);
+  if (record && record.snapshotId !== snapshotId)
+    throw new CorruptObjectError(layout.exportRecord(snapshotId), "it is of another snapshot");
   return record;
 }
 
@@ -29,11 +22,9 @@ export function readSoundExport(storage: Storage, snapshotId: string): Promise<E
 
 /** Reads the record of a change as Parquet files; undefined when there is none. */
 export async function readChanges(storage: Storage, changes: string): Promise<ChangeFiles | undefined> {
-  const key = layout.exportedChangesOf(changes);
-  const bytes = await storage.get(key, { maxBytes: maxChangesBytes });
-  if (!bytes) return undefined;
-  const record = unseal(key, bytes, ChangeFiles);
-  if (record.changes !== changes) throw new CorruptObjectError(key, "it is of another change");
+  const record = await readRecord(storage, layout.exportedChanges, [changes]);
+  if (record && record.changes !== changes)
+    throw new CorruptObjectError(layout.exportedChanges(changes), "it is of another change");
   return record;
 }
 
@@ -45,9 +36,9 @@ export function readSoundChanges(storage: Storage, changes: string): Promise<Cha
 /** The keys of such a record, and of its files and their chunks. */
 export async function keysOfChanges(storage: Storage, changes: string): Promise<string[]> {
   const { files = [] } = (await readSoundChanges(storage, changes)) ?? {};
-  return [layout.exportedChangesOf(changes), ...objectsOf(files)];
+  return [layout.exportedChanges(changes), ...objectsOf(files)];
 }
 
 /** The keys of files and their chunks. */
 export const objectsOf = (files: readonly ParquetFile[]) =>
-  files.flatMap(({ hash, chunks }) => [layout.exportFile(hash), layout.exportChunksOf(chunks.hash)]);
+  files.flatMap(({ hash, chunks }) => [layout.exportFile(hash), layout.exportChunks(chunks.hash)]);

@@ -17,7 +17,7 @@ export async function soundExports(
   trust: Trust | undefined,
 ): Promise<ExportRecord[]> {
   const records: ExportRecord[] = [];
-  for await (const { key } of storage.list(layout.exportRecords)) {
+  for await (const { key } of storage.list(layout.exportRecord.prefix)) {
     const record = await readSoundExport(storage, hashIn(key));
     if (record && !trust?.export(record)) records.push(record);
   }

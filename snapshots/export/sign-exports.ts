@@ -17,7 +17,7 @@ export async function signExportsOf(storage: Storage, newest: Commit, signing: S
   const trust = trustOf(signing);
   if (!key || !trust || over !== newest.commit) return;
   const stored = new Set<string>();
-  for (const prefix of [layout.exportRecords, layout.exportedChanges])
+  for (const prefix of [layout.exportRecord.prefix, layout.exportedChanges.prefix])
     for await (const info of storage.list(prefix)) stored.add(info.key);
   const sign = async (
     name: string,
@@ -35,7 +35,7 @@ export async function signExportsOf(storage: Storage, newest: Commit, signing: S
       const record = stored.has(exported) && (await readSoundExport(storage, commit.snapshotId));
       if (record && trust.export(record)) await sign(exported, record, subjectOf.export(record));
       const { hash } = commit.changes ?? {};
-      const name = hash && layout.exportedChangesOf(hash);
+      const name = hash && layout.exportedChanges(hash);
       const changes = name && stored.has(name) && (await readSoundChanges(storage, hash));
       if (changes && trust.changes(changes)) await sign(name, changes, subjectOf.changes(changes));
     }

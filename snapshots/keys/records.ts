@@ -52,7 +52,7 @@ export async function readKeys(storage: Storage): Promise<{
   const records: KeyRecord[] = [];
   const revocations = new Map<string, KeyRevocation>();
   const damaged: CorruptObjectError[] = [];
-  for await (const { key } of storage.list(layout.keys)) {
+  for await (const { key } of storage.list(layout.key.prefix)) {
     try {
       const entry = await readKeyObject(storage, key);
       if (entry?.record) records.push(entry.record);
@@ -89,7 +89,7 @@ export async function readKeyObject(
 
 /** The key id in the name of an object under keys/. */
 export function keyIdOf(objectKey: string): string {
-  return objectKey.slice(layout.keys.length).split(".")[0]!;
+  return objectKey.slice(layout.key.prefix.length).split(".")[0]!;
 }
 
 /**
@@ -138,7 +138,7 @@ export async function rotateKey(
 
 async function earliestRevocation(storage: Storage, id: string): Promise<KeyRevocation | undefined> {
   let earliest: KeyRevocation | undefined;
-  for await (const { key } of storage.list(`${layout.keys}${id}.`)) {
+  for await (const { key } of storage.list(`${layout.key.prefix}${id}.`)) {
     const found = isKeyRevocation(key) ? (await readKeyObject(storage, key))?.revocation : undefined;
     if (found) earliest = earlierOf(found, earliest);
   }

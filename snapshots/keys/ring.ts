@@ -117,7 +117,7 @@ export function keyRing(
     const nextEnds: typeof ends = new Map();
     unread = undefined;
     const found = new Map<string, KeyObject | undefined>();
-    for await (const { key: objectKey } of storage.list(layout.keys))
+    for await (const { key: objectKey } of storage.list(layout.key.prefix))
       found.set(objectKey, knownOf(objectKey));
     await inParallel([...found], async ([objectKey, known]) => {
       if (!known) found.set(objectKey, await read(objectKey));

@@ -149,7 +149,7 @@ async function exportCommit(storage: Storage, commit: Commit, options: ExportOpt
 /** The commits of all exports that can be believed, by their numbers. */
 async function exportedCommits(storage: Storage, trust: Trust | undefined): Promise<ReadonlySet<number>> {
   const exported = new Set<number>();
-  for await (const { key } of storage.list(layout.exportRecords)) {
+  for await (const { key } of storage.list(layout.exportRecord.prefix)) {
     const record = await readSoundExport(storage, hashIn(key));
     if (record && !trust?.export(record)) exported.add(record.commit);
   }
@@ -187,13 +187,13 @@ function sizeOf(files: readonly ExportFile[]): Size {
 /** The bytes of all stored files and lists of chunks, by key. */
 async function storedFiles(storage: Storage): Promise<Map<string, number>> {
   const stored = new Map<string, number>();
-  for (const prefix of [layout.exportFiles, layout.exportChunks])
+  for (const prefix of [layout.exportFile.prefix, layout.exportChunks.prefix])
     for await (const { key, bytes } of storage.list(prefix)) stored.set(key, bytes);
   return stored;
 }
 
 function isStored({ hash, bytes, chunks }: ParquetFile, stored: ReadonlyMap<string, number>): boolean {
-  const isChunked = stored.get(layout.exportChunksOf(chunks.hash)) === chunks.bytes;
+  const isChunked = stored.get(layout.exportChunks(chunks.hash)) === chunks.bytes;
   return isChunked && stored.get(layout.exportFile(hash)) === bytes;
 }
 
@@ -204,7 +204,7 @@ async function knownFiles(
   trust: Trust | undefined,
 ): Promise<Map<string, ExportFile>> {
   const known = new Map<string, ExportFile>();
-  for await (const { key } of storage.list(layout.exportRecords)) {
+  for await (const { key } of storage.list(layout.exportRecord.prefix)) {
     const record = await readSoundExport(storage, hashIn(key));
     // The root says from which pages a file was made, but nobody reads the file again to see whether that is so.
     if (!record || trust?.export(record)) continue;

@@ -19,8 +19,8 @@ import { inParallel } from "../store/in-parallel.ts";
 import { collectedKinds, hashIn, kindOf, layout } from "../store/layout.ts";
 import { announce, deletingMinutes, recordKeys } from "../store/log/gc-records.ts";
 import { tileKey, tileNamed, tilesAmong } from "../store/log/public-log.ts";
-import { partsOf, readManifest } from "../store/manifest.ts";
-import { besideSegment, readObject, scoreObjects, sourceObjects } from "../store/objects.ts";
+import { readManifest } from "../store/manifest.ts";
+import { namedBy, readObject } from "../store/objects.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 import { type Counting, countedLog } from "../trust/log/believed-log.ts";
 import { trustOf } from "../trust/signing.ts";
@@ -59,10 +59,15 @@ const collected = [...new Set(collectedKinds.map(({ prefix }) => prefix))];
  * They hold what names other objects, and are listed by every survey when the commits are known. One that is put after
  * its objects were listed, and before a commit, would otherwise stay when these are deleted as old.
  */
-const holders = [layout.manifests, layout.exportRecords, layout.exportedChanges, layout.changes];
+const holders = [
+  layout.manifest.prefix,
+  layout.exportRecord.prefix,
+  layout.exportedChanges.prefix,
+  layout.changeRecord.prefix,
+];
 const isHolder = (key: string) => holders.some((prefix) => key.startsWith(prefix));
 /** What a run makes that no commit ends. */
-const ofExports = [layout.exportFiles, layout.exportChunks];
+const ofExports = [layout.exportFile.prefix, layout.exportChunks.prefix];
 
 const hour = 3_600_000;
 /** No publish run takes longer. Objects newer than the newest commit stay for this long, whatever `keepHours` says. */
@@ -81,7 +86,7 @@ const leftoverHours = 24;
  */
 export async function collectGarbage(storage: Storage, options: CollectOptions): Promise<CollectReport> {
   const survey = new Survey(storage, options);
-  const places = options.site ? collected : collected.filter((prefix) => prefix !== layout.siteFiles);
+  const places = options.site ? collected : collected.filter((prefix) => prefix !== layout.siteFile.prefix);
   const { unreachable, isOld, keptCommits, ...found } = await survey.run(places);
   const doomed = unreachable.filter(isOld);
   const gone = options.dryRun ? doomed : await remove(storage, survey, doomed);
@@ -132,13 +137,13 @@ async function remove(
     }
     gone.push(...unchanged);
   }
-  if (doomed.length > 0) await storage.delete(layout.collectingRecord(id));
+  if (doomed.length > 0) await storage.delete(layout.collecting(id));
   return gone;
 }
 
 /** Deletes the records of killed collections. */
 async function removeOldRecords(storage: Storage, now: Date): Promise<void> {
-  for await (const { key, modified } of storage.list(layout.collecting)) {
+  for await (const { key, modified } of storage.list(layout.collecting.prefix)) {
     if (now.getTime() - modified.getTime() > leftoverHours * hour) await storage.delete(key);
   }
 }
@@ -217,7 +222,7 @@ class Survey {
    */
   #reachRuns(listed: readonly ObjectInfo[]): Date | undefined {
     const since = this.#options.now.getTime() - runInPartsHours * hour;
-    const records = listed.filter(({ key }) => key.startsWith(layout.runs));
+    const records = listed.filter(({ key }) => key.startsWith(layout.runPlan.prefix));
     const open = records.filter(
       ({ key, modified }) => key.endsWith("/plan.json") && modified.getTime() > since,
     );
@@ -267,23 +272,12 @@ class Survey {
       if (this.#reachable.has(key) && !newest) continue;
       const manifest = await this.#manifest(commit, newest);
       if (!manifest) continue;
-      this.#reach(
-        [
-          key,
-          ...partsOf(manifest).keys(),
-          ...scoreObjects(manifest).keys(),
-          ...sourceObjects(manifest).keys(),
-        ],
-        keptBy,
-      );
+      // Two manifests may have other objects beside the same segment, when digests of rows are made in another way.
+      const named = namedBy(manifest).keys();
+      this.#reach([key, ...named.filter((one) => !layout.segment.has(one))], keptBy);
       if (newest) this.#reach(namesOfProtocols(manifest), tiers.current);
       for (const ref of manifest.segments) {
         const segment = layout.segment(ref.hash);
-        // Two manifests may have other objects beside the same segment, when digests of rows are made in another way.
-        this.#reach(
-          besideSegment(ref).map(([name]) => name),
-          keptBy,
-        );
         segments.set(segment, { ref, keptBy: (segments.get(segment)?.keptBy ?? 0) | keptBy, manifest: key });
       }
     }
@@ -329,7 +323,7 @@ class Survey {
       lost ||= !keys;
     });
     // Nobody can tell any more which parts it names, so none is known to be garbage.
-    const isPart = (key: string) => key.startsWith(layout.changes) && !key.endsWith(".json");
+    const isPart = (key: string) => key.startsWith(layout.changeRecord.prefix) && !key.endsWith(".json");
     if (lost) this.#reach(listed.map(({ key }) => key).filter(isPart), tiers.changes);
   }
 
@@ -367,7 +361,9 @@ class Survey {
       for (const { files } of await this.#recordsOfFiles(key))
         for (const file of objectsOf(files)) named.add(file);
     });
-    const put = new Map((await this.#list([layout.commits])).map(({ key, modified }) => [key, modified]));
+    const put = new Map(
+      (await this.#list([layout.commit.prefix])).map(({ key, modified }) => [key, modified]),
+    );
     for (const { key, modified } of files) {
       const newest = commits.findLastIndex(({ commit }) => put.get(layout.commit(commit))! <= modified);
       const keptBy = masks[newest] ?? 0;
@@ -378,11 +374,11 @@ class Survey {
   /** The record of an export, or of a change as Parquet files, at a key; none where it is neither, or not sound. */
   async #recordsOfFiles(key: string): Promise<(ExportRecord | ChangeFiles)[]> {
     const [hash, trust] = [hashIn(key), this.#trust];
-    if (key.startsWith(layout.exportRecords)) {
+    if (key.startsWith(layout.exportRecord.prefix)) {
       const record = await readSoundExport(this.#storage, hash);
       return record && !trust?.export(record) ? [record] : [];
     }
-    if (!key.startsWith(layout.exportedChanges)) return [];
+    if (!key.startsWith(layout.exportedChanges.prefix)) return [];
     const record = await readSoundChanges(this.#storage, hash);
     return record && !trust?.changes(record) ? [record] : [];
   }
@@ -394,7 +390,7 @@ function neededTiles(listed: readonly ObjectInfo[], size: number): string[] {
   const held = tilesAmong(keys, size);
   const isFilled = (tile: Tile | undefined) =>
     tile && tile.width < tileWidth && held.has(tileKey({ ...tile, width: tileWidth }));
-  return keys.filter((key) => key.startsWith(layout.logTiles) && !isFilled(tileNamed(key)));
+  return keys.filter((key) => key.startsWith(layout.logTile.prefix) && !isFilled(tileNamed(key)));
 }
 
 async function modifiedOf(storage: Storage, key: string): Promise<Date | undefined> {

@@ -195,10 +195,10 @@ export class ArchiveWriter {
       idHashes.push(idHash);
       allWords.push(words);
     }
-    const stored = await this.#put(layout.rowsOf, Buffer.from(digests.buffer));
+    const stored = await this.#put(layout.rows, Buffer.from(digests.buffer));
     const idBytes = encodeIds(idHashes);
-    const ids = { ...(await this.#put(layout.idsOf, idBytes)), root: sectionRootOf("ids", idBytes) };
-    const words = await this.#put(layout.wordsOf, encodeWords(allWords));
+    const ids = { ...(await this.#put(layout.ids, idBytes)), root: sectionRootOf("ids", idBytes) };
+    const words = await this.#put(layout.words, encodeWords(allWords));
     const bytes = encodeSegment(pages, index, { ...words, unicode: unicodeVersion });
     const segment = await this.#put(layout.segment, bytes);
     return {
@@ -215,14 +215,14 @@ export class ArchiveWriter {
 
   #unchangedOrigins({ hash }: SegmentRef): ObjectRef | undefined {
     const same = this.#sameOrigins.get(hash);
-    return same && this.#objects.keep(layout.originsOf(same.hash), same.bytes) ? same : undefined;
+    return same && this.#objects.keep(layout.origins(same.hash), same.bytes) ? same : undefined;
   }
 
   #holdOrigins(rows: readonly RowOrOrdinal[]): ObjectRef {
     const numbers = rows.map((row) => (typeof row === "number" ? this.#kept[row]! : row.file));
     const bytes = encodeOrigins(numbers, this.#files);
     const ref = referTo(bytes);
-    this.#objects.hold(layout.originsOf(ref.hash), bytes);
+    this.#objects.hold(layout.origins(ref.hash), bytes);
     return ref;
   }
 

@@ -65,6 +65,6 @@ function holdSourceFiles(
   const content: SourceFiles = { formatVersion, files: refs };
   const bytes = Buffer.from(JSON.stringify(content));
   const ref = referTo(bytes);
-  objects.hold(layout.sourceFilesOf(ref.hash), bytes);
+  objects.hold(layout.sourceFiles(ref.hash), bytes);
   return ref;
 }

@@ -12,8 +12,7 @@ import { layout } from "../store/layout.ts";
 import { publicationTime } from "../store/log/clock.ts";
 import { appendCommit, type CommitContent } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
-import { partsOf } from "../store/manifest.ts";
-import { readObject, referTo, sourceObjects } from "../store/objects.ts";
+import { namedBy, readObject, referTo } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { requireStillNewest } from "../trust/log/run-log.ts";
 import { isSigned, signerOf } from "../trust/signing.ts";
@@ -134,9 +133,9 @@ export async function finishPublish(
 
 const outcomes = { same: "unchanged", commit: "published", "dry-run": "dry-run" } as const;
 
-/** Counts the manifest, its parts and the source files that the current commit names as objects that stay. */
+/** Counts the current commit's manifest, and what it names, as objects that stay; of rows, the run's own count. */
 function keepManifest(objects: ObjectWriter, { commit, manifest }: PreviousSnapshot): void {
-  for (const [key, { bytes }] of [...partsOf(manifest), ...sourceObjects(manifest)]) objects.keep(key, bytes);
+  for (const [key, { bytes }] of namedBy(manifest)) if (!layout.rows.has(key)) objects.keep(key, bytes);
   objects.keep(layout.manifest(commit.manifest.hash), commit.manifest.bytes);
 }
 

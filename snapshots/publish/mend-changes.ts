@@ -27,7 +27,7 @@ export async function mendChanges(
     warn = () => {},
   }: Pick<SiteOptions, "faulty"> & { storage: Storage; warn?: (line: string) => void },
 ): Promise<void> {
-  const anywhere = [...faulty].some((key) => key.startsWith(layout.changes));
+  const anywhere = [...faulty].some((key) => key.startsWith(layout.changeRecord.prefix));
   const lowest = anywhere ? 1 : Math.max(1, newest.commit - looked);
   if (listed && !anywhere && (await hasWhole(listed, newest.commit - lowest))) return;
   const check = recordCheck(storage, faulty);
@@ -45,7 +45,7 @@ export async function mendChanges(
 /** Whether a store has so many change records, and few others, and all of them are whole. */
 async function hasWhole(storage: Storage, wanted: number): Promise<boolean> {
   const refs: ObjectRef[] = [];
-  for await (const { key, bytes } of storage.list(layout.changes)) {
+  for await (const { key, bytes } of storage.list(layout.changeRecord.prefix)) {
     if (key.endsWith(".json")) refs.push({ hash: hashIn(key), bytes });
     if (refs.length > 2 * looked) return false;
   }

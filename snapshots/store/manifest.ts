@@ -25,14 +25,6 @@ import type { Storage } from "./storage.ts";
 /** Of so many segments, one ends a list on average. */
 const listModulus = 32;
 
-/** The parts of a manifest, by key. */
-export function partsOf({ parts: { lists, scores } }: ManifestRoot): Map<string, ObjectRef> {
-  return new Map<string, ObjectRef>([
-    ...lists.map((ref) => [layout.segmentList(ref.hash), ref] as const),
-    [layout.scoreRefsOf(scores.hash), scores],
-  ]);
-}
-
 /** Divides a manifest into what is stored of it: its own object, and its parts by key. */
 export function divideManifest({ segments, scores, ...told }: Omit<Manifest, "parts">): {
   manifest: Manifest;
@@ -49,7 +41,7 @@ export function divideManifest({ segments, scores, ...told }: Omit<Manifest, "pa
   const lists = cutLists(segments).map((list) => {
     return { ...put(layout.segmentList, { formatVersion, segments: list }), ...countsOf(list) };
   });
-  const root: ManifestRoot = { ...told, parts: { lists, scores: put(layout.scoreRefsOf, scores) } };
+  const root: ManifestRoot = { ...told, parts: { lists, scores: put(layout.scoreRefs, scores) } };
   return { manifest: { ...root, segments, scores }, stored: Buffer.from(JSON.stringify(root)), parts };
 }
 
@@ -152,7 +144,7 @@ async function readDivided(
 }
 
 async function readScoreRefs(storage: Storage, ref: ObjectRef): Promise<ScoreRefs> {
-  const key = layout.scoreRefsOf(ref.hash);
+  const key = layout.scoreRefs(ref.hash);
   return parseObject(key, await readObject(storage, key, ref), ScoreRefs);
 }
 

@@ -1,7 +1,18 @@
-import type { Manifest, ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
+import type {
+  Manifest,
+  ManifestRoot,
+  ObjectRef,
+  ScoreRefs,
+  SegmentRef,
+} from "../../schemas/store/snapshot.ts";
 import { CorruptObjectError, MissingObjectError, tooLarge } from "./errors.ts";
 import { kindOf, layout, sha256 } from "./layout.ts";
 import type { Storage } from "./storage.ts";
+
+/** A manifest without what its lost or damaged parts say. */
+export interface KnownManifest extends Omit<Manifest, "scores"> {
+  scores: ScoreRefs | undefined;
+}
 
 /** The reference to an object with these bytes. */
 export function referTo(bytes: Buffer): ObjectRef {
@@ -40,36 +51,43 @@ export async function readObject(
 /** The objects beside a segment, by key: the digests of its source rows, its ids, and its words. */
 export function besideSegment({ rows, ids, words }: SegmentRef): [key: string, ref: ObjectRef][] {
   return [
-    [layout.rowsOf(rows.hash), rows],
-    [layout.idsOf(ids.hash), ids],
-    [layout.wordsOf(words.hash), words],
+    [layout.rows(rows.hash), rows],
+    [layout.ids(ids.hash), ids],
+    [layout.words(words.hash), words],
   ];
 }
 
-/**
- * What a snapshot's manifest tells of its sources, by key: the list of the files, and the origins of each segment's
- * rows.
- */
-export function sourceObjects({
-  sources,
-  segments,
-}: Pick<Manifest, "sources" | "segments">): Map<string, ObjectRef> {
-  const origins = segments.flatMap((segment) => segment.origins ?? []);
-  return new Map([
-    ...(sources ? [[layout.sourceFilesOf(sources.hash), sources] as const] : []),
-    ...origins.map((ref) => [layout.originsOf(ref.hash), ref] as const),
-  ]);
-}
-
-/**
- * All score objects of a snapshot by key: the list and the records, which are public, and the details, which are not.
- */
-export function scoreObjects({ scores }: Pick<Manifest, "scores">): Map<string, ObjectRef> {
-  const { list, records, histories, dimensions } = scores;
+/** The score list and records of a snapshot, which are public, and the histories and dimensions, which are not, by key. */
+export function scoreObjects({ list, records, histories, dimensions }: ScoreRefs): Map<string, ObjectRef> {
   const open = [list, ...Object.values(records)];
   const closed = [...Object.values(histories), ...Object.values(dimensions)];
   return new Map([
     ...open.map((ref) => [layout.publicObject(ref.hash), ref] as const),
     ...closed.map((ref) => [layout.privateObject(ref.hash), ref] as const),
+  ]);
+}
+
+/** The parts of a manifest, by key. */
+export function partsOf({ parts: { lists, scores } }: ManifestRoot): Map<string, ObjectRef> {
+  return new Map<string, ObjectRef>([
+    ...lists.map((ref) => [layout.segmentList(ref.hash), ref] as const),
+    [layout.scoreRefs(scores.hash), scores],
+  ]);
+}
+
+/**
+ * All objects that a manifest and its parts name, and the parts themselves, by key, as far as its parts are there. Only
+ * the segments know the pages.
+ */
+export function namedBy({ segments, scores, sources, ...root }: KnownManifest): Map<string, ObjectRef> {
+  return new Map<string, ObjectRef>([
+    ...partsOf(root),
+    ...(scores ? scoreObjects(scores) : []),
+    ...(sources ? [[layout.sourceFiles(sources.hash), sources] as const] : []),
+    ...segments.flatMap((segment) => [
+      [layout.segment(segment.hash), segment] as const,
+      ...besideSegment(segment),
+      ...(segment.origins ? [[layout.origins(segment.origins.hash), segment.origins] as const] : []),
+    ]),
   ]);
 }

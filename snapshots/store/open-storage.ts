@@ -57,7 +57,7 @@ export function isStoreLocation(location: string): boolean {
 export const cacheDisk = { leastBytes: 2 ** 20, defaultBytes: 4 * 2 ** 30 };
 
 /** A store has objects under at least one of these prefixes. */
-const signs = [layout.commits, layout.keys];
+const signs = [layout.commit.prefix, layout.key.prefix];
 
 /** Whether the address holds a store, that is any object under one of the prefixes. */
 export async function storeExists(storage: Storage, prefixes: readonly string[] = signs): Promise<boolean> {

@@ -1,7 +1,8 @@
 import type { z } from "zod";
 import { CorruptObjectError } from "./errors.ts";
-import { sha256 } from "./layout.ts";
+import { type Kind, sha256 } from "./layout.ts";
 import { parseObject } from "./parse.ts";
+import type { Storage } from "./storage.ts";
 
 /**
  * A signed note about a record, that of a commit about its entry. It stands behind the digest, which does not cover it.
@@ -29,4 +30,18 @@ export function unseal<T extends { digest: string }>(key: string, bytes: Buffer,
   if (!seal(content, () => ({ note })).equals(bytes))
     throw new CorruptObjectError(key, "its digest does not match its content");
   return record;
+}
+
+/**
+ * Reads the sealed record of a kind that has this name; undefined when there is none. `fresh`: not from a cache on disk.
+ */
+export async function readRecord<Name extends unknown[], Content extends { digest: string }>(
+  storage: Storage,
+  kind: Kind<Name, Content>,
+  name: Name,
+  { fresh = false } = {},
+): Promise<Content | undefined> {
+  const key = kind(...name);
+  const bytes = await storage.get(key, { maxBytes: kind.maxBytes!, fresh });
+  return bytes && unseal(key, bytes, kind.schema!);
 }

@@ -77,7 +77,7 @@ export class Trust {
 
   /** Why the record of a change as Parquet files is not trusted; undefined when it is. */
   changes(record: ChangeFiles): UntrustedError | undefined {
-    const key = layout.exportedChangesOf(record.changes);
+    const key = layout.exportedChanges(record.changes);
     return this.#refusal(key, record.note, (name) =>
       recordText(name, subjectOf.changes(record), record.digest),
     );

@@ -19,13 +19,13 @@ export async function checkExports(
 ): Promise<void> {
   const { storage } = check;
   const checked = new Set<string>();
-  for await (const { key, bytes } of storage.list(layout.exportedChanges)) {
+  for await (const { key, bytes } of storage.list(layout.exportedChanges.prefix)) {
     const record = await check.attempt(() => readChangesRecord(storage, key, trust));
     if (!record) continue;
     check.count(key, bytes);
     for (const file of record.files) await check.attempt(() => checkFile(check, file));
   }
-  for await (const { key, bytes } of storage.list(layout.exportRecords)) {
+  for await (const { key, bytes } of storage.list(layout.exportRecord.prefix)) {
     const record = await check.attempt(() => readRecord(storage, key, commits, trust));
     if (!record) continue;
     check.count(key, bytes);
@@ -75,7 +75,7 @@ async function readRecord(
 async function checkFile(check: StoreCheck, file: ParquetFile): Promise<void> {
   const key = layout.exportFile(file.hash);
   const hashes = await readChunkHashes(check.storage, file);
-  check.count(layout.exportChunksOf(file.chunks.hash), hashes.length);
+  check.count(layout.exportChunks(file.chunks.hash), hashes.length);
   const whole = createHash("sha256");
   for await (const bytes of readChunks(check.storage, file, hashes, { from: 0, to: file.bytes }))
     whole.update(bytes);

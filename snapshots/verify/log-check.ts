@@ -50,7 +50,7 @@ export async function checkLog(
   if (numbers.length === 0 && begins > 1) missing(begins);
   for (const [first, to] of gapsIn(numbers, begins)) missing(first, to);
   const kept = new Set<string>();
-  for await (const { key } of check.storage.list(layout.manifests)) kept.add(key);
+  for await (const { key } of check.storage.list(layout.manifest.prefix)) kept.add(key);
   const log: (Commit | undefined)[] = [];
   let collected = 0;
   let newest: CheckedCommit | undefined;
@@ -91,7 +91,7 @@ export async function checkKnown(
   newest: Commit | undefined,
   known: readonly Evidence[],
 ): Promise<void> {
-  if (check.faults.some(({ key }) => key.startsWith(layout.commits))) return;
+  if (check.faults.some(({ key }) => key.startsWith(layout.commit.prefix))) return;
   try {
     await requireKnown(check.storage, newest, known);
   } catch (error) {

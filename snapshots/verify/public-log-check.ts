@@ -50,7 +50,7 @@ async function checkTrees(
     });
   const signed = signedSize(commits, trust);
   const keys = new Set<string>([layout.logCheckpoint]);
-  for await (const { key } of check.storage.list(layout.logCheckpoints)) keys.add(key);
+  for await (const { key } of check.storage.list(layout.logCheckpointOf.prefix)) keys.add(key);
   const wanted = signed > 0 ? [layout.logCheckpoint, layout.logCheckpointOf(signed)] : [];
   for (const key of keys.union(new Set(wanted))) {
     await check.attempt(async () => {

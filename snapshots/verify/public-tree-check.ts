@@ -36,7 +36,7 @@ export async function checkPublicNames(
  */
 export async function checkSite(check: StoreCheck, site: Site | undefined): Promise<Named> {
   if (!site) {
-    for (const prefix of [layout.siteIndex, layout.siteFiles, ...artefactFolders, ...artefactFiles])
+    for (const prefix of [layout.siteIndex, layout.siteFile.prefix, ...artefactFolders, ...artefactFiles])
       await check.countOnly(prefix);
     return nothingNamed;
   }

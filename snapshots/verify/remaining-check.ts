@@ -27,11 +27,11 @@ export async function checkRemaining(check: StoreCheck, known: Known): Promise<n
   let unreferenced = 0;
   for await (const { key } of check.storage.list("")) {
     if (check.hasSeen(key)) continue;
-    if (key.startsWith(layout.keys)) {
+    if (key.startsWith(layout.key.prefix)) {
       if (known.keys) await check.attemptRecord(key, (bytes) => checkKey(key, bytes));
       continue;
     }
-    if (key.startsWith(layout.collecting)) {
+    if (key.startsWith(layout.collecting.prefix)) {
       // A collection may have deleted it since it was listed.
       await check.attempt(async () => {
         const bytes = await check.storage.get(key);
@@ -39,12 +39,12 @@ export async function checkRemaining(check: StoreCheck, known: Known): Promise<n
       });
       continue;
     }
-    if (key.startsWith(layout.runs)) {
+    if (key.startsWith(layout.runPlan.prefix)) {
       const schema = key.endsWith("/plan.json") ? PartsPlan : PartRecord;
       await check.attemptRecord(key, (bytes) => void unseal<PartsPlan | PartRecord>(key, bytes, schema));
       continue;
     }
-    if (!(check.hidesPages && key.startsWith(layout.pages))) unreferenced += 1;
+    if (!(check.hidesPages && key.startsWith(layout.page.prefix))) unreferenced += 1;
     await check.attempt(() => checkUnreferenced(check, key, known));
   }
   return unreferenced;
@@ -72,7 +72,7 @@ async function checkUnreferenced(check: StoreCheck, key: string, { snapshots, na
   // The log may have grown since it was checked, or was longer once.
   if (hash || tileNamed(key)) return;
   // The name of a removed protocol stays, with its last content, until it is collected.
-  const leftover = key.startsWith(layout.stableScores) && snapshots.published.has(sha256(bytes));
+  const leftover = key.startsWith(layout.stableScore.prefix) && snapshots.published.has(sha256(bytes));
   if (!leftover && !(await isLeftArtefact(check, key, bytes, { snapshots, named })))
     throw new CorruptObjectError(key, "a store has no objects with such names");
 }

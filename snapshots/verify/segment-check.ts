@@ -84,11 +84,11 @@ export async function checkSegment(
     throw new CorruptObjectError(key, "its root differs from the manifest's");
   }
   if (digests.length !== ref.markets * BigUint64Array.BYTES_PER_ELEMENT) {
-    throw new CorruptObjectError(layout.rowsOf(ref.rows.hash), "it does not hold one digest per market");
+    throw new CorruptObjectError(layout.rows(ref.rows.hash), "it does not hold one digest per market");
   }
   if (!encodeIds(rows.map(({ id }) => idHash(id))).equals(ids)) {
     throw new CorruptObjectError(
-      layout.idsOf(ref.ids.hash),
+      layout.ids(ref.ids.hash),
       `it does not match the ids of the markets of ${key}`,
     );
   }
@@ -150,7 +150,7 @@ function checkQuestions(
   stored: Buffer,
   rows: readonly CheckedRow[],
 ): string {
-  const key = layout.wordsOf(ref.words.hash);
+  const key = layout.words(ref.words.hash);
   const { unicode } = new WordTable(key, stored);
   const questions = rows.map(({ question }) => question);
   const found = checkWords(key, stored, { segment, questions });

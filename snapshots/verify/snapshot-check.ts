@@ -1,7 +1,8 @@
 import type { Commit, Manifest, ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
 import { publicNames } from "../publish/public/names.ts";
 import { layout } from "../store/layout.ts";
-import { partsOf, readManifest } from "../store/manifest.ts";
+import { readManifest } from "../store/manifest.ts";
+import { partsOf } from "../store/objects.ts";
 import { checkChangeRecord, compareChangeRecord } from "./changes-check.ts";
 import { checkManifest } from "./manifest-check.ts";
 import { type CheckedRead, checkScores } from "./score-check.ts";

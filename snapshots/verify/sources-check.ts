@@ -22,12 +22,12 @@ export async function checkSources(
   const rows = new Map<string, number>();
   let whole = true;
   for (const [index, ref] of origins.entries()) {
-    const key = layout.originsOf(ref.hash);
+    const key = layout.origins(ref.hash);
     const table = await read(key, ref, (bytes) => decodeOrigins(key, bytes, segments[index]!.markets));
     whole &&= table !== undefined;
     if (table) addRowsByFile(rows, table);
   }
-  const key = layout.sourceFilesOf(sources.hash);
+  const key = layout.sourceFiles(sources.hash);
   await read(key, sources, (bytes) => {
     const { files } = parseObject(key, bytes, SourceFiles);
     const told = new Map(files.filter((file) => file.rows > 0).map((file) => [file.hash, file.rows]));

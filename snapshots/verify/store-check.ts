@@ -65,7 +65,7 @@ export class StoreCheck {
       const fault = { key: error.key, reason: error.message.slice(error.key.length + 2) + remedy };
       // Snapshots and change records share objects, so the same fault may come up several times, and in other words.
       const told = encoded ? this.unchecked : this.faults;
-      this.hidesPages ||= encoded && error.key.startsWith(layout.segments);
+      this.hidesPages ||= encoded && error.key.startsWith(layout.segment.prefix);
       if (!told.some(({ key }) => key === fault.key)) told.push(fault);
       this.#seen.add(error.key);
       return undefined;

@@ -64,9 +64,9 @@ export async function verify(
   await checkKnown(check, newest?.commit, known);
   // All that would follow are faults that nobody can mend.
   const { foreign } = check;
-  if (foreign && (commits.size === 0 || foreign.key.startsWith(layout.manifests))) throw foreign;
+  if (foreign && (commits.size === 0 || foreign.key.startsWith(layout.manifest.prefix))) throw foreign;
   if (newest) await checkPublicNames(check, newest, snapshots.published);
-  else await check.countOnly(layout.stableScores);
+  else await check.countOnly(layout.stableScore.prefix);
   await checkPublicLog(check, commits, newest, trust);
   await checkExports(check, commits, trust);
   const named = await checkSite(check, site);

@@ -98,8 +98,9 @@ const failures: [string, () => Promise<[string, string]>][] = [
     "the archive, whose pages are gone,",
     async () => {
       const { storage } = attacked.proxy;
-      for await (const { key } of storage.list(layout.pages)) await storage.delete(key);
-      for await (const { key } of storage.list(layout.rows)) await storage.put(key, Buffer.from("broken"));
+      for await (const { key } of storage.list(layout.page.prefix)) await storage.delete(key);
+      for await (const { key } of storage.list(layout.rows.prefix))
+        await storage.put(key, Buffer.from("broken"));
       return [archive, "503 SNAPSHOT_UNAVAILABLE"];
     },
   ],

@@ -133,9 +133,9 @@ test.each<[name: string, change: (newest: HistoricalMarket, next: HistoricalMark
 describe("Words that another version of Unicode is said to have made", () => {
   const replaceWords = (change: (words: string[][]) => string[][]) => {
     const [, segment] = newestManifest(objects).segments;
-    const words = new WordTable("words", objects.get(layout.wordsOf(segment!.words.hash))!).decode();
+    const words = new WordTable("words", objects.get(layout.words(segment!.words.hash))!).decode();
     const bytes = encodeWords(change(words), "15.0");
-    objects.set(layout.wordsOf(referTo(bytes).hash), bytes);
+    objects.set(layout.words(referTo(bytes).hash), bytes);
     replaceBesides(objects, 1, { words: referTo(bytes) });
   };
   const filters = { q: "will" };

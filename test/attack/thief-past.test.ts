@@ -147,7 +147,7 @@ describe("what a thief puts into the past", () => {
       const [old, current] = [await commitAt(storage, 1), await commitAt(storage, 3)];
       const shared = await snapshotObjects(storage, current);
       const own = [...(await snapshotObjects(storage, old))].filter((name) => !shared.has(name));
-      expect(own.filter((name) => name.startsWith(layout.pages)).length).toBeGreaterThan(0);
+      expect(own.filter((name) => name.startsWith(layout.page.prefix)).length).toBeGreaterThan(0);
       const warm = await proxyOn(storage);
       for (const name of own) {
         const bytes = (await storage.get(name))!;
@@ -161,7 +161,12 @@ describe("what a thief puts into the past", () => {
         await storage.put(name, bytes);
       }
       // And other objects of the store in their place, which are whole.
-      for (const prefix of [layout.manifests, layout.pages, layout.segments, layout.publicObjects]) {
+      for (const prefix of [
+        layout.manifest.prefix,
+        layout.page.prefix,
+        layout.segment.prefix,
+        layout.publicObject.prefix,
+      ]) {
         const [theirs] = own.filter((name) => name.startsWith(prefix));
         const [other] = [...shared].filter((name) => name.startsWith(prefix));
         await storage.put(theirs!, (await storage.get(other!))!);

@@ -184,7 +184,7 @@ describe("what a thief puts into the store", () => {
       layout.publicObject(hash),
     );
     const names = [layout.stableScoreList, ...slugs.map(layout.stableScore)];
-    for await (const { key: page } of storage.list(layout.pages)) objects.push(page);
+    for await (const { key: page } of storage.list(layout.page.prefix)) objects.push(page);
     for (const each of [...objects, ...names]) {
       const bytes = (await storage.get(each))!;
       await storage.put(each, Buffer.from(bytes.toString("latin1").replace("700", "999"), "latin1"));
@@ -227,7 +227,7 @@ describe("what a thief puts into the store", () => {
     const { snapshotId } = await commitAt(storage, 3);
     const { digest, note, ...good } = (await readExport(storage, snapshotId))!;
     const { files } = (await readExport(theirs, (await commitAt(theirs, 1)).snapshotId))!;
-    for (const prefix of [layout.exportFiles, layout.exportChunks])
+    for (const prefix of [layout.exportFile.prefix, layout.exportChunks.prefix])
       for await (const { key } of theirs.list(prefix)) await storage.put(key, (await theirs.get(key))!);
     const proxy = await proxyOn(storage);
     const key = await proxy.issue();
@@ -279,8 +279,8 @@ describe("what a thief puts into the store", () => {
     expect((await ask(url)).status).toBe(503);
     await storage.put(layout.exportFile(our.hash), (await theirs.get(layout.exportFile(their.hash)))!);
     await storage.put(
-      layout.exportChunksOf(our.chunks.hash),
-      (await theirs.get(layout.exportChunksOf(their.chunks.hash)))!,
+      layout.exportChunks(our.chunks.hash),
+      (await theirs.get(layout.exportChunks(their.chunks.hash)))!,
     );
     const cold = await proxyOn(storage);
     expect((await cold.get(url, { headers: bearer(key) })).status).toBe(503);

@@ -93,8 +93,8 @@ describe("proofs of a service whose publisher signs", () => {
 
   test("tell no hash of a manifest, of which entity tags are made", async () => {
     const answers = [await ask(`/api/v1/markets/${id}/proof`), await ask(`/api/v1/scores/${slug}/proof`)];
-    for await (const { key: name } of proxy.storage.list(layout.manifests)) {
-      const hash = name.slice(layout.manifests.length, -".json".length);
+    for await (const { key: name } of proxy.storage.list(layout.manifest.prefix)) {
+      const hash = name.slice(layout.manifest.prefix.length, -".json".length);
       for (const { text } of answers) expect(text).not.toContain(hash);
     }
   });
@@ -169,7 +169,7 @@ describe("proofs of a service whose publisher signs", () => {
 
   test("are the same where tiles are not those of the checkpoint, and 503 where commits do not tell either", async () => {
     const keys = [layout.commit(1), layout.logTile("0/000.p/5")];
-    for await (const { key } of proxy.storage.list(`${layout.logTiles}entries/`)) keys.push(key);
+    for await (const { key } of proxy.storage.list(`${layout.logTile.prefix}entries/`)) keys.push(key);
     const whole = new Map<string, Buffer>();
     for (const key of keys) whole.set(key, (await proxy.storage.get(key))!);
     const damage = async (key: string) => {

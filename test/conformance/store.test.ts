@@ -106,7 +106,7 @@ async function workedExample(): Promise<[what: string, value: string][]> {
     readRun("page", files.get(layout.page(page.hash))!, page.runs, run),
   );
   const oldest = lines.at(-1)!;
-  const ids = files.get(layout.idsOf(ref.ids.hash))!;
+  const ids = files.get(layout.ids(ref.ids.hash))!;
   const id = idOfLine(oldest);
   const fromHex = (text: string) => Buffer.from(text, "hex");
   const hex = (number: number) => `${number} (hex ${number.toString(16)})`;

@@ -96,7 +96,7 @@ function testTree(
         "access-control-expose-headers": "ETag",
       });
       const [policy, frames] = [`${headers["content-security-policy"]}`, headers["x-frame-options"]];
-      const others = key.startsWith(layout.embeds)
+      const others = key.startsWith(layout.embed.prefix)
         ? ["frame-ancestors *", undefined]
         : ["frame-ancestors 'none'", "DENY"];
       expect([policy.split("; ").at(-1), frames], key).toEqual(others);
@@ -126,7 +126,10 @@ function testTree(
   });
 
   test("shows nothing of what plans are paid for", async () => {
-    for (const key of [...(await keysUnder("public/api/")), ...(await keysUnder(layout.publicObjects))]) {
+    for (const key of [
+      ...(await keysUnder("public/api/")),
+      ...(await keysUnder(layout.publicObject.prefix)),
+    ]) {
       const { text } = await get(`/${key}`);
       expect(text, key).not.toMatch(/history|change7d|percentile|resolvedOutcome|composite/i);
     }
@@ -183,7 +186,7 @@ describe.skipIf(!environment || !nginx)("a CDN that serves public/ of the bucket
   test("lists nothing and runs no command of S3", async () => {
     const list = `/${layout.stableScoreList}`;
     for (const query of ["list-type=2", "acl", "policy", "versions", "uploads", "location", "tagging"]) {
-      for (const path of ["/", "/public", "/public/", "/public/api/v1/", `/${layout.publicObjects}`]) {
+      for (const path of ["/", "/public", "/public/", "/public/api/v1/", `/${layout.publicObject.prefix}`]) {
         expect([403, 404], `${path}?${query}`).toContain((await get(`${path}?${query}`)).status);
       }
       expect((await get(`${list}?${query}`)).json()).toEqual((await get(list)).json());

@@ -25,24 +25,42 @@ const allowing = (statement: object) => ({ Effect: "Allow", ...statement });
 
 /** What a publisher writes. */
 const written = [
-  ...[layout.commits, layout.manifests, layout.publicTree, privateTree, layout.runs],
+  ...[layout.commit.prefix, layout.manifest.prefix, layout.publicTree, privateTree, layout.runPlan.prefix],
   ...[layout.head, layout.checked, layout.probe],
 ];
 
 /** Beginnings of the keys that each role may read, write and delete. */
 const rights: Record<Role, { get: readonly string[]; put: readonly string[]; delete: readonly string[] }> = {
-  publisher: { get: [...written, layout.collecting], put: written, delete: [] },
+  publisher: { get: [...written, layout.collecting.prefix], put: written, delete: [] },
   gc: {
     // What finds what retained commits reach.
     get: [
-      ...[layout.commits, layout.checked, layout.log, layout.manifests, layout.segmentLists],
-      ...[layout.scoreRefs, layout.changes, layout.segments, layout.exportRecords, layout.exportedChanges],
+      ...[
+        layout.commit.prefix,
+        layout.checked,
+        layout.log,
+        layout.manifest.prefix,
+        layout.segmentList.prefix,
+      ],
+      ...[
+        layout.scoreRefs.prefix,
+        layout.changeRecord.prefix,
+        layout.segment.prefix,
+        layout.exportRecord.prefix,
+        layout.exportedChanges.prefix,
+      ],
     ],
-    put: [layout.collecting],
-    delete: [layout.collecting, layout.manifests, layout.publicTree, privateTree, layout.runs],
+    put: [layout.collecting.prefix],
+    delete: [
+      layout.collecting.prefix,
+      layout.manifest.prefix,
+      layout.publicTree,
+      privateTree,
+      layout.runPlan.prefix,
+    ],
   },
   proxy: { get: [""], put: [], delete: [] },
-  "key-issuer": { get: [layout.keys], put: [layout.keys], delete: [] },
+  "key-issuer": { get: [layout.key.prefix], put: [layout.key.prefix], delete: [] },
 };
 
 describe.each(Object.keys(rights) as Role[])("the role of the %s", (role) => {
@@ -50,7 +68,7 @@ describe.each(Object.keys(rights) as Role[])("the role of the %s", (role) => {
   const list = {
     Action: ["s3:ListBucket"],
     Resource: ["arn:aws:s3:::STORE_BUCKET"],
-    ...(role === "key-issuer" && { Condition: { StringLike: { "s3:prefix": [`${layout.keys}*`] } } }),
+    ...(role === "key-issuer" && { Condition: { StringLike: { "s3:prefix": [`${layout.key.prefix}*`] } } }),
   };
   const sources = {
     Action: ["s3:GetObject", "s3:ListBucket"],
@@ -110,22 +128,22 @@ describe("the bucket's policy", () => {
     const deleting = ["s3:DeleteObject", "s3:DeleteObjectVersion"];
     const told = denied.map(({ Sid, Action, Resource, Condition }) => [Sid, Action, Resource, Condition]);
     expect(told).toEqual([
-      ["KeysAreForProxyAndKeyIssuer", ["s3:*"], objects(layout.keys), except("proxy", "key-issuer")],
+      ["KeysAreForProxyAndKeyIssuer", ["s3:*"], objects(layout.key.prefix), except("proxy", "key-issuer")],
       [
         "SnapshotsAreForProxyPublisherAndGc",
         ["s3:GetObject"],
-        objects("private/", layout.runs, layout.manifests, layout.commits),
+        objects("private/", layout.runPlan.prefix, layout.manifest.prefix, layout.commit.prefix),
         except("proxy", "publisher", "gc"),
       ],
       // A commit that was replaced would rewrite history, and a revocation that was would bring a customer back.
       [
         "CommitsAndKeysAreCreatedNeverReplaced",
         ["s3:PutObject"],
-        objects(layout.commits, layout.keys),
+        objects(layout.commit.prefix, layout.key.prefix),
         { Null: { "s3:if-none-match": ["true"] } },
       ],
       ["OnlyGcDeletes", deleting, objects(""), except("gc")],
-      ["NobodyDeletesKeys", deleting, objects(layout.keys), undefined],
+      ["NobodyDeletesKeys", deleting, objects(layout.key.prefix), undefined],
       [
         "OnlyThroughTls",
         ["s3:*"],
@@ -191,7 +209,12 @@ test("what the programs ask of a store is within the rights of their roles", asy
   const { deleted } = await collectGarbage(as("gc"), { ...keep, now, dryRun: false });
   expect(deleted.keys).toContain(gone);
   const kinds = new Set(deleted.keys.map((key) => key.slice(0, key.lastIndexOf("/") + 1)));
-  const collected = [layout.manifests, layout.scoreRefs, layout.publicObjects, layout.privateObjects];
-  expect(kinds).toEqual(new Set([...collected, `${layout.stableScores}scores/`]));
+  const collected = [
+    layout.manifest.prefix,
+    layout.scoreRefs.prefix,
+    layout.publicObject.prefix,
+    layout.privateObject.prefix,
+  ];
+  expect(kinds).toEqual(new Set([...collected, `${layout.stableScore.prefix}scores/`]));
   expect((await verify(as("proxy"), () => {})).faults).toEqual([]);
 });

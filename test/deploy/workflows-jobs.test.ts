@@ -213,8 +213,8 @@ test("verify.yml names in its summary what is at fault", async () => {
   const store = join(folder, "rotten");
   const storage = directoryStorage(store);
   await publishRecords(storage, recordsOf(0, 40));
-  const [page] = await readdir(join(store, layout.pages));
-  await writeFile(join(store, layout.pages, page!), "rotten");
+  const [page] = await readdir(join(store, layout.page.prefix));
+  await writeFile(join(store, layout.page.prefix, page!), "rotten");
   const workflow = parse(await readFile(join(root, ".github/workflows/verify.yml"), "utf8"));
   const text = workflow.jobs.verify.steps.find(({ name }: { name?: string }) => name === "Verify").run;
   const summary = join(folder, "verify.md");
@@ -225,7 +225,7 @@ test("verify.yml names in its summary what is at fault", async () => {
   expect(code).toBe(1);
   const told = await readFile(summary, "utf8");
   expect(told).toMatch(/^### snapshot verify: something is at fault; OPERATING.md/);
-  expect(told).toContain(`    ${layout.pages}${page}: its content does not match its name`);
+  expect(told).toContain(`    ${layout.page.prefix}${page}: its content does not match its name`);
 });
 
 test(".ci/container removes its files when the image cannot be built", async () => {

@@ -74,7 +74,7 @@ describe("temporary files in a directory store", () => {
     const { snapshotId: old } = await publishOld(storage);
     const place = async (names: typeof left | typeof kept) => {
       const paths: string[] = [];
-      for (const under of ["", layout.pages, layout.keys]) {
+      for (const under of ["", layout.page.prefix, layout.key.prefix]) {
         for (const [what, name, hours] of names) {
           const path = join(root, under, name);
           await mkdir(dirname(path), { recursive: true });
@@ -149,7 +149,7 @@ describe("the folder for temporary files", () => {
   test("loses folders of runs that were killed, and the store its files, with gc", async () => {
     const root = await mkdtemp(join(folder, "store-"));
     await publishOld(directoryStorage(root));
-    await writeFile(join(root, layout.pages, `.tmp-${ownerMark(ended)}${random}`), "x");
+    await writeFile(join(root, layout.page.prefix, `.tmp-${ownerMark(ended)}${random}`), "x");
     await mkdir(join(temporary, `prs-publish-${ownerMark(ended)}abcXYZ`));
     const gc = (...more: string[]) =>
       snapshotCommand(["gc", "--store", root, "--json", ...more], { from: folder });

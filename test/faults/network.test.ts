@@ -222,7 +222,7 @@ describe.skipIf(!environment)("a publish over S3", () => {
       const met = new Set<string>();
       const { outcome, store } = await trial((operation) => {
         const first = operation.method === "PUT" && !met.has(operation.path);
-        if (!first || !operation.path.includes(layout.stableScores)) return undefined;
+        if (!first || !operation.path.includes(layout.stableScore.prefix)) return undefined;
         met.add(operation.path);
         return fault;
       });

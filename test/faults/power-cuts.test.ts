@@ -106,16 +106,16 @@ test("a power cut takes nothing back that was reported, and leaves a whole snaps
   expect((await readKeys(afterCut())).records).toEqual((await readKeys(storage)).records);
   // Now some of what went from other folders has reached the disk, and of the manifests only what was synced.
   const torn = async () => {
-    const objects = new Map([...left(root)].filter(([key]) => key.startsWith(layout.manifests)));
+    const objects = new Map([...left(root)].filter(([key]) => key.startsWith(layout.manifest.prefix)));
     for (const { key } of await listed(storage)) {
-      if (!key.startsWith(layout.manifests)) objects.set(key, (await storage.get(key))!);
+      if (!key.startsWith(layout.manifest.prefix)) objects.set(key, (await storage.get(key))!);
     }
     return memoryStorage(objects);
   };
   const watched = changedStorage(storage, {
     async delete(key) {
       await storage.delete(key);
-      if (!key.startsWith(layout.manifests)) await expectWhole(await torn(), old);
+      if (!key.startsWith(layout.manifest.prefix)) await expectWhole(await torn(), old);
     },
   });
   const soon = new Date(Date.now() + 3_600_000);

@@ -115,7 +115,7 @@ describe.skipIf(!environment)("a publish command over S3", () => {
       // The request hangs for longer than the signal may take: only the signal can have ended the process.
       const { signal, left, stderr } = await publishBehind(location, (stop) => ({
         plan: ({ method, path }) => {
-          if (method !== "PUT" || !path.includes(layout.pages)) return undefined;
+          if (method !== "PUT" || !path.includes(layout.page.prefix)) return undefined;
           stop(asked);
           return "hang";
         },

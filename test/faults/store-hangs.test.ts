@@ -54,7 +54,8 @@ describe("a store that takes connections and never answers", () => {
     const age = async () => (await on.proxy.get("/readyz")).json().pollAgeSeconds;
     const metric = () => on.proxy.metrics.getSingleMetricAsString("prs_poll_age_seconds");
     expect(await age()).toBe(0);
-    on.s3.fault = (_, key) => (key.startsWith(`store/${layout.keys}`) || key === "" ? "hang" : undefined);
+    on.s3.fault = (_, key) =>
+      key.startsWith(`store/${layout.key.prefix}`) || key === "" ? "hang" : undefined;
     await until("a log line about the keys that hang", () =>
       on.proxy.logged.some((line) => /keys.*no answer within 1 s/.test(line)),
     );
@@ -76,7 +77,7 @@ describe("a store that takes connections and never answers", () => {
     };
     expect(outcome(await on.proxy.get(archive, { headers: bearer(key) }))).toBe("200");
     expect(outcome(await on.proxy.get(history, { headers: bearer(key) }))).toBe("200");
-    expect([...cut].filter((name) => name.startsWith(`store/${layout.pages}`))).not.toEqual([]);
+    expect([...cut].filter((name) => name.startsWith(`store/${layout.page.prefix}`))).not.toEqual([]);
   });
 });
 

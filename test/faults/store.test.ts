@@ -77,8 +77,8 @@ function withVersion(bytes: Buffer, formatVersion: number): Buffer {
 describe("a reader that meets garbage in place of the new snapshot's", () => {
   const places: [string, () => string][] = [
     ["commit", () => layout.commit(2)],
-    ["manifest", () => newKey(layout.manifests)],
-    ["segment", () => newKey(layout.segments)],
+    ["manifest", () => newKey(layout.manifest.prefix)],
+    ["segment", () => newKey(layout.segment.prefix)],
   ];
   const cases = places.flatMap(([name, key]) =>
     damages.map(([damage, harm]) => [name, damage, key, harm] as const),
@@ -124,7 +124,7 @@ describe("a reader that meets garbage in place of the new snapshot's", () => {
 
   test("manifest, named by its hash, of another format version: says both versions", async () => {
     const objects = new Map(both);
-    const manifest = withVersion(both.get(newKey(layout.manifests))!, 7);
+    const manifest = withVersion(both.get(newKey(layout.manifest.prefix))!, 7);
     const hash = sha256(manifest);
     const { digest: _, ...commit } = JSON.parse(String(both.get(layout.commit(2))));
     objects.set(layout.manifest(hash), manifest);
@@ -145,9 +145,9 @@ describe("a proxy that starts where a segment is gone", () => {
   async function robbed(before: boolean) {
     const first = await startTestProxy({ empty: !before });
     const { storage } = first;
-    const older = new Set((await listed(storage, layout.segments)).map(({ key }) => key));
+    const older = new Set((await listed(storage, layout.segment.prefix)).map(({ key }) => key));
     await publishArchive(storage, { markets: 45, bri: 710 });
-    const keys = (await listed(storage, layout.segments)).map(({ key }) => key);
+    const keys = (await listed(storage, layout.segment.prefix)).map(({ key }) => key);
     const robbedOf = new Map<string, Buffer>();
     for (const key of keys.filter((each) => !older.has(each))) {
       robbedOf.set(key, (await storage.get(key))!);
@@ -273,7 +273,7 @@ describe("a directory", () => {
     const storage = directoryStorage(target);
     await fill(storage, snapshots.store);
     const added = [...both.keys()].filter(
-      (key) => !snapshots.store.has(key) && !key.startsWith(layout.commits),
+      (key) => !snapshots.store.has(key) && !key.startsWith(layout.commit.prefix),
     );
     expect(added.length).toBeGreaterThan(6);
     for (const key of added) {
@@ -288,7 +288,7 @@ describe("a directory", () => {
     const target = join(folder, "torn-current");
     const storage = directoryStorage(target);
     await fill(storage, both);
-    const pages = (await listed(storage, layout.pages)).map(({ key }) => key);
+    const pages = (await listed(storage, layout.page.prefix)).map(({ key }) => key);
     for (const key of pages) await truncate(join(target, key), 10);
     expect(await publishNew(storage)).toMatchObject({ snapshotId: snapshots.new });
     expect(await seenBy(storage)).toBe(snapshots.new);

@@ -115,7 +115,7 @@ const manifest: Target = {
         ...json.root.parts.lists?.[index],
         ...put(layout.segmentList, list),
       }));
-      const parts = { ...json.root.parts, lists, scores: put(layout.scoreRefsOf, json.scores) };
+      const parts = { ...json.root.parts, lists, scores: put(layout.scoreRefs, json.scores) };
       bytes = Buffer.from(JSON.stringify({ ...json.root, parts }));
     }
     const storage = memoryStorage(objects);

@@ -52,7 +52,9 @@ test("a command that meets a damaged object names the way back, which leads back
   expect((await run("verify", ...begins)).code).toBe(0);
   expect((await run("verify", "--log-begins-at", "0")).code).toBe(2);
 
-  const [record] = (await listed(storage, layout.changes)).filter(({ key }) => key.endsWith(".json"));
+  const [record] = (await listed(storage, layout.changeRecord.prefix)).filter(({ key }) =>
+    key.endsWith(".json"),
+  );
   await writeFile(join(store, record!.key), "rotten");
   expect((await run("verify")).stdout).toContain(`For ${record!.key}: ${wayBack(record!.key)}.`);
   await storage.delete(record!.key);
@@ -63,8 +65,8 @@ test("gc names the manifest of the old snapshot that is damaged, without which i
   const store = join(folder, "old");
   const storage = directoryStorage(store);
   await publishRecords(storage, recordsOf(0, 40));
-  const [segment] = await listed(storage, layout.segments);
-  const [manifest] = await listed(storage, layout.manifests);
+  const [segment] = await listed(storage, layout.segment.prefix);
+  const [manifest] = await listed(storage, layout.manifest.prefix);
   await publishRecords(storage, recordsOf(0, 41));
   await writeFile(join(store, segment!.key), "rotten");
   const run = (...args: string[]) => snapshotCommand([...args, "--store", store], { from: folder });

@@ -167,8 +167,8 @@ describe("npm run snapshot -- publish", () => {
       folder,
       `COPY (SELECT 1 AS extra, * FROM read_parquet(${file})) TO ${file} (FORMAT parquet)`,
     );
-    const [scores = ""] = await readdir(join(folder, "store", layout.publicObjects));
-    await rm(join(folder, "store", layout.publicObjects, scores), { recursive: true });
+    const [scores = ""] = await readdir(join(folder, "store", layout.publicObject.prefix));
+    await rm(join(folder, "store", layout.publicObject.prefix, scores), { recursive: true });
     const { code, stdout, stderr } = await run("publish --sources wider --store store");
     expect(code).toBe(0);
     expect(stdout).toMatch(
@@ -251,7 +251,8 @@ describe("list and verify", () => {
     const copy = join(folder, "damaged");
     await publishSources(sources, directoryStorage(copy), folder);
     const names = Object.keys(await contentOf(directoryStorage(copy)));
-    const isRecord = (key: string) => key.startsWith(layout.stableScores) && key !== layout.stableScoreList;
+    const isRecord = (key: string) =>
+      key.startsWith(layout.stableScore.prefix) && key !== layout.stableScoreList;
     const record = names.find(isRecord)!;
     await appendFile(join(copy, record), " ");
     const path = join(copy, layout.stableScoreList);
@@ -278,7 +279,7 @@ describe("verify --repair", () => {
   test("makes anew what rotted where publishing again sees nothing new, and tells it", async () => {
     const rotten = directoryStorage(join(folder, "rotten"));
     await publishSources(sources, rotten, folder);
-    const key = Object.keys(await contentOf(rotten)).find((name) => name.startsWith(layout.pages))!;
+    const key = Object.keys(await contentOf(rotten)).find((name) => name.startsWith(layout.page.prefix))!;
     const bytes = (await rotten.get(key))!;
     bytes[40]! ^= 1;
     await rotten.put(key, bytes);

@@ -163,7 +163,7 @@ describe("publish in parts", () => {
     expect(workers.length).toBeGreaterThan(0);
     // They remove their temporary folders first.
     while (workers.some((pid) => existsSync(`/proc/${pid}/exe`))) await delay(10);
-    expect(existsSync(join(folder, "stopped", layout.commits))).toBe(false);
+    expect(existsSync(join(folder, "stopped", layout.commit.prefix))).toBe(false);
   });
 
   test("ends as a part does that cannot be made", async () => {

@@ -75,7 +75,7 @@ async function publishLie(change: () => void): Promise<void> {
 }
 
 function newestCommit(): Commit {
-  const keys = [...objects.keys()].filter((name) => name.startsWith(layout.commits)).sort();
+  const keys = [...objects.keys()].filter((name) => name.startsWith(layout.commit.prefix)).sort();
   return Commit.parse(JSON.parse(String(objects.get(keys.at(-1)!))));
 }
 
@@ -150,10 +150,10 @@ test("Segments that did not change are not computed again", async () => {
 describe("Words that another version of Unicode made", () => {
   const replaceWords = (change: (words: string[][]) => string[][]) => {
     const [segment] = newestManifest(objects).segments;
-    const words = new WordTable("words", objects.get(layout.wordsOf(segment!.words.hash))!).decode();
+    const words = new WordTable("words", objects.get(layout.words(segment!.words.hash))!).decode();
     const bytes = encodeWords(change(words), "15.0");
     const ref = referTo(bytes);
-    objects.set(layout.wordsOf(ref.hash), bytes);
+    objects.set(layout.words(ref.hash), bytes);
     replaceBesides(objects, 0, { words: ref });
   };
 

@@ -58,11 +58,12 @@ export class Judge {
     if (process && this.thieves.has(process)) return void this.tampered.add(key);
     const number = numberOf(key);
     if (number > 0) this.#commit(number, key, { before, after }, process);
-    else if (after && process && key.startsWith(layout.collecting))
+    else if (after && process && key.startsWith(layout.collecting.prefix))
       this.#announced.set(process, { at: this.#now(), commits: this.commits.length });
-    else if (!after && process && !key.startsWith(layout.collecting)) this.#deleted(key, before!, process);
+    else if (!after && process && !key.startsWith(layout.collecting.prefix))
+      this.#deleted(key, before!, process);
     else if (after && key.startsWith(layout.logCheckpoint)) this.#checkpoint(key, after);
-    else if (after && key.startsWith(layout.exportRecords)) this.#export(key, after);
+    else if (after && key.startsWith(layout.exportRecord.prefix)) this.#export(key, after);
   };
 
   /** What a snapshot holds; undefined for one that was never published. */
@@ -113,7 +114,7 @@ export class Judge {
     const { commit, files } = JSON.parse(String(record)) as ExportRecord;
     const reach = new Set([key]);
     for (const { hash, chunks } of files)
-      for (const each of [layout.exportFile(hash), layout.exportChunksOf(chunks.hash)]) {
+      for (const each of [layout.exportFile(hash), layout.exportChunks(chunks.hash)]) {
         this.#requireSound(each, key);
         reach.add(each);
       }
@@ -158,11 +159,11 @@ export class Judge {
     const bytes = this.#requireSound(key, who);
     reach.add(key);
     if (!bytes) return;
-    const named = key.startsWith(layout.segments)
+    const named = key.startsWith(layout.segment.prefix)
       ? readPages(key, bytes).map(({ hash }) => layout.page(hash))
       : key.endsWith(".json") &&
-          !key.startsWith(layout.publicObjects) &&
-          !key.startsWith(layout.privateObjects)
+          !key.startsWith(layout.publicObject.prefix) &&
+          !key.startsWith(layout.privateObject.prefix)
         ? refsIn(JSON.parse(String(bytes)), key)
         : [];
     for (const each of named) this.#follow(each, reach, who);
@@ -260,20 +261,20 @@ function refsIn(value: unknown, key: string): string[] {
 function keyOf(hash: string, path: readonly string[], key: string): string {
   const name = path.findLast((each) => !/^\d+$/.test(each)) ?? "";
   const of = path.filter((each) => !/^\d+$/.test(each))[0] ?? "";
-  if (key.startsWith(layout.manifests)) {
+  if (key.startsWith(layout.manifest.prefix)) {
     if (name === "lists") return layout.segmentList(hash);
-    if (name === "scores") return layout.scoreRefsOf(hash);
-    if (name === "sources") return layout.sourceFilesOf(hash);
+    if (name === "scores") return layout.scoreRefs(hash);
+    if (name === "sources") return layout.sourceFiles(hash);
   }
-  if (key.startsWith(layout.segmentLists)) {
+  if (key.startsWith(layout.segmentList.prefix)) {
     if (name === "segments") return layout.segment(hash);
-    if (name === "rows") return layout.rowsOf(hash);
-    if (name === "ids") return layout.idsOf(hash);
-    if (name === "words") return layout.wordsOf(hash);
-    if (name === "origins") return layout.originsOf(hash);
+    if (name === "rows") return layout.rows(hash);
+    if (name === "ids") return layout.ids(hash);
+    if (name === "words") return layout.words(hash);
+    if (name === "origins") return layout.origins(hash);
   }
-  if (key.startsWith(layout.scoreRefs))
+  if (key.startsWith(layout.scoreRefs.prefix))
     return of === "list" || of === "records" ? layout.publicObject(hash) : layout.privateObject(hash);
-  if (key.startsWith(layout.changes)) return layout.changePart(hash);
+  if (key.startsWith(layout.changeRecord.prefix)) return layout.changePart(hash);
   return "";
 }

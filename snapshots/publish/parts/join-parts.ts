@@ -145,7 +145,7 @@ async function compare(
   const objects = snapshotWriter(options, previous);
   for (const { objects: made } of parts)
     for (const [key, bytes] of made) {
-      if (key.startsWith(layout.origins)) objects.adoptHeld(key, bytes);
+      if (key.startsWith(layout.origins.prefix)) objects.adoptHeld(key, bytes);
       else objects.adopt(key, bytes);
     }
   const changes = new ArchiveChanges(new ObjectWriter(storage, new Set(), false), compared, archive.markets);

@@ -1,13 +1,13 @@
 import { feedVersion } from "../../../schemas/market.ts";
-import { PartRecord, PartsPlan } from "../../../schemas/store/parts.ts";
+import type { PartRecord, PartsPlan } from "../../../schemas/store/parts.ts";
 import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { unicodeVersion } from "../../index/unicode.ts";
 import type { KeyRange, PinnedFiles } from "../../sources/sources.ts";
 import { FormatError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
-import { kindOf, layout } from "../../store/layout.ts";
+import { type Kind, layout } from "../../store/layout.ts";
 import { readCommit } from "../../store/log/commits.ts";
-import { seal, unseal } from "../../store/records.ts";
+import { readRecord, seal } from "../../store/records.ts";
 import type { Storage } from "../../store/storage.ts";
 import { signRecord, subjectOf } from "../../trust/notes/record-notes.ts";
 import { refuseUntrustedRun, type Signing, trustOf } from "../../trust/signing.ts";
@@ -52,7 +52,7 @@ function sealed(key: string, record: object, signing: Signing = {}): Buffer {
  * The plan of a run; undefined when it has none. Throws UntrustedPredecessorError when nobody who is trusted made it.
  */
 export function findPlan(run: Run): Promise<PartsPlan | undefined> {
-  return readRecord(run, layout.runPlan(run.name), PartsPlan);
+  return readTrusted(run, layout.runPlan, run.name);
 }
 
 /**
@@ -87,7 +87,7 @@ export function requireSameRows({ name }: Run, { rowDigests: planned }: PartsPla
 
 /** What a part has recorded for this plan; undefined when it has not. Throws as findPlan. */
 export async function findPart(run: Run, plan: PartsPlan, part: number): Promise<PartRecord | undefined> {
-  const record = await readRecord(run, layout.runPart(run.name, part), PartRecord);
+  const record = await readTrusted(run, layout.runPart, run.name, part);
   return record?.plan === plan.digest && record.part === part ? record : undefined;
 }
 
@@ -105,15 +105,14 @@ export async function readParts(run: Run, plan: PartsPlan): Promise<PartRecord[]
   );
 }
 
-async function readRecord<T extends { digest: string; note?: string | undefined }>(
+async function readTrusted<Name extends unknown[], T extends { digest: string; note?: string | undefined }>(
   { storage, signing = {} }: Run,
-  key: string,
-  schema: Parameters<typeof unseal<T>>[2],
+  kind: Kind<Name, T>,
+  ...name: Name
 ): Promise<T | undefined> {
-  const { maxBytes } = kindOf(key)!;
-  const bytes = await storage.get(key, { ...(maxBytes !== undefined && { maxBytes }), fresh: true });
-  if (!bytes) return undefined;
-  const record = unseal<T>(key, bytes, schema);
+  const record = await readRecord(storage, kind, name, { fresh: true });
+  if (!record) return undefined;
+  const key = kind(...name);
   const needsKey = record.note !== undefined && !signing.key && !signing.unsigned;
   const refusal = needsKey
     ? new UntrustedError(key, "it is signed, and SIGNING_KEY is not set")

@@ -98,7 +98,7 @@ export class PreviousRows {
     if (!segment) {
       const key = layout.segment(ref.hash);
       const rows = indexed ? decodeRows(key, await readObject(this.#storage, key, ref)) : undefined;
-      const idsKey = layout.idsOf(ref.ids.hash);
+      const idsKey = layout.ids(ref.ids.hash);
       const ids = await readObject(this.#storage, idsKey, ref.ids);
       requireIds(idsKey, ids, ref.markets);
       const digests = await readDigests(this.#storage, ref);
@@ -118,7 +118,7 @@ export class PreviousRows {
   }
 
   async #wordsOf({ words }: SegmentRef): Promise<string[][] | undefined> {
-    const key = layout.wordsOf(words.hash);
+    const key = layout.words(words.hash);
     const table = new WordTable(key, await readObject(this.#storage, key, words));
     return table.unicode === unicodeVersion ? table.decode() : undefined;
   }
@@ -137,6 +137,6 @@ function indexRowOf(line: Buffer): IndexRow {
 
 /** The digests of the source rows of a segment. */
 export async function readDigests(storage: Storage, { rows }: SegmentRef): Promise<BigUint64Array> {
-  const bytes = await readObject(storage, layout.rowsOf(rows.hash), rows);
+  const bytes = await readObject(storage, layout.rows(rows.hash), rows);
   return new BigUint64Array(new Uint8Array(bytes).buffer);
 }

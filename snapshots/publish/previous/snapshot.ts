@@ -1,11 +1,11 @@
-import type { Commit, Manifest, ScoreRefs, SegmentRef } from "../../../schemas/store/snapshot.ts";
+import type { Commit, ObjectRef, SegmentRef } from "../../../schemas/store/snapshot.ts";
 import type { Page } from "../../format/page.ts";
 import { type CorruptObjectError, isLoss, MissingObjectError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout, manifestPrefixes, privateTree } from "../../store/layout.ts";
 import { listedOnce } from "../../store/listed-once.ts";
-import { partsOf, readParts } from "../../store/manifest.ts";
-import { besideSegment, readObject, scoreObjects, sourceObjects } from "../../store/objects.ts";
+import { readParts } from "../../store/manifest.ts";
+import { besideSegment, type KnownManifest, namedBy, readObject } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import {
   type PreviousPage,
@@ -16,11 +16,6 @@ import {
 } from "./pages.ts";
 import { PreviousRows } from "./rows.ts";
 import { PreviousSources } from "./sources.ts";
-
-/** A manifest without what its lost or damaged parts say. */
-interface KnownManifest extends Omit<Manifest, "scores"> {
-  scores: ScoreRefs | undefined;
-}
 
 /** Told of what is lost or damaged. */
 type Damaged = (error: CorruptObjectError | MissingObjectError) => void;
@@ -120,8 +115,8 @@ export class PreviousSnapshot {
       start += markets;
     }
     const pages = segments.flatMap((segment) => segment.pages);
-    const wanted = new Map(pages.map(({ hash, bytes }) => [layout.page(hash), bytes]));
-    const presentPages = await presentOf(listed, wanted, [layout.pages], faulty);
+    const wanted = new Map(pages.map((page) => [layout.page(page.hash), page]));
+    const presentPages = await presentOf(listed, wanted, [layout.page.prefix], faulty);
     return new PreviousSnapshot({ storage, listed }, commit, manifest, segments, {
       present: new Map([...present, ...presentPages]),
       objects: named.size + wanted.size,
@@ -202,33 +197,17 @@ async function readPagesIfSound(storage: Storage, key: string, ref: SegmentRef, 
   }
 }
 
-/** The objects that the manifest and its parts name, and the parts themselves: bytes by key. */
-function namedBy(manifest: KnownManifest): Map<string, number> {
-  const named = new Map<string, number>();
-  for (const ref of manifest.segments) {
-    named.set(layout.segment(ref.hash), ref.bytes);
-    for (const [key, { bytes }] of besideSegment(ref)) named.set(key, bytes);
-  }
-  for (const [key, { bytes }] of [
-    ...partsOf(manifest),
-    ...(manifest.scores ? scoreObjects({ scores: manifest.scores }) : []),
-    ...sourceObjects(manifest),
-  ])
-    named.set(key, bytes);
-  return named;
-}
-
 /** The wanted objects that the store lists with the right size and that are not `faulty`. */
 async function presentOf(
   storage: Storage,
-  wanted: ReadonlyMap<string, number>,
+  wanted: ReadonlyMap<string, Pick<ObjectRef, "bytes">>,
   prefixes: readonly string[],
   faulty: ReadonlySet<string>,
 ): Promise<Map<string, number>> {
   const present = new Map<string, number>();
   await inParallel(prefixes, async (prefix) => {
     for await (const { key, bytes } of storage.list(prefix))
-      if (wanted.get(key) === bytes && !faulty.has(key)) present.set(key, bytes);
+      if (wanted.get(key)?.bytes === bytes && !faulty.has(key)) present.set(key, bytes);
   });
   return present;
 }

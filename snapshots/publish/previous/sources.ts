@@ -44,7 +44,7 @@ export class PreviousSources {
   async knownFiles(): Promise<KnownFiles | undefined> {
     const { sources, rowDigests } = this.#stored.manifest;
     if (!sources) return undefined;
-    const list = await this.#readIfSound(layout.sourceFilesOf(sources.hash), sources, (key, bytes) =>
+    const list = await this.#readIfSound(layout.sourceFiles(sources.hash), sources, (key, bytes) =>
       parseObject(key, bytes, SourceFiles),
     );
     if (!list) return undefined;
@@ -87,7 +87,7 @@ export class PreviousSources {
     for (const { ref, start } of segments) {
       const rows = kept.subarray(start, start + ref.markets);
       if (!rows.some((file) => file > 0)) continue;
-      const key = layout.idsOf(ref.ids.hash);
+      const key = layout.ids(ref.ids.hash);
       const ids = await readObject(this.#storage, key, ref.ids);
       requireIds(key, ids, ref.markets);
       for (const ordinal of mayShare(ids, idHashes)) {
@@ -105,7 +105,7 @@ export class PreviousSources {
   async #originsOf({ ref }: PreviousSegment): Promise<Origins | undefined> {
     const { origins } = ref;
     if (!origins || !besideSegment(ref).every(([key]) => this.#stored.present.has(key))) return undefined;
-    return this.#readIfSound(layout.originsOf(origins.hash), origins, (key, bytes) =>
+    return this.#readIfSound(layout.origins(origins.hash), origins, (key, bytes) =>
       decodeOrigins(key, bytes, ref.markets),
     );
   }

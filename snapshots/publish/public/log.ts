@@ -30,10 +30,10 @@ export async function updatePublicLog(tree: PublicTree, newest: Commit, ends?: R
   const size = newest.commit;
   const wanted = tilesOf(size);
   const listed = tilesAmong(
-    tree.under(layout.logTiles).map(({ key }) => key),
+    tree.under(layout.logTile.prefix).map(({ key }) => key),
     size,
   );
-  const damaged = [...faulty].some((key) => key.startsWith(layout.logTiles));
+  const damaged = [...faulty].some((key) => key.startsWith(layout.logTile.prefix));
   const tail = damaged ? undefined : await tailOf(tree, newest, ends);
   const last = indexOf(size);
   const isLast = ({ level, index }: Tile) => (level === "entries" || level === 0) && index === last;
@@ -91,7 +91,7 @@ async function putTiles(tree: PublicTree, tiles: readonly Tile[], entries: Entri
  */
 export async function treeUpTo(storage: Storage, newest: Commit): Promise<LogTree> {
   // What a killed run left is cheap to add; what is damaged takes reading all of it.
-  for (const faulty of [undefined, new Set([layout.logTiles])]) {
+  for (const faulty of [undefined, new Set([layout.logTile.prefix])]) {
     const tree = await LogTree.fromTiles(storage, newest);
     if (tree) return tree;
     await updatePublicLog(await PublicTree.of(storage, faulty), newest);

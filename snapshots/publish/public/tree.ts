@@ -5,7 +5,12 @@ import { artefactFolders, layout } from "../../store/layout.ts";
 import type { ObjectInfo, Storage } from "../../store/storage.ts";
 
 /** Folders in which a run brings many objects up to date. */
-const folders = [layout.stableScores, ...artefactFolders, layout.siteFiles, layout.logTiles];
+const folders = [
+  layout.stableScore.prefix,
+  ...artefactFolders,
+  layout.siteFile.prefix,
+  layout.logTile.prefix,
+];
 
 /**
  * The objects of the public tree that change, as they were listed. Most of what a run makes is there already, which

@@ -48,7 +48,7 @@ export class IdIndex {
     const found: number[] = [];
     for (const { segment, ids, start } of segments) {
       if (!this.#filters.get(segment)!.mayHold(hash)) continue;
-      const stored = await this.#objects.get(layout.idsOf(ids.hash), ids);
+      const stored = await this.#objects.get(layout.ids(ids.hash), ids);
       for (const ordinal of ordinalsOf(stored, hash)) found.push(start + ordinal);
     }
     return found;
@@ -62,7 +62,7 @@ export class IdIndex {
 
   /** Past the cache, where the ids of all segments would take the place of pages. */
   async #filterOf(ids: SegmentRef["ids"], markets: number): Promise<IdFilter> {
-    const key = layout.idsOf(ids.hash);
+    const key = layout.ids(ids.hash);
     const stored = await readObject(this.#storage, key, ids, awaitBudget);
     await awaitBudget(stepsPerFilter);
     requireIds(key, stored, markets);

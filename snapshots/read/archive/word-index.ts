@@ -67,7 +67,7 @@ export class WordIndex {
   }
 
   async #read(ref: ObjectRef): Promise<WordTable> {
-    const key = layout.wordsOf(ref.hash);
+    const key = layout.words(ref.hash);
     // Opening them takes longer than hashing them.
     const turn = (steps: number) => awaitBudget(3 * steps);
     return new WordTable(key, await readObject(this.#storage, key, ref, turn));

@@ -193,6 +193,6 @@ export async function readableCommits(storage: Storage, log: CommitLog): Promise
 /** The hashes of the manifests that the store has. */
 export async function storedManifests(storage: Storage): Promise<ReadonlySet<string>> {
   const manifests = new Set<string>();
-  for await (const { key } of storage.list(layout.manifests)) manifests.add(hashIn(key));
+  for await (const { key } of storage.list(layout.manifest.prefix)) manifests.add(hashIn(key));
   return manifests;
 }

@@ -115,7 +115,7 @@ export class Exports {
       advice: "Take ranges of the file, a part of it each day, or ask for a higher quota.",
       async *read() {
         const { hash } = file.chunks;
-        const stored = await objects.get(layout.exportChunksOf(hash), file.chunks);
+        const stored = await objects.get(layout.exportChunks(hash), file.chunks);
         const hashes = checkedHashes(stored, hash, file.bytes);
         for await (const text of readChunks(storage, file, hashes, range)) yield { count: text.length, text };
       },
@@ -143,7 +143,7 @@ export class Exports {
       (await this.#log.believed()).map(({ snapshotId }) => layout.exportRecord(snapshotId)),
     );
     const stored = new Map<string, ObjectInfo>();
-    for await (const info of this.#storage.list(layout.exportRecords))
+    for await (const info of this.#storage.list(layout.exportRecord.prefix))
       if (keys.has(info.key)) stored.set(info.key, info);
     return [...keys].flatMap((key) => stored.get(key) ?? []);
   }

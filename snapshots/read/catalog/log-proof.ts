@@ -71,7 +71,7 @@ export async function proveCommit(
       return { ...alone, checkpoint: checkpoint.note, inclusion: path.map((hash) => hash.toString("hex")) };
   }
   throw new CorruptObjectError(
-    layout.logTiles,
+    layout.logTile.prefix,
     `it is not the tree of ${place.size} commits that was signed`,
   );
 }

@@ -164,7 +164,7 @@ export class PublicLog {
     const leaves = await leavesUpTo(this.#storage, newest);
     if (leaves) return Buffer.concat(leaves);
     throw new CorruptObjectError(
-      layout.commits,
+      layout.commit.prefix,
       "neither they nor the bundles beside them tell the whole log",
     );
   }

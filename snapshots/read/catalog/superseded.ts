@@ -1,6 +1,6 @@
 import { filterBytes } from "../../index/id-table.ts";
 import type { Segment } from "../../index/segment.ts";
-import { partsOf } from "../../store/manifest.ts";
+import { partsOf } from "../../store/objects.ts";
 import type { ListedSnapshot, Snapshot } from "./snapshot.ts";
 
 // Objects and strings of a parsed manifest, beside its JSON.

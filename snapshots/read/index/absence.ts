@@ -56,7 +56,7 @@ async function showAbsence(
   const segments: ShownSegment[] = [];
   const sharing: number[][] = [];
   const show = async ([index, ref]: [number, SegmentRef]) => {
-    const key = layout.idsOf(ref.ids.hash);
+    const key = layout.ids(ref.ids.hash);
     const stored = await catalog.objects.get(key, ref.ids);
     requireIds(key, stored, ref.markets);
     sharing[index] = ordinalsOf(stored, idHash(id));

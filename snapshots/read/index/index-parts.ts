@@ -109,7 +109,7 @@ export class IndexParts {
     const { objects } = this.#catalog;
     const key = layout.segment(hash);
     const segment = await objects.get(key, { hash, bytes });
-    const stored = await objects.get(layout.idsOf(ids.hash), ids);
+    const stored = await objects.get(layout.ids(ids.hash), ids);
     await awaitBudget();
     return listParts(key, segment, stored);
   }
@@ -141,8 +141,8 @@ export class IndexParts {
     if (source === "page") return this.#leavesOf(ref, offset);
     const stored = {
       segment: () => objects.get(layout.segment(ref.hash), { hash: ref.hash, bytes: ref.bytes }),
-      ids: () => objects.get(layout.idsOf(ref.ids.hash), ref.ids),
-      words: () => objects.get(layout.wordsOf(ref.words.hash), ref.words),
+      ids: () => objects.get(layout.ids(ref.ids.hash), ref.ids),
+      words: () => objects.get(layout.words(ref.words.hash), ref.words),
     };
     return (await stored[source]()).subarray(offset, offset + bytes);
   }

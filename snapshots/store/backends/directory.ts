@@ -61,7 +61,7 @@ export function directoryStorage(root: string): Storage {
       const record = isRecord(key);
       // Objects at the top level refer to commits. A run that was killed may have made a commit without syncing its
       // folder.
-      if (!key.includes("/")) folders.changed(resolve(root, layout.commits));
+      if (!key.includes("/")) folders.changed(resolve(root, layout.commit.prefix));
       if (record) await folders.sync();
       const result = await finish(name);
       folders.changed(dirname(target));

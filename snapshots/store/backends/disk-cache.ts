@@ -41,7 +41,7 @@ export function cachedOnDisk(storage: Storage, options: DiskCacheOptions): Stora
   const disk = new DiskCache(options);
   const get: Storage["get"] = async (key, what = {}) => {
     const { range, fresh = false, maxBytes = maxObjectBytes } = what;
-    const hash = range || fresh || key.startsWith(layout.manifests) ? "" : hashIn(key);
+    const hash = range || fresh || key.startsWith(layout.manifest.prefix) ? "" : hashIn(key);
     if (!hash) return storage.get(key, what);
     const kept = await disk.read(hash, maxBytes);
     if (kept) return kept;
@@ -53,7 +53,7 @@ export function cachedOnDisk(storage: Storage, options: DiskCacheOptions): Stora
     ...storage,
     async get(key, { range, ...what } = {}) {
       // A part of a page has no hash in its name, and of the next request's parts many lie in the same pages.
-      if (!range || what.fresh || !key.startsWith(layout.pages))
+      if (!range || what.fresh || !key.startsWith(layout.page.prefix))
         return get(key, range ? { range, ...what } : what);
       const part = await disk.readPart(hashIn(key), range);
       if (part) return part;

@@ -3,19 +3,14 @@ import { Commit, Head } from "../../../schemas/store/snapshot.ts";
 import { CorruptObjectError, unless } from "../errors.ts";
 import { inParallel } from "../in-parallel.ts";
 import { layout } from "../layout.ts";
-import { type Signature, seal, unseal } from "../records.ts";
+import { readRecord, type Signature, seal, unseal } from "../records.ts";
 import { type Storage, StorageError } from "../storage.ts";
-
-/** Sealed records are small; anything larger is not one. */
-const maxRecordBytes = 64 * 1024;
 
 /** Reads a commit by its number; undefined when there is none. */
 export async function readCommit(storage: Storage, number: number): Promise<Commit | undefined> {
-  const key = layout.commit(number);
-  const bytes = await storage.get(key, { maxBytes: maxRecordBytes });
-  if (!bytes) return undefined;
-  const commit = unseal(key, bytes, Commit);
-  if (commit.commit !== number) throw new CorruptObjectError(key, `it holds commit ${commit.commit}`);
+  const commit = await readRecord(storage, layout.commit, [number]);
+  if (commit && commit.commit !== number)
+    throw new CorruptObjectError(layout.commit(number), `it holds commit ${commit.commit}`);
   return commit;
 }
 
@@ -60,7 +55,7 @@ export async function newestAfter(storage: Storage, known: Commit): Promise<Comm
 /** The commit number in head.json, which anybody may have put there; undefined when it cannot be read. */
 export function headCommit(storage: Storage): Promise<number | undefined> {
   return unless(CorruptObjectError, async () => {
-    const bytes = await storage.get(layout.head, { maxBytes: maxRecordBytes });
+    const bytes = await storage.get(layout.head, { maxBytes: layout.commit.maxBytes! });
     return bytes && unseal(layout.head, bytes, Head).commit;
   });
 }
@@ -72,7 +67,7 @@ async function newestListed(storage: Storage): Promise<number> {
 /** The numbers of all commits in the store, in ascending order. */
 export async function listCommits(storage: Storage): Promise<number[]> {
   const numbers: number[] = [];
-  for await (const { key } of storage.list(layout.commits)) {
+  for await (const { key } of storage.list(layout.commit.prefix)) {
     const number = Number(/^commits\/(\d{10})\.json$/.exec(key)?.[1]);
     if (number > 0) numbers.push(number);
   }
@@ -166,7 +161,7 @@ async function isStored(
       `${storage.location}: whether ${key} was stored is unknown; run again to find out`,
       { cause },
     );
-  const stored = await storage.get(key, { maxBytes: maxRecordBytes, fresh: true }).catch((error) => {
+  const stored = await storage.get(key, { maxBytes: layout.commit.maxBytes!, fresh: true }).catch((error) => {
     throw unknown(error);
   });
   if (stored) return stored.equals(bytes);

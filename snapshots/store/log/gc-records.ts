@@ -13,7 +13,6 @@ export const deletingMinutes = 10;
 const recordMinutes = 60;
 /** The most keys that one record names. */
 export const recordKeys = 20_000;
-const maxRecordBytes = 4 * 1024 * 1024;
 
 /** A collection has deleted, or may be about to delete, what a new commit needs. Running again helps. */
 export class CollectedMeanwhileError extends Error {
@@ -25,7 +24,7 @@ export class CollectedMeanwhileError extends Error {
  * StorageError, also where this machine's clock is ahead: it is what the keys were chosen by.
  */
 export async function announce(storage: Storage, id: string, keys: readonly string[]): Promise<void> {
-  const record = layout.collectingRecord(id);
+  const record = layout.collecting(id);
   await storage.put(record, seal({ keys }));
   try {
     // Only now, since a directory tells its time with what is written.
@@ -74,7 +73,7 @@ async function threatsTo(
   after: number,
 ): Promise<{ key: string; since: number }[]> {
   const threats: { key: string; since: number }[] = [];
-  for await (const { key: record, modified } of storage.list(layout.collecting)) {
+  for await (const { key: record, modified } of storage.list(layout.collecting.prefix)) {
     if (modified.getTime() <= after) continue;
     const key = (await readRecord(storage, record)).find((doomed) => needed.has(doomed));
     if (key) threats.push({ key, since: modified.getTime() });
@@ -85,7 +84,7 @@ async function threatsTo(
 /** The keys in a record. Throws CollectedMeanwhileError when it is damaged, since nobody can tell what it names. */
 async function readRecord(storage: Storage, record: string): Promise<string[]> {
   try {
-    const bytes = await storage.get(record, { maxBytes: maxRecordBytes });
+    const bytes = await storage.get(record, { maxBytes: layout.collecting.maxBytes! });
     return bytes ? unseal(record, bytes, Collecting).keys : [];
   } catch (error) {
     if (!(error instanceof CorruptObjectError)) throw error;

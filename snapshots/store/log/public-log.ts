@@ -32,12 +32,12 @@ export const tileKey = (tile: Tile): string => layout.logTile(tilePath(tile));
 
 /** The tile that a key names; undefined when it names none. */
 export const tileNamed = (key: string): Tile | undefined =>
-  key.startsWith(layout.logTiles) ? tileAt(key.slice(layout.logTiles.length)) : undefined;
+  key.startsWith(layout.logTile.prefix) ? tileAt(key.slice(layout.logTile.prefix.length)) : undefined;
 
 /** The tiles that a store lists of a log of this size, those of its earlier sizes too. Throws StorageError. */
 export async function listTiles(storage: Storage, size: number): Promise<Map<string, Tile>> {
   const keys: string[] = [];
-  for await (const { key } of storage.list(layout.logTiles)) keys.push(key);
+  for await (const { key } of storage.list(layout.logTile.prefix)) keys.push(key);
   return tilesAmong(keys, size);
 }
 
@@ -160,8 +160,8 @@ export class LogTree implements TreeHead {
     const tree = (await LogTree.fromTiles(storage, commit)) ?? (await LogTree.#fromCommits(storage, commit));
     if (tree) return tree;
     const reason =
-      `the log before commit ${commit.commit} is gone or altered; put ${layout.commits} or ` +
-      `${layout.logTiles} back`;
+      `the log before commit ${commit.commit} is gone or altered; put ${layout.commit.prefix} or ` +
+      `${layout.logTile.prefix} back`;
     throw new CorruptObjectError(layout.commit(commit.commit), reason);
   }
 

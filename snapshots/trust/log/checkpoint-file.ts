@@ -72,7 +72,7 @@ async function readNewest(path: string): Promise<NotedCheckpoint | undefined> {
   } catch (error) {
     if (hasCode(error, "ENOENT")) return undefined;
     const older =
-      `it holds a checkpoint of format 2, from which only ${layout.keys} of a store carries over, by ` +
+      `it holds a checkpoint of format 2, from which only ${layout.key.prefix} of a store carries over, by ` +
       "copying it: remove it";
     const reason = ofFormat2.test(note) ? older : error instanceof Error ? error.message : error;
     throw new CheckpointFileError(`${path} cannot be used: ${reason}`, { cause: error });

@@ -148,13 +148,13 @@ export async function requireKnown(
     // The newest commit is of another log than the rest of the store, or the rest is gone.
     const isOdd = newest && size <= here && !tree;
     const back = isOdd
-      ? `${layout.commit(here)}, or what is gone of ${layout.commits} and ${layout.logTiles},`
+      ? `${layout.commit(here)}, or what is gone of ${layout.commit.prefix} and ${layout.logTile.prefix},`
       : layout.commit(size);
     throw new UntrustedPredecessorError(
       `${storage.location}: ${says} commit ${size}${rooted(head)}, which the log does not lead to; ${present}. ` +
         `Others can write to this store, or it was set back. Put ${back} back, with all that is gone before it, from ` +
         "a backup or older versions of the objects. If you set it back yourself, delete " +
-        `${layout.logCheckpoint}, ${layout.logCheckpoints} and ${layout.checked}, and CHECKPOINT_FILE; proxies, copies ` +
+        `${layout.logCheckpoint}, ${layout.logCheckpointOf.prefix} and ${layout.checked}, and CHECKPOINT_FILE; proxies, copies ` +
         `and witnesses that remember commit ${size} refuse what follows`,
     );
   }

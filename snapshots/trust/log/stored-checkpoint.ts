@@ -83,8 +83,8 @@ function downFrom(size: number, least: number): number[] {
 async function newestSizes(storage: Storage, above: number): Promise<number[]> {
   let sizes: number[] = [];
   const largest = () => sizes.sort((a, b) => b - a).slice(0, maxLooked);
-  for await (const { key } of storage.list(layout.logCheckpoints)) {
-    const size = Number(key.slice(layout.logCheckpoints.length));
+  for await (const { key } of storage.list(layout.logCheckpointOf.prefix)) {
+    const size = Number(key.slice(layout.logCheckpointOf.prefix.length));
     if (size > above && layout.logCheckpointOf(size) === key) sizes.push(size);
     if (sizes.length >= 10 * maxLooked) sizes = largest();
   }

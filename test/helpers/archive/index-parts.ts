@@ -35,7 +35,7 @@ export function indexParts(objects: Objects): IndexParts[] {
     return {
       header: new Uint8Array(header),
       sections: new Map(sections),
-      words: new Uint8Array(objects.get(layout.wordsOf(words.hash))!),
+      words: new Uint8Array(objects.get(layout.words(words.hash))!),
     };
   });
 }

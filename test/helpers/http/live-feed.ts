@@ -107,7 +107,7 @@ export async function bring(
   without: readonly string[] = [],
 ): Promise<void> {
   const keys = [...draft.keys()].filter((key) => !without.includes(key));
-  const commits = keys.filter((key) => key.startsWith(layout.commits)).sort();
+  const commits = keys.filter((key) => key.startsWith(layout.commit.prefix)).sort();
   const others = keys.filter((key) => key !== layout.head && !commits.includes(key));
   // Readers go up from the commit they know, or follow the hint.
   for (const key of [...others, ...commits.reverse(), layout.head]) await storage.put(key, draft.get(key)!);

@@ -29,7 +29,7 @@ export async function serveTree(storage: Storage, folder: string): Promise<Serve
     if (!bytes) refused.push(url);
     const { contentType, cacheControl } = headersOf(key);
     // The policy of the others would have to name the API that a test starts.
-    const policy = key.startsWith(layout.embeds) ? deployed("embed") : deployed("response");
+    const policy = key.startsWith(layout.embed.prefix) ? deployed("embed") : deployed("response");
     const security = /\/(embed|protocols)\//.test(key) && policy;
     const headers = { "Content-Type": contentType, "Cache-Control": cacheControl, ...security };
     response.writeHead(bytes ? 200 : 404, headers);

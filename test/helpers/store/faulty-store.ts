@@ -71,13 +71,13 @@ export async function expectWhole(
   const behind = (key: string) =>
     key === layout.head ||
     key === layout.checked ||
-    key.startsWith(layout.stableScores) ||
-    key.startsWith(layout.logTiles) ||
+    key.startsWith(layout.stableScore.prefix) ||
+    key.startsWith(layout.logTile.prefix) ||
     publishedSite.keys.includes(key);
   expect(faults.filter(({ key }) => !behind(key))).toEqual([]);
   const hashes = new Set<string>();
-  for await (const { key } of storage.list(layout.publicObjects)) hashes.add(key.slice(-69, -5));
-  for await (const { key } of storage.list(layout.stableScores)) {
+  for await (const { key } of storage.list(layout.publicObject.prefix)) hashes.add(key.slice(-69, -5));
+  for await (const { key } of storage.list(layout.stableScore.prefix)) {
     expect(hashes, key).toContain(sha256((await storage.get(key))!));
   }
   return seen;

@@ -65,7 +65,7 @@ const parse = (bytes: Buffer | undefined): unknown => JSON.parse(String(bytes));
 
 /** Changes the newest commit, seals it again without a signature, and makes the public log agree with it. */
 export function replaceCommit(objects: Objects, changes: Partial<Commit>): string {
-  const keys = [...objects.keys()].filter((key) => key.startsWith(layout.commits)).sort();
+  const keys = [...objects.keys()].filter((key) => key.startsWith(layout.commit.prefix)).sort();
   const key = keys.at(-1)!;
   const { digest: _, note: __, ...content } = Commit.parse(parse(objects.get(key)));
   // The change record tells of what was there before.
@@ -78,7 +78,7 @@ export function replaceCommit(objects: Objects, changes: Partial<Commit>): strin
 
 /** The newest manifest. */
 export function newestManifest(objects: Objects): Manifest {
-  const commits = [...objects.keys()].filter((key) => key.startsWith(layout.commits)).sort();
+  const commits = [...objects.keys()].filter((key) => key.startsWith(layout.commit.prefix)).sort();
   const { manifest } = Commit.parse(parse(objects.get(commits.at(-1)!)));
   const root = ManifestRoot.parse(parse(objects.get(layout.manifest(manifest.hash))));
   const { lists, scores } = root.parts;
@@ -87,7 +87,7 @@ export function newestManifest(objects: Objects): Manifest {
   return {
     ...root,
     segments: lists.flatMap(read),
-    scores: ScoreRefs.parse(parse(objects.get(layout.scoreRefsOf(scores.hash)))),
+    scores: ScoreRefs.parse(parse(objects.get(layout.scoreRefs(scores.hash)))),
   };
 }
 
@@ -135,7 +135,7 @@ function indexIn(bytes: Buffer): { index?: ObjectRef } {
 
 /** What the index header of a segment tells of its words. */
 export function wordsRefOf(objects: Objects, { words }: Pick<SegmentRef, "words">): WordsRef {
-  const { unicode } = new WordTable("words", objects.get(layout.wordsOf(words.hash))!);
+  const { unicode } = new WordTable("words", objects.get(layout.words(words.hash))!);
   return { ...words, unicode };
 }
 
@@ -164,19 +164,19 @@ export function flipInIndex(objects: Objects, index: number, section: string): s
     });
   };
   if (section === "ids") {
-    const ids = flipped(objects.get(layout.idsOf(segment.ids.hash))!);
+    const ids = flipped(objects.get(layout.ids(segment.ids.hash))!);
     const ref = referTo(ids);
-    objects.set(layout.idsOf(ref.hash), ids);
+    objects.set(layout.ids(ref.hash), ids);
     change(() => ({ ids: { ...ref, root: sectionRootOf("ids", ids) } }));
-    return layout.idsOf(ref.hash);
+    return layout.ids(ref.hash);
   }
   if (section === "words") {
-    const words = flipped(objects.get(layout.wordsOf(segment.words.hash))!);
+    const words = flipped(objects.get(layout.words(segment.words.hash))!);
     const ref = referTo(words);
-    objects.set(layout.wordsOf(ref.hash), words);
+    objects.set(layout.words(ref.hash), words);
     told.words.hash = ref.hash;
     change(() => ({ words: ref }));
-    return layout.wordsOf(ref.hash);
+    return layout.words(ref.hash);
   }
   const { bytes, start } = sectionIn(stored, section);
   const other = flipped(bytes);

@@ -314,18 +314,18 @@ describe("the changes of the table", () => {
     const hashOf = async (version: number) => (await readCommit(storage, version))!.changes!.hash;
     const [name, other] = [await hashOf(2), await hashOf(3)];
     const { digest: _, note: __, ...record } = (await readChanges(storage, name))!;
-    const signed = (await storage.get(layout.exportedChangesOf(name)))!;
+    const signed = (await storage.get(layout.exportedChanges(name)))!;
     const { files } = (await readChanges(storage, other))!;
     const stranger = signRecord(testKey("other.example"), subjectOf.changes(record));
     for (const sign of [undefined, stranger]) {
-      await storage.put(layout.exportedChangesOf(name), seal({ ...record, files }, sign));
+      await storage.put(layout.exportedChanges(name), seal({ ...record, files }, sign));
       const answer = await asked("startingVersion=1");
       expect(errorOf(answer)).toBe("404 VERSION_NOT_FOUND");
       expect(answer.json().message).toContain("What version 2 changed");
       expect(versionsIn(await asked("startingVersion=3"))).toEqual([3, 4]);
     }
-    expect(proxy.logged.filter((line) => line.includes(layout.exportedChangesOf(name)))).not.toEqual([]);
-    await storage.put(layout.exportedChangesOf(name), signed);
+    expect(proxy.logged.filter((line) => line.includes(layout.exportedChanges(name)))).not.toEqual([]);
+    await storage.put(layout.exportedChanges(name), signed);
     expect(versionsIn(await asked("startingVersion=2&endingVersion=3"))).toEqual([2, 3]);
   });
 });

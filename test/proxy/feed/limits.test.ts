@@ -273,7 +273,7 @@ describe("a key that ends", () => {
 /** Ids of the keys of a plan. */
 async function idsOf(plan: string): Promise<string[]> {
   const ids: string[] = [];
-  for await (const { key: object } of proxy.storage.list(layout.keys)) {
+  for await (const { key: object } of proxy.storage.list(layout.key.prefix)) {
     const record = JSON.parse(String(await proxy.storage.get(object)));
     if (record.plan === plan) ids.push(record.id);
   }

@@ -97,7 +97,7 @@ describe("a list of exports", () => {
   test("names them whatever somebody has put beside them later", async () => {
     const storage = await exported();
     const junk = layout.exportRecord("0".repeat(64));
-    const record = (await storage.get((await listedIn(storage, layout.exportRecords))[0]!.key))!;
+    const record = (await storage.get((await listedIn(storage, layout.exportRecord.prefix))[0]!.key))!;
     for (let n = 0; n < 200; n += 1) await storage.put(junk.replace(/0{64}/, sha256(`${n}`)), record);
     const { get } = await served(storage);
     expect(ExportList.parse((await get(list)).json()).count).toBe(2);

@@ -240,7 +240,7 @@ describe("an answer under way", () => {
     await start({ cacheBytes: 1024 * 1024 });
     const key = await proxy.issue();
     const reader = await open(key, "", { "accept-encoding": coding });
-    const pages = await listed(proxy.storage, layout.pages);
+    const pages = await listed(proxy.storage, layout.page.prefix);
     await Promise.all(pages.map((page) => proxy.storage.delete(page.key)));
     expect(await reader.ending()).toBe("broken off");
     await until("the answer to break off for its snapshot", () => broken("SNAPSHOT_UNAVAILABLE"));
@@ -253,7 +253,7 @@ describe("an answer under way", () => {
     const key = await proxy.issue();
     const reader = await open(key);
     await reader.until(1);
-    const [record] = await listed(proxy.storage, layout.keys);
+    const [record] = await listed(proxy.storage, layout.key.prefix);
     const { id } = JSON.parse(String(await proxy.storage.get(record!.key)));
     await revokeKey(proxy.storage, id, new Date(proxy.clock.now));
     await until(

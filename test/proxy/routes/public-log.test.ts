@@ -31,7 +31,7 @@ describe("the log over HTTP", () => {
 
   test("has every tile of the store, immutable, free, and whatever the key", async () => {
     let tiles = 0;
-    for await (const { key } of proxy.storage.list(layout.logTiles)) {
+    for await (const { key } of proxy.storage.list(layout.logTile.prefix)) {
       tiles += 1;
       const asks = [{}, { authorization: "Bearer nonsense" }, { "accept-encoding": "gzip" }];
       for (const headers of asks as Record<string, string>[]) {
@@ -195,7 +195,7 @@ describe("the files of the log", () => {
       for (const [name, bytes] of tiles) expect([name, await files.file(name)]).toEqual([name, bytes]);
     }
     // Each commit was read for the log, and once more for its bundle.
-    expect(storage.calls.filter(({ key }) => key.startsWith(layout.commits)).length).toBeLessThan(
+    expect(storage.calls.filter(({ key }) => key.startsWith(layout.commit.prefix)).length).toBeLessThan(
       2 * many + 10,
     );
     for (const name of [`tile/0/001.p/${many - 255}`, "tile/0/001", "tile/1/000.p/2", "tile/entries/001.p/3"])

@@ -269,7 +269,7 @@ describe("over a proxy of its own", () => {
     withProxy(async (own, get) => {
       await serve(own, await writeRuns([...gaps, once]));
       const kept = new Map<string, Buffer>();
-      for await (const { key } of own.storage.list(layout.privateObjects))
+      for await (const { key } of own.storage.list(layout.privateObject.prefix))
         kept.set(key, (await own.storage.get(key))!);
       const inMemory = await get(addressOf("gaps", "history"));
       for (const object of kept.keys()) await harm(own, object);

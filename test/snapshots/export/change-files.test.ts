@@ -29,10 +29,10 @@ const hashOf = async (storage: Storage, commit: number) => (await readCommit(sto
 
 /** The numbers of the commits whose changes are exported. */
 async function exportedChanges(storage: Storage, commits: readonly number[]): Promise<number[]> {
-  const keys = (await listed(storage, layout.exportedChanges)).map(({ key }) => key);
+  const keys = (await listed(storage, layout.exportedChanges.prefix)).map(({ key }) => key);
   const found: number[] = [];
   for (const commit of commits)
-    if (keys.includes(layout.exportedChangesOf(await hashOf(storage, commit)))) found.push(commit);
+    if (keys.includes(layout.exportedChanges(await hashOf(storage, commit)))) found.push(commit);
   expect(found).toHaveLength(keys.length);
   return found;
 }
@@ -66,7 +66,7 @@ describe("exported changes", () => {
     expect(deleted.keys).toContain(layout.changeRecord(await hashOf(storage, 2)));
     for (const file of files)
       expect(deleted.keys).toEqual(
-        expect.arrayContaining([layout.exportFile(file.hash), layout.exportChunksOf(file.chunks.hash)]),
+        expect.arrayContaining([layout.exportFile(file.hash), layout.exportChunks(file.chunks.hash)]),
       );
     expect((await verify(storage, () => {})).faults).toEqual([]);
   });
@@ -85,13 +85,13 @@ describe("exported changes", () => {
     const [changes, other] = [await hashOf(storage, 3), await hashOf(storage, 2)];
     const [file] = (await readChanges(storage, changes))!.files;
     const whole = new Map(objects);
-    const record = layout.exportedChangesOf(changes);
+    const record = layout.exportedChanges(changes);
     const damages: [string, Buffer | undefined, RegExp][] = [
       [layout.exportFile(file!.hash), undefined, /missing/],
       [layout.exportFile(file!.hash), Buffer.alloc(file!.bytes), /chunk 0/],
-      [layout.exportChunksOf(file!.chunks.hash), undefined, /missing/],
+      [layout.exportChunks(file!.chunks.hash), undefined, /missing/],
       [record, Buffer.from("{}"), /format version/],
-      [record, objects.get(layout.exportedChangesOf(other))!, /of another change/],
+      [record, objects.get(layout.exportedChanges(other))!, /of another change/],
     ];
     for (const [key, bytes, reason] of damages) {
       if (bytes) objects.set(key, bytes);
@@ -122,7 +122,7 @@ describe("exported changes", () => {
     await run();
     expect(await faults()).toEqual([]);
     const changes = await hashOf(storage, 2);
-    const name = layout.exportedChangesOf(changes);
+    const name = layout.exportedChanges(changes);
     const { digest: _, note: __, ...record } = (await readChanges(storage, changes))!;
     const signatures = [
       undefined,

@@ -259,7 +259,7 @@ describe("an export", () => {
 
   test("of a damaged archive fails, and nothing is listed", async () => {
     const { objects, storage, snapshotId } = await small();
-    const key = [...objects.keys()].find((name) => name.startsWith(layout.segments))!;
+    const key = [...objects.keys()].find((name) => name.startsWith(layout.segment.prefix))!;
     const page = layout.page(readPages(key, objects.get(key)!)[0]!.hash);
     const bytes = objects.get(page)!;
     bytes.writeUInt8(bytes.readUInt8(99) ^ 1, 99);
@@ -273,7 +273,7 @@ describe("an export", () => {
       ...storage,
       putIfAbsent: (key, body) => {
         const changed = Buffer.from(body);
-        if (key.startsWith(layout.exportFiles)) changed[changed.length >> 1]! ^= 1;
+        if (key.startsWith(layout.exportFile.prefix)) changed[changed.length >> 1]! ^= 1;
         return storage.putIfAbsent(key, changed);
       },
     };
@@ -289,7 +289,7 @@ describe("an export", () => {
     const whole = new Map(objects);
     const damages: [string, Buffer | undefined, RegExp][] = [
       [layout.exportFile(file.hash), undefined, /missing/],
-      [layout.exportChunksOf(file.chunks.hash), undefined, /missing/],
+      [layout.exportChunks(file.chunks.hash), undefined, /missing/],
       [layout.exportFile(file.hash), objects.get(layout.exportFile(other.hash))!, /chunk 0|ends before/],
       [layout.exportRecord(snapshotId), Buffer.from("{}"), /format version/],
     ];
@@ -312,7 +312,7 @@ describe("an export", () => {
 
   test("is kept by gc while it is one of the newest two", async () => {
     const { storage, collect, pass } = timedStore();
-    const recordsLeft = async () => (await listed(storage, layout.exportRecords)).length;
+    const recordsLeft = async () => (await listed(storage, layout.exportRecord.prefix)).length;
     for (let round = 0; round < 4; round += 1) {
       await publishRecords(storage, recordsOf(0, 300 + 10 * round), 700 + round);
       await exported(storage);
@@ -324,7 +324,7 @@ describe("an export", () => {
     pass(100);
     const { deleted } = await collect({ keepHours: 48 });
     expect(await recordsLeft()).toBe(2);
-    expect(deleted.keys.some((key) => key.startsWith(layout.exportFiles))).toBe(true);
+    expect(deleted.keys.some((key) => key.startsWith(layout.exportFile.prefix))).toBe(true);
     expect(await faultsOf(storage)).toEqual([]);
     expect((await collect({ keepHours: 48, now: new Date(start + 1e10) })).deleted.keys).toEqual([]);
   });
@@ -335,8 +335,8 @@ describe("an export", () => {
       const { storage, collect, pass } = timedStore();
       await publishRecords(storage, recordsOf(0, 300), 700);
       await exported(storage);
-      const [{ key: record } = { key: "" }] = await listed(storage, layout.exportRecords);
-      const files = await listed(storage, layout.exportFiles);
+      const [{ key: record } = { key: "" }] = await listed(storage, layout.exportRecord.prefix);
+      const files = await listed(storage, layout.exportFile.prefix);
       const bytes = await storage.get(record, { maxBytes: 1e6 });
       if (how === "gone") await storage.delete(record);
       else await storage.put(record, Buffer.from("{}"));
@@ -344,12 +344,12 @@ describe("an export", () => {
       await publishRecords(storage, recordsOf(0, 310), 701);
       await collect({ keepCommits: 2 });
       await storage.put(record, bytes!);
-      expect(await listed(storage, layout.exportFiles)).toEqual(files);
+      expect(await listed(storage, layout.exportFile.prefix)).toEqual(files);
       expect(await faultsOf(storage)).toEqual([]);
       await storage.delete(record);
       pass(100);
       await collect({ keepHours: 0, keepCommits: 1 });
-      expect(await listed(storage, layout.exportFiles)).toEqual([]);
+      expect(await listed(storage, layout.exportFile.prefix)).toEqual([]);
     },
   );
 });

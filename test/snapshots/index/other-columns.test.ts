@@ -82,7 +82,7 @@ test("A filter or facet that a snapshot has no index for is refused by name, and
 test("The next publish indexes what is missing in a commit of the same snapshot, and keeps the pages", async () => {
   const { objects, storage } = await storeWith(lacking);
   const before = newestManifest(objects);
-  const pages = [...objects.keys()].filter((key) => key.startsWith(layout.pages));
+  const pages = [...objects.keys()].filter((key) => key.startsWith(layout.page.prefix));
   const report = await publishRecords(storage, markets);
   expect(report).toMatchObject({
     outcome: "published",
@@ -91,7 +91,7 @@ test("The next publish indexes what is missing in a commit of the same snapshot,
     changes: { markets: { added: 0, changed: 0, removed: 0 } },
   });
   expect(newestManifest(objects).indexRoot).not.toBe(before.indexRoot);
-  expect([...objects.keys()].filter((key) => key.startsWith(layout.pages))).toEqual(pages);
+  expect([...objects.keys()].filter((key) => key.startsWith(layout.page.prefix))).toEqual(pages);
   expect(describePublish(report)).toContain("re-indexed 2 segments that another version made");
   // Two segments, their list, and a manifest.
   expect(report.uploaded.objects).toBe(4);
@@ -130,7 +130,7 @@ test("A commit that only indexes anew, or a repair, changes nothing in the expor
     [3, "cdf", [3]],
   ]);
   for (const [key, { length }] of objects)
-    if (key.startsWith(layout.segments)) objects.set(key, Buffer.alloc(length));
+    if (key.startsWith(layout.segment.prefix)) objects.set(key, Buffer.alloc(length));
   const { faults } = await verify(storage, () => {});
   expect(faults).not.toEqual([]);
   // As `verify --repair` does.

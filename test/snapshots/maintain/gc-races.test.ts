@@ -198,8 +198,8 @@ test("public names stay after a rollback to a snapshot that an older commit keep
 
 // What names other objects must not stay without those that were put, and listed, before it.
 test.for([
-  { what: "record of a change", prefix: layout.changes },
-  { what: "manifest", prefix: layout.manifests },
+  { what: "record of a change", prefix: layout.changeRecord.prefix },
+  { what: "manifest", prefix: layout.manifest.prefix },
 ])("the $what that a publisher puts while a collection lists goes with its parts", async ({ prefix }) => {
   const { storage, pass, collect, now: time } = await storeWith(1, content);
   const [written, listed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -210,7 +210,7 @@ test.for([
         await listed.promise;
         pass(1);
       }
-      if (key.startsWith(layout.manifests)) pass(1);
+      if (key.startsWith(layout.manifest.prefix)) pass(1);
       return storage.put(key, body);
     },
   });
@@ -219,10 +219,10 @@ test.for([
   const collecting = changedStorage(storage, {
     async *list(place) {
       // It has listed what may go, and reads the log.
-      if (place === layout.commits) {
+      if (place === layout.commit.prefix) {
         listed.resolve();
         await published;
-        if (prefix === layout.manifests && (await newestCommit(storage))?.commit === 2) {
+        if (prefix === layout.manifest.prefix && (await newestCommit(storage))?.commit === 2) {
           pass(1);
           await publishRecords(storage, content(2), 702);
         }

@@ -160,7 +160,7 @@ test("exports that no trusted key signed are not among the newest that stay", as
   }
   store.pass(100);
   const { deleted } = await store.collect(keep);
-  expect(deleted.keys.filter((key) => key.startsWith(layout.exportRecords)).sort()).toEqual(
+  expect(deleted.keys.filter((key) => key.startsWith(layout.exportRecord.prefix)).sort()).toEqual(
     ["2", "3"].map((digit) => layout.exportRecord(digit.repeat(64))),
   );
 });

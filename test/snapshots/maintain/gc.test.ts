@@ -101,7 +101,8 @@ describe("a collection at any one operation of a publish", () => {
       // What an earlier run left lies about for a long time: part of it is what this run needs too.
       const rest = memoryStorage(new Map(snapshots.store));
       await publishNew(rest);
-      for (const { key } of await listed(rest, layout.pages)) await storage.put(key, (await rest.get(key))!);
+      for (const { key } of await listed(rest, layout.page.prefix))
+        await storage.put(key, (await rest.get(key))!);
       pass(100);
       reached = false;
       const { outcome } = await publishNew(
@@ -140,16 +141,16 @@ describe("what goes", () => {
     const gone = new Set(real.deleted.keys);
     expect(await keysOf(storage)).toEqual(before.filter((key) => !gone.has(key)));
     for (const prefix of [
-      layout.manifests,
-      layout.segmentLists,
-      layout.scoreRefs,
-      layout.publicObjects,
-      layout.privateObjects,
-      layout.segments,
-      layout.rows,
-      layout.ids,
-      layout.words,
-      layout.pages,
+      layout.manifest.prefix,
+      layout.segmentList.prefix,
+      layout.scoreRefs.prefix,
+      layout.publicObject.prefix,
+      layout.privateObject.prefix,
+      layout.segment.prefix,
+      layout.rows.prefix,
+      layout.ids.prefix,
+      layout.words.prefix,
+      layout.page.prefix,
     ]) {
       expect([...gone].filter((key) => key.startsWith(prefix)).length, prefix).toBeGreaterThan(1);
     }
@@ -185,7 +186,7 @@ describe("what goes", () => {
     const now = new Date(start + 1e6 * hour);
     const { deleted } = await collectIn(watched, now);
     expect(deleted.keys.length).toBeGreaterThan(10);
-    const written = watched.written().filter((key) => !key.startsWith(layout.collecting));
+    const written = watched.written().filter((key) => !key.startsWith(layout.collecting.prefix));
     expect(written.toSorted()).toEqual(deleted.keys.toSorted());
     expect(outside(await keysOf(storage))).toEqual(before);
     expect(await seenBy(storage)).toBeDefined();
@@ -216,7 +217,7 @@ describe("what goes", () => {
 
   test("are files of an export that no record names, when the commit is gone that was the newest then", async () => {
     const { storage, collect, pass } = await storeWith(1);
-    const [file, chunks] = [layout.exportFile("a".repeat(64)), layout.exportChunksOf("b".repeat(64))];
+    const [file, chunks] = [layout.exportFile("a".repeat(64)), layout.exportChunks("b".repeat(64))];
     for (const key of [file, chunks]) await storage.put(key, Buffer.from("text"));
     pass(1);
     await publishRecords(storage, content(1), 701);
@@ -232,7 +233,7 @@ describe("what goes", () => {
     const { storage, collect, pass } = timedStore();
     const slow = changedStorage(storage, {
       async put(key, body) {
-        if (key.startsWith(layout.manifests)) pass(20);
+        if (key.startsWith(layout.manifest.prefix)) pass(20);
         return storage.put(key, body);
       },
     });
@@ -241,7 +242,7 @@ describe("what goes", () => {
     await publishRecords(storage, content(1), 701);
     pass(40);
     const { deleted } = await collect({ keepCommits: 1 });
-    expect(deleted.keys.some((key) => key.startsWith(layout.segments))).toBe(true);
+    expect(deleted.keys.some((key) => key.startsWith(layout.segment.prefix))).toBe(true);
     expect(await collect({ keepCommits: 2 })).toMatchObject({ keptCommits: 2, deleted: { keys: [] } });
   });
 
@@ -267,7 +268,7 @@ describe("what goes", () => {
       pass(100);
       const snapshotsAlone = { keepHours: 0, keepCommits: 1 };
       const { deleted } = await collect(snapshotsAlone);
-      expect(deleted.keys.some((key) => key.startsWith(layout.segments))).toBe(true);
+      expect(deleted.keys.some((key) => key.startsWith(layout.segment.prefix))).toBe(true);
       for (const key of parts) expect([key, await storage.get(key)]).toEqual([key, expect.any(Buffer)]);
       expect((await collect({ ...snapshotsAlone, keepChangesDays: 0 })).deleted.keys).toEqual(
         expect.arrayContaining(parts),
@@ -277,7 +278,7 @@ describe("what goes", () => {
 
   test("are records of collections that were killed a day ago", async () => {
     const { storage, collect, pass } = await storeWith(2);
-    const old = layout.collectingRecord("0123456789abcdef");
+    const old = layout.collecting("0123456789abcdef");
     await announce(storage, "0123456789abcdef", [layout.page("0".repeat(64))]);
     pass(23);
     await collect();
@@ -291,10 +292,10 @@ describe("what goes", () => {
   test("are the public names of protocols that are no longer there", async () => {
     const { storage, collect } = await storeWith(2);
     const gone = layout.stableScore("gone");
-    const names = (await listed(storage, layout.stableScores)).map(({ key }) => key);
+    const names = (await listed(storage, layout.stableScore.prefix)).map(({ key }) => key);
     await storage.put(gone, (await storage.get(layout.stableScore("aave")))!);
     expect((await collect({ keepHours: 0, now: new Date(start + 200 * hour) })).deleted.keys).toEqual([gone]);
-    expect((await listed(storage, layout.stableScores)).map(({ key }) => key)).toEqual(names);
+    expect((await listed(storage, layout.stableScore.prefix)).map(({ key }) => key)).toEqual(names);
   });
 });
 
@@ -304,7 +305,7 @@ test("a record of a collection stops no run once it is an hour old, even a run t
   for (const n of [0, 1]) await publishRecords(told, content(n), 700 + n);
   await rollback(told, "1", now);
   await announce(storage, "0123456789abcdef", [layout.stableScore("aave")]);
-  await storage.put(layout.collectingRecord("fedcba9876543210"), Buffer.from("rubbish"));
+  await storage.put(layout.collecting("fedcba9876543210"), Buffer.from("rubbish"));
   const resumed = () => publishRecords(told, content(0), 700, { resume: true });
   await expect(resumed()).rejects.toThrow(CollectedMeanwhileError);
   pass(2);
@@ -326,11 +327,11 @@ test("the digests of rows stay for each manifest that names them, also beside th
       },
     }),
   });
-  const both = await listed(storage, layout.rows);
-  expect(both).toHaveLength(2 * (await listed(storage, layout.segments)).length);
+  const both = await listed(storage, layout.rows.prefix);
+  expect(both).toHaveLength(2 * (await listed(storage, layout.segment.prefix)).length);
   pass(100);
   await collect({ keepCommits: 2 });
-  expect(await listed(storage, layout.rows)).toEqual(both);
+  expect(await listed(storage, layout.rows.prefix)).toEqual(both);
 });
 
 test("a collection that was interrupted anywhere leaves all good and is continued by the next", async () => {
@@ -351,7 +352,7 @@ test("a collection that was interrupted anywhere leaves all good and is continue
     await collect({ keepCommits: 1 });
     const gone = new Set(deleted.keys);
     // Of the one that was stopped a record stays for a day, which other tests look at.
-    const left = (await keysOf(storage)).filter((key) => !key.startsWith(layout.collecting));
+    const left = (await keysOf(storage)).filter((key) => !key.startsWith(layout.collecting.prefix));
     expect(left).toEqual(expected.filter((key) => !gone.has(key)));
     expect(await verify(storage, () => {})).toMatchObject({ collected: 2, unreferenced: 0, faults: [] });
   }

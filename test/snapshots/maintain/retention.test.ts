@@ -125,7 +125,7 @@ describe("a store of many days", () => {
 
   test("keeps the records of changes as long as it is told, and their parts with them", async () => {
     const { storage, collect } = await store();
-    const changes = async () => (await listed(storage, layout.changes)).length;
+    const changes = async () => (await listed(storage, layout.changeRecord.prefix)).length;
     const all = await changes();
     await collect({ ...full, keepChangesDays: 100 });
     expect(await changes()).toBe(all);

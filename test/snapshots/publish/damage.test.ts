@@ -50,18 +50,18 @@ async function flip(storage: Storage, key: string): Promise<void> {
 
 describe("one flipped bit in", () => {
   test.each([
-    layout.segments,
-    layout.rows,
-    layout.ids,
-    layout.words,
-    layout.pages,
-    layout.origins,
-    layout.sourceFiles,
-    layout.publicObjects,
-    layout.privateObjects,
-    layout.manifests,
-    layout.segmentLists,
-    layout.scoreRefs,
+    layout.segment.prefix,
+    layout.rows.prefix,
+    layout.ids.prefix,
+    layout.words.prefix,
+    layout.page.prefix,
+    layout.origins.prefix,
+    layout.sourceFiles.prefix,
+    layout.publicObject.prefix,
+    layout.privateObject.prefix,
+    layout.manifest.prefix,
+    layout.segmentList.prefix,
+    layout.scoreRefs.prefix,
   ])("%s stops no publish run, which makes anew what it meets", async (prefix) => {
     const storage = memoryStorage(new Map(first));
     const damaged = [...first.keys()].filter((key) => key.startsWith(prefix));
@@ -80,7 +80,7 @@ describe("one flipped bit in", () => {
       .filter((line) => line.endsWith("does not match its name; it is made again from the sources"))
       .map((line) => line.split(":")[0]!);
     // What only saves reading is made anew without a word.
-    const silent = [layout.origins, layout.sourceFiles];
+    const silent = [layout.origins.prefix, layout.sourceFiles.prefix];
     expect(told.length > 0).toBe(!silent.some((each) => each === prefix));
     expect((await brokenOf()).filter((key) => told.includes(key))).toEqual([]);
     // What the run did not meet is found by `verify`, and made anew as `verify --repair` does.
@@ -109,7 +109,7 @@ describe("one flipped bit in", () => {
   });
 
   test("a segment or a page does not make markets count as new that were there before", async () => {
-    for (const prefix of [layout.segments, layout.pages]) {
+    for (const prefix of [layout.segment.prefix, layout.page.prefix]) {
       const storage = memoryStorage(new Map());
       await publishRecords(storage, markets);
       for await (const { key } of storage.list(prefix)) await flip(storage, key);
@@ -127,7 +127,7 @@ describe("one flipped bit in", () => {
     const storage = memoryStorage(new Map());
     await publishRecords(storage, markets);
     const [manifest] = Object.keys(await contentOf(storage)).filter((key) =>
-      key.startsWith(layout.manifests),
+      key.startsWith(layout.manifest.prefix),
     );
     await flip(storage, manifest!);
     const temporaryDirectory = await mkdtemp(join(folder, "guards-"));
@@ -175,7 +175,7 @@ test("rubbish under collecting/ is not read once it is an hour old, and named un
   const root = join(folder, "rubbish");
   const storage = countingStorage(directoryStorage(root));
   await publishRecords(storage, markets);
-  const key = layout.collectingRecord("0123456789abcdef");
+  const key = layout.collecting("0123456789abcdef");
   await mkdir(dirname(join(root, key)), { recursive: true });
   await writeFile(join(root, key), Buffer.alloc(5 * 2 ** 20));
   const refused = await publishRecords(storage, corrected, 710).catch((error: unknown) => error);

@@ -81,10 +81,10 @@ function newStore(): Storage {
 
 /** Without what is for publishers, which depends on the source files, and what names it. */
 async function servedContentOf(storage: Storage): Promise<Record<string, string>> {
-  const { rows, origins, sourceFiles, segmentLists, manifests, commits, logTiles } = layout;
-  const unserved = [rows, origins, sourceFiles, segmentLists, manifests, commits, logTiles];
+  const { rows, origins, sourceFiles, segmentList, manifest, commit, logTile } = layout;
+  const unserved = [rows, origins, sourceFiles, segmentList, manifest, commit, logTile];
   const content = Object.entries(await contentOf(storage));
-  return Object.fromEntries(content.filter(([key]) => !unserved.some((prefix) => key.startsWith(prefix))));
+  return Object.fromEntries(content.filter(([key]) => !unserved.some((kind) => kind.has(key))));
 }
 
 describe("equal content", () => {
@@ -118,7 +118,7 @@ describe("equal content", () => {
       const counting = countingStorage(storage);
       const again = await publishSources(respelled, counting, folder);
       expect(again).toMatchObject({ outcome: "unchanged", snapshotId, total });
-      const written = counting.written().filter((key) => !key.startsWith(layout.rows));
+      const written = counting.written().filter((key) => !key.startsWith(layout.rows.prefix));
       expect(written).toEqual([layout.probe, layout.checked]);
       expect(await listCommits(storage)).toEqual([1]);
     },

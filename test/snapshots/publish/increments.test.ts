@@ -154,11 +154,11 @@ describe("a small edit", () => {
       expect(run.rendered).toBe(rows);
       expect(run.known).toBe(run.report.counts.markets - rows);
       const written = counting.written();
-      const pages = written.filter((key) => key.startsWith(layout.pages)).length;
+      const pages = written.filter((key) => key.startsWith(layout.page.prefix)).length;
       // A page at most where it was and one where it is; one more each if it was where a page ended.
       expect(pages).toBeGreaterThan(0);
       expect(pages).toBeLessThanOrEqual(4);
-      expect(written.filter((key) => key.startsWith(layout.publicObjects))).toEqual([]);
+      expect(written.filter((key) => key.startsWith(layout.publicObject.prefix))).toEqual([]);
       expect(await faultsOf(storage)).toEqual([]);
     });
   });
@@ -188,10 +188,10 @@ describe("objects that somebody deleted", () => {
     const kinds = {
       page: [layout.page(page!.hash)],
       segment: [key],
-      rows: [layout.rowsOf(middle.rows.hash)],
+      rows: [layout.rows(middle.rows.hash)],
       "ids of one segment, and words of another": [
-        layout.idsOf(middle.ids.hash),
-        layout.wordsOf(segments[0]!.words.hash),
+        layout.ids(middle.ids.hash),
+        layout.words(segments[0]!.words.hash),
       ],
       "objects of scores": [
         layout.publicObject(scores.list.hash),
@@ -200,7 +200,7 @@ describe("objects that somebody deleted", () => {
         layout.privateObject(Object.values(scores.dimensions)[1]!.hash),
         layout.stableScore(Object.keys(scores.records)[2]!),
       ],
-      "all of a segment": [key, layout.rowsOf(middle.rows.hash), layout.page(page!.hash)],
+      "all of a segment": [key, layout.rows(middle.rows.hash), layout.page(page!.hash)],
       "all segments": segments.map(({ hash }) => layout.segment(hash)),
     };
     for (const [kind, keys] of Object.entries(kinds)) {
@@ -218,7 +218,7 @@ describe("objects that somebody deleted", () => {
     expect(await storage.get(key)).toEqual(whole);
     // So is what only publishers read, when it has rotted.
     const [sourceFiles, origins] = [manifest.sources!, manifest.segments[1]!.origins!];
-    for (const rotten of [layout.sourceFilesOf(sourceFiles.hash), layout.originsOf(origins.hash)]) {
+    for (const rotten of [layout.sourceFiles(sourceFiles.hash), layout.origins(origins.hash)]) {
       const sound = (await storage.get(rotten))!;
       await storage.put(rotten, Buffer.alloc(sound.length, 1));
       const { report } = await publishCounted(join(place, "sources"), storage, folder);
@@ -249,7 +249,7 @@ describe("the same rows in other types and orders", () => {
         );
         expect(run).toMatchObject({ rendered, report: { outcome: "unchanged", commit: 1 } });
         // What only publishers read, and no commit names.
-        const ownPrefixes = [layout.rows, layout.origins, layout.sourceFiles];
+        const ownPrefixes = [layout.rows.prefix, layout.origins.prefix, layout.sourceFiles.prefix];
         const written = counting.written().filter((key) => !ownPrefixes.some((own) => key.startsWith(own)));
         // A store is probed before the first object is written to it.
         expect(written).toEqual(rendered > 0 ? [layout.probe, layout.checked] : [layout.checked]);

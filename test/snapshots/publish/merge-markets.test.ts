@@ -26,7 +26,7 @@ async function publishRows(storage: Storage, rows: readonly Row[]): Promise<Mani
 async function expectSameAsAlone(first: readonly Row[], second: readonly Row[]) {
   const storage = memoryStorage(new Map());
   await publishRows(storage, first);
-  const pages = new Set((await listed(storage, layout.pages)).map(({ key }) => key));
+  const pages = new Set((await listed(storage, layout.page.prefix)).map(({ key }) => key));
   const read = new Set<string>();
   const get: Storage["get"] = (key, options) => {
     read.add(key);

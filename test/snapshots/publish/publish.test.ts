@@ -206,13 +206,13 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
         commit: 2,
       });
       expect(await faultsOf(storage)).toEqual([]);
-      const written = counting.written().filter((key) => key.startsWith(layout.stableScores));
+      const written = counting.written().filter((key) => key.startsWith(layout.stableScore.prefix));
       expect(written).toHaveLength(4);
       // What S3 lists with its MD5 is not fetched.
       counting.calls.length = 0;
       await publishRecords(counting, markets, later);
       const fetched = counting.calls.filter(({ operation }) => operation === "get").map(({ key }) => key);
-      const names = fetched.filter((key) => key.startsWith(layout.stableScores));
+      const names = fetched.filter((key) => key.startsWith(layout.stableScore.prefix));
       expect(names).toHaveLength(environment.AWS_ENDPOINT_URL_S3 ? 0 : slugs.length + 1);
     });
 
@@ -302,17 +302,30 @@ describe("publishing files", () => {
     const written = counting.written();
     const under = (prefix: string) => written.filter((key) => key.startsWith(prefix)).length;
     // One at the new end and four at moments in between: each may touch its page, and the next where a cut moves.
-    expect(under(layout.pages)).toBeLessThanOrEqual(10);
-    expect(under(layout.segments)).toBeLessThanOrEqual(5);
-    expect(under(layout.publicObjects)).toBe(0);
-    expect(under(layout.rows)).toBe(under(layout.segments));
-    expect(under(layout.ids)).toBe(under(layout.segments));
-    expect(under(layout.words)).toBe(under(layout.segments));
-    expect(under(layout.origins)).toBe(under(layout.segments));
-    const shared = [layout.pages, layout.segments, layout.rows, layout.origins, layout.ids, layout.words];
-    const parts = [...shared, layout.sourceFiles, layout.manifests, layout.segmentLists, layout.scoreRefs];
+    expect(under(layout.page.prefix)).toBeLessThanOrEqual(10);
+    expect(under(layout.segment.prefix)).toBeLessThanOrEqual(5);
+    expect(under(layout.publicObject.prefix)).toBe(0);
+    expect(under(layout.rows.prefix)).toBe(under(layout.segment.prefix));
+    expect(under(layout.ids.prefix)).toBe(under(layout.segment.prefix));
+    expect(under(layout.words.prefix)).toBe(under(layout.segment.prefix));
+    expect(under(layout.origins.prefix)).toBe(under(layout.segment.prefix));
+    const shared = [
+      layout.page.prefix,
+      layout.segment.prefix,
+      layout.rows.prefix,
+      layout.origins.prefix,
+      layout.ids.prefix,
+      layout.words.prefix,
+    ];
+    const parts = [
+      ...shared,
+      layout.sourceFiles.prefix,
+      layout.manifest.prefix,
+      layout.segmentList.prefix,
+      layout.scoreRefs.prefix,
+    ];
     expect(uploaded.objects).toBe(parts.reduce((sum, prefix) => sum + under(prefix), 0));
-    expect(changeRecord.objects).toBe(under(layout.changes));
+    expect(changeRecord.objects).toBe(under(layout.changeRecord.prefix));
     expect(uploaded.bytes).toBeLessThan(total.bytes / 2);
     expect(total).toEqual({
       objects: uploaded.objects + unchanged.objects,
@@ -326,7 +339,7 @@ describe("publishing files", () => {
     }
     // A publisher reads the indexes it builds on, and of the pages those whose rows it puts into new ones.
     const read = counting.calls.filter(
-      ({ operation, key }) => operation === "get" && key.startsWith(layout.pages),
+      ({ operation, key }) => operation === "get" && key.startsWith(layout.page.prefix),
     );
     expect(read.length).toBeLessThanOrEqual(10);
     expect((await verify(storage, () => {})).faults).toEqual([]);

@@ -5,7 +5,7 @@ import { testKey } from "../../helpers/store/signing.ts";
 import { contentOf, countingStorage, memoryStorage, type StorageCall } from "../../helpers/store/storages.ts";
 
 /** Whether a cache on disk may have an object. */
-const isKept = (key: string) => hashIn(key) !== "" && !key.startsWith(layout.manifests);
+const isKept = (key: string) => hashIn(key) !== "" && !key.startsWith(layout.manifest.prefix);
 
 /** The calls, without those that a cache on disk may spare, as `operation key`. */
 const asked = (calls: readonly StorageCall[]) =>
@@ -32,10 +32,10 @@ const many = 1001;
 
 /** Adds objects that nothing refers to, so that each folder is listed by itself. */
 function crowd(objects: Map<string, Buffer>): void {
-  for (const prefix of [layout.publicObjects, layout.pages])
+  for (const prefix of [layout.publicObject.prefix, layout.page.prefix])
     for (let n = 0; n < many; n += 1)
       objects.set(
-        `${prefix}${sha256(`${n}`)}${prefix === layout.pages ? ".json.gz" : ".json"}`,
+        `${prefix}${sha256(`${n}`)}${prefix === layout.page.prefix ? ".json.gz" : ".json"}`,
         Buffer.from("x"),
       );
 }
@@ -100,7 +100,7 @@ test.for([
   const counting = countingStorage(storage);
   expect(await publish(counting)).toMatchObject({ outcome: "unchanged", commit: 3 });
   const { calls } = counting;
-  const manifest = calls.find(({ key }) => key.startsWith(layout.manifests))!.key;
+  const manifest = calls.find(({ key }) => key.startsWith(layout.manifest.prefix))!.key;
   expect(asked(calls)).toEqual([...always, ...more, `get ${manifest}`].sort());
   expect(asked(calls).length).toBeLessThanOrEqual(most);
   const kept = calls.filter(({ operation, key }) => operation === "get" && isKept(key)).map(({ key }) => key);

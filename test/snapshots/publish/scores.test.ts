@@ -72,7 +72,7 @@ describe("histories and dimensions", () => {
     await inPlace(async ({ storage, sources, publish }) => {
       const { report } = await publish();
       await expectDetails(storage, sources);
-      const objects = await listed(storage, layout.privateObjects);
+      const objects = await listed(storage, layout.privateObject.prefix);
       expect(objects).toHaveLength(24);
       for (const { key } of objects) {
         expect(headersOf(key)).toEqual({
@@ -85,7 +85,7 @@ describe("histories and dimensions", () => {
       expect((await newestCommit(storage))?.size).toEqual({ objects: stored.length, bytes });
       expect(report.uploaded).toEqual({ objects: stored.length, bytes });
       for (const { key } of await listed(storage, "public/")) {
-        if (key.startsWith(layout.siteFiles)) continue;
+        if (key.startsWith(layout.siteFile.prefix)) continue;
         expect(String(await storage.get(key)), key).not.toMatch(/"(points|change7d|percentile)":/);
       }
     });
@@ -140,13 +140,13 @@ describe("histories and dimensions", () => {
         [lowest, undefined],
         [highest, 11],
       ] as const) {
-        const before = new Set(scoreObjects(await current(storage)).keys());
+        const before = new Set(scoreObjects((await current(storage)).scores).keys());
         await sql.run(scoreAgain(scored));
         const counting = countingStorage(storage);
         await publish(counting);
         await expectDetails(storage, sources);
         const manifest = await current(storage);
-        const fresh = [...scoreObjects(manifest).keys()].filter((key) => !before.has(key));
+        const fresh = [...scoreObjects(manifest.scores).keys()].filter((key) => !before.has(key));
         const written = counting.written().filter((key) => /\/objects\//.test(key));
         expect(written.toSorted()).toEqual(fresh.toSorted());
         const others = written.length - Object.values(parts).reduce((sum, count) => sum + count, 0);
@@ -168,11 +168,13 @@ describe("histories and dimensions", () => {
       const now = new Date(publishTime.getTime() + 3_600_000);
       const keep = (keepCommits: number) =>
         collectGarbage(storage, { keepHours: 0, keepCommits, now, dryRun: false });
-      expect((await keep(2)).deleted.keys.filter((key) => key.startsWith(layout.privateObjects))).toEqual([]);
+      expect(
+        (await keep(2)).deleted.keys.filter((key) => key.startsWith(layout.privateObject.prefix)),
+      ).toEqual([]);
       const { deleted } = await keep(1);
       const lost = [histories[gone]!, dimensions[gone]!].map(({ hash }) => layout.privateObject(hash));
       expect(deleted.keys).toEqual(expect.arrayContaining(lost));
-      expect(await listed(storage, layout.privateObjects)).toHaveLength(22);
+      expect(await listed(storage, layout.privateObject.prefix)).toHaveLength(22);
       await expectDetails(storage, sources);
     });
   });

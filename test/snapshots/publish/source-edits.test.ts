@@ -196,16 +196,20 @@ test(`after each of ${edits} random edits of a set of files, a run gives what on
           const others = { a: left[b % left.length]!, b: left[a % left.length]!, n: n + 10_001 };
           if (more !== null) await kinds[more]!(files, others);
           if (accident === "objects lost") {
-            const prefix = [layout.origins, layout.sourceFiles, layout.pages, layout.rows, layout.segments][
-              n % 5
-            ]!;
+            const prefix = [
+              layout.origins.prefix,
+              layout.sourceFiles.prefix,
+              layout.page.prefix,
+              layout.rows.prefix,
+              layout.segment.prefix,
+            ][n % 5]!;
             const keys = await keysOf(storage, prefix);
             const key = keys[a % keys.length]!;
             await storage.delete(key);
             lost.add(key);
           }
           if (accident === "an object rotten") {
-            const keys = await keysOf(storage, [layout.origins, layout.sourceFiles][n % 2]!);
+            const keys = await keysOf(storage, [layout.origins.prefix, layout.sourceFiles.prefix][n % 2]!);
             const key = keys[a % keys.length]!;
             await storage.put(key, Buffer.alloc((await storage.get(key))!.length, 1));
             lost.add(key);

@@ -28,7 +28,7 @@ async function takingUp(objects: Objects): Promise<{ error: unknown; read: strin
   const storage = countingStorage(memoryStorage(objects));
   const error = await new Catalog(storage, { cacheBytes: mebibyte }).refresh().catch((thrown) => thrown);
   const read = storage.calls.map(({ key }) => key);
-  const older = read.findLastIndex((key) => key.startsWith(layout.manifests));
+  const older = read.findLastIndex((key) => key.startsWith(layout.manifest.prefix));
   return { error, read: read.slice(0, older) };
 }
 
@@ -47,18 +47,18 @@ describe("objects that match their hashes and are larger than any can be", () =>
     const kinds = [
       [layout.publicObject(hash), 64],
       [layout.segmentList(hash), 1],
-      [layout.scoreRefsOf(hash), 16],
+      [layout.scoreRefs(hash), 16],
       [layout.privateObject(hash), 16],
       [layout.segment(hash), 128],
-      [layout.rowsOf(hash), 0.5],
-      [layout.idsOf(hash), 0.375],
-      [layout.originsOf(hash), 4],
-      [layout.sourceFilesOf(hash), 64],
-      [layout.wordsOf(hash), 256],
+      [layout.rows(hash), 0.5],
+      [layout.ids(hash), 0.375],
+      [layout.origins(hash), 4],
+      [layout.sourceFiles(hash), 64],
+      [layout.words(hash), 256],
       [layout.page(hash), 129],
       [layout.changePart(hash), 129],
       [layout.changeRecord(hash), 4],
-      [layout.exportChunksOf(hash), 1],
+      [layout.exportChunks(hash), 1],
     ] as const;
     for (const [key, most] of kinds) {
       const ref = { hash, bytes: most * mebibyte + 1 };
@@ -69,9 +69,7 @@ describe("objects that match their hashes and are larger than any can be", () =>
     // Nor does a publisher write what readers refuse.
     const objectsOf = new ObjectWriter(storage, new Set(), false);
     const large = Buffer.alloc(mebibyte / 2 + 1);
-    await expect(objectsOf.write(layout.rowsOf(sha256(large)), large)).rejects.toThrow(
-      "more than the 524288",
-    );
+    await expect(objectsOf.write(layout.rows(sha256(large)), large)).rejects.toThrow("more than the 524288");
     expect(storage.calls).toEqual([]);
   });
 
@@ -81,8 +79,8 @@ describe("objects that match their hashes and are larger than any can be", () =>
     replaceManifest(objects, { segments: Array.from({ length: maxSegments + 1 }, () => segments[0]!) });
     const many = await takingUp(objects);
     expect(String(many.error)).toMatch(/manifests\/.*: it has more than 16384 segments/);
-    expect(many.read.filter((key) => key.startsWith(layout.manifests))).toHaveLength(1);
-    expect(many.read.filter((key) => key.startsWith(layout.segmentLists))).toEqual([]);
+    expect(many.read.filter((key) => key.startsWith(layout.manifest.prefix))).toHaveLength(1);
+    expect(many.read.filter((key) => key.startsWith(layout.segmentList.prefix))).toEqual([]);
 
     const refs = Object.fromEntries(
       Array.from({ length: maxProtocols + 1 }, (_, n) => [`p${n}`, scores.list]),

@@ -6,8 +6,8 @@ import { diff } from "../../../snapshots/maintain/diff.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
-import { divideManifest, partsOf, readManifest } from "../../../snapshots/store/manifest.ts";
-import { scoreObjects } from "../../../snapshots/store/objects.ts";
+import { divideManifest, readManifest } from "../../../snapshots/store/manifest.ts";
+import { partsOf, scoreObjects } from "../../../snapshots/store/objects.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { market, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
@@ -159,7 +159,7 @@ describe("a lost part", () => {
       now: new Date("2030-01-01T00:00:00.000Z"),
       dryRun: false,
     };
-    const manifests = (await listed(storage, layout.manifests)).map(({ key }) => key);
+    const manifests = (await listed(storage, layout.manifest.prefix)).map(({ key }) => key);
     for (const key of partsOf(older).keys()) {
       const bytes = (await storage.get(key))!;
       await storage.delete(key);
@@ -178,7 +178,7 @@ describe("a lost part", () => {
     const storage = memoryStorage(objects);
     const whole = await contentOf(storage);
     const manifest = newestManifest(objects);
-    const { size } = scoreObjects(manifest);
+    const { size } = scoreObjects(manifest.scores);
     const named = [
       // With its words, its ids, the digests and origins of its rows.
       ...manifest.parts.lists.map(({ segments }) => 1 + 5 * segments),

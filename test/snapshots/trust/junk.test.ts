@@ -47,7 +47,7 @@ const { logCheckpoint, logCheckpointOf } = layout;
 const all = (keys: Iterable<string>) => [...keys].filter((key) => key.startsWith(layout.log));
 const junkNames = (count: number) =>
   Array.from({ length: count }, (_, n) => logCheckpointOf(9_999_999_999 - n));
-const oneTile = (key: string) => key.startsWith(layout.logTiles);
+const oneTile = (key: string) => key.startsWith(layout.logTile.prefix);
 const set = (
   objects: Objects,
   keys: Iterable<string>,
@@ -109,7 +109,7 @@ const damages: [
     (o) =>
       set(
         o,
-        ["07", "7x", "x/7"].map((n) => layout.logCheckpoints + n),
+        ["07", "7x", "x/7"].map((n) => layout.logCheckpointOf.prefix + n),
       ),
     6,
     6,

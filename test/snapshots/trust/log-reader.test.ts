@@ -118,7 +118,7 @@ describe("a newer log", () => {
 
   test("is not taken up by its commits where these do not give it either", async () => {
     const { newest, own } = readerOf(main[7]!);
-    for (const key of [...own.keys()]) if (key.startsWith(layout.logTiles)) own.delete(key);
+    for (const key of [...own.keys()]) if (key.startsWith(layout.logTile.prefix)) own.delete(key);
     own.delete(layout.commit(3));
     await expect(newest()).rejects.toThrow("is not the last one of the signed log of 7 entries");
   });
@@ -248,7 +248,7 @@ describe("a run that is killed between its commit and the checkpoint", () => {
   test.each([
     ["before its tiles", () => false],
     ["before its tiles, after the hint", (key: string) => key === layout.head],
-    ["after its tiles", (key: string) => key === layout.head || key.startsWith(layout.logTiles)],
+    ["after its tiles", (key: string) => key === layout.head || key.startsWith(layout.logTile.prefix)],
   ])(
     "%s leaves readers where they were, and the next run signs, also with nothing new",
     async (_, survives) => {

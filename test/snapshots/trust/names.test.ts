@@ -17,7 +17,9 @@ function followed(storage: Storage): Storage {
   return changedStorage(storage, {
     async putIfAbsent(key, body) {
       const created = await storage.putIfAbsent(key, body);
-      const { commit = 0, digest = "" } = key.startsWith(layout.commits) ? JSON.parse(String(body)) : {};
+      const { commit = 0, digest = "" } = key.startsWith(layout.commit.prefix)
+        ? JSON.parse(String(body))
+        : {};
       if (commit === 0) return created;
       const { digest: _, note: __, ...first } = (await readCommit(storage, 1))!;
       const forged = seal({ ...first, commit: commit + 1, previous: digest });

@@ -179,7 +179,7 @@ test("of two publishers at once, the slower one loses, or is refused where the o
     const slow = changedStorage(storage, {
       async put(key, body) {
         const created = await storage.put(key, body);
-        if (met || !key.startsWith(layout.manifests)) return created;
+        if (met || !key.startsWith(layout.manifest.prefix)) return created;
         met = true;
         await publishOn(storage, 700);
         if (taken) await storage.delete(layout.commit(5));

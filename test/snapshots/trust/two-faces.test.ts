@@ -172,7 +172,8 @@ describe("for every commit of a log", () => {
       expect([count, (await take(swapped, keysAlone, size - 1)).taken]).toEqual([count, size]);
       // Where neither commits nor entries tell it, tiles that are damaged accuse nobody.
       swapped.delete(layout.commit(count));
-      for (const key of honest.keys()) if (key.startsWith(`${layout.logTiles}entries/`)) swapped.delete(key);
+      for (const key of honest.keys())
+        if (key.startsWith(`${layout.logTile.prefix}entries/`)) swapped.delete(key);
       expect([count, (await take(swapped, keysAlone, size - 1)).taken]).toEqual([
         count,
         "CorruptObjectError",

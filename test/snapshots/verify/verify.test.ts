@@ -77,11 +77,12 @@ describe("names the object", () => {
   test("when any object is missing that something else tells of", async () => {
     const commit = JSON.parse(good.get(layout.commit(3))!.toString());
     const newestManifest = layout.manifest(commit.manifest.hash);
-    const isEarlierTile = (key: string) => key.startsWith(layout.logTiles) && !key.endsWith(".p/3");
+    const isEarlierTile = (key: string) => key.startsWith(layout.logTile.prefix) && !key.endsWith(".p/3");
     for (const [key] of some()) {
       // No other record tells of a key or the probe. Earlier snapshots are collected manifest first.
-      const collected = key.startsWith(layout.manifests) && key !== newestManifest;
-      const untold = key.startsWith(layout.keys) || key === layout.probe || collected || isEarlierTile(key);
+      const collected = key.startsWith(layout.manifest.prefix) && key !== newestManifest;
+      const untold =
+        key.startsWith(layout.key.prefix) || key === layout.probe || collected || isEarlierTile(key);
       expect(await faultsWith(key, undefined), key).toEqual(untold ? [] : [key]);
     }
   });

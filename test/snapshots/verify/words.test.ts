@@ -18,8 +18,8 @@ afterEach(() => objects.clear());
 /** Puts other words in the place of the only segment's, and makes all above agree. Returns their key. */
 function replaceWords(change: (words: string[][]) => string[][], unicode?: string): string {
   const [segment] = newestManifest(objects).segments;
-  const words = new WordTable("words", objects.get(layout.wordsOf(segment!.words.hash))!).decode();
-  return replaceBeside("words", layout.wordsOf, encodeWords(change(words), unicode));
+  const words = new WordTable("words", objects.get(layout.words(segment!.words.hash))!).decode();
+  return replaceBeside("words", layout.words, encodeWords(change(words), unicode));
 }
 
 function replaceBeside(kind: "words" | "ids", keyOf: (hash: string) => string, bytes: Buffer): string {
@@ -47,10 +47,10 @@ test("ids that the markets do not have are a fault, and so are ordinals of other
   const hashes = records.map(({ id }) => idHash(id)).reverse();
   const [first, second, ...rest] = hashes;
   for (const wrong of [hashes.with(7, 1), [second!, first!, ...rest]]) {
-    const key = replaceBeside("ids", layout.idsOf, encodeIds(wrong));
+    const key = replaceBeside("ids", layout.ids, encodeIds(wrong));
     expect(await verify(storage, () => {})).toMatchObject({ faults: [{ key }] });
   }
-  replaceBeside("ids", layout.idsOf, encodeIds(hashes));
+  replaceBeside("ids", layout.ids, encodeIds(hashes));
   expect(await verify(storage, () => {})).toMatchObject({ faults: [] });
 });
 
@@ -95,7 +95,7 @@ test("words beside characters that not every version knows are told as not judge
 test("words in an order or at a place in which nobody finds them are a fault, whatever made them", async () => {
   await publishRecords(storage, asking("Will \u{2fffe} it rain?"));
   const [segment] = newestManifest(objects).segments;
-  const stored = Buffer.from(objects.get(layout.wordsOf(segment!.words.hash))!);
+  const stored = Buffer.from(objects.get(layout.words(segment!.words.hash))!);
   const other = Buffer.from(
     String(stored.toString("latin1")).replace(`"${unicodeVersion}"`, '"15.0"'),
     "latin1",
@@ -104,7 +104,7 @@ test("words in an order or at a place in which nobody finds them are a fault, wh
   // The last of what is stored is of the postings.
   const place = other.findLastIndex((byte) => byte !== 0);
   other[place]! ^= 1;
-  const key = replaceBeside("words", layout.wordsOf, other);
+  const key = replaceBeside("words", layout.words, other);
   expect(await verify(storage, () => {})).toMatchObject({ faults: [{ key }], unchecked: [] });
 });
 
@@ -114,7 +114,7 @@ test("a publisher makes words anew that another version of Unicode made", async 
   // A segment whose words stay the same keeps them; this one gets a market.
   await publishRecords(storage, recordsOf(0, 51));
   const [segment] = newestManifest(objects).segments;
-  const key = layout.wordsOf(segment!.words.hash);
+  const key = layout.words(segment!.words.hash);
   const table = new WordTable(key, objects.get(key)!);
   expect(table.unicode).toBe(unicodeVersion);
   expect(table.decode().flat()).not.toContain("other");

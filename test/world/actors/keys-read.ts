@@ -10,7 +10,7 @@ import type { KeysRead, Server, World } from "../world.ts";
 export function keysIn({ objects }: Store): KeysRead {
   const read: KeysRead = { known: new Set(), ends: new Map() };
   for (const [key, { bytes }] of objects) {
-    if (!key.startsWith(layout.keys)) continue;
+    if (!key.startsWith(layout.key.prefix)) continue;
     const found = soundIn(key, bytes);
     // What a thief has put there counts for nothing.
     if (found?.id !== keyIdOf(key)) continue;

@@ -79,7 +79,7 @@ const crimes: readonly Crime[] = [
   },
   // says that all is about to be deleted
   (world) => [
-    layout.collectingRecord("0123456789abcdef"),
+    layout.collecting("0123456789abcdef"),
     seal({ keys: keysUnder(world, "private/").slice(0, 20) }),
   ],
   // puts one object in the place of another

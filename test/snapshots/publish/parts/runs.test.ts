@@ -49,7 +49,7 @@ async function published(): Promise<{ objects: Map<string, Buffer>; storage: Sto
 }
 
 const withoutRuns = async (storage: Storage) =>
-  new Map(Object.entries(await contentOf(storage)).filter(([key]) => !key.startsWith(layout.runs)));
+  new Map(Object.entries(await contentOf(storage)).filter(([key]) => !key.startsWith(layout.runPlan.prefix)));
 
 const thrownBy = (work: Promise<unknown>): Promise<Error> =>
   work.then(
@@ -307,7 +307,7 @@ test.for(["gone", "rotten"])(
   "a current snapshot of which pages are %s is replaced as by one process",
   async (how) => {
     const { objects } = await published();
-    const pages = [...objects.keys()].filter((key) => key.startsWith(layout.pages));
+    const pages = [...objects.keys()].filter((key) => key.startsWith(layout.page.prefix));
     for (const page of [pages.at(-1)!, pages[3]!]) {
       if (how === "gone") objects.delete(page);
       else objects.set(page, Buffer.alloc(objects.get(page)!.length));
@@ -374,9 +374,9 @@ describe("a collection", () => {
     await publishPart(optionsOf(storage, first.slice(5)), "left", 1);
     pass(49);
     const { deleted, young } = await collect(shortly);
-    expect(deleted.keys.some((key) => key.startsWith(layout.pages))).toBe(true);
+    expect(deleted.keys.some((key) => key.startsWith(layout.page.prefix))).toBe(true);
     expect(young).toBe(0);
-    expect(await listed(storage, layout.runs)).toEqual([]);
+    expect(await listed(storage, layout.runPlan.prefix)).toEqual([]);
     expect(await faultsOf(storage)).toEqual([]);
   });
 });

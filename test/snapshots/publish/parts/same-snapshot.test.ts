@@ -19,7 +19,7 @@ const optionsOf = (storage: Storage, rows: readonly Row[]): PublishOptions => ({
 /** Everything in a store but what a run in parts leaves for itself. */
 async function publishedIn(storage: Storage) {
   const content = Object.entries(await contentOf(storage));
-  return Object.fromEntries(content.filter(([key]) => !key.startsWith(layout.runs)));
+  return Object.fromEntries(content.filter(([key]) => !key.startsWith(layout.runPlan.prefix)));
 }
 
 describe("a run in parts", () => {

@@ -53,9 +53,9 @@ const moves = async (storage: Storage) =>
     ([, title]) => title,
   );
 /** Keys of cards, which tell of which records they are. */
-const cardsIn = (keys: readonly string[]) => keys.filter((key) => key.startsWith(layout.cards)).sort();
+const cardsIn = (keys: readonly string[]) => keys.filter((key) => key.startsWith(layout.card.prefix)).sort();
 const cardsOf = async (storage: Storage) =>
-  cardsIn((await listed(storage, layout.cards)).map(({ key }) => key));
+  cardsIn((await listed(storage, layout.card.prefix)).map(({ key }) => key));
 const artefacts = (slugs: readonly string[]) => [...artefactFiles, ...slugs.flatMap(artefactsOf)].sort();
 const isArtefact = (key: string) =>
   /\/(badges|protocols|embed)\//.test(key) || artefactFiles.some((file) => file === key);
@@ -81,7 +81,7 @@ test("writes artefacts once an address is named, and later only what changed, al
   // One card for each record, which is drawn once and named by the page.
   const cards = cardsIn(storage.written());
   expect(cards.map((key) => key.replace(/-[0-9a-f]{16}\.png/, ""))).toEqual(
-    ["aave", "aave", "curve.fi"].map((slug) => `${layout.cards}${slug}`),
+    ["aave", "aave", "curve.fi"].map((slug) => `${layout.card.prefix}${slug}`),
   );
   const page = await textOf(storage, layout.protocolPage("curve.fi"));
   expect(page).toContain(`"og:image" content="${siteUrl}${cards[2]!.slice("public/".length)}"`);

@@ -48,7 +48,7 @@ async function expectLog(objects: Objects): Promise<void> {
 }
 
 const logKeys = (objects: Objects) =>
-  [...objects.keys()].filter((key) => key.startsWith(layout.logTiles)).sort();
+  [...objects.keys()].filter((key) => key.startsWith(layout.logTile.prefix)).sort();
 
 test("every publish and rollback adds an entry that tells no secret", async () => {
   const objects: Objects = new Map();
@@ -87,7 +87,7 @@ describe("a run", () => {
       const counted = countingStorage(storage);
       await update(counted);
       await expectLog(objects);
-      const reads = counted.calls.filter(({ key }) => key.startsWith(layout.commits));
+      const reads = counted.calls.filter(({ key }) => key.startsWith(layout.commit.prefix));
       // Of the commits it reads the newest, which no hint names here.
       expect(reads.length, `${size} commits`).toBeLessThanOrEqual(4);
       if (size !== 256) expect(counted.written().length).toBe(2);

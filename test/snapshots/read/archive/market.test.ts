@@ -16,7 +16,7 @@ describe("findMarket(catalog, snapshot, id)", () => {
   const counting = countingStorage(
     changedStorage(memoryStorage(objects), {
       async get(key, options) {
-        if (failing && key.startsWith(layout.ids)) throw new StorageError("the store is away");
+        if (failing && key.startsWith(layout.ids.prefix)) throw new StorageError("the store is away");
         return memoryStorage(objects).get(key, options);
       },
     }),

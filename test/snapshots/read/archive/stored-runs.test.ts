@@ -31,7 +31,7 @@ async function open(content = objects, parts = content) {
   const storage = memoryStorage(content);
   const noted = changedStorage(storage, {
     get(key, options) {
-      if (key.startsWith(layout.pages)) reads.push([key, options?.range]);
+      if (key.startsWith(layout.page.prefix)) reads.push([key, options?.range]);
       return (options?.range ? memoryStorage(parts) : storage).get(key, options);
     },
   });
@@ -132,7 +132,7 @@ test("rows of an earlier snapshot that is collected while they are read have exp
   await catalog.refresh();
   const plan = await (await askRows(catalog, rowsQuery(`asOf=${snapshotId}`), ndjsonForm)).plan();
   expect(plan.count).toBe(markets);
-  for (const key of content.keys()) if (key.startsWith(layout.pages)) content.delete(key);
+  for (const key of content.keys()) if (key.startsWith(layout.page.prefix)) content.delete(key);
   await expect(plan.read().next()).rejects.toMatchObject({ code: "SNAPSHOT_EXPIRED" });
 });
 

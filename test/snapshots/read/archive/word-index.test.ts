@@ -22,7 +22,7 @@ test("words of one archive stay in memory, however many snapshots are searched",
     snapshots.push(await catalog.snapshot());
   }
   const { filter } = archiveQuery("q=common");
-  const wordsRead = () => storage.calls.filter(({ key }) => key.startsWith(layout.words)).length;
+  const wordsRead = () => storage.calls.filter(({ key }) => key.startsWith(layout.words.prefix)).length;
   const search = async (snapshot: Snapshot) => {
     const before = wordsRead();
     expect((await selectMarkets(catalog, snapshot, filter)).total).toBe(markets);
@@ -55,7 +55,7 @@ test("a search in a small snapshot leaves the words of a large one in memory", a
   const [older, large, small] = snapshots as [Snapshot, Snapshot, Snapshot];
   const { filter } = archiveQuery("q=common");
   const wordsRead = async (snapshot: Snapshot, by = filter) => {
-    const reads = () => storage.calls.filter(({ key }) => key.startsWith(layout.words)).length;
+    const reads = () => storage.calls.filter(({ key }) => key.startsWith(layout.words.prefix)).length;
     const before = reads();
     await selectMarkets(catalog, snapshot, by);
     return reads() - before;

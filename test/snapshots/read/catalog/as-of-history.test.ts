@@ -91,7 +91,7 @@ test("every asOf answer is what was given then, whatever was rolled back and col
   const told = { answered: 0, gone: 0, unknown: 0 };
   const run = async (steps: Step[]) => {
     const { storage, shown } = await historyOf(steps);
-    const manifests = new Set((await listed(storage, layout.manifests)).map(({ key }) => key));
+    const manifests = new Set((await listed(storage, layout.manifest.prefix)).map(({ key }) => key));
     const kept = new Set<Shown>();
     for (const each of shown) {
       const { manifest } = (await readCommit(storage, each.commit))!;

@@ -157,14 +157,14 @@ describe("what is newest in the store", () => {
     const { objects, catalog, collect } = catalogOver();
     await collect(6);
     objects.set(layout.commit(5), objects.get(layout.commit(2))!);
-    await expect(catalog.refresh()).rejects.toThrow(layout.manifests);
+    await expect(catalog.refresh()).rejects.toThrow(layout.manifest.prefix);
     expect(catalog.current()).toBeUndefined();
   });
 
   test("fails for its own reason where the record of the run cannot be read either", async () => {
     const get: Storage["get"] = async (key) => {
       if (key === layout.checked) throw new StorageError(key);
-      if (key.startsWith(layout.manifests)) {
+      if (key.startsWith(layout.manifest.prefix)) {
         await new Promise(setImmediate);
         throw new StorageError("no manifest");
       }
@@ -221,9 +221,9 @@ test("the status tells the tiers of an archive that is whole, and the rest of on
   const { objects, catalog } = catalogOver();
   const told = () => publicStatus(catalog, { staleAfterSeconds: 60 });
   await expect(told()).rejects.toThrow(ReadError);
-  const segments = [...objects.keys()].filter((key) => key.startsWith(layout.segments));
+  const segments = [...objects.keys()].filter((key) => key.startsWith(layout.segment.prefix));
   for (const key of segments) objects.delete(key);
-  await expect(catalog.refresh()).rejects.toThrow(layout.segments);
+  await expect(catalog.refresh()).rejects.toThrow(layout.segment.prefix);
   expect(await told()).toEqual(statusOf(catalog, { staleAfterSeconds: 60 }));
   for (const key of segments) objects.set(key, published.get(key)!);
   await catalog.refresh();

@@ -22,7 +22,7 @@ async function logOver(storage: Storage): Promise<CommitLog> {
 }
 
 const commits = (storage: ReturnType<typeof countingStorage>) =>
-  storage.calls.filter(({ key }) => key.startsWith(layout.commits)).length;
+  storage.calls.filter(({ key }) => key.startsWith(layout.commit.prefix)).length;
 
 describe("the log of commits", () => {
   test("tells every commit by number, time and snapshot; fetches each once, only as far back as asked", async () => {

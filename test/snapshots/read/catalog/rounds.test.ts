@@ -30,10 +30,10 @@ const isUnder =
 test("a start reads side by side what does not follow from each other", async () => {
   const storage = answeredTogether(await goodStore(), [
     // The commit that head.json names and the one after it, which there may be.
-    { of: isUnder(layout.commits), together: 2 },
-    { of: isUnder(layout.manifests, layout.checked), together: 2 },
-    { of: isUnder(layout.segmentLists, layout.scoreRefs), together: 2 },
-    { of: isUnder(layout.segments), together: 2 },
+    { of: isUnder(layout.commit.prefix), together: 2 },
+    { of: isUnder(layout.manifest.prefix, layout.checked), together: 2 },
+    { of: isUnder(layout.segmentList.prefix, layout.scoreRefs.prefix), together: 2 },
+    { of: isUnder(layout.segment.prefix), together: 2 },
   ]);
   const catalog = new Catalog(storage, { cacheBytes: 2 ** 20 });
   await catalog.refresh();
@@ -48,10 +48,10 @@ test("a publish lists side by side what the store has of the snapshot before", a
   const objects = await goodStore();
   // One answer does not list so many, and each folder is then listed by itself.
   for (let n = 0; n <= 1000; n += 1)
-    objects.set(`${layout.pages}${sha256(`${n}`)}.json.gz`, Buffer.from("x"));
+    objects.set(`${layout.page.prefix}${sha256(`${n}`)}.json.gz`, Buffer.from("x"));
   const storage = answeredTogether(objects, [
     { of: isListing, together: folders.length },
-    { of: isUnder(layout.segments), together: 2 },
+    { of: isUnder(layout.segment.prefix), together: 2 },
   ]);
   await publishRecords(storage, recordsOf(0, 118));
   const catalog = new Catalog(storage, { cacheBytes: 2 ** 20 });

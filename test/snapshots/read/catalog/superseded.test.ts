@@ -7,7 +7,7 @@ import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import type { ListedSnapshot, Snapshot } from "../../../../snapshots/read/catalog/snapshot.ts";
 import { SupersededSnapshots } from "../../../../snapshots/read/catalog/superseded.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
-import { partsOf } from "../../../../snapshots/store/manifest.ts";
+import { partsOf } from "../../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../../snapshots/store/storage.ts";
 import { market, publishRecords } from "../../../helpers/publish/records.ts";
 import { countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";
@@ -70,15 +70,15 @@ describe("superseded snapshots in memory", () => {
   test("are loaded once for all who ask at the same time, and not again while they are held", async () => {
     const { marketsAsOf, reads } = await catalogOver(2 ** 30);
     await Promise.all(Array.from({ length: 50 }, () => marketsAsOf(ids[3]!)));
-    expect([reads(layout.manifests), reads(layout.segments)]).toEqual([1, 1]);
+    expect([reads(layout.manifest.prefix), reads(layout.segment.prefix)]).toEqual([1, 1]);
     await marketsAsOf(ids[3]!);
-    expect([reads(layout.manifests), reads(layout.segments)]).toEqual([1, 1]);
+    expect([reads(layout.manifest.prefix), reads(layout.segment.prefix)]).toEqual([1, 1]);
   });
 
   test("share what the current one has: only the manifest is read, and counted", async () => {
     const { catalog, marketsAsOf, reads } = await catalogOver(2 ** 30);
     await marketsAsOf(ids.at(-2)!);
-    expect([reads(layout.manifests), reads(layout.segments)]).toEqual([1, 0]);
+    expect([reads(layout.manifest.prefix), reads(layout.segment.prefix)]).toEqual([1, 0]);
     const shared = catalog.supersededBytes();
     await marketsAsOf(ids.at(-3)!);
     expect(catalog.supersededBytes() - shared).toBeGreaterThan(shared);

@@ -241,7 +241,7 @@ describe("work on a far difference", () => {
       const [until, since] = (await catalog.log.believed()).map(({ snapshotId }) => snapshotId);
       const planned = async () =>
         (await new ChangesReader(catalog).ask({ since: since!, until, skip: 0 }, payer())).plan();
-      return { planned, partRead: () => isRead(part), pagesRead: () => isRead(layout.pages) };
+      return { planned, partRead: () => isRead(part), pagesRead: () => isRead(layout.page.prefix) };
     }
 
     test.for([
