@@ -1,7 +1,7 @@
-import { z } from "zod";
-import { Digest, Timestamp } from "./primitives.ts";
-
-/** Status and title of every error that the service answers with (INTERFACE 7). */
+/**
+ * Every code of an error. Those with a status are what the service answers with (INTERFACE 7). This module needs no
+ * library, so that readers can use it, too.
+ */
 export const errors = {
   BAD_REQUEST: { status: 400, title: "Not a well-formed HTTP request" },
   INVALID_PARAMETER: { status: 400, title: "Invalid parameter" },
@@ -42,37 +42,57 @@ export const errors = {
   SNAPSHOT_UNAVAILABLE: { status: 503, title: "No snapshot to serve" },
   QUOTA_UNAVAILABLE: { status: 503, title: "The quota store is unavailable" },
   UPSTREAM_TIMEOUT: { status: 504, title: "The origin did not answer in time" },
-} as const;
+  DAMAGED_LOG: {
+    title: "What was asked for lies behind a damaged commit, so nobody can tell whether it was ever there",
+  },
+} as const satisfies Record<string, { title: string; status?: number }>;
 
-export type ErrorCode = keyof typeof errors;
-const codes = Object.keys(errors) as [ErrorCode, ...ErrorCode[]];
+type Table = typeof errors;
+export type AnyErrorCode = keyof Table;
+/** The codes that the service answers with. */
+export type ErrorCode = {
+  [Code in AnyErrorCode]: Table[Code] extends { status: number } ? Code : never;
+}[AnyErrorCode];
 
-const SnapshotRef = z.strictObject({ snapshotId: Digest, publishedAt: Timestamp }).nullable();
+interface SnapshotRef {
+  snapshotId: string;
+  publishedAt: string;
+}
 
 /** The snapshots before and after one that is no longer kept; null where there is none. */
-export const Nearest = z.strictObject({ before: SnapshotRef, after: SnapshotRef });
-export type Nearest = z.infer<typeof Nearest>;
+export interface Nearest {
+  before: SnapshotRef | null;
+  after: SnapshotRef | null;
+}
 
-/** Body of every error on every path, `application/problem+json` (RFC 9457, INTERFACE 7). */
-export const Problem = z.strictObject({
-  type: z.string().describe("urn:prs:error: and the code."),
-  title: z.string().describe("What the code means."),
-  status: z.int().min(400).max(599),
-  code: z
-    .enum(codes)
-    .describe(codes.map((code) => `${code} (${errors[code].status}): ${errors[code].title}.`).join(" ")),
-  detail: z.string().describe("What is wrong with this request, and what to do about it."),
-  requestId: z.string().describe("As in X-Request-Id."),
-  parameter: z.string().optional().describe("The query parameter that was refused."),
-  nearest: Nearest.optional().describe(
-    "Only with SNAPSHOT_EXPIRED: the snapshots that can be read which were published before and after that one.",
-  ),
-  resumeCursor: z
-    .string()
-    .nullable()
-    .optional()
-    .describe(
-      "Only with CURSOR_EXPIRED: cursor of the same place in the current snapshot; null when nothing follows.",
-    ),
-});
-export type Problem = z.infer<typeof Problem>;
+/** What an error tells beside its message. */
+interface Extras {
+  /** The query parameter at fault. */
+  parameter?: string | undefined;
+  /** Goes on in the current snapshot; null when nothing follows, and undefined when there is no such place. */
+  resumeCursor?: string | null | undefined;
+  nearest?: Nearest | undefined;
+  /** The bytes of a file that has no such range. */
+  size?: number | undefined;
+}
+
+/** What was asked for cannot be done. The message is for whoever asked, the code for whoever catches it. */
+export class CodedError<Code extends AnyErrorCode = AnyErrorCode> extends Error {
+  override readonly name = "CodedError";
+  readonly code: Code;
+  readonly extras: Extras;
+
+  constructor(code: Code, message: string, { cause, ...extras }: Extras & ErrorOptions = {}) {
+    super(message, { cause });
+    this.code = code;
+    this.extras = extras;
+  }
+}
+
+/** Whether what was thrown is a CodedError with one of these codes. */
+export function isCoded<Code extends AnyErrorCode>(
+  thrown: unknown,
+  ...codes: Code[]
+): thrown is CodedError<Code> {
+  return thrown instanceof CodedError && codes.some((code) => code === thrown.code);
+}

@@ -1,5 +1,5 @@
 import { endpoints } from "./endpoints.ts";
-import type { Problem } from "./errors.ts";
+import type { Problem } from "./problem.ts";
 import { apiRootOf, sharingRoot } from "./sharing.ts";
 
 /** What the protocol that is spoken at a path makes of a problem; undefined where that is ours. */

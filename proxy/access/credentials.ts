@@ -1,11 +1,11 @@
+import { CodedError } from "../../schemas/errors.ts";
 import { keyProtocolPrefix } from "../../schemas/feed.ts";
-import { ServiceError } from "../errors/service-error.ts";
 
 /**
  * The API key that a request presents (INTERFACE 5.1), or undefined. `rawHeaders` are Node's: alternating names and
  * values, with the repetitions that parsed headers would hide. A WebSocket handshake may also name its key as a
  * subprotocol, since browsers cannot set headers there.
- * Throws ServiceError INVALID_API_KEY or CONFLICTING_CREDENTIALS.
+ * Throws INVALID_API_KEY or CONFLICTING_CREDENTIALS.
  */
 export function presentedKey(rawHeaders: readonly string[], webSocket: boolean): string | undefined {
   const authorization = headerValues(rawHeaders, "authorization");
@@ -13,7 +13,7 @@ export function presentedKey(rawHeaders: readonly string[], webSocket: boolean):
   const offered = webSocket ? subprotocolKeys(rawHeaders) : [];
   const keys = [...authorization.map(bearerToken), ...apiKey.map(plainKey), ...offered];
   const two = "The request carries two different API keys; send one.";
-  if (new Set(keys).size > 1) throw new ServiceError("CONFLICTING_CREDENTIALS", two);
+  if (new Set(keys).size > 1) throw new CodedError("CONFLICTING_CREDENTIALS", two);
   if ([authorization, apiKey, offered].some(({ length }) => length > 1))
     throw refused("a key is sent more than once");
   return keys[0];
@@ -46,4 +46,4 @@ function plainKey(value: string): string {
 }
 
 const refused = (reason: string) =>
-  new ServiceError("INVALID_API_KEY", `The API key is not acceptable: ${reason}.`);
+  new CodedError("INVALID_API_KEY", `The API key is not acceptable: ${reason}.`);

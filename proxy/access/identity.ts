@@ -1,8 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import { contactText } from "../../schemas/contact.ts";
+import { CodedError } from "../../schemas/errors.ts";
 import { type Plan, plans } from "../../schemas/plans.ts";
 import { type KeyRing, type KeyVerdict, keyFaults } from "../../snapshots/keys/ring.ts";
-import { ServiceError } from "../errors/service-error.ts";
 import type { Caller } from "../quota/quota.ts";
 import { freeAccounts } from "../quota/store.ts";
 import { clientAccount, type Trust } from "./client-address.ts";
@@ -19,7 +19,7 @@ export interface Identity extends Caller {
 /**
  * Returns a function that identifies the sender of a request by its key, or by its address if it has none. It may be
  * called again and again, because a key may end meanwhile. At a `webSocket` endpoint the key may also be given as a
- * subprotocol. Throws ServiceError CONFLICTING_CREDENTIALS or INVALID_API_KEY. The function throws the latter too, and
+ * subprotocol. Throws CONFLICTING_CREDENTIALS or INVALID_API_KEY. The function throws the latter too, and
  * SNAPSHOT_UNAVAILABLE before the keys are loaded.
  */
 export function senderOf(
@@ -33,17 +33,17 @@ export function senderOf(
   return () => ({ plan: "free", account, limit: plans.free.dailyQuota, keyed: false, owner: "" });
 }
 
-/** The holder of a key, by the verdict on it. Throws ServiceError as above. */
+/** The holder of a key, by the verdict on it. Throws as above. */
 export function holderOf(keys: KeyRing, verdict: KeyVerdict): Identity {
   if (!keys.ready())
-    throw new ServiceError("SNAPSHOT_UNAVAILABLE", "Keys cannot be checked yet; try again shortly.");
-  if (verdict.state !== "active") throw new ServiceError("INVALID_API_KEY", keyFaults[verdict.state]);
+    throw new CodedError("SNAPSHOT_UNAVAILABLE", "Keys cannot be checked yet; try again shortly.");
+  if (verdict.state !== "active") throw new CodedError("INVALID_API_KEY", keyFaults[verdict.state]);
   const { id: keyId, plan, owner, quota: limit = plans[plan].dailyQuota } = verdict.record;
   return { plan, account: `${plan}:${owner}`, limit, keyed: true, owner, keyId };
 }
 
 /**
- * Throws ServiceError API_KEY_REQUIRED, DEVELOPER_REQUIRED or AEGIS_REQUIRED unless the plan suffices (INTERFACE 5.2).
+ * Throws API_KEY_REQUIRED, DEVELOPER_REQUIRED or AEGIS_REQUIRED unless the plan suffices (INTERFACE 5.2).
  * `what` needs it, and a key comes from `contact`.
  */
 export function requirePlan(
@@ -56,6 +56,6 @@ export function requirePlan(
   const address = `${what} needs a key of the ${required} plan`;
   const more = contact === undefined ? "" : ` Ask for a key: ${contactText(contact)}`;
   const how = "send it as Authorization: Bearer KEY or x-api-key: KEY.";
-  if (!keyed) throw new ServiceError("API_KEY_REQUIRED", `${address}; ${how}${more}`);
-  throw new ServiceError(refusal, `${address}; this key is on the ${plan} plan.${more}`);
+  if (!keyed) throw new CodedError("API_KEY_REQUIRED", `${address}; ${how}${more}`);
+  throw new CodedError(refusal, `${address}; this key is on the ${plan} plan.${more}`);
 }

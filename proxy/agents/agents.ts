@@ -8,6 +8,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { AgentMessage, requiredParams } from "../../schemas/agent-messages.ts";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
+import { CodedError } from "../../schemas/errors.ts";
 import {
   describeTool,
   instructions,
@@ -19,8 +20,7 @@ import {
   toolLimits,
   tools,
 } from "../../schemas/tools.ts";
-import { InvalidParameterError } from "../../snapshots/read/errors.ts";
-import { ServiceError } from "../errors/service-error.ts";
+import { invalidParameter } from "../../snapshots/read/errors.ts";
 import type { Exchange, Request as Incoming, Middleware } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { rateLimitHeaders } from "../quota/quota.ts";
@@ -71,7 +71,7 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
       if (bytes <= toolLimits.resultBytes)
         return { content: [{ type: "text", text }], structuredContent: result } satisfies CallToolResult;
       const detail = `The result has ${bytes} bytes, and a tool gives at most ${toolLimits.resultBytes}. ${tool.less}`;
-      throw new ServiceError("INVALID_PARAMETER", detail);
+      throw new CodedError("INVALID_PARAMETER", detail);
     } catch (thrown) {
       const { problem, headers } = await refusalOf(thrown, locals, now(), "");
       if (headers["Retry-After"]) told["Retry-After"] = headers["Retry-After"];
@@ -88,7 +88,7 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
     let fault: Error | undefined;
     const read = AgentMessage.safeParse(locals.body);
     if (locals.bodyBytes! > toolLimits.freeBytes && !isMetered(read.data))
-      throw new ServiceError("BODY_TOO_LARGE", tooLong);
+      throw new CodedError("BODY_TOO_LARGE", tooLong);
     const { arguments: given = {}, ...params } = read.data?.params ?? {};
     const handler = createMcpHandler(
       () => {
@@ -188,7 +188,7 @@ function queryOf(given: Arguments): string {
 }
 
 /**
- * Throws InvalidParameterError unless the call has every argument that the tool requires, and each of its own and each
+ * Throws INVALID_PARAMETER unless the call has every argument that the tool requires, and each of its own and each
  * list is as it says. The others are read as those of a request.
  */
 function requireArguments(tool: Tool, given: Arguments): void {
@@ -198,6 +198,6 @@ function requireArguments(tool: Tool, given: Arguments): void {
     const strict = Array.isArray(value) || tool.own?.includes(row);
     if (value === undefined ? !required : !strict || schema.safeParse(value).success) continue;
     const fault = value === undefined ? "is missing" : "is wrong";
-    throw new InvalidParameterError(name, `${name} ${fault}; it takes ${type}.`);
+    throw invalidParameter(name, `${name} ${fault}; it takes ${type}.`);
   }
 }

@@ -1,5 +1,6 @@
+import { CodedError } from "../../schemas/errors.ts";
 import { sharedTable, sharingLines, type TableQuery } from "../../schemas/sharing.ts";
-import { InvalidParameterError } from "../../snapshots/read/errors.ts";
+import { invalidParameter } from "../../snapshots/read/errors.ts";
 import { optionalInteger, type Parameters } from "../../snapshots/read/query/parameters.ts";
 import {
   changeLine,
@@ -10,7 +11,6 @@ import {
 import { changesOf } from "../../snapshots/read/sharing/changes.ts";
 import { prunedFiles } from "../../snapshots/read/sharing/hints.ts";
 import { findVersion, type TableVersion, versionSince } from "../../snapshots/read/sharing/versions.ts";
-import { ServiceError } from "../errors/service-error.ts";
 import type { Exchange, Request } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { fileReply } from "../reply/file.ts";
@@ -88,7 +88,7 @@ export function sharingAnswers({ catalog, keys, apiUrl, now }: AppParts) {
       requireNames(request.params);
       const query = locals.body as TableQuery;
       if (query.startingVersion !== undefined)
-        throw new InvalidParameterError(
+        throw invalidParameter(
           "startingVersion",
           "A query gives the files of one version; GET …/changes gives what changed from version to version.",
         );
@@ -122,12 +122,12 @@ export function sharingAnswers({ catalog, keys, apiUrl, now }: AppParts) {
   } satisfies Record<string, Answer>;
 }
 
-/** Throws ServiceError SHARE_NOT_FOUND unless the names in a path are those of the share, in any case. */
+/** Throws SHARE_NOT_FOUND unless the names in a path are those of the share, in any case. */
 function requireNames(params: Request["params"]): void {
   const known: Record<string, string> = { share, schema, table: name };
   for (const [kind, given] of Object.entries(params))
     if (String(given).toLowerCase() !== known[kind])
-      throw new ServiceError(
+      throw new CodedError(
         "SHARE_NOT_FOUND",
         `There is no such ${kind}; the table is ${share}.${schema}.${name}.`,
       );

@@ -1,9 +1,9 @@
+import { CodedError } from "../../schemas/errors.ts";
 import { sharingRoot } from "../../schemas/sharing.ts";
 import type { KeyRing } from "../../snapshots/keys/ring.ts";
 import { addressQuery, addressSeconds, isAddressQuery } from "../../snapshots/keys/signed-address.ts";
 import type { FileAddress } from "../../snapshots/read/sharing/actions.ts";
 import { holderOf, type Identity } from "../access/identity.ts";
-import { ServiceError } from "../errors/service-error.ts";
 import type { Check } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 
@@ -26,7 +26,7 @@ export function fileAddresses(
 
 /**
  * Identifies the sender of a request by the key that signed its address; headers do not count. The address must be good
- * when the request arrives, and the key to its end. Throws ServiceError INVALID_FILE_ADDRESS, or as senderOf does.
+ * when the request arrives, and the key to its end. Throws INVALID_FILE_ADDRESS, or as senderOf does.
  */
 export function requireAddress({ keys, now }: AppParts): Check {
   return ({ url = "" }, exchange) => {
@@ -51,4 +51,4 @@ function holderOfAddress(path: string, query: string, keys: KeyRing, now: number
 }
 
 const refused = (reason: string) =>
-  new ServiceError("INVALID_FILE_ADDRESS", `${reason} Query the table again for its files.`);
+  new CodedError("INVALID_FILE_ADDRESS", `${reason} Query the table again for its files.`);

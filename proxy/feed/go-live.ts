@@ -1,12 +1,12 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { endpoints } from "../../schemas/endpoints.ts";
+import { CodedError } from "../../schemas/errors.ts";
 import { feedLimits } from "../../schemas/feed.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import type { ReaderStart } from "../../snapshots/read/scores/score-change-log.ts";
 import { within } from "../../snapshots/store/deadline.ts";
 import { hasBody } from "../connection/pipelining.ts";
-import { ServiceError } from "../errors/service-error.ts";
 import { type Exchange, newExchange } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { type Receipt, rateLimitHeaders } from "../quota/quota.ts";
@@ -46,14 +46,14 @@ export function createGoLive(parts: AppParts) {
   };
 }
 
-/** Takes the units for what a client is to be told before its greeting. Throws ServiceError QUOTA_EXCEEDED. */
+/** Takes the units for what a client is to be told before its greeting. Throws QUOTA_EXCEEDED. */
 async function payFor({ scores }: ReaderStart, receipt: Receipt): Promise<void> {
   const units = Math.ceil(scores / feedLimits.scoresPerUnit);
   const left = receipt.remaining + receipt.units;
   const detail =
     `To resume from this snapshot takes ${units} units, more than the ${left} left of today; connect without since, ` +
     "and read the scores anew.";
-  if (units > left) throw new ServiceError("QUOTA_EXCEEDED", detail);
+  if (units > left) throw new CodedError("QUOTA_EXCEEDED", detail);
   while (receipt.units < units) await receipt.more();
 }
 

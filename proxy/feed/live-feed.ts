@@ -1,12 +1,12 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { type WebSocket, WebSocketServer } from "ws";
+import { CodedError } from "../../schemas/errors.ts";
 import { feedLimits, feedProtocol } from "../../schemas/feed.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { type ReaderStart, ScoreChangeLog } from "../../snapshots/read/scores/score-change-log.ts";
 import { scoreReader } from "../../snapshots/read/scores/score-reader.ts";
 import type { Identity } from "../access/identity.ts";
-import { ServiceError } from "../errors/service-error.ts";
 import { boundFrames } from "./allowance.ts";
 import { type FeedClient, type FeedClientParts, feedClient } from "./feed-client.ts";
 
@@ -62,11 +62,11 @@ export function createLiveFeed(parts: LiveFeedParts) {
   }, feedLimits.pingSeconds * 1000).unref();
 
   function requireRoom(owner: string): void {
-    if (closed) throw new ServiceError("SNAPSHOT_UNAVAILABLE", "The process is ending; connect anew.");
+    if (closed) throw new CodedError("SNAPSHOT_UNAVAILABLE", "The process is ending; connect anew.");
     const held = [...clients].filter((client) => client.owner === owner).length;
     if (held < feedLimits.connectionsPerOwner) return;
     const detail = `One owner may hold ${feedLimits.connectionsPerOwner} live connections; close one first.`;
-    throw new ServiceError("TOO_MANY_CONNECTIONS", detail);
+    throw new CodedError("TOO_MANY_CONNECTIONS", detail);
   }
 
   function serve(socket: WebSocket, identify: () => Identity, start: ReaderStart): void {
@@ -79,14 +79,14 @@ export function createLiveFeed(parts: LiveFeedParts) {
 
   return {
     /**
-     * Where a client begins that has seen the snapshot `since`. Throws as ScoreChangeLog.start does, and ServiceError
+     * Where a client begins that has seen the snapshot `since`. Throws as ScoreChangeLog.start does, and
      * TOO_MANY_CONNECTIONS or SNAPSHOT_UNAVAILABLE.
      */
     async begin(since: string | undefined, owner: string): Promise<ReaderStart> {
       requireRoom(owner);
       return log.start(since);
     },
-    /** Throws ServiceError as `begin` does, before it touches the socket. */
+    /** Throws as `begin` does, before it touches the socket. */
     open({ request, socket, head, headers }: Upgrade, identify: () => Identity, start: ReaderStart): void {
       requireRoom(identify().owner);
       answers.set(request, headers);

@@ -4,6 +4,7 @@ import { Agent as HttpsAgent } from "node:https";
 import { Readable } from "node:stream";
 import { handleWhen, retry } from "cockatiel";
 import { createProxyMiddleware } from "http-proxy-middleware";
+import { CodedError, type ErrorCode } from "../../schemas/errors.ts";
 import type { ObjectRef } from "../../schemas/store/snapshot.ts";
 import { DeadlineError, within } from "../../snapshots/store/deadline.ts";
 import { hasCode, ObjectError } from "../../snapshots/store/errors.ts";
@@ -11,14 +12,13 @@ import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { readObject } from "../../snapshots/store/objects.ts";
 import { collected, type Storage } from "../../snapshots/store/storage.ts";
 import { guardPeer } from "../errors/breaker.ts";
-import { ServiceError } from "../errors/service-error.ts";
 import type { Request, Response } from "../exchange.ts";
 
 /** Where public objects come from: the CDN or, without one, the store. */
 export interface Origin {
   /**
    * The bytes of an object, which have the length and hash that the manifest names. Sends nothing to the client. Throws
-   * ClientGone, or ServiceError UPSTREAM_ERROR or UPSTREAM_TIMEOUT.
+   * ClientGone, or UPSTREAM_ERROR or UPSTREAM_TIMEOUT.
    */
   fetch(request: Request, response: Response, object: ObjectRef): Promise<Buffer>;
   close(): void;
@@ -125,10 +125,10 @@ export function cdnOrigin(base: URL, { deadlineSeconds = 10, proxyEnv = {} } = {
   };
 }
 
-function translated(cause: unknown): ServiceError {
+function translated(cause: unknown): CodedError<ErrorCode> {
   const late = "The origin did not answer in time; try again.";
-  if (cause instanceof DeadlineError) return new ServiceError("UPSTREAM_TIMEOUT", late, {}, { cause });
-  return new ServiceError("UPSTREAM_ERROR", "The origin did not deliver the data; try again.", {}, { cause });
+  if (cause instanceof DeadlineError) return new CodedError("UPSTREAM_TIMEOUT", late, { cause });
+  return new CodedError("UPSTREAM_ERROR", "The origin did not deliver the data; try again.", { cause });
 }
 
 /** The body of an answer, which must be exactly the object. Buffers no more than its length. Throws OriginFault. */

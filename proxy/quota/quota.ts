@@ -1,8 +1,8 @@
 import { LRUCache } from "lru-cache";
 import type { Ready } from "../../schemas/envelopes.ts";
+import { CodedError, type ErrorCode } from "../../schemas/errors.ts";
 import { type Plan, plans } from "../../schemas/plans.ts";
 import { guardPeer } from "../errors/breaker.ts";
-import { ServiceError } from "../errors/service-error.ts";
 import { sqliteQuota } from "./sqlite.ts";
 import type { Counters, QuotaStore } from "./store.ts";
 
@@ -29,7 +29,7 @@ export interface Receipt extends Standing {
   allowed: boolean;
   /** How many it has taken so far. */
   units: number;
-  /** Takes one more for the request. Throws ServiceError QUOTA_EXCEEDED when none is left. */
+  /** Takes one more for the request. Throws QUOTA_EXCEEDED when none is left. */
   more(): Promise<void>;
   /** Returns the units of a request that cost the caller nothing after all. Never throws. */
   giveBack(): Promise<void>;
@@ -114,11 +114,11 @@ export function createQuota(
   const ask = <T>(account: string, day: string, question: Question<T>, reads = false) =>
     askStore(account, day, () => question(store), reads).catch(() => {
       if (instead) return question(instead);
-      throw new ServiceError("QUOTA_UNAVAILABLE", "Requests cannot be counted right now; try again shortly.");
+      throw new CodedError("QUOTA_UNAVAILABLE", "Requests cannot be counted right now; try again shortly.");
     });
 
   return {
-    /** Takes units, unless they would pass the limit. Throws ServiceError QUOTA_UNAVAILABLE. */
+    /** Takes units, unless they would pass the limit. Throws QUOTA_UNAVAILABLE. */
     async take(caller: Caller, units: number): Promise<Receipt> {
       const { plan, account, limit } = caller;
       const { day, resetAt } = currentDay();
@@ -152,7 +152,7 @@ export function createQuota(
       };
       return receipt;
     },
-    /** Tells what is left without taking anything. Throws ServiceError QUOTA_UNAVAILABLE. */
+    /** Tells what is left without taking anything. Throws QUOTA_UNAVAILABLE. */
     async standing({ account, limit }: Caller): Promise<Standing> {
       const { day, resetAt } = currentDay();
       const used = await ask(account, day, (counters) => counters.used(account, day), true);
@@ -195,9 +195,9 @@ function dayOf(now: number): { day: string; resetAt: number } {
 }
 
 /** The refusal of a caller whose day's units are used up: plan, reset and the way to more. */
-export function quotaExceeded({ plan, limit, resetAt }: Receipt): ServiceError {
+export function quotaExceeded({ plan, limit, resetAt }: Receipt): CodedError<ErrorCode> {
   const reset = new Date(resetAt).toISOString();
-  return new ServiceError(
+  return new CodedError(
     "QUOTA_EXCEEDED",
     `The ${plan} plan's ${limit} requests of this UTC day are used up; counting starts anew at ${reset}. ` +
       plans[plan].more,

@@ -1,5 +1,5 @@
+import { CodedError } from "../../schemas/errors.ts";
 import type { ByteRange, StoredFile } from "../../snapshots/read/stream.ts";
-import { ServiceError } from "../errors/service-error.ts";
 import type { Request } from "../exchange.ts";
 import { heldTag } from "./coding.ts";
 import type { Reply } from "./reply.ts";
@@ -30,7 +30,7 @@ export function fileReply(request: Request, file: StoredFile): Partial<Reply> {
 /**
  * The one range that a request wants, `to` exclusive; undefined for the whole file, also where several ranges are
  * wanted or If-Range names another file (RFC 9110, 14.2). HEAD has it too, as in S3: DuckDB in a browser reads the
- * whole file unless a HEAD with Range is answered 206. Throws ServiceError RANGE_NOT_SATISFIABLE.
+ * whole file unless a HEAD with Range is answered 206. Throws RANGE_NOT_SATISFIABLE.
  */
 function rangeOf(
   { headers }: Request,
@@ -42,7 +42,7 @@ function rangeOf(
   const to = first && last ? Math.min(bytes, Number(last) + 1) : bytes;
   if (first && last && Number(last) < from) return undefined;
   if (from < to) return { from, to };
-  throw new ServiceError("RANGE_NOT_SATISFIABLE", "Content-Range says how many bytes the file has.", {
+  throw new CodedError("RANGE_NOT_SATISFIABLE", "Content-Range says how many bytes the file has.", {
     size: bytes,
   });
 }

@@ -1,6 +1,7 @@
-import { errors, type Problem } from "../../schemas/errors.ts";
+import { type CodedError, type ErrorCode, errors } from "../../schemas/errors.ts";
 import { foreignError } from "../../schemas/foreign-errors.ts";
-import { type ServiceError, serviceErrorOf } from "../errors/service-error.ts";
+import type { Problem } from "../../schemas/problem.ts";
+import { publicError } from "../errors/public-error.ts";
 import type { Exchange } from "../exchange.ts";
 import { rateLimitHeaders, secondsUntil } from "../quota/quota.ts";
 
@@ -17,8 +18,8 @@ export interface ProblemReply {
 }
 
 /** Notes an error in the exchange, for the log and the metrics. */
-export function noteError(thrown: unknown, exchange: Exchange): ServiceError {
-  const error = serviceErrorOf(thrown);
+export function noteError(thrown: unknown, exchange: Exchange): CodedError<ErrorCode> {
+  const error = publicError(thrown);
   exchange.code = error.code;
   if (errors[error.code].status >= 500 && error.code !== "COMING_SOON") exchange.error = error;
   return error;
@@ -45,7 +46,7 @@ export async function refusalOf(thrown: unknown, exchange: Exchange, now: number
  * An error as application/problem+json (INTERFACE 7, RFC 9457) or, at a path with a protocol of its own, in the shape
  * of that, with the headers that belong to its code.
  */
-export function problemReply(error: ServiceError, requestId: string, path = ""): ProblemReply {
+export function problemReply(error: CodedError<ErrorCode>, requestId: string, path = ""): ProblemReply {
   const { status, title } = errors[error.code];
   const { parameter, size, ...extras } = error.extras;
   const problem: Problem = {

@@ -1,8 +1,8 @@
+import { isCoded } from "../../schemas/errors.ts";
 import type { Asked } from "../../snapshots/read/asked.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import type { Stream } from "../../snapshots/read/stream.ts";
 import { sha256 } from "../../snapshots/store/layout.ts";
-import { ServiceError } from "../errors/service-error.ts";
 import type { Request, Response } from "../exchange.ts";
 import { rateLimitHeaders } from "../quota/quota.ts";
 import { type Coding, encoded, heldTag, preferredCoding, tagsOf } from "./coding.ts";
@@ -38,7 +38,7 @@ export interface Reply extends Partial<Streamed> {
   instead?: () => Reply | undefined;
 }
 
-/** Answers a request that passed its checks. Throws ServiceError, or an error of snapshots/. */
+/** Answers a request that passed its checks. Throws what publicError translates. */
 export type Answer = (request: Request, response: Response) => Promise<Reply> | Reply;
 
 /** A small JSON answer that is not cached. A buffer is taken as JSON text. */
@@ -130,7 +130,7 @@ async function bodyOf(reply: Reply, coding: Coding): Promise<{ body: readonly Bu
   try {
     return { body: (await reply.body?.(coding)) ?? [], sent: reply };
   } catch (error) {
-    const other = error instanceof ServiceError && error.code.startsWith("UPSTREAM_") && reply.instead?.();
+    const other = isCoded(error, "UPSTREAM_ERROR", "UPSTREAM_TIMEOUT") && reply.instead?.();
     if (!other) throw error;
     return bodyOf(other, coding);
   }

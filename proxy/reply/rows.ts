@@ -1,3 +1,4 @@
+import { CodedError } from "../../schemas/errors.ts";
 import { ndjson } from "../../schemas/media.ts";
 import { type TableId, tableColumns } from "../../schemas/tables.ts";
 import { type CsvForm, csvByType } from "../../snapshots/format/csv.ts";
@@ -7,7 +8,6 @@ import { BoundedCache } from "../../snapshots/read/catalog/caches.ts";
 import type { ChangesPlan } from "../../snapshots/read/changes/changes.ts";
 import type { Stream } from "../../snapshots/read/stream.ts";
 import { asTable } from "../../snapshots/read/tables.ts";
-import { ServiceError } from "../errors/service-error.ts";
 import type { Request } from "../exchange.ts";
 import { type Coding, inEachCoding } from "./coding.ts";
 import type { Answer, Reply } from "./reply.ts";
@@ -63,13 +63,13 @@ function tableReply(reply: Reply, id: TableId, table: Preferred<CsvForm>): Reply
 }
 
 /**
- * Throws ServiceError BAD_REQUEST for HTTP/1.0, in which a client could not tell a complete answer from one that was
+ * Throws BAD_REQUEST for HTTP/1.0, in which a client could not tell a complete answer from one that was
  * cut off.
  */
 export function requireChunks({ httpVersion }: Request, contentType: string): void {
   if (httpVersion !== "1.0") return;
   const detail = `${contentType.split(";")[0]} needs HTTP/1.1, where the end of an answer can be told.`;
-  throw new ServiceError("BAD_REQUEST", detail);
+  throw new CodedError("BAD_REQUEST", detail);
 }
 
 /**

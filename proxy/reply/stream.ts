@@ -1,11 +1,11 @@
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { constants, createGzip } from "node:zlib";
+import { CodedError } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
 import { chunkBytes } from "../../snapshots/export/chunks.ts";
 import { beginStream, type StreamChunk } from "../../snapshots/read/stream.ts";
 import { within } from "../../snapshots/store/deadline.ts";
-import { ServiceError } from "../errors/service-error.ts";
 import type { Exchange, Response } from "../exchange.ts";
 import type { ProxyParts } from "../parts.ts";
 import { quotaExceeded, type Receipt } from "../quota/quota.ts";
@@ -21,7 +21,7 @@ const prices = {
   bytes: { perUnit: chunkBytes, atOnce: 8, answers: "8 downloads" },
 } as const;
 
-/** Throws ServiceError QUOTA_EXCEEDED when the units left today do not pay for all of a stream. */
+/** Throws QUOTA_EXCEEDED when the units left today do not pay for all of a stream. */
 export function requireUnits(
   { stream: { count, advice }, price }: Streamed,
   { plan, limit, remaining, resetAt, units: taken }: Receipt,
@@ -35,7 +35,7 @@ export function requireUnits(
     `These ${price} take a unit for every ${perUnit}, more than the ${left} left of the ${plan} plan's ` +
     `${limit} until ` +
     `${new Date(resetAt).toISOString()}. ${advice}`;
-  throw new ServiceError("QUOTA_EXCEEDED", detail);
+  throw new CodedError("QUOTA_EXCEEDED", detail);
 }
 
 /** Sends answers of any length, to each owner only so many at a time. */
@@ -74,14 +74,14 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyParts) 
   }
 
   /**
-   * How many answers of a price an owner has. Throws ServiceError TOO_MANY_CONNECTIONS when there may not be one more.
+   * How many answers of a price an owner has. Throws TOO_MANY_CONNECTIONS when there may not be one more.
    */
   function openOf(price: Streamed["price"], owner: string) {
     const { atOnce, answers } = prices[price];
     const name = `${price} ${owner}`;
     const others = open.get(name) ?? 0;
     if (others < atOnce) return { name, others };
-    throw new ServiceError("TOO_MANY_CONNECTIONS", `One owner may have ${answers} at a time.`);
+    throw new CodedError("TOO_MANY_CONNECTIONS", `One owner may have ${answers} at a time.`);
   }
 
   async function sendStream({ stream, price, ...answer }: Prepared & Streamed, response: Response) {

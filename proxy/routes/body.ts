@@ -1,9 +1,9 @@
 import type { IncomingMessage } from "node:http";
 import type { RequestBody } from "../../schemas/endpoints.ts";
 import { maxBatchSlugs } from "../../schemas/envelopes.ts";
+import { CodedError, type ErrorCode } from "../../schemas/errors.ts";
 import { headerValues } from "../access/credentials.ts";
 import { isBroken } from "../connection/pipelining.ts";
-import { ServiceError } from "../errors/service-error.ts";
 import type { Check } from "../exchange.ts";
 import type { Limits } from "../limits.ts";
 
@@ -11,7 +11,7 @@ import type { Limits } from "../limits.ts";
 const readBeforeRefusal = 1024 * 1024;
 
 /**
- * Reads the JSON body of a request into the exchange. Throws ServiceError UNSUPPORTED_MEDIA_TYPE, BODY_TOO_LARGE,
+ * Reads the JSON body of a request into the exchange. Throws UNSUPPORTED_MEDIA_TYPE, BODY_TOO_LARGE,
  * INVALID_BODY, BATCH_TOO_LARGE, or REQUEST_TIMEOUT when it does not arrive in time.
  */
 export function readBody({ schema, maxBytes }: RequestBody, { requestSeconds }: Limits): Check {
@@ -30,14 +30,13 @@ export function readBody({ schema, maxBytes }: RequestBody, { requestSeconds }: 
 }
 
 /** The fault of a body that the request's headers already show. */
-function faultOfHead(request: IncomingMessage, maxBytes: number): ServiceError | undefined {
+function faultOfHead(request: IncomingMessage, maxBytes: number): CodedError<ErrorCode> | undefined {
   const detail = "The body must be sent as Content-Type: application/json.";
-  if (!isJson(request)) return new ServiceError("UNSUPPORTED_MEDIA_TYPE", detail);
+  if (!isJson(request)) return new CodedError("UNSUPPORTED_MEDIA_TYPE", detail);
   return Number(request.headers["content-length"] ?? 0) > maxBytes ? tooLarge(maxBytes) : undefined;
 }
 
-const tooLarge = (max: number) =>
-  new ServiceError("BODY_TOO_LARGE", `The body may have at most ${max} bytes.`);
+const tooLarge = (max: number) => new CodedError("BODY_TOO_LARGE", `The body may have at most ${max} bytes.`);
 
 const waitsForContinue = ({ httpVersion, headers }: IncomingMessage) =>
   httpVersion === "1.1" && /^100-continue$/i.test(headers.expect ?? "");
@@ -55,7 +54,7 @@ function received(request: IncomingMessage, maxBytes: number, seconds: number): 
   const chunks: Buffer[] = [];
   let length = 0;
   const settle = () => resolve(Buffer.concat(chunks));
-  const late = new ServiceError("REQUEST_TIMEOUT", "The body did not arrive in time.");
+  const late = new CodedError("REQUEST_TIMEOUT", "The body did not arrive in time.");
   const timer = setTimeout(() => reject(late), seconds * 1000);
   request.on("data", (chunk: Buffer) => {
     if (length <= maxBytes) chunks.push(chunk);
@@ -63,8 +62,7 @@ function received(request: IncomingMessage, maxBytes: number, seconds: number): 
     if (length > readBeforeRefusal) settle();
   });
   request.on("end", settle);
-  const broken = () =>
-    reject(new ServiceError("BAD_REQUEST", "The body ended early, or is not well-formed."));
+  const broken = () => reject(new CodedError("BAD_REQUEST", "The body ended early, or is not well-formed."));
   request.on("aborted", broken).on("error", broken);
   if (isBroken(request)) broken();
   return promise.finally(() => clearTimeout(timer));
@@ -75,8 +73,8 @@ function parse(bytes: Buffer, schema: RequestBody["schema"]): unknown {
   if (parsed.success) return parsed.data;
   const most = `A batch may have at most ${maxBatchSlugs} slugs; send several.`;
   if (parsed.error.issues.some((issue) => issue.code === "too_big" && issue.origin === "array"))
-    throw new ServiceError("BATCH_TOO_LARGE", most);
-  throw new ServiceError("INVALID_BODY", `The body must be ${schema.description}.`);
+    throw new CodedError("BATCH_TOO_LARGE", most);
+  throw new CodedError("INVALID_BODY", `The body must be ${schema.description}.`);
 }
 
 /** Undefined unless the bytes are JSON in UTF-8. */

@@ -8,11 +8,11 @@ import {
 import { contactText } from "../contact.ts";
 import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
 import * as envelopes from "../envelopes.ts";
-import { Nearest, Problem } from "../errors.ts";
 import { FeedCommand, FeedMessage } from "../feed.ts";
 import { meanings } from "../meanings.ts";
 import { plans } from "../plans.ts";
 import { AnyJson, Digest, ForgeTier, Timestamp } from "../primitives.ts";
+import { Nearest, Problem } from "../problem.ts";
 import {
   EvidenceItem,
   HistoricalMarket,

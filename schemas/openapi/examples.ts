@@ -1,8 +1,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { z } from "zod";
 import type { EndpointId } from "../endpoints.ts";
-import { type ErrorCode, Problem } from "../errors.ts";
+import type { ErrorCode } from "../errors.ts";
 import { FeedMessage } from "../feed.ts";
+import { Problem } from "../problem.ts";
 
 // Real answers over a sample. test/schemas/openapi-examples.test.ts compares them, and updates them when run with -u.
 const folder = new URL("examples/", import.meta.url);

@@ -1,4 +1,4 @@
-import type { errors } from "../errors.ts";
+import type { ErrorCode, errors } from "../errors.ts";
 import { feedProtocol } from "../feed.ts";
 
 const text = { type: "string" } as const;
@@ -86,9 +86,7 @@ export const ofLines = [
 ] as const satisfies HeaderName[];
 
 /** Additional headers of errors, by status. */
-export const ofStatus: Partial<
-  Record<(typeof errors)[keyof typeof errors]["status"], readonly HeaderName[]>
-> = {
+export const ofStatus: Partial<Record<(typeof errors)[ErrorCode]["status"], readonly HeaderName[]>> = {
   401: ["WWW-Authenticate"],
   416: ["Content-Range"],
   426: ["Upgrade", "Sec-WebSocket-Version"],

@@ -3,6 +3,7 @@ import type { Endpoint, EndpointId } from "../endpoints.ts";
 import { type ErrorCode, errors } from "../errors.ts";
 import { csv, ndjson } from "../media.ts";
 import { plans } from "../plans.ts";
+import { errorCodes } from "../problem.ts";
 import { asOfParameter } from "../query.ts";
 import { hasProblemExample, rowsExample } from "./examples.ts";
 import { common, type HeaderName, ofLines, ofStatus, rateLimit, references } from "./headers.ts";
@@ -52,10 +53,8 @@ function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): Er
     if (body) add("UNSUPPORTED_MEDIA_TYPE", "BODY_TOO_LARGE", "INVALID_BODY", "BATCH_TOO_LARGE");
     add(...codes);
   }
-  return allCodes.filter((code) => possible.has(code));
+  return errorCodes.filter((code) => possible.has(code));
 }
-
-const allCodes = Object.keys(errors).filter((code): code is ErrorCode => code in errors);
 
 /** Every response of an endpoint. */
 export function responsesOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObject {

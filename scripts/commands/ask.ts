@@ -1,6 +1,6 @@
 import { Client, type Recomputed, type Vouched } from "../../proxy/site/client/client.ts";
+import { isCoded } from "../../schemas/errors.ts";
 import { facetLimit, facetNames } from "../../schemas/filters.ts";
-import { InvalidParameterError } from "../../snapshots/read/errors.ts";
 import { parseFacetNames, readFilter } from "../../snapshots/read/evaluator.ts";
 import { counted, exitCodes, integerOption, UsageError } from "../cli.ts";
 import { columns, command, type Program } from "../program.ts";
@@ -57,7 +57,7 @@ function named<T>(read: () => T): T {
   try {
     return read();
   } catch (error) {
-    if (error instanceof InvalidParameterError) throw new UsageError(error.message);
+    if (isCoded(error, "INVALID_PARAMETER")) throw new UsageError(error.message);
     throw error;
   }
 }

@@ -26,7 +26,7 @@ import { CorruptObjectError } from "../store/errors.ts";
 import { countFacets } from "./archive/count-facets.ts";
 import { matchColumns } from "./archive/match-columns.ts";
 import { counted, Matches } from "./archive/matches.ts";
-import { InvalidParameterError } from "./errors.ts";
+import { invalidParameter } from "./errors.ts";
 import { type ArchiveFilter, parseFacetNames, parseFilter } from "./query/filter.ts";
 import { readParameters } from "./query/parameters.ts";
 
@@ -37,7 +37,6 @@ import { readParameters } from "./query/parameters.ts";
 export { parseIndexHeader } from "../index/header-reader.ts";
 export { csvHead, csvOf } from "./archive/csv.ts";
 export { isSelected } from "./archive/is-selected.ts";
-export { InvalidParameterError } from "./errors.ts";
 export { parseFacetNames } from "./query/filter.ts";
 export type { ArchiveFilter, IndexHeader };
 
@@ -53,7 +52,7 @@ export interface SegmentIndex {
 /** Waits for the caller's turn to do a piece of work of so many steps of 0.05 to 0.15 ms. */
 type Turn = (steps?: number) => Promise<void>;
 
-/** Reads the text of a query that selects markets, without others than filters. Throws InvalidParameterError. */
+/** Reads the text of a query that selects markets, without others than filters. Throws INVALID_PARAMETER. */
 export function readFilter(search: string): ArchiveFilter {
   return parseFilter(readParameters(search, filterNames));
 }
@@ -106,14 +105,14 @@ export class Evaluation {
     this.total = matches.total;
   }
 
-  /** Counts them. Throws InvalidParameterError and CorruptObjectError. */
+  /** Counts them. Throws INVALID_PARAMETER and CorruptObjectError. */
   async facets(
     by: readonly FacetName[],
     limit: number = facetLimit.otherwise,
   ): Promise<MarketFacets["facets"]> {
     const names = parseFacetNames(by.join());
     if (!(Number.isInteger(limit) && limit >= 1 && limit <= facetLimit.max))
-      throw new InvalidParameterError("limit", `limit must be an integer from 1 to ${facetLimit.max}.`);
+      throw invalidParameter("limit", `limit must be an integer from 1 to ${facetLimit.max}.`);
     const matched = this.#index.segments.filter((_, index) => this.#matches.segments[index]!.count > 0);
     for (const segment of matched) segment.load(["disputed", ...names]);
     return countFacets(this.#index, this.#matches, names, limit, this.#turn);
@@ -127,7 +126,7 @@ export class Evaluation {
 
 /**
  * Selects the markets of an archive, whose segments come from the oldest. What was read of their sections is kept for
- * as long as `segments` is, so that the next filter over the same segments is faster. Throws InvalidParameterError
+ * as long as `segments` is, so that the next filter over the same segments is faster. Throws INVALID_PARAMETER
  * where the index has no column of a condition, and CorruptObjectError.
  */
 export async function evaluate(
@@ -208,7 +207,7 @@ class LoadedSegment implements SegmentColumns {
     if (this.integers.has(row.field as never) || this.labels.has(row.field as never)) return;
     const column = columnOf(this.#index.header, row);
     if (!column)
-      throw new InvalidParameterError(row.field, `The archive has no index for ${row.field}; leave it out.`);
+      throw invalidParameter(row.field, `The archive has no index for ${row.field}; leave it out.`);
     if (row.kind === "integer") this.integers.set(row.field, readIntegers(this.#source, row));
     else {
       const labels = readLabels(this.#source, row.field, column);

@@ -1,8 +1,8 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
-import type { Problem } from "../../schemas/errors.ts";
 import { foreignError } from "../../schemas/foreign-errors.ts";
 import { plans } from "../../schemas/plans.ts";
+import type { Problem } from "../../schemas/problem.ts";
 import { type Attacked, expectOwnRequest, startAttacked } from "../helpers/attack/target.ts";
 import { answersIn, headerOf, type WireAnswer } from "../helpers/attack/wire.ts";
 import { addressOf } from "../helpers/http/addresses.ts";

@@ -3,7 +3,6 @@ import { Readable } from "node:stream";
 import express from "express";
 import type { WebSocket } from "ws";
 import { presentedKey } from "../../proxy/access/credentials.ts";
-import { ServiceError } from "../../proxy/errors/service-error.ts";
 import { newExchange, type Request } from "../../proxy/exchange.ts";
 import { feedClient } from "../../proxy/feed/feed-client.ts";
 import { defaultLimits } from "../../proxy/limits.ts";
@@ -15,11 +14,11 @@ import { canonicalTarget, pathOf, searchOf } from "../../proxy/routes/target.ts"
 import { endpoints } from "../../schemas/endpoints.ts";
 import { FeedCommand } from "../../schemas/feed.ts";
 import { paging } from "../../schemas/filters.ts";
+import { errorCodes } from "../../schemas/problem.ts";
 import { maxCursorLength } from "../../schemas/query.ts";
 import type { ExportFile } from "../../schemas/store/snapshot.ts";
 import { csvByType } from "../../snapshots/format/csv.ts";
 import { rowsByType } from "../../snapshots/read/archive/rows.ts";
-import { InvalidParameterError, ReadError } from "../../snapshots/read/errors.ts";
 import { decodeCursor, encodeCursor } from "../../snapshots/read/query/cursor.ts";
 import { type ArchiveFilter, parseCanonicalFilter } from "../../snapshots/read/query/filter.ts";
 import { readParameters } from "../../snapshots/read/query/parameters.ts";
@@ -60,7 +59,7 @@ const cursor: Target = {
   words: ["min_composite", "disputed", "category", "&q=", "&to=", "%25", "\\u00e9", "ſ", "İ"],
   run(input) {
     const text = input[0] === 0x5b ? input.toString("base64url") : input.toString();
-    const read = refused(() => decodeCursor(text), ReadError);
+    const read = refused(() => decodeCursor(text), "INVALID_CURSOR");
     if (!read) return;
     need(encodeCursor(read) === text, "a cursor has one spelling");
     needSame(parseCanonicalFilter(read.filter.canonical), read.filter, "the filter of a cursor");
@@ -82,10 +81,10 @@ const archiveQuery: Target = {
   run(input) {
     const search = searchOf(`/?${input.toString("latin1")}`);
     canonicalTarget(pathOf(input.toString("latin1")));
-    const parameters = refused(() => readParameters(search, known), InvalidParameterError);
+    const parameters = refused(() => readParameters(search, known), "INVALID_PARAMETER");
     if (!parameters) return;
     need(search === "" || parameters.size === search.split("&").length, "each name is given once");
-    const read = <T>(work: () => T) => refused(work, InvalidParameterError);
+    const read = <T>(work: () => T) => refused(work, "INVALID_PARAMETER");
     const asOf = read(() => parseAsOf(parameters));
     if (asOf && "time" in asOf) need(Number.isFinite(asOf.time), "a time is a number");
     for (const parse of [parseArchiveQuery, parseRowsQuery, parseFacetQuery]) {
@@ -151,7 +150,11 @@ const headers: Target = {
     need(["gzip", "identity"].includes(preferredCoding(request)), "a coding is one of two");
     const held = heldTag(request, tagsOf(digest));
     if (held) need(held.tag.startsWith(`"${digest}`), "a tag that is held is ours");
-    const presented = refused(() => presentedKey(request.rawHeaders, true), ServiceError);
+    const presented = refused(
+      () => presentedKey(request.rawHeaders, true),
+      "INVALID_API_KEY",
+      "CONFLICTING_CREDENTIALS",
+    );
     if (presented !== undefined)
       need(
         request.rawHeaders.some((value) => value.includes(presented)),
@@ -172,7 +175,7 @@ const range: Target = {
       return { count: 0, advice: "", async *read() {} };
     };
     const file = { hash: digest, bytes, contentType: "x", ranges: true, read };
-    const reply = refused(() => fileReply(request, file), ServiceError);
+    const reply = refused(() => fileReply(request, file), "RANGE_NOT_SATISFIABLE");
     if (!reply) return;
     const [{ from, to }] = asked as [{ from: number; to: number }];
     need(Number.isInteger(from) && from >= 0 && from < to && to <= bytes, `${from} to ${to} of ${bytes}`);
@@ -204,10 +207,13 @@ const body: Target = {
     const exchange = newExchange("", () => ({}));
     const response = { writeContinue() {} };
     const read = readBody(row, defaultLimits);
-    const done = await refusedLater(async () => {
-      await read(request as never, exchange, response as never);
-      return true;
-    }, ServiceError);
+    const done = await refusedLater(
+      async () => {
+        await read(request as never, exchange, response as never);
+        return true;
+      },
+      ...errorCodes,
+    );
     request.destroy();
     if (done)
       needSame(row.schema.parse(exchange.body), exchange.body, "a body that was read is as documented");

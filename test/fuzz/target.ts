@@ -1,3 +1,5 @@
+import { type AnyErrorCode, isCoded } from "../../schemas/errors.ts";
+
 /** What reads bytes of others, and what must hold whatever they are. */
 export interface Target {
   /** Sound inputs, which fuzzing begins with. */
@@ -12,13 +14,14 @@ export interface Target {
   end?(): Promise<void>;
 }
 
-type ErrorClass = abstract new (...args: never[]) => Error;
+/** A class of errors, or the code of a CodedError. */
+type Documented = (abstract new (...args: never[]) => Error) | AnyErrorCode;
 
 /** Messages are for people and for logs, however long the input is. */
 const maxMessage = 2000;
 
-/** The result of reading; undefined where it is refused with an error of these classes, and with no other. */
-export function refused<T>(read: () => T, ...documented: ErrorClass[]): T | undefined {
+/** The result of reading; undefined where it is refused with one of these errors, and with no other. */
+export function refused<T>(read: () => T, ...documented: Documented[]): T | undefined {
   try {
     return read();
   } catch (error) {
@@ -30,7 +33,7 @@ export function refused<T>(read: () => T, ...documented: ErrorClass[]): T | unde
 /** The same of reading that takes a while. */
 export async function refusedLater<T>(
   read: () => Promise<T>,
-  ...documented: ErrorClass[]
+  ...documented: Documented[]
 ): Promise<T | undefined> {
   try {
     return await read();
@@ -40,8 +43,10 @@ export async function refusedLater<T>(
   }
 }
 
-function requireDocumented(error: unknown, documented: readonly ErrorClass[]): void {
-  if (!(error instanceof Error && documented.some((known) => error instanceof known))) throw error;
+function requireDocumented(error: unknown, documented: readonly Documented[]): void {
+  const isKnown = (known: Documented) =>
+    typeof known === "string" ? isCoded(error, known) : error instanceof known;
+  if (!(error instanceof Error && documented.some(isKnown))) throw error;
   need(error.message.length <= maxMessage, `a message of ${error.message.length} characters`);
 }
 

@@ -18,8 +18,8 @@ import {
   Status,
   Usage,
 } from "../../schemas/envelopes.ts";
-import { errors, Problem } from "../../schemas/errors.ts";
 import { FeedMessage } from "../../schemas/feed.ts";
+import { errorCodes, Problem } from "../../schemas/problem.ts";
 import { HistoricalMarket, MarketDimension, ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
@@ -92,9 +92,9 @@ describe("schemas/INTERFACE.md", () => {
       "FORKED_LOG",
     ];
     const codes = [...text.matchAll(/`([A-Z]+(?:_[A-Z]+)+)`/g)].map(([, code]) => code!);
-    const known = [...Object.keys(errors), ...others, ...variables.map(({ name }) => name)];
+    const known = [...errorCodes, ...others, ...variables.map(({ name }) => name)];
     expect(codes.filter((code) => !known.includes(code))).toEqual([]);
-    const unnamed = Object.keys(errors).filter((code) => !text.includes(`\`${code}\``));
+    const unnamed = errorCodes.filter((code) => !text.includes(`\`${code}\``));
     expect(unnamed).toEqual([]);
   });
 

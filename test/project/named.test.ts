@@ -4,7 +4,7 @@ import { basename, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { variables } from "../../proxy/docs/settings.ts";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
-import { errors } from "../../schemas/errors.ts";
+import { errorCodes } from "../../schemas/problem.ts";
 import { sharingRoot } from "../../schemas/sharing.ts";
 import { exitCodes } from "../../scripts/cli.ts";
 import type { Command, Program } from "../../scripts/program.ts";
@@ -191,7 +191,7 @@ describe("settings", () => {
   });
   /** What npm and the system set. */
   const ofTheSystem = ["HOME", "INIT_CWD"];
-  const known = [...variables.map(({ name }) => name), ...read, ...Object.keys(errors)];
+  const known = [...variables.map(({ name }) => name), ...read, ...errorCodes];
   /** Names in the documents that are no settings of ours: placeholders, other programs' settings, codes of errors. */
   const others = [
     "AWS_ENDPOINT_URL_S3",

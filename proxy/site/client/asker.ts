@@ -1,5 +1,5 @@
+import { type CodedError, isCoded } from "../../../schemas/errors.ts";
 import { bytesOf } from "../../../snapshots/format/bytes.ts";
-import { InvalidParameterError } from "../../../snapshots/read/evaluator.ts";
 import type { Tools } from "./calls.ts";
 
 /** What a call has asked for so far. */
@@ -33,8 +33,8 @@ export class Asker {
     try {
       return read();
     } catch (error) {
-      const { message, parameter } = error as Error & { parameter?: string };
-      throw this.invalid(message, parameter);
+      const { message, extras } = error as CodedError;
+      throw this.invalid(message, extras?.parameter);
     }
   }
 
@@ -49,7 +49,7 @@ export class Asker {
       return await work();
     } catch (error) {
       if (error instanceof VerificationError || error instanceof ForkedLogError) throw error;
-      if (error instanceof InvalidParameterError) throw this.invalid(error.message, error.parameter);
+      if (isCoded(error, "INVALID_PARAMETER")) throw this.invalid(error.message, error.extras.parameter);
       if (error instanceof ApiError && !(error instanceof IntegrityError)) throw error;
       throw new VerificationError(what, `${name}: ${error instanceof Error ? error.message : error}`);
     }

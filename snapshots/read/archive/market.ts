@@ -1,4 +1,5 @@
 import type { MarketProof } from "../../../schemas/envelopes.ts";
+import { CodedError } from "../../../schemas/errors.ts";
 import { idOfLine } from "../../format/market-line.ts";
 import { leafHash } from "../../format/tree.ts";
 import { readPages } from "../../index/segment.ts";
@@ -9,7 +10,6 @@ import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { levelOf, proveCommit } from "../catalog/log-proof.ts";
 import type { Snapshot } from "../catalog/snapshot.ts";
-import { ReadError } from "../errors.ts";
 import { Lines } from "./lines.ts";
 
 /** A market of a snapshot: where it is, and its JSON text. */
@@ -18,13 +18,13 @@ export interface FoundMarket {
   line: Buffer;
 }
 
-/** Finds a market by its id. Throws ReadError. */
+/** Finds a market by its id. Throws MARKET_NOT_FOUND. */
 export async function findMarket(catalog: Catalog, snapshot: Snapshot, id: string): Promise<FoundMarket> {
   for (const ordinal of await catalog.ids.candidates(snapshot, id)) {
     const [line] = await (await Lines.read(snapshot.archive, [ordinal], catalog)).all();
     if (line && idOfLine(line) === id) return { ordinal, line };
   }
-  throw new ReadError(
+  throw new CodedError(
     "MARKET_NOT_FOUND",
     `No market has the id ${id}; GET /api/v1/markets/historical lists all.`,
   );
@@ -35,7 +35,7 @@ const hashesOf = (subtrees: readonly { root: string }[]) =>
 
 /**
  * What leads from the text of a market in a commit's snapshot to a checkpoint of the log (snapshots/SPEC.md, "Proofs").
- * Hashes all markets of one page. Throws ReadError.
+ * Hashes all markets of one page.
  */
 export async function proveMarket(
   catalog: Catalog,

@@ -1,3 +1,4 @@
+import { CodedError } from "../../../schemas/errors.ts";
 import { paging } from "../../../schemas/filters.ts";
 import { gzipAround } from "../../format/gzip.ts";
 import { compareKeys, type MarketKey } from "../../format/market-line.ts";
@@ -7,7 +8,7 @@ import type { PlannedPage } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import type { Snapshot } from "../catalog/snapshot.ts";
-import { invalidCursor, ReadError } from "../errors.ts";
+import { invalidCursor } from "../errors.ts";
 import { type Cursor, decodeCursor, encodeCursor } from "../query/cursor.ts";
 import type { ArchiveFilter } from "../query/filter.ts";
 import type { ArchiveQuery } from "../query/query.ts";
@@ -40,7 +41,7 @@ export interface Position {
 
 /**
  * The page that a query asks for. A cursor pins the snapshot that it was issued for. Throws, as its `plan` does,
- * InvalidCursorError, CursorMismatchError, CursorExpiredError, NoSnapshotError, or as commitOf and whileKept do.
+ * INVALID_CURSOR, CURSOR_MISMATCH, CURSOR_EXPIRED, SNAPSHOT_UNAVAILABLE, or as commitOf and whileKept do.
  */
 export async function askPage(catalog: Catalog, query: ArchiveQuery): Promise<Asked<PagePlan>> {
   const { filter, page: number = 1, cursor = "" } = query;
@@ -97,8 +98,8 @@ export async function startOf(catalog: Catalog, query: ArchiveQuery): Promise<St
 }
 
 /**
- * Works on the snapshot of a start, which a collection may delete meanwhile. Throws CursorExpiredError then, or
- * ReadError without a cursor, and what `work` throws.
+ * Works on the snapshot of a start, which a collection may delete meanwhile. Throws CURSOR_EXPIRED then, or
+ * SNAPSHOT_EXPIRED without a cursor, and what `work` throws.
  */
 export function whileStanding<T>(
   catalog: Catalog,
@@ -184,7 +185,7 @@ function requireSameFilter(asked: ArchiveFilter, carried: ArchiveFilter): void {
     (name) => `${name}: the cursor has ${show(kept.get(name))}, not ${show(given.get(name))}`,
   );
   const detail = `${differences.join("; ")}. Repeat the cursor's filters, leave them out, or start without a cursor.`;
-  throw new ReadError("CURSOR_MISMATCH", detail, { parameter: differing[0] });
+  throw new CodedError("CURSOR_MISMATCH", detail, { parameter: differing[0] });
 }
 
 /** No cursor was ever issued for a commit beyond the newest. Any other commit's snapshot is gone. */
@@ -196,7 +197,7 @@ async function unknownSnapshot(catalog: Catalog, cursor: Cursor, pageSize: numbe
 }
 
 /** Resumes in the current snapshot at the first match strictly after the same market. */
-async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<ReadError> {
+async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<CodedError> {
   const snapshot = await catalog.snapshot();
   const { filter, after } = cursor;
   const matches = await selectMarkets(catalog, snapshot, filter);
@@ -211,7 +212,7 @@ async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Prom
   const detail = `The snapshot of this cursor is no longer kept. ${
     resumeCursor ? "Go on with resumeCursor in the current one" : "No market follows in the current one"
   }, or start again without a cursor for one consistent archive.`;
-  return new ReadError("CURSOR_EXPIRED", detail, { parameter: "cursor", resumeCursor });
+  return new CodedError("CURSOR_EXPIRED", detail, { parameter: "cursor", resumeCursor });
 }
 
 /** The cursor for a position: after the last of its `skip` matches. */

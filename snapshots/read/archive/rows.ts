@@ -1,3 +1,4 @@
+import { CodedError, isCoded } from "../../../schemas/errors.ts";
 import { paging } from "../../../schemas/filters.ts";
 import { byMediaType, ndjson } from "../../../schemas/media.ts";
 import { type CsvForm, csvForms } from "../../format/csv.ts";
@@ -5,7 +6,7 @@ import { type Asked, weakTag } from "../asked.ts";
 import { whileKept } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { Snapshot } from "../catalog/snapshot.ts";
-import { InvalidParameterError, ReadError } from "../errors.ts";
+import { invalidParameter } from "../errors.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import { encodeCursor } from "../query/cursor.ts";
 import type { RowsQuery } from "../query/query.ts";
@@ -38,7 +39,7 @@ const rowsFetched = paging.maxPageSize;
 const rowsAtOnce = rowsFetched / 4;
 
 /**
- * What a query asks for in one answer. Throws as askPage does, and its `plan` InvalidParameterError when more are to be
+ * What a query asks for in one answer. Throws as askPage does, and its `plan` INVALID_PARAMETER when more are to be
  * skipped than there are.
  */
 export async function askRows(catalog: Catalog, query: RowsQuery, form: RowsForm): Promise<Asked<RowsPlan>> {
@@ -63,7 +64,7 @@ async function planFrom(catalog: Catalog, start: Position, skip: number, form: R
   const { snapshot, matches } = start;
   const left = matches.total - start.skip;
   if (skip > left) {
-    throw new InvalidParameterError("skip", `skip is more than the ${left} markets behind the cursor.`);
+    throw invalidParameter("skip", `skip is more than the ${left} markets behind the cursor.`);
   }
   const position = { ...start, skip: start.skip + skip };
   return {
@@ -76,7 +77,7 @@ async function planFrom(catalog: Catalog, start: Position, skip: number, form: R
   };
 }
 
-/** Rows of an earlier snapshot, which a collection may delete meanwhile. Throws ReadError then. */
+/** Rows of an earlier snapshot, which a collection may delete meanwhile. Throws CURSOR_EXPIRED then. */
 async function* readKept(catalog: Catalog, { snapshot, read }: RowsPlan) {
   const chunks = read();
   const next = () => whileKept(catalog, snapshot.commit, () => chunks.next());
@@ -124,11 +125,11 @@ export const rowsForms: readonly RowsForm[] = [
 ];
 export const rowsByType = byMediaType(rowsForms);
 
-const isExpired = (error: unknown) => error instanceof ReadError && error.code === "CURSOR_EXPIRED";
+const isExpired = (error: unknown) => isCoded(error, "CURSOR_EXPIRED");
 
 /** `skip` counts lines of the snapshot that is gone, so no cursor into the current one can replace it. */
-function gone(): ReadError {
-  return new ReadError(
+function gone(): CodedError {
+  return new CodedError(
     "CURSOR_EXPIRED",
     "The snapshot of this cursor is no longer kept, and skip counts markets of that one; start again without a cursor.",
     { parameter: "cursor" },

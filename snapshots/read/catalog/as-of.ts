@@ -1,9 +1,8 @@
 import { historyDays } from "../../../schemas/envelopes.ts";
-import type { Nearest } from "../../../schemas/errors.ts";
+import { CodedError, type Nearest } from "../../../schemas/errors.ts";
 import type { Plan } from "../../../schemas/plans.ts";
 import { asOfParameter } from "../../../schemas/query.ts";
 import { MissingObjectError } from "../../store/errors.ts";
-import { ReadError } from "../errors.ts";
 import type { AsOf } from "../query/query.ts";
 import type { Catalog } from "./catalog.ts";
 import type { LogEntry } from "./commit-log.ts";
@@ -12,8 +11,8 @@ import type { Snapshot } from "./snapshot.ts";
 const dayMilliseconds = 86_400_000;
 
 /**
- * The commit that `asOf` means (INTERFACE 4.10), which may have been collected. Throws ReadError,
- * for one that is withdrawn too.
+ * The commit that `asOf` means (INTERFACE 4.10), which may have been collected. Throws SNAPSHOT_NOT_FOUND,
+ * or SNAPSHOT_EXPIRED for one that is withdrawn.
  */
 export async function commitAsOf(catalog: Catalog, asOf: AsOf): Promise<LogEntry> {
   const { commit: current } = catalog.requireCurrent();
@@ -31,7 +30,7 @@ export async function commitAsOf(catalog: Catalog, asOf: AsOf): Promise<LogEntry
 }
 
 const neverPublished = (what: string) =>
-  new ReadError("SNAPSHOT_NOT_FOUND", `${what}; GET /api/v1/snapshots lists what can be read.`, {
+  new CodedError("SNAPSHOT_NOT_FOUND", `${what}; GET /api/v1/snapshots lists what can be read.`, {
     parameter: asOfParameter.name,
   });
 
@@ -44,7 +43,7 @@ async function namedCommit(catalog: Catalog, snapshotId: string): Promise<LogEnt
   return standing ?? catalog.newestWith((entry) => entry.snapshotId === snapshotId);
 }
 
-/** The commit that `asOf` means, or the current one. Throws ReadError. */
+/** The commit that `asOf` means, or the current one. Throws as `commitAsOf` does. */
 export async function commitOf(catalog: Catalog, asOf: AsOf | undefined): Promise<LogEntry> {
   return asOf ? commitAsOf(catalog, asOf) : catalog.requireCurrent().commit;
 }
@@ -60,7 +59,7 @@ export function readSnapshot<T>(
 
 /**
  * Works on the snapshot of a commit, which a collection may delete meanwhile. Throws what `gone` makes then, a
- * ReadError unless it is given, and what `work` throws.
+ * SNAPSHOT_EXPIRED unless it is given, and what `work` throws.
  */
 export async function whileKept<T>(
   catalog: Catalog,
@@ -77,13 +76,13 @@ export async function whileKept<T>(
   }
 }
 
-async function expired(catalog: Catalog, { commit }: LogEntry, reason: string): Promise<ReadError> {
+async function expired(catalog: Catalog, { commit }: LogEntry, reason: string): Promise<CodedError> {
   const readable = await catalog.readable();
   const nearest: Nearest = {
     before: named(readable.find((entry) => entry.commit < commit)),
     after: named(readable.findLast((entry) => entry.commit > commit)),
   };
-  return new ReadError(
+  return new CodedError(
     "SNAPSHOT_EXPIRED",
     `${reason}. nearest names those before and after it that can be read; GET /api/v1/snapshots lists all.`,
     { parameter: asOfParameter.name, nearest },

@@ -1,14 +1,9 @@
+import { isCoded } from "../../../schemas/errors.ts";
 import { labelFields } from "../../../schemas/filters.ts";
 import { Checked, type Commit, type SegmentRef } from "../../../schemas/store/snapshot.ts";
 import { createLabelTables, type LabelTables } from "../../index/column-sections.ts";
 import { loadSegment, type Segment } from "../../index/segment.ts";
-import {
-  CorruptObjectError,
-  FormatError,
-  MissingObjectError,
-  ObjectError,
-  unless,
-} from "../../store/errors.ts";
+import { CorruptObjectError, FormatError, MissingObjectError, ObjectError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import { readCommit } from "../../store/log/commits.ts";
@@ -20,7 +15,7 @@ import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
 import { Archive } from "../archive/archive.ts";
 import { IdIndex } from "../archive/id-index.ts";
 import { WordIndex } from "../archive/word-index.ts";
-import { DamagedLogError, noSnapshot } from "../errors.ts";
+import { noSnapshot } from "../errors.ts";
 import { DerivedCache, ObjectCache, PageCache, Recent, SingleFlight } from "./caches.ts";
 import { CommitLog, type LogEntry, readableCommits, storedManifests } from "./commit-log.ts";
 import { Exports } from "./exports.ts";
@@ -116,7 +111,7 @@ export class Catalog {
     return this.#current;
   }
 
-  /** The snapshot that `refresh` loaded last. Throws ReadError before the first one. */
+  /** The snapshot that `refresh` loaded last. Throws SNAPSHOT_UNAVAILABLE before the first one. */
   requireCurrent(): ListedSnapshot {
     if (this.#current) return this.#current;
     throw noSnapshot();
@@ -215,7 +210,7 @@ export class Catalog {
     const shown = this.#current && (!this.#fault || this.#current.commit.digest === newest.digest);
     const lowest = shown ? newest.commit : Math.max(1, newest.commit - maxTried + 1);
     for (let number = newest.commit; number >= lowest && !whole; number -= 1) {
-      const commit = await unless(DamagedLogError, () => this.log.entry(number));
+      const commit = await this.log.believable(number);
       if (!commit) break;
       if (this.log.isWithdrawn(number)) continue;
       try {
@@ -264,14 +259,14 @@ export class Catalog {
 
   /**
    * A commit of the log, even when its snapshot was collected; undefined when the store has none. Looks into the store
-   * for one that is newer than all known ones, since other readers may be ahead. Throws DamagedLogError.
+   * for one that is newer than all known ones, since other readers may be ahead. Throws DAMAGED_LOG.
    */
   async commit(number: number): Promise<LogEntry | undefined> {
     if (number > (this.log.newest?.commit ?? 0)) await this.#followLog();
     try {
       return await this.log.entry(number);
     } catch (error) {
-      if (error instanceof DamagedLogError && error.cause instanceof MissingObjectError) return undefined;
+      if (isCoded(error, "DAMAGED_LOG") && error.cause instanceof MissingObjectError) return undefined;
       throw error;
     }
   }

@@ -1,10 +1,11 @@
+import { type CodedError, isCoded } from "../../../schemas/errors.ts";
 import type { Commit, SnapshotCounts } from "../../../schemas/store/snapshot.ts";
 import { leafHash } from "../../format/tree.ts";
 import { hashIn, layout } from "../../store/layout.ts";
 import { commitsBefore, isBroken } from "../../store/log/commit-chain.ts";
 import { entryOf } from "../../store/log/public-log.ts";
 import type { Storage } from "../../store/storage.ts";
-import { DamagedLogError } from "../errors.ts";
+import { damagedLog } from "../errors.ts";
 
 /** What readers keep of a commit. */
 export interface LogEntry
@@ -40,7 +41,7 @@ export class CommitLog {
   #entries = new Map<number, LogEntry>();
   #fetching: Promise<void> | undefined;
   /** Why the log cannot be followed further back. The store is not asked again before the next `takeUp`. */
-  #broken: DamagedLogError | undefined;
+  #broken: CodedError | undefined;
 
   constructor(storage: Storage) {
     this.#storage = storage;
@@ -77,13 +78,23 @@ export class CommitLog {
   }
 
   /**
-   * A commit by its number; undefined when there is none in the log. Throws DamagedLogError when the log does not lead
+   * A commit by its number; undefined when there is none in the log. Throws DAMAGED_LOG when the log does not lead
    * there, or StorageError.
    */
   async entry(number: number): Promise<LogEntry | undefined> {
     if (number < 1 || number > (this.#newest?.commit ?? 0)) return undefined;
     while (number < this.#oldest!.commit) await this.#fetchOlder();
     return this.#entries.get(number);
+  }
+
+  /** As `entry`, but undefined when the log does not lead there. */
+  async believable(number: number): Promise<LogEntry | undefined> {
+    try {
+      return await this.entry(number);
+    } catch (error) {
+      if (isCoded(error, "DAMAGED_LOG")) return undefined;
+      throw error;
+    }
   }
 
   /** The newest commit that fits. Throws as `entry` does. */
@@ -109,7 +120,7 @@ export class CommitLog {
         return false;
       });
     } catch (error) {
-      if (!(error instanceof DamagedLogError)) throw error;
+      if (!isCoded(error, "DAMAGED_LOG")) throw error;
     }
     return entries;
   }
@@ -147,7 +158,7 @@ export class CommitLog {
       this.#oldest = older.at(-1);
     } catch (error) {
       if (!isBroken(error)) throw error;
-      const damaged = new DamagedLogError(successor.publishedAt, error);
+      const damaged = damagedLog(successor.publishedAt, error);
       if (this.#oldest === successor) this.#broken = damaged;
       throw damaged;
     }

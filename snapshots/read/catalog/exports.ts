@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { ExportList } from "../../../schemas/envelopes.ts";
+import { CodedError } from "../../../schemas/errors.ts";
 import { parquet } from "../../../schemas/media.ts";
 import type { ExportRecord, ParquetFile } from "../../../schemas/store/snapshot.ts";
 import { checkedHashes, readChunks } from "../../export/chunks.ts";
@@ -8,7 +9,6 @@ import { inParallel } from "../../store/in-parallel.ts";
 import { hashIn, layout } from "../../store/layout.ts";
 import type { ObjectInfo, Storage } from "../../store/storage.ts";
 import type { LogReader } from "../../trust/log/log-reader.ts";
-import { DamagedLogError, ReadError } from "../errors.ts";
 import type { ByteRange, StoredFile, Stream } from "../stream.ts";
 import type { ObjectCache } from "./caches.ts";
 import { Recent } from "./caches.ts";
@@ -65,7 +65,7 @@ export class Exports {
     return this.#recent.get();
   }
 
-  /** Opens a file by its name. Throws ReadError. */
+  /** Opens a file by its name. Throws SNAPSHOT_NOT_FOUND. */
   async open(snapshotId: string, name: string): Promise<StoredFile> {
     const record = (await this.list()).find((each) => each.snapshotId === snapshotId);
     const file = record?.files.find((_, index) => exportFileName(index) === name);
@@ -73,7 +73,7 @@ export class Exports {
     // Throws where an export cannot be believed because the log does not lead to its commit.
     if (!record) await this.#log.find((commit) => commit.snapshotId === snapshotId);
     const what = record ? "This export has no file of that name" : "There is no export of this snapshot";
-    throw new ReadError("SNAPSHOT_NOT_FOUND", `${what}; GET /api/v1/markets/exports lists all.`);
+    throw new CodedError("SNAPSHOT_NOT_FOUND", `${what}; GET /api/v1/markets/exports lists all.`);
   }
 
   /** A change record, by its hash, as Parquet files that can be believed; undefined where there are none. */
@@ -86,7 +86,7 @@ export class Exports {
     return record.files;
   }
 
-  /** Opens a file of any export, or of the change record that is named, by its SHA-256. Throws ReadError. */
+  /** Opens a file of any export, or of the change record that is named, by its SHA-256. Throws SNAPSHOT_NOT_FOUND. */
   async openFile(hash: string, changes?: string): Promise<StoredFile> {
     const records =
       changes === undefined ? await this.list() : [{ files: (await this.changes(changes)) ?? [] }];
@@ -94,7 +94,7 @@ export class Exports {
       const file = files.find((each) => each.hash === hash);
       if (file) return this.#opened(file);
     }
-    throw new ReadError(
+    throw new CodedError(
       "SNAPSHOT_NOT_FOUND",
       "There is no such file any more; ask for the table's files again.",
     );
@@ -157,16 +157,11 @@ export class Exports {
   /** Whether a record agrees with a commit that no rollback withdrew. */
   async #agrees(record: ExportRecord): Promise<boolean> {
     if (this.#log.isWithdrawn(record.commit)) return false;
-    try {
-      const commit = await this.#log.entry(record.commit);
-      return (
-        commit?.snapshotId === record.snapshotId &&
-        commit.archiveRoot === record.archiveRoot &&
-        commit.publishedAt === record.publishedAt
-      );
-    } catch (error) {
-      if (error instanceof DamagedLogError) return false;
-      throw error;
-    }
+    const commit = await this.#log.believable(record.commit);
+    return (
+      commit?.snapshotId === record.snapshotId &&
+      commit.archiveRoot === record.archiveRoot &&
+      commit.publishedAt === record.publishedAt
+    );
   }
 }

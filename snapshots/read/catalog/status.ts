@@ -4,7 +4,7 @@ import { ObjectError, unless } from "../../store/errors.ts";
 import { countTiers } from "../archive/tier-counts.ts";
 import type { Catalog } from "./catalog.ts";
 
-/** The state of the current snapshot and of its publisher. Throws ReadError before the first snapshot. */
+/** The state of the current snapshot and of its publisher. Throws SNAPSHOT_UNAVAILABLE before the first snapshot. */
 export function statusOf(catalog: Catalog, { staleAfterSeconds }: { staleAfterSeconds: number }): Status {
   const { commit, manifest } = catalog.requireCurrent();
   const checkedAt = catalog.checkedAt() ?? commit.publishedAt;
@@ -22,7 +22,7 @@ export function statusOf(catalog: Catalog, { staleAfterSeconds }: { staleAfterSe
   };
 }
 
-/** What everybody may know of the current snapshot (INTERFACE 4.6). Throws ReadError before the first one. */
+/** What everybody may know of the current snapshot (INTERFACE 4.6). Throws SNAPSHOT_UNAVAILABLE before the first one. */
 export async function publicStatus(catalog: Catalog, how: { staleAfterSeconds: number }): Promise<Status> {
   const status = statusOf(catalog, how);
   const { commit } = catalog.requireCurrent();

@@ -1,5 +1,6 @@
 import { bulkhead } from "cockatiel";
 import { LRUCache } from "lru-cache";
+import { CodedError } from "../../../schemas/errors.ts";
 import type { ChangeRecord, Manifest } from "../../../schemas/store/snapshot.ts";
 import { netSides, type Sides } from "../../changes/difference.ts";
 import { Entries } from "../../changes/entries.ts";
@@ -14,7 +15,7 @@ import { type Asked, weakTag } from "../asked.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { GivenUpError, type Payer, paidYields } from "../effort.ts";
-import { InvalidParameterError, ReadError } from "../errors.ts";
+import { invalidParameter } from "../errors.ts";
 import type { ChangesQuery } from "../query/query.ts";
 import type { Stream } from "../stream.ts";
 import { linesOf, type NetChanges, netOf, readChanges, readChangesGzip } from "./change-lines.ts";
@@ -77,8 +78,8 @@ export class ChangesReader {
   }
 
   /**
-   * What a query asks for. Throws SnapshotNotFoundError, NoSnapshotError, DamagedLogError, CorruptObjectError or
-   * StorageError; its `plan` also InvalidParameterError, and SnapshotExpiredError when the difference cannot be told
+   * What a query asks for. Throws SNAPSHOT_NOT_FOUND, SNAPSHOT_UNAVAILABLE, DAMAGED_LOG, CorruptObjectError or
+   * StorageError; its `plan` also INVALID_PARAMETER, and SNAPSHOT_EXPIRED when the difference cannot be told
    * any more.
    */
   async ask(query: ChangesQuery, payer: Payer): Promise<Asked<ChangesPlan>> {
@@ -94,8 +95,7 @@ export class ChangesReader {
     const net = await this.#known(`${since} ${until}`, work);
     if (net === "gone") throw gone();
     const total = linesOf(net);
-    if (skip > total)
-      throw new InvalidParameterError("skip", `skip is more than the ${total} lines of this answer.`);
+    if (skip > total) throw invalidParameter("skip", `skip is more than the ${total} lines of this answer.`);
     return {
       since,
       until,
@@ -127,7 +127,7 @@ export class ChangesReader {
   async #named(parameter: string, id: string): Promise<LogEntry[]> {
     const isNamed = ({ snapshotId }: LogEntry) => snapshotId === id;
     if (await this.#catalog.newestWith(isNamed)) return (await this.#catalog.log.believed()).filter(isNamed);
-    throw new ReadError(
+    throw new CodedError(
       "SNAPSHOT_NOT_FOUND",
       `No snapshot with the id that ${parameter} gives was published.`,
       { parameter },
@@ -210,8 +210,8 @@ export class ChangesReader {
   readonly #read: ReadObject = (key, ref) => this.#catalog.objects.get(key, ref);
 }
 
-function gone(): ReadError {
-  return new ReadError(
+function gone(): CodedError {
+  return new CodedError(
     "SNAPSHOT_EXPIRED",
     "What changed between these snapshots is no longer kept, or is too much for one answer. Take the whole archive: " +
       "an export of /api/v1/markets/exports, or /api/v1/markets/historical with Accept: application/x-ndjson.",

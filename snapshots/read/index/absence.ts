@@ -1,4 +1,5 @@
 import type { MarketAbsence } from "../../../schemas/envelopes.ts";
+import { CodedError } from "../../../schemas/errors.ts";
 import type { SegmentRef } from "../../../schemas/store/snapshot.ts";
 import { idOfLine } from "../../format/market-line.ts";
 import { pathInLevels, treeLevels } from "../../format/tree.ts";
@@ -15,7 +16,6 @@ import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { askProven } from "../catalog/log-proof.ts";
 import { type Payer, paidSteps } from "../effort.ts";
-import { ReadError } from "../errors.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import type { AsOf } from "../query/query.ts";
 import { proveIndex } from "./market-index.ts";
@@ -112,8 +112,8 @@ async function showOthers(
   return others;
 }
 
-function present(id: string): ReadError {
-  return new ReadError(
+function present(id: string): CodedError {
+  return new CodedError(
     "NOT_FOUND",
     `The archive has a market of this id: GET /api/v1/markets/${id} answers it, with the same asOf if any.`,
   );

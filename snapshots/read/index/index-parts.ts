@@ -29,7 +29,7 @@ const stepsPerTable = 30;
 interface FoundPart {
   hash: string;
   bytes: number;
-  /** Throws ReadError when its snapshot was collected meanwhile. */
+  /** Throws SECTION_NOT_FOUND when its snapshot was collected meanwhile. */
   read(): Promise<Buffer>;
 }
 
@@ -48,7 +48,7 @@ export class IndexParts {
   }
 
   /**
-   * The parts with these hashes, one after the other. Throws SectionNotFoundError or NoSnapshotError, and what `pay`
+   * The parts with these hashes, one after the other. Throws SECTION_NOT_FOUND or SNAPSHOT_UNAVAILABLE, and what `pay`
    * throws, which pays for listing segments.
    */
   async open(hashes: readonly string[], ranges: boolean, pay: Payer["pay"]): Promise<StoredFile> {

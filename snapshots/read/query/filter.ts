@@ -11,7 +11,7 @@ import {
 } from "../../../schemas/filters.ts";
 import { fitsIn, maxLabelBytes } from "../../../schemas/shapes.ts";
 import { normalised } from "../../index/words.ts";
-import { InvalidParameterError } from "../errors.ts";
+import { invalidParameter } from "../errors.ts";
 import {
   dayMilliseconds,
   listOf,
@@ -62,7 +62,7 @@ function textOf(canonical: Canonical): string {
   return pairs.join("&");
 }
 
-/** The filter among the parameters of a query. Throws InvalidParameterError. */
+/** The filter among the parameters of a query. Throws INVALID_PARAMETER. */
 export function parseFilter(parameters: Parameters, reading = asked): ArchiveFilter {
   const conditions: Condition[] = [];
   const canonical: Canonical = new Map();
@@ -84,7 +84,7 @@ function parseWords(
   const given = parameters.get("q");
   if (given === undefined) return [];
   const { words, prefix } = searchBounds;
-  const refuse = (what: string) => new InvalidParameterError("q", `q ${what}`);
+  const refuse = (what: string) => invalidParameter("q", `q ${what}`);
   const text = normalise(given);
   // Normalising makes up to eighteen characters of one, and a cursor has to carry them.
   if (lengthOf(given) > characters || lengthOf(text) > characters)
@@ -120,7 +120,7 @@ function parseField(row: FilterField, parameters: Parameters, canonical: Canonic
     const value = parameters.get(row.field);
     if (value === undefined) return undefined;
     if (!fitsIn(value, maxLabelBytes))
-      throw new InvalidParameterError(
+      throw invalidParameter(
         row.field,
         `${row.field} must be at most ${maxLabelBytes} bytes in UTF-8; no market has a longer one.`,
       );
@@ -165,7 +165,7 @@ function parseRange(
   const max = optionalInteger(parameters, high, row.min, row.max);
   if (min === undefined && max === undefined) return undefined;
   if (min !== undefined && max !== undefined && min > max)
-    throw new InvalidParameterError(low, `${low} is above ${high}.`);
+    throw invalidParameter(low, `${low} is above ${high}.`);
   if (min !== undefined) canonical.set(low, String(min));
   if (max !== undefined) canonical.set(high, String(max));
   return [{ min: min ?? row.min, max: max ?? row.max }];
@@ -176,7 +176,7 @@ function parseTimes(parameters: Parameters, canonical: Canonical): Condition | u
   const to = optionalTime(parameters, "to", dayMilliseconds - 1);
   if (from === undefined && to === undefined) return undefined;
   if (from !== undefined && to !== undefined && from > to)
-    throw new InvalidParameterError("from", "from is later than to.");
+    throw invalidParameter("from", "from is later than to.");
   if (from !== undefined) canonical.set("from", canonicalTime(from));
   if (to !== undefined) canonical.set("to", canonicalTime(to));
   return {
@@ -197,7 +197,7 @@ function optionalTime(parameters: Parameters, name: string, dateOnlyAddition: nu
   return text === undefined ? undefined : timeOf(name, text, dateOnlyAddition);
 }
 
-/** The facets that a text names, separated by commas. Throws InvalidParameterError. */
+/** The facets that a text names, separated by commas. Throws INVALID_PARAMETER. */
 export function parseFacetNames(text: string): FacetName[] {
   return listOf("by", text, facetNames).map((position) => facetNames[position]!);
 }

@@ -1,6 +1,6 @@
 import { listNames, timePattern } from "../../../schemas/filters.ts";
 import { integerOf } from "../../../schemas/shapes.ts";
-import { InvalidParameterError } from "../errors.ts";
+import { invalidParameter } from "../errors.ts";
 import { hintFor } from "./hints.ts";
 import { nearest } from "./nearest.ts";
 
@@ -9,20 +9,19 @@ export type Parameters = ReadonlyMap<string, string>;
 
 /**
  * Reads the raw query text of a request target, strictly: every name known, given once, not empty, decodable.
- * Names and values come back decoded. Throws InvalidParameterError. `search` is what follows the `?`, or "".
+ * Names and values come back decoded. Throws INVALID_PARAMETER. `search` is what follows the `?`, or "".
  */
 export function readParameters(search: string, known: readonly string[]): Map<string, string> {
   const parameters = new Map<string, string>();
   if (search === "") return parameters;
   for (const pair of search.split("&")) {
     const [name, value] = decodePair(pair);
-    if (!known.includes(name)) throw new InvalidParameterError(name, unknownParameter(name, known));
+    if (!known.includes(name)) throw invalidParameter(name, unknownParameter(name, known));
     if (parameters.has(name)) {
       const way = listNames.has(name) ? "give it once, its values separated by commas" : "give it once";
-      throw new InvalidParameterError(name, `${name} is given more than once; ${way}.`);
+      throw invalidParameter(name, `${name} is given more than once; ${way}.`);
     }
-    if (value === "")
-      throw new InvalidParameterError(name, `${name} is empty; give it a value or leave it out.`);
+    if (value === "") throw invalidParameter(name, `${name} is empty; give it a value or leave it out.`);
     parameters.set(name, value);
   }
   return parameters;
@@ -38,10 +37,7 @@ function decodePair(pair: string): [string, string] {
     try {
       return decodeURIComponent(text.replaceAll("+", " "));
     } catch {
-      throw new InvalidParameterError(
-        what,
-        "A name or value of the query is not valid percent-encoded UTF-8.",
-      );
+      throw invalidParameter(what, "A name or value of the query is not valid percent-encoded UTF-8.");
     }
   };
   const name = decode(rawName, "query");
@@ -64,35 +60,31 @@ export function didYouMean(text: string, known: readonly string[]): string {
   return meant === undefined ? "" : ` Did you mean ${meant}?`;
 }
 
-/** The positions of the names in a list that is separated by commas. Throws InvalidParameterError. */
+/** The positions of the names in a list that is separated by commas. Throws INVALID_PARAMETER. */
 export function listOf(parameter: string, text: string, names: readonly string[]): number[] {
   const positions = text.split(",").map((name) => positionOf(parameter, name, names));
   const twice = positions.find((position, place) => positions.indexOf(position) !== place);
   if (twice === undefined) return positions;
-  throw new InvalidParameterError(
-    parameter,
-    `${parameter} names ${names[twice]} more than once; once is enough.`,
-  );
+  throw invalidParameter(parameter, `${parameter} names ${names[twice]} more than once; once is enough.`);
 }
 
-/** The position of a name among those known. Throws InvalidParameterError. */
+/** The position of a name among those known. Throws INVALID_PARAMETER. */
 export function positionOf(parameter: string, name: string, names: readonly string[]): number {
   const position = names.indexOf(name);
   if (position >= 0) return position;
   const question = didYouMean(name, names);
-  throw new InvalidParameterError(
+  throw invalidParameter(
     parameter,
     `${parameter} must be one of ${names.join(", ")}, not ${shown(name)}.${question}`,
   );
 }
 
-/** The integer of a parameter; undefined where it was left out. Throws InvalidParameterError. */
+/** The integer of a parameter; undefined where it was left out. Throws INVALID_PARAMETER. */
 export function optionalInteger(parameters: Parameters, name: string, min: number, max: number) {
   const text = parameters.get(name);
   if (text === undefined) return undefined;
   const value = integerOf(text, min, max);
-  if (value === undefined)
-    throw new InvalidParameterError(name, `${name} must be an integer from ${min} to ${max}.`);
+  if (value === undefined) throw invalidParameter(name, `${name} must be an integer from ${min} to ${max}.`);
   return value;
 }
 
@@ -102,7 +94,7 @@ export const dayMilliseconds = 86_400_000;
 export function timeOf(name: string, text: string, dateOnlyAddition: number, orElse = ""): number {
   const groups = timePattern.exec(text)?.groups;
   if (!groups) {
-    throw new InvalidParameterError(
+    throw invalidParameter(
       name,
       `${name} must be ${orElse}a real day YYYY-MM-DD, or YYYY-MM-DDThh:mm:ss[.sss] with Z or ±hh:mm ` +
         "(write + as %2B).",

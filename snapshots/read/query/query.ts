@@ -2,7 +2,7 @@ import { type FacetName, facetLimit, facetNames, paging } from "../../../schemas
 import { marketIdPattern } from "../../../schemas/market.ts";
 import { asOfParameter, idParameter, maxIndexParts, partsParameter } from "../../../schemas/query.ts";
 import { digestPattern } from "../../../schemas/shapes.ts";
-import { InvalidParameterError } from "../errors.ts";
+import { invalidParameter } from "../errors.ts";
 import { type ArchiveFilter, parseFacetNames, parseFilter } from "./filter.ts";
 import { dayMilliseconds, optionalInteger, type Parameters, timeOf } from "./parameters.ts";
 
@@ -44,37 +44,34 @@ export interface ChangesQuery {
   skip: number;
 }
 
-/** The snapshot id that a query names by `since` or `until`. Throws InvalidParameterError. */
+/** The snapshot id that a query names by `since` or `until`. Throws INVALID_PARAMETER. */
 export function snapshotIdOf(parameters: Parameters, name: "since" | "until"): string | undefined {
   const id = parameters.get(name);
   if (id === undefined || digestPattern.test(id)) return id;
-  throw new InvalidParameterError(name, `${name} must be a snapshot id, 64 lower-case hex digits.`);
+  throw invalidParameter(name, `${name} must be a snapshot id, 64 lower-case hex digits.`);
 }
 
-/** Parses a query for changes (INTERFACE 4.8). Throws InvalidParameterError. */
+/** Parses a query for changes (INTERFACE 4.8). Throws INVALID_PARAMETER. */
 export function parseChangesQuery(parameters: Parameters): ChangesQuery {
   const [since, until] = [snapshotIdOf(parameters, "since"), snapshotIdOf(parameters, "until")];
   if (since === undefined)
-    throw new InvalidParameterError("since", "since is missing: the id of the snapshot that your copy has.");
+    throw invalidParameter("since", "since is missing: the id of the snapshot that your copy has.");
   const skip = optionalInteger(parameters, "skip", 0, paging.maxPage);
   if (skip !== undefined && until === undefined)
-    throw new InvalidParameterError(
-      "skip",
-      "skip counts lines of one answer: give its X-Snapshot-Id as until, too.",
-    );
+    throw invalidParameter("skip", "skip counts lines of one answer: give its X-Snapshot-Id as until, too.");
   return { since, until, skip: skip ?? 0 };
 }
 
 /**
  * The snapshot that a query asks for, or undefined (INTERFACE 4.10). A cursor pins its own. Throws
- * InvalidParameterError.
+ * INVALID_PARAMETER.
  */
 export function parseAsOf(parameters: Parameters): AsOf | undefined {
   const { name } = asOfParameter;
   const text = parameters.get(name);
   if (text === undefined) return undefined;
   if (parameters.has("cursor"))
-    throw new InvalidParameterError(
+    throw invalidParameter(
       name,
       `${name} and cursor exclude each other; a cursor goes on in its own snapshot.`,
     );
@@ -82,32 +79,32 @@ export function parseAsOf(parameters: Parameters): AsOf | undefined {
   return { time: timeOf(name, text, dayMilliseconds - 1, "a snapshot id, 64 lower-case hex digits, or ") };
 }
 
-/** The id that a query asks for (INTERFACE 4.12). Throws InvalidParameterError. */
+/** The id that a query asks for (INTERFACE 4.12). Throws INVALID_PARAMETER. */
 export function parseAbsenceQuery(parameters: Parameters): string {
   const { name } = idParameter;
   const id = parameters.get(name) ?? "";
   if (marketIdPattern.test(id)) return id;
-  throw new InvalidParameterError(name, `${name} must be given: the id of a market, a UUID in lower case.`);
+  throw invalidParameter(name, `${name} must be given: the id of a market, a UUID in lower case.`);
 }
 
-/** The hashes that a query names, in the order asked (INTERFACE 4.12). Throws InvalidParameterError. */
+/** The hashes that a query names, in the order asked (INTERFACE 4.12). Throws INVALID_PARAMETER. */
 export function parsePartsQuery(parameters: Parameters): string[] {
   const { name } = partsParameter;
   const hashes = parameters.get(name)?.split(",") ?? [];
   const sound = hashes.length > 0 && hashes.every((hash) => digestPattern.test(hash));
   if (!sound || hashes.length > maxIndexParts)
-    throw new InvalidParameterError(
+    throw invalidParameter(
       name,
       `${name} must be 1 to ${maxIndexParts} hashes of 64 lower-case hex digits, separated by commas.`,
     );
   if (new Set(hashes).size === hashes.length) return hashes;
-  throw new InvalidParameterError(name, `${name} names a hash more than once; once is enough.`);
+  throw invalidParameter(name, `${name} names a hash more than once; once is enough.`);
 }
 
-/** Parses the archive's query (INTERFACE 4.5). Throws InvalidParameterError; nothing is clamped or ignored. */
+/** Parses the archive's query (INTERFACE 4.5). Throws INVALID_PARAMETER; nothing is clamped or ignored. */
 export function parseArchiveQuery(parameters: Parameters, asOf?: AsOf): ArchiveQuery {
   if (parameters.has("skip"))
-    throw new InvalidParameterError(
+    throw invalidParameter(
       "skip",
       "skip goes on with an answer in NDJSON or CSV; ask for one with Accept, or leave it out.",
     );
@@ -119,7 +116,7 @@ export function parseArchiveQuery(parameters: Parameters, asOf?: AsOf): ArchiveQ
     asOf,
   };
   if (query.cursor !== undefined && query.page !== undefined) {
-    throw new InvalidParameterError(
+    throw invalidParameter(
       "page",
       "page and cursor exclude each other; a cursor already says where to go on.",
     );
@@ -131,7 +128,7 @@ export function parseArchiveQuery(parameters: Parameters, asOf?: AsOf): ArchiveQ
 export function parseRowsQuery(parameters: Parameters, asOf?: AsOf): RowsQuery {
   for (const name of ["page", "pageSize"]) {
     if (parameters.has(name))
-      throw new InvalidParameterError(
+      throw invalidParameter(
         name,
         `${name} belongs to pages of JSON; an answer in NDJSON or CSV has all rows. Leave it out.`,
       );
@@ -139,7 +136,7 @@ export function parseRowsQuery(parameters: Parameters, asOf?: AsOf): RowsQuery {
   const cursor = parameters.get("cursor");
   const skip = optionalInteger(parameters, "skip", 0, paging.maxPage);
   if (skip !== undefined && cursor === undefined)
-    throw new InvalidParameterError(
+    throw invalidParameter(
       "skip",
       "skip counts markets behind a cursor: give the X-Cursor they came with, too.",
     );
@@ -153,11 +150,11 @@ export function parseRowsQuery(parameters: Parameters, asOf?: AsOf): RowsQuery {
   };
 }
 
-/** Parses a query for facets (INTERFACE 4.7). Throws InvalidParameterError. */
+/** Parses a query for facets (INTERFACE 4.7). Throws INVALID_PARAMETER. */
 export function parseFacetQuery(parameters: Parameters, asOf?: AsOf): FacetQuery {
   const text = parameters.get("by");
   if (text === undefined)
-    throw new InvalidParameterError(
+    throw invalidParameter(
       "by",
       `by is missing: one of ${facetNames.join(", ")}, or several separated by commas.`,
     );

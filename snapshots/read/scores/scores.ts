@@ -1,4 +1,5 @@
 import type { ScoreProof } from "../../../schemas/envelopes.ts";
+import { CodedError } from "../../../schemas/errors.ts";
 import { ProtocolSlug } from "../../../schemas/primitives.ts";
 import type { Manifest, ObjectRef } from "../../../schemas/store/snapshot.ts";
 import { scoreLines } from "../../format/snapshot-id.ts";
@@ -10,7 +11,6 @@ import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { levelOf, proveCommit } from "../catalog/log-proof.ts";
 import type { ListedSnapshot } from "../catalog/snapshot.ts";
-import { ReadError } from "../errors.ts";
 import { didYouMean } from "../query/parameters.ts";
 
 /** A score object of a snapshot: the list of all protocols, or an object of one of them. */
@@ -21,7 +21,7 @@ export interface FoundScore extends ListedSnapshot {
   object: ObjectRef;
 }
 
-/** The object that a path names. Throws ReadError for text that cannot be a slug. */
+/** The object that a path names. Throws PROTOCOL_NOT_FOUND for text that cannot be a slug. */
 export function scoreNamed(
   catalog: Catalog,
   kind: "records" | "histories" | "dimensions",
@@ -32,10 +32,10 @@ export function scoreNamed(
 }
 
 /** A snapshot has no protocol of this slug. */
-function protocolNotFound(slug: string, manifest?: Manifest): ReadError {
+function protocolNotFound(slug: string, manifest?: Manifest): CodedError {
   const question = didYouMean(slug, Object.keys(manifest?.scores.records ?? {}));
   const detail = `No protocol of this slug is scored; GET /api/v1/scores lists all.${question}`;
-  return new ReadError("PROTOCOL_NOT_FOUND", detail);
+  return new CodedError("PROTOCOL_NOT_FOUND", detail);
 }
 
 function objectOf({ scores }: Manifest, name: ScoreName): ObjectRef | undefined {
@@ -45,14 +45,14 @@ function objectOf({ scores }: Manifest, name: ScoreName): ObjectRef | undefined 
   return Object.hasOwn(objects, name.slug) ? objects[name.slug] : undefined;
 }
 
-/** Finds a score object in a snapshot. Throws ReadError. */
+/** Finds a score object in a snapshot. Throws PROTOCOL_NOT_FOUND. */
 export function findScore({ commit, manifest }: ListedSnapshot, name: ScoreName): FoundScore {
   const object = objectOf(manifest, name);
   if (!object) throw protocolNotFound(name === "list" ? "" : name.slug, manifest);
   return { commit, manifest, object };
 }
 
-/** Finds a score object in the snapshot of a commit. Throws ReadError. */
+/** Finds a score object in the snapshot of a commit. Throws PROTOCOL_NOT_FOUND. */
 export async function findScoreAsOf(
   catalog: Catalog,
   commit: LogEntry,
@@ -107,7 +107,7 @@ export async function readBatch(catalog: Catalog, slugs: readonly string[]) {
 
 /**
  * What leads from the record of a protocol's score in a commit's snapshot to a checkpoint of the log
- * (snapshots/SPEC.md, "Proofs"). Throws ReadError.
+ * (snapshots/SPEC.md, "Proofs"). Throws PROTOCOL_NOT_FOUND.
  */
 export async function proveScore(
   catalog: Catalog,

@@ -1,7 +1,8 @@
+import { CodedError } from "../../../schemas/errors.ts";
 import type { ParquetFile } from "../../../schemas/store/snapshot.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
-import { InvalidParameterError, ReadError } from "../errors.ts";
+import { invalidParameter } from "../errors.ts";
 import { optionalInteger, type Parameters } from "../query/parameters.ts";
 import { findVersion, isoOf, type TableVersion } from "./versions.ts";
 
@@ -19,8 +20,8 @@ export interface VersionChanges {
 const maxVersions = 1000;
 
 /**
- * What the versions from a first to a last one changed, both included. Throws InvalidParameterError, or
- * ReadError that names the first version whose changes were not exported.
+ * What the versions from a first to a last one changed, both included. Throws INVALID_PARAMETER, or
+ * VERSION_NOT_FOUND that names the first version whose changes were not exported.
  */
 export async function changesOf(
   catalog: Catalog,
@@ -33,10 +34,7 @@ export async function changesOf(
     const version = optionalInteger(parameters, `${name}Version`, 0, Number.MAX_SAFE_INTEGER);
     const timestamp = parameters.get(`${name}Timestamp`);
     if (version !== undefined && timestamp !== undefined)
-      throw new InvalidParameterError(
-        `${name}Version`,
-        `${name}Version and ${name}Timestamp exclude each other.`,
-      );
+      throw invalidParameter(`${name}Version`, `${name}Version and ${name}Timestamp exclude each other.`);
     if (timestamp === undefined) return version;
     const time = isoOf(`${name}Timestamp`, timestamp);
     if (name === "ending") return known.findLast(({ publishedAt }) => publishedAt <= time)?.commit ?? 0;
@@ -44,16 +42,16 @@ export async function changesOf(
   };
   const [first, last = newest.version] = [end("starting"), end("ending")];
   if (first === undefined)
-    throw new InvalidParameterError("startingVersion", "Give startingVersion or startingTimestamp.");
+    throw invalidParameter("startingVersion", "Give startingVersion or startingTimestamp.");
   if (first > newest.version || first > last)
-    throw new InvalidParameterError(
+    throw invalidParameter(
       "startingVersion",
       `The changes begin after they end: the newest version is ${newest.version}.`,
     );
   // There is no version 0, which clients begin with.
   const wanted = known.filter(({ commit }) => commit >= first && commit <= last);
   if (wanted.length > maxVersions)
-    throw new InvalidParameterError("endingVersion", `Ask for at most ${maxVersions} versions at a time.`);
+    throw invalidParameter("endingVersion", `Ask for at most ${maxVersions} versions at a time.`);
   const versions: VersionChanges[] = [];
   for (const entry of wanted) {
     const before = known.find(({ commit }) => commit === entry.commit - 1);
@@ -76,7 +74,7 @@ async function changesOfVersion(
     const record = (await catalog.exports.list()).find((each) => each.snapshotId === snapshotId);
     if (record) return { ...of, kind: "add", files: record.files };
   }
-  throw new ReadError(
+  throw new CodedError(
     "VERSION_NOT_FOUND",
     `What version ${version} changed was not exported; begin with a later version, or read the table anew. The ` +
       "publisher exports changes with publish --export.",

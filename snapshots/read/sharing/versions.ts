@@ -1,6 +1,7 @@
+import { CodedError } from "../../../schemas/errors.ts";
 import type { ExportRecord } from "../../../schemas/store/snapshot.ts";
 import type { Catalog } from "../catalog/catalog.ts";
-import { InvalidParameterError, ReadError } from "../errors.ts";
+import { invalidParameter } from "../errors.ts";
 import { timeOf } from "../query/parameters.ts";
 
 /** A version of the shared table: a commit whose snapshot has an export. */
@@ -33,14 +34,14 @@ async function versionsOf({ exports, log }: Catalog): Promise<TableVersion[]> {
 }
 
 /**
- * The version that is wanted. Throws InvalidParameterError, or ReadError that names those that there are.
+ * The version that is wanted. Throws INVALID_PARAMETER, or VERSION_NOT_FOUND that names those that there are.
  */
 export async function findVersion(
   catalog: Catalog,
   { version, timestamp }: WantedVersion,
 ): Promise<TableVersion> {
   if (version !== undefined && timestamp !== undefined)
-    throw new InvalidParameterError("version", "version and timestamp exclude each other; give one of them.");
+    throw invalidParameter("version", "version and timestamp exclude each other; give one of them.");
   catalog.requireCurrent();
   const versions = await versionsOf(catalog);
   if (timestamp !== undefined) {
@@ -67,7 +68,7 @@ export async function versionSince(catalog: Catalog, startingTimestamp: string):
   return found ?? missing(versions, `The table has no version at or after ${time}`);
 }
 
-/** A time of the protocol as commits tell theirs. Throws InvalidParameterError. */
+/** A time of the protocol as commits tell theirs. Throws INVALID_PARAMETER. */
 export const isoOf = (name: string, text: string) => new Date(timeOf(name, text, 0)).toISOString();
 
 function missing(versions: readonly TableVersion[], what: string): never {
@@ -76,5 +77,5 @@ function missing(versions: readonly TableVersion[], what: string): never {
     .map(({ version, publishedAt }) => `${version} (${publishedAt})`);
   const rest = versions.length > named.length ? ` and ${versions.length - named.length} older ones` : "";
   const there = named.length > 0 ? `it has ${named.join(", ")}${rest}` : "the publisher exports snapshots";
-  throw new ReadError("VERSION_NOT_FOUND", `${what}; ${there}.`);
+  throw new CodedError("VERSION_NOT_FOUND", `${what}; ${there}.`);
 }

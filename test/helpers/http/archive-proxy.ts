@@ -10,7 +10,7 @@ import { sqliteQuota } from "../../../proxy/quota/sqlite.ts";
 import { createProxyServer } from "../../../proxy/server.ts";
 import { createMetrics } from "../../../proxy/telemetry/metrics.ts";
 import type { MarketFacets, MarketPage } from "../../../schemas/envelopes.ts";
-import type { Problem } from "../../../schemas/errors.ts";
+import type { Problem } from "../../../schemas/problem.ts";
 import { issueKey } from "../../../snapshots/keys/records.ts";
 import { keyRing } from "../../../snapshots/keys/ring.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";

@@ -23,8 +23,8 @@ import {
   Status,
   Usage,
 } from "../../../schemas/envelopes.ts";
-import { Nearest, Problem } from "../../../schemas/errors.ts";
 import { AnyJson, ForgeTier } from "../../../schemas/primitives.ts";
+import { Nearest, Problem } from "../../../schemas/problem.ts";
 import { archiveParameters, asOfParameter } from "../../../schemas/query.ts";
 import {
   EvidenceItem,

@@ -1,12 +1,12 @@
 import { gunzipSync } from "node:zlib";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { isCoded } from "../../../schemas/errors.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { changeObjects } from "../../../snapshots/changes/record.ts";
 import { RollbackError, rollback } from "../../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { ChangesReader } from "../../../snapshots/read/changes/changes.ts";
-import { ReadError } from "../../../snapshots/read/errors.ts";
 import type { StreamChunk } from "../../../snapshots/read/stream.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
@@ -219,7 +219,7 @@ test("a copy of one snapshot and what changed give every other one, cut and resu
         const query = { since: from.snapshotId, until: to.snapshotId };
         const planned = async () => (await reader.ask({ ...query, skip: 0 }, nobody)).plan();
         const plan = await planned().catch((error: unknown) => {
-          if (error instanceof ReadError && error.code === "SNAPSHOT_EXPIRED") return undefined;
+          if (isCoded(error, "SNAPSHOT_EXPIRED")) return undefined;
           throw error;
         });
         if (!plan) {

@@ -1,4 +1,6 @@
-import { ReadError } from "../../../snapshots/read/errors.ts";
+import { publicError } from "../../../proxy/errors/public-error.ts";
+import { CodedError, type ErrorCode, isCoded } from "../../../schemas/errors.ts";
+import { isPublic } from "../../../schemas/problem.ts";
 import { MissingObjectError, ObjectError } from "../../../snapshots/store/errors.ts";
 import { StorageError } from "../../../snapshots/store/storage.ts";
 import { must, type Process, Violation } from "../kernel/kernel.ts";
@@ -17,7 +19,7 @@ export async function insist<T>(
   world: World,
   process: Process,
   work: (server: Server) => Promise<T>,
-): Promise<T | ReadError | undefined> {
+): Promise<T | CodedError<ErrorCode> | undefined> {
   for (let tries = 0; tries < 3; tries += 1) {
     try {
       return await ask(world, process, work);
@@ -25,19 +27,23 @@ export async function insist<T>(
       if (error instanceof Unreachable) continue;
       requireReadable(world, error);
       world.kernel.note(`${process.name} is told ${error}`);
-      if (error instanceof ReadError) return error;
+      if (isTold(error)) return publicError(error);
     }
   }
   return undefined;
 }
 
+/** Whether a reader is told the message of an error. */
+const isTold = (error: unknown): error is CodedError =>
+  error instanceof CodedError && (isPublic(error.code) || isCoded(error, "DAMAGED_LOG"));
+
 /** What a reader may be told, beside what it asks for. */
 export function requireReadable(world: World, error: unknown): void {
   if (error instanceof Violation) throw error;
   must("no log shows two faces", (error as Error).name !== "ForkedLogError", () => `${error}`);
-  if (world.judge.thieves.size > 0 && (error instanceof ObjectError || error instanceof ReadError)) return;
-  if (error instanceof ReadError || error instanceof StorageError) {
-    must("the log is whole", error.name !== "DamagedLogError", () => (error as Error).stack!);
+  if (world.judge.thieves.size > 0 && (error instanceof ObjectError || isTold(error))) return;
+  if (isTold(error) || error instanceof StorageError) {
+    must("the log is whole", !isCoded(error, "DAMAGED_LOG"), () => (error as Error).stack!);
     return;
   }
   // Another one is current by then, and was collected.

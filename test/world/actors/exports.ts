@@ -1,6 +1,6 @@
+import { CodedError } from "../../../schemas/errors.ts";
 import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { listExports } from "../../../snapshots/read/catalog/exports.ts";
-import { ReadError } from "../../../snapshots/read/errors.ts";
 import { MissingObjectError } from "../../../snapshots/store/errors.ts";
 import { must, type Process } from "../kernel/kernel.ts";
 import type { Action } from "../plan.ts";
@@ -44,7 +44,7 @@ export async function takeExport(world: World, process: Process): Promise<void> 
     return { snapshotId, text: String(Buffer.concat(parts)) };
   });
   if (!answer) return;
-  if (answer instanceof ReadError) {
+  if (answer instanceof CodedError) {
     const documented = answer.code === "SNAPSHOT_NOT_FOUND" || world.judge.thieves.size > 0;
     must("an export is answered as documented", documented, () => `${answer}`);
     return;

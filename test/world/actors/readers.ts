@@ -1,8 +1,8 @@
+import { CodedError } from "../../../schemas/errors.ts";
 import { keyRing } from "../../../snapshots/keys/ring.ts";
 import { askPage } from "../../../snapshots/read/archive/paging.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { ChangesReader } from "../../../snapshots/read/changes/changes.ts";
-import { ReadError } from "../../../snapshots/read/errors.ts";
 import { parseArchiveQuery, parseChangesQuery } from "../../../snapshots/read/query/query.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoint-file.ts";
 import { readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
@@ -117,7 +117,7 @@ async function walk(
   do {
     const search = `${filter.search}${cursor ? `cursor=${cursor}` : `pageSize=${pageSize}`}`;
     const page = await insist(world, process, (server) => pageOf(server, search));
-    if (!page || page instanceof ReadError) {
+    if (!page || page instanceof CodedError) {
       const codes = ["SNAPSHOT_UNAVAILABLE", "CURSOR_EXPIRED", "SNAPSHOT_EXPIRED"];
       const documented = !page || codes.includes(page.code) || judge.thieves.size > 0;
       must("a walk is answered as documented", documented, () => `${page}`);
@@ -152,7 +152,7 @@ async function follow(world: World, process: Process, since: string, until: stri
     return text;
   });
   if (answer === undefined) return;
-  if (answer instanceof ReadError) {
+  if (answer instanceof CodedError) {
     must(
       "changes are answered as documented",
       answer.code === "SNAPSHOT_EXPIRED" ||

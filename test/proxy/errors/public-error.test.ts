@@ -1,13 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { ServiceError, serviceErrorOf } from "../../../proxy/errors/service-error.ts";
+import { publicError } from "../../../proxy/errors/public-error.ts";
 import { problemReply } from "../../../proxy/reply/problem.ts";
-import { type ErrorCode, errors } from "../../../schemas/errors.ts";
-import {
-  InvalidParameterError,
-  invalidCursor,
-  noSnapshot,
-  ReadError,
-} from "../../../snapshots/read/errors.ts";
+import { CodedError } from "../../../schemas/errors.ts";
+import { errorCodes } from "../../../schemas/problem.ts";
+import { damagedLog, invalidCursor, invalidParameter, noSnapshot } from "../../../snapshots/read/errors.ts";
 import { CorruptObjectError, MissingObjectError } from "../../../snapshots/store/errors.ts";
 import { StorageError } from "../../../snapshots/store/storage.ts";
 
@@ -17,25 +13,26 @@ const nearest = {
   after: { snapshotId: "0".repeat(64), publishedAt: "2030-01-01T00:00:00.000Z" },
 };
 const expired = (told: { resumeCursor?: string | null; nearest?: typeof nearest }) =>
-  new ReadError("CURSOR_EXPIRED", "text", { ...cursor, ...told });
+  new CodedError("CURSOR_EXPIRED", "text", { ...cursor, ...told });
 
 describe("an error of snapshots/ as a problem", () => {
   test.each([
-    [new InvalidParameterError("page", "text"), "INVALID_PARAMETER", { parameter: "page", detail: "text" }],
+    [invalidParameter("page", "text"), "INVALID_PARAMETER", { parameter: "page", detail: "text" }],
     [invalidCursor(), "INVALID_CURSOR", { ...cursor, detail: /^The cursor is not one this service/ }],
     [expired({ resumeCursor: "c" }), "CURSOR_EXPIRED", { ...cursor, resumeCursor: "c", detail: "text" }],
     [expired({ resumeCursor: null }), "CURSOR_EXPIRED", { ...cursor, resumeCursor: null, detail: "text" }],
     [expired({}), "CURSOR_EXPIRED", { ...cursor, detail: "text" }],
     [expired({ nearest }), "CURSOR_EXPIRED", { ...cursor, nearest, detail: "text" }],
-    [new ReadError("VERSION_NOT_FOUND", "text"), "VERSION_NOT_FOUND", { detail: "text" }],
+    [new CodedError("VERSION_NOT_FOUND", "text"), "VERSION_NOT_FOUND", { detail: "text" }],
     [noSnapshot(), "SNAPSHOT_UNAVAILABLE", { detail: /^No snapshot is loaded yet/ }],
+    [damagedLog("2030", new Error("secret")), "SNAPSHOT_UNAVAILABLE", { detail: /before 2030 is damaged/ }],
     [new StorageError("secret"), "SNAPSHOT_UNAVAILABLE", { detail: /^The archive cannot be read/ }],
     [new CorruptObjectError("secret", ""), "SNAPSHOT_UNAVAILABLE", { detail: /^The archive cannot be read/ }],
     [new MissingObjectError("secret"), "SNAPSHOT_UNAVAILABLE", { detail: /^The archive cannot be read/ }],
     [new TypeError("secret"), "INTERNAL", { detail: /^Something went wrong on our side/ }],
     ["secret", "INTERNAL", { detail: /^Something went wrong on our side/ }],
   ])("%s is %s", (thrown, code, { detail, ...members }) => {
-    const problem = JSON.parse(problemReply(serviceErrorOf(thrown), "id").body.toString());
+    const problem = JSON.parse(problemReply(publicError(thrown), "id").body.toString());
     const { type: _type, title: _title, status: _status, ...rest } = problem;
     const told = typeof detail === "string" ? detail : expect.stringMatching(detail);
     expect(rest).toEqual({ code, requestId: "id", detail: told, ...members });
@@ -44,15 +41,15 @@ describe("an error of snapshots/ as a problem", () => {
 
   test("keeps what failed as its cause, for the log", () => {
     const failure = new StorageError("why");
-    expect(serviceErrorOf(failure).cause).toBe(failure);
-    const own = new ServiceError("NOT_FOUND", "text");
-    expect(serviceErrorOf(own)).toBe(own);
+    expect(publicError(failure).cause).toBe(failure);
+    const own = new CodedError("NOT_FOUND", "text");
+    expect(publicError(own)).toBe(own);
   });
 });
 
 test("every 429 and every 503 says when to try again", () => {
-  for (const code of Object.keys(errors) as ErrorCode[]) {
-    const { status, headers } = problemReply(new ServiceError(code, "text"), "id");
+  for (const code of errorCodes) {
+    const { status, headers } = problemReply(new CodedError(code, "text"), "id");
     expect([code, headers["Retry-After"]]).toEqual([code, [429, 503].includes(status) ? 5 : undefined]);
   }
 });
