@@ -40,7 +40,6 @@ export function Closed({ subject, query }: { subject: string; query?: URLSearchP
   return (
     <>
       {query && query.size > 0 && <Asked query={query} secret={byTier ? "Which" : "How many"} />}
-      <ArchiveSize byTier={byTier} />
       <KeyOffer
         words={
           `${subject} needs a key of the Aegis plan${api.keyed ? `; yours is on the ${planNames[api.plan]} plan` : ""}` +
@@ -48,6 +47,7 @@ export function Closed({ subject, query }: { subject: string; query?: URLSearchP
           "with its evidence and a proof to verify."
         }
       />
+      <ArchiveSize byTier={byTier} />
     </>
   );
 }

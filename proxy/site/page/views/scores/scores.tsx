@@ -23,7 +23,7 @@ export function Scores({ query }: { query: URLSearchParams }) {
     <article>
       <div class="opening">
         <h1>Risk scores</h1>
-        <p class="lede">
+        <p class="lede dated">
           DeFi protocols by their risk. Higher is safer.
           {value && ` Updated ${minutes(value.updatedAt)}, ${ago(value.updatedAt, Date.now())}.`}
         </p>
