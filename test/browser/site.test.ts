@@ -387,7 +387,8 @@ describe.skipIf(!program)("the site's scores in Chromium:", () => {
   });
 
   test("a dimension names the weakest and the strongest protocols, from records that it asks for at once", async () => {
-    const { page, shell, dimension, goTo } = await visit(site);
+    const { page, shell, scoreboard, dimension, goTo } = await visit(site);
+    await scoreboard.rows.first().waitFor();
     const asked: string[] = [];
     page.on("request", (request) => asked.push(`${request.method()} ${new URL(request.url()).pathname}`));
     await goTo("#/dimensions/governance");
