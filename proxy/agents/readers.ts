@@ -1,4 +1,3 @@
-import { LRUCache } from "lru-cache";
 import type { MarketPage, ScoreList } from "../../schemas/envelopes.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import { plans } from "../../schemas/plans.ts";
@@ -10,6 +9,7 @@ import { askPage } from "../../snapshots/read/archive/paging.ts";
 import { commitOf, readSnapshot } from "../../snapshots/read/catalog/as-of.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { checkpointFor } from "../../snapshots/read/catalog/log-proof.ts";
+import { budgets, Memo } from "../../snapshots/read/memo.ts";
 import { decodeCursor } from "../../snapshots/read/query/cursor.ts";
 import { type AsOf, parseArchiveQuery, parseFacetQuery } from "../../snapshots/read/query/query.ts";
 import {
@@ -44,18 +44,12 @@ const textOf = (json: Buffer) => JSON.parse(json.toString());
 async function scoreOf(catalog: Catalog, asOf: AsOf | undefined, name: ScoreName) {
   const found = await findScoreAsOf(catalog, await commitOf(catalog, asOf), name);
   const read = async () => textOf(await readScore(catalog, found, name));
-  const data = name === "list" ? await lists.forceFetch(found.object.hash, { context: read }) : await read();
+  const data = name === "list" ? await lists.get(found.object.hash, read) : await read();
   return { snapshotId: found.commit.snapshotId, data };
 }
 
-// Some thousand protocols take longer to parse than a part of them to send. Each of these takes some megabytes then.
-const keptLists = 2;
 /** Lists of scores by hash. */
-const lists = new LRUCache<string, ScoreList, () => Promise<ScoreList>>({
-  max: keptLists,
-  fetchMethod: (_hash, _stale, { context: read }) => read(),
-  ignoreFetchAbort: true,
-});
+const lists = new Memo<ScoreList>(budgets.scoreLists);
 
 /** What a plan has of one protocol. */
 const details =

@@ -1,5 +1,5 @@
 import type { ObjectRef } from "../../schemas/store/snapshot.ts";
-import { BoundedCache } from "../../snapshots/read/catalog/caches.ts";
+import { Memo } from "../../snapshots/read/memo.ts";
 import { type Coding, inEachCoding } from "../reply/coding.ts";
 import { ClientGone } from "./origin.ts";
 
@@ -8,8 +8,8 @@ export type PublicObjects = ReturnType<typeof publicObjects>;
 
 /** A cache of at most `cacheBytes`. Simultaneous requests for an object share one fetch. */
 export function publicObjects(cacheBytes: number) {
-  const cache = new BoundedCache<Record<Coding, Buffer>>(
-    cacheBytes,
+  const cache = new Memo<Record<Coding, Buffer>>(
+    { most: cacheBytes },
     ({ identity, gzip }) => identity.length + gzip.length,
   );
 

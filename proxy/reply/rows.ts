@@ -4,8 +4,8 @@ import { type TableId, tableColumns } from "../../schemas/tables.ts";
 import { type CsvForm, csvByType } from "../../snapshots/format/csv.ts";
 import type { PagePlan } from "../../snapshots/read/archive/paging.ts";
 import type { RowsPlan } from "../../snapshots/read/archive/rows.ts";
-import { BoundedCache } from "../../snapshots/read/catalog/caches.ts";
 import type { ChangesPlan } from "../../snapshots/read/changes/changes.ts";
+import { budgets, Memo } from "../../snapshots/read/memo.ts";
 import type { Stream } from "../../snapshots/read/stream.ts";
 import { asTable } from "../../snapshots/read/tables.ts";
 import type { Request } from "../exchange.ts";
@@ -37,11 +37,9 @@ export function orTable(id: string, answer: Answer): Answer {
   };
 }
 
-// Some thousand protocols take longer to be made a table of than to be sent.
-const tableBytes = 8 * 1024 * 1024;
 /** Tables by their tags. */
-const tables = new BoundedCache<Record<Coding, Buffer>>(
-  tableBytes,
+const tables = new Memo<Record<Coding, Buffer>>(
+  budgets.scoreTables,
   ({ identity, gzip }) => identity.length + gzip.length,
 );
 

@@ -19,7 +19,7 @@ import {
 import { CorruptObjectError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
-import type { DerivedCache, ObjectCache } from "../catalog/caches.ts";
+import type { Derived, ObjectCache } from "../catalog/caches.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import type { Archive, Location } from "./archive.ts";
 import { StoredRuns } from "./stored-runs.ts";
@@ -43,16 +43,16 @@ interface Stretch {
 /** The caches that lines are read through. */
 export interface LineSources {
   objects: ObjectCache;
-  derived: DerivedCache;
+  derived: Derived;
 }
 
 /** The markets of one response, in order, and the stored runs that hold them. */
 export class Lines {
   readonly #stretches: readonly Stretch[];
   readonly #stored: StoredRuns;
-  readonly #derived: DerivedCache;
+  readonly #derived: Derived;
 
-  private constructor(stretches: readonly Stretch[], stored: StoredRuns, derived: DerivedCache) {
+  private constructor(stretches: readonly Stretch[], stored: StoredRuns, derived: Derived) {
     this.#stretches = stretches;
     this.#stored = stored;
     this.#derived = derived;
@@ -78,7 +78,7 @@ export class Lines {
     const stretch = this.#stretches.at(-1);
     if (!stretch) throw new RangeError("there is no last market");
     const { page, to } = stretch;
-    return this.#derived.id(`${page.hash}/${to - 1}`, async () => {
+    return this.#derived.ids.get(`${page.hash}/${to - 1}`, async () => {
       const [line] = await this.#linesOf([{ ...stretch, from: to - 1 }]);
       return idOfLine(line!);
     });
@@ -120,7 +120,7 @@ export class Lines {
       return piece;
     };
     const [{ page, from, to }] = parts as [Stretch];
-    return parts.length > 1 ? make() : this.#derived.piece(`${page.hash}/${from}-${to}`, make);
+    return parts.length > 1 ? make() : this.#derived.pieces.get(`${page.hash}/${from}-${to}`, make);
   }
 
   /** The uncompressed body: `head`, all markets with separators, and `tail`. */

@@ -1,4 +1,3 @@
-import { LRUCache } from "lru-cache";
 import type { QueryWord } from "../../../schemas/filters.ts";
 import type { ObjectRef } from "../../../schemas/store/snapshot.ts";
 import { rangeBitmap } from "../../index/bitmap.ts";
@@ -9,6 +8,7 @@ import { readObject } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import type { Snapshot } from "../catalog/snapshot.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
+import { Memo } from "../memo.ts";
 import { counted, Matches } from "./matches.ts";
 
 // Words of common questions take half of this. With the ids of markets there are less than 30 bytes a market.
@@ -21,23 +21,19 @@ export class WordIndex {
   readonly #storage: Storage;
   readonly #markets: () => number;
   /** By hash. A small archive may hold one segment of long questions. */
-  readonly #tables: LRUCache<string, WordTable, ObjectRef>;
+  readonly #tables = new Memo<WordTable>(
+    { most: Number.MAX_SAFE_INTEGER },
+    ({ residentBytes }) => residentBytes,
+  );
 
   /** `markets` tells how many the largest snapshot in memory has, whose words all fit. */
   constructor(storage: Storage, markets: () => number) {
     this.#storage = storage;
     this.#markets = markets;
-    this.#tables = new LRUCache<string, WordTable, ObjectRef>({
-      maxSize: Number.MAX_SAFE_INTEGER,
-      sizeCalculation: ({ residentBytes }) => residentBytes,
-      fetchMethod: (_hash, _stale, { context: ref }) => this.#read(ref),
-      // Several requests may wait for this fetch; an eviction must not abort it for them.
-      ignoreFetchAbort: true,
-    });
   }
 
   get residentBytes(): number {
-    return this.#tables.calculatedSize;
+    return this.#tables.counts().bytes;
   }
 
   /** Those of a snapshot's matches whose questions have all of these words. */
@@ -59,10 +55,9 @@ export class WordIndex {
   }
 
   async #tableOf(ref: ObjectRef, markets: number): Promise<WordTable> {
-    const table = await this.#tables.forceFetch(ref.hash, { context: ref });
+    const table = await this.#tables.get(ref.hash, () => this.#read(ref));
     // A search in a small snapshot leaves the words of a large one.
-    const maxBytes = bytesPerMarket * Math.max(markets, this.#markets());
-    while (this.#tables.size > 1 && this.#tables.calculatedSize > maxBytes) this.#tables.pop();
+    this.#tables.trim(bytesPerMarket * Math.max(markets, this.#markets()));
     return table;
   }
 

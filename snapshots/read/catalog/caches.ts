@@ -6,75 +6,32 @@ import { MissingObjectError } from "../../store/errors.ts";
 import { readObject } from "../../store/objects.ts";
 import type { ByteRange, Storage } from "../../store/storage.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
+import { cacheShares, Memo, type MemoCounts } from "../memo.ts";
 import type { CommitLog } from "./commit-log.ts";
 import type { Snapshot } from "./snapshot.ts";
-
-/** Size and hit rate of a cache, for the metrics. */
-export interface CacheCounts {
-  bytes: number;
-  hits: number;
-  misses: number;
-}
-
-/** A cache of at most `maxBytes`. Names are such that no entry goes stale; concurrent calls share the work for one. */
-export class BoundedCache<V extends NonNullable<unknown>> {
-  readonly #cache: LRUCache<string, V, () => Promise<V>>;
-  #hits = 0;
-  #misses = 0;
-
-  constructor(maxBytes: number, bytesOf: (value: V) => number) {
-    this.#cache = new LRUCache<string, V, () => Promise<V>>({
-      maxSize: maxBytes,
-      sizeCalculation: bytesOf,
-      fetchMethod: (_name, _stale, { context: make }) => make(),
-      // Several requests may wait for this work; an eviction must not abort it for them.
-      ignoreFetchAbort: true,
-    });
-  }
-
-  /** The entry of this name, made if it is not in memory. Throws what `make` throws. */
-  async get(name: string, make: () => Promise<V>): Promise<V> {
-    const known = this.#cache.get(name);
-    if (known) {
-      this.#hits += 1;
-      return known;
-    }
-    this.#misses += 1;
-    return this.#cache.forceFetch(name, { context: make });
-  }
-
-  has(name: string): boolean {
-    return this.#cache.has(name);
-  }
-
-  /** Bytes in memory now, and hits and misses since the start. */
-  counts(): CacheCounts {
-    return { bytes: this.#cache.calculatedSize, hits: this.#hits, misses: this.#misses };
-  }
-}
 
 /** Caches immutable objects by key, and parts of them. Each is verified when it is read. */
 export class ObjectCache {
   readonly #storage: Storage;
-  readonly #cache: BoundedCache<Buffer>;
+  readonly #kept: Memo<Buffer>;
 
   constructor(storage: Storage, maxBytes: number) {
     this.#storage = storage;
-    this.#cache = new BoundedCache(maxBytes, ({ length }) => length);
+    this.#kept = new Memo({ most: maxBytes }, ({ length }) => length);
   }
 
   /** The stored bytes of an object. */
   get(key: string, ref: ObjectRef): Promise<Buffer> {
-    return this.#cache.get(key, () => readObject(this.#storage, key, ref, awaitBudget));
+    return this.#kept.get(key, () => readObject(this.#storage, key, ref, awaitBudget));
   }
 
   has(key: string): boolean {
-    return this.#cache.has(key);
+    return this.#kept.has(key);
   }
 
   /** A part of an object, by a name of its own, with memory of its own. `read` verifies it. */
   part(name: string, read: () => Promise<Buffer>): Promise<Buffer> {
-    return this.#cache.get(name, read);
+    return this.#kept.get(name, read);
   }
 
   /** Bytes of an object as the store has them. */
@@ -84,8 +41,8 @@ export class ObjectCache {
     throw new MissingObjectError(key);
   }
 
-  counts(): CacheCounts {
-    return this.#cache.counts();
+  counts(): MemoCounts {
+    return this.#kept.counts();
   }
 }
 
@@ -152,40 +109,22 @@ function shortened(name: string): string {
 const idBytes = 200;
 
 /**
- * Caches recompressed pieces, market ids and hashes. Clients that walk the archive with the same page size cut the
- * stored pages at the same places, so they need the same ones. Names contain the page's hash, so no entry ever goes
- * stale.
+ * Recompressed pieces, market ids and hashes. Clients that walk the archive with the same page size cut the stored pages
+ * at the same places, so they need the same ones. Names contain the page's hash.
  */
-export class DerivedCache {
-  readonly #pieces: BoundedCache<DeflatePiece>;
-  readonly #ids: BoundedCache<string>;
-  readonly #hashes: BoundedCache<Buffer>;
-
-  constructor(maxBytes: number) {
-    // A piece keeps the compressor's whole buffer in memory, not only the bytes it filled.
-    this.#pieces = new BoundedCache(
-      Math.ceil((maxBytes * 3) / 4),
-      ({ bytes }) => bytes.buffer.byteLength + idBytes,
-    );
-    this.#ids = new BoundedCache(Math.ceil(maxBytes / 8), () => idBytes);
-    this.#hashes = new BoundedCache(Math.ceil(maxBytes / 8), ({ length }) => length + idBytes);
-  }
-
-  /** The piece of this name. Concurrent calls share one `make`. */
-  piece(name: string, make: () => Promise<DeflatePiece>): Promise<DeflatePiece> {
-    return this.#pieces.get(name, make);
-  }
-
-  /** The id of this name. */
-  id(name: string, find: () => Promise<string>): Promise<string> {
-    return this.#ids.get(name, find);
-  }
-
-  /** The hashes of this name, one after the other. Concurrent calls share one `make`. */
-  hashes(name: string, make: () => Promise<Buffer>): Promise<Buffer> {
-    return this.#hashes.get(name, make);
-  }
+export interface Derived {
+  pieces: Memo<DeflatePiece>;
+  ids: Memo<string>;
+  hashes: Memo<Buffer>;
 }
+
+/** `shareOf` gives the bytes of a share. */
+export const createDerived = (shareOf: (part: number) => number): Derived => ({
+  // A piece keeps the compressor's whole buffer in memory, not only the bytes it filled.
+  pieces: new Memo({ most: shareOf(cacheShares.pieces) }, ({ bytes }) => bytes.buffer.byteLength + idBytes),
+  ids: new Memo({ most: shareOf(cacheShares.ids) }, () => idBytes),
+  hashes: new Memo({ most: shareOf(cacheShares.hashes) }, ({ length }) => length + idBytes),
+});
 
 /** One look into the store. */
 interface Look<T> {

@@ -16,19 +16,13 @@ import { Archive } from "../archive/archive.ts";
 import { IdIndex } from "../archive/id-index.ts";
 import { WordIndex } from "../archive/word-index.ts";
 import { noSnapshot } from "../errors.ts";
-import { DerivedCache, ObjectCache, PageCache, Recent, SingleFlight } from "./caches.ts";
+import { cacheShares } from "../memo.ts";
+import { createDerived, type Derived, ObjectCache, PageCache, Recent, SingleFlight } from "./caches.ts";
 import { CommitLog, type LogEntry, readableCommits, storedManifests } from "./commit-log.ts";
 import { Exports } from "./exports.ts";
 import { PublicLog } from "./public-log.ts";
 import type { ListedSnapshot, Snapshot } from "./snapshot.ts";
 import { SupersededSnapshots } from "./superseded.ts";
-
-// A walk recompresses the runs at both ends of its pages; those are about a fifth of the bytes it copies.
-const derivedShare = 1 / 8;
-// A cached response keeps its stored pages in memory even after the object cache evicted them.
-const pageShare = 3 / 8;
-/** Superseded snapshots may take this much beside the caches. */
-const supersededShare = 1 / 4;
 
 // Each takes a third of a megabyte. One after the other, a remote store's latency would be most of a start.
 const segmentsAtOnce = 32;
@@ -53,7 +47,7 @@ export class Catalog {
   /** Stored pages and score objects. */
   readonly objects: ObjectCache;
   /** Values computed from stored pages. */
-  readonly derived: DerivedCache;
+  readonly derived: Derived;
   /** Pages of responses, ready to send. */
   readonly pages: PageCache;
   /** Finds markets by words. */
@@ -93,11 +87,11 @@ export class Catalog {
     this.#reader = reader;
     this.now = now;
     const share = (part: number) => Math.max(1, Math.floor(cacheBytes * part));
-    this.objects = new ObjectCache(storage, share(1 - derivedShare - pageShare));
-    this.derived = new DerivedCache(share(derivedShare));
-    this.pages = new PageCache(share(pageShare));
+    this.objects = new ObjectCache(storage, share(cacheShares.objects));
+    this.derived = createDerived(share);
+    this.pages = new PageCache(share(cacheShares.answers));
     this.words = new WordIndex(storage, () => this.#mostMarkets());
-    this.#superseded = new SupersededSnapshots(share(supersededShare));
+    this.#superseded = new SupersededSnapshots(share(cacheShares.superseded));
     this.log = new CommitLog(storage);
     this.publicLog = new PublicLog(storage, this.log, reader);
     this.ids = new IdIndex(storage, this.objects);

@@ -1,4 +1,3 @@
-import { LRUCache } from "lru-cache";
 import { headFromTiles, type ReadTile } from "../../format/log-proofs.ts";
 import { decodeEntries, endOf, type Tile, tileAt, tilePath, tileWidth } from "../../format/log-tiles.ts";
 import { encodeEntries } from "../../format/log-tree.ts";
@@ -13,16 +12,11 @@ import type { LogReader } from "../../trust/log/log-reader.ts";
 import { anyCheckpoint } from "../../trust/log/stored-checkpoint.ts";
 import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
-import { BoundedCache, Recent } from "./caches.ts";
+import { budgets, Memo } from "../memo.ts";
+import { Recent } from "./caches.ts";
 import type { CommitLog } from "./commit-log.ts";
 
-// A tile has 8 KiB, and a bundle of usual entries 150.
-const cacheBytes = 8 * 2 ** 20;
 const hashBytes = 32;
-/** Each has 64 KiB at most. */
-const maxCheckpoints = 64;
-/** How long a checkpoint serves, which the next run may change. */
-const shortMilliseconds = 1000;
 /** What the head of a full tile takes of the time between two rounds. */
 const stepsPerHead = 4;
 
@@ -37,17 +31,8 @@ export class PublicLog {
   /** The hashes of all entries, one after the other. */
   readonly #leaves: Recent<Buffer>;
   /** Tiles and bundles by name and their last leaf, which vouches for all before it. */
-  readonly #cache = new BoundedCache<Buffer>(cacheBytes, ({ length }) => length + 200);
-  readonly #checkpoints = new LRUCache<
-    string,
-    { found: NotedCheckpoint | undefined },
-    () => Promise<NotedCheckpoint | undefined>
-  >({
-    max: maxCheckpoints,
-    ttl: shortMilliseconds,
-    fetchMethod: async (_name, _stale, { context: read }) => ({ found: await read() }),
-    ignoreFetchAbort: true,
-  });
+  readonly #cache = new Memo<Buffer>(budgets.logFiles, ({ length }) => length + 200);
+  readonly #checkpoints = new Memo<{ found: NotedCheckpoint | undefined }>(budgets.checkpoints);
 
   constructor(storage: Storage, log: CommitLog, reader: Pick<LogReader, "checkpoint">) {
     this.#storage = storage;
@@ -115,7 +100,7 @@ export class PublicLog {
   }
 
   async #checkpoint(name: string, read: () => Promise<NotedCheckpoint | undefined>) {
-    return (await this.#checkpoints.fetch(name, { context: read }))?.found;
+    return (await this.#checkpoints.get(name, async () => ({ found: await read() }))).found;
   }
 
   /** The entries of a bundle, taken from the widest one of these, so that no more of them are read than there are. */

@@ -1,5 +1,4 @@
 import { bulkhead } from "cockatiel";
-import { LRUCache } from "lru-cache";
 import { CodedError } from "../../../schemas/errors.ts";
 import type { ChangeRecord, Manifest } from "../../../schemas/store/snapshot.ts";
 import { netSides, type Sides } from "../../changes/difference.ts";
@@ -16,6 +15,7 @@ import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { GivenUpError, type Payer, paidYields } from "../effort.ts";
 import { invalidParameter } from "../errors.ts";
+import { budgets, Memo } from "../memo.ts";
 import type { ChangesQuery } from "../query/query.ts";
 import type { Stream } from "../stream.ts";
 import { linesOf, type NetChanges, netOf, readChanges, readChangesGzip } from "./change-lines.ts";
@@ -36,10 +36,6 @@ export interface ChangesPlan extends Stream {
 const maxEntries = 1.25 * maxRecordLines;
 /** Differences that are worked out at the same time. */
 const plansAtOnce = 2;
-/**
- * Bytes of plans that are kept, of one at most, and for how long: an answer that breaks off is soon asked for again.
- */
-const [keptBytes, keptBytesEach, keptMilliseconds] = [32 * 2 ** 20, 24 * 2 ** 20, 600_000];
 /** Lines of a part that are taken between two yields: half a millisecond. */
 const linesAtOnce = 128;
 /** A plan without changes takes this, its name included. */
@@ -62,19 +58,13 @@ export class ChangesReader {
   readonly #catalog: Catalog;
   readonly #working = bulkhead(plansAtOnce, Number.POSITIVE_INFINITY);
   /** What cannot be told is kept too: finding that out again may take seconds. */
-  readonly #plans: LRUCache<string, NetChanges | "gone", Work>;
+  readonly #plans = new Memo<NetChanges | "gone">(
+    budgets.differences,
+    (plan) => planBytes + (plan === "gone" ? 0 : plan.bytes),
+  );
 
   constructor(catalog: Catalog) {
     this.#catalog = catalog;
-    this.#plans = new LRUCache<string, NetChanges | "gone", Work>({
-      maxSize: keptBytes,
-      maxEntrySize: keptBytesEach,
-      sizeCalculation: (plan) => planBytes + (plan === "gone" ? 0 : plan.bytes),
-      ttl: keptMilliseconds,
-      fetchMethod: (_name, _stale, { context }) => this.#worked(context),
-      // Several clients may wait for this; an eviction must not abort it for them.
-      ignoreFetchAbort: true,
-    });
   }
 
   /**
@@ -111,7 +101,7 @@ export class ChangesReader {
   async #known(name: string, work: Work): Promise<NetChanges | "gone"> {
     for (;;) {
       try {
-        return (await this.#plans.fetch(name, { context: work })) ?? (await this.#worked(work));
+        return await this.#plans.get(name, () => this.#worked(work));
       } catch (error) {
         if (!(error instanceof GivenUpError)) throw error;
         if (error.payer === work.payer) throw error.cause ?? error;

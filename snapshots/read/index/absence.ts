@@ -61,7 +61,7 @@ async function showAbsence(
     requireIds(key, stored, ref.markets);
     sharing[index] = ordinalsOf(stored, idHash(id));
     let hashed = false;
-    const tree = await catalog.derived.hashes(`ids/${ref.ids.hash}`, async () => {
+    const tree = await catalog.derived.hashes.get(`ids/${ref.ids.hash}`, async () => {
       hashed = true;
       await awaitBudget();
       return Buffer.from(treeLevels(chunkLeaves("ids", stored)));

@@ -8,16 +8,14 @@ import { openPages } from "../../index/segment.ts";
 import { CorruptObjectError, FormatError, MissingObjectError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout, sha256 } from "../../store/layout.ts";
-import { BoundedCache } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import { type Payer, paidSteps } from "../effort.ts";
 import { sectionNotFound } from "../errors.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
+import { budgets, Memo } from "../memo.ts";
 import type { ByteRange, StoredFile, Stream } from "../stream.ts";
 import { listParts, type Part, type PartTable } from "./part-table.ts";
 
-/** The tables of 20 million markets fit. */
-const tableBytes = 32 * 2 ** 20;
 /** Bytes of a table beside its arrays. */
 const entryBytes = 1000;
 // Each takes some hundred kilobytes until its table is made.
@@ -41,7 +39,7 @@ type Refs = Pick<SegmentRef, "hash" | "bytes" | "ids" | "words">;
  */
 export class IndexParts {
   readonly #catalog: Catalog;
-  readonly #tables = new BoundedCache<PartTable>(tableBytes, ({ bytes }) => bytes + entryBytes);
+  readonly #tables = new Memo<PartTable>(budgets.partTables, ({ bytes }) => bytes + entryBytes);
 
   constructor(catalog: Catalog) {
     this.#catalog = catalog;
@@ -150,7 +148,7 @@ export class IndexParts {
   /** The leaf hashes of a page's markets, from the oldest up. */
   async #leavesOf({ hash, bytes }: Refs, index: number): Promise<Buffer> {
     const { objects, derived } = this.#catalog;
-    return derived.hashes(`page/${hash}/${index}`, async () => {
+    return derived.hashes.get(`page/${hash}/${index}`, async () => {
       const segmentKey = layout.segment(hash);
       const page = openPages(segmentKey, await objects.get(segmentKey, { hash, bytes })).page(index);
       const key = layout.page(page.hash);

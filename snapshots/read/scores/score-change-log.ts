@@ -1,4 +1,3 @@
-import { LRUCache } from "lru-cache";
 import { ScoreList } from "../../../schemas/envelopes.ts";
 import type { ScoreChange } from "../../../schemas/feed.ts";
 import type { ScoreListEntry } from "../../../schemas/records.ts";
@@ -8,6 +7,7 @@ import { layout } from "../../store/layout.ts";
 import { parseObject } from "../../store/parse.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
+import { budgets, Memo } from "../memo.ts";
 
 /** A protocol in one snapshot: its row in the list, and its record, whose hash changes with any field. */
 interface Scored {
@@ -23,9 +23,6 @@ export interface ReaderStart {
   scores: number;
 }
 
-// Most clients read the same changes at the same time. Each takes half a kilobyte.
-const keptChanges = 30_000;
-
 /** What happened between one commit and the next one whose snapshot can be read. */
 export interface Step {
   /** The later one. */
@@ -40,19 +37,13 @@ export interface Step {
  */
 export class ScoreChangeLog {
   readonly #catalog: Catalog;
-  readonly #steps: LRUCache<number, Step>;
+  readonly #steps: Memo<Step>;
 
   /** `kept` bounds the changes kept in memory. */
-  constructor(catalog: Catalog, kept = keptChanges) {
+  constructor(catalog: Catalog, kept: number = budgets.scoreChanges.most) {
     this.#catalog = catalog;
-    this.#steps = new LRUCache<number, Step>({
-      maxSize: kept,
-      // An entry without changes counts too.
-      sizeCalculation: ({ changes }) => 1 + changes.length,
-      fetchMethod: (number) => this.#stepFrom(number),
-      // Several clients may wait for this; an eviction must not abort it for them.
-      ignoreFetchAbort: true,
-    });
+    // An entry without changes counts too.
+    this.#steps = new Memo<Step>({ most: kept }, ({ changes }) => 1 + changes.length);
   }
 
   /** The number of the commit that the catalog serves; 0 before the first one. */
@@ -88,7 +79,7 @@ export class ScoreChangeLog {
    * CorruptObjectError or StorageError.
    */
   step(number: number): Promise<Step> {
-    return this.#steps.forceFetch(number);
+    return this.#steps.get(String(number), () => this.#stepFrom(number));
   }
 
   /**

@@ -1,4 +1,3 @@
-import { LRUCache } from "lru-cache";
 import { z } from "zod";
 import { ScoreListEntry } from "../../../schemas/records.ts";
 import type { TierChange, Tiers } from "../../../schemas/store/snapshot.ts";
@@ -11,9 +10,8 @@ import { SingleFlight } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
+import { budgets, Memo } from "../memo.ts";
 
-/** Of so many protocols in all snapshots together, and of so many changes. Each takes some 100 bytes. */
-const maxHeld = 100_000;
 // Reading the list of some thousand protocols is long enough for a round of the event loop, and so is its manifest.
 const stepsPerList = 20;
 const readAtOnce = 4;
@@ -38,24 +36,15 @@ interface Told {
 export class TierLog {
   readonly #catalog: Catalog;
   /** By the digests of commits. */
-  readonly #scored: LRUCache<string, Scored, LogEntry>;
+  readonly #scored = new Memo<Scored>(budgets.tiers, ({ size }) => size + 1);
   /** What changed from one commit to another, by the digests of both. */
-  readonly #steps = new LRUCache<string, readonly TierChange[]>({
-    maxSize: maxHeld,
-    sizeCalculation: ({ length }) => length + 1,
-  });
+  readonly #steps = new Memo<readonly TierChange[]>(budgets.tiers, ({ length }) => length + 1);
   readonly #reading = new SingleFlight<Told>();
   /** What was told last, and of which commits. */
   #last: (Told & { of: string }) | undefined;
 
   constructor(catalog: Catalog) {
     this.#catalog = catalog;
-    this.#scored = new LRUCache({
-      maxSize: maxHeld,
-      sizeCalculation: ({ size }) => size + 1,
-      fetchMethod: (_digest, _stale, { context: commit }) => this.#read(commit),
-      ignoreFetchAbort: true,
-    });
   }
 
   /** The log, and its snapshot. */
@@ -83,7 +72,7 @@ export class TierLog {
     for (const commit of kept) {
       // A collection may delete one meanwhile, as if it had never been.
       const found = after ? await this.#changesBetween(commit, after) : [];
-      if (!after) scored = await this.#scoresOf(commit);
+      if (!after) scored = await unless(MissingObjectError, () => this.#scoresOf(commit));
       if (!found || !scored) continue;
       for (const change of found) changes.push(change);
       after = commit;
@@ -98,23 +87,21 @@ export class TierLog {
   }
 
   /** The last first; undefined when one of the two is gone. */
-  async #changesBetween(older: LogEntry, newer: LogEntry): Promise<readonly TierChange[] | undefined> {
-    const name = `${older.digest} ${newer.digest}`;
-    const known = this.#steps.get(name);
-    if (known) return known;
-    const [now, before] = [await this.#scoresOf(newer), await this.#scoresOf(older)];
-    if (!now || !before) return undefined;
-    const changes = [...now].flatMap(([slug, { to, bri }]): TierChange[] => {
-      const from = before.get(slug)?.to ?? to;
-      return from === to ? [] : [{ slug, from, to, bri, at: newer.publishedAt }];
-    });
-    this.#steps.set(name, changes.reverse());
-    return changes;
+  #changesBetween(older: LogEntry, newer: LogEntry): Promise<readonly TierChange[] | undefined> {
+    const compare = async () => {
+      const [now, before] = [await this.#scoresOf(newer), await this.#scoresOf(older)];
+      const changes = [...now].flatMap(([slug, { to, bri }]): TierChange[] => {
+        const from = before.get(slug)?.to ?? to;
+        return from === to ? [] : [{ slug, from, to, bri, at: newer.publishedAt }];
+      });
+      return changes.reverse();
+    };
+    return unless(MissingObjectError, () => this.#steps.get(`${older.digest} ${newer.digest}`, compare));
   }
 
-  /** Undefined when the snapshot is gone. */
-  #scoresOf(commit: LogEntry): Promise<Scored | undefined> {
-    return unless(MissingObjectError, () => this.#scored.forceFetch(commit.digest, { context: commit }));
+  /** Throws MissingObjectError when the snapshot is gone. */
+  #scoresOf(commit: LogEntry): Promise<Scored> {
+    return this.#scored.get(commit.digest, () => this.#read(commit));
   }
 
   async #read(commit: LogEntry): Promise<Scored> {

@@ -34,10 +34,10 @@ test("the caches of a catalog share its bytes: half for objects, an eighth for w
   expect(objects.counts()).toEqual({ bytes: 640_000, hits: 640, misses: 2001 });
   // Beside each, what its entry takes.
   const piece = (bytes: number) => ({ bytes: Buffer.allocUnsafeSlow(bytes).subarray(0, 1) });
-  expect(await kept((name, make) => derived.piece(name, make), piece(800))).toBe(120);
-  expect(await kept((name, make) => derived.piece(name, make), piece(801))).toBe(119);
-  expect(await kept((name, make) => derived.id(name, make), "id")).toBe(100);
-  expect(await kept((name, make) => derived.hashes(name, make), Buffer.alloc(300))).toBe(40);
+  expect(await kept((name, make) => derived.pieces.get(name, make), piece(800))).toBe(120);
+  expect(await kept((name, make) => derived.pieces.get(name, make), piece(801))).toBe(119);
+  expect(await kept((name, make) => derived.ids.get(name, make), "id")).toBe(100);
+  expect(await kept((name, make) => derived.hashes.get(name, make), Buffer.alloc(300))).toBe(40);
 });
 
 test.each<[string, entries: number, { cursor?: string; ordinals?: number; parts?: Buffer[] }]>([
