@@ -1,6 +1,6 @@
 import express, { type ErrorRequestHandler, type Express } from "express";
 import { type Endpoint, type EndpointId, endpoints } from "../schemas/endpoints.ts";
-import { CodedError } from "../schemas/errors.ts";
+import { Fault } from "../schemas/errors.ts";
 import { preflightHeaders } from "../schemas/headers.ts";
 import { createAgents } from "./agents/agents.ts";
 import { type Exchange, type Middleware, newExchange, type Response } from "./exchange.ts";
@@ -45,7 +45,7 @@ export function createApp(parts: AppParts): Express {
     route.all(otherwise);
   }
   app.use(({ path }) => {
-    throw new CodedError("NOT_FOUND", detailOf(path));
+    throw new Fault("NOT_FOUND", detailOf(path));
   });
   app.use(writeProblem(parts));
   return app;
@@ -85,7 +85,7 @@ function otherMethod(rowsOfPath: readonly Route[]): Middleware {
   const allow = [...methods, "OPTIONS"].join(", ");
   return ({ method }, response) => {
     response.setHeader("Allow", allow);
-    if (method !== "OPTIONS") throw new CodedError("METHOD_NOT_ALLOWED", `This address answers ${allow}.`);
+    if (method !== "OPTIONS") throw new Fault("METHOD_NOT_ALLOWED", `This address answers ${allow}.`);
     const { commonHeaders } = response.locals;
     const preflight = "Access-Control-Allow-Origin" in commonHeaders && preflightHeaders(allow);
     response.writeHead(204, { ...commonHeaders, ...preflight }).end();

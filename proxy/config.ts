@@ -2,6 +2,7 @@ import { totalmem } from "node:os";
 import { constrainedMemory } from "node:process";
 import { z } from "zod";
 import { contactAt } from "../schemas/contact.ts";
+import { Fault } from "../schemas/errors.ts";
 import { integerOf } from "../schemas/shapes.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
 import { cacheDisk, isStoreLocation, storeAddresses } from "../snapshots/store/open-storage.ts";
@@ -9,9 +10,7 @@ import { parseTrust } from "./access/client-address.ts";
 import { isUrl, parseRedisUrl } from "./quota/redis-url.ts";
 
 /** The environment cannot be used. The message has one line per faulty variable and names it. */
-export class ConfigError extends Error {
-  override readonly name = "ConfigError";
-}
+export const configError = (message: string) => new Fault("CONFIG", message);
 
 const leastCacheBytes = 1024 * 1024;
 // By default stored objects take at most an eighth of the memory.
@@ -104,7 +103,7 @@ export const variableName = (setting: string) =>
 
 /**
  * Reads the configuration. An empty variable counts as absent. `memory` is what all processes together may use, in
- * bytes. Throws ConfigError, which never repeats a value.
+ * bytes. Throws CONFIG, which never repeats a value.
  */
 export function readConfig(env: Record<string, string | undefined>, memory = usableMemory()): Config {
   const given = settings.map((setting) => [setting, env[variableName(setting)] || undefined]);
@@ -113,7 +112,7 @@ export function readConfig(env: Record<string, string | undefined>, memory = usa
     const lines = result.error.issues.map(
       ({ path, message }) => `${variableName(path.join("."))} ${message}.`,
     );
-    throw new ConfigError(lines.join("\n"));
+    throw configError(lines.join("\n"));
   }
   const share = Math.floor(memory / cacheShare / result.data.webConcurrency);
   return { ...result.data, cacheBytes: result.data.cacheBytes ?? Math.max(leastCacheBytes, share) };

@@ -9,7 +9,8 @@ import { messageOf } from "../snapshots/store/errors.ts";
 import { noStoreAt, openStorage, storeExists } from "../snapshots/store/open-storage.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
 import { openLogReader } from "../snapshots/trust/log/open-log-reader.ts";
-import { type Config, ConfigError } from "./config.ts";
+import type { Config } from "./config.ts";
+import { configError } from "./config.ts";
 import { listen } from "./connection/listen.ts";
 import { docsFiles } from "./docs/files.ts";
 import { createLiveFeed } from "./feed/live-feed.ts";
@@ -42,7 +43,7 @@ export interface Dependencies {
 
 /**
  * Starts the proxy: opens store and quota, loads snapshot and keys, listens, and polls both. It starts without a
- * snapshot, too. Throws ConfigError that names the variable if the address or the quota file cannot be used.
+ * snapshot, too. Throws CONFIG that names the variable if the address or the quota file cannot be used.
  */
 export async function startService(
   config: Config,
@@ -64,9 +65,7 @@ export async function startService(
         log.error({ err: error }, "what the trusted keys or the policy do not vouch for is not taken up");
       },
     },
-  ).catch((error) => {
-    throw new ConfigError(messageOf(error));
-  });
+  );
   const catalog = new Catalog(storage, {
     cacheBytes: Math.floor(config.cacheBytes * (1 - publicShare)),
     pollSeconds: config.pollSeconds,
@@ -159,7 +158,7 @@ async function warnOfNoStore(storage: Storage, log: Logger): Promise<void> {
     log.warn(`${noStoreAt(storage)} (SNAPSHOT_STORE); the proxy keeps looking for it`);
 }
 
-/** Throws ConfigError if the file cannot be used. A Redis server that is away does not prevent the start. */
+/** Throws CONFIG if the file cannot be used. A Redis server that is away does not prevent the start. */
 export async function openQuota(
   { quotaStore }: Pick<Config, "quotaStore">,
   { directory, log }: Pick<Dependencies, "directory"> & { log: Pick<Logger, "warn"> },
@@ -170,7 +169,7 @@ export async function openQuota(
     if (isUrl(quotaStore)) return await redisQuota(quotaStore, seconds, failed);
     return await threadedQuota(resolve(directory, quotaStore), seconds);
   } catch (error) {
-    throw new ConfigError(`QUOTA_STORE cannot be used: ${messageOf(error)}`);
+    throw configError(`QUOTA_STORE cannot be used: ${messageOf(error)}`);
   }
 }
 

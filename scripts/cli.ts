@@ -1,5 +1,7 @@
+import { type AnyErrorCode, type ErrorRow, errors, Fault, isFault } from "../schemas/errors.ts";
 import { integerOf } from "../schemas/shapes.ts";
 import { SourceRefusal } from "../snapshots/sources/contract/refusals.ts";
+import { hasCode, ObjectError } from "../snapshots/store/errors.ts";
 import { wayBack } from "./incidents.ts";
 import type { Shell } from "./shell.ts";
 
@@ -15,17 +17,10 @@ export const exitCodes = {
 } as const;
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
-/** The command line is wrong. The command prints its usage and ends with exit code 2. */
-export class UsageError extends Error {
-  override readonly name = "UsageError";
-}
+/** The command line is wrong. The command prints its usage, too. */
+export const usageError = (message: string) => new Fault("USAGE", message);
 
-/** A key that opens nothing: the command line is right, and its usage helps nobody. Exit code 2. */
-export class KeyRefusedError extends Error {
-  override readonly name = "KeyRefusedError";
-}
-
-/** The value of an integer option, `otherwise` when it is left out. Throws UsageError outside `min..max`. */
+/** The value of an integer option, `otherwise` when it is left out. Throws USAGE outside `min..max`. */
 export function integerOption(
   name: string,
   text: string | undefined,
@@ -34,7 +29,7 @@ export function integerOption(
   if (text === undefined) return otherwise;
   const value = integerOf(text, min, max);
   if (value !== undefined) return value;
-  throw new UsageError(`--${name} must be an integer from ${min} to ${max}, not ${JSON.stringify(text)}`);
+  throw usageError(`--${name} must be an integer from ${min} to ${max}, not ${JSON.stringify(text)}`);
 }
 
 /** A number with its noun: `1 file`, `2 files`. */
@@ -42,59 +37,18 @@ export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** The value of a required option. Throws UsageError when it is left out or empty. */
+/** The value of a required option. Throws USAGE when it is left out or empty. */
 export function requiredOption(name: string, value: string | undefined): string {
   if (value) return value;
-  throw new UsageError(`--${name} is missing`);
+  throw usageError(`--${name} is missing`);
 }
 
-/** A program that a command started has failed. It has printed the reason itself. */
-export class FailedStepError extends Error {
-  override readonly name = "FailedStepError";
+/** The exit code of an error, by its code. Those that have one are printed without a stack. */
+function meaningOf(error: unknown): ExitCode | undefined {
+  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  const row: ErrorRow | undefined = Object.hasOwn(errors, code) ? errors[code as AnyErrorCode] : undefined;
+  return row?.exit && exitCodes[row.exit];
 }
-
-/**
- * Errors with an exit code of their own, by name. They are printed without a stack. Their classes would bring DuckDB
- * and the S3 client with them, which take 40 MB of a process that needs neither.
- */
-export const meanings: Readonly<Record<string, ExitCode>> = {
-  UsageError: exitCodes.usage,
-  SourceRefusal: exitCodes.refused,
-  RollbackError: exitCodes.usage,
-  UnknownSnapshotError: exitCodes.usage,
-  SnapshotGoneError: exitCodes.usage,
-  ExportError: exitCodes.usage,
-  GuardRefusal: exitCodes.refused,
-  PublishingOnHoldError: exitCodes.refused,
-  UntrustedPredecessorError: exitCodes.refused,
-  BrokenLogError: exitCodes.refused,
-  FormatError: exitCodes.refused,
-  KeyFileError: exitCodes.usage,
-  KeyRefusedError: exitCodes.usage,
-  KeyEndedError: exitCodes.usage,
-  RunMismatchError: exitCodes.usage,
-  PartsMissingError: exitCodes.unreachable,
-  CommitLostError: exitCodes.lost,
-  CollectedMeanwhileError: exitCodes.lost,
-  CommitUnknownError: exitCodes.unreachable,
-  StoreAddressError: exitCodes.usage,
-  StorageError: exitCodes.unreachable,
-  LocalFolderError: exitCodes.unreachable,
-  CheckpointFileError: exitCodes.unreachable,
-  IntegrityError: exitCodes.mismatch,
-  VerificationError: exitCodes.mismatch,
-  ForkedLogError: exitCodes.mismatch,
-  WrongIndexError: exitCodes.mismatch,
-  ApiError: exitCodes.unreachable,
-  CopyFolderError: exitCodes.usage,
-  CorruptObjectError: exitCodes.unexpected,
-  MissingObjectError: exitCodes.unexpected,
-  ConfigError: exitCodes.unexpected,
-  FailedStepError: exitCodes.unexpected,
-};
-
-const meaningOf = (error: unknown) =>
-  error instanceof Error && Object.hasOwn(meanings, error.name) ? meanings[error.name] : undefined;
 
 /** The exit code of a command that throws this. */
 export function exitCodeOf(error: unknown): ExitCode {
@@ -115,22 +69,23 @@ export function reportFailure(
   }
   const expected = meaningOf(error) !== undefined || isSystemError(error);
   shell.say(expected || !(error instanceof Error) ? message : String(error.stack));
-  if (error instanceof UsageError) shell.say(`\n${usage}`);
+  if (isFault(error, "USAGE", "INVALID_PARAMETER")) shell.say(`\n${usage}`);
   return exitCode;
 }
 
 function messageOf(error: unknown): string {
-  const back = isDamage(error) && wayBack(error.key);
-  if (back) return `${error.message}. The way back: ${back}.`;
+  const key = keyOfDamage(error);
+  const back = key !== undefined && wayBack(key);
+  if (back) return `${(error as Error).message}. The way back: ${back}.`;
   if (isSystemError(error)) return `cannot ${error.syscall} ${error.path}: ${error.message.split(", ")[0]}`;
   return error instanceof Error ? error.message : String(error);
 }
 
-function isDamage(error: unknown): error is Error & { key: string } {
-  const names = ["CorruptObjectError", "MissingObjectError", "BrokenLogError"];
-  return (
-    error instanceof Error && names.includes(error.name) && "key" in error && typeof error.key === "string"
-  );
+/** The key of the object of which an error says that it is damaged or missing. */
+function keyOfDamage(error: unknown): string | undefined {
+  const damage = isFault(error, "BROKEN_LOG") ? error.cause : error;
+  const isDamage = damage !== error || hasCode(error, "CORRUPT_OBJECT", "MISSING_OBJECT");
+  return isDamage && damage instanceof ObjectError ? damage.key : undefined;
 }
 
 /** Whether it is an error of the file system, which the user can resolve: rights, space, a file in the way. */

@@ -1,7 +1,7 @@
 import { type ParseArgsOptionDescriptor, parseArgs } from "node:util";
 import { nearest } from "../snapshots/read/query/nearest.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
-import { type ExitCode, exitCodes, reportFailure, UsageError } from "./cli.ts";
+import { type ExitCode, exitCodes, reportFailure, usageError } from "./cli.ts";
 import type { Shell } from "./shell.ts";
 
 /** An option of a command, for parseArgs and for the help. */
@@ -60,10 +60,9 @@ export function command<const Named extends Options>(source: CommandSource<Named
       const { values, positionals } = readArguments(args, source.options);
       const operands = source.name === "" ? positionals : positionals.slice(1);
       if (source.name !== "" && positionals[0] !== source.name)
-        throw new UsageError(`${source.name} must come before its options' values`);
+        throw usageError(`${source.name} must come before its options' values`);
       const most = source.operand?.split(" ").length ?? 0;
-      if (operands.length > most)
-        throw new UsageError(`unexpected argument ${JSON.stringify(operands[most])}`);
+      if (operands.length > most) throw usageError(`unexpected argument ${JSON.stringify(operands[most])}`);
       return source.run(values, operands.join(" "), shell);
     },
   };
@@ -76,8 +75,8 @@ function readArguments<Named extends Options>(args: readonly string[], options: 
     const message = messageOf(error);
     // Node's message goes on with advice about operands that begin with a dash, which no command accepts.
     const fault = /^Unknown option '--([^']*)'/.exec(message);
-    if (!fault) throw new UsageError(message);
-    throw new UsageError(`unknown option --${fault[1]}${question(fault[1]!, Object.keys(options), "--")}`);
+    if (!fault) throw usageError(message);
+    throw usageError(`unknown option --${fault[1]}${question(fault[1]!, Object.keys(options), "--")}`);
   }
 }
 
@@ -97,7 +96,7 @@ export async function runProgram(program: Program, args: readonly string[], shel
       return exitCodes.done;
     }
     requireUntaken({ ...program, commands }, args, shell.env);
-    if (!named) throw new UsageError(unknownCommand(program, args));
+    if (!named) throw usageError(unknownCommand(program, args));
     return (await named.run(args, shell)) ?? exitCodes.done;
   } catch (error) {
     return reportFailure(error, shell, {
@@ -112,7 +111,7 @@ const alwaysOfNpm = "cache";
 
 /**
  * npm takes options before `--` for its own, and tells of them in the environment only: a dry run of gc would delete.
- * Throws UsageError when it took one of ours.
+ * Throws USAGE when it took one of ours.
  */
 function requireUntaken({ call, commands }: Program, args: readonly string[], env: NodeJS.ProcessEnv): void {
   const given = new Set(args.map((argument) => argument.split("=")[0]));
@@ -124,9 +123,7 @@ function requireUntaken({ call, commands }: Program, args: readonly string[], en
   );
   if (taken.size === 0) return;
   const names = [...taken].map((name) => `--${name}`).join(", ");
-  throw new UsageError(
-    `npm took ${names} for itself; begin with \`${call}\`, and put all options behind that`,
-  );
+  throw usageError(`npm took ${names} for itself; begin with \`${call}\`, and put all options behind that`);
 }
 
 const wordOf = (args: readonly string[]) => args.find((argument) => !argument.startsWith("-"));

@@ -2,10 +2,11 @@ import cluster from "node:cluster";
 import { createServer } from "node:http";
 import { type Logger, pino } from "pino";
 import { AggregatorRegistry, collectDefaultMetrics, Registry } from "prom-client";
-import { type Config, ConfigError, readConfig } from "../proxy/config.ts";
+import { type Config, readConfig } from "../proxy/config.ts";
 import { listen } from "../proxy/connection/listen.ts";
 import { variablesHelp } from "../proxy/docs/settings.ts";
 import { startService } from "../proxy/start.ts";
+import { isFault } from "../schemas/errors.ts";
 import { supervise } from "./workers.ts";
 
 if (process.argv.some((argument) => argument === "--help" || argument === "-h")) {
@@ -22,7 +23,7 @@ try {
   if (config.webConcurrency > 1 && cluster.isPrimary) await runWorkers(config, log);
   else await run(config, log);
 } catch (error) {
-  if (!(error instanceof ConfigError)) throw error;
+  if (!isFault(error, "CONFIG")) throw error;
   process.stderr.write(`${error.message}\n`);
   process.exit(1);
 }
@@ -79,7 +80,7 @@ function onSignal(stop: (signal: string) => Promise<void>): void {
 
 /**
  * Serves the text of `render` as `GET /metrics` on a loopback port until the process ends. Does nothing without a port.
- * Throws ConfigError when the port cannot be used.
+ * Throws CONFIG when the port cannot be used.
  */
 async function serveMetrics(port: number | undefined, render: () => Promise<string>): Promise<void> {
   if (port === undefined) return;

@@ -1,10 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { ApiError, IntegrityError } from "../proxy/site/client/client.ts";
+import { Fault } from "../schemas/errors.ts";
 import { isWellFormedKey } from "../snapshots/keys/key-format.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
 import { verifierText } from "../snapshots/trust/notes/note-keys.ts";
 import { believedPolicy } from "../snapshots/trust/witnesses/policy.ts";
-import { KeyRefusedError, requiredOption, UsageError } from "./cli.ts";
+import { requiredOption, usageError } from "./cli.ts";
 import type { Shell } from "./shell.ts";
 
 // What the commands of partners share: they ask a service, as `sync` and `ask` do.
@@ -34,11 +35,11 @@ export interface Service {
   trusted: string | string[] | undefined;
 }
 
-/** Reads the options. Throws UsageError, KeyRefusedError, or KeyFileError for a file of keys or a policy that cannot be read. */
+/** Reads the options. Throws USAGE, KEY_REFUSED, or KEY_FILE for a file of keys or a policy that cannot be read. */
 export async function readService(shell: Shell, values: ServiceValues): Promise<Service> {
   const url = requiredOption("url", values.url);
   if (!/^https?:$/.test(URL.canParse(url) ? new URL(url).protocol : ""))
-    throw new UsageError(`--url must be an address with http or https, not ${JSON.stringify(url)}`);
+    throw usageError(`--url must be an address with http or https, not ${JSON.stringify(url)}`);
   const key = await keyIn(shell, requiredOption("key-file", values["key-file"]));
   const [policy, keys] = [values["trust-policy"], values["trusted-key"]].map((name) =>
     name ? shell.path(name) : undefined,
@@ -52,18 +53,23 @@ export async function readService(shell: Shell, values: ServiceValues): Promise<
 
 async function keyIn(shell: Shell, file: string): Promise<string> {
   const text = await readFile(shell.path(file), "utf8").catch((error: unknown) => {
-    throw new KeyRefusedError(`${file} cannot be read: ${messageOf(error)}`);
+    throw new Fault("KEY_REFUSED", `${file} cannot be read: ${messageOf(error)}`);
   });
   const key = text.trim();
   if (isWellFormedKey(key)) return key;
-  throw new KeyRefusedError(`${file} holds no key: one is prs_live_ and 38 letters and digits, copied whole`);
+  throw new Fault(
+    "KEY_REFUSED",
+    `${file} holds no key: one is prs_live_ and 38 letters and digits, copied whole`,
+  );
 }
 
 /** What to tell when a service refused or could not be asked: a wrong key is the caller's to mend. */
 export function failureOf(error: unknown, url: string): unknown {
   if (!(error instanceof ApiError) || error instanceof IntegrityError) return error;
-  if (error.status === 401 || error.status === 403) return new KeyRefusedError(error.message);
-  return new ApiError(error.code, `${url}: ${error.title}: ${reasonOf(error)}`, { cause: error });
+  if (error.status === 401 || error.status === 403) return new Fault("KEY_REFUSED", error.message);
+  return new Fault("SERVICE_UNREACHABLE", `${url}: ${error.title}: ${reasonOf(error)}`, {
+    cause: error,
+  });
 }
 
 /** The reason for an error: its message, or that of its cause, such as the system's for a failed connection. */

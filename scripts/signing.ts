@@ -4,7 +4,7 @@ import { isKeyName } from "../snapshots/trust/notes/note-keys.ts";
 import type { Signing } from "../snapshots/trust/signing.ts";
 import { believedPolicy, type Policy, readPolicy } from "../snapshots/trust/witnesses/policy.ts";
 import { Witnesses } from "../snapshots/trust/witnesses/witnesses.ts";
-import { integerOption, UsageError } from "./cli.ts";
+import { integerOption, usageError } from "./cli.ts";
 import type { Shell } from "./shell.ts";
 
 /** The name of a key, and so the origin of the log, where nobody gives another. */
@@ -44,17 +44,17 @@ export const signOverOption = {
   },
 } as const;
 
-/** SIGNING_NAME, or undefined where it is not set. Throws UsageError when no key can be called so. */
+/** SIGNING_NAME, or undefined where it is not set. Throws USAGE when no key can be called so. */
 export function signingName(shell: Shell, given = shell.env.SIGNING_NAME): string | undefined {
   if (!given || isKeyName(given)) return given || undefined;
-  throw new UsageError(
+  throw usageError(
     `${JSON.stringify(given)} is no name for a key: spaces, plus signs and control characters are not allowed`,
   );
 }
 
 /**
  * The policy of --trust-policy or TRUST_POLICY, or that of the keys in --trusted-key or TRUSTED_KEYS; options go before
- * variables. Undefined where none is given. Throws KeyFileError.
+ * variables. Undefined where none is given.
  */
 export async function trustPolicy(shell: Shell, values: TrustValues): Promise<Policy | undefined> {
   const options = [values["trust-policy"], values["trusted-key"]];
@@ -65,7 +65,7 @@ export async function trustPolicy(shell: Shell, values: TrustValues): Promise<Po
 
 /**
  * How SIGNING_KEY, SIGNING_NAME and the options say that a run signs, and WITNESS_POLICY and CHECKPOINT_FILE who
- * remembers the log, also for a run that does not sign. Throws UsageError, KeyFileError or CheckpointFileError.
+ * remembers the log, also for a run that does not sign.
  */
 export async function readSigning(
   shell: Shell,
@@ -73,18 +73,18 @@ export async function readSigning(
 ): Promise<Signing> {
   const { SIGNING_KEY: file, WITNESS_POLICY: policyFile, CHECKPOINT_FILE: memoryFile } = shell.env;
   const { "sign-over": over, unsigned } = values;
-  if (file && unsigned) throw new UsageError("--unsigned goes without SIGNING_KEY, which is set");
+  if (file && unsigned) throw usageError("--unsigned goes without SIGNING_KEY, which is set");
   const trusted = (await trustPolicy(shell, values))?.logs.map((log) => log.key) ?? [];
   const witnesses = policyFile ? new Witnesses(await readPolicy(shell.path(policyFile))) : undefined;
   const memory = memoryFile ? await CheckpointFile.open(shell.path(memoryFile)) : undefined;
   if (!file) {
-    if (over !== undefined) throw new UsageError("--sign-over goes with SIGNING_KEY, which is not set");
+    if (over !== undefined) throw usageError("--sign-over goes with SIGNING_KEY, which is not set");
     return { witnesses, memory, trusted, unsigned };
   }
   const { key, cosigner } = await readSigningKeys(shell.path(file));
   const name = signingName(shell);
   if (name !== undefined && name !== key.name)
-    throw new UsageError(`SIGNING_NAME is ${name}, but the key in SIGNING_KEY is called ${key.name}`);
+    throw usageError(`SIGNING_NAME is ${name}, but the key in SIGNING_KEY is called ${key.name}`);
   return {
     key,
     cosigner,
@@ -104,7 +104,7 @@ export const logBeginsOption = {
   },
 } as const;
 
-/** The number of the commit with which the log begins. Throws UsageError. */
+/** The number of the commit with which the log begins. */
 export const logBegins = ({ "log-begins-at": given }: { "log-begins-at"?: string | undefined }) =>
   integerOption("log-begins-at", given, { min: 1, otherwise: 1 });
 

@@ -9,18 +9,18 @@ import type { KnownFiles, OpenSources } from "../snapshots/sources/sources.ts";
 import { ifPresent } from "../snapshots/store/errors.ts";
 import { isStoreLocation } from "../snapshots/store/open-storage.ts";
 import { parseS3Location, type S3Location } from "../snapshots/store/storage.ts";
-import { counted, UsageError } from "./cli.ts";
+import { counted, usageError } from "./cli.ts";
 import type { Progress } from "./progress.ts";
 import type { Shell } from "./shell.ts";
 
 /**
- * Parses --sources into the absolute path of a directory or script, or a place on S3. Throws UsageError when it is
+ * Parses --sources into the absolute path of a directory or script, or a place on S3. Throws USAGE when it is
  * neither.
  */
 export function sourcesLocation(shell: Shell, location: string): string | S3Location {
   const remote = isStoreLocation(location) ? parseS3Location(location) : undefined;
   if (!isStoreLocation(location) || (remote && isScript(location)))
-    throw new UsageError("--sources takes a directory, s3://bucket/prefix or a local file *.sql");
+    throw usageError("--sources takes a directory, s3://bucket/prefix or a local file *.sql");
   return remote ?? shell.path(location);
 }
 
@@ -73,7 +73,7 @@ function fetching(
 
 const nothing = async () => {};
 
-/** A folder of sources. Throws SourceRefusal when nothing is there, and UsageError for a file. */
+/** A folder of sources. Throws SourceRefusal when nothing is there, and USAGE for a file. */
 async function folderAt(directory: string): Promise<LocalSources> {
   const info = await ifPresent(stat(directory));
   if (!info)
@@ -84,7 +84,7 @@ async function folderAt(directory: string): Promise<LocalSources> {
       },
     ]);
   if (info.isFile())
-    throw new UsageError(
+    throw usageError(
       `--sources: ${directory} is a file; a DuckDB script *.sql can read it (.github/deploy/SOURCES.md), ` +
         "and Parquet files are named by their directory",
     );

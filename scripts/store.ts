@@ -2,7 +2,7 @@ import { integerOf } from "../schemas/shapes.ts";
 import { cacheDisk, openStorage, requireStore } from "../snapshots/store/open-storage.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
 import { parseS3Location } from "../snapshots/store/storage.ts";
-import { requiredOption, UsageError } from "./cli.ts";
+import { requiredOption, usageError } from "./cli.ts";
 import type { Shell } from "./shell.ts";
 
 /** The option that names a store. */
@@ -10,7 +10,7 @@ export const storeOption = {
   store: { type: "string", value: "STORE", required: true, does: "the store" },
 } as const;
 
-/** Opens the store that --store names. Throws UsageError, or StorageError when there is no store. */
+/** Opens the store that --store names. Throws USAGE, or StorageError when there is no store. */
 export async function openStore(
   shell: Shell,
   location: string | undefined,
@@ -38,7 +38,7 @@ export async function openStoreToWrite(
 
 /**
  * Opens the store that --store names, whether or not it exists. Objects of one in S3 are kept in the folder `cacheDir`,
- * where that is given. Throws UsageError.
+ * where that is given.
  */
 export function openNewStore(
   shell: Shell,
@@ -49,7 +49,7 @@ export function openNewStore(
   const [least, most] = [cacheDisk.leastBytes, Number.MAX_SAFE_INTEGER];
   const cacheDiskBytes = given ? integerOf(given, least, most) : cacheDisk.defaultBytes;
   if (cacheDiskBytes === undefined)
-    throw new UsageError(`CACHE_DISK_BYTES must be an integer from ${least} to ${most}`);
+    throw usageError(`CACHE_DISK_BYTES must be an integer from ${least} to ${most}`);
   const cache = { cacheDir, cacheDiskBytes, warn: (line: string) => shell.warn(line) };
   return openStorage(requiredOption("store", location), shell.directory, shell.env, undefined, cache);
 }

@@ -11,7 +11,7 @@ const folderName = new RegExp(`^${prefix}${ownerPattern}[0-9A-Za-z]{6}$`);
 
 /**
  * Runs `work` with a temporary folder, and removes the folder when the work ends or the process gets a signal to stop.
- * Throws LocalFolderError when the folder cannot be made or the disk is full.
+ * Throws LOCAL_FOLDER when the folder cannot be made or the disk is full.
  */
 export async function withTemporaryFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
   // A script of sources runs in another folder.

@@ -2,7 +2,8 @@ import cluster, { type Worker } from "node:cluster";
 import { once } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
-import { type Config, ConfigError } from "../proxy/config.ts";
+import type { Config } from "../proxy/config.ts";
+import { configError } from "../proxy/config.ts";
 
 // A worker that keeps dying at once must not keep the machine busy.
 const restartMilliseconds = 1000;
@@ -31,13 +32,13 @@ export function supervise(
       once(first, "listening").then(() => true),
       once(first, "exit").then(() => false),
     ]);
-    if (!listening) throw new ConfigError("No worker could be started.");
+    if (!listening) throw configError("No worker could be started.");
     const others = Array.from({ length: count - 1 }, () => cluster.fork());
     for (const worker of [first, ...others]) void keep(worker);
   }
 
   return {
-    /** Settles when one worker listens. Rejects with ConfigError if it cannot; the worker has printed why. */
+    /** Settles when one worker listens. Rejects with CONFIG if it cannot; the worker has printed why. */
     started: start(),
     /** Ends all workers as SIGTERM does, and kills those that do not end in time. */
     async stop(): Promise<void> {

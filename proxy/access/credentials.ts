@@ -1,4 +1,4 @@
-import { CodedError } from "../../schemas/errors.ts";
+import { Fault } from "../../schemas/errors.ts";
 import { keyProtocolPrefix } from "../../schemas/feed.ts";
 
 /**
@@ -13,7 +13,7 @@ export function presentedKey(rawHeaders: readonly string[], webSocket: boolean):
   const offered = webSocket ? subprotocolKeys(rawHeaders) : [];
   const keys = [...authorization.map(bearerToken), ...apiKey.map(plainKey), ...offered];
   const two = "The request carries two different API keys; send one.";
-  if (new Set(keys).size > 1) throw new CodedError("CONFLICTING_CREDENTIALS", two);
+  if (new Set(keys).size > 1) throw new Fault("CONFLICTING_CREDENTIALS", two);
   if ([authorization, apiKey, offered].some(({ length }) => length > 1))
     throw refused("a key is sent more than once");
   return keys[0];
@@ -45,5 +45,4 @@ function plainKey(value: string): string {
   return value;
 }
 
-const refused = (reason: string) =>
-  new CodedError("INVALID_API_KEY", `The API key is not acceptable: ${reason}.`);
+const refused = (reason: string) => new Fault("INVALID_API_KEY", `The API key is not acceptable: ${reason}.`);

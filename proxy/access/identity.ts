@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { contactText } from "../../schemas/contact.ts";
-import { CodedError } from "../../schemas/errors.ts";
+import { Fault } from "../../schemas/errors.ts";
 import { type Plan, plans } from "../../schemas/plans.ts";
 import { type KeyRing, type KeyVerdict, keyFaults } from "../../snapshots/keys/ring.ts";
 import type { Caller } from "../quota/quota.ts";
@@ -36,8 +36,8 @@ export function senderOf(
 /** The holder of a key, by the verdict on it. Throws as above. */
 export function holderOf(keys: KeyRing, verdict: KeyVerdict): Identity {
   if (!keys.ready())
-    throw new CodedError("SNAPSHOT_UNAVAILABLE", "Keys cannot be checked yet; try again shortly.");
-  if (verdict.state !== "active") throw new CodedError("INVALID_API_KEY", keyFaults[verdict.state]);
+    throw new Fault("SNAPSHOT_UNAVAILABLE", "Keys cannot be checked yet; try again shortly.");
+  if (verdict.state !== "active") throw new Fault("INVALID_API_KEY", keyFaults[verdict.state]);
   const { id: keyId, plan, owner, quota: limit = plans[plan].dailyQuota } = verdict.record;
   return { plan, account: `${plan}:${owner}`, limit, keyed: true, owner, keyId };
 }
@@ -56,6 +56,6 @@ export function requirePlan(
   const address = `${what} needs a key of the ${required} plan`;
   const more = contact === undefined ? "" : ` Ask for a key: ${contactText(contact)}`;
   const how = "send it as Authorization: Bearer KEY or x-api-key: KEY.";
-  if (!keyed) throw new CodedError("API_KEY_REQUIRED", `${address}; ${how}${more}`);
-  throw new CodedError(refusal, `${address}; this key is on the ${plan} plan.${more}`);
+  if (!keyed) throw new Fault("API_KEY_REQUIRED", `${address}; ${how}${more}`);
+  throw new Fault(refusal, `${address}; this key is on the ${plan} plan.${more}`);
 }

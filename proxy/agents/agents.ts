@@ -8,7 +8,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { AgentMessage, requiredParams } from "../../schemas/agent-messages.ts";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
-import { CodedError } from "../../schemas/errors.ts";
+import { Fault } from "../../schemas/errors.ts";
 import {
   describeTool,
   instructions,
@@ -71,7 +71,7 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
       if (bytes <= toolLimits.resultBytes)
         return { content: [{ type: "text", text }], structuredContent: result } satisfies CallToolResult;
       const detail = `The result has ${bytes} bytes, and a tool gives at most ${toolLimits.resultBytes}. ${tool.less}`;
-      throw new CodedError("INVALID_PARAMETER", detail);
+      throw new Fault("INVALID_PARAMETER", detail);
     } catch (thrown) {
       const { problem, headers } = await refusalOf(thrown, locals, now(), "");
       if (headers["Retry-After"]) told["Retry-After"] = headers["Retry-After"];
@@ -88,7 +88,7 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
     let fault: Error | undefined;
     const read = AgentMessage.safeParse(locals.body);
     if (locals.bodyBytes! > toolLimits.freeBytes && !isMetered(read.data))
-      throw new CodedError("BODY_TOO_LARGE", tooLong);
+      throw new Fault("BODY_TOO_LARGE", tooLong);
     const { arguments: given = {}, ...params } = read.data?.params ?? {};
     const handler = createMcpHandler(
       () => {

@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import type { Server } from "node:net";
 import { hasCode, messageOf } from "../../snapshots/store/errors.ts";
-import { ConfigError } from "../config.ts";
+import { configError } from "../config.ts";
 
 /**
- * Listens on an address, whose port `variable` sets. Throws ConfigError that names the variable if the address is taken
+ * Listens on an address, whose port `variable` sets. Throws CONFIG that names the variable if the address is taken
  * or not available.
  */
 export async function listen(
@@ -18,9 +18,9 @@ export async function listen(
   } catch (error) {
     const setting = `${variable} ${port}`;
     if (hasCode(error, "EADDRINUSE"))
-      throw new ConfigError(`${setting} is taken by another process; set ${variable} to a free one.`);
+      throw configError(`${setting} is taken by another process; set ${variable} to a free one.`);
     if (hasCode(error, "EACCES"))
-      throw new ConfigError(`${setting} may not be used by this user; set ${variable} to one above 1023.`);
-    throw new ConfigError(`HOST ${host} cannot be listened on: ${messageOf(error)}`);
+      throw configError(`${setting} may not be used by this user; set ${variable} to one above 1023.`);
+    throw configError(`HOST ${host} cannot be listened on: ${messageOf(error)}`);
   }
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type IncomingMessage, type Server, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import { CodedError, type ErrorCode } from "../../schemas/errors.ts";
+import { type ErrorCode, Fault } from "../../schemas/errors.ts";
 import { type ProblemReply, problemReply } from "../reply/problem.ts";
 import type { Connections } from "./connections.ts";
 import type { Pipeline } from "./pipelining.ts";
@@ -22,7 +22,7 @@ export function answerMalformed(
   server: Server,
   { headersOf, connections, finish, answered }: MalformedParts,
 ): void {
-  function fail(socket: Socket, error: CodedError<ErrorCode>, method: string): void {
+  function fail(socket: Socket, error: Fault<ErrorCode>, method: string): void {
     const id = randomUUID();
     const { headers, ...reply } = problemReply(error, id);
     connections.end(socket, bytesOf({ ...reply, headers: { ...headersOf(id), ...headers } }));
@@ -40,7 +40,7 @@ export function answerMalformed(
     if (!finish(socket))
       fail(
         socket,
-        new CodedError("NOT_FOUND", "This service does not forward requests to other servers."),
+        new Fault("NOT_FOUND", "This service does not forward requests to other servers."),
         "CONNECT",
       );
   });
@@ -48,12 +48,12 @@ export function answerMalformed(
 
 const requestTimeout = "ERR_HTTP_REQUEST_TIMEOUT";
 
-function faultOf(parserCode: string | undefined): CodedError<ErrorCode> {
+function faultOf(parserCode: string | undefined): Fault<ErrorCode> {
   if (parserCode === "HPE_HEADER_OVERFLOW")
-    return new CodedError("HEADERS_TOO_LARGE", "The request's target and headers are too long.");
+    return new Fault("HEADERS_TOO_LARGE", "The request's target and headers are too long.");
   if (parserCode === requestTimeout)
-    return new CodedError("REQUEST_TIMEOUT", "The request did not arrive in time.");
-  return new CodedError("BAD_REQUEST", "The bytes received are not a well-formed HTTP/1.1 request.");
+    return new Fault("REQUEST_TIMEOUT", "The request did not arrive in time.");
+  return new Fault("BAD_REQUEST", "The bytes received are not a well-formed HTTP/1.1 request.");
 }
 
 /** A problem as the bytes of a whole response, the last of its connection. */

@@ -1,4 +1,4 @@
-import { CodedError } from "../../schemas/errors.ts";
+import { Fault } from "../../schemas/errors.ts";
 import { sharedTable, sharingLines, type TableQuery } from "../../schemas/sharing.ts";
 import { invalidParameter } from "../../snapshots/read/errors.ts";
 import { optionalInteger, type Parameters } from "../../snapshots/read/query/parameters.ts";
@@ -127,7 +127,7 @@ function requireNames(params: Request["params"]): void {
   const known: Record<string, string> = { share, schema, table: name };
   for (const [kind, given] of Object.entries(params))
     if (String(given).toLowerCase() !== known[kind])
-      throw new CodedError(
+      throw new Fault(
         "SHARE_NOT_FOUND",
         `There is no such ${kind}; the table is ${share}.${schema}.${name}.`,
       );

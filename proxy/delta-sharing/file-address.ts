@@ -1,4 +1,4 @@
-import { CodedError } from "../../schemas/errors.ts";
+import { Fault } from "../../schemas/errors.ts";
 import { sharingRoot } from "../../schemas/sharing.ts";
 import type { KeyRing } from "../../snapshots/keys/ring.ts";
 import { addressQuery, addressSeconds, isAddressQuery } from "../../snapshots/keys/signed-address.ts";
@@ -51,4 +51,4 @@ function holderOfAddress(path: string, query: string, keys: KeyRing, now: number
 }
 
 const refused = (reason: string) =>
-  new CodedError("INVALID_FILE_ADDRESS", `${reason} Query the table again for its files.`);
+  new Fault("INVALID_FILE_ADDRESS", `${reason} Query the table again for its files.`);

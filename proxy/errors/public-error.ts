@@ -1,6 +1,5 @@
-import { CodedError, type ErrorCode, isCoded } from "../../schemas/errors.ts";
+import { type ErrorCode, Fault, isFault } from "../../schemas/errors.ts";
 import { isPublic } from "../../schemas/problem.ts";
-import { DeadlineError } from "../../snapshots/store/deadline.ts";
 import { ObjectError } from "../../snapshots/store/errors.ts";
 import { StorageError } from "../../snapshots/store/storage.ts";
 
@@ -8,17 +7,17 @@ import { StorageError } from "../../snapshots/store/storage.ts";
  * Whatever was thrown, as the caller is told it: an error with a status as it is. What nobody foresaw becomes INTERNAL
  * and tells the caller nothing, and messages that name objects of the store are logged and not shown.
  */
-export function publicError(thrown: unknown): CodedError<ErrorCode> {
-  if (thrown instanceof CodedError && isPublic(thrown.code)) return thrown;
-  if (isCoded(thrown, "DAMAGED_LOG"))
-    return new CodedError("SNAPSHOT_UNAVAILABLE", thrown.message, { cause: thrown.cause });
-  const hidden = (code: ErrorCode, detail: string) => new CodedError(code, detail, { cause: thrown });
+export function publicError(thrown: unknown): Fault<ErrorCode> {
+  if (thrown instanceof Fault && isPublic(thrown.code)) return thrown;
+  if (isFault(thrown, "DAMAGED_LOG"))
+    return new Fault("SNAPSHOT_UNAVAILABLE", thrown.message, { cause: thrown.cause });
+  const hidden = (code: ErrorCode, detail: string) => new Fault(code, detail, { cause: thrown });
   if (thrown instanceof ObjectError || thrown instanceof StorageError)
     return hidden(
       "SNAPSHOT_UNAVAILABLE",
       "The archive cannot be read right now; try again in a few seconds.",
     );
-  if (thrown instanceof DeadlineError)
+  if (isFault(thrown, "DEADLINE"))
     return hidden("UPSTREAM_TIMEOUT", "The answer was not ready in time; try again.");
   return hidden("INTERNAL", "Something went wrong on our side; the request id identifies it.");
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { endpoints } from "../../schemas/endpoints.ts";
-import { CodedError } from "../../schemas/errors.ts";
+import { Fault } from "../../schemas/errors.ts";
 import { feedLimits } from "../../schemas/feed.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import type { ReaderStart } from "../../snapshots/read/scores/score-change-log.ts";
@@ -53,7 +53,7 @@ async function payFor({ scores }: ReaderStart, receipt: Receipt): Promise<void> 
   const detail =
     `To resume from this snapshot takes ${units} units, more than the ${left} left of today; connect without since, ` +
     "and read the scores anew.";
-  if (units > left) throw new CodedError("QUOTA_EXCEEDED", detail);
+  if (units > left) throw new Fault("QUOTA_EXCEEDED", detail);
   while (receipt.units < units) await receipt.more();
 }
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { type WebSocket, WebSocketServer } from "ws";
-import { CodedError } from "../../schemas/errors.ts";
+import { Fault } from "../../schemas/errors.ts";
 import { feedLimits, feedProtocol } from "../../schemas/feed.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { type ReaderStart, ScoreChangeLog } from "../../snapshots/read/scores/score-change-log.ts";
@@ -62,11 +62,11 @@ export function createLiveFeed(parts: LiveFeedParts) {
   }, feedLimits.pingSeconds * 1000).unref();
 
   function requireRoom(owner: string): void {
-    if (closed) throw new CodedError("SNAPSHOT_UNAVAILABLE", "The process is ending; connect anew.");
+    if (closed) throw new Fault("SNAPSHOT_UNAVAILABLE", "The process is ending; connect anew.");
     const held = [...clients].filter((client) => client.owner === owner).length;
     if (held < feedLimits.connectionsPerOwner) return;
     const detail = `One owner may hold ${feedLimits.connectionsPerOwner} live connections; close one first.`;
-    throw new CodedError("TOO_MANY_CONNECTIONS", detail);
+    throw new Fault("TOO_MANY_CONNECTIONS", detail);
   }
 
   function serve(socket: WebSocket, identify: () => Identity, start: ReaderStart): void {

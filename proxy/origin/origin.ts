@@ -4,9 +4,9 @@ import { Agent as HttpsAgent } from "node:https";
 import { Readable } from "node:stream";
 import { handleWhen, retry } from "cockatiel";
 import { createProxyMiddleware } from "http-proxy-middleware";
-import { CodedError, type ErrorCode } from "../../schemas/errors.ts";
+import { type ErrorCode, Fault, isFault } from "../../schemas/errors.ts";
 import type { ObjectRef } from "../../schemas/store/snapshot.ts";
-import { DeadlineError, within } from "../../snapshots/store/deadline.ts";
+import { within } from "../../snapshots/store/deadline.ts";
 import { hasCode, ObjectError } from "../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { readObject } from "../../snapshots/store/objects.ts";
@@ -125,10 +125,10 @@ export function cdnOrigin(base: URL, { deadlineSeconds = 10, proxyEnv = {} } = {
   };
 }
 
-function translated(cause: unknown): CodedError<ErrorCode> {
+function translated(cause: unknown): Fault<ErrorCode> {
   const late = "The origin did not answer in time; try again.";
-  if (cause instanceof DeadlineError) return new CodedError("UPSTREAM_TIMEOUT", late, { cause });
-  return new CodedError("UPSTREAM_ERROR", "The origin did not deliver the data; try again.", { cause });
+  if (isFault(cause, "DEADLINE")) return new Fault("UPSTREAM_TIMEOUT", late, { cause });
+  return new Fault("UPSTREAM_ERROR", "The origin did not deliver the data; try again.", { cause });
 }
 
 /** The body of an answer, which must be exactly the object. Buffers no more than its length. Throws OriginFault. */

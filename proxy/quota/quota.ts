@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Ready } from "../../schemas/envelopes.ts";
-import { CodedError, type ErrorCode } from "../../schemas/errors.ts";
+import { type ErrorCode, Fault } from "../../schemas/errors.ts";
 import { type Plan, plans } from "../../schemas/plans.ts";
 import { guardPeer } from "../errors/breaker.ts";
 import { sqliteQuota } from "./sqlite.ts";
@@ -114,7 +114,7 @@ export function createQuota(
   const ask = <T>(account: string, day: string, question: Question<T>, reads = false) =>
     askStore(account, day, () => question(store), reads).catch(() => {
       if (instead) return question(instead);
-      throw new CodedError("QUOTA_UNAVAILABLE", "Requests cannot be counted right now; try again shortly.");
+      throw new Fault("QUOTA_UNAVAILABLE", "Requests cannot be counted right now; try again shortly.");
     });
 
   return {
@@ -195,9 +195,9 @@ function dayOf(now: number): { day: string; resetAt: number } {
 }
 
 /** The refusal of a caller whose day's units are used up: plan, reset and the way to more. */
-export function quotaExceeded({ plan, limit, resetAt }: Receipt): CodedError<ErrorCode> {
+export function quotaExceeded({ plan, limit, resetAt }: Receipt): Fault<ErrorCode> {
   const reset = new Date(resetAt).toISOString();
-  return new CodedError(
+  return new Fault(
     "QUOTA_EXCEEDED",
     `The ${plan} plan's ${limit} requests of this UTC day are used up; counting starts anew at ${reset}. ` +
       plans[plan].more,

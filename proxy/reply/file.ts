@@ -1,4 +1,4 @@
-import { CodedError } from "../../schemas/errors.ts";
+import { Fault } from "../../schemas/errors.ts";
 import type { ByteRange, StoredFile } from "../../snapshots/read/stream.ts";
 import type { Request } from "../exchange.ts";
 import { heldTag } from "./coding.ts";
@@ -42,7 +42,7 @@ function rangeOf(
   const to = first && last ? Math.min(bytes, Number(last) + 1) : bytes;
   if (first && last && Number(last) < from) return undefined;
   if (from < to) return { from, to };
-  throw new CodedError("RANGE_NOT_SATISFIABLE", "Content-Range says how many bytes the file has.", {
+  throw new Fault("RANGE_NOT_SATISFIABLE", "Content-Range says how many bytes the file has.", {
     size: bytes,
   });
 }

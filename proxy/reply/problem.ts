@@ -1,4 +1,4 @@
-import { type CodedError, type ErrorCode, errors } from "../../schemas/errors.ts";
+import { type ErrorCode, errors, type Fault } from "../../schemas/errors.ts";
 import { foreignError } from "../../schemas/foreign-errors.ts";
 import type { Problem } from "../../schemas/problem.ts";
 import { publicError } from "../errors/public-error.ts";
@@ -18,7 +18,7 @@ export interface ProblemReply {
 }
 
 /** Notes an error in the exchange, for the log and the metrics. */
-export function noteError(thrown: unknown, exchange: Exchange): CodedError<ErrorCode> {
+export function noteError(thrown: unknown, exchange: Exchange): Fault<ErrorCode> {
   const error = publicError(thrown);
   exchange.code = error.code;
   if (errors[error.code].status >= 500 && error.code !== "COMING_SOON") exchange.error = error;
@@ -46,7 +46,7 @@ export async function refusalOf(thrown: unknown, exchange: Exchange, now: number
  * An error as application/problem+json (INTERFACE 7, RFC 9457) or, at a path with a protocol of its own, in the shape
  * of that, with the headers that belong to its code.
  */
-export function problemReply(error: CodedError<ErrorCode>, requestId: string, path = ""): ProblemReply {
+export function problemReply(error: Fault<ErrorCode>, requestId: string, path = ""): ProblemReply {
   const { status, title } = errors[error.code];
   const { parameter, size, ...extras } = error.extras;
   const problem: Problem = {

@@ -1,4 +1,4 @@
-import { isCoded } from "../../schemas/errors.ts";
+import { isFault } from "../../schemas/errors.ts";
 import type { Asked } from "../../snapshots/read/asked.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import type { Stream } from "../../snapshots/read/stream.ts";
@@ -130,7 +130,7 @@ async function bodyOf(reply: Reply, coding: Coding): Promise<{ body: readonly Bu
   try {
     return { body: (await reply.body?.(coding)) ?? [], sent: reply };
   } catch (error) {
-    const other = isCoded(error, "UPSTREAM_ERROR", "UPSTREAM_TIMEOUT") && reply.instead?.();
+    const other = isFault(error, "UPSTREAM_ERROR", "UPSTREAM_TIMEOUT") && reply.instead?.();
     if (!other) throw error;
     return bodyOf(other, coding);
   }

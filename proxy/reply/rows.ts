@@ -1,4 +1,4 @@
-import { CodedError } from "../../schemas/errors.ts";
+import { Fault } from "../../schemas/errors.ts";
 import { ndjson } from "../../schemas/media.ts";
 import { type TableId, tableColumns } from "../../schemas/tables.ts";
 import { type CsvForm, csvByType } from "../../snapshots/format/csv.ts";
@@ -67,7 +67,7 @@ function tableReply(reply: Reply, id: TableId, table: Preferred<CsvForm>): Reply
 export function requireChunks({ httpVersion }: Request, contentType: string): void {
   if (httpVersion !== "1.0") return;
   const detail = `${contentType.split(";")[0]} needs HTTP/1.1, where the end of an answer can be told.`;
-  throw new CodedError("BAD_REQUEST", detail);
+  throw new Fault("BAD_REQUEST", detail);
 }
 
 /**

@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { constants, createGzip } from "node:zlib";
-import { CodedError } from "../../schemas/errors.ts";
+import { Fault } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
 import { chunkBytes } from "../../snapshots/export/chunks.ts";
 import { beginStream, type StreamChunk } from "../../snapshots/read/stream.ts";
@@ -35,7 +35,7 @@ export function requireUnits(
     `These ${price} take a unit for every ${perUnit}, more than the ${left} left of the ${plan} plan's ` +
     `${limit} until ` +
     `${new Date(resetAt).toISOString()}. ${advice}`;
-  throw new CodedError("QUOTA_EXCEEDED", detail);
+  throw new Fault("QUOTA_EXCEEDED", detail);
 }
 
 /** Sends answers of any length, to each owner only so many at a time. */
@@ -81,7 +81,7 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyParts) 
     const name = `${price} ${owner}`;
     const others = open.get(name) ?? 0;
     if (others < atOnce) return { name, others };
-    throw new CodedError("TOO_MANY_CONNECTIONS", `One owner may have ${answers} at a time.`);
+    throw new Fault("TOO_MANY_CONNECTIONS", `One owner may have ${answers} at a time.`);
   }
 
   async function sendStream({ stream, price, ...answer }: Prepared & Streamed, response: Response) {

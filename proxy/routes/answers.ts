@@ -1,7 +1,7 @@
 import { type BulkheadPolicy, bulkhead } from "cockatiel";
 import { LRUCache } from "lru-cache";
 import { type Endpoint, type EndpointId, endpoints, type FileEndpointId } from "../../schemas/endpoints.ts";
-import { CodedError } from "../../schemas/errors.ts";
+import { Fault } from "../../schemas/errors.ts";
 import { negotiatedVary } from "../../schemas/headers.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { inTime, within } from "../../snapshots/store/deadline.ts";
@@ -64,7 +64,7 @@ export function createAnswers(parts: AppParts, bounded: Bounded): Record<Answere
 /** Answers plain HTTP requests for the live feed. WebSocket handshakes go to feed/go-live.ts. */
 const upgradeRequired: Answer = (_request, { locals }) => {
   snapshotIdOf(locals.parameters!, "since");
-  throw new CodedError("UPGRADE_REQUIRED", "Connect with a WebSocket client, protocol version 13.");
+  throw new Fault("UPGRADE_REQUIRED", "Connect with a WebSocket client, protocol version 13.");
 };
 
 // A page of rare matches may hold hundreds of stored pages in memory until it is put together. The waiting requests are

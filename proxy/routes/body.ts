@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { RequestBody } from "../../schemas/endpoints.ts";
 import { maxBatchSlugs } from "../../schemas/envelopes.ts";
-import { CodedError, type ErrorCode } from "../../schemas/errors.ts";
+import { type ErrorCode, Fault } from "../../schemas/errors.ts";
 import { headerValues } from "../access/credentials.ts";
 import { isBroken } from "../connection/pipelining.ts";
 import type { Check } from "../exchange.ts";
@@ -30,13 +30,13 @@ export function readBody({ schema, maxBytes }: RequestBody, { requestSeconds }: 
 }
 
 /** The fault of a body that the request's headers already show. */
-function faultOfHead(request: IncomingMessage, maxBytes: number): CodedError<ErrorCode> | undefined {
+function faultOfHead(request: IncomingMessage, maxBytes: number): Fault<ErrorCode> | undefined {
   const detail = "The body must be sent as Content-Type: application/json.";
-  if (!isJson(request)) return new CodedError("UNSUPPORTED_MEDIA_TYPE", detail);
+  if (!isJson(request)) return new Fault("UNSUPPORTED_MEDIA_TYPE", detail);
   return Number(request.headers["content-length"] ?? 0) > maxBytes ? tooLarge(maxBytes) : undefined;
 }
 
-const tooLarge = (max: number) => new CodedError("BODY_TOO_LARGE", `The body may have at most ${max} bytes.`);
+const tooLarge = (max: number) => new Fault("BODY_TOO_LARGE", `The body may have at most ${max} bytes.`);
 
 const waitsForContinue = ({ httpVersion, headers }: IncomingMessage) =>
   httpVersion === "1.1" && /^100-continue$/i.test(headers.expect ?? "");
@@ -54,7 +54,7 @@ function received(request: IncomingMessage, maxBytes: number, seconds: number): 
   const chunks: Buffer[] = [];
   let length = 0;
   const settle = () => resolve(Buffer.concat(chunks));
-  const late = new CodedError("REQUEST_TIMEOUT", "The body did not arrive in time.");
+  const late = new Fault("REQUEST_TIMEOUT", "The body did not arrive in time.");
   const timer = setTimeout(() => reject(late), seconds * 1000);
   request.on("data", (chunk: Buffer) => {
     if (length <= maxBytes) chunks.push(chunk);
@@ -62,7 +62,7 @@ function received(request: IncomingMessage, maxBytes: number, seconds: number): 
     if (length > readBeforeRefusal) settle();
   });
   request.on("end", settle);
-  const broken = () => reject(new CodedError("BAD_REQUEST", "The body ended early, or is not well-formed."));
+  const broken = () => reject(new Fault("BAD_REQUEST", "The body ended early, or is not well-formed."));
   request.on("aborted", broken).on("error", broken);
   if (isBroken(request)) broken();
   return promise.finally(() => clearTimeout(timer));
@@ -73,8 +73,8 @@ function parse(bytes: Buffer, schema: RequestBody["schema"]): unknown {
   if (parsed.success) return parsed.data;
   const most = `A batch may have at most ${maxBatchSlugs} slugs; send several.`;
   if (parsed.error.issues.some((issue) => issue.code === "too_big" && issue.origin === "array"))
-    throw new CodedError("BATCH_TOO_LARGE", most);
-  throw new CodedError("INVALID_BODY", `The body must be ${schema.description}.`);
+    throw new Fault("BATCH_TOO_LARGE", most);
+  throw new Fault("INVALID_BODY", `The body must be ${schema.description}.`);
 }
 
 /** Undefined unless the bytes are JSON in UTF-8. */

@@ -1,6 +1,6 @@
 import type { Endpoint } from "../../schemas/endpoints.ts";
 import { historyDays } from "../../schemas/envelopes.ts";
-import { CodedError } from "../../schemas/errors.ts";
+import { Fault } from "../../schemas/errors.ts";
 import { asOfParameter } from "../../schemas/query.ts";
 import { apiRootOf } from "../../schemas/sharing.ts";
 import { planSince, publishedAt } from "../../snapshots/read/catalog/as-of.ts";
@@ -46,10 +46,10 @@ export function middleware(...checks: readonly Check[]): Middleware {
  * Node's parser accepts although they are not HTTP/1.
  */
 export const requireOneHost: Check = ({ httpVersion, rawHeaders }) => {
-  if (!httpVersion.startsWith("1.")) throw new CodedError("BAD_REQUEST", "This service speaks HTTP/1.1.");
+  if (!httpVersion.startsWith("1.")) throw new Fault("BAD_REQUEST", "This service speaks HTTP/1.1.");
   const hosts = headerValues(rawHeaders, "host").length;
   if (hosts === 1 || (hosts === 0 && httpVersion === "1.0")) return;
-  throw new CodedError("BAD_REQUEST", "A request must have exactly one Host header.");
+  throw new Fault("BAD_REQUEST", "A request must have exactly one Host header.");
 };
 
 function authenticate({ method }: Endpoint, { keys, trustProxy = { hops: 0 } }: AppParts): Check {
@@ -62,7 +62,7 @@ function authenticate({ method }: Endpoint, { keys, trustProxy = { hops: 0 } }: 
 function requireLaunched(endpoint: Endpoint): Check {
   return () => {
     if (endpoint.availability === "announced")
-      throw new CodedError("COMING_SOON", "This address is announced and not available yet.");
+      throw new Fault("COMING_SOON", "This address is announced and not available yet.");
   };
 }
 

@@ -1,4 +1,4 @@
-import { CodedError } from "../../schemas/errors.ts";
+import { Fault } from "../../schemas/errors.ts";
 import { proveMarket } from "../../snapshots/read/archive/market.ts";
 import { askProven, type Logged, proofText } from "../../snapshots/read/catalog/log-proof.ts";
 import { askAbsence } from "../../snapshots/read/index/absence.ts";
@@ -25,7 +25,7 @@ export function proofAnswers({ catalog }: AppParts) {
         const proof = await prove(catalog, name, ...logged);
         const text = form === "text" ? proofText(proof) : JSON.stringify(proof);
         if (text) return Buffer.from(text);
-        throw new CodedError("NOT_FOUND", "Nobody has signed the log up to this snapshot.");
+        throw new Fault("NOT_FOUND", "Nobody has signed the log up to this snapshot.");
       };
       const bodyHeaders = { "Content-Type": media[form] };
       const asked = await askProven(catalog, locals.asOf, ["proof", form, name], plan);

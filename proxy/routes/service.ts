@@ -1,5 +1,5 @@
 import type { Alive, Ready, Usage } from "../../schemas/envelopes.ts";
-import { CodedError } from "../../schemas/errors.ts";
+import { Fault } from "../../schemas/errors.ts";
 import { listSnapshots, publicStatus, statusOf } from "../../snapshots/read/catalog/status.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import type { AppParts } from "../parts.ts";
@@ -11,17 +11,17 @@ export function serviceAnswers(parts: AppParts) {
 
   /** Throws an error while the process should get no requests. */
   async function requireReady(): Promise<void> {
-    if (!listening()) throw new CodedError("SNAPSHOT_UNAVAILABLE", "The process is ending.");
-    if (!keys.ready()) throw new CodedError("SNAPSHOT_UNAVAILABLE", "The keys are not loaded yet.");
+    if (!listening()) throw new Fault("SNAPSHOT_UNAVAILABLE", "The process is ending.");
+    if (!keys.ready()) throw new Fault("SNAPSHOT_UNAVAILABLE", "The keys are not loaded yet.");
     const detail = "Requests cannot be counted: QUOTA_STORE does not answer, and QUOTA_ON_FAILURE is closed.";
-    if (!(await quota.ready())) throw new CodedError("QUOTA_UNAVAILABLE", detail);
+    if (!(await quota.ready())) throw new Fault("QUOTA_UNAVAILABLE", detail);
   }
 
   /** A file of the public log. Throws NOT_FOUND where it does not have it. */
   async function logReply(name: string, missing: string) {
     const content = await catalog.publicLog.file(name);
     const { snapshotId } = catalog.requireCurrent().commit;
-    if (!content) throw new CodedError("NOT_FOUND", missing);
+    if (!content) throw new Fault("NOT_FOUND", missing);
     const { contentType, cacheControl } = headersOf(layout.logFile(name));
     // Compressing is for those who pay for it.
     const bodyHeaders = { "Content-Type": contentType };

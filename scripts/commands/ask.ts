@@ -1,8 +1,7 @@
 import { Client, type Recomputed, type Vouched } from "../../proxy/site/client/client.ts";
-import { isCoded } from "../../schemas/errors.ts";
 import { facetLimit, facetNames } from "../../schemas/filters.ts";
 import { parseFacetNames, readFilter } from "../../snapshots/read/evaluator.ts";
-import { counted, exitCodes, integerOption, UsageError } from "../cli.ts";
+import { counted, exitCodes, integerOption } from "../cli.ts";
 import { columns, command, type Program } from "../program.ts";
 import { failureOf, readService, serviceOptions } from "../service.ts";
 
@@ -38,8 +37,8 @@ const ask = command({
   },
   async run(values, query, shell) {
     const { url, key, trusted } = await readService(shell, values);
-    const filters = named(() => readFilter(query) && Object.fromEntries(new URLSearchParams(query)));
-    const by = named(() => (values.by === undefined ? [] : parseFacetNames(values.by)));
+    const filters = readFilter(query) && Object.fromEntries(new URLSearchParams(query));
+    const by = values.by === undefined ? [] : parseFacetNames(values.by);
     const limit = integerOption("limit", values.limit, { ...facetLimit, min: 1, otherwise: shown });
     const trust = { key: trusted, entry: values.entry };
     const client = new Client({ url, key });
@@ -51,16 +50,6 @@ const ask = command({
     return exitCodes.done;
   },
 });
-
-/** What is read of the command line. Throws UsageError where the service would refuse it. */
-function named<T>(read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    if (isCoded(error, "INVALID_PARAMETER")) throw new UsageError(error.message);
-    throw error;
-  }
-}
 
 function linesOf(query: string, answer: Recomputed): string[] {
   const { total, facets, snapshotId, commit, bytes, requests, vouched } = answer;

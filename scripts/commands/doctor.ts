@@ -18,7 +18,7 @@ import { probeConditionalWrites, requireStore } from "../../snapshots/store/open
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { openLogReader } from "../../snapshots/trust/log/open-log-reader.ts";
 import { requireKey, requireTrusted } from "../../snapshots/trust/signing.ts";
-import { counted, exitCodes, UsageError } from "../cli.ts";
+import { counted, exitCodes, usageError } from "../cli.ts";
 import { command, type Program } from "../program.ts";
 import type { Shell } from "../shell.ts";
 import { readSigning } from "../signing.ts";
@@ -261,8 +261,7 @@ const doctor = command({
     // The client of S3 looks for credentials in the environment itself.
     Object.assign(shell.env, given);
     const place = store ?? (shell.env.SNAPSHOT_STORE || shell.env.STORE);
-    if (!place)
-      throw new UsageError("--store is missing, and neither SNAPSHOT_STORE nor STORE names the store");
+    if (!place) throw usageError("--store is missing, and neither SNAPSHOT_STORE nor STORE names the store");
     const patient: Patient = { shell, named: Object.keys(given), place };
     const findings: { check: string; state: "ok" | "wrong" | "skipped"; says: string }[] = [];
     for (const [check, look] of Object.entries(checks)) {

@@ -6,7 +6,7 @@ import { issueKey, readKeys, revokeKey, rotateKey } from "../../snapshots/keys/r
 import { apiPlaceAt } from "../../snapshots/publish/public/site.ts";
 import { printable } from "../../snapshots/sources/contract/printable.ts";
 import { messageOf } from "../../snapshots/store/errors.ts";
-import { exitCodes, integerOption, requiredOption, UsageError } from "../cli.ts";
+import { exitCodes, integerOption, requiredOption, usageError } from "../cli.ts";
 import { command, type Program } from "../program.ts";
 import type { Shell } from "../shell.ts";
 import { openStore, openStoreToWrite, storeOption } from "../store.ts";
@@ -38,15 +38,15 @@ const issue = command({
   },
   async run(values, _operand, shell) {
     const plan = KeyPlan.safeParse(requiredOption("plan", values.plan));
-    if (!plan.success) throw new UsageError(`--plan must be one of ${KeyPlan.options.join(", ")}`);
+    if (!plan.success) throw usageError(`--plan must be one of ${KeyPlan.options.join(", ")}`);
     const owner = requiredOption("owner", values.owner);
-    if (owner.length > 200) throw new UsageError("--owner must have at most 200 characters");
-    if (printable(owner) !== owner) throw new UsageError("--owner must not hold control characters");
+    if (owner.length > 200) throw usageError("--owner must have at most 200 characters");
+    if (printable(owner) !== owner) throw usageError("--owner must not hold control characters");
     const otherwise = plans[plan.data].dailyQuota;
     const quota = values.quota ? integerOption("quota", values.quota, { min: 1, otherwise }) : undefined;
     const now = new Date();
     const expiresAt = values.expires ? moment("expires", values.expires, dayMilliseconds) : undefined;
-    if (expiresAt && expiresAt <= now) throw new UsageError("--expires lies in the past");
+    if (expiresAt && expiresAt <= now) throw usageError("--expires lies in the past");
 
     const endpoint = values.profile === undefined ? undefined : sharingEndpoint(shell, plan.data);
 
@@ -142,47 +142,46 @@ export const keysProgram: Program = {
     "directory or s3://bucket/prefix.",
 };
 
-/** The operand of a command that takes a key's id. Throws UsageError. */
+/** The operand of a command that takes a key's id. */
 function keyIdOption(name: string, operand: string): string {
   const id = KeyId.safeParse(operand);
   if (id.success) return id.data;
-  throw new UsageError(`${name} takes the id of a key, 16 hex digits as \`list\` shows them`);
+  throw usageError(`${name} takes the id of a key, 16 hex digits as \`list\` shows them`);
 }
 
-const unknownKey = (id: string) => new UsageError(`there is no key ${id} in this store`);
+const unknownKey = (id: string) => usageError(`there is no key ${id} in this store`);
 
-/** A file that nobody else may read, and that was not there. Throws UsageError. */
+/** A file that nobody else may read, and that was not there. */
 async function openProfile(path: string): Promise<FileHandle> {
   try {
     return await open(path, "wx", 0o600);
   } catch (error) {
-    throw new UsageError(`--profile: ${messageOf(error)}`);
+    throw usageError(`--profile: ${messageOf(error)}`);
   }
 }
 
-/** Where clients of Delta Sharing find the service. Throws UsageError. */
+/** Where clients of Delta Sharing find the service. */
 function sharingEndpoint({ env }: Shell, plan: KeyPlan): string {
-  if (plan !== "aegis")
-    throw new UsageError("--profile is for keys of the aegis plan, which the archive needs");
+  if (plan !== "aegis") throw usageError("--profile is for keys of the aegis plan, which the archive needs");
   const named = "--profile needs the address of the service: set API_URL to https://HOST";
-  if (!env.API_URL) throw new UsageError(named);
+  if (!env.API_URL) throw usageError(named);
   try {
     return `${apiPlaceAt(env.API_URL).replace(/\/api\/v1$/, sharingRoot)}/`;
   } catch {
-    throw new UsageError(named);
+    throw usageError(named);
   }
 }
 
-/** Parses a time span of at most 30 days into milliseconds. Throws UsageError. */
+/** Parses a time span of at most 30 days into milliseconds. */
 function duration(name: string, value: string): number {
   const [, digits, unit] = /^(\d{1,6})([mhd])$/.exec(value) ?? [];
   const milliseconds =
     Number(digits) * { m: 60_000, h: 3_600_000, d: dayMilliseconds }[unit as "m" | "h" | "d"];
   if (milliseconds <= 30 * dayMilliseconds) return milliseconds;
-  throw new UsageError(`--${name} must be minutes, hours or days, as 90m, 24h or 7d, and at most 30d`);
+  throw usageError(`--${name} must be minutes, hours or days, as 90m, 24h or 7d, and at most 30d`);
 }
 
-/** Parses a day or a moment. A day alone means its start plus `dayAddition` milliseconds. Throws UsageError. */
+/** Parses a day or a moment. A day alone means its start plus `dayAddition` milliseconds. */
 function moment(name: string, value: string, dayAddition: number): Date {
   const [, date, clock] =
     /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}:\d{2}(?:\.\d{1,3})?(?:Z|[+-]\d{2}:\d{2}))?$/.exec(value) ?? [];
@@ -191,7 +190,7 @@ function moment(name: string, value: string, dayAddition: number): Date {
   // Date.parse turns 2026-02-30 into a day in March. Only a day that exists prints as it was written.
   const real = !Number.isNaN(day) && new Date(day).toISOString().slice(0, 10) === date;
   if (real && !Number.isNaN(time)) return new Date(time);
-  throw new UsageError(`--${name} must be a real day YYYY-MM-DD or a moment YYYY-MM-DDThh:mm:ssZ`);
+  throw usageError(`--${name} must be a real day YYYY-MM-DD or a moment YYYY-MM-DDThh:mm:ssZ`);
 }
 
 /** What may be shown of a key: everything but the digest of its secret. */

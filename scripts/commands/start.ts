@@ -8,6 +8,7 @@ import { type Config, readConfig } from "../../proxy/config.ts";
 import { listen } from "../../proxy/connection/listen.ts";
 import { variablesHelp } from "../../proxy/docs/settings.ts";
 import { startService } from "../../proxy/start.ts";
+import { Fault } from "../../schemas/errors.ts";
 import { KeyPlan } from "../../schemas/plans.ts";
 import { keyPattern } from "../../schemas/store/keys.ts";
 import { readExport } from "../../snapshots/export/export-records.ts";
@@ -18,7 +19,7 @@ import { sha256 } from "../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { exitCodes, FailedStepError } from "../cli.ts";
+import { exitCodes } from "../cli.ts";
 import { command, type Program } from "../program.ts";
 import type { Shell } from "../shell.ts";
 
@@ -101,7 +102,7 @@ async function publishSample(shell: Shell, found: Published | undefined): Promis
     : [[...sampling, "--days-back", "1"], publishing, sampling, publishing];
   for (const [script, ...parameters] of steps) {
     const { ok } = await run`${node} scripts/${script} ${parameters}`;
-    if (!ok) throw new FailedStepError("The sample could not be made; the reason stands above.");
+    if (!ok) throw new Fault("FAILED_STEP", "The sample could not be made; the reason stands above.");
   }
 }
 
@@ -157,7 +158,7 @@ Agents find tools at ${url}/mcp (Model Context Protocol), with the header Author
 `;
 }
 
-/** Throws ConfigError if the proxy could not listen on its address. */
+/** Throws CONFIG if the proxy could not listen on its address. */
 async function checkAddress(config: Config): Promise<void> {
   await using server = createServer();
   await listen(server, config);

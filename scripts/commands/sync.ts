@@ -1,4 +1,5 @@
-import { ApiError, Client, IntegrityError } from "../../proxy/site/client/client.ts";
+import { Client } from "../../proxy/site/client/client.ts";
+import { isFault } from "../../schemas/errors.ts";
 import { counted, exitCodes, requiredOption } from "../cli.ts";
 import { CopyFolder } from "../copy/copy-folder.ts";
 import { waitForNews } from "../copy/news.ts";
@@ -52,7 +53,7 @@ const sync = command({
   },
 });
 
-/** Works alone in the folder of a copy. Throws CopyFolderError, LocalFolderError when the disk fails, or as `work`. */
+/** Works alone in the folder of a copy. Throws COPY_FOLDER, LOCAL_FOLDER when the disk fails, or as `work`. */
 async function withCopy<T>(folder: string, shell: Shell, work: (copy: CopyFolder) => Promise<T>): Promise<T> {
   try {
     const copy = await CopyFolder.open(folder, { say: (line) => shell.say(line) });
@@ -75,7 +76,7 @@ async function attempt(
     return await syncOnce(parts);
   } catch (error) {
     const failure = failureOf(error, url);
-    if (!patient || !(failure instanceof ApiError) || failure instanceof IntegrityError) throw failure;
+    if (!patient || !isFault(failure, "SERVICE_UNREACHABLE")) throw failure;
     shell.say(failure.message);
     return undefined;
   }

@@ -17,6 +17,7 @@ import {
 import { basename, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
+import { Fault } from "../../schemas/errors.ts";
 import { Count, Digest } from "../../schemas/primitives.ts";
 import { formatVersion } from "../../schemas/store/snapshot.ts";
 import { ownerMark, ownerPattern, ownerRuns } from "../../snapshots/store/backends/process-mark.ts";
@@ -47,11 +48,6 @@ const Download = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("changes"), since: Digest, snapshotId: Digest, count: Count }),
 ]);
 export type Download = z.infer<typeof Download>;
-
-/** The folder cannot hold a copy, or another sync is at work in it. */
-export class CopyFolderError extends Error {
-  override readonly name = "CopyFolderError";
-}
 
 const files = ["archive.ndjson", "state.json"] as const;
 const runningName = new RegExp(`^running-${ownerPattern}$`);
@@ -85,7 +81,7 @@ export class CopyFolder {
   }
 
   /**
-   * Opens a folder, creates it if it is not there, and removes what killed runs left in it. Throws CopyFolderError
+   * Opens a folder, creates it if it is not there, and removes what killed runs left in it. Throws COPY_FOLDER
    * while another run holds it, or when it has files of these names that are not sync's.
    */
   static async open(path: string, { wait = delay, say }: OpenOptions = {}): Promise<CopyFolder> {
@@ -107,7 +103,7 @@ export class CopyFolder {
   }
 
   /**
-   * The error to throw when a run in a folder has failed: a LocalFolderError that says how much room the copy needs
+   * The error to throw when a run in a folder has failed: a LOCAL_FOLDER that says how much room the copy needs
    * when the disk is to blame, otherwise `error` itself.
    */
   static async failure(path: string, error: unknown): Promise<unknown> {
@@ -135,7 +131,7 @@ export class CopyFolder {
 
   /**
    * The state of the copy in place; undefined without a copy, or when the archive is not as long as its state says.
-   * Throws CopyFolderError when a program of another format made it.
+   * Throws COPY_FOLDER when a program of another format made it.
    */
   async state(): Promise<CopyState | undefined> {
     const path = join(this.#folder, "state.json");
@@ -146,13 +142,13 @@ export class CopyFolder {
     return state && size === state.bytes ? state : undefined;
   }
 
-  #foreign(version: number): CopyFolderError {
+  #foreign(version: number): Fault {
     const told = `${this.#folder} holds a copy of format ${version}, and this program knows ${formatVersion}`;
     const wayOut =
       version > formatVersion
         ? "use a newer version of this program"
         : "use another folder (--to); from format 2 only keys/ of a store carries over, by copying it";
-    return new CopyFolderError(`${told}: ${wayOut}`);
+    return new Fault("COPY_FOLDER", `${told}: ${wayOut}`);
   }
 
   download(): Promise<Download | undefined> {
@@ -282,11 +278,15 @@ export class CopyFolder {
   async #requireMark(): Promise<void> {
     if (await ifPresent(stat(this.#mark))) return;
     const missed = `this one had not renewed its mark for ${mostMissed * renewalSeconds} s`;
-    throw new CopyFolderError(`another sync has taken over ${this.#folder}, because ${missed}; run again`);
+    throw new Fault(
+      "COPY_FOLDER",
+      `another sync has taken over ${this.#folder}, because ${missed}; run again`,
+    );
   }
 
-  #inUse(mark: string): CopyFolderError {
-    return new CopyFolderError(
+  #inUse(mark: string): Fault {
+    return new Fault(
+      "COPY_FOLDER",
       `another sync is at work in ${this.#folder}; wait until it has ended (${mark})`,
     );
   }
@@ -328,7 +328,7 @@ export class CopyFolder {
     if (found?.isSymbolicLink() && (await readlink(path)) === target) return;
     const takenIn = found?.isFile() && (await ifPresent(stat(join(this.#folder, target))))?.ino === found.ino;
     if (found && !takenIn)
-      throw new CopyFolderError(`${path} was not made by sync; choose another folder, or remove it`);
+      throw new Fault("COPY_FOLDER", `${path} was not made by sync; choose another folder, or remove it`);
     const next = join(this.#own, `${name}.new`);
     await rm(next, { force: true });
     await symlink(target, next);

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { ApiError, linesFromEnd } from "../../proxy/site/client/client.ts";
+import { Fault } from "../../schemas/errors.ts";
 import { filterFields, filterValuesOf } from "../../schemas/filters.ts";
 import { Digest } from "../../schemas/primitives.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
@@ -22,11 +23,6 @@ import type { Progress } from "../progress.ts";
 import { type CopySegment, type CopyTree, segmentsOf } from "./copy-tree.ts";
 import { fileOf } from "./lines.ts";
 import type { PublishedIndex } from "./published-index.ts";
-
-/** The index of a snapshot does not follow from its markets. The message names the segment and what is wrong in it. */
-export class WrongIndexError extends Error {
-  override readonly name = "WrongIndexError";
-}
 
 /** What this program may be unable to check of a segment's index. */
 const Unchecked = z.enum(["version", "columns", "words"]);
@@ -66,7 +62,7 @@ export interface IndexParts {
 
 /**
  * Computes the index root of a copy from its markets, and compares it with the one that was published. Segments that an
- * earlier run computed are not computed again. Memory holds the index of one segment. Throws WrongIndexError.
+ * earlier run computed are not computed again. Memory holds the index of one segment.
  */
 export async function checkIndex(parts: IndexParts): Promise<CopyIndex> {
   const { tree, progress } = parts;
@@ -139,7 +135,9 @@ async function readSegment(file: File, { start, end }: CopySegment, name: string
     const unreadable =
       error instanceof SyntaxError || error instanceof TypeError || error instanceof RangeError;
     if (!unreadable) throw error;
-    throw new WrongIndexError(`A market of ${name} cannot be indexed: ${error.message}`, { cause: error });
+    throw new Fault("WRONG_INDEX", `A market of ${name} cannot be indexed: ${error.message}`, {
+      cause: error,
+    });
   }
   throw new Error(`${name} has no markets`);
 }
@@ -154,7 +152,7 @@ function knownOf(root: string, { index, ids, questions }: SegmentParts): KnownSe
 }
 
 /**
- * Compares a segment with the header and ids that were published. Throws WrongIndexError when the markets give others,
+ * Compares a segment with the header and ids that were published. Throws WRONG_INDEX when the markets give others,
  * and ApiError when its words cannot be had that another version of Unicode made.
  */
 async function compared(
@@ -222,4 +220,4 @@ const nameOf = ({ segments }: CopyTree, place: number) =>
   `segment ${place + 1} of ${segments.length}, whose root is ${segments[place]!.root}`;
 
 const wrong = ({ snapshotId }: IndexParts, what: string) =>
-  new WrongIndexError(`The index of snapshot ${snapshotId} does not follow from its markets${what}.`);
+  new Fault("WRONG_INDEX", `The index of snapshot ${snapshotId} does not follow from its markets${what}.`);

@@ -10,12 +10,12 @@ import {
   verifyCheckpoint,
   verifyCopy,
 } from "../../proxy/site/client/client.ts";
+import { Fault, isFault } from "../../schemas/errors.ts";
 import { messageOf } from "../../snapshots/store/errors.ts";
-import { KeyRefusedError } from "../cli.ts";
 import type { Progress } from "../progress.ts";
 import type { CopyFolder, CopyState } from "./copy-folder.ts";
 import { type CopyTree, treeOf } from "./copy-tree.ts";
-import { checkIndex, uncheckedIn, WrongIndexError } from "./index-check.ts";
+import { checkIndex, uncheckedIn } from "./index-check.ts";
 import { LineWriter, linesOf, wholeLines } from "./lines.ts";
 import { mergeChanges } from "./merge.ts";
 import type { PublishedIndex } from "./published-index.ts";
@@ -52,9 +52,9 @@ export interface SyncReport extends CopyState {
 
 /**
  * Brings a copy in step with the archive, once. Throws ForkedLogError, which it also leaves in the folder as evidence;
- * IntegrityError, with the old copy in place, when what came cannot be what was published; WrongIndexError, likewise,
+ * IntegrityError, with the old copy in place, when what came cannot be what was published; WRONG_INDEX, likewise,
  * when the index that was published does not follow from it; ApiError when the service cannot be asked, or refuses the
- * key; KeyRefusedError when the key is of another plan.
+ * key; KEY_REFUSED when the key is of another plan.
  */
 export async function syncOnce(parts: SyncParts): Promise<SyncReport> {
   const report = await syncThrough(parts).catch(async (error: unknown) => {
@@ -152,7 +152,7 @@ async function askCurrent({ client, trusted }: SyncParts, state: CopyState | und
 async function requireKey(client: Client): Promise<void> {
   const { plan } = await client.usage();
   if (plan !== "aegis")
-    throw new KeyRefusedError(`the archive needs a key of the aegis plan, and this one is of ${plan}`);
+    throw new Fault("KEY_REFUSED", `the archive needs a key of the aegis plan, and this one is of ${plan}`);
 }
 
 /** Takes up what changed. Returns undefined when the whole archive has to be taken instead. */
@@ -269,7 +269,7 @@ async function takeUp(
     return state;
   } catch (error) {
     // It is not asked for again: what the next run finds may be another snapshot.
-    if (error instanceof WrongIndexError) await copy.discard();
+    if (isFault(error, "WRONG_INDEX")) await copy.discard();
     throw error;
   }
 }

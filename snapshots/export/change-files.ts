@@ -1,5 +1,6 @@
 import { type FileHandle, open, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { Fault } from "../../schemas/errors.ts";
 import {
   type ChangeFiles,
   type ChangeRecord,
@@ -17,7 +18,7 @@ import { signRecord, subjectOf } from "../trust/notes/record-notes.ts";
 import type { Signing } from "../trust/signing.ts";
 import { putFile } from "./chunks.ts";
 import { objectsOf } from "./export-records.ts";
-import { blockRows, ExportCheckError, readRows, valueSeparator, writeParquet } from "./parquet-file.ts";
+import { blockRows, readRows, valueSeparator, writeParquet } from "./parquet-file.ts";
 
 /** The text of a file is at most this large, and one part of a change record more. */
 const maxTextBytes = 256 * 1024 * 1024;
@@ -28,8 +29,7 @@ type ChangeType = "insert" | "update_preimage" | "update_postimage" | "delete";
 
 /**
  * Writes a change record as Parquet files with the columns of an export and what happened. Each is read back before it
- * is put; the record, which names all, is put last. Throws ExportCheckError, CollectedMeanwhileError,
- * MissingObjectError or CorruptObjectError.
+ * is put; the record, which names all, is put last.
  */
 export async function writeChangeFiles(
   storage: Storage,
@@ -82,10 +82,10 @@ async function makeFile(
   let row = 0;
   for await (const leaf of readRows(parquet, temporaryDirectory)) {
     if (!leaves[row]?.equals(leaf))
-      throw new ExportCheckError("a file of changes differs from the change record");
+      throw new Fault("EXPORT_WRONG", "a file of changes differs from the change record");
     row += 1;
   }
-  if (row !== leaves.length) throw new ExportCheckError("a file of changes lacks rows");
+  if (row !== leaves.length) throw new Fault("EXPORT_WRONG", "a file of changes lacks rows");
   const file = await putFile(storage, parquet);
   await rm(parquet);
   return { ...file, rows: leaves.length };

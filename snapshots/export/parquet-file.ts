@@ -1,5 +1,6 @@
 import { availableParallelism } from "node:os";
 import { DuckDBBlobVector, type DuckDBInstance } from "@duckdb/node-api";
+import { Fault } from "../../schemas/errors.ts";
 import { idOfLine } from "../format/market-line.ts";
 import type { Page } from "../format/page.ts";
 import { leafHash, pageRootOf } from "../format/tree.ts";
@@ -14,11 +15,6 @@ export const blockRows = 2048;
  * The most blocks in a row group (snapshots/SPEC.md, "Exports"), and the most text if that is less. It bounds memory.
  */
 const [maxBlocks, maxGroupBytes] = [16, 64 * 1024 * 1024];
-
-/** A file that was written does not hold what it should. It was not put into the store. */
-export class ExportCheckError extends Error {
-  override readonly name = "ExportCheckError";
-}
 
 /** The column of files of changes that says what happened to the market. */
 export const changeColumn = "_change_type";
@@ -91,7 +87,7 @@ function groupsOf(blocks: readonly number[], size: number): number[] {
 
 /**
  * Reads a Parquet file back. Its rows must be those of the pages, from the newest to the oldest: each page's root is
- * computed anew from the bytes of `json`, and `id` must be the one in it. Throws ExportCheckError.
+ * computed anew from the bytes of `json`, and `id` must be the one in it.
  */
 export async function checkParquet(
   path: string,
@@ -104,19 +100,19 @@ export async function checkParquet(
       const leaves: Buffer[] = [];
       while (leaves.length < page.markets) {
         const { value, done } = await rows.next();
-        if (done) throw new ExportCheckError("an exported file lacks rows");
+        if (done) throw new Fault("EXPORT_WRONG", "an exported file lacks rows");
         leaves.push(value);
       }
       if (pageRootOf(leaves.reverse()).toString("hex") !== page.root)
-        throw new ExportCheckError("an exported file differs from the page it was made from");
+        throw new Fault("EXPORT_WRONG", "an exported file differs from the page it was made from");
     }
-    if (!(await rows.next()).done) throw new ExportCheckError("an exported file has too many rows");
+    if (!(await rows.next()).done) throw new Fault("EXPORT_WRONG", "an exported file has too many rows");
   } finally {
     await rows.return();
   }
 }
 
-/** The leaf hash of each row's `json`, in the file's order. Throws ExportCheckError. */
+/** The leaf hash of each row's `json`, in the file's order. */
 export async function* readRows(
   path: string,
   temporaryDirectory: string,
@@ -147,10 +143,10 @@ export async function* rowsBy(reader: DuckDBInstance, path: string): AsyncGenera
       if (!(texts instanceof DuckDBBlobVector)) throw new Error("texts are not bytes");
       for (let row = 0; row < chunk.rowCount; row += 1) {
         const bytes = texts.getItemBytes(row);
-        if (!bytes) throw new ExportCheckError("an exported file has a row without its text");
+        if (!bytes) throw new Fault("EXPORT_WRONG", "an exported file has a row without its text");
         const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
         if (ids.getItem(row) !== idOfLine(text))
-          throw new ExportCheckError("an id is not that of its market");
+          throw new Fault("EXPORT_WRONG", "an id is not that of its market");
         yield leafHash(text);
       }
       // Frees the text now. The garbage collector does not see how much memory a chunk holds.

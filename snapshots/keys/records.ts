@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { Fault } from "../../schemas/errors.ts";
 import type { KeyPlan } from "../../schemas/plans.ts";
 import { type KeyRecord, KeyRecord as KeyRecordSchema, KeyRevocation } from "../../schemas/store/keys.ts";
 import { CorruptObjectError } from "../store/errors.ts";
@@ -107,15 +108,10 @@ export async function revokeKey(storage: Storage, id: string, at: Date): Promise
   return earliest;
 }
 
-/** A key that has ended already cannot be rotated. */
-export class KeyEndedError extends Error {
-  override readonly name = "KeyEndedError";
-}
-
 /**
  * Issues a key with the owner, plan, quota and expiry of another one, which ends `graceMilliseconds` later, or earlier
  * where it was to end earlier. Returns undefined when there is no such key. If the store fails in between, the new key
- * has not been shown, so it opens nothing, and the old one stays as it is: rotate again. Throws KeyEndedError.
+ * has not been shown, so it opens nothing, and the old one stays as it is: rotate again.
  */
 export async function rotateKey(
   storage: Storage,
@@ -130,7 +126,7 @@ export async function rotateKey(
   const ended = [old.expiresAt, (await earliestRevocation(storage, id))?.revokedAt].find(
     (end) => end !== undefined && Date.parse(end) <= now.getTime(),
   );
-  if (ended) throw new KeyEndedError(`key ${id} ended at ${ended}; issue a new one`);
+  if (ended) throw new Fault("KEY_ENDED", `key ${id} ended at ${ended}; issue a new one`);
   const issued = await issueKey(storage, { owner, plan, quota, expiresAt }, now);
   const revocation = await revokeKey(storage, id, new Date(now.getTime() + graceMilliseconds));
   return { ...issued, revocation: revocation! };

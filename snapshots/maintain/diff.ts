@@ -1,3 +1,4 @@
+import { Fault } from "../../schemas/errors.ts";
 import type { Commit, Manifest, ObjectRef } from "../../schemas/store/snapshot.ts";
 import { difference, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
@@ -12,7 +13,7 @@ import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { newestForRun } from "../trust/log/run-log.ts";
 import type { Signing } from "../trust/signing.ts";
-import { findCommit, UnknownSnapshotError } from "./find-commit.ts";
+import { findCommit } from "./find-commit.ts";
 
 /** Two snapshots, and what differs between them. */
 export interface DiffReport {
@@ -21,15 +22,9 @@ export interface DiffReport {
   changes: Changes;
 }
 
-/** A snapshot that the store no longer has. */
-export class SnapshotGoneError extends Error {
-  override readonly name = "SnapshotGoneError";
-}
-
 /**
  * Compares two snapshots of a store, each named by a commit number or by the first 8 or more digits of its id. Reads
- * only what differs. With keys in `signing`, one of them must have signed the newest commit. Throws
- * UnknownSnapshotError, UntrustedPredecessorError or SnapshotGoneError.
+ * only what differs. With keys in `signing`, one of them must have signed the newest commit.
  */
 export async function diff(
   storage: Storage,
@@ -38,7 +33,7 @@ export async function diff(
   signing: Signing = {},
 ): Promise<DiffReport> {
   const newest = await newestForRun(storage, signing);
-  if (!newest) throw new UnknownSnapshotError(`${storage.location}: nothing has been published yet`);
+  if (!newest) throw new Fault("SNAPSHOT_NOT_FOUND", `${storage.location}: nothing has been published yet`);
   const [since, until] = [await findCommit(storage, older, newest), await findCommit(storage, newer, newest)];
   const before = await manifestOf(storage, since);
   const after = await manifestOf(storage, until, before);
@@ -79,6 +74,6 @@ async function manifestOf(storage: Storage, commit: Commit, near?: Manifest): Pr
     const gone = error instanceof MissingObjectError && error.key === layout.manifest(commit.manifest.hash);
     if (!gone) throw error;
     const message = `the snapshot of commit ${commit.commit} has been collected; \`list\` shows the others`;
-    throw new SnapshotGoneError(`${storage.location}: ${message}`, { cause: error });
+    throw new Fault("SNAPSHOT_EXPIRED", `${storage.location}: ${message}`, { cause: error });
   }
 }

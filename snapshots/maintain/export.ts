@@ -1,5 +1,6 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { Fault } from "../../schemas/errors.ts";
 import {
   type ChangeRecord,
   type Commit,
@@ -57,14 +58,9 @@ export interface ExportReport {
   uploaded: Size;
 }
 
-/** The requested snapshot cannot be exported. */
-export class ExportError extends Error {
-  override readonly name = "ExportError";
-}
-
 /**
  * Exports the newest snapshot, or the one that `target` names by a commit number or by the first 8 or more digits of
- * its id. Throws ExportError, UnknownSnapshotError, UntrustedPredecessorError, or as exportCommit does.
+ * its id. Throws EXPORT_REFUSED, SNAPSHOT_NOT_FOUND, UNTRUSTED_PREDECESSOR, or as exportCommit does.
  */
 export async function exportSnapshot(
   storage: Storage,
@@ -73,11 +69,14 @@ export async function exportSnapshot(
 ): Promise<ExportReport> {
   const { signing = {} } = options;
   const newest = await newestForRun(storage, signing);
-  if (!newest) throw new ExportError(`${storage.location}: nothing has been published yet`);
+  if (!newest) throw new Fault("EXPORT_REFUSED", `${storage.location}: nothing has been published yet`);
   requireKey(storage, newest, signing);
   const commit = target === undefined ? newest : await findCommit(storage, target, newest);
   if (newest.withdrawn.some(([first, last]) => first <= commit.commit && commit.commit <= last))
-    throw new ExportError(`commit ${commit.commit} was withdrawn by a rollback; give another snapshot`);
+    throw new Fault(
+      "EXPORT_REFUSED",
+      `commit ${commit.commit} was withdrawn by a rollback; give another snapshot`,
+    );
   try {
     if (options.changes) await exportChanges(storage, commit, options);
     const report = await exportCommit(storage, commit, options);
@@ -87,14 +86,17 @@ export async function exportSnapshot(
   } catch (error) {
     const gone = error instanceof MissingObjectError && error.key === layout.manifest(commit.manifest.hash);
     if (!gone) throw error;
-    throw new ExportError(`the snapshot of commit ${commit.commit} was collected; give a newer one`);
+    throw new Fault(
+      "EXPORT_REFUSED",
+      `the snapshot of commit ${commit.commit} was collected; give a newer one`,
+    );
   }
 }
 
 /**
  * Writes the archive of a commit's snapshot into Parquet files (snapshots/SPEC.md, "Exports"). Files that an earlier
  * export made of the same pages are used again. Each new one is read back before it is put, and again from the store;
- * only then does a record list all of them. Throws ExportCheckError or CollectedMeanwhileError.
+ * only then does a record list all of them.
  */
 async function exportCommit(storage: Storage, commit: Commit, options: ExportOptions): Promise<ExportReport> {
   const { snapshotId, archiveRoot, publishedAt } = commit;

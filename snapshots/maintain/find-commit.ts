@@ -1,26 +1,23 @@
+import { Fault } from "../../schemas/errors.ts";
 import type { Commit } from "../../schemas/store/snapshot.ts";
 import { isBroken, logFrom } from "../store/log/commit-chain.ts";
 import type { Storage } from "../store/storage.ts";
 
-/** No commit, or more than one snapshot, has the name that was given. */
-export class UnknownSnapshotError extends Error {
-  override readonly name = "UnknownSnapshotError";
-}
-
 /**
  * The commit with this number, or the newest whose snapshot id begins with these 8 or more digits, among `newest` and
  * those that it leads back to: whoever can write to the store may have put others there. Withdrawn ones count, so that
- * a rollback can be undone. Throws UnknownSnapshotError.
+ * a rollback can be undone.
  */
 export async function findCommit(storage: Storage, target: string, newest: Commit): Promise<Commit> {
   const number = /^[1-9]\d{0,6}$/.test(target) ? Number(target) : undefined;
   if (number === undefined && !/^[0-9a-f]{8,64}$/.test(target)) {
-    throw new UnknownSnapshotError(
+    throw new Fault(
+      "SNAPSHOT_NOT_FOUND",
       `${JSON.stringify(target)} is neither a commit number nor 8 or more digits of a snapshot id`,
     );
   }
   if (number !== undefined && number > newest.commit)
-    throw new UnknownSnapshotError(`${storage.location}: there is no commit ${number}`);
+    throw new Fault("SNAPSHOT_NOT_FOUND", `${storage.location}: there is no commit ${number}`);
   const found = new Map<string, Commit>();
   let broken: Error | undefined;
   try {
@@ -34,11 +31,12 @@ export async function findCommit(storage: Storage, target: string, newest: Commi
     broken = error;
   }
   const [commit, another] = [...found.values()];
-  if (another) throw new UnknownSnapshotError(`several snapshot ids begin with ${target}; give more digits`);
+  if (another)
+    throw new Fault("SNAPSHOT_NOT_FOUND", `several snapshot ids begin with ${target}; give more digits`);
   if (commit) return commit;
   const reason = broken
     ? `the log does not lead from commit ${newest.commit} back to ` +
       `${number === undefined ? "a snapshot" : "commit"} ${target}: ${broken.message}`
     : `no commit has a snapshot id that begins with ${target}`;
-  throw new UnknownSnapshotError(`${storage.location}: ${reason}`, { cause: broken });
+  throw new Fault("SNAPSHOT_NOT_FOUND", `${storage.location}: ${reason}`, { cause: broken });
 }

@@ -1,3 +1,4 @@
+import { Fault } from "../../schemas/errors.ts";
 import { type Commit, formatVersion, type ObjectRef } from "../../schemas/store/snapshot.ts";
 import { recordBetween } from "../changes/record.ts";
 import { signExportsOf } from "../export/sign-exports.ts";
@@ -18,17 +19,10 @@ import { newestForRun, requireStillNewest } from "../trust/log/run-log.ts";
 import { isSigned, requireKey, signerOf } from "../trust/signing.ts";
 import { findCommit } from "./find-commit.ts";
 
-/** The requested snapshot cannot be rolled back to. */
-export class RollbackError extends Error {
-  override readonly name = "RollbackError";
-}
-
 /**
  * Makes an earlier snapshot current by a new commit, withdraws the commits in between, and puts publishing on hold.
  * `target` is a commit number, or the first 8 or more digits of a snapshot id. Also updates the public names. Returns
- * the new commit, or the current one when that already is this rollback. Throws RollbackError, UnknownSnapshotError,
- * UntrustedPredecessorError, CommitLostError, CollectedMeanwhileError, CommitUnknownError, CorruptObjectError or
- * StorageError.
+ * the new commit, or the current one when that already is this rollback.
  */
 export async function rollback(
   storage: Storage,
@@ -38,12 +32,15 @@ export async function rollback(
 ): Promise<Commit> {
   const { signing = {} } = shown;
   const current = await newestForRun(storage, signing);
-  if (!current) throw new RollbackError(`${storage.location}: nothing has been published yet`);
+  if (!current) throw new Fault("ROLLBACK_REFUSED", `${storage.location}: nothing has been published yet`);
   requireKey(storage, current, signing);
   const wanted = await findCommit(storage, target, current);
   if (wanted.snapshotId === current.snapshotId) {
     if (!current.hold)
-      throw new RollbackError(`commit ${current.commit} already has snapshot ${current.snapshotId}`);
+      throw new Fault(
+        "ROLLBACK_REFUSED",
+        `commit ${current.commit} already has snapshot ${current.snapshotId}`,
+      );
     // One that was not signed by this run's key is made once more.
     if (isSigned(current, signing)) {
       // An earlier run may have stopped after its commit, before it updated the public names.
@@ -85,22 +82,22 @@ function between(wanted: Commit, current: Commit): Commit["withdrawn"] {
   return wanted.commit < current.commit ? [[wanted.commit + 1, current.commit]] : [];
 }
 
-/** Throws RollbackError unless the store has every object of the snapshot, and protects those from collections. */
+/** Throws ROLLBACK_REFUSED unless the store has every object of the snapshot, and protects those from collections. */
 async function requireComplete(storage: Storage, current: Commit, commit: Commit): Promise<void> {
   const gone = `the snapshot of commit ${commit.commit} is incomplete: the store no longer has all its objects`;
   try {
     const snapshot = await PreviousSnapshot.read(storage, commit);
-    if (!snapshot.complete) throw new RollbackError(gone);
+    if (!snapshot.complete) throw new Fault("ROLLBACK_REFUSED", gone);
     await rewriteObjects(storage, current, snapshot);
   } catch (error) {
-    if (error instanceof MissingObjectError) throw new RollbackError(gone, { cause: error });
+    if (error instanceof MissingObjectError) throw new Fault("ROLLBACK_REFUSED", gone, { cause: error });
     throw error;
   }
 }
 
 /**
  * Writes again every object that the current snapshot does not reach. A collection that is about to delete one then
- * finds it changed. Throws CollectedMeanwhileError when a collection may have checked it before. The manifest comes
+ * finds it changed. Throws COLLECTED_MEANWHILE when a collection may have checked it before. The manifest comes
  * last, as in a publish run.
  */
 async function rewriteObjects(storage: Storage, current: Commit, wanted: PreviousSnapshot): Promise<void> {
@@ -122,8 +119,7 @@ async function rewriteObjects(storage: Storage, current: Commit, wanted: Previou
 
 /**
  * Records what the rollback changes in the archive. Undefined when that is too much, or when the snapshot that is taken
- * back is damaged, which may be the reason for the rollback. Throws CollectedMeanwhileError, CorruptObjectError or
- * StorageError.
+ * back is damaged, which may be the reason for the rollback.
  */
 async function recordChanges(storage: Storage, current: Commit, wanted: Commit) {
   const objects = new ObjectWriter(storage, new Set(), false);

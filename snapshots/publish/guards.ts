@@ -19,7 +19,7 @@ export type Allowance = Partial<ChangeCounts>;
 
 /** The sources look broken: more would disappear, change or be added than an ordinary run explains. */
 export class GuardRefusal extends Error {
-  override readonly name = "GuardRefusal";
+  readonly code = "GUARD_REFUSED";
   /** The allowance with which the same sources pass. */
   readonly needed: Allowance;
 

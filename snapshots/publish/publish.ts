@@ -1,3 +1,4 @@
+import { Fault } from "../../schemas/errors.ts";
 import type { Commit } from "../../schemas/store/snapshot.ts";
 import type { OpenSources } from "../sources/sources.ts";
 import { type CorruptObjectError, isLoss, type MissingObjectError } from "../store/errors.ts";
@@ -10,11 +11,6 @@ import { updateMutableObjects } from "./public/mutable-objects.ts";
 import { readSources } from "./read-sources.ts";
 
 export type { PublishReport };
-
-/** A rollback puts publishing on hold; otherwise the next run would undo it. */
-export class PublishingOnHoldError extends Error {
-  override readonly name = "PublishingOnHoldError";
-}
 
 /** How often a run begins anew because it met a damaged object; each time it reads the sources again. */
 const maxTries = 16;
@@ -36,9 +32,9 @@ export interface PublishOptions extends FinishOptions, ReadOptions {
 /**
  * Builds a snapshot and commits it. Objects are written in this order: pages, segments and scores, manifest, commit,
  * head.json, public names. Sources with the content of the current snapshot make no new commit.
- * Throws SourceRefusal, GuardRefusal, PublishingOnHoldError, UntrustedPredecessorError, CommitLostError,
- * CollectedMeanwhileError, CommitUnknownError, CorruptObjectError or StorageError. Readers then still see the previous
- * snapshot; after a CommitUnknownError they may see either.
+ * Throws SourceRefusal, GuardRefusal, PUBLISHING_ON_HOLD, UNTRUSTED_PREDECESSOR, COMMIT_LOST,
+ * COLLECTED_MEANWHILE, COMMIT_UNKNOWN, CorruptObjectError or StorageError. Readers then still see the previous
+ * snapshot; after a COMMIT_UNKNOWN they may see either.
  */
 export async function publish(options: PublishOptions): Promise<PublishReport> {
   const found = await logToFollow(options);
@@ -59,7 +55,7 @@ async function publishAfter(options: PublishOptions, before: Before): Promise<Pu
   }
 }
 
-/** Finds the commit on which a run builds, if there is any. Throws PublishingOnHoldError, or as findLog does. */
+/** Finds the commit on which a run builds, if there is any. Throws PUBLISHING_ON_HOLD, or as findLog does. */
 export async function logToFollow(options: Omit<PublishOptions, keyof ReadOptions>): Promise<FoundLog> {
   const { storage, resume = false, signing = {} } = options;
   const found = await findLog(storage, signing);
@@ -76,7 +72,7 @@ export async function logToFollow(options: Omit<PublishOptions, keyof ReadOption
   const detail =
     `commit ${current.commit} is a rollback, which puts publishing on hold; publish with --resume to end ` +
     "that";
-  throw new PublishingOnHoldError(`${storage.location}: ${detail}`);
+  throw new Fault("PUBLISHING_ON_HOLD", `${storage.location}: ${detail}`);
 }
 
 /** Does work over the current snapshot, and again without those of its objects that turn out damaged meanwhile. */

@@ -1,15 +1,9 @@
+import { Fault, isFault } from "../../schemas/errors.ts";
 import type { ObjectRef } from "../../schemas/store/snapshot.ts";
 import { longIdHash } from "../index/id-table.ts";
 import { SourceRefusal } from "../sources/contract/refusals.ts";
 import { namesOnlyChanges } from "../sources/files/source-files.ts";
-import {
-  type FileNumbers,
-  type KeyRange,
-  type KnownFiles,
-  type OpenSources,
-  type Sources,
-  UnreadFilesError,
-} from "../sources/sources.ts";
+import type { FileNumbers, KeyRange, KnownFiles, OpenSources, Sources } from "../sources/sources.ts";
 import { ExternalSort } from "./external-sort.ts";
 import { RunDifference } from "./guards.ts";
 import type { PreviousSnapshot } from "./previous/snapshot.ts";
@@ -57,7 +51,7 @@ export async function readSources(reading: Reading): Promise<ReadSources> {
       return await readOnce(reading, known);
     } catch (error) {
       const broken = error instanceof SourceRefusal && !namesOnlyChanges(error);
-      if (!broken && !(error instanceof UnreadFilesError)) throw error;
+      if (!broken && !isFault(error, "UNREAD_FILES")) throw error;
     }
   }
   return readOnce(reading, undefined);
@@ -82,12 +76,12 @@ async function readOnce(reading: Reading, known: KnownFiles | undefined): Promis
   }
 }
 
-/** Throws UnreadFilesError when rows of an unread file are not where the current snapshot should have them. */
+/** Throws UNREAD_FILES when rows of an unread file are not where the current snapshot should have them. */
 function checkUnread(known: KnownFiles, { files }: Sources, fileRows: readonly number[]): void {
   const rowsOf = new Map(known.files.map(({ hash, rows }) => [hash, rows]));
   for (const [index, { name, hash, unchanged }] of files.entries())
     if (unchanged && fileRows[index] !== rowsOf.get(hash))
-      throw new UnreadFilesError(`${name}: ${fileRows[index]} of ${rowsOf.get(hash)} rows are known`);
+      throw new Fault("UNREAD_FILES", `${name}: ${fileRows[index]} of ${rowsOf.get(hash)} rows are known`);
 }
 
 /** Reads the markets of the sources, or of a range of them, which is compared with nothing. */
@@ -125,7 +119,7 @@ export async function sortMarkets(
   // Unchanged markets were skipped, so the count above ends below the total.
   progress("reading markets", marketCount, marketCount);
   if (fresh.length > 0 && (await previous!.sources.holdsAnyOf(Float64Array.from(fresh).sort(), kept)))
-    throw new UnreadFilesError("a row has an id that an unread file has too");
+    throw new Fault("UNREAD_FILES", "a row has an id that an unread file has too");
   for (const file of kept) if (file > 0) fileRows[file - 1]! += 1;
   const markets = fileRows.reduce((sum, rows) => sum + rows, 0);
   return { markets, kept, sameOrigins, difference, fileRows };

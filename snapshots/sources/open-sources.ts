@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { DuckDBInstance } from "@duckdb/node-api";
+import { Fault } from "../../schemas/errors.ts";
 import type { SourceFileRef } from "../../schemas/store/snapshot.ts";
 import { clockTolerance } from "../store/log/clock.ts";
 import { refuseDuplicates } from "./contract/duplicate-keys.ts";
@@ -18,14 +19,7 @@ import { groupFiles } from "./files/file-groups.ts";
 import { contentOf, type HashedFiles, hashContents } from "./files/file-hashes.ts";
 import { listSourceFiles, nameOfAll, type SourceFile } from "./files/source-files.ts";
 import { passedWarning } from "./files/source-names.ts";
-import {
-  type KnownFiles,
-  type MarketsFile,
-  type NamedContent,
-  type PinnedFiles,
-  type Sources,
-  UnreadFilesError,
-} from "./sources.ts";
+import type { KnownFiles, MarketsFile, NamedContent, PinnedFiles, Sources } from "./sources.ts";
 
 /** How to read the sources. */
 export interface SourcesOptions {
@@ -56,7 +50,7 @@ export interface SourcesOptions {
 /**
  * Opens the Parquet sources of a directory. Throws SourceRefusal when files or columns are missing or do not match the
  * contract, when a source has no rows, or when keys repeat. Values are checked later, while they are read. Where files
- * are not read, throws UnreadFilesError when their rows are not known.
+ * are not read, throws UNREAD_FILES when their rows are not known.
  */
 export async function openSources(directory: string, options: SourcesOptions): Promise<Sources> {
   const { memoryMegabytes: megabytes = 600, threads } = options;
@@ -130,7 +124,7 @@ interface FileContents extends HashedFiles {
 
 /**
  * Finds the known ones among the files of markets. None is taken for unchanged when the known ones were checked by
- * other rules, or when two files have the same rows, since their ids are then the same too. Throws UnreadFilesError
+ * other rules, or when two files have the same rows, since their ids are then the same too. Throws UNREAD_FILES
  * when none may be taken for that, but some were not fetched.
  */
 function findUnchanged(
@@ -149,7 +143,7 @@ function findUnchanged(
   const filled = all.filter((hash) => byHash.get(hash)?.rows !== 0);
   const comparable = known?.rowDigests === rowDigests && new Set(filled).size === filled.length;
   if (!comparable && unfetched.size > 0)
-    throw new UnreadFilesError("files that were not fetched must be read");
+    throw new Fault("UNREAD_FILES", "files that were not fetched must be read");
   if (!comparable) return new Map();
   return new Map(
     files.flatMap((file) => {

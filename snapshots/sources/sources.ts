@@ -47,14 +47,6 @@ export interface MarketsFile extends NamedContent, Omit<SourceFileRef, "rows"> {
   unchanged: boolean;
 }
 
-/**
- * The sources are not read whole, and what is known of the unread files does not suffice. Opened without known files,
- * they may turn out sound.
- */
-export class UnreadFilesError extends Error {
-  override readonly name = "UnreadFilesError";
-}
-
 /** Files that a run in parts has planned with. Opened, they must be the same; keys were found to be unique then. */
 export interface PinnedFiles {
   /** The start of the run. */

@@ -1,9 +1,5 @@
-/** Work did not finish within its deadline. */
-export class DeadlineError extends Error {
-  override readonly name = "DeadlineError";
-}
-
-/** Waits at most `seconds` for work that cannot be stopped. Throws DeadlineError, or the work's own error. */
+import { Fault } from "../../schemas/errors.ts";
+/** Waits at most `seconds` for work that cannot be stopped. Throws DEADLINE, or the work's own error. */
 export function inTime<T>(seconds: number, working: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(late(seconds)), seconds * 1000);
@@ -11,11 +7,11 @@ export function inTime<T>(seconds: number, working: Promise<T>): Promise<T> {
   });
 }
 
-const late = (seconds: number) => new DeadlineError(`no answer within ${seconds} s`);
+const late = (seconds: number) => new Fault("DEADLINE", `no answer within ${seconds} s`);
 
 /**
  * Waits at most `seconds` for work, or until `given` is aborted. Either aborts the signal that was passed to the
- * work, and the wait ends even if the work ignores it. Throws DeadlineError, the reason of `given`, or the work's own
+ * work, and the wait ends even if the work ignores it. Throws DEADLINE, the reason of `given`, or the work's own
  * error.
  */
 export async function within<T>(

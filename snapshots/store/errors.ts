@@ -1,8 +1,10 @@
+import { type AnyErrorCode, Fault, isFault } from "../../schemas/errors.ts";
 /**
  * An object of the store is damaged or missing; the message begins with its key. Everything that reads objects may
  * throw this, and StorageError when the store itself fails. Comments name errors only where callers handle them.
  */
 export abstract class ObjectError extends Error {
+  abstract readonly code: AnyErrorCode;
   readonly key: string;
 
   constructor(key: string, reason: string, options?: ErrorOptions) {
@@ -13,17 +15,17 @@ export abstract class ObjectError extends Error {
 
 /** A stored object does not hold what its name, digest or schema promises. */
 export class CorruptObjectError extends ObjectError {
-  override readonly name: string = "CorruptObjectError";
+  readonly code: AnyErrorCode = "CORRUPT_OBJECT";
 }
 
 /** A stored object is of a format version that this program does not know. The message says what to do. */
 export class FormatError extends CorruptObjectError {
-  override readonly name = "FormatError";
+  override readonly code = "FOREIGN_FORMAT";
 }
 
 /** The store lacks an object that a manifest or segment names: the snapshot was collected, or the store is damaged. */
 export class MissingObjectError extends ObjectError {
-  override readonly name = "MissingObjectError";
+  readonly code = "MISSING_OBJECT";
 
   constructor(key: string) {
     super(key, "it is missing");
@@ -89,22 +91,19 @@ export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }
 
-/** A local folder is full or cannot be used. The message names it and the way out. */
-export class LocalFolderError extends Error {
-  override readonly name = "LocalFolderError";
-}
-
 /** DuckDB's messages when it cannot spill. It uses at most nine tenths of the free space. */
 const cannotSpill = /No space left on device|max_temp_directory_size/;
 
 /**
- * The error to throw when work that keeps files in `folder` has failed: a LocalFolderError when the folder is to blame,
+ * The error to throw when work that keeps files in `folder` has failed: a LOCAL_FOLDER when the folder is to blame,
  * otherwise `error` itself. `wayOut` says how to use another folder.
  */
 export function localFailure(error: unknown, folder: string, wayOut: string): unknown {
-  if (!(error instanceof Error) || error instanceof LocalFolderError || !isOf(folder, error)) return error;
+  if (!(error instanceof Error) || isFault(error, "LOCAL_FOLDER") || !isOf(folder, error)) return error;
   const [reason] = error.message.split("\n");
-  return new LocalFolderError(`${folder}: cannot keep files there: ${reason}; ${wayOut}`, { cause: error });
+  return new Fault("LOCAL_FOLDER", `${folder}: cannot keep files there: ${reason}; ${wayOut}`, {
+    cause: error,
+  });
 }
 
 function isOf(folder: string, error: Error & { path?: unknown }): boolean {

@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { Fault } from "../../schemas/errors.ts";
 import { directoryStorage } from "./backends/directory.ts";
 import { cachedOnDisk } from "./backends/disk-cache.ts";
 import type { S3Environment, S3Limits } from "./backends/s3.ts";
@@ -16,7 +17,7 @@ export interface CacheFolder {
 
 /**
  * Opens the store at a location given by a user: `s3://bucket/prefix`, or a directory relative to `base`. `limits`
- * replaces the S3 limits, whose default suits publishers. A directory does without `cache`. Throws StoreAddressError for
+ * replaces the S3 limits, whose default suits publishers. A directory does without `cache`. Throws STORE_ADDRESS for
  * any other kind of address.
  */
 export async function openStorage(
@@ -35,18 +36,14 @@ export async function openStorage(
     const { cacheDir, cacheDiskBytes: maxBytes, warn } = cache;
     return cachedOnDisk(storage, { directory: resolve(base, cacheDir), maxBytes, warn });
   }
-  if (!isStoreLocation(location)) throw new StoreAddressError(`${location}: a store is ${storeAddresses}`);
+  if (!isStoreLocation(location))
+    throw new Fault("STORE_ADDRESS", `${location}: a store is ${storeAddresses}`);
   return directoryStorage(resolve(base, location));
 }
 
 /** What can name a store. */
 export const storeAddresses =
   "a directory or s3://bucket/prefix, and a bucket's name has 3 to 63 characters of a-z, 0-9, . and -";
-
-/** No store can have such an address. */
-export class StoreAddressError extends Error {
-  override readonly name = "StoreAddressError";
-}
 
 /** Whether a text can name a store. Without this check, a mistyped URL would become a folder of that name. */
 export function isStoreLocation(location: string): boolean {

@@ -60,7 +60,7 @@ export interface Storage {
 
 /** The store cannot be reached or refuses a request. The message names the store, the operation and the key. */
 export class StorageError extends Error {
-  override readonly name = "StorageError";
+  readonly code = "STORE_UNREACHABLE";
 }
 
 /** A bucket and the prefix of the store's keys in it, which is "" or ends with "/". */

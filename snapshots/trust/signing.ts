@@ -1,3 +1,4 @@
+import { Fault } from "../../schemas/errors.ts";
 import type { Commit } from "../../schemas/store/snapshot.ts";
 import type { ObjectError } from "../store/errors.ts";
 import type { SignCommit } from "../store/log/commits.ts";
@@ -25,18 +26,14 @@ export interface Signing {
   unsigned?: boolean | undefined;
 }
 
-/** A run would have counted on a commit that nobody it trusts has signed, or on a log without what they have signed. */
-export class UntrustedPredecessorError extends Error {
-  override readonly name = "UntrustedPredecessorError";
-}
-
 /**
- * Throws UntrustedPredecessorError when a run without a key would write into a store of which the newest commit is
+ * Throws UNTRUSTED_PREDECESSOR when a run without a key would write into a store of which the newest commit is
  * signed: nobody who trusts keys would believe what it makes, and no signed run could go on from that.
  */
 export function requireKey({ location }: Storage, newest: Commit | undefined, signing: Signing): void {
   if (newest?.note === undefined || signing.key || signing.unsigned) return;
-  throw new UntrustedPredecessorError(
+  throw new Fault(
+    "UNTRUSTED_PREDECESSOR",
     `${location}: commit ${newest.commit} is signed, and SIGNING_KEY is not set: proxies that trust keys would not ` +
       "take up what this run makes, and every run with the key would end with 3 until one signs over that. Set " +
       "SIGNING_KEY, or give --unsigned when this store is to go on without signatures",
@@ -44,7 +41,7 @@ export function requireKey({ location }: Storage, newest: Commit | undefined, si
 }
 
 /**
- * Throws UntrustedPredecessorError unless a trusted key signed the commit. A signature vouches for all commits before
+ * Throws UNTRUSTED_PREDECESSOR unless a trusted key signed the commit. A signature vouches for all commits before
  * it too, so a run that built on whatever it finds would sign what a thief has put there.
  */
 export function requireTrusted(location: string, commit: Commit, signing: Signing): void {
@@ -62,19 +59,21 @@ export function refuseUntrusted(
   location: string,
   refusal: UntrustedError | ObjectError,
   ours?: string,
-): UntrustedPredecessorError {
+): Fault {
   const { key, message } = refusal;
   const wayOut =
     `${ours ? `If a publisher of yours made it, ${ours}. If not, put` : "Put"} the version back that the object ` +
     "had before. Where it had none, others can write to this store: take that right from them, delete " +
     `${key}, and run again`;
-  return new UntrustedPredecessorError(`${location}: ${message}. ${wayOut}`, { cause: refusal });
+  return new Fault("UNTRUSTED_PREDECESSOR", `${location}: ${message}. ${wayOut}`, { cause: refusal });
 }
 
 /** The error of a run that finds a plan or a part of it in the store that it does not believe. */
-export function refuseUntrustedRun(location: string, refusal: Error): UntrustedPredecessorError {
+export function refuseUntrustedRun(location: string, refusal: Error): Fault {
   const wayOut = "Give SIGNING_KEY to the plan, all parts and the join of a run, and plan another";
-  return new UntrustedPredecessorError(`${location}: ${refusal.message}. ${wayOut}`, { cause: refusal });
+  return new Fault("UNTRUSTED_PREDECESSOR", `${location}: ${refusal.message}. ${wayOut}`, {
+    cause: refusal,
+  });
 }
 
 /** Whose records a run builds on; undefined when it builds on anybody's. */

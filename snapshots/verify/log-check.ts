@@ -1,3 +1,4 @@
+import { isFault } from "../../schemas/errors.ts";
 import { type Commit, Head, type Manifest } from "../../schemas/store/snapshot.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
@@ -5,7 +6,6 @@ import { gapsIn, listCommits, readCommit } from "../store/log/commits.ts";
 import { unseal } from "../store/records.ts";
 import type { Evidence } from "../trust/log/remembered.ts";
 import { requireKnown } from "../trust/log/run-log.ts";
-import { UntrustedPredecessorError } from "../trust/signing.ts";
 import { checkAgreement, type Trust } from "../trust/trust.ts";
 import type { SnapshotCheck } from "./snapshot-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";
@@ -95,7 +95,7 @@ export async function checkKnown(
   try {
     await requireKnown(check.storage, newest, known);
   } catch (error) {
-    if (!(error instanceof UntrustedPredecessorError)) throw error;
+    if (!isFault(error, "UNTRUSTED_PREDECESSOR")) throw error;
     const reason = error.message.slice(check.storage.location.length + 2);
     check.faults.push({ key: layout.commit(newest?.commit ?? 1), reason });
   }

@@ -8,7 +8,7 @@ import type { Storage } from "../store/storage.ts";
 export const publishAgain = ": publish again";
 
 /** An object, and what is wrong with it. */
-export interface Fault {
+export interface Remark {
   key: string;
   reason: string;
 }
@@ -16,9 +16,9 @@ export interface Fault {
 /** The state that all checks of a store share: which objects were read, and their faults. */
 export class StoreCheck {
   readonly storage: Storage;
-  readonly faults: Fault[] = [];
+  readonly faults: Remark[] = [];
   /** Objects that are as they were written, but that only another version of this program or of Unicode can judge. */
-  readonly unchecked: Fault[] = [];
+  readonly unchecked: Remark[] = [];
   /** The first fault of an object that is of another format. */
   foreign: FormatError | undefined;
   /** Whether a segment is of an unknown encoding, so that nobody here can tell which pages it names. */

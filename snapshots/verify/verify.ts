@@ -14,7 +14,7 @@ import { checkPublicLog } from "./public-log-check.ts";
 import { checkArtefacts, checkPublicNames, checkSite } from "./public-tree-check.ts";
 import { checkRemaining } from "./remaining-check.ts";
 import { SnapshotCheck } from "./snapshot-check.ts";
-import { type Fault, publishAgain, StoreCheck } from "./store-check.ts";
+import { publishAgain, type Remark, StoreCheck } from "./store-check.ts";
 
 /** The result of `verify`. */
 export interface VerifyReport {
@@ -30,8 +30,8 @@ export interface VerifyReport {
    */
   unreferenced: number;
   /** Objects that are as they were written, but that only another version of this program or of Unicode can judge. */
-  unchecked: Fault[];
-  faults: Fault[];
+  unchecked: Remark[];
+  faults: Remark[];
 }
 
 /** Who is believed, and what is left out. */

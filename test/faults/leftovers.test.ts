@@ -9,7 +9,6 @@ import { withTemporaryFolder } from "../../scripts/temporary.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { ownerMark } from "../../snapshots/store/backends/process-mark.ts";
-import { LocalFolderError } from "../../snapshots/store/errors.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { until } from "../helpers/http/proxy-client.ts";
 import { snapshotCommand } from "../helpers/publish/commands.ts";
@@ -188,7 +187,7 @@ describe("the folder for temporary files", () => {
   test("is named when there is none", async () => {
     process.env.TMPDIR = join(temporary, "none");
     const error = await publishing();
-    expect(error).toBeInstanceOf(LocalFolderError);
+    expect(error).toMatchObject({ code: "LOCAL_FOLDER" });
     expect(String(error)).toMatch(
       /tmp-\w+\/none: cannot keep files there: ENOENT.*set TMPDIR to use another folder/,
     );
@@ -198,7 +197,7 @@ describe("the folder for temporary files", () => {
   test.skipIf(!smallDisk)("is named when it is full, and empty afterwards", async () => {
     process.env.TMPDIR = smallDisk;
     const error = await publishing();
-    expect(error).toBeInstanceOf(LocalFolderError);
+    expect(error).toMatchObject({ code: "LOCAL_FOLDER" });
     expect(String(error)).toMatch(
       /prs-publish-[\w-]+: cannot keep files there: ENOSPC.*set TMPDIR to use another/,
     );

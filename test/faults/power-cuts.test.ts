@@ -8,7 +8,6 @@ import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { CommitUnknownError } from "../../snapshots/store/log/commits.ts";
 import {
   Crash,
   expectWhole,
@@ -93,7 +92,9 @@ test("a power cut takes nothing back that was reported, and leaves a whole snaps
   const before = () => {
     if (killed) throw new Crash();
   };
-  await expect(publishNew(steppedStorage(storage, { before }))).rejects.toThrow(CommitUnknownError);
+  await expect(publishNew(steppedStorage(storage, { before }))).rejects.toMatchObject({
+    code: "COMMIT_UNKNOWN",
+  });
   expect(await seenBy(afterCut())).toBe(old);
   hooks.synced = note;
   expect(await publishNew(directoryStorage(root))).toMatchObject({ outcome: "unchanged" });

@@ -4,12 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { DuckDBInstance } from "@duckdb/node-api";
 import { archiveRoot, Change, IntegrityError, linesFromEnd } from "../../proxy/site/client/client.ts";
+import { isFault } from "../../schemas/errors.ts";
 import { toolLimits } from "../../schemas/tools.ts";
-import { CopyFolder, CopyFolderError } from "../../scripts/copy/copy-folder.ts";
+import { CopyFolder } from "../../scripts/copy/copy-folder.ts";
 import { treeOf } from "../../scripts/copy/copy-tree.ts";
 import { fileOf, LineWriter, linesOf, wholeLines } from "../../scripts/copy/lines.ts";
 import { mergeChanges } from "../../scripts/copy/merge.ts";
-import { ExportCheckError, readerOf, rowsBy, writeParquet } from "../../snapshots/export/parquet-file.ts";
+import { readerOf, rowsBy, writeParquet } from "../../snapshots/export/parquet-file.ts";
 import { openSession, withConnection } from "../../snapshots/sources/duckdb/duckdb.ts";
 import { quoted } from "../../snapshots/sources/duckdb/sql-literals.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
@@ -121,7 +122,7 @@ const copyState: Target = {
     await writeFile(join(current, "index.json"), index);
     await writeFile(join(path, ".sync", "work", "download.json"), download);
     try {
-      const found = await refusedLater(() => copy.state(), CopyFolderError);
+      const found = await refusedLater(() => copy.state(), "COPY_FOLDER");
       if (found) {
         need(found.bytes === 3, "a copy is as long as its state says");
         await copy.note(found);
@@ -250,8 +251,7 @@ const parquet: Target = {
       for await (const leaf of rowsBy(await reader, file)) need(leaf.length === 32, "a row has a leaf");
     } catch (error) {
       // DuckDB's own errors have no class.
-      if (!(error instanceof ExportCheckError) && Object.getPrototypeOf(error) !== Error.prototype)
-        throw error;
+      if (!isFault(error, "EXPORT_WRONG") && Object.getPrototypeOf(error) !== Error.prototype) throw error;
       // After an error of its own making a database reads nothing more.
       if (/^(FATAL|INTERNAL)/.test((error as Error).message)) await closeReader();
     }

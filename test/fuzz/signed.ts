@@ -35,7 +35,6 @@ import { divideManifest, readManifest } from "../../snapshots/store/manifest.ts"
 import { referTo } from "../../snapshots/store/objects.ts";
 import { seal, unseal } from "../../snapshots/store/records.ts";
 import { checkpointText, parseCheckpoint, signCheckpoint } from "../../snapshots/trust/notes/checkpoint.ts";
-import { KeyFileError } from "../../snapshots/trust/notes/key-files.ts";
 import {
   NoteKeyError,
   parseSigningKey,
@@ -266,7 +265,7 @@ const policy: Target = {
   ],
   words: ["log ", "witness ", "group ", "quorum ", "none", "all", "any", "#", "\t", "https://"],
   async run(input) {
-    const read = refused(() => parsePolicy(input, "policy"), KeyFileError);
+    const read = refused(() => parsePolicy(input, "policy"), "KEY_FILE");
     const text = input.toString();
     const isText = Buffer.from(text).equals(input) && /\s/.test(text.trim());
     const client = isText && (await refusedLater(() => verifyCheckpoint(cosigned, text), ApiError));

@@ -1,4 +1,4 @@
-import { type AnyErrorCode, isCoded } from "../../schemas/errors.ts";
+import { type AnyErrorCode, isFault } from "../../schemas/errors.ts";
 
 /** What reads bytes of others, and what must hold whatever they are. */
 export interface Target {
@@ -14,7 +14,7 @@ export interface Target {
   end?(): Promise<void>;
 }
 
-/** A class of errors, or the code of a CodedError. */
+/** A class of errors, or the code of a Fault. */
 type Documented = (abstract new (...args: never[]) => Error) | AnyErrorCode;
 
 /** Messages are for people and for logs, however long the input is. */
@@ -45,7 +45,7 @@ export async function refusedLater<T>(
 
 function requireDocumented(error: unknown, documented: readonly Documented[]): void {
   const isKnown = (known: Documented) =>
-    typeof known === "string" ? isCoded(error, known) : error instanceof known;
+    typeof known === "string" ? isFault(error, known) : error instanceof known;
   if (!(error instanceof Error && documented.some(isKnown))) throw error;
   need(error.message.length <= maxMessage, `a message of ${error.message.length} characters`);
 }

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { variables } from "../../proxy/docs/settings.ts";
+import { errors } from "../../schemas/errors.ts";
 import { formatVersion, retention } from "../../schemas/store/snapshot.ts";
-import { meanings } from "../../scripts/cli.ts";
 import { sampleDefaults } from "../../snapshots/sample/sample.ts";
 import { contractJsonSchema } from "../../snapshots/sources/contract/describe-contract.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
@@ -263,15 +263,15 @@ test("packages of another system are told in a line by the commands that need Du
   expect(await start("snapshot", "--import", musl)).toEqual([0, "started", ""]);
 });
 
-test("exit codes are of errors that there are", async () => {
-  const names: string[] = [];
-  for (const folder of ["scripts", "snapshots", "proxy"])
+test("every code of an error that the table has is given to one", async () => {
+  const given = new Set<string>();
+  for (const folder of ["scripts", "snapshots", "proxy", "schemas"])
     for (const file of await readdir(join(root, folder), { recursive: true }))
-      if (/\.(js|ts)$/.test(file)) {
+      if (/\.tsx?$/.test(file) && !/^(errors|problem)\.ts$/.test(file)) {
         const source = await readFile(join(root, folder, file), "utf8");
-        names.push(...source.matchAll(/ name(?:: string)? = "(\w+)";/g).map(([, name = ""]) => name));
+        for (const [, code = ""] of source.matchAll(/"([A-Z]+(?:_[A-Z]+)*)"/g)) given.add(code);
       }
-  expect(Object.keys(meanings).filter((name) => !names.includes(name))).toEqual([]);
+  expect(Object.keys(errors).filter((code) => !given.has(code))).toEqual([]);
 });
 
 test.each(["sync", "ask"])("%s loads no database and no S3 client, which take 40 MB", async (name) => {

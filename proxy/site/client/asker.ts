@@ -1,4 +1,4 @@
-import { type CodedError, isCoded } from "../../../schemas/errors.ts";
+import { type Fault, isFault } from "../../../schemas/errors.ts";
 import { bytesOf } from "../../../snapshots/format/bytes.ts";
 import type { Tools } from "./calls.ts";
 
@@ -33,7 +33,7 @@ export class Asker {
     try {
       return read();
     } catch (error) {
-      const { message, extras } = error as CodedError;
+      const { message, extras } = error as Fault;
       throw this.invalid(message, extras?.parameter);
     }
   }
@@ -49,7 +49,7 @@ export class Asker {
       return await work();
     } catch (error) {
       if (error instanceof VerificationError || error instanceof ForkedLogError) throw error;
-      if (isCoded(error, "INVALID_PARAMETER")) throw this.invalid(error.message, error.extras.parameter);
+      if (isFault(error, "INVALID_PARAMETER")) throw this.invalid(error.message, error.extras.parameter);
       if (error instanceof ApiError && !(error instanceof IntegrityError)) throw error;
       throw new VerificationError(what, `${name}: ${error instanceof Error ? error.message : error}`);
     }

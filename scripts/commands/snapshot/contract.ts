@@ -3,7 +3,7 @@ import {
   contractMarkdown,
   contractSql,
 } from "../../../snapshots/sources/contract/describe-contract.ts";
-import { exitCodes, UsageError } from "../../cli.ts";
+import { exitCodes, usageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { flag } from "./options.ts";
 
@@ -15,7 +15,7 @@ export const contractCommand = command({
     json: flag("as JSON Schema (2020-12)"),
   },
   async run({ sql = false, json = false }, _operand, shell) {
-    if (sql && json) throw new UsageError("--sql and --json exclude each other");
+    if (sql && json) throw usageError("--sql and --json exclude each other");
     if (json) shell.report(true, contractJsonSchema(), []);
     else shell.print((sql ? contractSql() : contractMarkdown()).trimEnd());
     return exitCodes.done;

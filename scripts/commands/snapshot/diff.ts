@@ -1,5 +1,5 @@
 import { diff } from "../../../snapshots/maintain/diff.ts";
-import { UsageError } from "../../cli.ts";
+import { usageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { readSigning, trustOptions } from "../../signing.ts";
 import { openStore } from "../../store.ts";
@@ -14,7 +14,7 @@ export const diffCommand = command({
   async run(values, operands, shell) {
     const [older, newer] = operands.split(" ");
     if (!older || !newer)
-      throw new UsageError("diff takes two commit numbers or snapshot ids, as `list` shows them");
+      throw usageError("diff takes two commit numbers or snapshot ids, as `list` shows them");
     const signing = await readSigning(shell, values);
     const done = await diff(await openStore(shell, values.store), older, newer, signing);
     const { since, until, changes } = done;

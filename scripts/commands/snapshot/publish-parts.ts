@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { maxParts, type PartRecord, type PartsPlan } from "../../../schemas/store/parts.ts";
-import { counted, type ExitCode, exitCodes, integerOption, UsageError } from "../../cli.ts";
+import { counted, type ExitCode, exitCodes, integerOption, usageError } from "../../cli.ts";
 import type { ValuesOf } from "../../program.ts";
 import type { Shell } from "../../shell.ts";
 import { flag, number } from "./options.ts";
@@ -30,30 +30,30 @@ export type Step =
   | { kind: "part"; part: number; run: string }
   | { kind: "join"; run: string };
 
-/** Reads the options above. Throws UsageError where they do not go together. */
+/** Reads the options above. Throws USAGE where they do not go together. */
 export function stepIn({ env }: Shell, { run, workers, plan, part, join }: ValuesOf<typeof inParts>): Step {
   // Schedulers count from 0 in such a variable, and images without a shell can add nothing to it.
   const index = part !== undefined && /^[A-Z_]+$/.test(part) ? env[part] : undefined;
   const steps = { workers, plan, part: index === undefined ? part : String(Number(index) + 1), join };
   const asked = Object.entries(steps).flatMap(([name, value]) => (value === undefined ? [] : [name]));
-  if (asked.length > 1) throw new UsageError(`--${asked[0]} and --${asked[1]} do not go together`);
+  if (asked.length > 1) throw usageError(`--${asked[0]} and --${asked[1]} do not go together`);
   const [step] = asked;
   if (!step) {
-    if (run !== undefined) throw new UsageError("--run goes with --plan, --part or --join");
+    if (run !== undefined) throw usageError("--run goes with --plan, --part or --join");
     return { kind: "all" };
   }
   const most = (name: "workers" | "plan" | "part") =>
     integerOption(name, steps[name], { min: 1, max: maxParts, otherwise: 1 });
   if (step === "workers") {
-    if (run !== undefined) throw new UsageError("--workers names its run itself; leave --run out");
+    if (run !== undefined) throw usageError("--workers names its run itself; leave --run out");
     const count = most("workers");
     return count === 1
       ? { kind: "all" }
       : { kind: "workers", count, run: `workers-${randomBytes(8).toString("hex")}` };
   }
-  if (run === undefined) throw new UsageError(`--${step} needs --run`);
+  if (run === undefined) throw usageError(`--${step} needs --run`);
   if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/.test(run))
-    throw new UsageError("--run must have 1 to 100 letters, digits, dashes and underscores");
+    throw usageError("--run must have 1 to 100 letters, digits, dashes and underscores");
   if (step === "plan") return { kind: "plan", count: most("plan"), run };
   if (step === "part") return { kind: "part", part: most("part"), run };
   return { kind: "join", run };

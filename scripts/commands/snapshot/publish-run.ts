@@ -30,7 +30,7 @@ export const sourcesOption = {
   does: "where the Parquet files are, or a DuckDB script *.sql that leaves the tables",
 } as const;
 
-/** Reads the options that publish and verify --repair share. Throws UsageError. */
+/** Reads the options that publish and verify --repair share. */
 export function readPublishing(
   shell: Shell,
   { sources, resume = false, ...values }: ValuesOf<typeof allowing & { sources: typeof sourcesOption }>,

@@ -14,7 +14,7 @@ import { noStoreAt, storeExists } from "../../../snapshots/store/open-storage.ts
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { maxNoteBytes } from "../../../snapshots/trust/notes/signed-note.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
-import { counted, type ExitCode, exitCodes, UsageError } from "../../cli.ts";
+import { counted, type ExitCode, exitCodes, usageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { progressOn } from "../../progress.ts";
 import type { Shell } from "../../shell.ts";
@@ -95,9 +95,7 @@ export const publishCommand = command({
     };
     const signing = await readSigning(shell, values);
     if (!signing.key && shell.env.WITNESS_POLICY)
-      throw new UsageError(
-        "WITNESS_POLICY goes with SIGNING_KEY: witnesses cosign what a publisher has signed",
-      );
+      throw usageError("WITNESS_POLICY goes with SIGNING_KEY: witnesses cosign what a publisher has signed");
     if (step.kind === "plan" || step.kind === "part")
       return makeStep(shell, step, choices, values, { ...told, signing });
     // Opened before anything is published: a path that cannot be written to shows here.
@@ -175,17 +173,15 @@ async function makeStep(
   return exitCodes.done;
 }
 
-/** Throws UsageError when a run of these options cannot be divided into parts. */
+/** Throws USAGE when a run of these options cannot be divided into parts. */
 function requireDivisible(
   location: ReturnType<typeof readPublishing>["location"],
   values: { "dry-run"?: boolean | undefined },
 ): void {
   if (values["dry-run"])
-    throw new UsageError(
-      "--dry-run goes with a run of one part: the others leave what they make in the store",
-    );
+    throw usageError("--dry-run goes with a run of one part: the others leave what they make in the store");
   if (typeof location === "string" && isScript(location))
-    throw new UsageError(
+    throw usageError(
       "a script goes with a run of one part: it may leave other rows each time; let it write Parquet files first",
     );
 }
@@ -240,7 +236,7 @@ const rules = {
   contact: `--contact (or CONTACT) must be ${contactRule}`,
 };
 
-/** The value of an option; null for `none`, undefined when it is left out or empty. Throws UsageError. */
+/** The value of an option; null for `none`, undefined when it is left out or empty. */
 function namedOption(
   name: keyof typeof rules,
   given: string | undefined,
@@ -251,6 +247,6 @@ function namedOption(
   try {
     return normal(given);
   } catch {
-    throw new UsageError(`${rules[name]}, and is ${JSON.stringify(given.slice(0, 200))}`);
+    throw usageError(`${rules[name]}, and is ${JSON.stringify(given.slice(0, 200))}`);
   }
 }

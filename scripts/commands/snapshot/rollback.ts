@@ -1,7 +1,7 @@
 import { publishedSite } from "../../../proxy/site/files.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
-import { UsageError } from "../../cli.ts";
+import { usageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { lostSignature, readSigning, signOverOption, trustOptions, unsignedOption } from "../../signing.ts";
 import { openStore } from "../../store.ts";
@@ -13,8 +13,7 @@ export const rollbackCommand = command({
   does: "makes an earlier snapshot current again and holds publishing; ID is a commit number or a snapshot id",
   options: { ...common, ...trustOptions, ...signOverOption, ...unsignedOption },
   async run(values, operand, shell) {
-    if (!operand)
-      throw new UsageError("rollback takes a commit number or a snapshot id, as `list` shows them");
+    if (!operand) throw usageError("rollback takes a commit number or a snapshot id, as `list` shows them");
     const storage = await openStore(shell, values.store);
     const signing = await readSigning(shell, values);
     const warn = (line: string) => shell.warn(line);

@@ -1,6 +1,6 @@
 import { writeSigningKey } from "../../../snapshots/trust/notes/key-files.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
-import { requiredOption, UsageError } from "../../cli.ts";
+import { requiredOption, usageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { defaultSigningName, signingName } from "../../signing.ts";
 import { common } from "./options.ts";
@@ -34,7 +34,7 @@ export const signingKeyCommand = command({
     const name = signingName(shell, values.name) ?? defaultSigningName;
     const { algorithm = "ed25519" } = values;
     if (algorithm !== "ed25519" && algorithm !== "ml-dsa-44")
-      throw new UsageError(`--algorithm is ed25519 or ml-dsa-44, not ${JSON.stringify(algorithm)}`);
+      throw usageError(`--algorithm is ed25519 or ml-dsa-44, not ${JSON.stringify(algorithm)}`);
     const publicKey = verifierText(await writeSigningKey(path, name, algorithm));
     const use = algorithm === "ed25519" ? "SIGNING_KEY" : "a second line of the file SIGNING_KEY";
     shell.say(`${path} signs, so keep it secret (${use}); ${path}.pub is for everybody (TRUSTED_KEYS):`);

@@ -4,7 +4,7 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 import { trustOf } from "../../../snapshots/trust/signing.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { type VerifyOptions, type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
-import { counted, exitCodes, UsageError } from "../../cli.ts";
+import { counted, exitCodes, usageError } from "../../cli.ts";
 import { waysBack } from "../../incidents.ts";
 import { command } from "../../program.ts";
 import { progressOn } from "../../progress.ts";
@@ -31,7 +31,7 @@ export const verifyCommand = command({
     const { "trusted-key": keyFile, "trust-policy": policyFile, "log-begins-at": first, ...choices } = others;
     const trusting = { "trusted-key": keyFile, "trust-policy": policyFile };
     const stray = Object.keys(choices)[0];
-    if (stray && !repair) throw new UsageError(`--${stray} goes with --repair`);
+    if (stray && !repair) throw usageError(`--${stray} goes with --repair`);
     const begins = logBegins({ "log-begins-at": first });
     const policy = await trustPolicy(shell, trusting);
     const signing = await readSigning(shell, { ...trusting, unsigned: choices.unsigned });

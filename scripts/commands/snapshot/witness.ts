@@ -1,7 +1,7 @@
 import { updateCheckpoint } from "../../../snapshots/publish/public/checkpoint.ts";
 import { PublicTree } from "../../../snapshots/publish/public/tree.ts";
 import { findLog } from "../../../snapshots/trust/log/run-log.ts";
-import { UsageError } from "../../cli.ts";
+import { usageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { readSigning, trustOptions } from "../../signing.ts";
 import { openStore } from "../../store.ts";
@@ -15,7 +15,7 @@ export const witnessCommand = command({
   async run(values, _operand, shell) {
     const signing = await readSigning(shell, values);
     if (!signing.key || !signing.witnesses)
-      throw new UsageError("witness goes with SIGNING_KEY and WITNESS_POLICY, the files of a publisher");
+      throw usageError("witness goes with SIGNING_KEY and WITNESS_POLICY, the files of a publisher");
     const storage = await openStore(shell, values.store);
     const found = await findLog(storage, signing);
     const { newest } = found;

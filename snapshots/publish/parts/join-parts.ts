@@ -1,3 +1,4 @@
+import { Fault } from "../../../schemas/errors.ts";
 import type { PartRecord, PartsPlan } from "../../../schemas/store/parts.ts";
 import type { Commit, Manifest } from "../../../schemas/store/snapshot.ts";
 import { differingRows, type ReadObject } from "../../changes/walk.ts";
@@ -6,7 +7,6 @@ import { rootOver } from "../../format/tree.ts";
 import { type Refusal, SourceRefusal } from "../../sources/contract/refusals.ts";
 import { isLoss } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
-import { CommitLostError } from "../../store/log/commits.ts";
 import { readObject } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import { ArchiveChanges } from "../archive-changes.ts";
@@ -30,8 +30,8 @@ import { pinnedBy, type Run, readParts, readPlan, requireSameRows } from "./run-
 
 /**
  * Finishes a run whose parts have all been made, as `publish` finishes one of its own. A join that was interrupted
- * after its commit, and is repeated, finishes that. Throws what `publish` throws, PartsMissingError where the plan or a
- * part is missing, CommitLostError when the commit that the run builds on is no longer the newest, and FormatError.
+ * after its commit, and is repeated, finishes that. Throws what `publish` throws, PARTS_MISSING where the plan or a
+ * part is missing, COMMIT_LOST when the commit that the run builds on is no longer the newest, and FormatError.
  */
 export async function joinParts(options: PublishOptions, name: string): Promise<PublishReport> {
   const run: Run = { name, storage: options.storage, signing: options.signing };
@@ -53,9 +53,10 @@ export async function joinParts(options: PublishOptions, name: string): Promise<
   });
 }
 
-function lost({ name, storage }: Run, current: Commit | undefined): CommitLostError {
+function lost({ name, storage }: Run, current: Commit | undefined): Fault {
   const newest = current ? `is ${current.commit} now` : "is gone";
-  return new CommitLostError(
+  return new Fault(
+    "COMMIT_LOST",
     `${storage.location}: the newest commit ${newest}, and not the one that the run ${name} builds on; plan another`,
   );
 }

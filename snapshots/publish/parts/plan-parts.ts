@@ -1,3 +1,4 @@
+import { Fault } from "../../../schemas/errors.ts";
 import { feedVersion } from "../../../schemas/market.ts";
 import type { PartsPlan } from "../../../schemas/store/parts.ts";
 import { type Commit, formatVersion } from "../../../schemas/store/snapshot.ts";
@@ -7,7 +8,7 @@ import type { CutPoint, NamedContent, Sources } from "../../sources/sources.ts";
 import { prepareStore } from "../make-archive.ts";
 import { logToFollow, type PublishOptions } from "../publish.ts";
 import { bucketMarkets, readSources } from "../read-sources.ts";
-import { findPlan, type Run, RunMismatchError, readPlan, writePlan } from "./run-records.ts";
+import { findPlan, type Run, readPlan, writePlan } from "./run-records.ts";
 
 /** A position where a part may begin: no page or segment goes over it. */
 interface Edge extends CutPoint {
@@ -27,7 +28,7 @@ interface Keys {
 
 /**
  * Divides a publish run into `count` parts of about the same size, and stores the plan. It reads ids and times of the
- * sources only. A run that has a plan keeps it, where that was made from the same. Throws RunMismatchError where not,
+ * sources only. A run that has a plan keeps it, where that was made from the same. Throws RUN_MISMATCH where not,
  * and what `publish` throws of sources that cannot be opened, and of commits.
  */
 export async function planParts(options: PublishOptions, name: string, count: number): Promise<PartsPlan> {
@@ -72,7 +73,7 @@ export async function planParts(options: PublishOptions, name: string, count: nu
   }
 }
 
-/** Throws RunMismatchError unless a plan was made from the same. */
+/** Throws RUN_MISMATCH unless a plan was made from the same. */
 function requireSame(
   { name, storage }: Run,
   plan: PartsPlan,
@@ -90,7 +91,8 @@ function requireSame(
     ],
   ].flatMap(([what, other]) => (other ? [what] : []));
   if (differs.length === 0) return;
-  throw new RunMismatchError(
+  throw new Fault(
+    "RUN_MISMATCH",
     `${storage.location}: the run ${name} was planned before, with another ${differs.join(", ")}; ` +
       "choose another --run",
   );

@@ -1,3 +1,4 @@
+import { Fault } from "../../../schemas/errors.ts";
 import type { PartRecord, PartsPlan } from "../../../schemas/store/parts.ts";
 import { formatVersion } from "../../../schemas/store/snapshot.ts";
 import { SourceRefusal } from "../../sources/contract/refusals.ts";
@@ -15,7 +16,6 @@ import {
   pinnedBy,
   plannedCommit,
   type Run,
-  RunMismatchError,
   rangeOf,
   readPlan,
   requireSameRows,
@@ -28,8 +28,8 @@ export type PartOptions = ReadOptions &
 
 /**
  * Makes one part of a run's archive, and records what it made in the store. A part that has been made is not made
- * again. What is wrong with the sources is recorded too, and not thrown: the join tells it. Throws PartsMissingError
- * without a plan, RunMismatchError when it has no such part, FormatError, UntrustedPredecessorError,
+ * again. What is wrong with the sources is recorded too, and not thrown: the join tells it. Throws PARTS_MISSING
+ * without a plan, RUN_MISMATCH when it has no such part, FormatError, UNTRUSTED_PREDECESSOR,
  * CorruptObjectError or StorageError.
  */
 export async function publishPart(options: PartOptions, name: string, part: number): Promise<PartRecord> {
@@ -37,7 +37,7 @@ export async function publishPart(options: PartOptions, name: string, part: numb
   const plan = await readPlan(run);
   const planned = plan.parts[part - 1];
   if (!planned)
-    throw new RunMismatchError(`the run ${name} has ${plan.parts.length} parts, and none is ${part}`);
+    throw new Fault("RUN_MISMATCH", `the run ${name} has ${plan.parts.length} parts, and none is ${part}`);
   const known = await findPart(run, plan, part);
   if (known && !known.refused) return known;
   const [started, before] = [performance.now(), process.cpuUsage()];

@@ -1,3 +1,4 @@
+import { Fault } from "../../../schemas/errors.ts";
 import { feedVersion } from "../../../schemas/market.ts";
 import type { PartRecord, PartsPlan } from "../../../schemas/store/parts.ts";
 import type { Commit } from "../../../schemas/store/snapshot.ts";
@@ -12,16 +13,6 @@ import type { Storage } from "../../store/storage.ts";
 import { signRecord, subjectOf } from "../../trust/notes/record-notes.ts";
 import { refuseUntrustedRun, type Signing, trustOf } from "../../trust/signing.ts";
 import { UntrustedError } from "../../trust/trust.ts";
-
-/** What the plan or a part of a run asks for does not go together with what the store has of the run. */
-export class RunMismatchError extends Error {
-  override readonly name = "RunMismatchError";
-}
-
-/** A run is not as far as it must be: its plan or some of its parts are missing. */
-export class PartsMissingError extends Error {
-  override readonly name = "PartsMissingError";
-}
 
 /** A run in parts: its name, the store where its parts meet, and who signs what they leave there for one another. */
 export interface Run {
@@ -49,21 +40,21 @@ function sealed(key: string, record: object, signing: Signing = {}): Buffer {
 }
 
 /**
- * The plan of a run; undefined when it has none. Throws UntrustedPredecessorError when nobody who is trusted made it.
+ * The plan of a run; undefined when it has none. Throws UNTRUSTED_PREDECESSOR when nobody who is trusted made it.
  */
 export function findPlan(run: Run): Promise<PartsPlan | undefined> {
   return readTrusted(run, layout.runPlan, run.name);
 }
 
 /**
- * The plan that this program can go on with. Throws PartsMissingError when there is none, FormatError when another
+ * The plan that this program can go on with. Throws PARTS_MISSING when there is none, FormatError when another
  * version made it.
  */
 export async function readPlan(run: Run): Promise<PartsPlan> {
   const key = layout.runPlan(run.name);
   const plan = await findPlan(run);
   if (!plan)
-    throw new PartsMissingError(`${run.storage.location}: ${key} is missing; publish with --plan first`);
+    throw new Fault("PARTS_MISSING", `${run.storage.location}: ${key} is missing; publish with --plan first`);
   const ours = { feedVersion, unicode: unicodeVersion };
   for (const [what, own] of Object.entries(ours)) {
     const planned = plan[what as keyof typeof ours];
@@ -91,7 +82,7 @@ export async function findPart(run: Run, plan: PartsPlan, part: number): Promise
   return record?.plan === plan.digest && record.part === part ? record : undefined;
 }
 
-/** All parts of a run, in order. Throws PartsMissingError, which names those that are missing. */
+/** All parts of a run, in order. Throws PARTS_MISSING, which names those that are missing. */
 export async function readParts(run: Run, plan: PartsPlan): Promise<PartRecord[]> {
   const found: (PartRecord | undefined)[] = plan.parts.map(() => undefined);
   await inParallel(plan.parts.keys(), async (index) => {
@@ -100,7 +91,8 @@ export async function readParts(run: Run, plan: PartsPlan): Promise<PartRecord[]
   const missing = found.flatMap((record, index) => (record ? [] : [index + 1]));
   if (missing.length === 0) return found as PartRecord[];
   const parts = missing.map((part) => layout.runPart(run.name, part)).join(", ");
-  throw new PartsMissingError(
+  throw new Fault(
+    "PARTS_MISSING",
     `${run.storage.location}: missing ${parts}; publish each with --part, and join again`,
   );
 }
@@ -127,7 +119,8 @@ async function readTrusted<Name extends unknown[], T extends { digest: string; n
 export async function plannedCommit({ storage }: Run, { commit }: PartsPlan): Promise<Commit | undefined> {
   const found = commit ? await readCommit(storage, commit.commit) : undefined;
   if (found?.digest === commit?.digest) return found;
-  throw new RunMismatchError(
+  throw new Fault(
+    "RUN_MISMATCH",
     `${storage.location}: ${layout.commit(commit!.commit)} is not the commit that the run was planned on; plan another`,
   );
 }

@@ -26,7 +26,7 @@ export type Witnessed = { name: string } & ({ time: number } | { fault: string }
  * Signs the tree of the log that ends with the newest commit, whoever made that: a run may have been killed before it
  * signed. Then it asks those witnesses that have not cosigned it yet. It signs nothing without a key, and where no
  * trusted key signed the commit's entry. `found` is what the run found where this is the newest commit since. Throws
- * UntrustedPredecessorError when the tree does not begin with every one that was signed before, or a witness remembers
+ * UNTRUSTED_PREDECESSOR when the tree does not begin with every one that was signed before, or a witness remembers
  * another one; CorruptObjectError or StorageError.
  */
 export async function updateCheckpoint(

@@ -1,5 +1,5 @@
 import type { MarketProof } from "../../../schemas/envelopes.ts";
-import { CodedError } from "../../../schemas/errors.ts";
+import { Fault } from "../../../schemas/errors.ts";
 import { idOfLine } from "../../format/market-line.ts";
 import { leafHash } from "../../format/tree.ts";
 import { readPages } from "../../index/segment.ts";
@@ -24,7 +24,7 @@ export async function findMarket(catalog: Catalog, snapshot: Snapshot, id: strin
     const [line] = await (await Lines.read(snapshot.archive, [ordinal], catalog)).all();
     if (line && idOfLine(line) === id) return { ordinal, line };
   }
-  throw new CodedError(
+  throw new Fault(
     "MARKET_NOT_FOUND",
     `No market has the id ${id}; GET /api/v1/markets/historical lists all.`,
   );

@@ -1,4 +1,4 @@
-import { CodedError } from "../../../schemas/errors.ts";
+import { Fault } from "../../../schemas/errors.ts";
 import { paging } from "../../../schemas/filters.ts";
 import { gzipAround } from "../../format/gzip.ts";
 import { compareKeys, type MarketKey } from "../../format/market-line.ts";
@@ -185,7 +185,7 @@ function requireSameFilter(asked: ArchiveFilter, carried: ArchiveFilter): void {
     (name) => `${name}: the cursor has ${show(kept.get(name))}, not ${show(given.get(name))}`,
   );
   const detail = `${differences.join("; ")}. Repeat the cursor's filters, leave them out, or start without a cursor.`;
-  throw new CodedError("CURSOR_MISMATCH", detail, { parameter: differing[0] });
+  throw new Fault("CURSOR_MISMATCH", detail, { parameter: differing[0] });
 }
 
 /** No cursor was ever issued for a commit beyond the newest. Any other commit's snapshot is gone. */
@@ -197,7 +197,7 @@ async function unknownSnapshot(catalog: Catalog, cursor: Cursor, pageSize: numbe
 }
 
 /** Resumes in the current snapshot at the first match strictly after the same market. */
-async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<CodedError> {
+async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<Fault> {
   const snapshot = await catalog.snapshot();
   const { filter, after } = cursor;
   const matches = await selectMarkets(catalog, snapshot, filter);
@@ -212,7 +212,7 @@ async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Prom
   const detail = `The snapshot of this cursor is no longer kept. ${
     resumeCursor ? "Go on with resumeCursor in the current one" : "No market follows in the current one"
   }, or start again without a cursor for one consistent archive.`;
-  return new CodedError("CURSOR_EXPIRED", detail, { parameter: "cursor", resumeCursor });
+  return new Fault("CURSOR_EXPIRED", detail, { parameter: "cursor", resumeCursor });
 }
 
 /** The cursor for a position: after the last of its `skip` matches. */

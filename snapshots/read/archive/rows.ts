@@ -1,4 +1,4 @@
-import { CodedError, isCoded } from "../../../schemas/errors.ts";
+import { Fault, isFault } from "../../../schemas/errors.ts";
 import { paging } from "../../../schemas/filters.ts";
 import { byMediaType, ndjson } from "../../../schemas/media.ts";
 import { type CsvForm, csvForms } from "../../format/csv.ts";
@@ -125,11 +125,11 @@ export const rowsForms: readonly RowsForm[] = [
 ];
 export const rowsByType = byMediaType(rowsForms);
 
-const isExpired = (error: unknown) => isCoded(error, "CURSOR_EXPIRED");
+const isExpired = (error: unknown) => isFault(error, "CURSOR_EXPIRED");
 
 /** `skip` counts lines of the snapshot that is gone, so no cursor into the current one can replace it. */
-function gone(): CodedError {
-  return new CodedError(
+function gone(): Fault {
+  return new Fault(
     "CURSOR_EXPIRED",
     "The snapshot of this cursor is no longer kept, and skip counts markets of that one; start again without a cursor.",
     { parameter: "cursor" },

@@ -1,5 +1,5 @@
 import { historyDays } from "../../../schemas/envelopes.ts";
-import { CodedError, type Nearest } from "../../../schemas/errors.ts";
+import { Fault, type Nearest } from "../../../schemas/errors.ts";
 import type { Plan } from "../../../schemas/plans.ts";
 import { asOfParameter } from "../../../schemas/query.ts";
 import { MissingObjectError } from "../../store/errors.ts";
@@ -30,7 +30,7 @@ export async function commitAsOf(catalog: Catalog, asOf: AsOf): Promise<LogEntry
 }
 
 const neverPublished = (what: string) =>
-  new CodedError("SNAPSHOT_NOT_FOUND", `${what}; GET /api/v1/snapshots lists what can be read.`, {
+  new Fault("SNAPSHOT_NOT_FOUND", `${what}; GET /api/v1/snapshots lists what can be read.`, {
     parameter: asOfParameter.name,
   });
 
@@ -76,13 +76,13 @@ export async function whileKept<T>(
   }
 }
 
-async function expired(catalog: Catalog, { commit }: LogEntry, reason: string): Promise<CodedError> {
+async function expired(catalog: Catalog, { commit }: LogEntry, reason: string): Promise<Fault> {
   const readable = await catalog.readable();
   const nearest: Nearest = {
     before: named(readable.find((entry) => entry.commit < commit)),
     after: named(readable.findLast((entry) => entry.commit > commit)),
   };
-  return new CodedError(
+  return new Fault(
     "SNAPSHOT_EXPIRED",
     `${reason}. nearest names those before and after it that can be read; GET /api/v1/snapshots lists all.`,
     { parameter: asOfParameter.name, nearest },

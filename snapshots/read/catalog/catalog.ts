@@ -1,4 +1,4 @@
-import { isCoded } from "../../../schemas/errors.ts";
+import { isFault } from "../../../schemas/errors.ts";
 import { labelFields } from "../../../schemas/filters.ts";
 import { Checked, type Commit, type SegmentRef } from "../../../schemas/store/snapshot.ts";
 import { createLabelTables, type LabelTables } from "../../index/column-sections.ts";
@@ -260,7 +260,7 @@ export class Catalog {
     try {
       return await this.log.entry(number);
     } catch (error) {
-      if (isCoded(error, "DAMAGED_LOG") && error.cause instanceof MissingObjectError) return undefined;
+      if (isFault(error, "DAMAGED_LOG") && error.cause instanceof MissingObjectError) return undefined;
       throw error;
     }
   }

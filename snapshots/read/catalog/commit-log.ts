@@ -1,4 +1,4 @@
-import { type CodedError, isCoded } from "../../../schemas/errors.ts";
+import { type Fault, isFault } from "../../../schemas/errors.ts";
 import type { Commit, SnapshotCounts } from "../../../schemas/store/snapshot.ts";
 import { leafHash } from "../../format/tree.ts";
 import { hashIn, layout } from "../../store/layout.ts";
@@ -41,7 +41,7 @@ export class CommitLog {
   #entries = new Map<number, LogEntry>();
   #fetching: Promise<void> | undefined;
   /** Why the log cannot be followed further back. The store is not asked again before the next `takeUp`. */
-  #broken: CodedError | undefined;
+  #broken: Fault | undefined;
 
   constructor(storage: Storage) {
     this.#storage = storage;
@@ -92,7 +92,7 @@ export class CommitLog {
     try {
       return await this.entry(number);
     } catch (error) {
-      if (isCoded(error, "DAMAGED_LOG")) return undefined;
+      if (isFault(error, "DAMAGED_LOG")) return undefined;
       throw error;
     }
   }
@@ -120,7 +120,7 @@ export class CommitLog {
         return false;
       });
     } catch (error) {
-      if (!isCoded(error, "DAMAGED_LOG")) throw error;
+      if (!isFault(error, "DAMAGED_LOG")) throw error;
     }
     return entries;
   }

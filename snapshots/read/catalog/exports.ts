@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { ExportList } from "../../../schemas/envelopes.ts";
-import { CodedError } from "../../../schemas/errors.ts";
+import { Fault } from "../../../schemas/errors.ts";
 import { parquet } from "../../../schemas/media.ts";
 import type { ExportRecord, ParquetFile } from "../../../schemas/store/snapshot.ts";
 import { checkedHashes, readChunks } from "../../export/chunks.ts";
@@ -73,7 +73,7 @@ export class Exports {
     // Throws where an export cannot be believed because the log does not lead to its commit.
     if (!record) await this.#log.find((commit) => commit.snapshotId === snapshotId);
     const what = record ? "This export has no file of that name" : "There is no export of this snapshot";
-    throw new CodedError("SNAPSHOT_NOT_FOUND", `${what}; GET /api/v1/markets/exports lists all.`);
+    throw new Fault("SNAPSHOT_NOT_FOUND", `${what}; GET /api/v1/markets/exports lists all.`);
   }
 
   /** A change record, by its hash, as Parquet files that can be believed; undefined where there are none. */
@@ -94,10 +94,7 @@ export class Exports {
       const file = files.find((each) => each.hash === hash);
       if (file) return this.#opened(file);
     }
-    throw new CodedError(
-      "SNAPSHOT_NOT_FOUND",
-      "There is no such file any more; ask for the table's files again.",
-    );
+    throw new Fault("SNAPSHOT_NOT_FOUND", "There is no such file any more; ask for the table's files again.");
   }
 
   #opened(file: ParquetFile): StoredFile {

@@ -1,5 +1,5 @@
 import { bulkhead } from "cockatiel";
-import { CodedError } from "../../../schemas/errors.ts";
+import { Fault } from "../../../schemas/errors.ts";
 import type { ChangeRecord, Manifest } from "../../../schemas/store/snapshot.ts";
 import { netSides, type Sides } from "../../changes/difference.ts";
 import { Entries } from "../../changes/entries.ts";
@@ -117,11 +117,9 @@ export class ChangesReader {
   async #named(parameter: string, id: string): Promise<LogEntry[]> {
     const isNamed = ({ snapshotId }: LogEntry) => snapshotId === id;
     if (await this.#catalog.newestWith(isNamed)) return (await this.#catalog.log.believed()).filter(isNamed);
-    throw new CodedError(
-      "SNAPSHOT_NOT_FOUND",
-      `No snapshot with the id that ${parameter} gives was published.`,
-      { parameter },
-    );
+    throw new Fault("SNAPSHOT_NOT_FOUND", `No snapshot with the id that ${parameter} gives was published.`, {
+      parameter,
+    });
   }
 
   /** Tries the change records between the commits that are nearest to each other first, and then the snapshots. */
@@ -200,8 +198,8 @@ export class ChangesReader {
   readonly #read: ReadObject = (key, ref) => this.#catalog.objects.get(key, ref);
 }
 
-function gone(): CodedError {
-  return new CodedError(
+function gone(): Fault {
+  return new Fault(
     "SNAPSHOT_EXPIRED",
     "What changed between these snapshots is no longer kept, or is too much for one answer. Take the whole archive: " +
       "an export of /api/v1/markets/exports, or /api/v1/markets/historical with Accept: application/x-ndjson.",

@@ -1,5 +1,5 @@
 import type { MarketAbsence } from "../../../schemas/envelopes.ts";
-import { CodedError } from "../../../schemas/errors.ts";
+import { Fault } from "../../../schemas/errors.ts";
 import type { SegmentRef } from "../../../schemas/store/snapshot.ts";
 import { idOfLine } from "../../format/market-line.ts";
 import { pathInLevels, treeLevels } from "../../format/tree.ts";
@@ -112,8 +112,8 @@ async function showOthers(
   return others;
 }
 
-function present(id: string): CodedError {
-  return new CodedError(
+function present(id: string): Fault {
+  return new Fault(
     "NOT_FOUND",
     `The archive has a market of this id: GET /api/v1/markets/${id} answers it, with the same asOf if any.`,
   );

@@ -1,5 +1,5 @@
 import type { ScoreProof } from "../../../schemas/envelopes.ts";
-import { CodedError } from "../../../schemas/errors.ts";
+import { Fault } from "../../../schemas/errors.ts";
 import { ProtocolSlug } from "../../../schemas/primitives.ts";
 import type { Manifest, ObjectRef } from "../../../schemas/store/snapshot.ts";
 import { scoreLines } from "../../format/snapshot-id.ts";
@@ -32,10 +32,10 @@ export function scoreNamed(
 }
 
 /** A snapshot has no protocol of this slug. */
-function protocolNotFound(slug: string, manifest?: Manifest): CodedError {
+function protocolNotFound(slug: string, manifest?: Manifest): Fault {
   const question = didYouMean(slug, Object.keys(manifest?.scores.records ?? {}));
   const detail = `No protocol of this slug is scored; GET /api/v1/scores lists all.${question}`;
-  return new CodedError("PROTOCOL_NOT_FOUND", detail);
+  return new Fault("PROTOCOL_NOT_FOUND", detail);
 }
 
 function objectOf({ scores }: Manifest, name: ScoreName): ObjectRef | undefined {

@@ -1,4 +1,4 @@
-import { CodedError } from "../../../schemas/errors.ts";
+import { Fault } from "../../../schemas/errors.ts";
 import type { ParquetFile } from "../../../schemas/store/snapshot.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
@@ -74,7 +74,7 @@ async function changesOfVersion(
     const record = (await catalog.exports.list()).find((each) => each.snapshotId === snapshotId);
     if (record) return { ...of, kind: "add", files: record.files };
   }
-  throw new CodedError(
+  throw new Fault(
     "VERSION_NOT_FOUND",
     `What version ${version} changed was not exported; begin with a later version, or read the table anew. The ` +
       "publisher exports changes with publish --export.",

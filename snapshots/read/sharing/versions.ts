@@ -1,4 +1,4 @@
-import { CodedError } from "../../../schemas/errors.ts";
+import { Fault } from "../../../schemas/errors.ts";
 import type { ExportRecord } from "../../../schemas/store/snapshot.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import { invalidParameter } from "../errors.ts";
@@ -77,5 +77,5 @@ function missing(versions: readonly TableVersion[], what: string): never {
     .map(({ version, publishedAt }) => `${version} (${publishedAt})`);
   const rest = versions.length > named.length ? ` and ${versions.length - named.length} older ones` : "";
   const there = named.length > 0 ? `it has ${named.join(", ")}${rest}` : "the publisher exports snapshots";
-  throw new CodedError("VERSION_NOT_FOUND", `${what}; ${there}.`);
+  throw new Fault("VERSION_NOT_FOUND", `${what}; ${there}.`);
 }

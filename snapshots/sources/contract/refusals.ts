@@ -23,7 +23,7 @@ export interface CountedRefusal extends Refusal {
  * rule. `counted` adds the number of all places that break the rule.
  */
 export class SourceRefusal extends Error {
-  override readonly name = "SourceRefusal";
+  readonly code = "SOURCES_REFUSED";
   readonly refusals: readonly Refusal[];
   readonly counted: readonly CountedRefusal[];
 

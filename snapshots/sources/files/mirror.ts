@@ -51,7 +51,7 @@ const folderName = new RegExp(`^run-${ownerPattern}[0-9A-Za-z]{6}$`);
  * Downloads the Parquet sources below an address into a new directory for this run. Files that are in the cache, by key
  * and ETag, are not fetched again, and files that are no longer listed are removed from it. The directory's files are
  * hard links, so runs that share a cache cannot take files from each other. Throws SourceRefusal when an object changes
- * meanwhile or its key cannot be a file name, StorageError when the store fails, and LocalFolderError when the cache
+ * meanwhile or its key cannot be a file name, StorageError when the store fails, and LOCAL_FOLDER when the cache
  * does.
  */
 export async function mirrorSources(

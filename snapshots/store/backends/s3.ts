@@ -11,7 +11,8 @@ import {
   S3ServiceException,
 } from "@aws-sdk/client-s3";
 import { NodeHttpHandler } from "@smithy/node-http-handler";
-import { DeadlineError, within } from "../deadline.ts";
+import { isFault } from "../../../schemas/errors.ts";
+import { within } from "../deadline.ts";
 import { CorruptObjectError, tooLarge, tooShort } from "../errors.ts";
 import { headersOf } from "../layout.ts";
 import type { S3Location } from "../storage.ts";
@@ -110,7 +111,7 @@ export function s3Storage(
       return await within(operationSeconds, (abortSignal) => work({ abortSignal }), signal);
     } catch (error) {
       if (error instanceof CorruptObjectError) throw error;
-      const reason = error instanceof DeadlineError ? error.message : describeS3Error(error);
+      const reason = isFault(error, "DEADLINE") ? error.message : describeS3Error(error);
       throw new StorageError(`${location}: cannot ${operation} ${key}: ${reason}`, { cause: error });
     }
   }

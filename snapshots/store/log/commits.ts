@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { Fault } from "../../../schemas/errors.ts";
 import { Commit, Head } from "../../../schemas/store/snapshot.ts";
 import { CorruptObjectError, unless } from "../errors.ts";
 import { inParallel } from "../in-parallel.ts";
@@ -82,19 +83,6 @@ export function gapsIn(numbers: readonly number[], begins = 1): [first: number, 
   });
 }
 
-/** Another publisher took the commit number first. Nothing is lost: the next run continues from that commit. */
-export class CommitLostError extends Error {
-  override readonly name = "CommitLostError";
-}
-
-/**
- * The store failed in a way that leaves open whether the commit was stored. Nothing may be cleaned up; the next run
- * finds out.
- */
-export class CommitUnknownError extends Error {
-  override readonly name = "CommitUnknownError";
-}
-
 /** Every commit of the store, oldest first, whether or not the log leads there. */
 export async function readLog(storage: Storage): Promise<Commit[]> {
   const numbers = await listCommits(storage);
@@ -123,7 +111,7 @@ export type SignCommit = (commit: CommitContent & { digest: string }) => Signatu
 
 /**
  * Creates a commit under its number unless that number is taken. This is the store's one compare-and-swap. Throws
- * CommitLostError or CommitUnknownError. Once it returns, the commit is stored.
+ * COMMIT_LOST or COMMIT_UNKNOWN. Once it returns, the commit is stored.
  */
 export async function appendCommit(
   storage: Storage,
@@ -142,7 +130,10 @@ export async function appendCommit(
   // "Already exists" may refer to our own earlier attempt, and an error may have occurred after the object was stored.
   if (!(await isStored(storage, key, bytes, created))) {
     const told = created === true ? "at the same time, and the store kept that" : "first";
-    throw new CommitLostError(`${storage.location}: another publisher made commit ${content.commit} ${told}`);
+    throw new Fault(
+      "COMMIT_LOST",
+      `${storage.location}: another publisher made commit ${content.commit} ${told}`,
+    );
   }
   return unseal(key, bytes, Commit);
 }
@@ -157,7 +148,8 @@ async function isStored(
   failure: StorageError | boolean,
 ): Promise<boolean> {
   const unknown = (cause: unknown) =>
-    new CommitUnknownError(
+    new Fault(
+      "COMMIT_UNKNOWN",
       `${storage.location}: whether ${key} was stored is unknown; run again to find out`,
       { cause },
     );

@@ -1,3 +1,4 @@
+import { Fault } from "../../../schemas/errors.ts";
 import { Collecting } from "../../../schemas/store/snapshot.ts";
 import { CorruptObjectError } from "../errors.ts";
 import { layout } from "../layout.ts";
@@ -13,11 +14,6 @@ export const deletingMinutes = 10;
 const recordMinutes = 60;
 /** The most keys that one record names. */
 export const recordKeys = 20_000;
-
-/** A collection has deleted, or may be about to delete, what a new commit needs. Running again helps. */
-export class CollectedMeanwhileError extends Error {
-  override readonly name = "CollectedMeanwhileError";
-}
 
 /**
  * Tells publishers which keys a collection is about to delete. Replaces the collection's previous record. Throws
@@ -38,8 +34,7 @@ export async function announce(storage: Storage, id: string, keys: readonly stri
 /**
  * Refuses a commit whose objects a collection deletes. Call it after all of them have been put: a collection that
  * checks an object after that sees that it has changed and keeps it, and a collection that checked before keeps its
- * record in the store until its deletions are done. `names` are public names that the commit will need. Throws
- * CollectedMeanwhileError.
+ * record in the store until its deletions are done. `names` are public names that the commit will need.
  */
 export async function refuseCollected(
   storage: Storage,
@@ -60,7 +55,7 @@ export async function refuseCollected(
     ? `a collection is deleting ${threat}, which the new commit needs; run again when it has ended`
     : `${missing} was put, and the store does not list it: a collection has deleted it, or this run may not list the ` +
       "store, or sees an old listing; run again, and if that does not help, see that it may list";
-  if (threat ?? missing) throw new CollectedMeanwhileError(`${storage.location}: ${seen}`);
+  if (threat ?? missing) throw new Fault("COLLECTED_MEANWHILE", `${storage.location}: ${seen}`);
 }
 
 /**
@@ -81,14 +76,15 @@ async function threatsTo(
   return threats;
 }
 
-/** The keys in a record. Throws CollectedMeanwhileError when it is damaged, since nobody can tell what it names. */
+/** The keys in a record. Throws COLLECTED_MEANWHILE when it is damaged, since nobody can tell what it names. */
 async function readRecord(storage: Storage, record: string): Promise<string[]> {
   try {
     const bytes = await storage.get(record, { maxBytes: layout.collecting.maxBytes! });
     return bytes ? unseal(record, bytes, Collecting).keys : [];
   } catch (error) {
     if (!(error instanceof CorruptObjectError)) throw error;
-    throw new CollectedMeanwhileError(
+    throw new Fault(
+      "COLLECTED_MEANWHILE",
       `${storage.location}: ${error.message}. It may be the record of a collection under way, and counts for ` +
         "an hour; " +
         "delete it when no gc is running, or run again later",

@@ -1,10 +1,12 @@
+import { Fault } from "../../../schemas/errors.ts";
 import type { Commit } from "../../../schemas/store/snapshot.ts";
-import { FormatError, MissingObjectError } from "../../store/errors.ts";
+import { FormatError, MissingObjectError, type ObjectError } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { isBroken, logFrom } from "../../store/log/commit-chain.ts";
 import { listCommits, readCommit } from "../../store/log/commits.ts";
 import type { Storage } from "../../store/storage.ts";
-import { refuseUntrusted, type Signing, trustOf, UntrustedPredecessorError } from "../signing.ts";
+import { refuseUntrusted, type Signing, trustOf } from "../signing.ts";
+import { UntrustedError } from "../trust.ts";
 import { judge } from "./newest-trusted.ts";
 import { knownLog, requireKnown } from "./run-log.ts";
 
@@ -18,21 +20,10 @@ export interface Counting {
   begins?: number | undefined;
 }
 
-/** A log does not lead back to where it begins. `key` is that of the commit at which it ends. */
-export class BrokenLogError extends Error {
-  override readonly name = "BrokenLogError";
-  readonly key: string;
-
-  constructor(location: string, cause: Error & { key: string }) {
-    super(`${location}: ${cause.message}, so nobody can tell what the commits up to it keep`, { cause });
-    this.key = cause.key;
-  }
-}
-
 /**
  * The commits of a store for a run that deletes what they do not keep, oldest first: the newest one, which a trusted key
- * must have signed where keys are given, and those that it leads back to. Throws UntrustedPredecessorError when
- * somebody else's would count, or the log is not the one that is known; BrokenLogError, CorruptObjectError or
+ * must have signed where keys are given, and those that it leads back to. Throws UNTRUSTED_PREDECESSOR when
+ * somebody else's would count, or the log is not the one that is known; BROKEN_LOG, CorruptObjectError or
  * StorageError.
  */
 export async function countedLog(
@@ -47,29 +38,34 @@ export async function countedLog(
   if (newest instanceof FormatError) throw newest;
   if (newest instanceof Error) {
     const ours = `sign over it, publish --sign-over ${last}, or name the key that did`;
-    const isRead = newest.name === "UntrustedError";
+    const isRead = newest instanceof UntrustedError;
     throw refuseUntrusted(storage.location, newest, isRead ? ours : undefined);
   }
   await requireKnown(storage, newest, known);
   const commits = newest ? await backFrom(storage, newest, begins) : [];
   if (trust || anybody || commits.every(({ note }) => note === undefined)) return commits;
-  throw new UntrustedPredecessorError(
+  throw new Fault(
+    "UNTRUSTED_PREDECESSOR",
     `${storage.location}: its commits are signed, and no key says which of them count. Name the public keys of ` +
       "your publishers, " +
       "--trusted-key FILE (or TRUSTED_KEYS), or count what anybody may have put there: --trust-all",
   );
 }
 
-/** A commit and all that it leads back to, at least to number `begins`, oldest first. Throws BrokenLogError. */
+/** A commit and all that it leads back to, at least to number `begins`, oldest first. */
 async function backFrom(storage: Storage, newest: Commit, begins: number): Promise<Commit[]> {
-  if (newest.commit < begins)
-    throw new BrokenLogError(storage.location, new MissingObjectError(layout.commit(begins)));
+  if (newest.commit < begins) throw broken(storage, new MissingObjectError(layout.commit(begins)));
   const commits: Commit[] = [];
   try {
     for await (const commit of logFrom(storage, newest)) commits.push(commit);
   } catch (error) {
     if (!isBroken(error)) throw error;
-    if (commits.at(-1)!.commit > begins) throw new BrokenLogError(storage.location, error);
+    if (commits.at(-1)!.commit > begins) throw broken(storage, error);
   }
   return commits.reverse();
+}
+
+function broken({ location }: Storage, cause: ObjectError): Fault {
+  const what = `${location}: ${cause.message}, so nobody can tell what the commits up to it keep`;
+  return new Fault("BROKEN_LOG", what, { cause });
 }

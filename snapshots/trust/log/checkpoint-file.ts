@@ -1,12 +1,8 @@
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
+import { Fault } from "../../../schemas/errors.ts";
 import { hasCode, messageOf } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { type NotedCheckpoint, parseCheckpoint } from "../notes/checkpoint.ts";
-
-/** The file cannot be used. The message names it. */
-export class CheckpointFileError extends Error {
-  override readonly name = "CheckpointFileError";
-}
 
 /**
  * The newest checkpoint that was ever believed, in a local file: after a restart nobody can replay what was before it.
@@ -20,7 +16,7 @@ export class CheckpointFile {
     this.#newest = newest;
   }
 
-  /** Throws CheckpointFileError when the file is there, but is no checkpoint or cannot be read. */
+  /** Throws CHECKPOINT_FILE when the file is there, but is no checkpoint or cannot be read. */
   static async open(path: string): Promise<CheckpointFile> {
     return new CheckpointFile(path, await readNewest(path));
   }
@@ -32,14 +28,15 @@ export class CheckpointFile {
 
   /**
    * Keeps a checkpoint that is newer than the one in the file; several processes may share it. Throws
-   * CheckpointFileError, and tries again with the next call.
+   * CHECKPOINT_FILE, and tries again with the next call.
    */
   async keep(note: string): Promise<void> {
     const stated = { ...parseCheckpoint(note), note };
     if (stated.size <= (this.#newest?.size ?? 0)) return;
     const held = await readNewest(this.path);
     if (held?.size === stated.size && !held.head.equals(stated.head))
-      throw new CheckpointFileError(
+      throw new Fault(
+        "CHECKPOINT_FILE",
         `${this.path} holds another checkpoint of ${stated.size} entries than the one to keep`,
       );
     if (stated.size > (held?.size ?? 0)) await replace(this.path, note);
@@ -49,14 +46,14 @@ export class CheckpointFile {
 
 /**
  * Keeps two checkpoints of a log that contradict each other, for others to check, in a file beside this one. What is
- * there already stays: it was the first. Returns the path. Throws CheckpointFileError.
+ * there already stays: it was the first. Returns the path.
  */
 export async function keepEvidence(path: string, remembered: string, found: string): Promise<string> {
   const beside = `${path}.forked.json`;
   const evidence = `${JSON.stringify({ remembered, found }, null, 2)}\n`;
   await writeFile(beside, evidence, { flag: "wx", flush: true }).catch((error) => {
     if (!hasCode(error, "EEXIST"))
-      throw new CheckpointFileError(`${beside} cannot be written: ${messageOf(error)}`);
+      throw new Fault("CHECKPOINT_FILE", `${beside} cannot be written: ${messageOf(error)}`);
   });
   return beside;
 }
@@ -75,7 +72,7 @@ async function readNewest(path: string): Promise<NotedCheckpoint | undefined> {
       `it holds a checkpoint of format 2, from which only ${layout.key.prefix} of a store carries over, by ` +
       "copying it: remove it";
     const reason = ofFormat2.test(note) ? older : error instanceof Error ? error.message : error;
-    throw new CheckpointFileError(`${path} cannot be used: ${reason}`, { cause: error });
+    throw new Fault("CHECKPOINT_FILE", `${path} cannot be used: ${reason}`, { cause: error });
   }
 }
 
@@ -88,6 +85,6 @@ async function replace(path: string, content: string): Promise<void> {
   } catch (error) {
     await rm(temporary, { force: true });
     const reason = error instanceof Error ? error.message : error;
-    throw new CheckpointFileError(`${path} cannot be written: ${reason}`, { cause: error });
+    throw new Fault("CHECKPOINT_FILE", `${path} cannot be written: ${reason}`, { cause: error });
   }
 }

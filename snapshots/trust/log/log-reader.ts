@@ -37,7 +37,7 @@ export interface LogReader {
   believesExport(record: ExportRecord): boolean;
   /** The same of a change as Parquet files. */
   believesChanges(record: ChangeFiles): boolean;
-  /** Remembers over restarts the log that was taken up. Throws CheckpointFileError. */
+  /** Remembers over restarts the log that was taken up. */
   remember(): Promise<void>;
 }
 
@@ -127,7 +127,7 @@ export function readSignedLog(
 
 /** A log shows two faces: checkpoints that a trusted key signed, and that the message names. */
 export class ForkedLogError extends CorruptObjectError {
-  override readonly name = "ForkedLogError";
+  override readonly code = "FORKED_LOG";
   /** The file in which both are kept, for others to check. */
   readonly evidence: string | undefined;
 
@@ -140,7 +140,7 @@ export class ForkedLogError extends CorruptObjectError {
 /**
  * Throws ForkedLogError when a checkpoint is of another log than the one that was taken up before, and keeps both
  * beside `file`; CorruptObjectError when that cannot be told, because the newer one or its tiles are gone; StorageError
- * or CheckpointFileError.
+ * or CHECKPOINT_FILE.
  */
 async function requireContinued(
   storage: Storage,

@@ -1,3 +1,4 @@
+import { Fault } from "../../../schemas/errors.ts";
 import { messageOf } from "../../store/errors.ts";
 import type { Storage } from "../../store/storage.ts";
 import { Trust } from "../trust.ts";
@@ -12,12 +13,7 @@ export interface TrustFiles {
   CHECKPOINT_FILE?: string | undefined;
 }
 
-/** A file cannot be used, or one goes without another. The message names the variable. */
-export class TrustFilesError extends Error {
-  override readonly name = "TrustFilesError";
-}
-
-/** Opens these files. `warn` is told what is missing, `refused` as readSignedLog says. Throws TrustFilesError. */
+/** Opens these files. `warn` is told what is missing, `refused` as readSignedLog says. */
 export async function openLogReader(
   storage: Storage,
   { TRUST_POLICY: policyFile, TRUSTED_KEYS: keys, CHECKPOINT_FILE: path }: TrustFiles,
@@ -27,7 +23,8 @@ export async function openLogReader(
     believedPolicy({ policy: policyFile, keys }),
   );
   if (!policy && path)
-    throw new TrustFilesError(
+    throw new Fault(
+      "CONFIG",
       "CHECKPOINT_FILE needs TRUST_POLICY or TRUSTED_KEYS, which say whose checkpoints count",
     );
   if (!policy) return readAnyLog(storage);
@@ -41,6 +38,6 @@ async function usable<T>(variable: string, open: () => Promise<T>): Promise<T> {
   try {
     return await open();
   } catch (error) {
-    throw new TrustFilesError(`${variable}: ${messageOf(error)}`, { cause: error });
+    throw new Fault("CONFIG", `${variable}: ${messageOf(error)}`, { cause: error });
   }
 }

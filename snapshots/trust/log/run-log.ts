@@ -1,3 +1,4 @@
+import { Fault } from "../../../schemas/errors.ts";
 import { Checked, type Commit } from "../../../schemas/store/snapshot.ts";
 import { CorruptObjectError, isLoss, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
@@ -6,13 +7,7 @@ import { headCommit, newestAfter, newestAt, readCommit } from "../../store/log/c
 import { LogTree, lastBundle, readEntries } from "../../store/log/public-log.ts";
 import { unseal } from "../../store/records.ts";
 import type { Storage } from "../../store/storage.ts";
-import {
-  refuseUntrusted,
-  requireTrusted,
-  type Signing,
-  trustOf,
-  UntrustedPredecessorError,
-} from "../signing.ts";
+import { refuseUntrusted, requireTrusted, type Signing, trustOf } from "../signing.ts";
 import type { Trust } from "../trust.ts";
 import { type Evidence, rememberedBy, rememberedHere } from "./remembered.ts";
 import { type StoredCheckpoint, storedCheckpoint } from "./stored-checkpoint.ts";
@@ -43,7 +38,6 @@ export async function newestForRun(storage: Storage, signing: Signing): Promise<
 /**
  * Finds the commit on which a run builds. With keys in `signing`, one of them must have signed it, and the log must
  * have what signed records name: a run that went on from an earlier commit would sign a second one of the same number.
- * Throws UntrustedPredecessorError, CorruptObjectError or StorageError.
  */
 export async function findLog(unlisted: Storage, signing: Signing): Promise<FoundLog> {
   const trust = trustOf(signing);
@@ -126,7 +120,7 @@ async function readEvidence(
 }
 
 /**
- * Throws UntrustedPredecessorError unless the log up to `newest` is or continues every one that is known, or
+ * Throws UNTRUSTED_PREDECESSOR unless the log up to `newest` is or continues every one that is known, or
  * StorageError.
  */
 export async function requireKnown(
@@ -150,7 +144,8 @@ export async function requireKnown(
     const back = isOdd
       ? `${layout.commit(here)}, or what is gone of ${layout.commit.prefix} and ${layout.logTile.prefix},`
       : layout.commit(size);
-    throw new UntrustedPredecessorError(
+    throw new Fault(
+      "UNTRUSTED_PREDECESSOR",
       `${storage.location}: ${says} commit ${size}${rooted(head)}, which the log does not lead to; ${present}. ` +
         `Others can write to this store, or it was set back. Put ${back} back, with all that is gone before it, from ` +
         "a backup or older versions of the objects. If you set it back yourself, delete " +

@@ -1,4 +1,5 @@
 import { lstat, readFile, writeFile } from "node:fs/promises";
+import { Fault } from "../../../schemas/errors.ts";
 import { hasCode } from "../../store/errors.ts";
 import {
   kindName,
@@ -12,19 +13,16 @@ import {
 } from "./note-keys.ts";
 
 /** A file of keys cannot be used. The message names the file, the line and what is wrong, and repeats nothing of it. */
-export class KeyFileError extends Error {
-  override readonly name = "KeyFileError";
-}
+export const keyFileError = (message: string, options?: ErrorOptions) =>
+  new Fault("KEY_FILE", message, options);
 
-/**
- * Reads a file with one public key a line. Empty lines, and lines that begin with #, are skipped. Throws KeyFileError.
- */
+/** Reads a file with one public key a line. Empty lines, and lines that begin with #, are skipped. */
 export async function readTrustedKeys(path: string): Promise<VerifierKey[]> {
   const keys = (await linesOf(path)).map(({ text, line }) =>
     parsed(path, line, () => parseVerifierKey(text)),
   );
   if (keys.length > 0) return keys;
-  throw new KeyFileError(`${path} holds no key; a line of it is the content of a .pub file`);
+  throw keyFileError(`${path} holds no key; a line of it is the content of a .pub file`);
 }
 
 /** What a publisher signs with. */
@@ -34,29 +32,26 @@ export interface SigningKeys {
   cosigner?: SigningKey;
 }
 
-/** Reads the file of a private key of Ed25519, and maybe one of ML-DSA-44 in a second line. Throws KeyFileError. */
+/** Reads the file of a private key of Ed25519, and maybe one of ML-DSA-44 in a second line. */
 export async function readSigningKeys(path: string): Promise<SigningKeys> {
   const lines = await linesOf(path);
-  if (lines.length === 0) throw new KeyFileError(`${path} holds no key`);
+  if (lines.length === 0) throw keyFileError(`${path} holds no key`);
   const keys: { ed25519?: SigningKey; "ml-dsa-44"?: SigningKey } = {};
   for (const { text, line } of lines) {
     const key = parsed(path, line, () => parseSigningKey(text));
-    const wrong = (reason: string) => new KeyFileError(`${path}, line ${line}: ${reason}`);
+    const wrong = (reason: string) => keyFileError(`${path}, line ${line}: ${reason}`);
     if (key.kind === "cosignature-ed25519") throw wrong("it is the key of a witness");
     if (keys[key.kind]) throw wrong(`a run signs with one key of ${kindName(key.kind)}`);
     keys[key.kind] = key;
   }
   const { ed25519: key, "ml-dsa-44": cosigner } = keys;
-  if (!key)
-    throw new KeyFileError(`${path} holds no Ed25519 key; that of ML-DSA-44 goes into a line below one`);
+  if (!key) throw keyFileError(`${path} holds no Ed25519 key; that of ML-DSA-44 goes into a line below one`);
   if (cosigner && cosigner.name !== key.name)
-    throw new KeyFileError(
-      `${path}: both keys of a log have its name, and not ${key.name} and ${cosigner.name}`,
-    );
+    throw keyFileError(`${path}: both keys of a log have its name, and not ${key.name} and ${cosigner.name}`);
   return { key, ...(cosigner && { cosigner }) };
 }
 
-/** Makes a key pair, in the file and in another one named .pub. Replaces neither. Throws KeyFileError. */
+/** Makes a key pair, in the file and in another one named .pub. Replaces neither. */
 export async function writeSigningKey(
   path: string,
   name: string,
@@ -87,8 +82,8 @@ async function create(path: string, text: string, mode: number): Promise<void> {
   }
 }
 
-function taken(path: string): KeyFileError {
-  return new KeyFileError(`${path} exists, and keys are never replaced; give another name, or move it away`);
+function taken(path: string): Fault {
+  return keyFileError(`${path} exists, and keys are never replaced; give another name, or move it away`);
 }
 
 async function linesOf(path: string): Promise<{ text: string; line: number }[]> {
@@ -100,8 +95,8 @@ async function linesOf(path: string): Promise<{ text: string; line: number }[]> 
 }
 
 /** The error of a file that cannot be read or written. */
-export function unusable(path: string, done: string, error: unknown): KeyFileError {
-  return new KeyFileError(`${path} cannot be ${done}: ${error instanceof Error ? error.message : error}`, {
+export function unusable(path: string, done: string, error: unknown): Fault {
+  return keyFileError(`${path} cannot be ${done}: ${error instanceof Error ? error.message : error}`, {
     cause: error,
   });
 }
@@ -115,6 +110,6 @@ function parsedKey<Key>(place: string, parse: () => Key): Key {
     return parse();
   } catch (error) {
     if (!(error instanceof NoteKeyError)) throw error;
-    throw new KeyFileError(`${place}: ${error.message}`, { cause: error });
+    throw keyFileError(`${place}: ${error.message}`, { cause: error });
   }
 }

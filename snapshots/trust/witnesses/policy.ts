@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { shorten } from "../../store/errors.ts";
-import { KeyFileError, readTrustedKeys, unusable } from "../notes/key-files.ts";
+import { keyFileError, readTrustedKeys, unusable } from "../notes/key-files.ts";
 import {
   type KeyKind,
   kindName,
@@ -52,7 +52,7 @@ const maxBytes = 1024 * 1024;
 const logKinds: readonly KeyKind[] = ["ed25519", "ml-dsa-44"];
 const witnessKinds: readonly KeyKind[] = ["cosignature-ed25519", "ml-dsa-44"];
 
-/** Reads the file of a policy. Throws KeyFileError, which names file and line. */
+/** Reads the file of a policy. Throws KEY_FILE, which names file and line. */
 export async function readPolicy(path: string): Promise<Policy> {
   const bytes = await readFile(path).catch((error) => {
     throw unusable(path, "read", error);
@@ -62,7 +62,7 @@ export async function readPolicy(path: string): Promise<Policy> {
 
 /**
  * Whose checkpoints a reader believes, by the file of a policy or that of public keys; undefined where neither is
- * named. Throws KeyFileError, also when both are.
+ * named. Throws KEY_FILE, also when both are.
  */
 export async function believedPolicy({
   policy: file,
@@ -70,21 +70,20 @@ export async function believedPolicy({
 }: Partial<Record<"policy" | "keys", string | undefined>>): Promise<Policy | undefined> {
   if (!file) return keys ? policyOf(await readTrustedKeys(keys)) : undefined;
   if (keys)
-    throw new KeyFileError(
+    throw keyFileError(
       "a policy (TRUST_POLICY) names the keys too, so neither --trusted-key nor TRUSTED_KEYS goes with it",
     );
   const policy = await readPolicy(file);
   if (policy.logs.length > 0) return policy;
-  throw new KeyFileError(`${file} names no log; "log VKEY" does, where VKEY is the content of a .pub file`);
+  throw keyFileError(`${file} names no log; "log VKEY" does, where VKEY is the content of a .pub file`);
 }
 
 /** What a line is wrong about. */
 class LineError extends Error {}
 
-/** Reads the text of a policy; `path` is what errors call it. Throws KeyFileError. */
+/** Reads the text of a policy; `path` is what errors call it. */
 export function parsePolicy(bytes: Uint8Array, path: string): Policy {
-  if (bytes.length > maxBytes)
-    throw new KeyFileError(`${path} is no policy: it has more than ${maxBytes} bytes`);
+  if (bytes.length > maxBytes) throw keyFileError(`${path} is no policy: it has more than ${maxBytes} bytes`);
   const parser = new Parser();
   // Names are octets to the specification, so that nobody needs Unicode to compare them: each is a character here.
   const lines = Buffer.from(bytes).toString("latin1").split("\n");
@@ -93,7 +92,7 @@ export function parsePolicy(bytes: Uint8Array, path: string): Policy {
       parser.read(line);
     } catch (error) {
       if (!(error instanceof LineError || error instanceof NoteKeyError)) throw error;
-      throw new KeyFileError(`${path}, line ${index + 1}: ${error.message}`, { cause: error });
+      throw keyFileError(`${path}, line ${index + 1}: ${error.message}`, { cause: error });
     }
   }
   return parser.policy(path);
@@ -112,8 +111,7 @@ class Parser {
   #quorum: { named: Witness | Group | undefined } | undefined;
 
   policy(path: string): Policy {
-    if (!this.#quorum)
-      throw new KeyFileError(`${path} has no quorum line; "quorum none" asks for no witness`);
+    if (!this.#quorum) throw keyFileError(`${path} has no quorum line; "quorum none" asks for no witness`);
     return { logs: this.#logs, witnesses: this.#witnesses, quorum: this.#quorum.named };
   }
 

@@ -1,4 +1,4 @@
-import { integerOption, UsageError } from "../../../scripts/cli.ts";
+import { integerOption, usageError } from "../../../scripts/cli.ts";
 import type { Option } from "../../../scripts/program.ts";
 import type { Shell } from "../../../scripts/shell.ts";
 import { rowNumbers } from "../rows/rows.ts";
@@ -39,7 +39,7 @@ type Given = {
 const thorough: Effort = { rounds: 5, seconds: 8, runs: 3, filters: 300, requests: 400 };
 const quick: Effort = { rounds: 3, seconds: 1, runs: 2, filters: 100, requests: 100 };
 
-/** Makes sense of the options' values. Throws UsageError. */
+/** Makes sense of the options' values. Throws USAGE. */
 export function readOptions(shell: Shell, values: Given): Options {
   const otherwise = values.quick ? 20_000 : 1_000_000;
   return {
@@ -55,5 +55,5 @@ export function readOptions(shell: Shell, values: Given): Options {
 function readRows(list: string): number[] {
   const rows = [...new Set(list.split(",").map(Number))];
   if (rows.every((row) => rowNumbers.includes(row))) return rows.sort((a, b) => a - b);
-  throw new UsageError(`--rows takes numbers of ${rowNumbers.join(", ")}, with commas between them`);
+  throw usageError(`--rows takes numbers of ${rowNumbers.join(", ")}, with commas between them`);
 }

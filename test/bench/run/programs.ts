@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { UsageError } from "../../../scripts/cli.ts";
+import { usageError } from "../../../scripts/cli.ts";
 
 /** Programs that the run starts, and the packages they come with. */
 const packages = {
@@ -35,10 +35,10 @@ function missingPrograms(): string[] {
   return missing.map((name) => `${name} is not installed: it comes with the package ${packages[name]}.`);
 }
 
-/** Throws UsageError naming the packages that are missing. */
+/** Throws USAGE naming the packages that are missing. */
 export function findPrograms(): Programs {
   const missing = missingPrograms();
-  if (missing.length > 0) throw new UsageError(missing.join("\n"));
+  if (missing.length > 0) throw usageError(missing.join("\n"));
   const found = Object.fromEntries(names.map((name) => [name, find(name)])) as Omit<Programs, "chdb">;
   return { ...found, chdb: process.env.BENCH_CHDB_PYTHON };
 }

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { presentedKey } from "../../../proxy/access/credentials.ts";
-import { isCoded } from "../../../schemas/errors.ts";
+import { isFault } from "../../../schemas/errors.ts";
 import { keyProtocolPrefix } from "../../../schemas/feed.ts";
 import { generateKey } from "../../../snapshots/keys/key-format.ts";
 import { readKeys, revokeKey } from "../../../snapshots/keys/records.ts";
@@ -248,7 +248,7 @@ describe("presentedKey(rawHeaders)", () => {
           if (key === undefined) expect(sent).toEqual([]);
           else for (const one of sent) expect([one, one.replace(/^bearer +/i, "")]).toContain(key);
         } catch (error) {
-          expect(isCoded(error, "INVALID_API_KEY", "CONFLICTING_CREDENTIALS")).toBe(true);
+          expect(isFault(error, "INVALID_API_KEY", "CONFLICTING_CREDENTIALS")).toBe(true);
           expect(sent).not.toEqual([]);
         }
       }),

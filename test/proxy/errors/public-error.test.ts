@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { publicError } from "../../../proxy/errors/public-error.ts";
 import { problemReply } from "../../../proxy/reply/problem.ts";
-import { CodedError } from "../../../schemas/errors.ts";
+import { Fault } from "../../../schemas/errors.ts";
 import { errorCodes } from "../../../schemas/problem.ts";
 import { damagedLog, invalidCursor, invalidParameter, noSnapshot } from "../../../snapshots/read/errors.ts";
 import { CorruptObjectError, MissingObjectError } from "../../../snapshots/store/errors.ts";
@@ -13,7 +13,7 @@ const nearest = {
   after: { snapshotId: "0".repeat(64), publishedAt: "2030-01-01T00:00:00.000Z" },
 };
 const expired = (told: { resumeCursor?: string | null; nearest?: typeof nearest }) =>
-  new CodedError("CURSOR_EXPIRED", "text", { ...cursor, ...told });
+  new Fault("CURSOR_EXPIRED", "text", { ...cursor, ...told });
 
 describe("an error of snapshots/ as a problem", () => {
   test.each([
@@ -23,7 +23,7 @@ describe("an error of snapshots/ as a problem", () => {
     [expired({ resumeCursor: null }), "CURSOR_EXPIRED", { ...cursor, resumeCursor: null, detail: "text" }],
     [expired({}), "CURSOR_EXPIRED", { ...cursor, detail: "text" }],
     [expired({ nearest }), "CURSOR_EXPIRED", { ...cursor, nearest, detail: "text" }],
-    [new CodedError("VERSION_NOT_FOUND", "text"), "VERSION_NOT_FOUND", { detail: "text" }],
+    [new Fault("VERSION_NOT_FOUND", "text"), "VERSION_NOT_FOUND", { detail: "text" }],
     [noSnapshot(), "SNAPSHOT_UNAVAILABLE", { detail: /^No snapshot is loaded yet/ }],
     [damagedLog("2030", new Error("secret")), "SNAPSHOT_UNAVAILABLE", { detail: /before 2030 is damaged/ }],
     [new StorageError("secret"), "SNAPSHOT_UNAVAILABLE", { detail: /^The archive cannot be read/ }],
@@ -42,14 +42,14 @@ describe("an error of snapshots/ as a problem", () => {
   test("keeps what failed as its cause, for the log", () => {
     const failure = new StorageError("why");
     expect(publicError(failure).cause).toBe(failure);
-    const own = new CodedError("NOT_FOUND", "text");
+    const own = new Fault("NOT_FOUND", "text");
     expect(publicError(own)).toBe(own);
   });
 });
 
 test("every 429 and every 503 says when to try again", () => {
   for (const code of errorCodes) {
-    const { status, headers } = problemReply(new CodedError(code, "text"), "id");
+    const { status, headers } = problemReply(new Fault(code, "text"), "id");
     expect([code, headers["Retry-After"]]).toEqual([code, [429, 503].includes(status) ? 5 : undefined]);
   }
 });

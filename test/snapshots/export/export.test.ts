@@ -14,7 +14,7 @@ import { readPages } from "../../../snapshots/index/segment.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { announce, CollectedMeanwhileError } from "../../../snapshots/store/log/gc-records.ts";
+import { announce } from "../../../snapshots/store/log/gc-records.ts";
 import { seal } from "../../../snapshots/store/records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
@@ -228,7 +228,7 @@ describe("an export", () => {
     const files = record.files.map(({ hash }) => layout.exportFile(hash));
     await announce(storage, "0123456789abcdef", files);
     await publishRecords(storage, [newest, ...recordsOf(0, 400)]);
-    await expect(exported(storage)).rejects.toThrow(CollectedMeanwhileError);
+    await expect(exported(storage)).rejects.toMatchObject({ code: "COLLECTED_MEANWHILE" });
   });
 
   test("that is killed at any operation leaves nothing listed, and the next one makes up for it", async () => {

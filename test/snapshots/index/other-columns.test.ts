@@ -156,7 +156,7 @@ test("columns that this version does not know are passed over, and verify says s
   await expect(publishRecords(storage, [])).rejects.toThrow(
     /columns that this version does not know \(colour\)/,
   );
-  await expect(publishRecords(storage, markets)).rejects.toMatchObject({ name: "FormatError" });
+  await expect(publishRecords(storage, markets)).rejects.toMatchObject({ code: "FOREIGN_FORMAT" });
   expect(objects).toEqual(before);
   const { faults, unchecked } = await verify(storage, () => {});
   expect(faults).toEqual([]);

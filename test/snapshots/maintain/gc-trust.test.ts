@@ -49,7 +49,7 @@ test("a collection that knows keys refuses to count commits that none of them si
   store.pass(100);
   const before = await listed(store.storage);
   await expect(store.collect(keep)).rejects.toMatchObject({
-    name: "UntrustedPredecessorError",
+    code: "UNTRUSTED_PREDECESSOR",
     message: expect.stringMatching(
       /commits\/0000000006\.json: nobody signed it\. .* delete commits\/0000000006/,
     ),
@@ -77,7 +77,7 @@ test("a store of signed commits is not collected for nobody in particular, unles
     const { storage, collect } = await storeOf({ unsigned });
     const before = await listed(storage);
     await expect(collect({ ...keep, signing: {} })).rejects.toMatchObject({
-      name: "UntrustedPredecessorError",
+      code: "UNTRUSTED_PREDECESSOR",
       message: expect.stringMatching(/--trusted-key FILE .*--trust-all/),
     });
     expect(await listed(storage)).toEqual(before);
@@ -116,7 +116,7 @@ test.each([
   const before = await keys();
   await store.storage.delete(layout.commit(1));
   const refusal = (number: number) => ({
-    name: "BrokenLogError",
+    code: "BROKEN_LOG",
     message: expect.stringContaining(`${layout.commit(number)}: it is missing`),
   });
   await expect(store.collect(keepAll)).rejects.toMatchObject(refusal(1));

@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { Checked } from "../../../schemas/store/snapshot.ts";
-import { PublishingOnHoldError } from "../../../snapshots/publish/publish.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
@@ -102,7 +101,7 @@ describe("checked.json", () => {
     await expectChecked(3, 2, "published");
     await rollBack(storage, 1);
     await expectChecked(3, 2, "published");
-    await expect(run("B", 4)).rejects.toThrow(PublishingOnHoldError);
+    await expect(run("B", 4)).rejects.toMatchObject({ code: "PUBLISHING_ON_HOLD" });
     await expectChecked(3, 2, "published");
     await run("B", 5, true);
     await expectChecked(5, 4, "published");

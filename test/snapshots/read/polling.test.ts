@@ -24,7 +24,7 @@ test("a poller tells a round that does not end, does not begin it twice, and tak
     },
   );
   await poller.once();
-  expect([told, others]).toEqual([["DeadlineError: no answer within 0.05 s"], 1]);
+  expect([told, others]).toEqual([["Fault: no answer within 0.05 s"], 1]);
   poller.start(0.001);
   now = 8000;
   await until("polls to go on beside the one that hangs", () => others > 10 && told.length > 2);

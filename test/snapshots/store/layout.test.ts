@@ -38,8 +38,8 @@ describe("objects that match their hashes and are larger than any can be", () =>
     const bytes = 450 * mebibyte;
     replaceCommit(objects, { manifest: { hash, bytes } });
     const { error, read } = await takingUp(objects);
-    const cause = { name: "CorruptObjectError", key: layout.manifest(hash) };
-    expect(error).toMatchObject({ name: "CorruptObjectError", key: layout.commit(3), cause });
+    const cause = { code: "CORRUPT_OBJECT", key: layout.manifest(hash) };
+    expect(error).toMatchObject({ code: "CORRUPT_OBJECT", key: layout.commit(3), cause });
     expect(String(error)).toContain(`it has ${bytes} bytes, more than the ${4 * mebibyte} expected`);
     expect(read).not.toContain(layout.manifest(hash));
 

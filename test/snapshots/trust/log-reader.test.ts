@@ -77,7 +77,7 @@ describe("a newer log", () => {
         `public/log/checkpoint: it is of 7 entries with ${root}, which does not continue the log of ${known} ` +
           `entries with ${root} that was taken up before`,
       );
-      const told = { name: "ForkedLogError", message: expect.stringMatching(other) };
+      const told = { code: "FORKED_LOG", message: expect.stringMatching(other) };
       for (let count = 0; count < 2; count += 1) await expect(newest()).rejects.toMatchObject(told);
       show(main[7]!);
       expect(await newest()).toBe(7);
@@ -129,7 +129,7 @@ describe("a newer log", () => {
     show(fork[7]!);
     own.delete(layout.logTile("0/000.p/7"));
     await expect(newest()).rejects.toMatchObject({
-      name: "CorruptObjectError",
+      code: "CORRUPT_OBJECT",
       message: expect.stringContaining("which does not continue the log of 6"),
     });
   });

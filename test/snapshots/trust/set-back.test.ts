@@ -46,7 +46,7 @@ async function forget(storage: Storage): Promise<void> {
 
 const fourth = layout.commit(4);
 const refusal = (key: string) => ({
-  name: "UntrustedPredecessorError",
+  code: "UNTRUSTED_PREDECESSOR",
   message: expect.stringMatching(
     new RegExp(`${key} is signed and names commit 4.*Put ${fourth} back.*delete ${layout.logCheckpoint}`),
   ),
@@ -137,7 +137,7 @@ test.each([
   const objects = new Map(signed).set(fourth, other.get(fourth) ?? older ?? Buffer.from("rubbish"));
   const storage = memoryStorage(objects);
   const refused = {
-    name: "UntrustedPredecessorError",
+    code: "UNTRUSTED_PREDECESSOR",
     message: expect.stringMatching(new RegExp(`Put (the version back|${fourth}.* back)`)),
   };
   const trusted = { trusted: [ours] };

@@ -109,7 +109,7 @@ async function take(objects: Objects, by = policy, before?: number, file?: Check
   }
   const taken = await reader.newest(undefined).then(
     (commit) => commit?.commit,
-    (error: Error) => error.name,
+    (error: Error & { code?: string }) => error.code,
   );
   return { taken, told, refusal: reader.refusal() };
 }
@@ -129,12 +129,8 @@ describe("for every commit of a log", () => {
       expect((await take(fork, keysAlone)).taken).toBe(count + 2);
       const last = Math.min(count + 2, size);
       for (const seen of [count + 1, last])
-        expect([count, seen, (await take(fork, keysAlone, seen)).taken]).toEqual([
-          count,
-          seen,
-          "ForkedLogError",
-        ]);
-      expect((await take(fork, policy, last)).taken).toBe("CorruptObjectError");
+        expect([count, seen, (await take(fork, keysAlone, seen)).taken]).toEqual([count, seen, "FORKED_LOG"]);
+      expect((await take(fork, policy, last)).taken).toBe("CORRUPT_OBJECT");
     }
   }, 120_000);
 
@@ -143,13 +139,13 @@ describe("for every commit of a log", () => {
       const cut = honestAt(count);
       for (const by of [policy, keysAlone]) {
         expect((await take(cut, by)).taken).toBe(count);
-        expect([count, (await take(cut, by, count + 1)).taken]).toEqual([count, "CorruptObjectError"]);
+        expect([count, (await take(cut, by, count + 1)).taken]).toEqual([count, "CORRUPT_OBJECT"]);
       }
       // All objects but the signed ones.
       const replayed = new Map(honest);
       for (let n = count + 1; n <= size; n += 1) replayed.delete(layout.logCheckpointOf(n));
       replayed.set(layout.logCheckpoint, honest.get(layout.logCheckpointOf(count))!);
-      expect([count, (await take(replayed, policy, size)).taken]).toEqual([count, "CorruptObjectError"]);
+      expect([count, (await take(replayed, policy, size)).taken]).toEqual([count, "CORRUPT_OBJECT"]);
     }
   }, 120_000);
 
@@ -159,10 +155,10 @@ describe("for every commit of a log", () => {
     for (const count of numbers) {
       const objects = honestAt(count);
       objects.delete(layout.commit(count));
-      expect([count, (await take(objects)).taken]).toEqual([count, "CorruptObjectError"]);
+      expect([count, (await take(objects)).taken]).toEqual([count, "CORRUPT_OBJECT"]);
       if (count > 1) {
         objects.set(layout.commit(count), other.get(layout.commit(count))!);
-        expect([count, (await take(objects)).taken]).toEqual([count, "CorruptObjectError"]);
+        expect([count, (await take(objects)).taken]).toEqual([count, "CORRUPT_OBJECT"]);
       }
       const swapped = new Map(honest);
       const bytes = Buffer.from(swapped.get(tile)!);
@@ -174,10 +170,7 @@ describe("for every commit of a log", () => {
       swapped.delete(layout.commit(count));
       for (const key of honest.keys())
         if (key.startsWith(`${layout.logTile.prefix}entries/`)) swapped.delete(key);
-      expect([count, (await take(swapped, keysAlone, size - 1)).taken]).toEqual([
-        count,
-        "CorruptObjectError",
-      ]);
+      expect([count, (await take(swapped, keysAlone, size - 1)).taken]).toEqual([count, "CORRUPT_OBJECT"]);
     }
   }, 120_000);
 });
@@ -187,7 +180,7 @@ test("two faces are kept, as two notes that anybody can check, and the first of 
   const fork = await forkedAt(3);
   for (const objects of [fork, await forkedAt(2, 3)]) {
     const file = await CheckpointFile.open(path);
-    expect((await take(objects, keysAlone, 5, file)).taken).toBe("ForkedLogError");
+    expect((await take(objects, keysAlone, 5, file)).taken).toBe("FORKED_LOG");
   }
   const { remembered, found } = JSON.parse(await readFile(`${path}.forked.json`, "utf8"));
   expect(remembered).toBe(judgeNote(keysAlone, String(noteAt(honest, 5))).note);
@@ -200,7 +193,7 @@ test("two faces are kept, as two notes that anybody can check, and the first of 
     refused: () => {},
   });
   await expect(reader.newest(undefined)).rejects.toMatchObject({
-    name: "ForkedLogError",
+    code: "FORKED_LOG",
     evidence: `${path}.forked.json`,
     message: expect.stringMatching(
       /: it is of 5 entries .* does not continue the log of 5 entries .* \(FORKED_LOG\)$/,

@@ -137,7 +137,7 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     const old = new Map(objects);
     await publish(memoryStorage(objects), 602);
 
-    const refused = { name: "UntrustedPredecessorError", message: expect.stringContaining("witness w") };
+    const refused = { code: "UNTRUSTED_PREDECESSOR", message: expect.stringContaining("witness w") };
     const storage = memoryStorage(new Map(old));
     await expect(publish(storage, 603)).rejects.toThrow(
       /witness w\d has seen a log with commit 2, which the log does not lead to; its newest commit is 1/,
@@ -250,7 +250,7 @@ test("a publisher's own file remembers what the store has forgotten", async () =
   const named =
     /published names commit 2, root [0-9a-f]{64}, which the log does not lead to; its newest commit is 1/;
   await expect(publish(storage, 603)).rejects.toMatchObject({
-    name: "UntrustedPredecessorError",
+    code: "UNTRUSTED_PREDECESSOR",
     message: expect.stringMatching(named),
   });
   // Another run, without the file, went on from there.

@@ -1,7 +1,7 @@
 import { publicError } from "../../../proxy/errors/public-error.ts";
-import { CodedError, type ErrorCode, isCoded } from "../../../schemas/errors.ts";
+import { type ErrorCode, Fault, isFault } from "../../../schemas/errors.ts";
 import { isPublic } from "../../../schemas/problem.ts";
-import { MissingObjectError, ObjectError } from "../../../snapshots/store/errors.ts";
+import { hasCode, MissingObjectError, ObjectError } from "../../../snapshots/store/errors.ts";
 import { StorageError } from "../../../snapshots/store/storage.ts";
 import { must, type Process, Violation } from "../kernel/kernel.ts";
 import { asked, Unreachable } from "../kernel/network.ts";
@@ -19,7 +19,7 @@ export async function insist<T>(
   world: World,
   process: Process,
   work: (server: Server) => Promise<T>,
-): Promise<T | CodedError<ErrorCode> | undefined> {
+): Promise<T | Fault<ErrorCode> | undefined> {
   for (let tries = 0; tries < 3; tries += 1) {
     try {
       return await ask(world, process, work);
@@ -34,16 +34,16 @@ export async function insist<T>(
 }
 
 /** Whether a reader is told the message of an error. */
-const isTold = (error: unknown): error is CodedError =>
-  error instanceof CodedError && (isPublic(error.code) || isCoded(error, "DAMAGED_LOG"));
+const isTold = (error: unknown): error is Fault =>
+  error instanceof Fault && (isPublic(error.code) || isFault(error, "DAMAGED_LOG"));
 
 /** What a reader may be told, beside what it asks for. */
 export function requireReadable(world: World, error: unknown): void {
   if (error instanceof Violation) throw error;
-  must("no log shows two faces", (error as Error).name !== "ForkedLogError", () => `${error}`);
+  must("no log shows two faces", !hasCode(error, "FORKED_LOG"), () => `${error}`);
   if (world.judge.thieves.size > 0 && (error instanceof ObjectError || isTold(error))) return;
   if (isTold(error) || error instanceof StorageError) {
-    must("the log is whole", !isCoded(error, "DAMAGED_LOG"), () => (error as Error).stack!);
+    must("the log is whole", !isFault(error, "DAMAGED_LOG"), () => (error as Error).stack!);
     return;
   }
   // Another one is current by then, and was collected.

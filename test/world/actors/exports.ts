@@ -1,4 +1,4 @@
-import { CodedError } from "../../../schemas/errors.ts";
+import { type AnyErrorCode, Fault } from "../../../schemas/errors.ts";
 import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { listExports } from "../../../snapshots/read/catalog/exports.ts";
 import { MissingObjectError } from "../../../snapshots/store/errors.ts";
@@ -12,7 +12,12 @@ import { documented, signingOf } from "./operator.ts";
 export async function exportOnce(world: World, process: Process, { choices }: Action) {
   const [which = 0, machine = 0, changes = 0] = choices;
   const target = which % 3 === 0 ? String(1 + (which % Math.max(1, world.judge.commits.length))) : undefined;
-  const errors = ["ExportError", "UnknownSnapshotError", "CollectedMeanwhileError", "StorageError"];
+  const errors: AnyErrorCode[] = [
+    "EXPORT_REFUSED",
+    "SNAPSHOT_NOT_FOUND",
+    "COLLECTED_MEANWHILE",
+    "STORE_UNREACHABLE",
+  ];
   // A collection may delete an old snapshot while it is read.
   const isGone = (error: Error) =>
     error instanceof MissingObjectError && !world.judge.commits.at(-1)?.reach.has(error.key);
@@ -44,7 +49,7 @@ export async function takeExport(world: World, process: Process): Promise<void> 
     return { snapshotId, text: String(Buffer.concat(parts)) };
   });
   if (!answer) return;
-  if (answer instanceof CodedError) {
+  if (answer instanceof Fault) {
     const documented = answer.code === "SNAPSHOT_NOT_FOUND" || world.judge.thieves.size > 0;
     must("an export is answered as documented", documented, () => `${answer}`);
     return;

@@ -2,6 +2,7 @@ import { KeyRecord, KeyRevocation } from "../../../schemas/store/keys.ts";
 import { keyIdOf } from "../../../snapshots/keys/records.ts";
 import { isKeyRevocation, layout } from "../../../snapshots/store/layout.ts";
 import { unseal } from "../../../snapshots/store/records.ts";
+import { StorageError } from "../../../snapshots/store/storage.ts";
 import { must, Violation } from "../kernel/kernel.ts";
 import type { Store } from "../kernel/store.ts";
 import type { KeysRead, Server, World } from "../world.ts";
@@ -43,7 +44,7 @@ export async function reloadKeys({ kernel, store }: World, server: Server): Prom
     server.read = read;
   } catch (error) {
     if (error instanceof Violation) throw error;
-    must("every error is a documented one", (error as Error).name === "StorageError", () => `${error}`);
+    must("every error is a documented one", error instanceof StorageError, () => `${error}`);
     kernel.note(`${server.process.name} cannot read all keys`);
   }
 }

@@ -1,4 +1,5 @@
 import { issueKey, revokeKey, rotateKey } from "../../../snapshots/keys/records.ts";
+import { hasCode } from "../../../snapshots/store/errors.ts";
 import { must, Process } from "../kernel/kernel.ts";
 import { Unreachable } from "../kernel/network.ts";
 import type { Action } from "../plan.ts";
@@ -48,11 +49,10 @@ async function change(world: World, process: Process, id: string | undefined, wi
       if (made) issued.set(made.record.id, made.key);
     }
   } catch (error) {
-    const { name, message } = error as Error;
     kernel.note(`${process.name} fails: ${error}`);
     // Its own first attempt took the id.
-    const taken = /^key id [0-9a-f]+ is taken; try again$/.test(message);
-    const documented = taken || name === "StorageError" || name === "KeyEndedError";
+    const taken = /^key id [0-9a-f]+ is taken; try again$/.test((error as Error).message);
+    const documented = taken || hasCode(error, "STORE_UNREACHABLE", "KEY_ENDED");
     must("every error is a documented one", documented || judge.thieves.size > 0, () => `${error}`);
   }
 }

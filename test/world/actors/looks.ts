@@ -1,5 +1,5 @@
 import type { LabelFacet, MonthFacet, ScoreFacet } from "../../../schemas/envelopes.ts";
-import { CodedError } from "../../../schemas/errors.ts";
+import { Fault } from "../../../schemas/errors.ts";
 import { askFacets } from "../../../snapshots/read/archive/facets.ts";
 import { readParameters } from "../../../snapshots/read/query/parameters.ts";
 import { parseAsOf, parseFacetQuery } from "../../../snapshots/read/query/query.ts";
@@ -80,7 +80,7 @@ export async function lookBack(world: World, process: Process, filter: Filter): 
               : commit.publishedAt <= asOf && !judge.isWithdrawn(commit.commit, known),
           );
   const right = Array.from({ length: most - least + 1 }, (_, more) => meant(least + more));
-  if (answer instanceof CodedError) {
+  if (answer instanceof Fault) {
     const gone = (each: (typeof right)[number]) =>
       !each ||
       judge.isWithdrawn(each.commit.commit) ||

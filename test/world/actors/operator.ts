@@ -1,8 +1,10 @@
+import type { AnyErrorCode } from "../../../schemas/errors.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import type { Retention } from "../../../snapshots/maintain/retention.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { type Allowance, GuardRefusal } from "../../../snapshots/publish/guards.ts";
 import { type PublishOptions, publish } from "../../../snapshots/publish/publish.ts";
+import { hasCode } from "../../../snapshots/store/errors.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoint-file.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
 import { Witnesses } from "../../../snapshots/trust/witnesses/witnesses.ts";
@@ -13,19 +15,19 @@ import type { World } from "../world.ts";
 import { key, policy } from "./witness.ts";
 
 /** What a run may also end with where somebody else has changed the store. */
-const ofTheft = [
-  "UntrustedPredecessorError",
-  "BrokenLogError",
-  "CheckpointFileError",
-  "CorruptObjectError",
-  "MissingObjectError",
+const ofTheft: readonly AnyErrorCode[] = [
+  "UNTRUSTED_PREDECESSOR",
+  "BROKEN_LOG",
+  "CHECKPOINT_FILE",
+  "CORRUPT_OBJECT",
+  "MISSING_OBJECT",
 ];
 
 /** Ends with one of these errors, or as it should. */
 export async function documented(
   world: World,
   process: Process,
-  names: readonly string[],
+  codes: readonly AnyErrorCode[],
   work: () => Promise<unknown>,
   excused: (error: Error) => boolean = () => false,
 ) {
@@ -33,13 +35,12 @@ export async function documented(
     await work();
     world.kernel.note(`${process.name} succeeds`);
   } catch (error) {
-    const { name } = error as Error;
-    if (name === "Violation") throw error;
+    if ((error as Error).name === "Violation") throw error;
     world.kernel.note(`${process.name} fails: ${error}`);
     must(
       "every error is a documented one",
-      names.includes(name) ||
-        (world.judge.thieves.size > 0 && ofTheft.includes(name)) ||
+      hasCode(error, ...codes) ||
+        (world.judge.thieves.size > 0 && hasCode(error, ...ofTheft)) ||
         excused(error as Error),
       () => `${process.name}: ${(error as Error).stack}`,
     );
@@ -71,13 +72,13 @@ export async function publishOne(world: World, process: Process, { choices }: Ac
   const contents = world.plan.large ? large : small;
   const content = contents[which % contents.length]!;
   world.judge.publishing.set(process, content);
-  const errors = [
-    "GuardRefusal",
-    "PublishingOnHoldError",
-    "CommitLostError",
-    "CollectedMeanwhileError",
-    "CommitUnknownError",
-    "StorageError",
+  const errors: AnyErrorCode[] = [
+    "GUARD_REFUSED",
+    "PUBLISHING_ON_HOLD",
+    "COMMIT_LOST",
+    "COLLECTED_MEANWHILE",
+    "COMMIT_UNKNOWN",
+    "STORE_UNREACHABLE",
   ];
   await documented(world, process, errors, async () => {
     const options: PublishOptions = {
@@ -101,13 +102,13 @@ export async function rollbackOnce(world: World, process: Process, { choices }: 
   const [which = 0, machine = 0] = choices;
   const newest = world.judge.commits.length;
   const target = String(1 + (which % Math.max(1, newest)));
-  const errors = [
-    "RollbackError",
-    "UnknownSnapshotError",
-    "CommitLostError",
-    "CollectedMeanwhileError",
-    "CommitUnknownError",
-    "StorageError",
+  const errors: AnyErrorCode[] = [
+    "ROLLBACK_REFUSED",
+    "SNAPSHOT_NOT_FOUND",
+    "COMMIT_LOST",
+    "COLLECTED_MEANWHILE",
+    "COMMIT_UNKNOWN",
+    "STORE_UNREACHABLE",
   ];
   await documented(world, process, errors, async () =>
     rollback(world.store.of(process), target, () => new Date(), {
@@ -138,11 +139,14 @@ export async function collectOnce(world: World, process: Process, { choices }: A
     signing: await signingOf(world, choices[0]! % 2),
   };
   // Another collection, which keeps less, gave a snapshot up meanwhile.
-  const isGone = ({ name, message }: Error) => {
-    const [manifest] = /manifests\/[0-9a-f]+\.json/.exec(message) ?? [];
-    const isLoss = name === "CorruptObjectError" || name === "MissingObjectError";
-    return isLoss && manifest !== undefined && !world.store.objects.has(manifest);
+  const isGone = (error: Error) => {
+    const [manifest] = /manifests\/[0-9a-f]+\.json/.exec(error.message) ?? [];
+    return (
+      hasCode(error, "CORRUPT_OBJECT", "MISSING_OBJECT") &&
+      manifest !== undefined &&
+      !world.store.objects.has(manifest)
+    );
   };
   const work = () => collectGarbage(world.store.of(process), options);
-  await documented(world, process, ["StorageError"], work, isGone);
+  await documented(world, process, ["STORE_UNREACHABLE"], work, isGone);
 }

@@ -1,7 +1,7 @@
 import { createQuota } from "../../../proxy/quota/quota.ts";
 import { sqliteQuota } from "../../../proxy/quota/sqlite.ts";
 import type { QuotaStore } from "../../../proxy/quota/store.ts";
-import { isCoded } from "../../../schemas/errors.ts";
+import { isFault } from "../../../schemas/errors.ts";
 import { type Kernel, must, type Process, Violation } from "../kernel/kernel.ts";
 import { Unreachable } from "../kernel/network.ts";
 import type { Action } from "../plan.ts";
@@ -73,7 +73,7 @@ export async function meterOnce(world: World, process: Process, { choices }: Act
       }
     } catch (error) {
       if (error instanceof Violation) throw error;
-      const documented = isCoded(error, "QUOTA_UNAVAILABLE", "QUOTA_EXCEEDED");
+      const documented = isFault(error, "QUOTA_UNAVAILABLE", "QUOTA_EXCEEDED");
       must("every error is a documented one", documented, () => `${error}`);
     }
   };

@@ -1,4 +1,4 @@
-import { CodedError } from "../../../schemas/errors.ts";
+import { Fault } from "../../../schemas/errors.ts";
 import { keyRing } from "../../../snapshots/keys/ring.ts";
 import { askPage } from "../../../snapshots/read/archive/paging.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
@@ -117,7 +117,7 @@ async function walk(
   do {
     const search = `${filter.search}${cursor ? `cursor=${cursor}` : `pageSize=${pageSize}`}`;
     const page = await insist(world, process, (server) => pageOf(server, search));
-    if (!page || page instanceof CodedError) {
+    if (!page || page instanceof Fault) {
       const codes = ["SNAPSHOT_UNAVAILABLE", "CURSOR_EXPIRED", "SNAPSHOT_EXPIRED"];
       const documented = !page || codes.includes(page.code) || judge.thieves.size > 0;
       must("a walk is answered as documented", documented, () => `${page}`);
@@ -152,7 +152,7 @@ async function follow(world: World, process: Process, since: string, until: stri
     return text;
   });
   if (answer === undefined) return;
-  if (answer instanceof CodedError) {
+  if (answer instanceof Fault) {
     must(
       "changes are answered as documented",
       answer.code === "SNAPSHOT_EXPIRED" ||

@@ -1,6 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
+import { Fault } from "../../../schemas/errors.ts";
 import type { ColumnStats } from "../../../schemas/store/snapshot.ts";
-import { ExportCheckError, valueSeparator } from "../../../snapshots/export/parquet-file.ts";
+import { valueSeparator } from "../../../snapshots/export/parquet-file.ts";
 import type { Page } from "../../../snapshots/format/page.ts";
 import { leafHash } from "../../../snapshots/format/tree.ts";
 
@@ -22,7 +23,7 @@ export async function checkParquet(path: string, _: string, pages: AsyncIterable
   let missing = 0;
   for await (const { markets } of pages) missing += markets;
   for await (const _ of readRows(path)) missing -= 1;
-  if (missing !== 0) throw new ExportCheckError("an exported file has other rows than its pages");
+  if (missing !== 0) throw new Fault("EXPORT_WRONG", "an exported file has other rows than its pages");
 }
 
 export async function fileStats(): Promise<ColumnStats> {

@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { MarketPage, SnapshotList } from "../../../../schemas/envelopes.ts";
+import { isFault } from "../../../../schemas/errors.ts";
 import type { HistoricalMarket } from "../../../../schemas/records.ts";
-import { RollbackError, rollback } from "../../../../snapshots/maintain/rollback.ts";
+import { rollback } from "../../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../../snapshots/store/log/commits.ts";
 import { startArchiveProxy } from "../../../helpers/http/archive-proxy.ts";
@@ -75,7 +76,7 @@ async function historyOf(steps: readonly Step[]) {
         note(snapshotId, publishedAt, target.content);
       } catch (error) {
         // The target is current already, or was collected.
-        if (!(error instanceof RollbackError)) throw error;
+        if (!isFault(error, "ROLLBACK_REFUSED")) throw error;
       }
     }
   }
