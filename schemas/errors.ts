@@ -1,3 +1,5 @@
+import type { ChangeCounts } from "./store/snapshot.ts";
+
 /** What a code of an error means. */
 export interface ErrorRow {
   title: string;
@@ -59,7 +61,7 @@ export const errors = {
   RUN_MISMATCH: { exit: "usage", title: "What is asked for does not fit what the store has of the run" },
   COPY_FOLDER: { exit: "usage", title: "The folder cannot hold a copy, or another sync is at work in it" },
   SOURCES_REFUSED: { exit: "refused", title: "The sources break the contract" },
-  GUARD_REFUSED: { exit: "refused", title: "The sources look broken" },
+  GUARD_REFUSED: { exit: "refused", title: "More would change than an ordinary run explains" },
   PUBLISHING_ON_HOLD: {
     exit: "refused",
     title: "A rollback puts publishing on hold, or the next run would undo it",
@@ -125,6 +127,8 @@ interface Extras {
   nearest?: Nearest | undefined;
   /** The bytes of a file that has no such range. */
   size?: number | undefined;
+  /** The numbers to allow with which the same sources pass the guards. */
+  needed?: Partial<ChangeCounts> | undefined;
 }
 
 /** What was asked for cannot be done. The message is for whoever asked, the code for whoever catches it. */

@@ -5,7 +5,6 @@ import { keyProtocolPrefix } from "../../schemas/feed.ts";
  * The API key that a request presents (INTERFACE 5.1), or undefined. `rawHeaders` are Node's: alternating names and
  * values, with the repetitions that parsed headers would hide. A WebSocket handshake may also name its key as a
  * subprotocol, since browsers cannot set headers there.
- * Throws INVALID_API_KEY or CONFLICTING_CREDENTIALS.
  */
 export function presentedKey(rawHeaders: readonly string[], webSocket: boolean): string | undefined {
   const authorization = headerValues(rawHeaders, "authorization");

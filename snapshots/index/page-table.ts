@@ -47,10 +47,7 @@ export function addPageDigests(sections: SectionWriter, pages: readonly Page[]):
   sections.add("runHashes", Buffer.from(pages.map((page) => page.runHashes).join(""), "hex"));
 }
 
-/**
- * Reads the sections that queries need, of which `runHashes` lies apart. Throws CorruptObjectError, or
- * UnknownEncodingError.
- */
+/** Reads the sections that queries need, of which `runHashes` lies apart. */
 export function readPageTable(
   key: string,
   { buffer, section, runHashes }: { buffer: ArrayBuffer; section: SectionLookup; runHashes: Uint8Array },

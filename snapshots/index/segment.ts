@@ -161,9 +161,7 @@ export function readPages(key: string, stored: Buffer): Page[] {
   return readWholePages(key, copy, section, header);
 }
 
-/**
- * Reads the columns of a segment. They are views of a copy of the part that queries need. Throws CorruptObjectError.
- */
+/** Reads the columns of a segment. They are views of a copy of the part that queries need. */
 export function readColumns(key: string, stored: Buffer): StoredColumns {
   const { header, body } = openSegment(key, stored);
   return columnsFrom(key, header, residentPart(key, header, body).section);
@@ -180,10 +178,7 @@ function residentPart(key: string, header: SegmentHeader, body: Buffer) {
   return { resident, lookup, section };
 }
 
-/**
- * Loads a segment whose bytes were checked against its hash, and adds its labels to `tables`. Throws
- * CorruptObjectError.
- */
+/** Loads a segment whose bytes were checked against its hash, and adds its labels to `tables`. */
 export function loadSegment(key: string, stored: Buffer, tables: LabelTables): Segment {
   const { header, body } = openSegment(key, stored);
   const { resident, lookup, section } = residentPart(key, header, body);

@@ -60,7 +60,7 @@ export interface ExportReport {
 
 /**
  * Exports the newest snapshot, or the one that `target` names by a commit number or by the first 8 or more digits of
- * its id. Throws EXPORT_REFUSED, SNAPSHOT_NOT_FOUND, UNTRUSTED_PREDECESSOR, or as exportCommit does.
+ * its id.
  */
 export async function exportSnapshot(
   storage: Storage,

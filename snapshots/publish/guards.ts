@@ -1,4 +1,5 @@
 import { crc32 } from "node:zlib";
+import { Fault } from "../../schemas/errors.ts";
 import { feedVersion } from "../../schemas/market.ts";
 import type { ChangeCounts, SnapshotCounts } from "../../schemas/store/snapshot.ts";
 import { type Difference, difference, type Sides } from "../changes/difference.ts";
@@ -16,18 +17,6 @@ const growth = 2;
 
 /** Exact numbers that the operator has reviewed and allows. `removed` counts markets and protocols together. */
 export type Allowance = Partial<ChangeCounts>;
-
-/** The sources look broken: more would disappear, change or be added than an ordinary run explains. */
-export class GuardRefusal extends Error {
-  readonly code = "GUARD_REFUSED";
-  /** The allowance with which the same sources pass. */
-  readonly needed: Allowance;
-
-  constructor(message: string, needed: Allowance) {
-    super(message);
-    this.needed = needed;
-  }
-}
 
 /** The changes of a publish run to the archive. */
 export interface ArchiveDifference {
@@ -172,9 +161,8 @@ export function checkGuards(
     after.markets >= growth * counts.markets,
     `the archive grows from ${counts.markets} to ${after.markets} markets, ${markets.added} of them new`,
   );
-  if (faults.length > 0) {
-    throw new GuardRefusal(`The sources look broken: ${faults.join(". ")}.`, needed);
-  }
+  if (faults.length > 0)
+    throw new Fault("GUARD_REFUSED", `The sources look broken: ${faults.join(". ")}.`, { needed });
 }
 
 /** Refuses files of a source that make more of something than readers take. Throws SourceRefusal. */

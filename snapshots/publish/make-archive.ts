@@ -50,7 +50,7 @@ export interface MadeArchive extends SoundSources {
   changes: ArchiveChanges;
 }
 
-/** Compares what was read with the current snapshot, and writes its pages and segments. Throws GuardRefusal. */
+/** Compares what was read with the current snapshot, and writes its pages and segments. Throws GUARD_REFUSED. */
 export async function makeArchive(
   options: BuildOptions,
   read: ReadSources,
@@ -103,7 +103,7 @@ export function requireFewProtocols({ sources, scores }: SoundSources): void {
   requireAtMost(name, scores.records.size, maxProtocols, "protocols");
 }
 
-/** Throws GuardRefusal when more would change than an ordinary run explains. */
+/** Throws GUARD_REFUSED when more would change than an ordinary run explains. */
 export function guardArchive(
   { current, previous }: Before,
   compared: ArchiveDifference | undefined,

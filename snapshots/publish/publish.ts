@@ -31,10 +31,8 @@ export interface PublishOptions extends FinishOptions, ReadOptions {
 
 /**
  * Builds a snapshot and commits it. Objects are written in this order: pages, segments and scores, manifest, commit,
- * head.json, public names. Sources with the content of the current snapshot make no new commit.
- * Throws SourceRefusal, GuardRefusal, PUBLISHING_ON_HOLD, UNTRUSTED_PREDECESSOR, COMMIT_LOST,
- * COLLECTED_MEANWHILE, COMMIT_UNKNOWN, CorruptObjectError or StorageError. Readers then still see the previous
- * snapshot; after a COMMIT_UNKNOWN they may see either.
+ * head.json, public names. Sources with the content of the current snapshot make no new commit. When it throws, readers
+ * still see the previous snapshot; after COMMIT_UNKNOWN they may see either.
  */
 export async function publish(options: PublishOptions): Promise<PublishReport> {
   const found = await logToFollow(options);

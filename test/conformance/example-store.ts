@@ -2,10 +2,10 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
+import { isFault } from "../../schemas/errors.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { formatVersion } from "../../schemas/store/snapshot.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
-import { GuardRefusal } from "../../snapshots/publish/guards.ts";
 import { type PublishOptions, publish } from "../../snapshots/publish/publish.ts";
 import { proveMarket } from "../../snapshots/read/archive/market.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
@@ -163,8 +163,8 @@ async function publishOne(
   const options = { ...chosen, temporaryDirectory, signing };
   try {
     await publish(options).catch((error) => {
-      if (!(error instanceof GuardRefusal)) throw error;
-      return publish({ ...options, allow: error.needed });
+      if (!isFault(error, "GUARD_REFUSED")) throw error;
+      return publish({ ...options, allow: error.extras.needed! });
     });
   } finally {
     await rm(temporaryDirectory, { recursive: true });

@@ -66,8 +66,8 @@ const faults: readonly Fault[] = [
   {
     name: "a number that is taken counts as one's own",
     file: "snapshots/store/log/commits.ts",
-    text: "if (created !== true && !(",
-    fault: "if (created instanceof StorageError && !(",
+    text: "if (!(await isStored(",
+    fault: "if (created instanceof StorageError && !(await isStored(",
   },
   {
     name: "a rollback does not write what it brings back",

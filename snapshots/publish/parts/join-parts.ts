@@ -30,8 +30,8 @@ import { pinnedBy, type Run, readParts, readPlan, requireSameRows } from "./run-
 
 /**
  * Finishes a run whose parts have all been made, as `publish` finishes one of its own. A join that was interrupted
- * after its commit, and is repeated, finishes that. Throws what `publish` throws, PARTS_MISSING where the plan or a
- * part is missing, COMMIT_LOST when the commit that the run builds on is no longer the newest, and FormatError.
+ * after its commit, and is repeated, finishes that. Throws COMMIT_LOST when the commit
+ * that the run builds on is no longer the newest.
  */
 export async function joinParts(options: PublishOptions, name: string): Promise<PublishReport> {
   const run: Run = { name, storage: options.storage, signing: options.signing };
@@ -133,7 +133,7 @@ interface Joined {
   sources: SoundSources;
 }
 
-/** Compares an archive that is written with the current snapshot. Throws GuardRefusal. */
+/** Compares an archive that is written with the current snapshot. Throws GUARD_REFUSED. */
 async function compare(
   options: PublishOptions,
   { archive, parts, sources }: Joined,

@@ -28,8 +28,7 @@ interface Keys {
 
 /**
  * Divides a publish run into `count` parts of about the same size, and stores the plan. It reads ids and times of the
- * sources only. A run that has a plan keeps it, where that was made from the same. Throws RUN_MISMATCH where not,
- * and what `publish` throws of sources that cannot be opened, and of commits.
+ * sources only. A run that has a plan keeps it, where that was made from the same. Throws RUN_MISMATCH where not.
  */
 export async function planParts(options: PublishOptions, name: string, count: number): Promise<PartsPlan> {
   const { storage, signing, sources: open, progress = () => {} } = options;

@@ -28,9 +28,7 @@ export type PartOptions = ReadOptions &
 
 /**
  * Makes one part of a run's archive, and records what it made in the store. A part that has been made is not made
- * again. What is wrong with the sources is recorded too, and not thrown: the join tells it. Throws PARTS_MISSING
- * without a plan, RUN_MISMATCH when it has no such part, FormatError, UNTRUSTED_PREDECESSOR,
- * CorruptObjectError or StorageError.
+ * again. What is wrong with the sources is recorded too, and not thrown: the join tells it.
  */
 export async function publishPart(options: PartOptions, name: string, part: number): Promise<PartRecord> {
   const run: Run = { name, storage: options.storage, signing: options.signing };

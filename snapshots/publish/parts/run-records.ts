@@ -39,9 +39,7 @@ function sealed(key: string, record: object, signing: Signing = {}): Buffer {
   return seal(record, signRecord(signing.key, subjectOf.ofRun(key)));
 }
 
-/**
- * The plan of a run; undefined when it has none. Throws UNTRUSTED_PREDECESSOR when nobody who is trusted made it.
- */
+/** The plan of a run; undefined when it has none. Throws UNTRUSTED_PREDECESSOR when nobody who is trusted made it. */
 export function findPlan(run: Run): Promise<PartsPlan | undefined> {
   return readTrusted(run, layout.runPlan, run.name);
 }

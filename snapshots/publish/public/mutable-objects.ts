@@ -43,10 +43,9 @@ interface RunAtHand extends AtHand {
 }
 
 /**
- * Updates head.json, the public log, its checkpoint, the public names and the artefacts to the newest commit,
- * and the site to this version. Returns the commit's number, or 0 before the first, and what became of its checkpoint
- * at the witnesses. Readers of snapshots need none of these objects, and the next run repeats what was interrupted.
- * Throws MissingObjectError, CorruptObjectError or StorageError.
+ * Updates head.json, the public log, its checkpoint, the public names and the artefacts to the newest commit, and the
+ * site to this version. Returns the commit's number, or 0 before the first, and what became of its checkpoint at the
+ * witnesses. Readers of snapshots need none of these objects, and the next run repeats what was interrupted.
  */
 export async function updateMutableObjects(
   storage: Storage,

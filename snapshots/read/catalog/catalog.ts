@@ -289,10 +289,7 @@ export class Catalog {
     return readable.some((commit) => commit.digest === digest);
   }
 
-  /**
-   * The record of a commit, of which readers keep little. Throws MissingObjectError, CorruptObjectError or
-   * StorageError.
-   */
+  /** The record of a commit, of which readers keep little. */
   async record({ commit, digest }: LogEntry): Promise<Commit> {
     const { newest } = this.log;
     const found = newest?.digest === digest ? newest : await readCommit(this.#storage, commit);

@@ -62,10 +62,7 @@ export function parseChangesQuery(parameters: Parameters): ChangesQuery {
   return { since, until, skip: skip ?? 0 };
 }
 
-/**
- * The snapshot that a query asks for, or undefined (INTERFACE 4.10). A cursor pins its own. Throws
- * INVALID_PARAMETER.
- */
+/** The snapshot that a query asks for, or undefined (INTERFACE 4.10). A cursor pins its own. */
 export function parseAsOf(parameters: Parameters): AsOf | undefined {
   const { name } = asOfParameter;
   const text = parameters.get(name);

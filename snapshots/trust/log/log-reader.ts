@@ -24,10 +24,7 @@ export interface LogReader {
    * before; or StorageError.
    */
   newest(known: Pick<Commit, "commit"> | undefined): Promise<Commit | undefined>;
-  /**
-   * The checkpoint of the log that was taken up, or else the store's; undefined when there is none. Throws
-   * StorageError.
-   */
+  /** The checkpoint of the log that was taken up, or else the store's; undefined when there is none. */
   checkpoint(): Promise<NotedCheckpoint | undefined>;
   /** Why the newest that the store shows is not taken up; undefined when it is. */
   refusal(): string | undefined;

@@ -99,9 +99,7 @@ export const namedBy = (key: string, { size, head }: Pick<Evidence, "size" | "he
   says: `${key} is signed and names`,
 });
 
-/**
- * What records that a trusted key signed say of the log. A thief can delete them, but make none. Throws StorageError.
- */
+/** What records that a trusted key signed say of the log. A thief can delete them, but make none. */
 async function readEvidence(
   storage: Storage,
   trust: Trust | undefined,

@@ -16,7 +16,6 @@ export interface Cosigned {
 /**
  * Who cosigned the checkpoints of these sizes, where the store has them. Witnesses that are given are checked and
  * called as their policy calls them; without any it is what the notes say, by the names of the keys and unchecked.
- * Throws StorageError.
  */
 export async function cosignersOf(
   storage: Storage,

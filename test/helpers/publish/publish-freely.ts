@@ -1,5 +1,5 @@
 import { publishedSite } from "../../../proxy/site/files.ts";
-import { GuardRefusal } from "../../../snapshots/publish/guards.ts";
+import { isFault } from "../../../schemas/errors.ts";
 import { type PublishOptions, type PublishReport, publish } from "../../../snapshots/publish/publish.ts";
 
 /**
@@ -11,7 +11,7 @@ export async function publishFreely(options: PublishOptions): Promise<PublishRep
   try {
     return await publish(freely);
   } catch (error) {
-    if (error instanceof GuardRefusal) return publish({ ...freely, allow: error.needed });
+    if (isFault(error, "GUARD_REFUSED")) return publish({ ...freely, allow: error.extras.needed! });
     throw error;
   }
 }

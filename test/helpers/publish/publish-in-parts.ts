@@ -1,5 +1,5 @@
 import { publishedSite } from "../../../proxy/site/files.ts";
-import { GuardRefusal } from "../../../snapshots/publish/guards.ts";
+import { isFault } from "../../../schemas/errors.ts";
 import { joinParts } from "../../../snapshots/publish/parts/join-parts.ts";
 import { planParts } from "../../../snapshots/publish/parts/plan-parts.ts";
 import { publishPart } from "../../../snapshots/publish/parts/publish-part.ts";
@@ -17,7 +17,7 @@ export async function publishInParts(
   try {
     return await joinParts(shown, run);
   } catch (error) {
-    if (error instanceof GuardRefusal) return joinParts({ ...shown, allow: error.needed }, run);
+    if (isFault(error, "GUARD_REFUSED")) return joinParts({ ...shown, allow: error.extras.needed! }, run);
     throw error;
   }
 }

@@ -132,8 +132,14 @@ describe("one flipped bit in", () => {
     const now = () => new Date("2026-03-01T00:00:00.000Z");
     const publishing = (count: number) =>
       publish({ storage, temporaryDirectory, now, sources: async () => sourcesOf(recordsOf(0, count), 700) });
-    await expect(publishing(30)).rejects.toMatchObject({ code: "GUARD_REFUSED", needed: { removed: 30 } });
-    await expect(publishing(120)).rejects.toMatchObject({ code: "GUARD_REFUSED", needed: { added: 60 } });
+    await expect(publishing(30)).rejects.toMatchObject({
+      code: "GUARD_REFUSED",
+      extras: { needed: { removed: 30 } },
+    });
+    await expect(publishing(120)).rejects.toMatchObject({
+      code: "GUARD_REFUSED",
+      extras: { needed: { added: 60 } },
+    });
     expect(await publishing(60)).toMatchObject({ outcome: "unchanged", commit: 1 });
   });
 

@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import type { DuckDBConnection } from "@duckdb/node-api";
 import { describe, expect, test } from "vitest";
-import { type Allowance, GuardRefusal } from "../../../snapshots/publish/guards.ts";
+import { type Fault, isFault } from "../../../schemas/errors.ts";
+import type { Allowance } from "../../../snapshots/publish/guards.ts";
 import type { Sources } from "../../../snapshots/sources/sources.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
@@ -64,9 +65,9 @@ async function editedStore(...statements: readonly string[]) {
 }
 
 /** What a run is refused for: the numbers it names. */
-async function refusalOf(run: Promise<unknown>): Promise<GuardRefusal> {
+async function refusalOf(run: Promise<unknown>): Promise<Fault> {
   const error = await run.catch((thrown: unknown) => thrown);
-  if (error instanceof GuardRefusal) return error;
+  if (isFault(error, "GUARD_REFUSED")) return error;
   throw error instanceof Error ? error : new Error("the run was not refused");
 }
 
@@ -93,7 +94,7 @@ describe("a guard", () => {
     const passing = await editedStore(...most);
     expect((await passing.run()).report).toMatchObject({ outcome: "published", commit: 2 });
     const { run } = await editedStore(...more);
-    expect((await refusalOf(run())).needed).toEqual(needed);
+    expect((await refusalOf(run())).extras.needed).toEqual(needed);
   });
 
   test("refuses before it writes anything, in a dry run with the same words", async () => {
@@ -122,7 +123,7 @@ describe("a guard", () => {
       { removed: 13, changed: 11 },
       { added: 211 },
     ];
-    for (const allow of wrong) expect((await refusalOf(run({ allow }))).needed).toEqual(allNeeded);
+    for (const allow of wrong) expect((await refusalOf(run({ allow }))).extras.needed).toEqual(allNeeded);
     const { message } = await refusalOf(run({ allow: { ...allNeeded, removed: 5000 } }));
     expect(message).toContain("publish with --allow-removed 13, not 5000.");
     expect((await refusalOf(run({ allow: { removed: 13 } }))).message).not.toContain("--allow-removed");
@@ -136,7 +137,7 @@ describe("a guard", () => {
     const free = await editedStore(changeFormula(200));
     expect((await free.run()).report).toMatchObject({ outcome: "published", commit: 2 });
     const { run } = await editedStore(changeFormula(150), change(11, 150));
-    expect((await refusalOf(run())).needed).toEqual({ changed: 11 });
+    expect((await refusalOf(run())).extras.needed).toEqual({ changed: 11 });
   });
 
   test("counts the same when every row is rendered again", async () => {
@@ -144,7 +145,7 @@ describe("a guard", () => {
     const few = await editedStore(change(10), remove(10));
     expect(await few.run({ change: otherKind })).toMatchObject({ known: 0, rendered: 190 });
     const { run } = await editedStore(...everything);
-    expect((await refusalOf(run({ change: otherKind }))).needed).toEqual(allNeeded);
+    expect((await refusalOf(run({ change: otherKind }))).extras.needed).toEqual(allNeeded);
     expect((await run({ change: otherKind, allow: allNeeded })).report.commit).toBe(2);
   });
 });

@@ -1,8 +1,8 @@
-import type { AnyErrorCode } from "../../../schemas/errors.ts";
+import { type AnyErrorCode, isFault } from "../../../schemas/errors.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import type { Retention } from "../../../snapshots/maintain/retention.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
-import { type Allowance, GuardRefusal } from "../../../snapshots/publish/guards.ts";
+import type { Allowance } from "../../../snapshots/publish/guards.ts";
 import { type PublishOptions, publish } from "../../../snapshots/publish/publish.ts";
 import { hasCode } from "../../../snapshots/store/errors.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoint-file.ts";
@@ -92,8 +92,8 @@ export async function publishOne(world: World, process: Process, { choices }: Ac
       allow: resume % 8 < 2 ? {} : allowanceOf(world.judge.commits.at(-1)?.content, content),
     };
     await publish(options).catch((error) => {
-      if (!(error instanceof GuardRefusal)) throw error;
-      return publish({ ...options, allow: error.needed });
+      if (!isFault(error, "GUARD_REFUSED")) throw error;
+      return publish({ ...options, allow: error.extras.needed! });
     });
   });
 }
