@@ -14,7 +14,7 @@ import { findVersion, type TableVersion, versionSince } from "../../snapshots/re
 import type { Exchange, Request } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { fileReply } from "../reply/file.ts";
-import { type Answer, type Reply, uncachedJson } from "../reply/reply.ts";
+import { type Answer, type Reply, textContent, uncachedJson } from "../reply/reply.ts";
 import { fileAddresses } from "./file-address.ts";
 
 const { share, schema, name } = sharedTable;
@@ -37,11 +37,14 @@ export function sharingAnswers({ catalog, keys, apiUrl, now }: AppParts) {
     const asked = request.headers["delta-sharing-capabilities"] !== undefined;
     return {
       ...uncachedJson(text, version.snapshotId),
+      content: async (coding) => ({
+        ...(await textContent(text, coding)),
+        headers: { "Content-Type": sharingLines },
+      }),
       headers: {
         "Delta-Table-Version": version.version,
         ...(asked && { "delta-sharing-capabilities": `responseformat=${formatOf(request)}` }),
       },
-      bodyHeaders: { "Content-Type": sharingLines },
     };
   }
 
@@ -54,7 +57,7 @@ export function sharingAnswers({ catalog, keys, apiUrl, now }: AppParts) {
     catalog.requireCurrent();
     const { hash, changes } = request.params as { hash: string; changes?: string };
     // Several snapshots may have it.
-    return { snapshotId: undefined, ...fileReply(request, await catalog.exports.openFile(hash, changes)) };
+    return fileReply(request, await catalog.exports.openFile(hash, changes));
   }
 
   return {

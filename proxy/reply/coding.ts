@@ -14,14 +14,6 @@ export async function inEachCoding(identity: Buffer): Promise<Record<Coding, Buf
   return { identity, gzip: joined([await compress(identity)]) };
 }
 
-/** The body of a reply that is encoded when it is wanted. */
-export function encoded(read: () => Promise<Buffer> | Buffer): (coding: Coding) => Promise<[Buffer]> {
-  return async (coding) => {
-    const body = await read();
-    return [coding === "gzip" ? await compress(body) : body];
-  };
-}
-
 /** Strong entity tags of a body with this digest. They differ by coding, as the bytes do. */
 export const tagsOf = (hash: string) => (coding: Coding) =>
   coding === "gzip" ? `"${hash}-gzip"` : `"${hash}"`;

@@ -4,8 +4,8 @@ import type { Request } from "../exchange.ts";
 import { heldTag } from "./coding.ts";
 import type { Reply } from "./reply.ts";
 
-/** A reply with a file, or with the range of it that a request wants. Throws as rangeOf does. */
-export function fileReply(request: Request, file: StoredFile): Partial<Reply> {
+/** A reply with a file, or with the range of it that a request wants. Throws RANGE_NOT_SATISFIABLE. */
+export function fileReply(request: Request, file: StoredFile, snapshotId?: string): Reply {
   const { bytes, hash, contentType, ranges } = file;
   const tag = `"${hash}"`;
   const etag = () => tag;
@@ -14,16 +14,20 @@ export function fileReply(request: Request, file: StoredFile): Partial<Reply> {
   const { from, to } = range ?? { from: 0, to: bytes };
   return {
     etag,
+    snapshotId,
     coding: "identity",
-    bodyHeaders: {
-      "Content-Type": contentType,
-      "Content-Length": to - from,
-      ...(ranges && { "Accept-Ranges": "bytes" }),
-      ...(range && { "Content-Range": `bytes ${from}-${to - 1}/${bytes}` }),
-    },
-    ...(range && { partial: true }),
-    // HEAD also tells the size to a caller whose units do not pay for all of the file.
-    ...(request.method !== "HEAD" && { stream: file.read({ from, to }), price: "bytes" }),
+    price: "bytes",
+    content: () => ({
+      headers: {
+        "Content-Type": contentType,
+        "Content-Length": to - from,
+        ...(ranges && { "Accept-Ranges": "bytes" }),
+        ...(range && { "Content-Range": `bytes ${from}-${to - 1}/${bytes}` }),
+      },
+      partial: range !== undefined,
+      // HEAD also tells the size to a caller whose units do not pay for all of the file.
+      ...(request.method !== "HEAD" && { stream: file.read({ from, to }) }),
+    }),
   };
 }
 

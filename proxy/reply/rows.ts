@@ -10,7 +10,7 @@ import type { Stream } from "../../snapshots/read/stream.ts";
 import { asTable } from "../../snapshots/read/tables.ts";
 import type { Request } from "../exchange.ts";
 import { type Coding, inEachCoding } from "./coding.ts";
-import type { Answer, Reply } from "./reply.ts";
+import type { Answer, Content, Reply } from "./reply.ts";
 
 /** A form, and the media type by which it was asked for. */
 type Preferred<Form> = { form: Form; contentType: string };
@@ -43,20 +43,21 @@ const tables = new Memo<Record<Coding, Buffer>>(
   ({ identity, gzip }) => identity.length + gzip.length,
 );
 
-function tableReply(reply: Reply, id: TableId, table: Preferred<CsvForm>): Reply {
-  const { etag, work, body, instead } = reply;
-  const again = (other: Reply | undefined) => other && tableReply(other, id, table);
-  const tagOf = (coding: Coding) => etag!(coding).replace(/"$/, `-${table.form.name}"`);
-  const make = async (json: NonNullable<Reply["body"]>) =>
-    inEachCoding(asTable(id, await json("identity"), table.form));
-  const name = tagOf("identity");
+function tableReply(reply: Reply, id: TableId, { form, contentType }: Preferred<CsvForm>): Reply {
+  const tagsOfTable =
+    ({ etag }: Pick<Reply, "etag">) =>
+    (coding: Coding) =>
+      etag!(coding).replace(/"$/, `-${form.name}"`);
   return {
     ...reply,
-    bodyHeaders: { "Content-Type": table.contentType },
-    etag: tagOf,
-    ...(work && { work: async () => again(await work())! }),
-    ...(body && { body: async (coding: Coding) => [(await tables.get(name, () => make(body)))[coding]] }),
-    ...(instead && { instead: () => again(instead()) }),
+    etag: tagsOfTable(reply),
+    async content(coding) {
+      const { body = [], instead } = await reply.content("identity");
+      const etag = tagsOfTable(instead ?? reply);
+      const table = await tables.get(etag("identity"), () => inEachCoding(asTable(id, body, form)));
+      const headers = { "Content-Type": contentType };
+      return { body: [table[coding]], headers, ...(instead && { instead: { ...instead, etag } }) };
+    },
   };
 }
 
@@ -77,13 +78,12 @@ export function requireChunks({ httpVersion }: Request, contentType: string): vo
 export const nextLink = ({ nextCursor }: Pick<PagePlan, "nextCursor">) =>
   nextCursor === null ? {} : { Link: `<?cursor=${nextCursor}>; rel="next"` };
 
-/** The part of a reply that streams rows. */
-function streamed(stream: Stream, headers: Record<string, string | number>): Partial<Reply> {
-  return { bodyHeaders: { "X-Count": stream.count, ...headers }, stream, price: "rows" };
+function streamed(stream: Stream, headers: Content["headers"]): Content {
+  return { headers: { "X-Count": stream.count, ...headers }, stream };
 }
 
-/** What a reply has of all rows of a plan. */
-export function rowsOf(plan: RowsPlan, contentType: string): Partial<Reply> {
+/** All rows of a plan. */
+export function rowsOf(plan: RowsPlan, contentType: string): Content {
   return streamed(plan, {
     "Content-Type": contentType,
     "X-Total-Count": plan.total,
@@ -92,8 +92,8 @@ export function rowsOf(plan: RowsPlan, contentType: string): Partial<Reply> {
   });
 }
 
-/** What a reply has of the difference between two snapshots. */
-export function changesOf(plan: ChangesPlan): Partial<Reply> {
+/** The difference between two snapshots. */
+export function changesOf(plan: ChangesPlan): Content {
   return streamed(plan, {
     "Content-Type": ndjson,
     "X-Since-Snapshot-Id": plan.since,

@@ -2,7 +2,7 @@ import { ndjson } from "../../schemas/media.ts";
 import { plans } from "../../schemas/plans.ts";
 import { askFacets } from "../../snapshots/read/archive/facets.ts";
 import { findMarket } from "../../snapshots/read/archive/market.ts";
-import { askPage, type PagePlan } from "../../snapshots/read/archive/paging.ts";
+import { askPage } from "../../snapshots/read/archive/paging.ts";
 import { askRows, rowsByType } from "../../snapshots/read/archive/rows.ts";
 import { weakTag } from "../../snapshots/read/asked.ts";
 import { commitOf, readSnapshot } from "../../snapshots/read/catalog/as-of.ts";
@@ -19,9 +19,8 @@ import {
 } from "../../snapshots/read/query/query.ts";
 import { paymentOf, type Request, type Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
-import { encoded } from "../reply/coding.ts";
 import { fileReply } from "../reply/file.ts";
-import { type Answer, jsonBody, lately, type Reply, textReply } from "../reply/reply.ts";
+import { type Answer, askedReply, jsonContent, type Reply, textContent, textReply } from "../reply/reply.ts";
 import { changesOf, nextLink, preferred, requireChunks, rowsOf } from "../reply/rows.ts";
 
 /** Answers about the archive (INTERFACE 4.5 and 4.7 to 4.12). */
@@ -35,9 +34,8 @@ export function archiveAnswers({ catalog, now }: AppParts) {
     hashes: string[],
     ranges = true,
   ): Promise<Reply> => ({
-    snapshotId: undefined,
-    cacheControl: "private, max-age=31536000, immutable",
     ...fileReply(request, await parts.open(hashes, ranges, paymentOf(locals))),
+    cacheControl: "private, max-age=31536000, immutable",
   });
   return {
     marketChanges: async (request, response) => {
@@ -48,28 +46,27 @@ export function archiveAnswers({ catalog, now }: AppParts) {
         gone: () => response.destroyed && !response.writableFinished,
         pay: paymentOf(locals),
       };
-      return lately(catalog, await changes.ask(parseChangesQuery(locals.parameters!), payer), changesOf, {
-        price: "rows",
-      });
+      const asked = await changes.ask(parseChangesQuery(locals.parameters!), payer);
+      return { ...askedReply(catalog, asked, changesOf), price: "rows" };
     },
     marketsHistorical: async (request, { locals: { parameters, asOf, caller } }) => {
       const rows = preferred(request, rowsByType);
       if (rows) {
         requireChunks(request, rows.contentType);
         const asked = await askRows(catalog, parseRowsQuery(parameters!, asOf), rows.form);
-        return lately(catalog, asked, (plan) => rowsOf(plan, rows.contentType), { price: "rows" });
+        return { ...askedReply(catalog, asked, (plan) => rowsOf(plan, rows.contentType)), price: "rows" };
       }
       const { tier } = plans[caller!.plan];
       const timestamp = new Date(now()).toISOString();
-      const pageOf = (page: PagePlan): Partial<Reply> => ({
-        bodyHeaders: nextLink(page),
-        body: (coding) => page.body({ tier, timestamp, gzip: coding === "gzip" }),
-      });
-      return lately(catalog, await askPage(catalog, parseArchiveQuery(parameters!, asOf)), pageOf);
+      const asked = await askPage(catalog, parseArchiveQuery(parameters!, asOf));
+      return askedReply(catalog, asked, async (page, coding) => ({
+        headers: nextLink(page),
+        body: await page.body({ tier, timestamp, gzip: coding === "gzip" }),
+      }));
     },
 
     marketFacets: async (_request, { locals: { parameters, asOf } }) =>
-      lately(catalog, await askFacets(catalog, parseFacetQuery(parameters!, asOf)), jsonBody),
+      askedReply(catalog, await askFacets(catalog, parseFacetQuery(parameters!, asOf)), jsonContent),
 
     listExports: async () => {
       const { snapshotId } = catalog.requireCurrent().commit;
@@ -79,7 +76,7 @@ export function archiveAnswers({ catalog, now }: AppParts) {
     exportFile: async (request) => {
       const { snapshotId, name } = request.params as Record<"snapshotId" | "name", string>;
       catalog.requireCurrent();
-      return { snapshotId, ...fileReply(request, await catalog.exports.open(snapshotId, name)) };
+      return fileReply(request, await catalog.exports.open(snapshotId, name), snapshotId);
     },
 
     indexPart: async (request, response) => partsReply(request, response, [String(request.params.hash)]),
@@ -90,9 +87,8 @@ export function archiveAnswers({ catalog, now }: AppParts) {
       const id = String(params.id);
       const commit = await commitOf(catalog, locals.asOf);
       const plan = () => readSnapshot(catalog, commit, (snapshot) => findMarket(catalog, snapshot, id));
-      return lately(catalog, { commit, etag: weakTag(commit, "market", id), plan }, ({ line }) => ({
-        body: encoded(() => line),
-      }));
+      const asked = { commit, etag: weakTag(commit, "market", id), plan };
+      return askedReply(catalog, asked, ({ line }, coding) => textContent(line, coding));
     },
   } satisfies Record<string, Answer>;
 }

@@ -7,8 +7,7 @@ import { parseAbsenceQuery } from "../../snapshots/read/query/query.ts";
 import { proveScore } from "../../snapshots/read/scores/scores.ts";
 import { paymentOf } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
-import { encoded } from "../reply/coding.ts";
-import { type Answer, jsonBody, lately } from "../reply/reply.ts";
+import { type Answer, askedReply, jsonContent, textContent } from "../reply/reply.ts";
 
 const media = { json: "application/json", text: "text/plain; charset=utf-8" };
 
@@ -27,18 +26,21 @@ export function proofAnswers({ catalog }: AppParts) {
         if (text) return Buffer.from(text);
         throw new Fault("NOT_FOUND", "Nobody has signed the log up to this snapshot.");
       };
-      const bodyHeaders = { "Content-Type": media[form] };
+      const headers = { "Content-Type": media[form] };
       const asked = await askProven(catalog, locals.asOf, ["proof", form, name], plan);
-      return lately(catalog, asked, (text) => ({ body: encoded(() => text), bodyHeaders }));
+      return askedReply(catalog, asked, async (text, coding) => ({
+        ...(await textContent(text, coding)),
+        headers,
+      }));
     };
   return {
     marketProof: proven(proveMarket),
     scoreProof: proven(proveScore),
     marketIndex: async (_request, { locals }) =>
-      lately(catalog, await askIndex(catalog, locals.asOf), jsonBody),
+      askedReply(catalog, await askIndex(catalog, locals.asOf), jsonContent),
     marketAbsence: async (_request, { locals }) => {
       const id = parseAbsenceQuery(locals.parameters!);
-      return lately(catalog, await askAbsence(catalog, id, locals.asOf, paymentOf(locals)), jsonBody);
+      return askedReply(catalog, await askAbsence(catalog, id, locals.asOf, paymentOf(locals)), jsonContent);
     },
   } satisfies Record<string, Answer>;
 }

@@ -1,4 +1,5 @@
 import type { BatchRequest } from "../../schemas/envelopes.ts";
+import { isFault } from "../../schemas/errors.ts";
 import { weakTag } from "../../snapshots/read/asked.ts";
 import { commitAsOf } from "../../snapshots/read/catalog/as-of.ts";
 import type { AsOf } from "../../snapshots/read/query/query.ts";
@@ -15,8 +16,8 @@ import {
 import { TierLog } from "../../snapshots/read/scores/tier-log.ts";
 import type { Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
-import { encoded, tagsOf } from "../reply/coding.ts";
-import { type Answer, lately, type Reply, uncachedJson } from "../reply/reply.ts";
+import { type Coding, tagsOf } from "../reply/coding.ts";
+import { type Answer, askedReply, type Reply, textContent, uncachedJson } from "../reply/reply.ts";
 
 /** Answers about scores (INTERFACE 4.1 to 4.4). */
 export function scoreAnswers(parts: AppParts) {
@@ -43,7 +44,7 @@ export function scoreAnswers(parts: AppParts) {
   const stored = (found: FoundScore, name: ScoreName): Reply => ({
     snapshotId: found.commit.snapshotId,
     etag: tagsOf(found.object.hash),
-    body: encoded(() => readScore(catalog, found, name)),
+    content: async (coding) => textContent(await readScore(catalog, found, name), coding),
   });
 
   /** The manifest of an earlier snapshot may have to be read first. */
@@ -51,9 +52,9 @@ export function scoreAnswers(parts: AppParts) {
     const commit = await commitAsOf(catalog, asOf);
     const etag = weakTag(commit, "scores", JSON.stringify(name));
     const plan = () => findScoreAsOf(catalog, commit, name);
-    return lately(catalog, { commit, etag, plan }, (found) => ({
-      body: encoded(() => readScore(catalog, found, name)),
-    }));
+    return askedReply(catalog, { commit, etag, plan }, async (found, coding) =>
+      textContent(await readScore(catalog, found, name), coding),
+    );
   }
 
   return {
@@ -66,7 +67,7 @@ export function scoreAnswers(parts: AppParts) {
     },
     tiers: async () => {
       const { json, hash, snapshotId } = await tierLog.read();
-      return { etag: tagsOf(hash), snapshotId, body: encoded(() => json) };
+      return { etag: tagsOf(hash), snapshotId, content: (coding) => textContent(json, coding) };
     },
     scoreHistory: privateAnswer("histories"),
     scoreDimensions: privateAnswer("dimensions"),
@@ -80,25 +81,30 @@ export function scoreAnswers(parts: AppParts) {
 function originReply(parts: AppParts, name: ScoreName, request: Request, response: Response): Reply {
   const { catalog, objects, origin, metrics, now } = parts;
   const cached = "private, max-age=60, stale-while-revalidate=600";
-  const replyOf = ({ manifest, object }: FoundScore): Reply => ({
+  const found = findScore(catalog.requireCurrent(), name);
+  const headOf = ({ manifest, object }: FoundScore) => ({
     snapshotId: manifest.snapshotId,
     etag: tagsOf(object.hash),
-    ...(!response.locals.caller?.keyed && { cacheControl: cached }),
-    async body(coding) {
-      const body = await objects.get(object, () => origin.fetch(request, response, object));
-      return [body[coding]];
-    },
   });
-
-  /** An older answer. Its Age tells how long its snapshot has been superseded. */
-  function instead(): Reply | undefined {
-    const known = supersededScore(catalog, name, objects.has);
-    if (!known) return undefined;
-    metrics.stale.inc();
-    const age = Math.max(0, Math.floor((now() - Date.parse(known.supersededAt)) / 1000));
-    const headers = { Age: age, "Cache-Status": `prs; hit; ttl=-${age}; detail=origin-away` };
-    return { ...replyOf(known), cacheControl: "private, no-cache", headers };
-  }
-
-  return { ...replyOf(findScore(catalog.requireCurrent(), name)), instead };
+  const bodyOf = async ({ object }: FoundScore, coding: Coding) => [
+    (await objects.get(object, () => origin.fetch(request, response, object)))[coding],
+  ];
+  return {
+    ...headOf(found),
+    ...(!response.locals.caller?.keyed && { cacheControl: cached }),
+    async content(coding) {
+      try {
+        return { body: await bodyOf(found, coding) };
+      } catch (error) {
+        const isAway = isFault(error, "UPSTREAM_ERROR", "UPSTREAM_TIMEOUT");
+        const older = isAway ? supersededScore(catalog, name, objects.has) : undefined;
+        if (!older) throw error;
+        metrics.stale.inc();
+        // Its Age tells how long its snapshot has been superseded.
+        const age = Math.max(0, Math.floor((now() - Date.parse(older.supersededAt)) / 1000));
+        const headers = { Age: age, "Cache-Status": `prs; hit; ttl=-${age}; detail=origin-away` };
+        return { body: await bodyOf(older, coding), instead: { ...headOf(older), headers } };
+      }
+    },
+  };
 }

@@ -3,7 +3,7 @@ import { Fault } from "../../schemas/errors.ts";
 import { listSnapshots, publicStatus, statusOf } from "../../snapshots/read/catalog/status.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import type { AppParts } from "../parts.ts";
-import { type Answer, textReply, uncachedJson } from "../reply/reply.ts";
+import { type Answer, type Reply, textReply, uncachedJson } from "../reply/reply.ts";
 
 /** Answers about the service (INTERFACE 4.6). */
 export function serviceAnswers(parts: AppParts) {
@@ -18,14 +18,18 @@ export function serviceAnswers(parts: AppParts) {
   }
 
   /** A file of the public log. Throws NOT_FOUND where it does not have it. */
-  async function logReply(name: string, missing: string) {
+  async function logReply(name: string, missing: string): Promise<Reply> {
     const content = await catalog.publicLog.file(name);
     const { snapshotId } = catalog.requireCurrent().commit;
     if (!content) throw new Fault("NOT_FOUND", missing);
     const { contentType, cacheControl } = headersOf(layout.logFile(name));
-    // Compressing is for those who pay for it.
-    const bodyHeaders = { "Content-Type": contentType };
-    return { ...textReply(content, snapshotId), cacheControl, coding: "identity" as const, bodyHeaders };
+    return {
+      ...textReply(content, snapshotId),
+      cacheControl,
+      // Compressing is for those who pay for it.
+      coding: "identity",
+      content: () => ({ body: [content], headers: { "Content-Type": contentType } }),
+    };
   }
 
   return {

@@ -27,10 +27,10 @@ function replyOf({ contentType, headers }: StaticFile, bytes: Buffer): Reply {
     // File names stay while contents change with the version of the service, and a page must not get an older script.
     cacheControl: "no-cache",
     headers: { "Content-Type": contentType, Vary: "Accept-Encoding", ...headers },
-    async body(coding) {
-      if (coding === "identity") return [bytes];
+    async content(coding) {
+      if (coding === "identity") return { body: [bytes] };
       zipped ??= compress(bytes, { level: 9 });
-      return [await zipped];
+      return { body: [await zipped] };
     },
   };
 }
