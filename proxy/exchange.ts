@@ -26,7 +26,7 @@ export interface Exchange {
   route?: string;
   /** The caller, once the credentials are checked. */
   caller?: Identity;
-  /** Checks the credentials again, because a key may end while an answer is sent. Throws as `identify` does. */
+  /** Checks the credentials again, because a key may end while an answer is sent. */
   identify?: () => Identity;
   /** What a metered request took. */
   receipt?: Receipt;
@@ -62,8 +62,8 @@ export type Middleware = (
 ) => void | Promise<void>;
 
 /**
- * Checks a request before it is answered and notes what it finds in the exchange. Throws what publicError translates. A
- * WebSocket handshake has no response.
+ * Checks a request before it is answered and notes what it finds in the exchange. A WebSocket handshake has no
+ * response.
  */
 export type Check = (
   request: IncomingMessage,

@@ -19,8 +19,7 @@ export interface Identity extends Caller {
 /**
  * Returns a function that identifies the sender of a request by its key, or by its address if it has none. It may be
  * called again and again, because a key may end meanwhile. At a `webSocket` endpoint the key may also be given as a
- * subprotocol. Throws CONFLICTING_CREDENTIALS or INVALID_API_KEY. The function throws the latter too, and
- * SNAPSHOT_UNAVAILABLE before the keys are loaded.
+ * subprotocol. The function throws the latter too, and SNAPSHOT_UNAVAILABLE before the keys are loaded.
  */
 export function senderOf(
   { rawHeaders, socket }: IncomingMessage,
@@ -33,7 +32,7 @@ export function senderOf(
   return () => ({ plan: "free", account, limit: plans.free.dailyQuota, keyed: false, owner: "" });
 }
 
-/** The holder of a key, by the verdict on it. Throws as above. */
+/** The holder of a key, by the verdict on it. */
 export function holderOf(keys: KeyRing, verdict: KeyVerdict): Identity {
   if (!keys.ready())
     throw new Fault("SNAPSHOT_UNAVAILABLE", "Keys cannot be checked yet; try again shortly.");

@@ -35,7 +35,7 @@ interface Found {
   data: unknown;
 }
 
-/** Answers a call that passed its checks. Throws what publicError translates. */
+/** Answers a call that passed its checks. */
 type Read = (parts: AppParts, exchange: Exchange, given: Arguments) => Promise<Found>;
 
 const textOf = (json: Buffer) => JSON.parse(json.toString());

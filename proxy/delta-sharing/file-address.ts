@@ -26,7 +26,7 @@ export function fileAddresses(
 
 /**
  * Identifies the sender of a request by the key that signed its address; headers do not count. The address must be good
- * when the request arrives, and the key to its end. Throws INVALID_FILE_ADDRESS, or as senderOf does.
+ * when the request arrives, and the key to its end.
  */
 export function requireAddress({ keys, now }: AppParts): Check {
   return ({ url = "" }, exchange) => {

@@ -46,7 +46,7 @@ export function createGoLive(parts: AppParts) {
   };
 }
 
-/** Takes the units for what a client is to be told before its greeting. Throws QUOTA_EXCEEDED. */
+/** Takes the units for what a client is to be told before its greeting. */
 async function payFor({ scores }: ReaderStart, receipt: Receipt): Promise<void> {
   const units = Math.ceil(scores / feedLimits.scoresPerUnit);
   const left = receipt.remaining + receipt.units;

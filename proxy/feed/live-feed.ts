@@ -78,10 +78,7 @@ export function createLiveFeed(parts: LiveFeedParts) {
   }
 
   return {
-    /**
-     * Where a client begins that has seen the snapshot `since`. Throws as ScoreChangeLog.start does, and
-     * TOO_MANY_CONNECTIONS or SNAPSHOT_UNAVAILABLE.
-     */
+    /** Where a client begins that has seen the snapshot `since`. */
     async begin(since: string | undefined, owner: string): Promise<ReaderStart> {
       requireRoom(owner);
       return log.start(since);

@@ -16,10 +16,7 @@ import type { Request, Response } from "../exchange.ts";
 
 /** Where public objects come from: the CDN or, without one, the store. */
 export interface Origin {
-  /**
-   * The bytes of an object, which have the length and hash that the manifest names. Sends nothing to the client. Throws
-   * ClientGone, or UPSTREAM_ERROR or UPSTREAM_TIMEOUT.
-   */
+  /** The bytes of an object, which have the length and hash that the manifest names. Sends nothing to the client. */
   fetch(request: Request, response: Response, object: ObjectRef): Promise<Buffer>;
   close(): void;
 }
@@ -131,7 +128,7 @@ function translated(cause: unknown): Fault<ErrorCode> {
   return new Fault("UPSTREAM_ERROR", "The origin did not deliver the data; try again.", { cause });
 }
 
-/** The body of an answer, which must be exactly the object. Buffers no more than its length. Throws OriginFault. */
+/** The body of an answer, which must be exactly the object. Buffers no more than its length. */
 async function bodyOf(answer: IncomingMessage, { hash, bytes }: ObjectRef): Promise<Buffer> {
   // http-proxy-middleware destroys the client's connection when the answer breaks off, so no 502 could be sent. It adds
   // the listeners that do so right after this event.

@@ -13,7 +13,7 @@ export function publicObjects(cacheBytes: number) {
     ({ identity, gzip }) => identity.length + gzip.length,
   );
 
-  /** The object by content coding. `fetch` gets its bytes when it is not in memory. Throws what `fetch` throws. */
+  /** The object by content coding. `fetch` gets its bytes when it is not in memory. */
   async function get(object: ObjectRef, fetch: () => Promise<Buffer>): Promise<Record<Coding, Buffer>> {
     let own = false;
     const make = async () => {

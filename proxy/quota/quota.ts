@@ -118,7 +118,7 @@ export function createQuota(
     });
 
   return {
-    /** Takes units, unless they would pass the limit. Throws QUOTA_UNAVAILABLE. */
+    /** Takes units, unless they would pass the limit. */
     async take(caller: Caller, units: number): Promise<Receipt> {
       const { plan, account, limit } = caller;
       const { day, resetAt } = currentDay();
@@ -152,7 +152,7 @@ export function createQuota(
       };
       return receipt;
     },
-    /** Tells what is left without taking anything. Throws QUOTA_UNAVAILABLE. */
+    /** Tells what is left without taking anything. */
     async standing({ account, limit }: Caller): Promise<Standing> {
       const { day, resetAt } = currentDay();
       const used = await ask(account, day, (counters) => counters.used(account, day), true);

@@ -4,7 +4,7 @@ import type { Request } from "../exchange.ts";
 import { heldTag } from "./coding.ts";
 import type { Reply } from "./reply.ts";
 
-/** A reply with a file, or with the range of it that a request wants. Throws RANGE_NOT_SATISFIABLE. */
+/** A reply with a file, or with the range of it that a request wants. */
 export function fileReply(request: Request, file: StoredFile, snapshotId?: string): Reply {
   const { bytes, hash, contentType, ranges } = file;
   const tag = `"${hash}"`;
@@ -34,7 +34,7 @@ export function fileReply(request: Request, file: StoredFile, snapshotId?: strin
 /**
  * The one range that a request wants, `to` exclusive; undefined for the whole file, also where several ranges are
  * wanted or If-Range names another file (RFC 9110, 14.2). HEAD has it too, as in S3: DuckDB in a browser reads the
- * whole file unless a HEAD with Range is answered 206. Throws RANGE_NOT_SATISFIABLE.
+ * whole file unless a HEAD with Range is answered 206.
  */
 function rangeOf(
   { headers }: Request,

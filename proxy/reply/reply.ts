@@ -53,7 +53,7 @@ export interface Reply extends Head {
   stands?: () => Promise<boolean>;
 }
 
-/** Answers a request that passed its checks. Throws what publicError translates. */
+/** Answers a request that passed its checks. */
 export type Answer = (request: Request, response: Response) => Promise<Reply> | Reply;
 
 /** A text as the body. */

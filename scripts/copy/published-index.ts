@@ -16,7 +16,7 @@ export class PublishedIndex {
     this.#key = key;
   }
 
-  /** The parts of the index of a snapshot, by segment, from the oldest up. Throws an Error. */
+  /** The parts of the index of a snapshot, by segment, from the oldest up. */
   async segments(snapshotId: string): Promise<MarketIndex["segments"]> {
     const text = await this.#get(`?asOf=${snapshotId}`, maxListBytes);
     return MarketIndex.parse(JSON.parse(String(text))).segments;

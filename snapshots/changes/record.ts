@@ -141,7 +141,7 @@ export async function recordBetween(
   return { ref: await writer.finish({ since: since.snapshotId, until: until.snapshotId, counts }), counts };
 }
 
-/** Reads a change record by reference. Throws as `read` does, or CorruptObjectError. */
+/** Reads a change record by reference. */
 export async function readChangeRecord(read: ReadObject, ref: ObjectRef): Promise<ChangeRecord> {
   const key = layout.changeRecord(ref.hash);
   return parseObject(key, await read(key, ref), ChangeRecord);

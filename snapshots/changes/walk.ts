@@ -27,7 +27,6 @@ export interface DifferingRows {
 /**
  * Walks two snapshots side by side, from the oldest market up, and yields where they differ. Segments and pages that
  * both have are found by their roots and not read. Memory holds a few pages, and the roots of pages that only one has.
- * Throws as `read` does, or CorruptObjectError.
  */
 export async function* differingRows(
   read: ReadObject,

@@ -10,21 +10,18 @@ const { headsOf, headsFromPath } = tileProofsOf<Digest>({ nodeHash, treeHead }, 
 
 export { headsFromPath };
 
-/** The head of the tree of the first `size` leaves. Throws TileError, RangeError and what `readTile` throws. */
+/** The head of the tree of the first `size` leaves. */
 export async function headFromTiles(readTile: ReadTile, size: number): Promise<Digest> {
   const [head] = await headsOf(readTile, size, [{ start: 0, count: size }]);
   return head!;
 }
 
-/**
- * The audit path of the leaf at `index` in the tree of the first `size` leaves, from the bottom up. Throws as
- * headFromTiles.
- */
+/** The audit path of the leaf at `index` in the tree of the first `size` leaves, from the bottom up. */
 export async function inclusionFromTiles(readTile: ReadTile, index: number, size: number): Promise<Digest[]> {
   return headsOf(readTile, size, besideLeaf(index, size));
 }
 
-/** The path that shows the first `first` leaves to be the beginning of the first `size`. Throws as headFromTiles. */
+/** The path that shows the first `first` leaves to be the beginning of the first `size`. */
 export async function consistencyFromTiles(
   readTile: ReadTile,
   first: number,

@@ -60,7 +60,7 @@ interface ColumnsHeader {
  */
 type SectionBytes = (name: string, expectedBytes?: number) => Uint8Array;
 
-/** Reads the columns from their sections. `key` is the object's, for errors. Throws CorruptObjectError. */
+/** Reads the columns from their sections. `key` is the object's, for errors. */
 export function columnsFrom(
   key: string,
   { markets, epochs, columns }: ColumnsHeader,
@@ -95,12 +95,12 @@ export interface ColumnSource {
   section: SectionBytes;
 }
 
-/** Reads the times. Throws CorruptObjectError. */
+/** Reads the times. */
 export function readTimes(source: ColumnSource, epochs: TimeColumn["epochs"]): TimeColumn {
   return timesFrom(source.key, { low: wordsOf(source, "times", source.markets), epochs });
 }
 
-/** Reads a column of integers. Throws CorruptObjectError. */
+/** Reads a column of integers. */
 export function readIntegers(
   source: ColumnSource,
   { field, min, max }: { field: string; min: number; max: number },
@@ -109,7 +109,7 @@ export function readIntegers(
   return { min, max, slices: wordsOf(source, field, words) };
 }
 
-/** Reads a column of labels. Throws CorruptObjectError. */
+/** Reads a column of labels. */
 export function readLabels(source: ColumnSource, field: LabelName, column: ColumnHeader): LabelColumn {
   const { key, markets, section } = source;
   const frequent = [...frequentOf(column)];

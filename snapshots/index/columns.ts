@@ -24,7 +24,7 @@ export const frequentShare = 32;
 export const frequentOf = (column: ColumnHeader): readonly string[] =>
   isKnown(column) && column.kind === "label" ? column.frequent : [];
 
-/** The columns of a header (snapshots/SPEC.md, "Segments"). Throws CorruptObjectError. */
+/** The columns of a header (snapshots/SPEC.md, "Segments"). */
 export const columnsIn = (columns: JsonValue): ColumnHeader[] => columns.items().map(columnIn);
 
 function columnIn(column: JsonValue): ColumnHeader {

@@ -6,7 +6,7 @@ import { indexVersion } from "./header-reader.ts";
 /** Whether two values have the same JSON. */
 export const isSame = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
 
-/** An index header of this version, of which nothing but the spelling has been checked. Throws CorruptObjectError. */
+/** An index header of this version, of which nothing but the spelling has been checked. */
 export function openHeader(key: string, header: Uint8Array): JsonValue {
   const value = parseJson(key, header);
   // A member that came twice would mean one thing to this reader and another to the next.
@@ -23,7 +23,7 @@ export interface HeaderCheck {
   unchecked: "version" | "columns" | undefined;
 }
 
-/** Compares an index header with the one that the markets give, `own`. Throws CorruptObjectError. */
+/** Compares an index header with the one that the markets give, `own`. */
 export function checkHeader(key: string, header: Uint8Array, own: Uint8Array): HeaderCheck {
   const version = new JsonValue(key, parseJson(key, header)).member("version").integer();
   if (version !== indexVersion) return { wrong: [], unchecked: "version" };

@@ -40,7 +40,7 @@ export function addRowsByFile(rows: Map<string, number>, { hashes, places }: Ori
   for (const [place, hash] of hashes.entries()) rows.set(hash, (rows.get(hash) ?? 0) + counts[place]!);
 }
 
-/** Reads the origins object of a segment of so many markets. Throws CorruptObjectError. */
+/** Reads the origins object of a segment of so many markets. */
 export function decodeOrigins(key: string, stored: Buffer, markets: number): Origins {
   const files = stored.length < countBytes ? 0 : stored.readUInt32LE();
   const words = wordsFor(markets);

@@ -86,7 +86,7 @@ export function readPageTable(
   return { pageMarkets, page };
 }
 
-/** The whole page table of a segment, from the oldest page up. Throws as readPageTable does. */
+/** The whole page table of a segment, from the oldest page up. */
 export function readWholePages(
   key: string,
   buffer: ArrayBuffer,

@@ -11,7 +11,7 @@ const alignment = 8;
 /** Where a header says that each section is: its offset behind the header, and its bytes. */
 export type SectionTable = Record<string, [offset: number, bytes: number]>;
 
-/** The `sections` of a header. Throws CorruptObjectError. */
+/** The `sections` of a header. */
 export const sectionsIn = (header: JsonValue): SectionTable =>
   Object.fromEntries(
     header

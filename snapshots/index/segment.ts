@@ -107,7 +107,7 @@ function openSegment(key: string, stored: Buffer) {
   return { header, body: stored.subarray(start) };
 }
 
-/** The canonical header of a segment's index, as it is stored. Throws CorruptObjectError. */
+/** The canonical header of a segment's index, as it is stored. */
 export function readIndexHeader(key: string, stored: Buffer): Buffer {
   const { header, body } = openSegment(key, stored);
   return sectionOf(key, header, body, "index");
@@ -123,13 +123,13 @@ export function locateSections(key: string, stored: Buffer): SectionLookup {
   };
 }
 
-/** The bytes of any section. Throws CorruptObjectError. */
+/** The bytes of any section. */
 function sectionOf(key: string, header: SegmentHeader, body: Buffer, name: string): Buffer {
   const [offset, bytes] = sectionLookup(key, header, body.length)(name);
   return body.subarray(offset, offset + bytes);
 }
 
-/** Members, columns and sections in which a segment is not what its index header says. Throws CorruptObjectError. */
+/** Members, columns and sections in which a segment is not what its index header says. */
 export function differencesFromHeader(key: string, stored: Buffer): string[] {
   const { header, body } = openSegment(key, stored);
   const told = openHeader(key, sectionOf(key, header, body, "index"));
@@ -145,7 +145,7 @@ export function differencesFromHeader(key: string, stored: Buffer): string[] {
   return [...members, ...columns, ...wrong.map(([name]) => `section ${name}`)];
 }
 
-/** The pages of a segment as far as reading one needs them. Throws CorruptObjectError. */
+/** The pages of a segment as far as reading one needs them. */
 export function openPages(key: string, stored: Buffer): PageTable {
   const { header, body } = openSegment(key, stored);
   const { resident: buffer, lookup } = residentPart(key, header, body);
@@ -153,7 +153,7 @@ export function openPages(key: string, stored: Buffer): PageTable {
   return readPageTable(key, { buffer, section: lookup, runHashes }, header);
 }
 
-/** A segment's whole page table, from the oldest page up. Throws CorruptObjectError. */
+/** A segment's whole page table, from the oldest page up. */
 export function readPages(key: string, stored: Buffer): Page[] {
   const { header, body } = openSegment(key, stored);
   const copy = new Uint8Array(body).buffer;

@@ -35,7 +35,7 @@ function timeColumn({ low, epochs }: Stored): TimeColumn {
   return { markets: low.length, oldest, newest, low, epochs };
 }
 
-/** The `epochs` of a header of so many markets. Throws CorruptObjectError. */
+/** The `epochs` of a header of so many markets. */
 export function epochsIn(header: JsonValue, markets: number): TimeColumn["epochs"] {
   const member = header.member("epochs");
   const epochs = member.items(markets).map((epoch) => epoch.pair());

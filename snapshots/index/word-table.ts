@@ -42,7 +42,7 @@ export class WordTable {
   readonly #dictionary: Uint8Array;
   readonly #postings: Uint8Array;
 
-  /** Takes bytes that were checked against their hash; `key` is the object's, for errors. Throws CorruptObjectError. */
+  /** Takes bytes that were checked against their hash; `key` is the object's, for errors. */
   constructor(key: string, stored: Uint8Array) {
     const { header, start } = openSections(key, stored, wordsMagic, wordsHeader);
     // A copy is aligned for typed arrays.
@@ -60,7 +60,7 @@ export class WordTable {
 
   /**
    * Clears every ordinal in `result` whose market lacks one of the words. Waits for a `turn` before each word and each
-   * piece of about a tenth of a millisecond. Throws CorruptObjectError.
+   * piece of about a tenth of a millisecond.
    */
   async keepWords(words: readonly QueryWord[], result: Bitmap, turn: () => Promise<void>): Promise<void> {
     for (const { text, prefix } of words) {
@@ -84,13 +84,13 @@ export class WordTable {
     }
   }
 
-  /** The words, ascending, each with the ordinals of the markets that have it. Throws CorruptObjectError. */
+  /** The words, ascending, each with the ordinals of the markets that have it. */
   *words(): Generator<[word: string, ordinals: Iterable<number>], void> {
     for (const entry of this.#entries(0))
       yield [textOf(entry.bytes.subarray(0, entry.length)), this.#ordinals(entry)];
   }
 
-  /** The words of each market, by ordinal. Throws CorruptObjectError. */
+  /** The words of each market, by ordinal. */
   decode(): string[][] {
     const markets = Array.from({ length: this.markets }, (): string[] => []);
     for (const [word, ordinals] of this.words()) for (const ordinal of ordinals) markets[ordinal]!.push(word);

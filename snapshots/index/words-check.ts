@@ -8,9 +8,9 @@ import { isSettled, settledWordsOf, wordsOf } from "./words.ts";
 const longestForm = 18;
 
 /**
- * Compares a words object with the questions of a segment's markets, by ordinal. Words that every version of Unicode finds are
- * compared whichever version made the object. Returns whether there are others, which only that version can judge.
- * Throws CorruptObjectError.
+ * Compares a words object with the questions of a segment's markets, by ordinal. Words that every version of Unicode
+ * finds are compared whichever version made the object. Returns whether there are others, which only that version can
+ * judge.
  */
 export function checkWords(
   key: string,

@@ -58,7 +58,7 @@ export interface PublishReport {
   witnessed: Witnessed[];
 }
 
-/** Builds the snapshot of an archive, plans what becomes of it, and does that. Throws as `publish` does. */
+/** Builds the snapshot of an archive, plans what becomes of it, and does that. */
 export async function finishPublish(
   options: FinishOptions,
   made: MadeArchive,

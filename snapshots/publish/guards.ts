@@ -165,7 +165,7 @@ export function checkGuards(
     throw new Fault("GUARD_REFUSED", `The sources look broken: ${faults.join(". ")}.`, { needed });
 }
 
-/** Refuses files of a source that make more of something than readers take. Throws SourceRefusal. */
+/** Refuses files of a source that make more of something than readers take. */
 export function requireAtMost(file: string, count: number, most: number, what: string): void {
   const rule = `would make ${count} ${what}, more than the ${most} that a snapshot can have`;
   if (count > most) throw new SourceRefusal([{ file, rule }]);

@@ -50,7 +50,7 @@ export interface MadeArchive extends SoundSources {
   changes: ArchiveChanges;
 }
 
-/** Compares what was read with the current snapshot, and writes its pages and segments. Throws GUARD_REFUSED. */
+/** Compares what was read with the current snapshot, and writes its pages and segments. */
 export async function makeArchive(
   options: BuildOptions,
   read: ReadSources,

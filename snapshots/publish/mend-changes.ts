@@ -16,7 +16,7 @@ const lookedBytes = 16 * 1024 * 1024;
 /**
  * Makes change records that are lost or damaged again, while the store has both snapshots of each. Only where some are
  * `faulty`, those of all commits are looked at. `listed` is the store where the run has made no commit: as long as it
- * has few records, these show without the commits that none is missing. Throws StorageError.
+ * has few records, these show without the commits that none is missing.
  */
 export async function mendChanges(
   listed: Storage | undefined,
@@ -57,7 +57,7 @@ async function hasWhole(storage: Storage, wanted: number): Promise<boolean> {
   return whole ?? false;
 }
 
-/** Reads change records and their parts. Throws MissingObjectError or CorruptObjectError. */
+/** Reads change records and their parts. */
 function recordCheck(storage: Storage, faulty: ReadonlySet<string> = new Set()) {
   let bytesLeft = lookedBytes;
   const read: ReadObject = async (key, ref) => {

@@ -53,7 +53,7 @@ async function publishAfter(options: PublishOptions, before: Before): Promise<Pu
   }
 }
 
-/** Finds the commit on which a run builds, if there is any. Throws PUBLISHING_ON_HOLD, or as findLog does. */
+/** Finds the commit on which a run builds, if there is any. */
 export async function logToFollow(options: Omit<PublishOptions, keyof ReadOptions>): Promise<FoundLog> {
   const { storage, resume = false, signing = {} } = options;
   const found = await findLog(storage, signing);

@@ -52,7 +52,7 @@ export interface SegmentIndex {
 /** Waits for the caller's turn to do a piece of work of so many steps of 0.05 to 0.15 ms. */
 type Turn = (steps?: number) => Promise<void>;
 
-/** Reads the text of a query that selects markets, without others than filters. Throws INVALID_PARAMETER. */
+/** Reads the text of a query that selects markets, without others than filters. */
 export function readFilter(search: string): ArchiveFilter {
   return parseFilter(readParameters(search, filterNames));
 }
@@ -105,7 +105,7 @@ export class Evaluation {
     this.total = matches.total;
   }
 
-  /** Counts them. Throws INVALID_PARAMETER and CorruptObjectError. */
+  /** Counts them. */
   async facets(
     by: readonly FacetName[],
     limit: number = facetLimit.otherwise,

@@ -72,7 +72,7 @@ export class Memo<V extends NonNullable<unknown>> {
     });
   }
 
-  /** The entry of this name, made if it is not in memory. Throws what `make` throws. */
+  /** The entry of this name, made if it is not in memory. */
   async get(name: string, make: () => Promise<V>): Promise<V> {
     const known = this.#kept.get(name);
     if (known) {

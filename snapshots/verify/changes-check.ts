@@ -47,7 +47,7 @@ export async function checkChangeRecord(
   return record;
 }
 
-/** Compares a change record with the two snapshots, market by market. Throws as checkChangeRecord does. */
+/** Compares a change record with the two snapshots, market by market. */
 export async function compareChangeRecord(
   read: ReadObject,
   key: string,

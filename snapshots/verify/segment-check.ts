@@ -45,7 +45,7 @@ export interface CheckedSegment {
 /**
  * Reads every byte of a segment and its pages, rebuilds the segment from the pages, and compares the two. This also
  * finds an index that matches its name but not its pages. Where a page is at fault, the other pages are checked too,
- * and the result is undefined. Throws CorruptObjectError, MissingObjectError or StorageError.
+ * and the result is undefined.
  */
 export async function checkSegment(
   check: StoreCheck,

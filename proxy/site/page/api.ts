@@ -44,7 +44,7 @@ export class Api {
     });
   }
 
-  /** The API named by the file `site/api.json`. Throws ApiError. */
+  /** The API named by the file `site/api.json`. */
   static async find(store: Store): Promise<Api> {
     try {
       const response = await request(absolute("site/api.json"), {});
@@ -78,7 +78,7 @@ export class Api {
     return [...hash].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   }
 
-  /** Asks which snapshot is served. Throws ApiError. */
+  /** Asks which snapshot is served. */
   async look() {
     const newest = await this.service.status();
     // Of the same snapshot it may say anew when it was checked.
@@ -87,12 +87,12 @@ export class Api {
     return shown;
   }
 
-  /** The snapshot that the page shows. Throws ApiError. */
+  /** The snapshot that the page shows. */
   async pin() {
     return this.shown ?? (await this.look());
   }
 
-  /** The snapshots that the plan can read, newest first. Throws ApiError. */
+  /** The snapshots that the plan can read, newest first. */
   async snapshots(signal: AbortSignal) {
     const [{ snapshots }, { checkedAt, ageSeconds }] = await Promise.all([
       this.service.snapshots({ signal }),
@@ -104,7 +104,7 @@ export class Api {
     return snapshots.filter(({ publishedAt }) => this.plan === "aegis" || publishedAt >= since);
   }
 
-  /** The tiers and their changes: from the service, or beside a published page. Throws Error. */
+  /** The tiers and their changes: from the service, or beside a published page. */
   async tiers(signal: AbortSignal): Promise<Tiers> {
     if (this.scores === this.service) return this.service.tiers({ signal });
     const response = await request(absolute("tiers.json"), { signal });
@@ -180,7 +180,7 @@ export class Api {
     this.#store.again({ keyed: false, plan: "free", quota: undefined, own: undefined });
   }
 
-  /** What an address of the service, or a file beside the page, gives as this media type. Throws Error. */
+  /** What an address of the service, or a file beside the page, gives as this media type. */
   async download(address: string, type: string) {
     const key = address.startsWith(`${this.base}/`) ? this.#key : undefined;
     const headers = { Accept: type, ...(key !== undefined && { Authorization: `Bearer ${key}` }) };

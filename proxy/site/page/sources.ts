@@ -22,7 +22,7 @@ export interface Source {
   note?: string;
 }
 
-/** The source of what was asked, pinned to what is shown where that can be. Throws ApiError. */
+/** The source of what was asked, pinned to what is shown where that can be. */
 export async function sourceOf(api: Api, { path, filters, name = "" }: Asked): Promise<Source> {
   // The list of scores, or a record.
   const isPublic = /^scores(\/[^/]+)?$/.test(path) && !filters?.has("asOf");

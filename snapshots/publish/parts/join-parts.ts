@@ -133,7 +133,7 @@ interface Joined {
   sources: SoundSources;
 }
 
-/** Compares an archive that is written with the current snapshot. Throws GUARD_REFUSED. */
+/** Compares an archive that is written with the current snapshot. */
 async function compare(
   options: PublishOptions,
   { archive, parts, sources }: Joined,

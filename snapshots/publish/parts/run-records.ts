@@ -74,7 +74,7 @@ export function requireSameRows({ name }: Run, { rowDigests: planned }: PartsPla
   throw new FormatError(layout.runPlan(name), reason);
 }
 
-/** What a part has recorded for this plan; undefined when it has not. Throws as findPlan. */
+/** What a part has recorded for this plan; undefined when it has not. */
 export async function findPart(run: Run, plan: PartsPlan, part: number): Promise<PartRecord | undefined> {
   const record = await readTrusted(run, layout.runPart, run.name, part);
   return record?.plan === plan.digest && record.part === part ? record : undefined;

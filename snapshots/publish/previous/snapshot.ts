@@ -123,7 +123,7 @@ export class PreviousSnapshot {
     });
   }
 
-  /** As `read`, but returns undefined when the manifest is gone or damaged. Throws FormatError. */
+  /** As `read`, but returns undefined when the manifest is gone or damaged. */
   static async readIfKept(
     storage: Storage,
     commit: Commit,

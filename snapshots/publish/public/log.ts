@@ -23,7 +23,7 @@ import { PublicTree } from "./tree.ts";
  * Brings the public log to a commit. It compares what the last bundle and its tile hold, and sees that the others are
  * there; what those hold it compares at every 256th commit, and where some are `faulty`. What is missing or wrong is
  * made anew from the bundles that agree with their tiles, or else from the commits. Where neither has an entry any
- * more, nothing is written. `ends` reads the entries in which the log ends. Throws StorageError.
+ * more, nothing is written. `ends` reads the entries in which the log ends.
  */
 export async function updatePublicLog(tree: PublicTree, newest: Commit, ends?: ReadEnd): Promise<void> {
   const { storage, faulty } = tree;
@@ -85,10 +85,7 @@ async function putTiles(tree: PublicTree, tiles: readonly Tile[], entries: Entri
   });
 }
 
-/**
- * The tree of the log up to a commit, of which the tiles are mended where they do not give it. Throws as LogTree.upTo
- * does.
- */
+/** The tree of the log up to a commit, of which the tiles are mended where they do not give it. */
 export async function treeUpTo(storage: Storage, newest: Commit): Promise<LogTree> {
   // What a killed run left is cheap to add; what is damaged takes reading all of it.
   for (const faulty of [undefined, new Set([layout.logTile.prefix])]) {
@@ -99,10 +96,7 @@ export async function treeUpTo(storage: Storage, newest: Commit): Promise<LogTre
   return LogTree.upTo(storage, newest);
 }
 
-/**
- * The head, in hexadecimal, over the entries up to the newest commit: `tree` of the commit that follows. Throws as
- * treeUpTo does.
- */
+/** The head, in hexadecimal, over the entries up to the newest commit: `tree` of the commit that follows. */
 export async function treeBefore(storage: Storage, newest: Commit | undefined): Promise<string> {
   return (newest ? (await treeUpTo(storage, newest)).head : treeHead([])).toString("hex");
 }

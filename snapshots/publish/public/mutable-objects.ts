@@ -105,7 +105,7 @@ async function shownAtEnd(
 
 /**
  * Updates the mutable objects after a successful publish run and records it in checked.json, signed when there is a
- * key. Returns what became of the checkpoint at the witnesses. Throws as updateMutableObjects does.
+ * key. Returns what became of the checkpoint at the witnesses.
  */
 export async function finishRun(
   storage: Storage,

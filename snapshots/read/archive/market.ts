@@ -18,7 +18,7 @@ export interface FoundMarket {
   line: Buffer;
 }
 
-/** Finds a market by its id. Throws MARKET_NOT_FOUND. */
+/** Finds a market by its id. */
 export async function findMarket(catalog: Catalog, snapshot: Snapshot, id: string): Promise<FoundMarket> {
   for (const ordinal of await catalog.ids.candidates(snapshot, id)) {
     const [line] = await (await Lines.read(snapshot.archive, [ordinal], catalog)).all();

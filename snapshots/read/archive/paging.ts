@@ -87,7 +87,7 @@ export interface Start {
   cursor?: Cursor;
 }
 
-/** Resolves where a query begins, without work on the archive. Throws as askPage does. */
+/** Resolves where a query begins, without work on the archive. */
 export async function startOf(catalog: Catalog, query: ArchiveQuery): Promise<Start> {
   if (query.cursor === undefined) return { commit: await commitOf(catalog, query.asOf) };
   const cursor = decodeCursor(query.cursor);
@@ -111,7 +111,7 @@ export function whileStanding<T>(
   return whileKept(catalog, commit, work, gone);
 }
 
-/** The matches of a query, and where its response begins among them. Throws as askPage does. */
+/** The matches of a query, and where its response begins among them. */
 export async function positionOf(
   catalog: Catalog,
   query: ArchiveQuery,

@@ -43,12 +43,12 @@ async function namedCommit(catalog: Catalog, snapshotId: string): Promise<LogEnt
   return standing ?? catalog.newestWith((entry) => entry.snapshotId === snapshotId);
 }
 
-/** The commit that `asOf` means, or the current one. Throws as `commitAsOf` does. */
+/** The commit that `asOf` means, or the current one. */
 export async function commitOf(catalog: Catalog, asOf: AsOf | undefined): Promise<LogEntry> {
   return asOf ? commitAsOf(catalog, asOf) : catalog.requireCurrent().commit;
 }
 
-/** What `read` makes of the snapshot of a commit. Throws as `whileKept` and Catalog.snapshot do. */
+/** What `read` makes of the snapshot of a commit. */
 export function readSnapshot<T>(
   catalog: Catalog,
   commit: LogEntry,
@@ -93,10 +93,7 @@ function named(entry: LogEntry | undefined): Nearest["before"] {
   return entry ? { snapshotId: entry.snapshotId, publishedAt: entry.publishedAt } : null;
 }
 
-/**
- * When the snapshot of an id was published, in epoch milliseconds; undefined for an unknown one. Throws as
- * CommitLog.entry does.
- */
+/** When the snapshot of an id was published, in epoch milliseconds; undefined for an unknown one. */
 export async function publishedAt(catalog: Catalog, snapshotId: string): Promise<number | undefined> {
   const commit = await namedCommit(catalog, snapshotId);
   return commit && Date.parse(commit.publishedAt);

@@ -253,7 +253,7 @@ export class Catalog {
 
   /**
    * A commit of the log, even when its snapshot was collected; undefined when the store has none. Looks into the store
-   * for one that is newer than all known ones, since other readers may be ahead. Throws DAMAGED_LOG.
+   * for one that is newer than all known ones, since other readers may be ahead.
    */
   async commit(number: number): Promise<LogEntry | undefined> {
     if (number > (this.log.newest?.commit ?? 0)) await this.#followLog();

@@ -97,7 +97,7 @@ export class CommitLog {
     }
   }
 
-  /** The newest commit that fits. Throws as `entry` does. */
+  /** The newest commit that fits. */
   async find(fits: (entry: LogEntry) => boolean): Promise<LogEntry | undefined> {
     for (let number = this.#newest?.commit ?? 0; number > 0; number -= 1) {
       const entry = this.#entries.get(number) ?? (await this.entry(number));
@@ -106,7 +106,7 @@ export class CommitLog {
     return undefined;
   }
 
-  /** The newest commit published at or before a time (ISO 8601) that no rollback withdrew. Throws as `entry` does. */
+  /** The newest commit published at or before a time (ISO 8601) that no rollback withdrew. */
   at(time: string): Promise<LogEntry | undefined> {
     return this.find((entry) => entry.publishedAt <= time && !this.isWithdrawn(entry.commit));
   }

@@ -65,7 +65,7 @@ export class Exports {
     return this.#recent.get();
   }
 
-  /** Opens a file by its name. Throws SNAPSHOT_NOT_FOUND. */
+  /** Opens a file by its name. */
   async open(snapshotId: string, name: string): Promise<StoredFile> {
     const record = (await this.list()).find((each) => each.snapshotId === snapshotId);
     const file = record?.files.find((_, index) => exportFileName(index) === name);
@@ -86,7 +86,7 @@ export class Exports {
     return record.files;
   }
 
-  /** Opens a file of any export, or of the change record that is named, by its SHA-256. Throws SNAPSHOT_NOT_FOUND. */
+  /** Opens a file of any export, or of the change record that is named, by its SHA-256. */
   async openFile(hash: string, changes?: string): Promise<StoredFile> {
     const records =
       changes === undefined ? await this.list() : [{ files: (await this.changes(changes)) ?? [] }];

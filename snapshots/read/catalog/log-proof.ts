@@ -19,7 +19,7 @@ interface LogProof extends Pick<MarketProof, "snapshotId" | "commit" | "entry" |
 /** A commit, and the checkpoint that leads to it. */
 export type Logged = [commit: LogEntry, checkpoint: NotedCheckpoint | undefined];
 
-/** A query for what leads from a snapshot to the newest checkpoint. Throws as commitOf does. */
+/** A query for what leads from a snapshot to the newest checkpoint. */
 export async function askProven<Plan>(
   catalog: Catalog,
   asOf: AsOf | undefined,
@@ -34,7 +34,7 @@ export async function askProven<Plan>(
 
 /**
  * The newest checkpoint. Without `asOf` it is that of the current commit while the log goes on to one that this process
- * has not taken up: readers refuse an answer that is not of the last commit of its checkpoint. Throws StorageError.
+ * has not taken up: readers refuse an answer that is not of the last commit of its checkpoint.
  */
 export async function checkpointFor(
   { publicLog }: Catalog,

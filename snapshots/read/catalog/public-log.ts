@@ -56,13 +56,13 @@ export class PublicLog {
     return size === undefined ? undefined : bytesOf(await this.checkpointOf(Number(size)));
   }
 
-  /** The newest checkpoint that is believed; undefined when there is none. Throws StorageError. */
+  /** The newest checkpoint that is believed; undefined when there is none. */
   async checkpoint(): Promise<NotedCheckpoint | undefined> {
     // By the number of the newest commit, because its checkpoint is signed a moment after it.
     return this.#checkpoint(`newest ${this.#log.newest?.commit ?? 0}`, () => this.#reader.checkpoint());
   }
 
-  /** The checkpoint that was signed at a size, if it is one of this log. Throws as `file` does. */
+  /** The checkpoint that was signed at a size, if it is one of this log. */
   async checkpointOf(size: number): Promise<NotedCheckpoint | undefined> {
     // The store is asked for no more names than a log has.
     if (size > (this.#log.newest?.commit ?? 0)) return undefined;
@@ -73,7 +73,7 @@ export class PublicLog {
     });
   }
 
-  /** A tile of hashes, as the commits give it; undefined when it belongs to a larger log. Throws as `file` does. */
+  /** A tile of hashes, as the commits give it; undefined when it belongs to a larger log. */
   readonly tile: ReadTile = (level, index, width) => this.#hashes({ level, index, width });
 
   /** The same as the store has it, which may be ahead of what is known. Whoever reads it checks it. */

@@ -29,8 +29,7 @@ type ShownSegment = MarketAbsence["segments"][number];
 
 /**
  * A query for all that shows that no market of a snapshot has an id, and what leads from there to a checkpoint of the
- * log (INTERFACE 4.12). `pay` pays for hashing segments. Throws as commitOf does, and its plan MarketPresentError, and as
- * `pay`, whileKept and proveCommit do.
+ * log (INTERFACE 4.12). `pay` pays for hashing segments.
  */
 export function askAbsence(
   catalog: Catalog,

@@ -8,7 +8,7 @@ import type { AsOf } from "../query/query.ts";
 
 /**
  * A query for what the index of a snapshot consists of, and what leads from its root to a checkpoint of the log
- * (INTERFACE 4.12). Throws as commitOf does, and its plan as whileKept and proveCommit do.
+ * (INTERFACE 4.12).
  */
 export function askIndex(catalog: Catalog, asOf: AsOf | undefined): Promise<Asked<MarketIndex>> {
   return askProven(catalog, asOf, ["index"], async (...logged) => {
@@ -23,7 +23,7 @@ export function askIndex(catalog: Catalog, asOf: AsOf | undefined): Promise<Aske
   });
 }
 
-/** What leads from the root of a manifest's index to a checkpoint of the log. Throws as proveCommit does. */
+/** What leads from the root of a manifest's index to a checkpoint of the log. */
 export async function proveIndex(
   catalog: Catalog,
   { indexRoot, counts }: Manifest,

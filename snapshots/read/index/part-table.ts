@@ -61,7 +61,7 @@ export class PartTable {
 
 /**
  * Lists the parts of a segment's index: its header, its words, its sections and their chunks, and its pages. There are
- * none where the header is of an unknown version. Throws CorruptObjectError.
+ * none where the header is of an unknown version.
  */
 export function listParts(key: string, segment: Buffer, ids: Buffer): PartTable {
   const locate = locateSections(key, segment);

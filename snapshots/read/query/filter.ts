@@ -30,7 +30,7 @@ export interface ArchiveFilter {
   canonical: string;
 }
 
-/** The filter that a cursor carries in its canonical spelling. Throws as parseArchiveQuery does. */
+/** The filter that a cursor carries in its canonical spelling. */
 export function parseCanonicalFilter(canonical: string): ArchiveFilter {
   const { characters, words } = searchBounds;
   return parseFilter(readParameters(canonical, filterNames), {
@@ -62,7 +62,7 @@ function textOf(canonical: Canonical): string {
   return pairs.join("&");
 }
 
-/** The filter among the parameters of a query. Throws INVALID_PARAMETER. */
+/** The filter among the parameters of a query. */
 export function parseFilter(parameters: Parameters, reading = asked): ArchiveFilter {
   const conditions: Condition[] = [];
   const canonical: Canonical = new Map();
@@ -197,7 +197,7 @@ function optionalTime(parameters: Parameters, name: string, dateOnlyAddition: nu
   return text === undefined ? undefined : timeOf(name, text, dateOnlyAddition);
 }
 
-/** The facets that a text names, separated by commas. Throws INVALID_PARAMETER. */
+/** The facets that a text names, separated by commas. */
 export function parseFacetNames(text: string): FacetName[] {
   return listOf("by", text, facetNames).map((position) => facetNames[position]!);
 }

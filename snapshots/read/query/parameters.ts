@@ -60,7 +60,7 @@ export function didYouMean(text: string, known: readonly string[]): string {
   return meant === undefined ? "" : ` Did you mean ${meant}?`;
 }
 
-/** The positions of the names in a list that is separated by commas. Throws INVALID_PARAMETER. */
+/** The positions of the names in a list that is separated by commas. */
 export function listOf(parameter: string, text: string, names: readonly string[]): number[] {
   const positions = text.split(",").map((name) => positionOf(parameter, name, names));
   const twice = positions.find((position, place) => positions.indexOf(position) !== place);
@@ -68,7 +68,7 @@ export function listOf(parameter: string, text: string, names: readonly string[]
   throw invalidParameter(parameter, `${parameter} names ${names[twice]} more than once; once is enough.`);
 }
 
-/** The position of a name among those known. Throws INVALID_PARAMETER. */
+/** The position of a name among those known. */
 export function positionOf(parameter: string, name: string, names: readonly string[]): number {
   const position = names.indexOf(name);
   if (position >= 0) return position;
@@ -79,7 +79,7 @@ export function positionOf(parameter: string, name: string, names: readonly stri
   );
 }
 
-/** The integer of a parameter; undefined where it was left out. Throws INVALID_PARAMETER. */
+/** The integer of a parameter; undefined where it was left out. */
 export function optionalInteger(parameters: Parameters, name: string, min: number, max: number) {
   const text = parameters.get(name);
   if (text === undefined) return undefined;

@@ -44,14 +44,14 @@ export interface ChangesQuery {
   skip: number;
 }
 
-/** The snapshot id that a query names by `since` or `until`. Throws INVALID_PARAMETER. */
+/** The snapshot id that a query names by `since` or `until`. */
 export function snapshotIdOf(parameters: Parameters, name: "since" | "until"): string | undefined {
   const id = parameters.get(name);
   if (id === undefined || digestPattern.test(id)) return id;
   throw invalidParameter(name, `${name} must be a snapshot id, 64 lower-case hex digits.`);
 }
 
-/** Parses a query for changes (INTERFACE 4.8). Throws INVALID_PARAMETER. */
+/** Parses a query for changes (INTERFACE 4.8). */
 export function parseChangesQuery(parameters: Parameters): ChangesQuery {
   const [since, until] = [snapshotIdOf(parameters, "since"), snapshotIdOf(parameters, "until")];
   if (since === undefined)
@@ -76,7 +76,7 @@ export function parseAsOf(parameters: Parameters): AsOf | undefined {
   return { time: timeOf(name, text, dayMilliseconds - 1, "a snapshot id, 64 lower-case hex digits, or ") };
 }
 
-/** The id that a query asks for (INTERFACE 4.12). Throws INVALID_PARAMETER. */
+/** The id that a query asks for (INTERFACE 4.12). */
 export function parseAbsenceQuery(parameters: Parameters): string {
   const { name } = idParameter;
   const id = parameters.get(name) ?? "";
@@ -84,7 +84,7 @@ export function parseAbsenceQuery(parameters: Parameters): string {
   throw invalidParameter(name, `${name} must be given: the id of a market, a UUID in lower case.`);
 }
 
-/** The hashes that a query names, in the order asked (INTERFACE 4.12). Throws INVALID_PARAMETER. */
+/** The hashes that a query names, in the order asked (INTERFACE 4.12). */
 export function parsePartsQuery(parameters: Parameters): string[] {
   const { name } = partsParameter;
   const hashes = parameters.get(name)?.split(",") ?? [];
@@ -121,7 +121,7 @@ export function parseArchiveQuery(parameters: Parameters, asOf?: AsOf): ArchiveQ
   return query;
 }
 
-/** Parses the archive's query for all rows in one answer. Throws as parseArchiveQuery does. */
+/** Parses the archive's query for all rows in one answer. */
 export function parseRowsQuery(parameters: Parameters, asOf?: AsOf): RowsQuery {
   for (const name of ["page", "pageSize"]) {
     if (parameters.has(name))
@@ -147,7 +147,7 @@ export function parseRowsQuery(parameters: Parameters, asOf?: AsOf): RowsQuery {
   };
 }
 
-/** Parses a query for facets (INTERFACE 4.7). Throws INVALID_PARAMETER. */
+/** Parses a query for facets (INTERFACE 4.7). */
 export function parseFacetQuery(parameters: Parameters, asOf?: AsOf): FacetQuery {
   const text = parameters.get("by");
   if (text === undefined)

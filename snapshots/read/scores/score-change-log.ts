@@ -51,10 +51,7 @@ export class ScoreChangeLog {
     return this.#catalog.current()?.commit.commit ?? 0;
   }
 
-  /**
-   * Where a reader begins who has seen the snapshot `since`, or else sees the current one now. Throws NoSnapshotError,
-   * or as `commitOf` does.
-   */
+  /** Where a reader begins who has seen the snapshot `since`, or else sees the current one now. */
   async start(since: string | undefined): Promise<ReaderStart> {
     const { commit } = this.#catalog.requireCurrent();
     const known = since === undefined ? commit : await this.commitOf(since);

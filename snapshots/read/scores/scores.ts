@@ -45,14 +45,14 @@ function objectOf({ scores }: Manifest, name: ScoreName): ObjectRef | undefined 
   return Object.hasOwn(objects, name.slug) ? objects[name.slug] : undefined;
 }
 
-/** Finds a score object in a snapshot. Throws PROTOCOL_NOT_FOUND. */
+/** Finds a score object in a snapshot. */
 export function findScore({ commit, manifest }: ListedSnapshot, name: ScoreName): FoundScore {
   const object = objectOf(manifest, name);
   if (!object) throw protocolNotFound(name === "list" ? "" : name.slug, manifest);
   return { commit, manifest, object };
 }
 
-/** Finds a score object in the snapshot of a commit. Throws PROTOCOL_NOT_FOUND. */
+/** Finds a score object in the snapshot of a commit. */
 export async function findScoreAsOf(
   catalog: Catalog,
   commit: LogEntry,
@@ -107,7 +107,7 @@ export async function readBatch(catalog: Catalog, slugs: readonly string[]) {
 
 /**
  * What leads from the record of a protocol's score in a commit's snapshot to a checkpoint of the log
- * (snapshots/SPEC.md, "Proofs"). Throws PROTOCOL_NOT_FOUND.
+ * (snapshots/SPEC.md, "Proofs").
  */
 export async function proveScore(
   catalog: Catalog,

@@ -59,7 +59,7 @@ export async function findVersion(
   );
 }
 
-/** The oldest version that was published at or after a time. Throws as `findVersion` does. */
+/** The oldest version that was published at or after a time. */
 export async function versionSince(catalog: Catalog, startingTimestamp: string): Promise<TableVersion> {
   catalog.requireCurrent();
   const versions = await versionsOf(catalog);
@@ -68,7 +68,7 @@ export async function versionSince(catalog: Catalog, startingTimestamp: string):
   return found ?? missing(versions, `The table has no version at or after ${time}`);
 }
 
-/** A time of the protocol as commits tell theirs. Throws INVALID_PARAMETER. */
+/** A time of the protocol as commits tell theirs. */
 export const isoOf = (name: string, text: string) => new Date(timeOf(name, text, 0)).toISOString();
 
 function missing(versions: readonly TableVersion[], what: string): never {

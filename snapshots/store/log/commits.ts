@@ -110,8 +110,8 @@ export function publishedAtAfter(predecessor: Commit | undefined, now: Date): st
 export type SignCommit = (commit: CommitContent & { digest: string }) => Signature;
 
 /**
- * Creates a commit under its number unless that number is taken. This is the store's one compare-and-swap. Throws
- * COMMIT_LOST or COMMIT_UNKNOWN. Once it returns, the commit is stored.
+ * Creates a commit under its number unless that number is taken. This is the store's one compare-and-swap. Once it
+ * returns, the commit is stored.
  */
 export async function appendCommit(
   storage: Storage,

@@ -34,7 +34,7 @@ export const tileKey = (tile: Tile): string => layout.logTile(tilePath(tile));
 export const tileNamed = (key: string): Tile | undefined =>
   key.startsWith(layout.logTile.prefix) ? tileAt(key.slice(layout.logTile.prefix.length)) : undefined;
 
-/** The tiles that a store lists of a log of this size, those of its earlier sizes too. Throws StorageError. */
+/** The tiles that a store lists of a log of this size, those of its earlier sizes too. */
 export async function listTiles(storage: Storage, size: number): Promise<Map<string, Tile>> {
   const keys: string[] = [];
   for await (const { key } of storage.list(layout.logTile.prefix)) keys.push(key);
@@ -60,7 +60,7 @@ export function lastBundle(size: number): Tile {
   return { level: "entries", index, width: size - index * tileWidth };
 }
 
-/** The entries of a bundle, whatever they are; undefined where it is missing or damaged. Throws StorageError. */
+/** The entries of a bundle, whatever they are; undefined where it is missing or damaged. */
 export async function readEntries(storage: Storage, tile: Tile): Promise<Buffer[] | undefined> {
   const read = () => storage.get(tileKey(tile), { maxBytes: maxBundleBytes });
   const bundle = await unless(CorruptObjectError, read);
@@ -82,7 +82,7 @@ async function readBundle(storage: Storage, tile: Tile): Promise<Buffer[] | unde
   return entries && hashes && hashesOf(tile, entries)[1].equals(hashes) ? entries : undefined;
 }
 
-/** The entries of a commit and of those that it leads back to, as far as the log leads. Throws StorageError. */
+/** The entries of a commit and of those that it leads back to, as far as the log leads. */
 export async function entriesOfCommits(storage: Storage, newest: Commit): Promise<Entries> {
   const entries: (Buffer | undefined)[] = Array(newest.commit).fill(undefined);
   try {
@@ -93,7 +93,7 @@ export async function entriesOfCommits(storage: Storage, newest: Commit): Promis
   return entries;
 }
 
-/** Adds the entries that the bundles of a store have. Throws StorageError. */
+/** Adds the entries that the bundles of a store have. */
 export async function completeEntries(
   storage: Storage,
   known: Entries,
@@ -131,7 +131,7 @@ const tilesBefore =
       ? hashesOf(lastBundle(size), tail)[1]
       : tilesIn(storage)(level, index, width);
 
-/** Whether the tiles show one tree to be the beginning of another. Throws StorageError. */
+/** Whether the tiles show one tree to be the beginning of another. */
 export async function tilesConnect(storage: Storage, before: TreeHead, after: TreeHead): Promise<boolean> {
   if (before.size >= after.size) return before.size === after.size && before.head.equals(after.head);
   const path = await unless(TileError, () => consistencyFromTiles(tilesIn(storage), before.size, after.size));
@@ -191,7 +191,7 @@ export class LogTree implements TreeHead {
     return leaves && new LogTree(storage, commit, treeHead(leaves));
   }
 
-  /** Whether this tree begins with another one. Throws StorageError. */
+  /** Whether this tree begins with another one. */
   async beginsWith(before: TreeHead): Promise<boolean> {
     if (before.size === this.size - 1) return before.head.toString("hex") === this.#commit.tree;
     if (await tilesConnect(this.#storage, before, this)) return true;

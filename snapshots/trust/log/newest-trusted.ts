@@ -47,7 +47,7 @@ async function* candidates(storage: Storage): AsyncGenerator<number> {
   for (const number of (await listCommits(storage)).toReversed().slice(0, maxRefused)) yield number;
 }
 
-/** A commit, or why it is refused; undefined when there is none. Throws StorageError. */
+/** A commit, or why it is refused; undefined when there is none. */
 export async function judge(
   storage: Storage,
   trust: Trust,

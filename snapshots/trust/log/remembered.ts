@@ -29,7 +29,7 @@ export const rememberedHere = ({ memory }: Signing): Evidence[] =>
 /**
  * What a publisher's own file and its witnesses remember. Witnesses are shown the checkpoint of the store once more,
  * and tell only what does not fit it or is ahead of it. Where it is gone, a publisher shows them the empty tree, with
- * which every log begins, and they answer with the size that they have seen. Throws StorageError.
+ * which every log begins, and they answer with the size that they have seen.
  */
 export async function rememberedBy(storage: Storage, signing: Signing): Promise<Evidence[]> {
   const { key, witnesses } = signing;

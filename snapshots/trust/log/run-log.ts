@@ -30,7 +30,7 @@ export interface FoundLog {
   tree: LogTree | undefined;
 }
 
-/** The newest commit as a run finds it. Throws as findLog does. */
+/** The newest commit as a run finds it. */
 export async function newestForRun(storage: Storage, signing: Signing): Promise<Commit | undefined> {
   return (await findLog(storage, signing)).newest;
 }
@@ -84,8 +84,8 @@ export async function requireStillNewest(
 }
 
 /**
- * What is known of a log: by records in the store, the publisher's own file and witnesses. It is asked before commits are
- * looked at, since publishers go on meanwhile. Throws StorageError.
+ * What is known of a log: by records in the store, the publisher's own file and witnesses. It is asked before commits
+ * are looked at, since publishers go on meanwhile.
  */
 export async function knownLog(storage: Storage, signing: Signing): Promise<Evidence[]> {
   const { evidence } = await readEvidence(storage, trustOf(signing));

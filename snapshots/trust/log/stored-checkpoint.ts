@@ -23,7 +23,7 @@ export interface StoredCheckpoint {
 /**
  * Finds the newest checkpoint of a store that counts. Where `public/log/checkpoint` does not, or is smaller than
  * `least`, which may be Infinity, those of single sizes are looked at, from the largest down, and that of `least` in
- * any case. Throws StorageError.
+ * any case.
  */
 export async function storedCheckpoint(storage: Storage, trust: Trust, least = 0): Promise<StoredCheckpoint> {
   const { lacking, ...newest } = await readCheckpoint(storage, trust, layout.logCheckpoint);

@@ -70,9 +70,7 @@ export function kindName(kind: KeyKind): string {
   return kinds[kind].called;
 }
 
-/**
- * The text of a new private key: `PRIVATE+KEY+<name>+<id>+<base64>`. `seed` is 32 random bytes. Throws NoteKeyError.
- */
+/** The text of a new private key: `PRIVATE+KEY+<name>+<id>+<base64>`. `seed` is 32 random bytes. */
 export function newSigningKey(
   name: string,
   seed = randomBytes(seedBytes),

@@ -50,7 +50,7 @@ export function signatureLine(key: SigningKey, text: string, time?: number): str
   return `— ${key.name} ${Buffer.concat([Buffer.from(key.id, "hex"), signature]).toString("base64")}`;
 }
 
-/** Takes a note apart and checks no signature. Throws NoteError. */
+/** Takes a note apart and checks no signature. */
 export function parseNote(note: string): Note {
   if (Buffer.byteLength(note) > maxNoteBytes) throw new NoteError(`it has more than ${maxNoteBytes} bytes`);
   if (!note.isWellFormed() || /[^\P{Cc}\n\x7f-\x9f]/u.test(note))
@@ -63,7 +63,7 @@ export function parseNote(note: string): Note {
   return { text: note.slice(0, cut + 1), signatures: lines.map(parseSignature) };
 }
 
-/** Takes a signature line apart. Throws NoteError. */
+/** Takes a signature line apart. */
 export function parseSignature(line: string): NoteSignature {
   const [, name = "", encoded = ""] = /^— ([^ ]+) ([^ ]+)$/.exec(line) ?? [];
   const bytes = Buffer.from(encoded, "base64");

@@ -12,7 +12,7 @@ export class Witnesses {
     this.policy = policy;
   }
 
-  /** Asks those given, at once. Throws what `submission.consistency` does. */
+  /** Asks those given, at once. */
   async ask(among: readonly Witness[], submission: Submission): Promise<Answer[]> {
     const asked = among.filter((witness) => !this.#failed.has(witness));
     const answers = await askWitnesses(asked, submission);
