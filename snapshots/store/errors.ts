@@ -65,16 +65,19 @@ export function hasCode(error: unknown, ...codes: string[]): boolean {
   return error instanceof Error && "code" in error && codes.includes(String(error.code));
 }
 
-/** The result of the work; undefined when it fails with an error of this class. */
-export async function unless<T>(
-  failure: abstract new (...args: never[]) => Error,
+type ErrorClass<Failure> = abstract new (...args: never[]) => Failure;
+
+/** The result of the work; when it fails with an error of this class or code, what `otherwise` makes of that. */
+export async function unless<T, Failure extends Error = Fault, Other = undefined>(
+  failure: ErrorClass<Failure> | AnyErrorCode,
   work: () => Promise<T>,
-): Promise<T | undefined> {
+  otherwise: (error: Failure) => Other = () => undefined as Other,
+): Promise<T | Other> {
   try {
     return await work();
   } catch (error) {
-    if (error instanceof failure) return undefined;
-    throw error;
+    if (typeof failure === "string" ? !isFault(error, failure) : !(error instanceof failure)) throw error;
+    return otherwise(error as Failure);
   }
 }
 

@@ -1,6 +1,5 @@
-import { isFault } from "../../schemas/errors.ts";
 import { type Commit, Head, type Manifest } from "../../schemas/store/snapshot.ts";
-import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
+import { CorruptObjectError, MissingObjectError, unless } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { gapsIn, listCommits, readCommit } from "../store/log/commits.ts";
 import { unseal } from "../store/records.ts";
@@ -92,13 +91,15 @@ export async function checkKnown(
   known: readonly Evidence[],
 ): Promise<void> {
   if (check.faults.some(({ key }) => key.startsWith(layout.commit.prefix))) return;
-  try {
-    await requireKnown(check.storage, newest, known);
-  } catch (error) {
-    if (!isFault(error, "UNTRUSTED_PREDECESSOR")) throw error;
-    const reason = error.message.slice(check.storage.location.length + 2);
-    check.faults.push({ key: layout.commit(newest?.commit ?? 1), reason });
-  }
+  const { storage, faults } = check;
+  await unless(
+    "UNTRUSTED_PREDECESSOR",
+    () => requireKnown(storage, newest, known),
+    ({ message }) => {
+      const reason = message.slice(storage.location.length + 2);
+      faults.push({ key: layout.commit(newest?.commit ?? 1), reason });
+    },
+  );
 }
 
 function checkCommit(

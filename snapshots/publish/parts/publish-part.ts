@@ -3,6 +3,7 @@ import type { PartRecord, PartsPlan } from "../../../schemas/store/parts.ts";
 import { formatVersion } from "../../../schemas/store/snapshot.ts";
 import { SourceRefusal } from "../../sources/contract/refusals.ts";
 import type { Sources } from "../../sources/sources.ts";
+import { unless } from "../../store/errors.ts";
 import { ArchiveWriter, type WrittenArchive } from "../archive-writer.ts";
 import { ExternalSort } from "../external-sort.ts";
 import type { FinishOptions } from "../finish-publish.ts";
@@ -67,14 +68,9 @@ const nothing: Made = {
 async function makePart(options: PartOptions, run: Run, plan: PartsPlan, part: number): Promise<Made> {
   if (plan.parts[part - 1]!.markets === 0) return nothing;
   const current = await plannedCommit(run, plan);
-  try {
-    return await overDamage(options, current, (previous) =>
-      writeRange(options, run, { plan, part, previous }),
-    );
-  } catch (error) {
-    if (!(error instanceof SourceRefusal)) throw error;
-    return { ...nothing, refused: [...error.counted] };
-  }
+  const write = () =>
+    overDamage(options, current, (previous) => writeRange(options, run, { plan, part, previous }));
+  return unless(SourceRefusal, write, ({ counted }) => ({ ...nothing, refused: [...counted] }));
 }
 
 /** A part and the snapshot that its run builds on. */

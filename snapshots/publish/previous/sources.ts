@@ -8,7 +8,7 @@ import { firstWhere } from "../../format/first-where.ts";
 import { longIdHash, mayShare, requireIds } from "../../index/id-table.ts";
 import { addRowsByFile, decodeOrigins, type Origins } from "../../index/origin-table.ts";
 import type { FileNumbers, KeyRange, KnownFiles } from "../../sources/sources.ts";
-import { ObjectError } from "../../store/errors.ts";
+import { ObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import { besideSegment, readObject } from "../../store/objects.ts";
@@ -120,13 +120,8 @@ export class PreviousSources {
     decode: (key: string, bytes: Buffer) => T,
   ): Promise<T | undefined> {
     if (!this.#stored.present.has(key)) return undefined;
-    try {
-      return decode(key, await readObject(this.#storage, key, ref));
-    } catch (error) {
-      if (!(error instanceof ObjectError)) throw error;
-      this.#stored.present.delete(key);
-      return undefined;
-    }
+    const read = async () => decode(key, await readObject(this.#storage, key, ref));
+    return unless(ObjectError, read, () => void this.#stored.present.delete(key));
   }
 
   /**

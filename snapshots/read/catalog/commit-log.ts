@@ -1,6 +1,7 @@
-import { type Fault, isFault } from "../../../schemas/errors.ts";
+import type { Fault } from "../../../schemas/errors.ts";
 import type { Commit, SnapshotCounts } from "../../../schemas/store/snapshot.ts";
 import { leafHash } from "../../format/tree.ts";
+import { unless } from "../../store/errors.ts";
 import { hashIn, layout } from "../../store/layout.ts";
 import { commitsBefore, isBroken } from "../../store/log/commit-chain.ts";
 import { entryOf } from "../../store/log/public-log.ts";
@@ -88,13 +89,8 @@ export class CommitLog {
   }
 
   /** As `entry`, but undefined when the log does not lead there. */
-  async believable(number: number): Promise<LogEntry | undefined> {
-    try {
-      return await this.entry(number);
-    } catch (error) {
-      if (isFault(error, "DAMAGED_LOG")) return undefined;
-      throw error;
-    }
+  believable(number: number): Promise<LogEntry | undefined> {
+    return unless("DAMAGED_LOG", () => this.entry(number));
   }
 
   /** The newest commit that fits. */
@@ -114,14 +110,8 @@ export class CommitLog {
   /** Every commit that can be believed, newest first. */
   async believed(): Promise<LogEntry[]> {
     const entries: LogEntry[] = [];
-    try {
-      await this.find((entry) => {
-        entries.push(entry);
-        return false;
-      });
-    } catch (error) {
-      if (!isFault(error, "DAMAGED_LOG")) throw error;
-    }
+    const add = (entry: LogEntry) => entries.push(entry) === 0;
+    await unless("DAMAGED_LOG", () => this.find(add));
     return entries;
   }
 

@@ -1,3 +1,4 @@
+import { unless } from "../../store/errors.ts";
 import { printable } from "./printable.ts";
 
 /** The number of places that are named for one rule. */
@@ -69,14 +70,8 @@ export class RefusalList {
   }
 
   /** Runs `work`. When it throws SourceRefusal, adds its refusals and returns undefined; other errors pass through. */
-  async gather<T>(work: () => Promise<T>): Promise<T | undefined> {
-    try {
-      return await work();
-    } catch (error) {
-      if (!(error instanceof SourceRefusal)) throw error;
-      this.addFrom(error);
-      return undefined;
-    }
+  gather<T>(work: () => Promise<T>): Promise<T | undefined> {
+    return unless(SourceRefusal, work, (error) => void this.addFrom(error));
   }
 
   /** Adds the refusals of an error. */

@@ -8,11 +8,11 @@ import {
 import { decodeEntries, endOf, type Tile, tileAt, tilePath, tileWidth } from "../../format/log-tiles.ts";
 import { type Entries, isConsistent, type TreeHead } from "../../format/log-tree.ts";
 import { leafHash, nodeHash, treeHead } from "../../format/tree.ts";
-import { CorruptObjectError, unless } from "../errors.ts";
+import { CorruptObjectError, ObjectError, unless } from "../errors.ts";
 import { inParallel } from "../in-parallel.ts";
 import { layout } from "../layout.ts";
 import type { Storage } from "../storage.ts";
-import { isBroken, logFrom } from "./commit-chain.ts";
+import { logFrom } from "./commit-chain.ts";
 
 /** A bundle of the longest entries that there can be. */
 const maxBundleBytes = tileWidth * (2 + 0xff_ff);
@@ -85,11 +85,9 @@ async function readBundle(storage: Storage, tile: Tile): Promise<Buffer[] | unde
 /** The entries of a commit and of those that it leads back to, as far as the log leads. */
 export async function entriesOfCommits(storage: Storage, newest: Commit): Promise<Entries> {
   const entries: (Buffer | undefined)[] = Array(newest.commit).fill(undefined);
-  try {
+  await unless(ObjectError, async () => {
     for await (const commit of logFrom(storage, newest)) entries[commit.commit - 1] = entryOf(commit);
-  } catch (error) {
-    if (!isBroken(error)) throw error;
-  }
+  });
   return entries;
 }
 

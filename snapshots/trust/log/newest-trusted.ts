@@ -1,5 +1,5 @@
 import type { Commit } from "../../../schemas/store/snapshot.ts";
-import { CorruptObjectError } from "../../store/errors.ts";
+import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { headCommit, listCommits, newestAfter, newestCommit, readCommit } from "../../store/log/commits.ts";
 import type { Storage } from "../../store/storage.ts";
 import type { Trust, UntrustedError } from "../trust.ts";
@@ -48,16 +48,10 @@ async function* candidates(storage: Storage): AsyncGenerator<number> {
 }
 
 /** A commit, or why it is refused; undefined when there is none. */
-export async function judge(
-  storage: Storage,
-  trust: Trust,
-  number: number,
-): Promise<Commit | Refusal | undefined> {
-  try {
+export function judge(storage: Storage, trust: Trust, number: number): Promise<Commit | Refusal | undefined> {
+  const judged = async () => {
     const commit = await readCommit(storage, number);
     return (commit && trust.commit(commit)) ?? commit;
-  } catch (error) {
-    if (error instanceof CorruptObjectError) return error;
-    throw error;
-  }
+  };
+  return unless(CorruptObjectError, judged, (error) => error);
 }
