@@ -19,7 +19,7 @@ export interface Identity extends Caller {
 /**
  * Returns a function that identifies the sender of a request by its key, or by its address if it has none. It may be
  * called again and again, because a key may end meanwhile. At a `webSocket` endpoint the key may also be given as a
- * subprotocol. The function throws the latter too, and SNAPSHOT_UNAVAILABLE before the keys are loaded.
+ * subprotocol. The function throws INVALID_API_KEY, and SNAPSHOT_UNAVAILABLE before the keys are loaded.
  */
 export function senderOf(
   { rawHeaders, socket }: IncomingMessage,
