@@ -2,15 +2,15 @@ import type { ProtocolScore } from "../../schemas/records.ts";
 import type { ForgeTier } from "../../schemas/scales.ts";
 import { type Markup, markup } from "./markup.ts";
 
-/** Behind white text, so each has a contrast of 4.5 to 1 at least. */
+/** The weakest tier stands out. Behind white text, so each has a contrast of 4.5 to 1 at least. */
 export const badgeColours: Record<ForgeTier, string> = {
-  RAW: "#5f6468",
-  CAST: "#4a6a73",
-  FORGED: "#2f6f74",
+  RAW: "#044a50",
+  CAST: "#096266",
+  FORGED: "#0f6669",
   TEMPERED: "#1a6d6f",
-  DAMASCUS: "#0f6669",
-  MITHRIL: "#096266",
-  ADAMANTINE: "#044a50",
+  DAMASCUS: "#2f6f74",
+  MITHRIL: "#4a6a73",
+  ADAMANTINE: "#5f6468",
 };
 
 const padding = 6;

@@ -178,7 +178,7 @@ function OfMarkets({ name }: { name: string }) {
               {
                 value: count,
                 title: `${from} to ${to}: ${counted(count, "market")}`,
-                class: `column tier-${stepOf(1 - (index + 1) / buckets.length)}`,
+                class: `column risk tier-${stepOf(index / buckets.length)}`,
               },
             ])}
             label={`${spoken(name)} of all markets, from 0 to 100.`}

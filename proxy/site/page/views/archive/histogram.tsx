@@ -1,6 +1,6 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Run } from "../../charts/brush.ts";
-import { archiveAddress, changed, dimensions, labelOf, ownOf } from "../../filters.ts";
+import { archiveAddress, changed, labelOf, ownOf } from "../../filters.ts";
 import { Failure, Sketch } from "../../parts/failure.tsx";
 import { compact, spoken } from "../../words.ts";
 import type { FacetAnswer } from "./answers.ts";
@@ -55,7 +55,7 @@ export function Histogram({ facet, query, answer, isBusy, problem, go, preview }
       go(changed(query, { [low]: isAgain ? null : min, [high]: isAgain ? null : max }));
     },
   };
-  const kind = months ? " months" : dimensions.includes(facet) ? " risk" : "";
+  const kind = months ? " months" : "";
   return (
     <section class={`facet${kind}${answer?.isRecomputed ? " recomputed" : ""}`} data-facet={facet}>
       <div class="facet-head">

@@ -69,9 +69,10 @@ interface SpanPictureProps {
   brushing?: Brushing;
 }
 
-/** Markets by a score or by month. Columns of a score have the colours of its scale. */
+/** Markets by a score or by month. Columns of a score have the colours of its scale, those of a signal its own. */
 export function SpanPicture({ facet, spans, query, log, brushing }: SpanPictureProps) {
   const months = isMonths(facet);
+  const isRisk = dimensions.includes(facet);
   const within = withinOf(facet, query);
   const peak = highestOf(spans);
   const hot = (index: number) => {
@@ -84,7 +85,7 @@ export function SpanPicture({ facet, spans, query, log, brushing }: SpanPictureP
         {
           value: count,
           title: `${name}: ${counted(count, "market")}`,
-          class: months ? "column" : `column tier-${stepOf(index / spans.length)}`,
+          class: months ? "column" : `column ${isRisk ? "risk " : ""}tier-${stepOf(index / spans.length)}`,
         },
       ])}
       label={
@@ -93,7 +94,7 @@ export function SpanPicture({ facet, spans, query, log, brushing }: SpanPictureP
         (log ? ". The scale is logarithmic." : "")
       }
       axis={axisOf(facet, spans)}
-      unit={months ? "month" : dimensions.includes(facet) ? "riskier →" : "safer →"}
+      unit={months ? "month" : isRisk ? "riskier →" : "safer →"}
       height={months ? 132 : 104}
       hot={hot}
       log={log}
