@@ -6,13 +6,24 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { variables } from "../../proxy/docs/settings.ts";
-import { errors } from "../../schemas/errors.ts";
+import { IntegrityError, VerificationError } from "../../proxy/site/client/client.ts";
+import { errors, Fault } from "../../schemas/errors.ts";
 import { formatVersion, retention } from "../../schemas/store/snapshot.ts";
+import { exitCodeOf } from "../../scripts/cli.ts";
 import { sampleDefaults } from "../../snapshots/sample/sample.ts";
 import { contractJsonSchema } from "../../snapshots/sources/contract/describe-contract.ts";
+import { SourceRefusal } from "../../snapshots/sources/contract/refusals.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
+import {
+  CorruptObjectError,
+  FormatError,
+  MissingObjectError,
+  UnknownEncodingError,
+} from "../../snapshots/store/errors.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/records.ts";
+import { StorageError } from "../../snapshots/store/storage.ts";
+import { ForkedLogError } from "../../snapshots/trust/log/log-reader.ts";
 import { programs, runCommand } from "../helpers/publish/commands.ts";
 import { findNode, nodeOptions } from "../helpers/servers/programs.ts";
 
@@ -261,6 +272,26 @@ test("packages of another system are told in a line by the commands that need Du
   expect(await start("snapshot", "--import", musl)).toEqual(refusal(`${system}-musl`));
   await stub(`@duckdb/node-bindings-${system}-musl`);
   expect(await start("snapshot", "--import", musl)).toEqual([0, "started", ""]);
+});
+
+test.each([
+  [new Fault("KEY_FILE", "x"), 2],
+  [new Fault("SNAPSHOT_NOT_FOUND", "x"), 2],
+  [new SourceRefusal([]), 3],
+  [new FormatError("key", "x"), 3],
+  [new UnknownEncodingError("key", "x"), 3],
+  [new Fault("COMMIT_LOST", "x"), 4],
+  [new StorageError("x"), 5],
+  [new IntegrityError("x"), 6],
+  [new VerificationError("page", "x"), 6],
+  [new ForkedLogError("key", "x", undefined), 6],
+  [new CorruptObjectError("key", "x"), 1],
+  [new MissingObjectError("key"), 1],
+  [new Fault("DEADLINE", "x"), 1],
+  [new TypeError("x"), 1],
+  [Object.assign(new Error("x"), { code: "toString" }), 1],
+])("%o ends a command with %i", (error, code) => {
+  expect(exitCodeOf(error)).toBe(code);
 });
 
 test("every code of an error that the table has is given to one", async () => {
