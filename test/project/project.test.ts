@@ -10,7 +10,7 @@ const files = git("ls-files", "-z")
   .split("\0")
   .filter((file) => file !== "" && !deleted.has(file));
 const read = (file: string) => readFileSync(join(root, file), "utf8");
-const sources = files.filter((file) => file.endsWith(".ts"));
+const sources = files.filter((file) => /\.tsx?$/.test(file));
 
 /** The rooms of the project, and which of them each may import. */
 const rooms: Record<string, readonly string[]> = {

@@ -72,19 +72,28 @@ export async function layoutOf(page: Page, picture: string): Promise<{ width: nu
     return await other
       .locator("svg")
       .first()
-      .evaluate((whole) => ({
-        width: whole.getBoundingClientRect().width,
-        cut: [...whole.querySelectorAll("text")].flatMap((text) => {
+      .evaluate((whole) => {
+        const { left, top, width, height } = whole.getBoundingClientRect();
+        // The rectangle of a picture within another is that of what is drawn, and not of the part that is shown.
+        const frameOf = (picture: typeof whole) => {
+          if (picture === whole) return { x: left, y: top, width, height };
+          const [x, y, wide, high] = ["x", "y", "width", "height"].map((name) =>
+            Number(picture.getAttribute(name)),
+          ) as [number, number, number, number];
+          return { x: left + x, y: top + y, width: wide, height: high };
+        };
+        const cut = [...whole.querySelectorAll("text")].filter((text) => {
           const own = text.getBoundingClientRect();
-          const frame = text.closest("svg")!.getBoundingClientRect();
-          const isInside =
-            own.left >= frame.left &&
-            own.right <= frame.right &&
-            own.top >= frame.top &&
-            own.bottom <= frame.bottom;
-          return isInside ? [] : [text.textContent];
-        }),
-      }));
+          const frame = frameOf(text.closest("svg") as typeof whole);
+          return (
+            own.left < frame.x ||
+            own.right > frame.x + frame.width ||
+            own.top < frame.y ||
+            own.bottom > frame.y + frame.height
+          );
+        });
+        return { width, cut: cut.map(({ textContent }) => textContent) };
+      });
   } finally {
     await other.close();
   }

@@ -74,7 +74,6 @@ export function svgOf(site: Site, plate: Plate, source: string) {
       legend: plate.legend ?? [],
       notes: [...wordsIn("p"), `Source: ${source}`],
       sans: style.fontFamily,
-      serif: style.getPropertyValue("--serif"),
     });
     render(
       <svg width={width} height={height}>
@@ -118,11 +117,10 @@ interface Surroundings extends Pick<Required<Plate>, "title" | "legend"> {
   subtitle: string;
   notes: readonly string[];
   sans: string;
-  serif: string;
 }
 
 /** What stands above and below a chart of this height, from top to bottom, and where the chart itself begins. */
-function around(chart: number, { title, subtitle, legend, notes, sans, serif }: Surroundings) {
+function around(chart: number, { title, subtitle, legend, notes, sans }: Surroundings) {
   const shapes: ComponentChildren[] = [];
   let y = edge;
   const write = (text: string, font: Font, x = edge, fill = "var(--soft)") => {
@@ -144,7 +142,7 @@ function around(chart: number, { title, subtitle, legend, notes, sans, serif }: 
       );
     }
   };
-  write(title, { size: 30, weight: 600, family: serif }, edge, "var(--ink)");
+  write(title, { size: 30, weight: 600, family: sans }, edge, "var(--ink)");
   if (subtitle) write(subtitle, { size: 17, weight: 400, family: sans });
   y += 8;
   const small = { size: 15, weight: 400, family: sans };
