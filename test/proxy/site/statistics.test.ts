@@ -14,7 +14,7 @@ interface Statistics {
   trend(groups: readonly { hits: number; n: number }[]): { z: number; p: number };
 }
 
-const file = new URL("../../../proxy/site/page/statistics.ts", import.meta.url).href;
+const file = new URL("../../../proxy/site/page/model/statistics.ts", import.meta.url).href;
 const { wilson, difference, trend }: Statistics = await import(file);
 
 describe("the site's statistics have the published values", () => {

@@ -1,5 +1,5 @@
 import type { ForgeTier } from "../../../../schemas/scales.ts";
-import { tiers } from "../words.ts";
+import { tiers } from "../model/words.ts";
 
 /** Where scores of a tier were seen. */
 export interface Band {

@@ -1,4 +1,4 @@
-import { compact } from "../words.ts";
+import { compact } from "../model/words.ts";
 import type { Band } from "./bands.ts";
 import { type Brushing, useBrush } from "./brush.ts";
 import { Grid, Picture, Text, ticksFor } from "./picture.tsx";

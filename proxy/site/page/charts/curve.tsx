@@ -1,6 +1,6 @@
 import type { ScoreHistory } from "../../../../schemas/envelopes.ts";
 import type { ProtocolScore } from "../../../../schemas/records.ts";
-import { grouped, minutes } from "../words.ts";
+import { grouped, minutes } from "../model/words.ts";
 import { type Band, tierBands } from "./bands.ts";
 import { Grid, Picture, Text, ticksFor } from "./picture.tsx";
 

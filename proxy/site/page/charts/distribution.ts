@@ -1,6 +1,6 @@
 import type { ScoreListEntry } from "../../../../schemas/records.ts";
 import type { ForgeTier } from "../../../../schemas/scales.ts";
-import { counted, tiers } from "../words.ts";
+import { counted, tiers } from "../model/words.ts";
 import { type Band, tierBands } from "./bands.ts";
 import type { Piece } from "./columns.tsx";
 

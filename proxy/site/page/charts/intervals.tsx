@@ -1,5 +1,5 @@
-import type { Estimate } from "../statistics.ts";
-import { compact, grouped, percent, percents } from "../words.ts";
+import type { Estimate } from "../model/statistics.ts";
+import { compact, grouped, percent, percents } from "../model/words.ts";
 import { Grid, Picture, Text, ticksFor } from "./picture.tsx";
 
 interface IntervalsProps {

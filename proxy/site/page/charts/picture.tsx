@@ -1,6 +1,6 @@
 import { type ComponentChildren, createContext } from "preact";
 import { useContext, useState } from "preact/hooks";
-import { useWidth } from "../store.ts";
+import { useWidth } from "../model/store.ts";
 
 /** The width in CSS pixels of all pictures within, where they are drawn to be taken along. */
 export const FixedWidth = createContext<number | undefined>(undefined);

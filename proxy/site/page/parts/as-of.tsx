@@ -1,7 +1,7 @@
 import { useRef, useState } from "preact/hooks";
-import type { Api } from "../api.ts";
-import { useLoaded, useSite } from "../store.ts";
-import { minutes } from "../words.ts";
+import type { Api } from "../model/api.ts";
+import { useLoaded, useSite } from "../model/store.ts";
+import { minutes } from "../model/words.ts";
 import { Loading } from "./failure.tsx";
 import { PlainButton } from "./text.tsx";
 

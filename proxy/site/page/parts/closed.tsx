@@ -1,9 +1,9 @@
 import { Fragment } from "preact";
 import type { Status } from "../../../../schemas/envelopes.ts";
 import { Bar } from "../charts/bar.tsx";
-import { comparedIn, filtersOf, sides } from "../filters.ts";
-import { useLoaded, useSite, useTitle } from "../store.ts";
-import { counted, grouped, tiers } from "../words.ts";
+import { comparedIn, filtersOf, sides } from "../model/filters.ts";
+import { useLoaded, useSite, useTitle } from "../model/store.ts";
+import { counted, grouped, tiers } from "../model/words.ts";
 import { AskForKey, planNames } from "./access.tsx";
 import { FilterWords } from "./filter-words.tsx";
 import { PlainButton, Tier } from "./text.tsx";

@@ -1,6 +1,6 @@
 import { useEffect } from "preact/hooks";
-import { useSite, useStored } from "../store.ts";
-import { minutes } from "../words.ts";
+import { useSite, useStored } from "../model/store.ts";
+import { minutes } from "../model/words.ts";
 import { PlainButton } from "./text.tsx";
 
 /** Asks now and then which snapshot is served, as long as the reader looks at the page. */

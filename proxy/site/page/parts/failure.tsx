@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import type { ApiError } from "../../client/client.ts";
-import type { Loaded } from "../store.ts";
+import type { Loaded } from "../model/store.ts";
 
 /** What trying again does not change. */
 const lasting = /^INVALID|_(?:NOT_FOUND|REQUIRED)$/;

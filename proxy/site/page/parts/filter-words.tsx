@@ -1,5 +1,5 @@
-import { labelOf, valueWords } from "../filters.ts";
-import { spoken } from "../words.ts";
+import { labelOf, valueWords } from "../model/filters.ts";
+import { spoken } from "../model/words.ts";
 import { nameOfState } from "./as-of.tsx";
 
 /** A filter in words. Texts of others keep their own direction. */

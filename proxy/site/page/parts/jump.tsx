@@ -1,8 +1,8 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { foldCase, nameOf } from "../../../../schemas/names.ts";
-import { archiveAddress } from "../filters.ts";
-import { useLoaded, useSite, useStored } from "../store.ts";
-import { tiers } from "../words.ts";
+import { archiveAddress } from "../model/filters.ts";
+import { useLoaded, useSite, useStored } from "../model/store.ts";
+import { tiers } from "../model/words.ts";
 
 interface Place {
   text: string;

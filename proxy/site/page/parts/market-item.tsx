@@ -1,6 +1,6 @@
 import type { MarketPage } from "../../../../schemas/envelopes.ts";
-import { marketAddress } from "../filters.ts";
-import { tiers } from "../words.ts";
+import { marketAddress } from "../model/filters.ts";
+import { tiers } from "../model/words.ts";
 import { Moment, Tier } from "./text.tsx";
 
 /** A market in a list, with a link to its page in the snapshot that `asOf` selects. */

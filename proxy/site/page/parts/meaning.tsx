@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { dimensionMeanings, meanings } from "../../../../schemas/meanings.ts";
-import { spoken } from "../words.ts";
+import { spoken } from "../model/words.ts";
 
 export type Meaning = keyof typeof meanings;
 

@@ -1,5 +1,5 @@
-import { type Estimate, wilson } from "../statistics.ts";
-import { grouped, percents } from "../words.ts";
+import { type Estimate, wilson } from "../model/statistics.ts";
+import { grouped, percents } from "../model/words.ts";
 import { Scrolls } from "./scrolls.tsx";
 
 interface ShareTableProps {

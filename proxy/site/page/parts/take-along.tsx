@@ -1,10 +1,10 @@
 import { Fragment } from "preact";
 import { useState } from "preact/hooks";
-import { type Plate, pngOf, svgOf } from "../charts/plate.tsx";
-import { save } from "../save.ts";
-import { type Asked, citationOf, type Source, sourceOf } from "../sources.ts";
-import { useLoaded, useSite } from "../store.ts";
+import { save } from "../model/save.ts";
+import { type Asked, citationOf, type Source, sourceOf } from "../model/sources.ts";
+import { useLoaded, useSite } from "../model/store.ts";
 import { Failure, Loading } from "./failure.tsx";
+import { type Plate, pngOf, svgOf } from "./plate.tsx";
 import { Copyable } from "./text.tsx";
 
 /** What those who take a chart along need of it. Of some there is no picture. */

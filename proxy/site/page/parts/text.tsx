@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
 import type { ForgeTier } from "../../../../schemas/scales.ts";
-import { minutes, signed, tiers } from "../words.ts";
+import { minutes, signed, tiers } from "../model/words.ts";
 
 /** A time that reads `2026-02-02 08:21 UTC`, and holds the full precision for programs. */
 export const Moment = ({ iso }: { iso: string }) => <time dateTime={iso}>{minutes(iso)}</time>;

@@ -3,15 +3,15 @@ import { useRef } from "preact/hooks";
 import { nameOf } from "../../../../schemas/names.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../../../schemas/records.ts";
 import { Bar } from "../charts/bar.tsx";
+import { compareAddress } from "../model/peers.ts";
+import { go } from "../model/router.ts";
+import { useLoaded, useSite, useTitle } from "../model/store.ts";
+import { grouped, stepOf } from "../model/words.ts";
 import { Loading } from "../parts/failure.tsx";
 import { DimensionLink, Term } from "../parts/meaning.tsx";
 import { Scrolls } from "../parts/scrolls.tsx";
 import { TakeAlong } from "../parts/take-along.tsx";
 import { Change, Moment, Tier } from "../parts/text.tsx";
-import { compareAddress } from "../peers.ts";
-import { go } from "../router.ts";
-import { useLoaded, useSite, useTitle } from "../store.ts";
-import { grouped, stepOf } from "../words.ts";
 
 /** How many protocols stand side by side at most. */
 const most = 4;

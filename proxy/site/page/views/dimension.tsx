@@ -3,16 +3,16 @@ import type { ScoreFacet } from "../../../../schemas/envelopes.ts";
 import { dimensionMeanings, meanings } from "../../../../schemas/meanings.ts";
 import { nameOf } from "../../../../schemas/names.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../../../schemas/records.ts";
-import type { Api } from "../api.ts";
 import { Bar } from "../charts/bar.tsx";
 import { Columns } from "../charts/columns.tsx";
-import { archiveAddress } from "../filters.ts";
+import type { Api } from "../model/api.ts";
+import { archiveAddress } from "../model/filters.ts";
+import { useLoaded, useSite, useStored, useTitle } from "../model/store.ts";
+import { counted, grouped, spoken, stepOf } from "../model/words.ts";
 import { KeyOffer } from "../parts/closed.tsx";
 import { Loading } from "../parts/failure.tsx";
 import { TakeAlong } from "../parts/take-along.tsx";
 import { PlainButton } from "../parts/text.tsx";
-import { useLoaded, useSite, useStored, useTitle } from "../store.ts";
-import { counted, grouped, spoken, stepOf } from "../words.ts";
 
 /** How many protocols are named at either end. */
 const few = 5;

@@ -1,12 +1,12 @@
 import type { LabelFacet, ScoreFacet } from "../../../../schemas/envelopes.ts";
 import { Intervals } from "../charts/intervals.tsx";
-import { archiveAddress, type Counts, comparedIn, facetAsked, without } from "../filters.ts";
+import { archiveAddress, type Counts, comparedIn, facetAsked, without } from "../model/filters.ts";
+import { type Estimate, wilson } from "../model/statistics.ts";
+import { differenceWords, shareWords, verdictOn, whole } from "../model/verdict.ts";
+import { counted, grouped, percent, tiers } from "../model/words.ts";
 import { Term } from "../parts/meaning.tsx";
 import { ShareTable } from "../parts/share-table.tsx";
 import { TakeAlong } from "../parts/take-along.tsx";
-import { type Estimate, wilson } from "../statistics.ts";
-import { differenceWords, shareWords, verdictOn, whole } from "../verdict.ts";
-import { counted, grouped, percent, tiers } from "../words.ts";
 
 /** Which counts the view needs. */
 export function wantedFor(filters: URLSearchParams, versions: readonly string[]) {

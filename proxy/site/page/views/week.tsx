@@ -1,9 +1,9 @@
 import { nameOf } from "../../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../../schemas/records.ts";
+import { useLoaded, useSite, useTitle } from "../model/store.ts";
+import { counted, minutes } from "../model/words.ts";
 import { Loading } from "../parts/failure.tsx";
 import { Change, Moment, Tier } from "../parts/text.tsx";
-import { useLoaded, useSite, useTitle } from "../store.ts";
-import { counted, minutes } from "../words.ts";
 
 const week = 7 * 86_400_000;
 /** How many of the biggest moves are listed. */

@@ -1,7 +1,7 @@
 import { useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import type { MarketPage } from "../../../../../schemas/envelopes.ts";
 import { type Filters, type Trust, VerificationError } from "../../../client/client.ts";
-import type { Api } from "../../api.ts";
+import type { Api } from "../../model/api.ts";
 import {
   type Ask,
   archiveAddress,
@@ -13,8 +13,8 @@ import {
   othersOf,
   scores,
   without,
-} from "../../filters.ts";
-import { useSite } from "../../store.ts";
+} from "../../model/filters.ts";
+import { useSite } from "../../model/store.ts";
 import { wantedFor } from "../reliability.tsx";
 
 const defaultPageSize = "25";

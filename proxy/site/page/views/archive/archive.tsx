@@ -11,15 +11,15 @@ import {
   ownOf,
   scores,
   sides,
-} from "../../filters.ts";
+} from "../../model/filters.ts";
+import { go as goTo } from "../../model/router.ts";
+import { useStored, useTitle } from "../../model/store.ts";
+import { counted, grouped, spoken } from "../../model/words.ts";
 import { AsOf } from "../../parts/as-of.tsx";
 import { Failure, Sketch } from "../../parts/failure.tsx";
 import { FilterWords } from "../../parts/filter-words.tsx";
 import { TakeAnyAlong, type Taken } from "../../parts/take-along.tsx";
 import { SkipTo } from "../../parts/text.tsx";
-import { go as goTo } from "../../router.ts";
-import { useStored, useTitle } from "../../store.ts";
-import { counted, grouped, spoken } from "../../words.ts";
 import { Reliability } from "../reliability.tsx";
 import { type FacetAnswer, histograms, useAnswers } from "./answers.ts";
 import { ChoiceList } from "./choice-list.tsx";

@@ -2,10 +2,10 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import type { LabelFacet } from "../../../../../schemas/envelopes.ts";
 import { foldCase } from "../../../../../schemas/names.ts";
 import { Bar } from "../../charts/bar.tsx";
-import { archiveAddress, changed, labelOf, valueWords } from "../../filters.ts";
+import { archiveAddress, changed, labelOf, valueWords } from "../../model/filters.ts";
+import { counted, grouped, percent, tiers } from "../../model/words.ts";
 import { Sketch } from "../../parts/failure.tsx";
 import { Tier } from "../../parts/text.tsx";
-import { counted, grouped, percent, tiers } from "../../words.ts";
 import type { FacetAnswer } from "./answers.ts";
 import { FacetTitle } from "./facet-title.tsx";
 

@@ -1,6 +1,6 @@
-import { dimensions } from "../../filters.ts";
+import { dimensions } from "../../model/filters.ts";
+import { spoken } from "../../model/words.ts";
 import { DimensionLink, type Meaning, Term } from "../../parts/meaning.tsx";
-import { spoken } from "../../words.ts";
 
 const abouts: Record<string, Meaning> = { tier: "tier", disputed: "disputed", composite: "composite" };
 

@@ -1,9 +1,9 @@
 import { useState } from "preact/hooks";
+import { save } from "../../model/save.ts";
+import { useSite } from "../../model/store.ts";
+import { counted } from "../../model/words.ts";
 import { Failure } from "../../parts/failure.tsx";
 import { Copyable } from "../../parts/text.tsx";
-import { save } from "../../save.ts";
-import { useSite } from "../../store.ts";
-import { counted } from "../../words.ts";
 
 const kinds = [
   {

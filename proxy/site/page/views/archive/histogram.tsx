@@ -1,8 +1,8 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Run } from "../../charts/brush.ts";
-import { archiveAddress, changed, labelOf, ownOf } from "../../filters.ts";
+import { archiveAddress, changed, labelOf, ownOf } from "../../model/filters.ts";
+import { compact, spoken } from "../../model/words.ts";
 import { Failure, Sketch } from "../../parts/failure.tsx";
-import { compact, spoken } from "../../words.ts";
 import type { FacetAnswer } from "./answers.ts";
 import { FacetTitle } from "./facet-title.tsx";
 import { isMonths, type Span, SpanPicture, spansOf, totalOf, withinOf } from "./span-picture.tsx";

@@ -1,11 +1,11 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Trust } from "../../../client/client.ts";
-import { labels, scores } from "../../filters.ts";
+import { labels, scores } from "../../model/filters.ts";
+import { useSite, useStored } from "../../model/store.ts";
+import { counted, size } from "../../model/words.ts";
 import { Failure } from "../../parts/failure.tsx";
 import { PlainButton } from "../../parts/text.tsx";
-import { useSite, useStored } from "../../store.ts";
-import { counted, size } from "../../words.ts";
 import { Recomputed } from "./recomputed.tsx";
 
 /** Bytes for each market, of all columns of the index and of the words of the questions. */

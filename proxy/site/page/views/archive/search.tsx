@@ -1,8 +1,8 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { archiveAddress, changed, labelOf } from "../../filters.ts";
+import { archiveAddress, changed, labelOf } from "../../model/filters.ts";
+import { replaceAddress } from "../../model/router.ts";
+import { useSite } from "../../model/store.ts";
 import { Failure } from "../../parts/failure.tsx";
-import { replaceAddress } from "../../router.ts";
-import { useSite } from "../../store.ts";
 import type { Problem } from "./histogram.tsx";
 
 interface SearchProps {

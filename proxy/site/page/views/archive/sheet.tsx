@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { counted } from "../../words.ts";
+import { counted } from "../../model/words.ts";
 import type { Problem } from "./histogram.tsx";
 
 interface SheetProps {

@@ -1,8 +1,8 @@
 import type { MonthFacet, ScoreFacet } from "../../../../../schemas/envelopes.ts";
 import type { Brushing } from "../../charts/brush.ts";
 import { Columns } from "../../charts/columns.tsx";
-import { dimensions, ownOf } from "../../filters.ts";
-import { counted, grouped, spoken, stepOf } from "../../words.ts";
+import { dimensions, ownOf } from "../../model/filters.ts";
+import { counted, grouped, spoken, stepOf } from "../../model/words.ts";
 
 /** What a column of a histogram stands for. */
 export interface Span {

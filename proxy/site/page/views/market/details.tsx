@@ -2,9 +2,9 @@ import { Fragment } from "preact";
 import { meanings } from "../../../../../schemas/meanings.ts";
 import type { HistoricalMarket, MarketDimension } from "../../../../../schemas/records.ts";
 import { Bar } from "../../charts/bar.tsx";
+import { counted, grouped, spoken, stepOf, tiers } from "../../model/words.ts";
 import { DimensionLink, Term } from "../../parts/meaning.tsx";
 import { Facts, Moment, OutsideLink, Tier } from "../../parts/text.tsx";
-import { counted, grouped, spoken, stepOf, tiers } from "../../words.ts";
 
 /** The score of a market, the signals that it comes from, and its record. */
 export const Details = ({ market }: { market: HistoricalMarket }) => (

@@ -1,10 +1,10 @@
 import type { ComponentChildren } from "preact";
-import { marketAddress } from "../../filters.ts";
+import { marketAddress } from "../../model/filters.ts";
+import { go } from "../../model/router.ts";
+import { useLoaded, useSite, useStored, useTitle } from "../../model/store.ts";
 import { AsOf } from "../../parts/as-of.tsx";
 import { Closed } from "../../parts/closed.tsx";
 import { Loading } from "../../parts/failure.tsx";
-import { go } from "../../router.ts";
-import { useLoaded, useSite, useStored, useTitle } from "../../store.ts";
 import { Details } from "./details.tsx";
 import { Proof } from "./proof.tsx";
 

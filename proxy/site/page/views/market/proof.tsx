@@ -1,10 +1,10 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { HistoricalMarket } from "../../../../../schemas/records.ts";
 import { type MarketProof, verifyProof } from "../../../client/client.ts";
+import { useSite } from "../../model/store.ts";
+import { counted, grouped } from "../../model/words.ts";
 import { Failure } from "../../parts/failure.tsx";
 import { Copyable } from "../../parts/text.tsx";
-import { useSite } from "../../store.ts";
-import { counted, grouped } from "../../words.ts";
 
 interface ProofProps {
   market: HistoricalMarket;

@@ -2,11 +2,11 @@ import type { ComponentChildren, ComponentProps } from "preact";
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ProtocolScore } from "../../../../../schemas/records.ts";
 import { renderBadge } from "../../../../../snapshots/artefacts/badge.ts";
+import { useSite } from "../../model/store.ts";
+import { grouped } from "../../model/words.ts";
 import { Term } from "../../parts/meaning.tsx";
 import { frameFor } from "../../parts/take-along.tsx";
 import { Copyable, Facts } from "../../parts/text.tsx";
-import { useSite } from "../../store.ts";
-import { grouped } from "../../words.ts";
 
 /** What else the record of a protocol holds. */
 export const About = ({

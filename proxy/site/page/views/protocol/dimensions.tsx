@@ -2,9 +2,9 @@ import type { ScoreDimensions } from "../../../../../schemas/envelopes.ts";
 import { meanings } from "../../../../../schemas/meanings.ts";
 import type { ProtocolScore } from "../../../../../schemas/records.ts";
 import { Bar, Diverging } from "../../charts/bar.tsx";
+import { stepOf } from "../../model/words.ts";
 import { DimensionLink, Term } from "../../parts/meaning.tsx";
 import { Change } from "../../parts/text.tsx";
-import { stepOf } from "../../words.ts";
 
 interface DimensionTableProps {
   record: ProtocolScore;

@@ -2,12 +2,12 @@ import type { ScoreHistory, ScoreList } from "../../../../../schemas/envelopes.t
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
 import { Curve } from "../../charts/curve.tsx";
+import { type Loaded, useLoaded, useSite } from "../../model/store.ts";
+import { counted, signed } from "../../model/words.ts";
 import { Failure, Loading } from "../../parts/failure.tsx";
 import { Scrolls } from "../../parts/scrolls.tsx";
 import { TakeAlong } from "../../parts/take-along.tsx";
 import { Change, Moment, Tier } from "../../parts/text.tsx";
-import { type Loaded, useLoaded, useSite } from "../../store.ts";
-import { counted, signed } from "../../words.ts";
 
 interface HistoryProps {
   slug: string;

@@ -1,10 +1,10 @@
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ProtocolScore } from "../../../../../schemas/records.ts";
+import { go } from "../../model/router.ts";
+import { useLoaded, useSite, useStored, useTitle } from "../../model/store.ts";
 import { AsOf } from "../../parts/as-of.tsx";
 import { KeyOffer } from "../../parts/closed.tsx";
 import { Failure, Loading } from "../../parts/failure.tsx";
-import { go } from "../../router.ts";
-import { useLoaded, useSite, useStored, useTitle } from "../../store.ts";
 import { About, Badge } from "./about.tsx";
 import { DimensionTable } from "./dimensions.tsx";
 import { History } from "./history.tsx";

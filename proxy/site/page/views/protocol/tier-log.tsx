@@ -1,7 +1,7 @@
+import { useLoaded, useSite } from "../../model/store.ts";
+import { minutes } from "../../model/words.ts";
 import { Loading } from "../../parts/failure.tsx";
 import { Moment, Tier } from "../../parts/text.tsx";
-import { useLoaded, useSite } from "../../store.ts";
-import { minutes } from "../../words.ts";
 
 /** The changes of a protocol's tier, newest first, where they are published. */
 export function TierLog({ slug }: { slug: string }) {

@@ -1,12 +1,12 @@
 import { useState } from "preact/hooks";
 import type { ScoreDimensions, SnapshotList } from "../../../../../schemas/envelopes.ts";
 import type { ProtocolScore } from "../../../../../schemas/records.ts";
-import type { Api } from "../../api.ts";
+import type { Api } from "../../model/api.ts";
+import { useLoaded, useSite } from "../../model/store.ts";
+import { minutes } from "../../model/words.ts";
 import { Loading } from "../../parts/failure.tsx";
 import { DimensionLink } from "../../parts/meaning.tsx";
 import { Change, PlainButton } from "../../parts/text.tsx";
-import { useLoaded, useSite } from "../../store.ts";
-import { minutes } from "../../words.ts";
 
 /** How many runs back the moves are told. */
 const runs = 3;

@@ -1,7 +1,7 @@
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
 import type { ForgeTier } from "../../../../../schemas/scales.ts";
-import { tiers } from "../../words.ts";
+import { tiers } from "../../model/words.ts";
 import { columns } from "./columns.tsx";
 
 /** Which protocols the scoreboard shows, and in which order. Its address says it. */

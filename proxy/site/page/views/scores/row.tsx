@@ -2,10 +2,10 @@ import { useState } from "preact/hooks";
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
 import { Curve } from "../../charts/curve.tsx";
+import { peerAddress } from "../../model/peers.ts";
+import { useLoaded, useSite } from "../../model/store.ts";
+import { counted } from "../../model/words.ts";
 import { Loading } from "../../parts/failure.tsx";
-import { peerAddress } from "../../peers.ts";
-import { useLoaded, useSite } from "../../store.ts";
-import { counted } from "../../words.ts";
 import { columns } from "./columns.tsx";
 
 interface RowProps {

@@ -4,12 +4,12 @@ import type { ScoreListEntry } from "../../../../../schemas/records.ts";
 import type { ForgeTier } from "../../../../../schemas/scales.ts";
 import { Columns } from "../../charts/columns.tsx";
 import { briAxis, briBands, distribution } from "../../charts/distribution.ts";
+import { replaceAddress } from "../../model/router.ts";
+import { useLoaded, useSite, useTitle } from "../../model/store.ts";
+import { ago, counted, grouped, minutes, tiers } from "../../model/words.ts";
 import { Loading } from "../../parts/failure.tsx";
 import { TakeAlong } from "../../parts/take-along.tsx";
 import { Change, SkipTo, Tier } from "../../parts/text.tsx";
-import { replaceAddress } from "../../router.ts";
-import { useLoaded, useSite, useTitle } from "../../store.ts";
-import { ago, counted, grouped, minutes, tiers } from "../../words.ts";
 import { addressOf, type Choice, choiceIn, chosenFrom, sortedBy, toggled } from "./choice.ts";
 import { Table } from "./table.tsx";
 

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
-import { useStored } from "../../store.ts";
-import { grouped } from "../../words.ts";
+import { useStored } from "../../model/store.ts";
+import { grouped } from "../../model/words.ts";
 import type { Choice, chosenFrom } from "./choice.ts";
 import { columns } from "./columns.tsx";
 import { Row } from "./row.tsx";

@@ -1,8 +1,8 @@
-import { scores } from "../../../schemas/fields.ts";
-import type { Filters } from "../client/client.ts";
+import { scores } from "../../../../schemas/fields.ts";
+import type { Filters } from "../../client/client.ts";
 import { spoken } from "./words.ts";
 
-export { dimensions, labels, scores } from "../../../schemas/fields.ts";
+export { dimensions, labels, scores } from "../../../../schemas/fields.ts";
 
 /** What the archive's right side shows, by the value of `show`. */
 export const sides = {

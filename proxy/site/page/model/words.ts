@@ -1,6 +1,6 @@
-import type { ForgeTier } from "../../../schemas/scales.ts";
+import type { ForgeTier } from "../../../../schemas/scales.ts";
 
-export { ago, minutes, spoken } from "../../../schemas/names.ts";
+export { ago, minutes, spoken } from "../../../../schemas/names.ts";
 
 /** Lowest to highest (INTERFACE 2.3). */
 export const tiers: readonly ForgeTier[] = [

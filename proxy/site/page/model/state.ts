@@ -1,5 +1,5 @@
-import type { Status } from "../../../schemas/envelopes.ts";
-import type { Recomputed, Trust, Usage } from "../client/client.ts";
+import type { Status } from "../../../../schemas/envelopes.ts";
+import type { Recomputed, Trust, Usage } from "../../client/client.ts";
 import type { Route } from "./route.ts";
 
 /** Requests left today; `reset` in epoch seconds. */

@@ -1,4 +1,4 @@
-import type { ScoreFacet } from "../../../schemas/envelopes.ts";
+import type { ScoreFacet } from "../../../../schemas/envelopes.ts";
 import { difference, type Estimate, trend, wilson } from "./statistics.ts";
 import { grouped, percent, signed } from "./words.ts";
 

@@ -1,6 +1,6 @@
-import type { Status } from "../../../schemas/envelopes.ts";
-import type { Tiers } from "../../../schemas/store/snapshot.ts";
-import { ApiError, Client } from "../client/client.ts";
+import type { Status } from "../../../../schemas/envelopes.ts";
+import type { Tiers } from "../../../../schemas/store/snapshot.ts";
+import { ApiError, Client } from "../../client/client.ts";
 import type { Own, Store } from "./state.ts";
 
 /**

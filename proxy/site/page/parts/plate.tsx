@@ -1,8 +1,8 @@
 import { type ComponentChildren, render } from "preact";
-import { FilterWords } from "../parts/filter-words.tsx";
-import { type Site, SiteContext } from "../store.ts";
-import { FixedWidth } from "./picture.tsx";
-import { type Font, lengthOf, wrapped } from "./type.ts";
+import { FixedWidth } from "../charts/picture.tsx";
+import { type Font, lengthOf, wrapped } from "../charts/type.ts";
+import { type Site, SiteContext } from "../model/store.ts";
+import { FilterWords } from "./filter-words.tsx";
 
 /** What a colour or mark of a chart stands for. */
 export interface LegendEntry {

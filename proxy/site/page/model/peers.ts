@@ -1,4 +1,4 @@
-import type { ScoreListEntry } from "../../../schemas/records.ts";
+import type { ScoreListEntry } from "../../../../schemas/records.ts";
 
 export const compareAddress = (slugs: readonly string[]) => `#/compare/${slugs.join()}`;
 
