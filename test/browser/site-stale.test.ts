@@ -1,9 +1,18 @@
 import type { Page } from "playwright-core";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { nameOf } from "../../schemas/names.ts";
+import { forgeScaleNumber } from "../../schemas/scales.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, until } from "../helpers/http/proxy-client.ts";
-import { publishArchive } from "../helpers/publish/records.ts";
+import {
+  publishArchive,
+  publishRecords,
+  score,
+  scoreRowsOf,
+  slugs,
+  sourcesOf,
+} from "../helpers/publish/records.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
 import { serveSmallSite } from "../helpers/servers/site-served.ts";
 import { idle } from "./pages/look.ts";
@@ -40,6 +49,30 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
       },
     };
   }
+
+  test("the week lists the changes of tier in it, as the service tells them", async () => {
+    const own = await ownSite();
+    const [one, ...others] = [...slugs].sort().map((slug) => score(slug, 650));
+    const moved = { ...one!, forgeScale: "RAW", forgeScaleNum: forgeScaleNumber("RAW") } as const;
+    await publishRecords(own.proxy.storage, [], 650, {
+      sources: async () => ({ ...sourcesOf([], 650), scores: async () => scoreRowsOf([moved, ...others]) }),
+    });
+    const tiers = async () => (await own.proxy.get("/api/v1/tiers")).json();
+    await until("the newer tiers", async () => (await tiers()).tiers[moved.slug] === "RAW");
+    const { changes } = await tiers();
+    expect(changes).toHaveLength(1);
+    const { page } = await visit(own, "#/week");
+    const listed = page
+      .getByRole("heading", { name: "Changes of tier" })
+      .locator("xpath=following::ol[1]/li");
+    await listed.first().waitFor();
+    const told = changes.map(
+      ({ slug, from, to, bri }: { slug: string; from: string; to: string; bri: number }) =>
+        `${nameOf(slug)}: ${from} → ${to}, BRI ${bri}`,
+    );
+    const texts = await listed.allTextContents();
+    expect(texts.map((text) => text.slice(0, text.lastIndexOf(",")))).toEqual(told);
+  });
 
   const counts = "**/markets/facets?*";
   const markets = "**/markets/*";

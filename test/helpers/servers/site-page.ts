@@ -38,7 +38,7 @@ export async function openWatched(
     colorScheme: scheme,
   });
   // Without it, a wait for what never comes would take the whole test with it, and not say what that was.
-  context.setDefaultTimeout(20_000);
+  context.setDefaultTimeout(120_000);
   const page = await context.newPage();
   const faults: string[] = [];
   const asked: string[] = [];
