@@ -162,11 +162,11 @@ describe.skipIf(!program)("the archive of the site in Chromium:", () => {
     await picture.focus();
     await press("ArrowRight");
     const words = `${second!.from} to ${second!.to}: ${counted(second!.count)}`;
-    expect(await said()).toEqual([words, words]);
+    await expect.poll(said).toEqual([words, words]);
     await press("Shift+ArrowRight");
-    expect(await hot.count()).toBe(2);
+    await expect.poll(() => hot.count()).toBe(2);
     await press("Escape");
-    expect(await cold.count()).toBe(0);
+    await expect.poll(() => cold.count()).toBe(0);
     // Who gives up stays where the keys had led.
     await press("Home", "ArrowRight", "Shift+ArrowRight", "Enter");
     await expectListed(`min_composite=${second!.from}&max_composite=${third!.to}`);

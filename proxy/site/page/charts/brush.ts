@@ -35,13 +35,12 @@ export function useBrush(columnAt: (event: PointerEvent) => number, brushing: Br
     show(undefined);
     if (current) latest.current?.ended(isChosen ? current.run : undefined);
   };
-  const isMoving = run !== undefined;
+  // Always there: Escape may come before what the brush has moved is drawn.
   useEffect(() => {
-    if (!isMoving) return undefined;
     const cancel = ({ key }: KeyboardEvent) => key === "Escape" && stop(false);
     addEventListener("keydown", cancel);
     return () => removeEventListener("keydown", cancel);
-  }, [isMoving]);
+  }, []);
   if (!brushing) return { run, handlers: {} };
   const start = (column: number) => {
     drag.current ??= { start: column, run: undefined };
