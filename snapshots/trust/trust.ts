@@ -1,10 +1,11 @@
 import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../schemas/store/snapshot.ts";
+import { NoteError, parseNote } from "../format/note.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { type NotedCheckpoint, parseCheckpoint } from "./notes/checkpoint.ts";
 import type { VerifierKey } from "./notes/note-keys.ts";
 import { entryText, recordText, subjectOf } from "./notes/record-notes.ts";
-import { NoteError, openNote, parseNote } from "./notes/signed-note.ts";
+import { openNote } from "./notes/signed-note.ts";
 import { type Cosigner, type Judged, judgeNote } from "./witnesses/judge.ts";
 import { type Policy, policyOf } from "./witnesses/policy.ts";
 

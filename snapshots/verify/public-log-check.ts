@@ -1,12 +1,12 @@
 import type { Commit } from "../../schemas/store/snapshot.ts";
 import { tilesOf } from "../format/log-tiles.ts";
 import { type Entries, GrowingTree, type TreeHead, tileEncoder } from "../format/log-tree.ts";
+import { NoteError } from "../format/note.ts";
 import { leafHash } from "../format/tree.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { completeEntries, entryOf, listTiles, tileKey } from "../store/log/public-log.ts";
 import { parseCheckpoint } from "../trust/notes/checkpoint.ts";
-import { NoteError } from "../trust/notes/signed-note.ts";
 import type { Trust } from "../trust/trust.ts";
 import type { CheckedCommit } from "./log-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";

@@ -18,6 +18,7 @@ import {
 } from "../../snapshots/format/log-proofs.ts";
 import { decodeEntries, tileAt, tilePath } from "../../snapshots/format/log-tiles.ts";
 import { encodeEntries, isConsistent } from "../../snapshots/format/log-tree.ts";
+import { NoteError, parseNote } from "../../snapshots/format/note.ts";
 import { indexRootOf, scoresRootOf, snapshotIdOf } from "../../snapshots/format/snapshot-id.ts";
 import {
   decodeIds,
@@ -41,7 +42,7 @@ import {
   parseVerifierKey,
   verifierText,
 } from "../../snapshots/trust/notes/note-keys.ts";
-import { mergeNotes, NoteError, parseNote, signatureLine } from "../../snapshots/trust/notes/signed-note.ts";
+import { mergeNotes, signatureLine } from "../../snapshots/trust/notes/signed-note.ts";
 import { checkAgreement, Trust } from "../../snapshots/trust/trust.ts";
 import { type Group, isQuorum, parsePolicy, type Witness } from "../../snapshots/trust/witnesses/policy.ts";
 import { keyText, testKey } from "../helpers/store/signing.ts";

@@ -1,11 +1,12 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { parseNote } from "../../snapshots/format/note.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { openStorage } from "../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { type SigningKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
-import { parseNote, signatureLine } from "../../snapshots/trust/notes/signed-note.ts";
+import { signatureLine } from "../../snapshots/trust/notes/signed-note.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
 import { market, publishRecords } from "../helpers/publish/records.ts";

@@ -18,12 +18,13 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vite
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { formatVersion } from "../../schemas/store/snapshot.ts";
 import { CopyFolder } from "../../scripts/copy/copy-folder.ts";
+import { parseNote } from "../../snapshots/format/note.ts";
 import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { ownerMark } from "../../snapshots/store/backends/process-mark.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { type SigningKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
-import { parseNote, signatureLine } from "../../snapshots/trust/notes/signed-note.ts";
+import { signatureLine } from "../../snapshots/trust/notes/signed-note.ts";
 import { type AlteringLink, type PassingAnswer, startAlteringLink } from "../helpers/http/altering-link.ts";
 import { gatewayAnswer, startFaultyLink } from "../helpers/http/faulty-link.ts";
 import { takenUp } from "../helpers/http/live-feed.ts";

@@ -1,5 +1,11 @@
-import { bytesOf, fromBase64, hashFrom, toHex } from "../../../snapshots/format/bytes.ts";
+import { bytesOf, fromBase64, toHex } from "../../../snapshots/format/bytes.ts";
 import { joined } from "../../../snapshots/format/hash-trees.ts";
+import {
+  checkpointIn as checkpointOf,
+  cosignedIn,
+  NoteError,
+  parseNote,
+} from "../../../snapshots/format/note.ts";
 import { ApiError, check, IntegrityError } from "./errors.ts";
 import { webSha256 } from "./trees.ts";
 import { isPolicy } from "./trusted.ts";
@@ -41,13 +47,18 @@ export interface CheckedHead extends CheckpointHead {
  */
 export function checkpointIn(checkpoint: string | null): CheckpointHead {
   check(typeof checkpoint === "string", "There is no checkpoint: nobody signed the log.");
-  // Signatures follow the last empty line, so a signed text with another one is refused as a whole.
-  const [, origin = "", size = "", root = ""] =
-    /^(\P{Cc}+)\n([1-9][0-9]{0,9})\n(\P{Cc}+)\n\n(?:[\P{Cc}\x7f-\x9f]+\n)+$/u.exec(checkpoint) ?? [];
-  check(size !== "" && Number(size) < 2 ** 31);
-  const head = fromBase64(root);
-  check(head?.length === 32);
-  return { origin, size: Number(size), root: toHex(head) };
+  const said = checkpointOf(noteIn(checkpoint).text);
+  check(said && !said.extended && /^\P{Cc}+$/u.test(said.origin) && said.size > 0 && said.size < 2 ** 31);
+  return { origin: said.origin, size: said.size, root: toHex(said.head) };
+}
+
+function noteIn(checkpoint: string) {
+  try {
+    return parseNote(checkpoint);
+  } catch (error) {
+    check(!(error instanceof NoteError));
+    throw error;
+  }
 }
 
 /**
@@ -128,26 +139,6 @@ async function policyIn(text: string): Promise<{ logs: NoteKey[]; quorum: Quorum
   return { logs, quorum };
 }
 
-/** What a key signs of a checkpoint (c2sp.org/tlog-cosignature). */
-function signedBytes(
-  { kind, name }: NoteKey,
-  text: string,
-  said: CheckpointHead,
-  time: Uint8Array<ArrayBuffer>,
-) {
-  if (kind === 1) return bytesOf(text);
-  check(time.length === 8);
-  const seconds = new DataView(time.buffer).getBigInt64(0);
-  check(seconds >= 0);
-  if (kind === 4) return bytesOf(`cosignature/v1\ntime ${seconds}\n${text}`);
-  const [signer, log, root] = [bytesOf(name), bytesOf(said.origin), hashFrom(said.root)!];
-  check(signer.length < 256 && log.length < 256);
-  const parts = [bytesOf("subtree/v1\n\0"), [signer.length], signer, time, [log.length], log];
-  const { size } = said;
-  const range = [...new Uint8Array(12), size >>> 24, size >>> 16, size >>> 8, size];
-  return joined([...parts, range, root]).slice();
-}
-
 /**
  * Checks that a checkpoint satisfies a policy (the text of c2sp.org/tlog-policy), or that one of these keys, each
  * `NAME+ID+BASE64`, signed it, and returns what it says and how many of the policy's witnesses did. Cosignatures that
@@ -159,29 +150,22 @@ export async function verifyCheckpoint(
   keys: string | readonly string[],
 ): Promise<CheckedHead> {
   const said = checkpointIn(checkpoint);
-  const note = String(checkpoint);
-  const cut = note.lastIndexOf("\n\n") + 1;
-  const text = note.slice(0, cut);
-  const lines = note.slice(cut + 1).split("\n");
-  check(lines.pop() === "" && lines.length <= 64);
-  const signatures = lines.map((line) => {
-    const [, signer = "", signature = ""] = /^— ([^\s\u0085+]+) ([^ ]+)$/u.exec(line) ?? [];
-    const bytes = fromBase64(signature);
-    check(bytes && bytes.length > 4);
-    return { signer, bytes };
-  });
+  const { text, signatures } = noteIn(String(checkpoint));
   const signed = async (key: NoteKey): Promise<boolean> => {
     const { name, id, kind, raw } = key;
-    const own = signatures.find(({ signer, bytes }) => signer === name && toHex(bytes.slice(0, 4)) === id);
+    const own = signatures.find((each) => each.name === name && each.id === id);
     if (!own) return false;
-    const start = kind === 1 ? 4 : 12;
-    const bytes = signedBytes(key, text, said, own.bytes.slice(4, start));
+    const made =
+      kind === 1
+        ? { message: bytesOf(text), signature: own.signature }
+        : cosignedIn(text, own.signature, kind === 6 ? name : undefined);
+    check(made);
     const algorithm = kind === 6 ? "ML-DSA-44" : "Ed25519";
     const format = (kind === 6 ? "raw-public" : "raw") as "raw";
     const imported = crypto.subtle.importKey(format, raw, algorithm, false, ["verify"]);
     const publicKey = await (kind === 6 ? imported.catch(() => undefined) : imported);
     if (!publicKey) return false;
-    const good = await crypto.subtle.verify(algorithm, publicKey, own.bytes.slice(start), bytes);
+    const good = await crypto.subtle.verify(algorithm, publicKey, made.signature, made.message);
     check(good, "The signature of the checkpoint is wrong.");
     return true;
   };

@@ -1,5 +1,6 @@
 import { type FileHandle, open, realpath } from "node:fs/promises";
 import { contactAt, contactRule } from "../../../schemas/contact.ts";
+import { maxNoteBytes } from "../../../snapshots/format/note.ts";
 import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { joinParts } from "../../../snapshots/publish/parts/join-parts.ts";
 import { planParts } from "../../../snapshots/publish/parts/plan-parts.ts";
@@ -12,7 +13,6 @@ import { messageOf } from "../../../snapshots/store/errors.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { noStoreAt, storeExists } from "../../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { maxNoteBytes } from "../../../snapshots/trust/notes/signed-note.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
 import { counted, type ExitCode, exitCodes, usageError } from "../../cli.ts";
 import { command } from "../../program.ts";

@@ -1,4 +1,5 @@
 import type { Commit } from "../../../schemas/store/snapshot.ts";
+import { maxNoteBytes, NoteError, parseNote } from "../../format/note.ts";
 import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { readCommit } from "../../store/log/commits.ts";
@@ -8,7 +9,7 @@ import { type FoundLog, namedBy, requireKnown } from "../../trust/log/run-log.ts
 import { storedCheckpoint } from "../../trust/log/stored-checkpoint.ts";
 import { signCheckpoint } from "../../trust/notes/checkpoint.ts";
 import { timeOf } from "../../trust/notes/cosignature.ts";
-import { maxNoteBytes, mergeNotes, NoteError, parseNote } from "../../trust/notes/signed-note.ts";
+import { mergeNotes } from "../../trust/notes/signed-note.ts";
 import { type Signing, trustOf } from "../../trust/signing.ts";
 import type { Trust } from "../../trust/trust.ts";
 import { treeUpTo } from "./log.ts";

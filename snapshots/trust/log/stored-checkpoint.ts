@@ -1,8 +1,8 @@
+import { maxNoteBytes, NoteError } from "../../format/note.ts";
 import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type NotedCheckpoint, parseCheckpoint } from "../notes/checkpoint.ts";
-import { maxNoteBytes, NoteError } from "../notes/signed-note.ts";
 import { type Trust, type TrustedCheckpoint, UntrustedError } from "../trust.ts";
 
 /**

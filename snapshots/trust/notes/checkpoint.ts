@@ -1,6 +1,7 @@
 import type { TreeHead } from "../../format/log-tree.ts";
+import { checkpointIn, NoteError, parseNote } from "../../format/note.ts";
 import type { SigningKey } from "./note-keys.ts";
-import { NoteError, parseNote, signatureLine, signNote } from "./signed-note.ts";
+import { signatureLine, signNote } from "./signed-note.ts";
 
 /** What a checkpoint of c2sp.org/tlog-checkpoint says: the size and the head of a log's tree. */
 export interface Checkpoint extends TreeHead {
@@ -33,11 +34,10 @@ export function signCheckpoint({ key, cosigner }: Keys, { size, head }: TreeHead
 /** What a checkpoint says, its signatures unchecked. Throws NoteError when it is malformed. */
 export function parseCheckpoint(note: string): Checkpoint {
   const { text } = parseNote(note);
-  const [origin = "", size = "", head = ""] = text.split("\n");
-  const checkpoint = { origin, size: Number(size), head: Buffer.from(head, "base64") };
-  const isOne = origin !== "" && /^[1-9]\d{0,9}$/.test(size) && checkpoint.head.length === 32;
-  if (!isOne || checkpointText(checkpoint) !== text) throw new NoteError("it is not a checkpoint");
-  return checkpoint;
+  const said = checkpointIn(text);
+  if (!said || said.extended || said.size < 1 || said.size >= 1e10)
+    throw new NoteError("it is not a checkpoint");
+  return { origin: said.origin, size: said.size, head: Buffer.from(said.head) };
 }
 
 /** A tree, for messages. */

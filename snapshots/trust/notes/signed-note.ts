@@ -1,25 +1,6 @@
+import { maxNoteBytes, maxSignatures, NoteError, parseNote } from "../../format/note.ts";
 import { checkSignature, signatureOf } from "./cosignature.ts";
 import type { SigningKey, VerifierKey } from "./note-keys.ts";
-
-/** A note is malformed, or no trusted key signed it. */
-export class NoteError extends Error {
-  override readonly name = "NoteError";
-}
-
-/** A note as c2sp.org/signed-note has it: a text, and who signed it. */
-export interface Note {
-  /** With its last line feed. */
-  text: string;
-  signatures: NoteSignature[];
-}
-
-/** A signature line, without its line feed. */
-export interface NoteSignature {
-  name: string;
-  id: string;
-  signature: Buffer;
-  line: string;
-}
 
 /** A note of which at least one signature was checked. */
 export interface OpenedNote {
@@ -30,11 +11,6 @@ export interface OpenedNote {
   /** The note with the checked signatures alone. Anybody can add lines of keys that nobody knows. */
   note: string;
 }
-
-// A log's own signatures and those of 32 witnesses have room: a line of ML-DSA-44 has 3.3 kB.
-export const maxNoteBytes = 128 * 1024;
-const maxSignatures = 64;
-const idBytes = 4;
 
 /** A note of this text, which ends with a line feed, signed by one key. The same text and key give the same note. */
 export function signNote(text: string, key: SigningKey): string {
@@ -48,30 +24,6 @@ export function signNote(text: string, key: SigningKey): string {
 export function signatureLine(key: SigningKey, text: string, time?: number): string {
   const signature = signatureOf(key, text, time);
   return `— ${key.name} ${Buffer.concat([Buffer.from(key.id, "hex"), signature]).toString("base64")}`;
-}
-
-/** Takes a note apart and checks no signature. */
-export function parseNote(note: string): Note {
-  if (Buffer.byteLength(note) > maxNoteBytes) throw new NoteError(`it has more than ${maxNoteBytes} bytes`);
-  if (!note.isWellFormed() || /[^\P{Cc}\n\x7f-\x9f]/u.test(note))
-    throw new NoteError("it is not UTF-8 text without control characters");
-  const cut = note.lastIndexOf("\n\n");
-  if (cut < 0 || !note.endsWith("\n"))
-    throw new NoteError("it is not a text, an empty line and lines of signatures");
-  const lines = note.slice(cut + 2, -1).split("\n");
-  if (lines.length > maxSignatures) throw new NoteError(`it has more than ${maxSignatures} signatures`);
-  return { text: note.slice(0, cut + 1), signatures: lines.map(parseSignature) };
-}
-
-/** Takes a signature line apart. */
-export function parseSignature(line: string): NoteSignature {
-  const [, name = "", encoded = ""] = /^— ([^ ]+) ([^ ]+)$/.exec(line) ?? [];
-  const bytes = Buffer.from(encoded, "base64");
-  // Decoding ignores what is no base64, and bits that a last digit has too many.
-  if (!/^[^\s\u0085+]+$/u.test(name) || bytes.length <= idBytes || bytes.toString("base64") !== encoded)
-    throw new NoteError("it has a line that is no signature behind the empty line");
-  const id = bytes.toString("hex", 0, idBytes);
-  return { name, id, signature: bytes.subarray(idBytes), line };
 }
 
 /**

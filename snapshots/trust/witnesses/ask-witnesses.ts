@@ -1,7 +1,7 @@
 import { TileError } from "../../format/log-proofs.ts";
+import { NoteError, parseSignature } from "../../format/note.ts";
 import { checkSignature, timeOf } from "../notes/cosignature.ts";
 import { kindName } from "../notes/note-keys.ts";
-import { NoteError, parseSignature } from "../notes/signed-note.ts";
 import type { Witness } from "./policy.ts";
 
 // The client of c2sp.org/tlog-witness: a witness that has seen nothing else of a log cosigns its checkpoint.

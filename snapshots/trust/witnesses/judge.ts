@@ -1,6 +1,7 @@
+import { NoteError, parseNote } from "../../format/note.ts";
 import { timeOf } from "../notes/cosignature.ts";
 import { kindName, type VerifierKey } from "../notes/note-keys.ts";
-import { NoteError, openNote, parseNote } from "../notes/signed-note.ts";
+import { openNote } from "../notes/signed-note.ts";
 import { isQuorum, type Policy, type Witness } from "./policy.ts";
 
 /** Who signed a checkpoint, and when a witness did, in seconds since 1970. */

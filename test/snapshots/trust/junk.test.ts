@@ -1,8 +1,9 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import { parseNote } from "../../../snapshots/format/note.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
-import { parseNote, signatureLine } from "../../../snapshots/trust/notes/signed-note.ts";
+import { signatureLine } from "../../../snapshots/trust/notes/signed-note.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { parsePolicy } from "../../../snapshots/trust/witnesses/policy.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";

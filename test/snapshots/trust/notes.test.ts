@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { NoteError, parseNote, parseSignature } from "../../../snapshots/format/note.ts";
 import { parseCheckpoint, signCheckpoint } from "../../../snapshots/trust/notes/checkpoint.ts";
 import { timeOf } from "../../../snapshots/trust/notes/cosignature.ts";
 import { readSigningKeys } from "../../../snapshots/trust/notes/key-files.ts";
@@ -13,14 +14,7 @@ import {
   parseVerifierKey,
   verifierText,
 } from "../../../snapshots/trust/notes/note-keys.ts";
-import {
-  NoteError,
-  openNote,
-  parseNote,
-  parseSignature,
-  signatureLine,
-  signNote,
-} from "../../../snapshots/trust/notes/signed-note.ts";
+import { openNote, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
 import { findProgram } from "../../helpers/servers/programs.ts";
 import { keyText, testKey } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
@@ -310,6 +304,6 @@ describe.skipIf(!openssl)("another implementation, OpenSSL's command", () => {
     expect(String(run("-verify", "-pubin", "-inkey", publicFile, "-sigfile", signatureFile))).toContain(
       "Successfully",
     );
-    expect(run("-sign", "-inkey", privateFile)).toEqual(signatures[0]!.signature);
+    expect(run("-sign", "-inkey", privateFile)).toEqual(Buffer.from(signatures[0]!.signature));
   });
 });

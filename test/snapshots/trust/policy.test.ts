@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
+import { NoteError } from "../../../snapshots/format/note.ts";
 import { treeHead } from "../../../snapshots/format/tree.ts";
 import {
   type KeyKind,
@@ -8,7 +9,7 @@ import {
   type SigningKey,
   verifierText,
 } from "../../../snapshots/trust/notes/note-keys.ts";
-import { NoteError, openNote, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
+import { openNote, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
 import { judgeNote } from "../../../snapshots/trust/witnesses/judge.ts";
 import { parsePolicy, readPolicy } from "../../../snapshots/trust/witnesses/policy.ts";
 import { findNode, nodeOptions } from "../../helpers/servers/programs.ts";

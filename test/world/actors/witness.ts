@@ -1,7 +1,8 @@
 import { isConsistent, type TreeHead } from "../../../snapshots/format/log-tree.ts";
+import { NoteError } from "../../../snapshots/format/note.ts";
 import { parseCheckpoint } from "../../../snapshots/trust/notes/checkpoint.ts";
 import { parseSigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
-import { NoteError, openNote, signatureLine } from "../../../snapshots/trust/notes/signed-note.ts";
+import { openNote, signatureLine } from "../../../snapshots/trust/notes/signed-note.ts";
 import { type Policy, parsePolicy } from "../../../snapshots/trust/witnesses/policy.ts";
 import { keyText, testKey } from "../../helpers/store/signing.ts";
 import { type Kernel, must, type Process } from "../kernel/kernel.ts";

@@ -1,0 +1,94 @@
+import { bytesOf, fromBase64, toHex } from "./bytes.ts";
+import { joined } from "./hash-trees.ts";
+
+// Signed notes and checkpoints, taken apart: whoever checks their signatures, in Node or in a browser, begins here.
+
+/** A note is malformed, or no trusted key signed it. */
+export class NoteError extends Error {
+  override readonly name = "NoteError";
+}
+
+/** A note as c2sp.org/signed-note has it: a text, and who signed it. */
+export interface Note {
+  /** With its last line feed. */
+  text: string;
+  signatures: NoteSignature[];
+}
+
+/** A signature line, without its line feed. */
+export interface NoteSignature {
+  name: string;
+  id: string;
+  signature: Uint8Array<ArrayBuffer>;
+  line: string;
+}
+
+// A log's own signatures and those of 32 witnesses have room: a line of ML-DSA-44 has 3.3 kB.
+export const maxNoteBytes = 128 * 1024;
+export const maxSignatures = 64;
+const idBytes = 4;
+const timeBytes = 8;
+
+/** Takes a note apart and checks no signature. */
+export function parseNote(note: string): Note {
+  if (bytesOf(note).length > maxNoteBytes) throw new NoteError(`it has more than ${maxNoteBytes} bytes`);
+  if (/[^\P{Cc}\n\x7f-\x9f]|\p{Cs}/u.test(note))
+    throw new NoteError("it is not UTF-8 text without control characters");
+  const cut = note.lastIndexOf("\n\n");
+  if (cut < 0 || !note.endsWith("\n"))
+    throw new NoteError("it is not a text, an empty line and lines of signatures");
+  const lines = note.slice(cut + 2, -1).split("\n");
+  if (lines.length > maxSignatures) throw new NoteError(`it has more than ${maxSignatures} signatures`);
+  return { text: note.slice(0, cut + 1), signatures: lines.map(parseSignature) };
+}
+
+/** Takes a signature line apart. */
+export function parseSignature(line: string): NoteSignature {
+  const [, name = "", encoded = ""] = /^— ([^\s\u0085+]+) ([^ ]+)$/u.exec(line) ?? [];
+  const bytes = fromBase64(encoded);
+  if (!bytes || bytes.length <= idBytes)
+    throw new NoteError("it has a line that is no signature behind the empty line");
+  return { name, id: toHex(bytes.subarray(0, idBytes)), signature: bytes.slice(idBytes), line };
+}
+
+/** What the lines of a checkpoint say, and whether others follow them; undefined when the text is none. */
+export function checkpointIn(text: string) {
+  const [origin = "", size = "", root = "", ...others] = text.split("\n");
+  const head = fromBase64(root);
+  if (origin === "" || !/^(0|[1-9]\d{0,15})$/.test(size) || head?.length !== 32 || others.length === 0)
+    return undefined;
+  return { origin, size: Number(size), head, extended: others.length > 1 || others[0] !== "" };
+}
+
+/**
+ * What a cosigner signs (c2sp.org/tlog-cosignature); undefined when the text is no checkpoint. `signer` is the name of
+ * a key of ML-DSA-44, which signs a message of its own.
+ */
+export function cosignedMessage(text: string, time: bigint, signer?: string) {
+  const checkpoint = checkpointIn(text);
+  if (!checkpoint) return undefined;
+  if (signer === undefined) return bytesOf(`cosignature/v1\ntime ${time}\n${text}`);
+  const [name, origin] = [bytesOf(signer), bytesOf(checkpoint.origin)];
+  // Extension lines are not signed: who read them would believe what nobody vouches for.
+  if (checkpoint.extended || name.length > 255 || origin.length > 255) return undefined;
+  const numbers = new DataView(new ArrayBuffer(24));
+  numbers.setBigUint64(0, time);
+  numbers.setBigUint64(16, BigInt(checkpoint.size));
+  const [seconds, range] = [new Uint8Array(numbers.buffer, 0, 8), new Uint8Array(numbers.buffer, 8)];
+  const parts = [[name.length], name, seconds, [origin.length], origin, range, checkpoint.head];
+  return joined([bytesOf("subtree/v1\n\0"), ...parts]).slice();
+}
+
+/** The time of a cosignature, in seconds since 1970, which stands before it; undefined where none can be. */
+export function cosignatureTime(signature: Uint8Array): bigint | undefined {
+  if (signature.length <= timeBytes) return undefined;
+  const time = new DataView(signature.buffer, signature.byteOffset).getBigInt64(0);
+  return time < 0n ? undefined : time;
+}
+
+/** The message that a cosignature is about, and the signature behind its time; undefined where none can be. */
+export function cosignedIn(text: string, cosignature: Uint8Array<ArrayBuffer>, signer?: string) {
+  const time = cosignatureTime(cosignature);
+  const message = time === undefined ? undefined : cosignedMessage(text, time, signer);
+  return message && { message, signature: cosignature.subarray(timeBytes) };
+}
