@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact";
+import { stepOf } from "../model/words.ts";
 
 /** A picture that fills the width of its place: stretched, so that it needs no drawing anew. Screen readers skip it. */
 const Stretched = ({ name, box, children }: { name: string; box: string; children: ComponentChildren }) => (
@@ -15,6 +16,20 @@ export const Bar = ({ value, max, mark }: { value: number; max: number; mark?: n
     {mark !== undefined && <path class="mark" d={`M${(100 * mark) / max} 0V1`} />}
   </Stretched>
 );
+
+/** A score with its bar. It has the colour of its tier, or of the step that it stands on. */
+export const Scored = ({ value, max = 100, step = stepOf(value / max) }: ScoredProps) => (
+  <span class={`score tier-${step}`}>
+    <Bar value={value} max={max} />
+    <b>{value}</b>
+  </span>
+);
+
+interface ScoredProps {
+  value: number;
+  max?: number;
+  step?: number;
+}
 
 /** A bar to the right of the middle for a gain, to the left for a loss. `most` is the length of half the picture. */
 export function Diverging({ value, most }: { value: number; most: number }) {

@@ -15,7 +15,7 @@ import {
   without,
 } from "../../model/filters.ts";
 import { useSite } from "../../model/store.ts";
-import { wantedFor } from "../reliability.tsx";
+import { wantedFor } from "../reliability/series.ts";
 
 const defaultPageSize = "25";
 

@@ -1,35 +1,24 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { ApiError } from "../../../client/client.ts";
-import {
-  archiveAddress,
-  changed,
-  facetAsked,
-  filtersOf,
-  labelOf,
-  labels,
-  othersOf,
-  ownOf,
-  scores,
-  sides,
-} from "../../model/filters.ts";
+import { archiveAddress, changed, filtersOf, labels, scores } from "../../model/filters.ts";
 import { go as goTo } from "../../model/router.ts";
 import { useStored, useTitle } from "../../model/store.ts";
-import { counted, grouped, spoken } from "../../model/words.ts";
+import { grouped } from "../../model/words.ts";
 import { AsOf } from "../../parts/as-of.tsx";
 import { Failure, Sketch } from "../../parts/failure.tsx";
-import { FilterWords } from "../../parts/filter-words.tsx";
-import { TakeAnyAlong, type Taken } from "../../parts/take-along.tsx";
+import { TakeAnyAlong } from "../../parts/take-along.tsx";
 import { SkipTo } from "../../parts/text.tsx";
-import { Reliability } from "../reliability.tsx";
-import { type FacetAnswer, histograms, useAnswers } from "./answers.ts";
+import { Reliability } from "../reliability/reliability.tsx";
+import { histograms, useAnswers } from "./answers.ts";
 import { ChoiceList } from "./choice-list.tsx";
+import { Chosen, Tabs } from "./chosen.tsx";
 import { Files } from "./files.tsx";
-import { Histogram, type Problem } from "./histogram.tsx";
+import { Histogram } from "./histogram.tsx";
 import { Markets } from "./markets.tsx";
+import { inLabels, problemIn } from "./problem.ts";
 import { RecomputeButton, RecomputePanel, useRecomputing } from "./recompute.tsx";
 import { Search } from "./search.tsx";
 import { Sheet } from "./sheet.tsx";
-import { SpanPicture, spansOf, totalOf } from "./span-picture.tsx";
+import { chartsOf } from "./taken.tsx";
 
 /** The archive of resolved markets to a reader with an Aegis key. */
 export function Archive({ query }: { query: URLSearchParams }) {
@@ -51,9 +40,6 @@ const [composite = "", ...signals] = scores;
 /** The facets beside the markets. */
 const order = [composite, ...labels.filter((name) => !versions.includes(name)), ...signals, ...versions];
 
-/** Fields that show what is wrong with them. */
-const fields = ["q", ...histograms.flatMap(ownOf)];
-
 /** Search box, choices with counts, pictures, and the markets. The address holds the query, but never the key. */
 function Explorer({ query }: { query: URLSearchParams }) {
   const recomputing = useRecomputing();
@@ -71,8 +57,7 @@ function Explorer({ query }: { query: URLSearchParams }) {
     if (location.hash === address) again();
     else goTo(address);
   };
-  const named = error instanceof Error && "parameter" in error ? `${error.parameter}` : "";
-  const problem: Problem = fields.includes(named) ? { parameter: named, error: inLabels(error) } : undefined;
+  const problem = problemIn(error);
   const facet = (name: string) => {
     const answer = shown.facets[name];
     const common = { facet: name, query, answer, isBusy, go };
@@ -138,44 +123,6 @@ function Explorer({ query }: { query: URLSearchParams }) {
   );
 }
 
-/** The filters in effect, each with a link that takes it away. */
-function Chosen({ query }: { query: URLSearchParams }) {
-  const filters = [...filtersOf(query)];
-  return (
-    <ul class="chosen" aria-label="Filters in effect">
-      {filters.map(([name, value]) => (
-        <li key={name}>
-          <a href={archiveAddress(changed(query, { [name]: null }))} data-key={`remove ${name}`}>
-            <FilterWords name={name} value={value} />
-            <span aria-hidden="true"> ×</span>
-            <span class="unseen"> (take away)</span>
-          </a>
-        </li>
-      ))}
-      {filters.length > 1 && (
-        <li>
-          <a href="#/archive">Clear all</a>
-        </li>
-      )}
-    </ul>
-  );
-}
-
-const Tabs = ({ query }: { query: URLSearchParams }) => (
-  <nav class="tabs" aria-label="What is shown">
-    {Object.entries(sides).map(([value, text]) => (
-      <a
-        key={value}
-        href={archiveAddress(changed(query, { show: value }))}
-        aria-current={value === (query.get("show") ?? "") ? "true" : undefined}
-        data-key={`show ${value}`}
-      >
-        {text}
-      </a>
-    ))}
-  </nav>
-);
-
 interface SideContentProps {
   side: NonNullable<ReturnType<typeof useAnswers>["shown"]["side"]>;
   again: () => void;
@@ -197,26 +144,6 @@ function SideContent({ side, again }: SideContentProps) {
   );
 }
 
-/** The histograms that can be taken along. */
-const chartsOf = (answers: Record<string, FacetAnswer>): Taken[] =>
-  ["month", composite, ...signals].flatMap((facet) => {
-    const answer = answers[facet];
-    if (!answer) return [];
-    const { query, counts } = answer;
-    const filters = othersOf(facet, filtersOf(query));
-    const spans = spansOf(counts);
-    return [
-      {
-        name: `markets-by-${facet}`,
-        title: `Resolved markets by ${spoken(facet).toLowerCase()}`,
-        filters,
-        n: counted(totalOf(spans), "market"),
-        picture: () => <SpanPicture {...{ facet, spans, query: filters, log: false }} />,
-        asked: () => [facetAsked(facet, filters)],
-      },
-    ];
-  });
-
 /** Gives the focus back to a link that was moved to another place, as the choice that is made now first. */
 function useFocusKept() {
   const key = document.activeElement?.getAttribute("data-key");
@@ -224,18 +151,4 @@ function useFocusKept() {
     if (key && document.activeElement === document.body)
       document.querySelector<HTMLElement>(`[data-key="${CSS.escape(key)}"]`)?.focus();
   });
-}
-
-/**
- * Replaces parameter names in an error message by field labels. A name is the first or last word of the message, or
- * contains a `_`. Elsewhere a word like "from" is not a name.
- */
-function inLabels(error: unknown) {
-  if (!(error instanceof ApiError)) return error;
-  const known = [...labels, ...fields, "page", "pageSize"];
-  const detail = error.message.replace(/^\w+|\w+_\w+|\w+(?=\.$)/g, (name) =>
-    known.includes(name) ? `“${labelOf(name)}”` : name,
-  );
-  const title = "parameter" in error && error.parameter ? "Check this" : error.title;
-  return new ApiError(error.code, detail, { title });
 }

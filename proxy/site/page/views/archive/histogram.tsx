@@ -5,6 +5,7 @@ import { compact, spoken } from "../../model/words.ts";
 import { Failure, Sketch } from "../../parts/failure.tsx";
 import type { FacetAnswer } from "./answers.ts";
 import { FacetTitle } from "./facet-title.tsx";
+import type { Problem } from "./problem.ts";
 import { isMonths, type Span, SpanPicture, spansOf, totalOf, withinOf } from "./span-picture.tsx";
 
 /** By how much the highest month must exceed a typical one for a logarithmic scale to be offered. */
@@ -15,9 +16,6 @@ function isFlattened(spans: readonly Span[]) {
   const some = others.filter((count) => count > 0);
   return most >= flattening * (some[Math.floor(some.length / 2)] ?? Infinity);
 }
-
-/** What is wrong with the value of a field. */
-export type Problem = { parameter: string; error: unknown } | undefined;
 
 interface HistogramProps {
   facet: string;

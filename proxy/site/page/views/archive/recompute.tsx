@@ -1,19 +1,12 @@
-import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Trust } from "../../../client/client.ts";
 import { labels, scores } from "../../model/filters.ts";
 import { useSite, useStored } from "../../model/store.ts";
-import { counted, size } from "../../model/words.ts";
+import { size } from "../../model/words.ts";
 import { Failure } from "../../parts/failure.tsx";
 import { PlainButton } from "../../parts/text.tsx";
+import { Offer, TrustForm } from "./recompute-offer.tsx";
 import { Recomputed } from "./recomputed.tsx";
-
-/** Bytes for each market, of all columns of the index and of the words of the questions. */
-const [columnBytes, wordBytes] = [13.6, 8];
-/** Of an archive's index that hardly has markets. */
-const leastBytes = 10_000;
-/** A request of the quota pays for so many. */
-const unitBytes = 2 ** 18;
 
 /** Why the numbers of a snapshot could not be recomputed. */
 interface Failed {
@@ -140,77 +133,4 @@ function Fetching({ cancel }: { cancel: () => void }) {
       <PlainButton onClick={cancel}>Cancel</PlainButton>
     </p>
   );
-}
-
-function Offer() {
-  const { api } = useSite();
-  const markets = api.shown?.counts.markets ?? 0;
-  const bytes = leastBytes + columnBytes * markets;
-  const takes: ComponentChildren[] = [
-    `It takes about ${size(bytes)} and ${counted(3 + Math.ceil(bytes / unitBytes), "request")} of the day’s quota. `,
-    api.own && "Of that, only what changed since the snapshot before is fetched. ",
-    `The first search for words takes about ${size(leastBytes + wordBytes * markets)} more, and each list of ` +
-      "markets a request more.",
-  ];
-  return (
-    <>
-      <p>
-        This page can count for itself. It fetches the columns of the archive’s index, checks every byte of
-        them against the root that the log’s entry of this snapshot names, and from then on evaluates filters
-        and brushes in this browser, without asking the service for a number.
-      </p>
-      <p>{takes}</p>
-    </>
-  );
-}
-
-interface TrustFormProps {
-  text: string;
-  type: (text: string) => void;
-  start: (trust: Trust) => void;
-}
-
-function TrustForm({ text, type, start }: TrustFormProps) {
-  const [isWrong, setWrong] = useState(false);
-  const field = useRef<HTMLTextAreaElement>(null);
-  const submit = (event: Event) => {
-    event.preventDefault();
-    const trust = trustIn(text);
-    setWrong(!trust);
-    if (trust) start(trust);
-    else field.current?.focus();
-  };
-  return (
-    <form class="verify" onSubmit={submit} noValidate>
-      <label for="trust">Publisher’s key or policy, or the hash of the log’s entry, if you have it</label>
-      <div class="joined">
-        <textarea
-          ref={field}
-          id="trust"
-          rows={1}
-          autocomplete="off"
-          spellcheck={false}
-          placeholder="NAME+ID+BASE64"
-          aria-describedby="trust-problem"
-          aria-invalid={isWrong ? "true" : undefined}
-          value={text}
-          onInput={({ currentTarget }) => type(currentTarget.value)}
-        />
-        <button type="submit">Fetch and recompute</button>
-      </div>
-      <div id="trust-problem">{isWrong && <Failure error={noTrust} />}</div>
-    </form>
-  );
-}
-
-const noTrust = new Error(
-  "A key is NAME+ID+BASE64, a policy is the text of its file, and a hash has 64 hexadecimal digits.",
-);
-
-/** What a reader entered to check against, or undefined when it is nothing of the kind. */
-function trustIn(text: string): Trust | undefined {
-  const entered = text.trim();
-  if (entered === "") return {};
-  if (/^[0-9a-f]{64}$/.test(entered)) return { entry: entered };
-  return /^[^\s+]+\+[0-9a-f]{8}\+\S+$/.test(entered) || /\s/.test(entered) ? { key: entered } : undefined;
 }

@@ -3,7 +3,7 @@ import { archiveAddress, changed, labelOf } from "../../model/filters.ts";
 import { replaceAddress } from "../../model/router.ts";
 import { useSite } from "../../model/store.ts";
 import { Failure } from "../../parts/failure.tsx";
-import type { Problem } from "./histogram.tsx";
+import type { Problem } from "./problem.ts";
 
 interface SearchProps {
   query: URLSearchParams;

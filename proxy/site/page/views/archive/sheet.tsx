@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { counted } from "../../model/words.ts";
-import type { Problem } from "./histogram.tsx";
+import type { Problem } from "./problem.ts";
 
 interface SheetProps {
   /** How many markets match, if known. */

@@ -1,8 +1,7 @@
 import type { ScoreDimensions } from "../../../../../schemas/envelopes.ts";
 import { meanings } from "../../../../../schemas/meanings.ts";
 import type { ProtocolScore } from "../../../../../schemas/records.ts";
-import { Bar, Diverging } from "../../charts/bar.tsx";
-import { stepOf } from "../../model/words.ts";
+import { Bar, Diverging, Scored } from "../../charts/bar.tsx";
 import { DimensionLink, Term } from "../../parts/meaning.tsx";
 import { Change } from "../../parts/text.tsx";
 
@@ -47,10 +46,7 @@ export function DimensionTable({ record, moves }: DimensionTableProps) {
                   <DimensionLink name={key} />
                 </th>
                 <td class="number" data-meaning="protocolDimension">
-                  <span class={`score tier-${stepOf(score / 100)}`}>
-                    <Bar value={score} max={100} />
-                    <b>{score}</b>
-                  </span>
+                  <Scored value={score} />
                 </td>
                 {move && (
                   <>

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
-import { Bar, Diverging } from "../../charts/bar.tsx";
+import { Diverging, Scored } from "../../charts/bar.tsx";
 import type { Meaning } from "../../parts/meaning.tsx";
 import { Change, Moment, Tier } from "../../parts/text.tsx";
 
@@ -45,12 +45,7 @@ export const columns: readonly Column[] = [
     descending: true,
     number: true,
     about: "bri",
-    cell: ({ bri, forgeScaleNum }) => (
-      <span class={`score tier-${forgeScaleNum}`}>
-        <Bar value={bri} max={1000} />
-        <b>{bri}</b>
-      </span>
-    ),
+    cell: ({ bri, forgeScaleNum }) => <Scored value={bri} max={1000} step={forgeScaleNum} />,
   },
   {
     name: "Tier",

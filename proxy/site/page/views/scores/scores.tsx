@@ -1,16 +1,14 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { nameOf } from "../../../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
 import type { ForgeTier } from "../../../../../schemas/scales.ts";
-import { Columns } from "../../charts/columns.tsx";
-import { briAxis, briBands, distribution } from "../../charts/distribution.ts";
 import { replaceAddress } from "../../model/router.ts";
 import { useLoaded, useSite, useTitle } from "../../model/store.ts";
 import { ago, counted, grouped, minutes, tiers } from "../../model/words.ts";
 import { Loading } from "../../parts/failure.tsx";
-import { TakeAlong } from "../../parts/take-along.tsx";
-import { Change, SkipTo, Tier } from "../../parts/text.tsx";
+import { SkipTo, Tier } from "../../parts/text.tsx";
 import { addressOf, type Choice, choiceIn, chosenFrom, sortedBy, toggled } from "./choice.ts";
+import { Distribution, TakeScores } from "./distribution.tsx";
+import { Movers } from "./movers.tsx";
 import { Table } from "./table.tsx";
 
 /** The list of all protocols, with filters and sorting. */
@@ -118,73 +116,4 @@ function useChoice(query: URLSearchParams) {
     return () => clearTimeout(later);
   }, [text]);
   return [choice, text, choose, type] as const;
-}
-
-interface DistributionProps {
-  scores: readonly ScoreListEntry[];
-  /** The tiers that stand out; all if none. */
-  chosen?: readonly ForgeTier[];
-  onPick?: (tier: ForgeTier) => void;
-}
-
-function Distribution({ scores, chosen = [], onPick }: DistributionProps) {
-  const numbers = tiers.map(
-    (tier) => `${tier}: ${scores.filter(({ forgeScale }) => forgeScale === tier).length}`,
-  );
-  return (
-    <Columns
-      columns={distribution(scores, (tier) => chosen.length > 0 && !chosen.includes(tier))}
-      label={`How many protocols have which BRI, from 0 to 1,000. ${numbers.join(", ")}.`}
-      axis={briAxis}
-      bands={briBands(scores)}
-      unit="BRI"
-      onPick={({ tier }) => onPick?.(tier)}
-    />
-  );
-}
-
-function TakeScores({ scores }: { scores: readonly ScoreListEntry[] }) {
-  const { api } = useSite();
-  return (
-    <TakeAlong
-      name="scores"
-      title="The BRI of all protocols"
-      n={counted(scores.length, "protocol")}
-      legend={tiers.map((text, index) => ({ text, class: `tier-${index + 1}` }))}
-      picture={() => <Distribution scores={scores} />}
-      asked={() => [{ path: "scores" }]}
-      {...(api.published !== undefined && { embed: `${api.published}embed/index.html` })}
-    />
-  );
-}
-
-/** How many movers are named. */
-const few = 5;
-
-const dayAndMonth = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "long", timeZone: "UTC" });
-
-/** The biggest moves of the day of the newest run, each protocol's in its last run. */
-function Movers({ scores }: { scores: readonly ScoreListEntry[] }) {
-  const newest = scores.reduce((last, { updatedAt }) => (updatedAt > last ? updatedAt : last), "");
-  const all = scores
-    .filter(({ delta, updatedAt }) => delta !== 0 && updatedAt.startsWith(newest.slice(0, 10)))
-    .toSorted((a, b) => Math.abs(b.delta) - Math.abs(a.delta));
-  if (all.length === 0) return null;
-  const moved = all.slice(0, few);
-  const least = Math.abs(moved.at(-1)?.delta ?? 0);
-  const equal = all.slice(few).filter(({ delta }) => Math.abs(delta) === least).length;
-  return (
-    <p class="movers">
-      <span class="quiet">Biggest moves on {dayAndMonth.format(new Date(newest))}: </span>
-      {moved.map(({ slug, delta }, index) => (
-        <span key={slug}>
-          {index > 0 && ", "}
-          <a href={`#/protocols/${slug}`}>{nameOf(slug)}</a> <Change value={delta} />
-        </span>
-      ))}
-      {equal > 0 && `, and ${grouped(equal)} more by ${least} up or down`}
-      {" · "}
-      <a href="#/week">What changed this week</a>
-    </p>
-  );
 }

@@ -1,0 +1,41 @@
+import { archiveAddress, changed, filtersOf, sides } from "../../model/filters.ts";
+import { FilterWords } from "../../parts/filter-words.tsx";
+
+/** The filters in effect, each with a link that takes it away. */
+export function Chosen({ query }: { query: URLSearchParams }) {
+  const filters = [...filtersOf(query)];
+  return (
+    <ul class="chosen" aria-label="Filters in effect">
+      {filters.map(([name, value]) => (
+        <li key={name}>
+          <a href={archiveAddress(changed(query, { [name]: null }))} data-key={`remove ${name}`}>
+            <FilterWords name={name} value={value} />
+            <span aria-hidden="true"> ×</span>
+            <span class="unseen"> (take away)</span>
+          </a>
+        </li>
+      ))}
+      {filters.length > 1 && (
+        <li>
+          <a href="#/archive">Clear all</a>
+        </li>
+      )}
+    </ul>
+  );
+}
+
+/** What is shown of the markets that match. */
+export const Tabs = ({ query }: { query: URLSearchParams }) => (
+  <nav class="tabs" aria-label="What is shown">
+    {Object.entries(sides).map(([value, text]) => (
+      <a
+        key={value}
+        href={archiveAddress(changed(query, { show: value }))}
+        aria-current={value === (query.get("show") ?? "") ? "true" : undefined}
+        data-key={`show ${value}`}
+      >
+        {text}
+      </a>
+    ))}
+  </nav>
+);

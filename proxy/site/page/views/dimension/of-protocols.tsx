@@ -1,0 +1,124 @@
+import { useState } from "preact/hooks";
+import { nameOf } from "../../../../../schemas/names.ts";
+import type { ProtocolScore, ScoreListEntry } from "../../../../../schemas/records.ts";
+import { Scored } from "../../charts/bar.tsx";
+import { Columns } from "../../charts/columns.tsx";
+import type { Api } from "../../model/api.ts";
+import { useLoaded, useSite } from "../../model/store.ts";
+import { counted, grouped, spoken, stepOf } from "../../model/words.ts";
+import { Loading } from "../../parts/failure.tsx";
+import { PlainButton } from "../../parts/text.tsx";
+
+/** How many protocols are named at either end. */
+const few = 5;
+/** Of how many protocols records are read: there is no list that has their dimensions. */
+const mostRecords = 500;
+/** How many the service gives at once, and how many requests are made without being told to. */
+const batch = 50;
+const unasked = 4;
+/** How many files are read at a time where there is no service. */
+const atOnce = 6;
+
+const axis = [0, 25, 50, 75, 100].map((score) => ({ at: score / 5, text: `${score}` }));
+
+/** How the protocols lie in a dimension, and which are weakest and strongest in it. */
+export function OfProtocols({ name }: { name: string }) {
+  const { api } = useSite();
+  const [asked, ask] = useState(false);
+  const list = useLoaded((signal) => api.scores.scores({ signal }), []);
+  return (
+    <Loading of={list} words="Loading the protocols…">
+      {({ scores }) => {
+        const read = scores.slice(0, mostRecords);
+        const requests = Math.ceil(read.length / batch);
+        // Files take none of the day's requests.
+        if (asked || api.scores !== api.service || requests <= unasked)
+          return <Protocols name={name} scores={read} all={scores.length} />;
+        return (
+          <p>
+            <PlainButton onClick={() => ask(true)}>
+              Read the records of {counted(read.length, "protocol")} ({counted(requests, "request")})
+            </PlainButton>
+          </p>
+        );
+      }}
+    </Loading>
+  );
+}
+
+interface Entry {
+  slug: string;
+  score: number;
+}
+
+interface ProtocolsProps {
+  name: string;
+  /** Those whose records are read. */
+  scores: readonly ScoreListEntry[];
+  /** How many there are. */
+  all: number;
+}
+
+function Protocols({ name, scores, all }: ProtocolsProps) {
+  const { api } = useSite();
+  const scored = useLoaded((signal) => dimensionOf(api, name, scores, signal), [name, scores]);
+  return (
+    <Loading of={scored} words="Reading the records…">
+      {(found) => (
+        <>
+          <h2>{counted(found.length, "protocol")}</h2>
+          {all > scores.length && <p class="quiet">Of {grouped(all)}, those with the highest BRI.</p>}
+          <Distribution name={name} scores={found.map(({ score }) => score)} />
+          <h2>Weakest</h2>
+          <Ranked protocols={found.slice(0, few)} />
+          <h2>Strongest</h2>
+          <Ranked protocols={found.toReversed().slice(0, few)} />
+        </>
+      )}
+    </Loading>
+  );
+}
+
+/** The score of each protocol in a dimension, the lowest first. */
+async function dimensionOf(
+  api: Api,
+  name: string,
+  entries: readonly ScoreListEntry[],
+  signal: AbortSignal,
+): Promise<Entry[]> {
+  const found: ProtocolScore[] = [];
+  const waiting = entries.map(({ slug }) => slug);
+  const work = async () => {
+    while (waiting.length > 0) {
+      if (api.scores === api.service)
+        found.push(...(await api.service.batch(waiting.splice(0, batch), { signal })).scores);
+      else for (const slug of waiting.splice(0, 1)) found.push(await api.scores.score(slug, { signal }));
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, work));
+  return found
+    .map(({ slug, dimensions }) => ({ slug, score: dimensions[name as keyof typeof dimensions] }))
+    .sort((a, b) => a.score - b.score || (a.slug < b.slug ? -1 : 1));
+}
+
+const Ranked = ({ protocols }: { protocols: readonly Entry[] }) => (
+  <ol class="ranked">
+    {protocols.map(({ slug, score }) => (
+      <li key={slug}>
+        <a href={`#/protocols/${slug}`}>{nameOf(slug)}</a>
+        <Scored value={score} />
+      </li>
+    ))}
+  </ol>
+);
+
+function Distribution({ name, scores }: { name: string; scores: readonly number[] }) {
+  const columns = Array.from({ length: 20 }, (_, index) => {
+    const [from, to] = [5 * index, index === 19 ? 100 : 5 * index + 4];
+    const value = scores.filter((score) => score >= from && score <= to).length;
+    const title = `${counted(value, "protocol")} with ${from} to ${to}`;
+    return value === 0 ? [] : [{ value, title, class: `column tier-${stepOf(from / 100)}` }];
+  });
+  const label = `${spoken(name)} of ${counted(scores.length, "protocol")}, from 0 to 100.`;
+  return <Columns columns={columns} label={label} axis={axis} unit="safer →" />;
+}

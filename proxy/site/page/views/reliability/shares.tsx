@@ -1,0 +1,66 @@
+import { Intervals } from "../../charts/intervals.tsx";
+import { facetAsked } from "../../model/filters.ts";
+import { counted, grouped, percent } from "../../model/words.ts";
+import { ShareTable } from "../../parts/share-table.tsx";
+import { TakeAlong } from "../../parts/take-along.tsx";
+import { ofVersion, type Series } from "./series.ts";
+
+export const marks =
+  "hollow dots are of fewer than 30, and arrows with a number are shares, or upper ends of intervals, above the picture.";
+
+interface SharesProps {
+  title: string;
+  facet: string;
+  names: readonly string[];
+  kind: "byScore" | "byTier";
+  all: readonly Series[];
+  filters: URLSearchParams;
+  isCompared: boolean;
+}
+
+/** The shares by one facet as a picture and as a table. */
+export function Shares({ title, facet, names, kind, all, filters, isCompared }: SharesProps) {
+  const [one, other] = all;
+  if (!one) return null;
+  const picture = (
+    <Intervals
+      names={names}
+      first={one[kind]}
+      {...(other ? { second: other[kind] } : { mean: one.whole.share })}
+      label={`Share of disputed markets, ${title.toLowerCase()}. The table below has its numbers.`}
+    />
+  );
+  return (
+    <section class={isCompared ? "shares compared" : "shares"}>
+      <h3>{title}</h3>
+      {picture}
+      <details>
+        <summary>{title}, as a table</summary>
+        <ShareTable title={title} names={names} series={all.map((each) => [each.name, each[kind]])} />
+      </details>
+      <TakeAlong
+        name={`disputed-by-${facet}`}
+        title={`Share of disputed markets by ${facet}`}
+        n={(other ? `${grouped(one.whole.n)} and ` : "") + counted((other ?? one).whole.n, "market")}
+        filters={isCompared ? ofVersion(filters) : one.filters}
+        legend={all.map(({ name }, index) => ({
+          class: `${["first", "second"][index]}${isCompared ? " compared" : ""}`,
+          shape: index === 0 ? "dot" : "diamond",
+          text: isCompared ? name : "share of disputed markets, with its 95 % interval after Wilson",
+        }))}
+        picture={() => (
+          <div class={isCompared ? "compared" : ""}>
+            {picture}
+            <p>
+              Bars are 95 % intervals after Wilson, and n the number of markets; {marks}
+              {!other && ` The dashed line is the share of all of them, ${percent(one.whole.share)}.`}
+            </p>
+          </div>
+        )}
+        asked={() =>
+          all.map(({ name, filters: own }) => ({ ...facetAsked(facet, own), ...(other && { name }) }))
+        }
+      />
+    </section>
+  );
+}
