@@ -1,5 +1,5 @@
 import type { Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
@@ -172,6 +172,8 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
 
   test("a newer snapshot is offered anew, of which only what changed is fetched", async () => {
     const own = await startTestProxy({ empty: true });
+    // Last of all, since the page asks for as long as it is open.
+    onTestFinished(() => own.stop());
     const signing = { key: testKey() };
     const records = (count: number) => Array.from({ length: count }, (_, index) => market(index));
     await publishRecords(own.storage, records(40), 700, { signing });
@@ -210,6 +212,5 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
     const all = hashes();
     expect(all.length).toBeGreaterThan(first.length);
     expect(new Set(all).size).toBe(all.length);
-    await own.stop();
   });
 });
