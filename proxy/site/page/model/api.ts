@@ -1,6 +1,9 @@
 import type { Status } from "../../../../schemas/envelopes.ts";
 import type { Tiers } from "../../../../schemas/store/snapshot.ts";
 import { ApiError, Client } from "../../client/client.ts";
+import { metered } from "./fetched.ts";
+import { Files } from "./files.ts";
+import { absolute, isElsewhere, request } from "./request.ts";
 import type { Own, Store } from "./state.ts";
 
 /**
@@ -19,10 +22,7 @@ export class Api {
   contact: string | undefined;
   /** Asks the service, with the key if there is one. */
   service: Client;
-  /** Reads the files beside the page. */
-  #beside: Client;
-  /** The bytes of those that were read last, by their addresses. */
-  #files = new Map<string, Promise<ArrayBuffer>>();
+  files = new Files();
 
   constructor(
     store: Store,
@@ -33,21 +33,12 @@ export class Api {
     this.published = site;
     this.contact = contact;
     this.service = this.#clientWith(undefined);
-    this.#beside = new Client({
-      url: absolute("api/v1"),
-      retries: 0,
-      fetch: async (address, how) => {
-        const response = await request(`${address}.json`, how);
-        if (response.ok) this.#keep(String(address), response.clone());
-        return response;
-      },
-    });
   }
 
   /** The API named by the file `site/api.json`. */
   static async find(store: Store): Promise<Api> {
     try {
-      const response = await request(absolute("site/api.json"), {});
+      const response = await request(absolute("site/api.json"));
       return new Api(store, await response.json());
     } catch (cause) {
       throw new ApiError("UNREACHABLE", "Check your connection.", {
@@ -55,27 +46,6 @@ export class Api {
         cause,
       });
     }
-  }
-
-  /** Keeps the bytes of a file beside the page, so that they can be cited whatever lies there by then. */
-  #keep(address: string, copy: Response) {
-    this.#files.delete(address);
-    this.#files.set(address, copy.arrayBuffer());
-    const [oldest] = this.#files.keys();
-    if (this.#files.size > filesKept && oldest) this.#files.delete(oldest);
-  }
-
-  /**
-   * The SHA-256 of what was read of a file beside the page, in hexadecimal digits; undefined where it is not known, or
-   * cannot be computed.
-   * @param path below the API
-   */
-  async hashOf(path: string) {
-    const bytes = await this.#files.get(absolute(`api/v1/${path}`));
-    // Browsers have it on secure origins only.
-    if (!bytes || !crypto.subtle) return undefined;
-    const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-    return [...hash].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   }
 
   /** Asks which snapshot is served. */
@@ -101,15 +71,12 @@ export class Api {
     // A Developer key looks back as far as a history goes, by the service's clock.
     const now = Date.parse(checkedAt) + 1000 * ageSeconds;
     const since = new Date(now - 7 * 86_400_000).toISOString();
-    return snapshots.filter(({ publishedAt }) => this.plan === "aegis" || publishedAt >= since);
+    return snapshots.filter(({ publishedAt }) => this.#store.state.plan === "aegis" || publishedAt >= since);
   }
 
   /** The tiers and their changes: from the service, or beside a published page. */
-  async tiers(signal: AbortSignal): Promise<Tiers> {
-    if (this.scores === this.service) return this.service.tiers({ signal });
-    const response = await request(absolute("tiers.json"), { signal });
-    if (!response.ok) throw new Error("The changes of tier cannot be read at present.");
-    return response.json();
+  tiers(signal: AbortSignal): Promise<Tiers> {
+    return this.scores === this.service ? this.service.tiers({ signal }) : this.files.tiers(signal);
   }
 
   /** Whether there is a service to ask, not only files. */
@@ -118,11 +85,7 @@ export class Api {
   }
 
   get keyed() {
-    return this.#store.state.keyed;
-  }
-
-  get plan() {
-    return this.#store.state.plan;
+    return this.#key !== undefined;
   }
 
   get shown(): Status | undefined {
@@ -141,29 +104,14 @@ export class Api {
     this.#store.set({ own });
   }
 
-  get fetched() {
-    return this.#store.state.fetched;
-  }
-
   /** Reads the scores. */
   get scores() {
-    return this.#base === undefined || isElsewhere(this.#base) ? this.#beside : this.service;
+    return this.#base === undefined || isElsewhere(this.#base) ? this.files.client : this.service;
   }
 
   /** Absolute address of the API, for lines to paste. */
   get base() {
     return absolute(this.#base ?? "api/v1");
-  }
-
-  /** Addresses of the data, for links. */
-  get addresses() {
-    const base = this.#base;
-    // The service serves its documentation beside its API.
-    const docs = base && new URL("../../docs/", new URL(`${base}/`, document.baseURI)).href;
-    return {
-      scores: base === undefined || isElsewhere(base) ? "api/v1/scores.json" : `${base}/scores`,
-      docs,
-    };
   }
 
   /** Uses this key from now on if the service accepts it. Otherwise throws ApiError and changes nothing. */
@@ -207,24 +155,6 @@ export class Api {
     });
   }
 
-  /** Tells of the bytes of an answer as they come. */
-  #counted(response: Response) {
-    const count = (bytes: number, requests: number) => {
-      const { fetched } = this.#store.state;
-      this.#store.set({
-        fetched: { bytes: fetched.bytes + bytes, requests: fetched.requests + requests },
-      });
-    };
-    count(0, 1);
-    const counter = new TransformStream<Uint8Array, Uint8Array>({
-      transform: (bytes, controller) => {
-        count(bytes.length, 0);
-        controller.enqueue(bytes);
-      },
-    });
-    return new Response(response.body?.pipeThrough(counter) ?? null, response);
-  }
-
   async #ask(address: string, how: RequestInit | undefined, key: string | undefined) {
     // The browser revalidates its copy, which costs no quota if that is current.
     const response = await request(address, { ...how, cache: "no-cache" });
@@ -237,24 +167,6 @@ export class Api {
     if (key === this.#key && !Number.isNaN(remaining)) {
       this.#store.set({ quota: { limit, remaining, reset } });
     }
-    return response.ok && address.includes("/markets/index") ? this.#counted(response) : response;
+    return response.ok && address.includes("/markets/index") ? metered(response, this.#store) : response;
   }
-}
-
-/** Those of a list and of the protocols that are compared, and some more. */
-const filesKept = 8;
-
-/** @param path relative to the page, so that the site works in any folder, or an absolute address */
-const absolute = (path: string) => new URL(path, document.baseURI).href;
-
-const isElsewhere = (path: string) => new URL(path, document.baseURI).origin !== location.origin;
-
-function request(address: string, how: RequestInit | undefined) {
-  return fetch(address, {
-    ...how,
-    mode: isElsewhere(address) ? "cors" : "same-origin",
-    credentials: "omit",
-    redirect: "error",
-    referrerPolicy: "no-referrer",
-  });
 }

@@ -28,7 +28,7 @@ export async function sourceOf(api: Api, { path, filters, name = "" }: Asked): P
   const isPublic = /^scores(\/[^/]+)?$/.test(path) && !filters?.has("asOf");
   const newest = "This address shows the newest scores, whatever these are by then.";
   if (isPublic && api.scores !== api.service) {
-    const hash = await api.hashOf(path);
+    const hash = await api.files.hashOf(path);
     return {
       name,
       address: new URL(hash ? `objects/${hash}.json` : `api/v1/${path}.json`, document.baseURI).href,

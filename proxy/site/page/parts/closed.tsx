@@ -2,7 +2,7 @@ import { Fragment } from "preact";
 import type { Status } from "../../../../schemas/envelopes.ts";
 import { Bar } from "../charts/bar.tsx";
 import { comparedIn, filtersOf, sides } from "../model/filters.ts";
-import { useLoaded, useSite, useTitle } from "../model/store.ts";
+import { useLoaded, useSite, useStored, useTitle } from "../model/store.ts";
 import { counted, grouped, tiers } from "../model/words.ts";
 import { AskForKey, planNames } from "./access.tsx";
 import { FilterWords } from "./filter-words.tsx";
@@ -11,11 +11,12 @@ import { PlainButton, Tier } from "./text.tsx";
 /** What a key opens, in words: a picture of it would look like an answer. */
 export function KeyOffer({ words }: { words: string }) {
   const { api, store } = useSite();
+  const keyed = useStored((state) => state.keyed);
   return (
     <div class="promise">
       <p>{words}</p>
       <AskForKey />
-      {!api.keyed && api.live && (
+      {!keyed && api.live && (
         <PlainButton onClick={() => store.set({ asksForKey: true })}>Enter an API key</PlainButton>
       )}
     </div>
@@ -28,6 +29,7 @@ export function KeyOffer({ words }: { words: string }) {
  */
 export function Closed({ subject, query }: { subject: string; query?: URLSearchParams }) {
   const { api } = useSite();
+  const plan = useStored((state) => state.keyed && planNames[state.plan]);
   if (!api.live)
     return (
       <>
@@ -42,7 +44,7 @@ export function Closed({ subject, query }: { subject: string; query?: URLSearchP
       {query && query.size > 0 && <Asked query={query} secret={byTier ? "Which" : "How many"} />}
       <KeyOffer
         words={
-          `${subject} needs a key of the Aegis plan${api.keyed ? `; yours is on the ${planNames[api.plan]} plan` : ""}` +
+          `${subject} needs a key of the Aegis plan${plan ? `; yours is on the ${plan} plan` : ""}` +
           ". It opens search, exact counts beside every choice, the distribution of every score, and every market " +
           "with its evidence and a proof to verify."
         }

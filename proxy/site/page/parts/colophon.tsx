@@ -48,17 +48,18 @@ export function News() {
 /** Which snapshot the page shows, and where its data is. */
 export function Colophon() {
   const { api, store } = useSite();
-  const { scores, docs } = api.addresses;
+  const scores = api.scores === api.service ? `${api.base}/scores` : "api/v1/scores.json";
   return (
     <footer class="wide" id="about">
       <SnapshotShown />
       <p class="quiet">
         Data: <a href={scores}>scores as JSON</a> · <a href="#/meanings">What the numbers mean</a> ·{" "}
         <PlainButton onClick={() => store.set({ jumps: true })}>Go to… (Ctrl+K)</PlainButton>
-        {docs !== undefined && (
+        {/* The service serves its documentation beside its API. */}
+        {api.live && (
           <>
             {" "}
-            · <a href={docs}>API reference</a>
+            · <a href={new URL("../../docs/", `${api.base}/`).href}>API reference</a>
           </>
         )}
       </p>
