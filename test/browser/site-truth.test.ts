@@ -280,10 +280,14 @@ describe.skipIf(!program)("what the site draws is true:", () => {
       reader = await visit(site, "", { screen: { scheme, width: 1280 }, shared: true });
     });
     afterAll(() => reader?.context.close());
-    const colour = (name: string) =>
-      reader.page.evaluate<string>(
+    /** The style sheet names those of both screens at once, the light one first. */
+    const colour = async (name: string) => {
+      const both = await reader.page.evaluate<string>(
         `getComputedStyle(document.documentElement).getPropertyValue("--${name}")`,
       );
+      const [, light = "", dark = ""] = /^light-dark\((#\w{6}), ?(#\w{6})\)$/.exec(both) ?? [];
+      return { light, dark }[scheme];
+    };
     const named = async (name: string) => rgb(await colour(name));
     const expectAll = async (elements: Locator, property: string, name: string) =>
       expect(new Set(await styles(elements, property))).toEqual(new Set([await named(name)]));
