@@ -1,10 +1,9 @@
-import type { Status } from "../../../../schemas/envelopes.ts";
 import type { Tiers } from "../../../../schemas/store/snapshot.ts";
 import { ApiError, Client } from "../../client/client.ts";
 import { metered } from "./fetched.ts";
 import { Files } from "./files.ts";
 import { absolute, isElsewhere, request } from "./request.ts";
-import type { Own, Store } from "./state.ts";
+import type { Store } from "./state.ts";
 
 /**
  * Where the data of the page comes from. When the service serves the page, all comes from it. When a CDN serves the
@@ -88,20 +87,12 @@ export class Api {
     return this.#key !== undefined;
   }
 
-  get shown(): Status | undefined {
+  get shown() {
     return this.#store.state.shown;
   }
 
-  set shown(shown: Status | undefined) {
-    this.#store.set({ shown });
-  }
-
-  get own(): Own | undefined {
+  get own() {
     return this.#store.state.own;
-  }
-
-  set own(own: Own | undefined) {
-    this.#store.set({ own });
   }
 
   /** Reads the scores. */
@@ -159,7 +150,7 @@ export class Api {
     // The browser revalidates its copy, which costs no quota if that is current.
     const response = await request(address, { ...how, cache: "no-cache" });
     // The snapshot shown was withdrawn or collected: who tries again shall get the one that is served.
-    if (response.status === 410) this.shown = undefined;
+    if (response.status === 410) this.#store.set({ shown: undefined });
     const [limit = 0, remaining = Number.NaN, reset = 0] = ["Limit", "Remaining", "Reset"].map((name) =>
       Number.parseInt(response.headers.get(`X-RateLimit-${name}`) ?? "", 10),
     );

@@ -1,8 +1,27 @@
+import { useState } from "preact/hooks";
+
 /** Saves a file as the browser saves downloads. */
-export function save(file: Blob, name: string): void {
+function download(file: Blob, name: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(file);
   link.download = name;
   link.click();
   URL.revokeObjectURL(link.href);
+}
+
+/** Saves what is made when it is wanted. `saving` is the name of a file in the making, `problem` why there is none. */
+export function useSaving() {
+  const [problem, setProblem] = useState<unknown>();
+  const [saving, setSaving] = useState("");
+  const save = async (name: string, make: () => Blob | Promise<Blob>) => {
+    setSaving(name);
+    setProblem(undefined);
+    try {
+      download(await make(), name);
+    } catch (error) {
+      setProblem(error);
+    }
+    setSaving("");
+  };
+  return { problem, saving, save };
 }

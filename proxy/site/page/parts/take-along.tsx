@@ -1,6 +1,6 @@
 import { Fragment } from "preact";
 import { useState } from "preact/hooks";
-import { save } from "../model/save.ts";
+import { useSaving } from "../model/save.ts";
 import { type Asked, citationOf, type Source, sourceOf } from "../model/sources.ts";
 import { useLoaded, useSite } from "../model/store.ts";
 import { Failure, Loading } from "./failure.tsx";
@@ -58,20 +58,10 @@ export function TakeAnyAlong({ charts }: { charts: readonly Taken[] }) {
 function Contents({ chart, sources }: { chart: Taken; sources: readonly Source[] }) {
   const site = useSite();
   const { api } = site;
-  const [problem, setProblem] = useState<unknown>();
+  const { problem, save } = useSaving();
   const citation = citationOf(sources);
   const file = (name: string, make: () => Blob | Promise<Blob>) => (
-    <button
-      type="button"
-      onClick={async () => {
-        setProblem(undefined);
-        try {
-          save(await make(), name);
-        } catch (error) {
-          setProblem(error);
-        }
-      }}
-    >
+    <button type="button" onClick={() => save(name, make)}>
       {name.split(".").at(-1)?.toUpperCase()}
     </button>
   );

@@ -1,10 +1,16 @@
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
+import { nameOf } from "../../../../schemas/names.ts";
 import type { ForgeTier } from "../../../../schemas/scales.ts";
 import { minutes, signed, tiers } from "../model/words.ts";
 
 /** A time that reads `2026-02-02 08:21 UTC`, and holds the full precision for programs. */
 export const Moment = ({ iso }: { iso: string }) => <time dateTime={iso}>{minutes(iso)}</time>;
+
+/** The name of a protocol, as a link to its page. */
+export const ProtocolLink = ({ slug }: { slug: string }) => (
+  <a href={`#/protocols/${slug}`}>{nameOf(slug)}</a>
+);
 
 /** A tier: its name after a mark of seven steps, of which as many are filled as the tier's number from 1 to 7. */
 export const Tier = ({

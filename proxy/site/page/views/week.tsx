@@ -1,9 +1,9 @@
-import { nameOf } from "../../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../../schemas/records.ts";
+import { moversOf, newestRun } from "../model/moves.ts";
 import { useLoaded, useSite, useTitle } from "../model/store.ts";
 import { counted, minutes } from "../model/words.ts";
 import { Loading } from "../parts/failure.tsx";
-import { Change, Moment, Tier } from "../parts/text.tsx";
+import { Change, Moment, ProtocolLink, Tier } from "../parts/text.tsx";
 
 const week = 7 * 86_400_000;
 /** How many of the biggest moves are listed. */
@@ -15,10 +15,7 @@ export function Week() {
   useTitle("What changed this week");
   const list = useLoaded((signal) => api.scores.scores({ signal }), []);
   const tiers = useLoaded((signal) => api.tiers(signal), []);
-  const newest = list.value?.scores.reduce(
-    (last, { updatedAt }) => (updatedAt > last ? updatedAt : last),
-    "",
-  );
+  const newest = newestRun(list.value?.scores ?? []);
   // The week ends with the newest run, not with today: that is what there is to see.
   const since = newest ? new Date(Date.parse(newest) - week).toISOString() : "";
   return (
@@ -40,8 +37,8 @@ export function Week() {
             <ol class="moves">
               {recent.map(({ slug, from, to, bri, at }) => (
                 <li key={`${slug} ${at}`}>
-                  <a href={`#/protocols/${slug}`}>{nameOf(slug)}</a>: <Tier name={from} /> →{" "}
-                  <Tier name={to} />, BRI {bri}, <Moment iso={at} />
+                  <ProtocolLink slug={slug} />: <Tier name={from} /> → <Tier name={to} />, BRI {bri},{" "}
+                  <Moment iso={at} />
                 </li>
               ))}
             </ol>
@@ -53,9 +50,7 @@ export function Week() {
 }
 
 function Moves({ scores }: { scores: readonly ScoreListEntry[] }) {
-  const moved = scores
-    .filter(({ delta }) => delta !== 0)
-    .toSorted((a, b) => Math.abs(b.delta) - Math.abs(a.delta));
+  const moved = moversOf(scores);
   return (
     <>
       <p class="quiet">
@@ -65,7 +60,7 @@ function Moves({ scores }: { scores: readonly ScoreListEntry[] }) {
       <ol class="moves">
         {moved.slice(0, most).map(({ slug, bri, delta, updatedAt }) => (
           <li key={slug}>
-            <a href={`#/protocols/${slug}`}>{nameOf(slug)}</a> {bri - delta} → {bri} <Change value={delta} />,{" "}
+            <ProtocolLink slug={slug} /> {bri - delta} → {bri} <Change value={delta} />,{" "}
             <Moment iso={updatedAt} />
           </li>
         ))}

@@ -94,13 +94,16 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
   const following = useRef<{ address: string; cursor: string | null }>(undefined);
   const aim = useRef<URLSearchParams>(undefined);
 
+  /** Shows a change, unless its answer is not wanted any more. */
+  const showIn = (signal: AbortSignal, change: (before: Shown) => Partial<Shown>) => {
+    signal.throwIfAborted();
+    show((before) => ({ ...before, ...change(before) }));
+  };
+
   async function load(signal: AbortSignal) {
     const filters = filtersOf(query);
     let asOf = filters.get("asOf") ?? "";
-    const update = (changes: Partial<Shown>) => {
-      signal.throwIfAborted();
-      show((before) => ({ ...before, ...changes }));
-    };
+    const update = (changes: Partial<Shown>) => showIn(signal, () => changes);
     try {
       asOf ||= (await api.pin()).snapshotId;
       update({ asOf, previewFor: undefined });
@@ -138,8 +141,7 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
     const isRecomputed = counted !== undefined;
     const page = !isRecomputed || kind === "list" ? await loadPage(asOf, signal) : undefined;
     const total = counted ?? page?.total ?? 0;
-    show((before) => ({
-      ...before,
+    showIn(signal, () => ({
       ...(!isRecomputed && { total: { count: total, isRecomputed } }),
       ...(kind === "list" && page && { side: { kind, query, page, isRecomputed } }),
       ...(kind === "file" && { side: { kind, query, asOf, total } }),
@@ -167,37 +169,34 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
     const hasShares = query.get("show") === "score";
     const shares = hasShares ? wantedFor(filters, comparedIn(query)) : [];
     const counts = await countsOf(ask, [...wantedOf(names, filters), ...shares]);
-    signal.throwIfAborted();
-    show((before) => ({
-      ...before,
-      facets: { ...before.facets, ...answersOf(names, filters, counts, isRecomputed) },
+    showIn(signal, (before) => ({
+      facets: joined(before, names, filters, counts, isRecomputed),
       ...(hasShares && { side: { kind: "shares", query, counts, isRecomputed } }),
     }));
   }
 
-  const answersOf = (
+  /** The facets shown before, with new counts of some. */
+  function joined(
+    { facets: before }: Shown,
     names: readonly string[],
     filters: URLSearchParams,
     counts: Counts,
     isRecomputed: boolean,
-  ) =>
-    Object.fromEntries(
-      names.map((facet) => [
-        facet,
-        { counts: counts(facet, othersOf(facet, filters)), query, isRecomputed } satisfies FacetAnswer,
-      ]),
-    );
+  ) {
+    const all = { ...before };
+    for (const facet of names)
+      all[facet] = { counts: counts(facet, othersOf(facet, filters)), query, isRecomputed };
+    return all;
+  }
 
   /** Evaluates the total and some counts in this browser, and returns the total. */
   async function recount(names: readonly string[], wanted: URLSearchParams, own: Ask, signal: AbortSignal) {
     const filters = filtersOf(wanted);
     const counts = await countsOf(own, wantedOf(names, filters));
     const { total } = await own([], Object.fromEntries(filters) as Filters);
-    signal.throwIfAborted();
-    show((before) => ({
-      ...before,
+    showIn(signal, (before) => ({
       total: { count: total, isRecomputed: true },
-      facets: { ...before.facets, ...answersOf(names, filters, counts, true) },
+      facets: joined(before, names, filters, counts, true),
     }));
     return total;
   }

@@ -1,5 +1,4 @@
-import { useState } from "preact/hooks";
-import { save } from "../../model/save.ts";
+import { useSaving } from "../../model/save.ts";
 import { useSite } from "../../model/store.ts";
 import { counted } from "../../model/words.ts";
 import { Failure } from "../../parts/failure.tsx";
@@ -25,20 +24,9 @@ const fewEnough = 20_000;
 /** All markets that match, as files and as lines to paste. */
 export function Files({ filters, asOf, total }: { filters: URLSearchParams; asOf: string; total: number }) {
   const { api } = useSite();
-  const [problem, setProblem] = useState<unknown>();
-  const [loading, setLoading] = useState("");
+  const { problem, saving, save } = useSaving();
   const query = new URLSearchParams({ ...Object.fromEntries(filters), asOf });
   const path = `${api.base}/markets/historical?${query}`;
-  const download = async (name: string, type: string, file: string) => {
-    setLoading(name);
-    setProblem(undefined);
-    try {
-      save(await api.download(path, type), file);
-    } catch (error) {
-      setProblem(error);
-    }
-    setLoading("");
-  };
   return (
     <div>
       <p>
@@ -57,7 +45,11 @@ export function Files({ filters, asOf, total }: { filters: URLSearchParams; asOf
               text={`curl -sS --fail --compressed -H "x-api-key: $KEY" -H "Accept: ${type}" "${path}" -o ${file}`}
             />
             {total <= fewEnough && (
-              <button type="button" disabled={loading === name} onClick={() => download(name, type, file)}>
+              <button
+                type="button"
+                disabled={saving === file}
+                onClick={() => save(file, () => api.download(path, type))}
+              >
                 Download {name}
               </button>
             )}
@@ -70,7 +62,7 @@ export function Files({ filters, asOf, total }: { filters: URLSearchParams; asOf
           For Spark, pandas, Power BI and Tableau: the whole archive as a table, as it was last exported. The
           profile tells them where it is. It holds your key, so keep it as you keep that.
         </p>
-        <button type="button" onClick={() => save(api.sharingProfile(), "prs.share")}>
+        <button type="button" onClick={() => save("prs.share", () => api.sharingProfile())}>
           Download profile
         </button>
       </section>

@@ -18,12 +18,12 @@ const toButton = () => document.getElementById("recompute")?.focus({ preventScro
 
 /** The offer to recompute the totals and counts of a snapshot in this browser, and whether it is open. */
 export function useRecomputing() {
-  const { api } = useSite();
+  const { store } = useSite();
   const [isOpen, open] = useState(false);
   const [failed, fail] = useState<Failed>();
   /** Takes the service's numbers from now on, and says why. */
   const refuse = (asOf: string, error: unknown) => {
-    api.own = undefined;
+    store.set({ own: undefined });
     fail({ asOf, error });
     open(true);
   };
@@ -55,7 +55,7 @@ export const RecomputeButton = ({ asOf, recomputing: { isOpen, open } }: Recompu
 
 /** The panel that offers to recompute, and then tells what was checked. `changed` asks for all numbers anew. */
 export function RecomputePanel({ asOf, recomputing, changed }: RecomputeProps & { changed: () => void }) {
-  const { api } = useSite();
+  const { api, store } = useSite();
   const own = useOwn(asOf);
   const { isOpen, open, failed, fail } = recomputing;
   const { key, entry = "" } = api.own?.trust ?? {};
@@ -71,7 +71,7 @@ export function RecomputePanel({ asOf, recomputing, changed }: RecomputeProps & 
       if (!crypto.subtle) throw new Error("Browsers verify on secure origins only: use https.");
       const by = [...labels, ...scores, "month"];
       const first = await api.service.recompute({ by, asOf, trust, signal: ending.signal });
-      api.own = { asOf, trust, first };
+      store.set({ own: { asOf, trust, first } });
       changed();
     } catch (error) {
       if (!ending.signal.aborted) fail({ asOf, error });
@@ -85,7 +85,7 @@ export function RecomputePanel({ asOf, recomputing, changed }: RecomputeProps & 
     toButton();
   };
   const giveUp = () => {
-    api.own = undefined;
+    store.set({ own: undefined });
     leave();
     changed();
   };

@@ -6,7 +6,7 @@ import { compareAddress } from "../../model/peers.ts";
 import { grouped } from "../../model/words.ts";
 import { DimensionLink, type Meaning, Term } from "../../parts/meaning.tsx";
 import { Scrolls } from "../../parts/scrolls.tsx";
-import { Change, Moment, Tier } from "../../parts/text.tsx";
+import { Change, Moment, ProtocolLink, Tier } from "../../parts/text.tsx";
 
 /** A line of the table, about what one member of the records says. */
 interface Line {
@@ -84,7 +84,7 @@ export function Table({ records, scores }: TableProps) {
             <td />
             {slugs.map((slug) => (
               <th key={slug} scope="col">
-                <a href={`#/protocols/${slug}`}>{nameOf(slug)}</a>{" "}
+                <ProtocolLink slug={slug} />{" "}
                 <a
                   class="away"
                   href={compareAddress(slugs.filter((other) => other !== slug))}

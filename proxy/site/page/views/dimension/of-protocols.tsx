@@ -1,5 +1,4 @@
 import { useState } from "preact/hooks";
-import { nameOf } from "../../../../../schemas/names.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../../../../schemas/records.ts";
 import { Scored } from "../../charts/bar.tsx";
 import { Columns } from "../../charts/columns.tsx";
@@ -7,7 +6,7 @@ import type { Api } from "../../model/api.ts";
 import { useLoaded, useSite } from "../../model/store.ts";
 import { counted, grouped, spoken, stepOf } from "../../model/words.ts";
 import { Loading } from "../../parts/failure.tsx";
-import { PlainButton } from "../../parts/text.tsx";
+import { PlainButton, ProtocolLink } from "../../parts/text.tsx";
 
 /** How many protocols are named at either end. */
 const few = 5;
@@ -105,7 +104,7 @@ const Ranked = ({ protocols }: { protocols: readonly Entry[] }) => (
   <ol class="ranked">
     {protocols.map(({ slug, score }) => (
       <li key={slug}>
-        <a href={`#/protocols/${slug}`}>{nameOf(slug)}</a>
+        <ProtocolLink slug={slug} />
         <Scored value={score} />
       </li>
     ))}

@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import type { ScoreDimensions, SnapshotList } from "../../../../../schemas/envelopes.ts";
 import type { ProtocolScore } from "../../../../../schemas/records.ts";
 import type { Api } from "../../model/api.ts";
+import { moversOf } from "../../model/moves.ts";
 import { useLoaded, useSite } from "../../model/store.ts";
 import { minutes } from "../../model/words.ts";
 import { Loading } from "../../parts/failure.tsx";
@@ -67,16 +68,13 @@ function Steps({ record, asOf }: WhyProps) {
 }
 
 function Moves({ dimensions }: { dimensions: readonly { key: string; before: number; after: number }[] }) {
-  const moved = dimensions
-    .map((each) => ({ ...each, move: each.after - each.before }))
-    .filter(({ move }) => move !== 0)
-    .toSorted((a, b) => Math.abs(b.move) - Math.abs(a.move));
+  const moved = moversOf(dimensions.map((each) => ({ ...each, delta: each.after - each.before })));
   if (moved.length === 0) return <p>No dimension moved.</p>;
   return (
     <ol class="moves">
-      {moved.map(({ key, before, after, move }) => (
+      {moved.map(({ key, before, after, delta }) => (
         <li key={key}>
-          <DimensionLink name={key} /> {before} → {after} <Change value={move} />
+          <DimensionLink name={key} /> {before} → {after} <Change value={delta} />
         </li>
       ))}
     </ol>

@@ -1,9 +1,8 @@
 import type { ComponentChildren } from "preact";
-import { nameOf } from "../../../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
 import { Diverging, Scored } from "../../charts/bar.tsx";
 import type { Meaning } from "../../parts/meaning.tsx";
-import { Change, Moment, Tier } from "../../parts/text.tsx";
+import { Change, Moment, ProtocolLink, Tier } from "../../parts/text.tsx";
 
 /** A column of the scoreboard. */
 interface Column {
@@ -23,7 +22,7 @@ export const columns: readonly Column[] = [
   {
     name: "Protocol",
     by: ({ slug }) => slug,
-    cell: ({ slug }) => <a href={`#/protocols/${slug}`}>{nameOf(slug)}</a>,
+    cell: ({ slug }) => <ProtocolLink slug={slug} />,
   },
   {
     name: "Category",

@@ -1,7 +1,7 @@
-import { nameOf } from "../../../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
+import { moversOf, newestRun } from "../../model/moves.ts";
 import { grouped } from "../../model/words.ts";
-import { Change } from "../../parts/text.tsx";
+import { Change, ProtocolLink } from "../../parts/text.tsx";
 
 /** How many movers are named. */
 const few = 5;
@@ -10,10 +10,8 @@ const dayAndMonth = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "l
 
 /** The biggest moves of the day of the newest run, each protocol's in its last run. */
 export function Movers({ scores }: { scores: readonly ScoreListEntry[] }) {
-  const newest = scores.reduce((last, { updatedAt }) => (updatedAt > last ? updatedAt : last), "");
-  const all = scores
-    .filter(({ delta, updatedAt }) => delta !== 0 && updatedAt.startsWith(newest.slice(0, 10)))
-    .toSorted((a, b) => Math.abs(b.delta) - Math.abs(a.delta));
+  const newest = newestRun(scores);
+  const all = moversOf(scores.filter(({ updatedAt }) => updatedAt.startsWith(newest.slice(0, 10))));
   if (all.length === 0) return null;
   const moved = all.slice(0, few);
   const least = Math.abs(moved.at(-1)?.delta ?? 0);
@@ -24,7 +22,7 @@ export function Movers({ scores }: { scores: readonly ScoreListEntry[] }) {
       {moved.map(({ slug, delta }, index) => (
         <span key={slug}>
           {index > 0 && ", "}
-          <a href={`#/protocols/${slug}`}>{nameOf(slug)}</a> <Change value={delta} />
+          <ProtocolLink slug={slug} /> <Change value={delta} />
         </span>
       ))}
       {equal > 0 && `, and ${grouped(equal)} more by ${least} up or down`}
