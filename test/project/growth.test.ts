@@ -12,13 +12,14 @@ import { nodeOptions } from "../helpers/servers/programs.ts";
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
 
+let patches: string[];
 let folder: string;
 let copy: string;
 let key: string;
 let snapshotId: string;
 const proxies: ProxyCommand[] = [];
 
-/** A copy of the project with the patch that the README shows, and a store that the project itself made. */
+/** A copy of the project with the patches that the README shows, and a store that the project itself made. */
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "prs-growth-"));
   copy = join(folder, "project");
@@ -46,8 +47,8 @@ beforeAll(async () => {
   }
   await symlink(join(root, "node_modules"), join(copy, "node_modules"));
   const readme = await readFile(join(root, "README.md"), "utf8");
-  const [, patch = ""] = /```diff\n(.*?)```/s.exec(readme) ?? [];
-  await writeFile(join(folder, "patch"), patch);
+  patches = [...readme.matchAll(/```diff\n(.*?)```/gs)].map(([, patch]) => patch!);
+  await writeFile(join(folder, "patch"), patches.join(""));
   await run("git", ["apply", "../patch"], {
     cwd: copy,
     env: { ...process.env, GIT_DIR: join(folder, "none") },
@@ -95,10 +96,28 @@ async function serve(version: "ours" | "patched") {
 const archive = "/api/v1/markets/historical";
 const facets = "/api/v1/markets/facets";
 
-test("the README's patch adds a filter in few lines", async () => {
-  const patch = await readFile(join(folder, "patch"), "utf8");
-  expect(patch.match(/^\+(?!\+)/gm)!.length).toBeLessThanOrEqual(12);
-  expect(patch.match(/^\+\+\+ /gm)!.length).toBeLessThanOrEqual(4);
+test("the README's patches add a filter and an endpoint in few lines", async () => {
+  const [filter, endpoint] = patches;
+  expect(filter!.match(/^\+(?!\+)/gm)!.length).toBeLessThanOrEqual(12);
+  expect(filter!.match(/^\+\+\+ /gm)!.length).toBeLessThanOrEqual(4);
+  expect(endpoint!.split("\n").length).toBeLessThanOrEqual(60);
+});
+
+test("the endpoint of the README's patch is checked, described and answered like any other", async () => {
+  const { ask } = await serve("patched");
+  const { paths } = (await ask("/openapi.json")).json();
+  expect(Object.keys(paths["/api/v1/scores/{slug}/place"].get.responses)).toContain("429");
+  const { scores }: { scores: { slug: string; bri: number }[] } = (await ask("/api/v1/scores")).json();
+  for (const { slug, bri } of scores) {
+    const answer = await ask(`/api/v1/scores/${slug}/place`);
+    const place = 1 + scores.filter((entry) => entry.bri > bri).length;
+    expect(answer.json()).toEqual({ slug, place, of: scores.length });
+    expect(answer.headers).toMatchObject({ "x-snapshot-id": snapshotId, "x-ratelimit-limit": "100000" });
+  }
+  const codes = ["/api/v1/scores/none/place", `/api/v1/scores/${scores[0]!.slug}/place?x=1`].map(
+    async (path) => (await ask(path)).json().code,
+  );
+  expect(await Promise.all(codes)).toEqual(["PROTOCOL_NOT_FOUND", "INVALID_PARAMETER"]);
 });
 
 test("the patched project takes over an older store, and the older project tells what it cannot read", async () => {

@@ -154,9 +154,14 @@ describe("endpoints", () => {
 
   const top = `(?:api/v1|${tops.join("|").replaceAll(".", "\\.")})`;
   const mention = new RegExp(`(?<![\\w./<>-])/${top}(?![\\w-])[\\w/:.*-]*`, "g");
-  /** Addresses of the service that a text names, without the ends of sentences and of patterns. */
+  /**
+   * Addresses of the service that a text names, without the ends of sentences and of patterns. Those of a patch come
+   * with it.
+   */
   const addressesIn = (text: string) =>
-    [...text.matchAll(mention)].map(([address]) => address.replace(/[.:*]+$/, ""));
+    [...text.replace(/```diff\n.*?```/gs, "").matchAll(mention)].map(([address]) =>
+      address.replace(/[.:*]+$/, ""),
+    );
   const patternOf = (path: string) =>
     new RegExp(`^${path.replaceAll(".", "\\.").replace(/\*\w+/, ".+").replace(/:\w+/g, "[^/]+")}$`);
   const isThere = (address: string) =>
