@@ -2,7 +2,7 @@ import type { Commit, Manifest, ObjectRef, SegmentRef } from "../../schemas/stor
 import { publicNames } from "../publish/public/names.ts";
 import { layout } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";
-import { partsOf } from "../store/objects.ts";
+import { namedBy, partsOf } from "../store/objects.ts";
 import { checkChangeRecord, compareChangeRecord } from "./changes-check.ts";
 import { checkManifest } from "./manifest-check.ts";
 import { type CheckedRead, checkScores } from "./score-check.ts";
@@ -91,6 +91,9 @@ export class SnapshotCheck {
     const whole = segments.filter((segment) => segment !== undefined);
     if (whole.length === segments.length)
       await this.#check.attempt(async () => checkManifest(key, manifest, whole));
+    // What no check has come to, because another object is damaged, or because its kind has no check of its own.
+    for (const [name, named] of namedBy(manifest))
+      if (!this.#check.hasSeen(name)) await this.#check.attempt(() => this.#check.read(name, named));
     return manifest;
   }
 
