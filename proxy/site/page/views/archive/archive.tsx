@@ -1,5 +1,5 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { archiveAddress, changed, filtersOf, labels, scores } from "../../model/filters.ts";
+import { archiveAddress, changed, labels, scores } from "../../model/filters.ts";
 import { go as goTo } from "../../model/router.ts";
 import { useStored, useTitle } from "../../model/store.ts";
 import { grouped } from "../../model/words.ts";
@@ -7,17 +7,15 @@ import { AsOf } from "../../parts/as-of.tsx";
 import { Failure, Sketch } from "../../parts/failure.tsx";
 import { TakeAnyAlong } from "../../parts/take-along.tsx";
 import { SkipTo } from "../../parts/text.tsx";
-import { Reliability } from "../reliability/reliability.tsx";
 import { histograms, useAnswers } from "./answers.ts";
 import { ChoiceList } from "./choice-list.tsx";
-import { Chosen, Tabs } from "./chosen.tsx";
-import { Files } from "./files.tsx";
+import { Chosen } from "./chosen.tsx";
 import { Histogram } from "./histogram.tsx";
-import { Markets } from "./markets.tsx";
 import { inLabels, problemIn } from "./problem.ts";
 import { RecomputeButton, RecomputePanel, useRecomputing } from "./recompute.tsx";
 import { Search } from "./search.tsx";
 import { Sheet } from "./sheet.tsx";
+import { SideContent, Tabs } from "./side.tsx";
 import { chartsOf } from "./taken.tsx";
 
 /** The archive of resolved markets to a reader with an Aegis key. */
@@ -120,27 +118,6 @@ function Explorer({ query }: { query: URLSearchParams }) {
         </div>
       </div>
     </>
-  );
-}
-
-interface SideContentProps {
-  side: NonNullable<ReturnType<typeof useAnswers>["shown"]["side"]>;
-  again: () => void;
-}
-
-function SideContent({ side, again }: SideContentProps) {
-  const { query } = side;
-  const filters = filtersOf(query);
-  if (side.kind === "failed") return <Failure error={side.error} again={again} />;
-  if (side.kind === "file") return <Files filters={filters} asOf={side.asOf} total={side.total} />;
-  return (
-    <div class={side.isRecomputed ? "recomputed" : ""}>
-      {side.kind === "list" ? (
-        <Markets page={side.page} query={query} />
-      ) : (
-        <Reliability {...{ query, filters, counts: side.counts }} />
-      )}
-    </div>
   );
 }
 

@@ -1,50 +1,16 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { LabelFacet } from "../../../../../schemas/envelopes.ts";
-import { foldCase } from "../../../../../schemas/names.ts";
 import { Bar } from "../../charts/bar.tsx";
 import { archiveAddress, changed, labelOf, valueWords } from "../../model/filters.ts";
 import { counted, grouped, percent, tiers } from "../../model/words.ts";
 import { Sketch } from "../../parts/failure.tsx";
 import { Tier } from "../../parts/text.tsx";
 import type { FacetAnswer } from "./answers.ts";
+import { type Choice, choicesOf, chosenIn } from "./choices.ts";
 import { FacetTitle } from "./facet-title.tsx";
 
 /** How many values of a list are shown at once. */
 const few = 7;
-
-interface Choice {
-  value: string;
-  /** How it is spelled, the most frequent spelling first. They count together. */
-  spellings: string[];
-  count: number;
-  disputed: number;
-}
-
-const chosenIn = (query: URLSearchParams, facet: string) =>
-  query.get(facet)?.split(facet === "tier" ? "," : /$^/) ?? [];
-
-function choicesOf(facet: string, { buckets }: LabelFacet, query: URLSearchParams): Choice[] {
-  const order = facet === "tier" ? tiers.toReversed() : chosenIn(query, facet);
-  const choices = new Map<string, Choice>(
-    order.map((value) => [value, { value, spellings: [], count: 0, disputed: 0 }]),
-  );
-  // Letter case does not tell categories apart.
-  const same = (value: string) =>
-    (facet === "category" && [...choices.keys()].find((each) => foldCase(each) === foldCase(value))) || value;
-  for (const { value, count, disputed } of buckets) {
-    const key = same(value);
-    const before = choices.get(key);
-    choices.set(key, {
-      value: key,
-      spellings: [...(before?.spellings ?? []), value],
-      count: count + (before?.count ?? 0),
-      disputed: disputed + (before?.disputed ?? 0),
-    });
-  }
-  const all = [...choices.values()];
-  // Spellings that count together may have passed others.
-  return facet === "category" ? all.sort((a, b) => b.count - a.count) : all;
-}
 
 interface ChoiceListProps {
   facet: string;

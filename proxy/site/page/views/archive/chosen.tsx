@@ -1,4 +1,4 @@
-import { archiveAddress, changed, filtersOf, sides } from "../../model/filters.ts";
+import { archiveAddress, changed, filtersOf } from "../../model/filters.ts";
 import { FilterWords } from "../../parts/filter-words.tsx";
 
 /** The filters in effect, each with a link that takes it away. */
@@ -23,19 +23,3 @@ export function Chosen({ query }: { query: URLSearchParams }) {
     </ul>
   );
 }
-
-/** What is shown of the markets that match. */
-export const Tabs = ({ query }: { query: URLSearchParams }) => (
-  <nav class="tabs" aria-label="What is shown">
-    {Object.entries(sides).map(([value, text]) => (
-      <a
-        key={value}
-        href={archiveAddress(changed(query, { show: value }))}
-        aria-current={value === (query.get("show") ?? "") ? "true" : undefined}
-        data-key={`show ${value}`}
-      >
-        {text}
-      </a>
-    ))}
-  </nav>
-);
