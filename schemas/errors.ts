@@ -148,3 +148,6 @@ export class Fault<Code extends AnyErrorCode = AnyErrorCode> extends Error {
 export function isFault<Code extends AnyErrorCode>(thrown: unknown, ...codes: Code[]): thrown is Fault<Code> {
   return thrown instanceof Fault && codes.some((code) => code === thrown.code);
 }
+
+/** A foreign text as errors show it, whatever its length. */
+export const shorten = (text: string) => (text.length > 120 ? `${text.slice(0, 117)}...` : text);

@@ -1,8 +1,9 @@
+import { isKeyName } from "../snapshots/format/note-keys.ts";
+import type { Policy } from "../snapshots/format/policy.ts";
 import { CheckpointFile } from "../snapshots/trust/log/checkpoint-file.ts";
 import { readSigningKeys } from "../snapshots/trust/notes/key-files.ts";
-import { isKeyName } from "../snapshots/trust/notes/note-keys.ts";
 import type { Signing } from "../snapshots/trust/signing.ts";
-import { believedPolicy, type Policy, readPolicy } from "../snapshots/trust/witnesses/policy.ts";
+import { believedPolicy, readPolicy } from "../snapshots/trust/witnesses/policy.ts";
 import { Witnesses } from "../snapshots/trust/witnesses/witnesses.ts";
 import { integerOption, usageError } from "./cli.ts";
 import type { Shell } from "./shell.ts";

@@ -1,5 +1,6 @@
 import { bytesOf, fromBase64, toHex } from "./bytes.ts";
 import { joined } from "./hash-trees.ts";
+import type { VerifierKey } from "./note-keys.ts";
 
 // Signed notes and checkpoints, taken apart: whoever checks their signatures, in Node or in a browser, begins here.
 
@@ -60,14 +61,14 @@ export function checkpointIn(text: string) {
   return { origin, size: Number(size), head, extended: others.length > 1 || others[0] !== "" };
 }
 
-/**
- * What a cosigner signs (c2sp.org/tlog-cosignature); undefined when the text is no checkpoint. `signer` is the name of
- * a key of ML-DSA-44, which signs a message of its own.
- */
-export function cosignedMessage(text: string, time: bigint, signer?: string) {
+/** How a key signs, and what it is called. */
+type Signer = Pick<VerifierKey, "kind" | "name">;
+
+/** What a cosigner signs (c2sp.org/tlog-cosignature); undefined when the text is no checkpoint. */
+export function cosignedMessage({ kind, name: signer }: Signer, text: string, time: bigint) {
   const checkpoint = checkpointIn(text);
   if (!checkpoint) return undefined;
-  if (signer === undefined) return bytesOf(`cosignature/v1\ntime ${time}\n${text}`);
+  if (kind !== "ml-dsa-44") return bytesOf(`cosignature/v1\ntime ${time}\n${text}`);
   const [name, origin] = [bytesOf(signer), bytesOf(checkpoint.origin)];
   // Extension lines are not signed: who read them would believe what nobody vouches for.
   if (checkpoint.extended || name.length > 255 || origin.length > 255) return undefined;
@@ -86,9 +87,10 @@ export function cosignatureTime(signature: Uint8Array): bigint | undefined {
   return time < 0n ? undefined : time;
 }
 
-/** The message that a cosignature is about, and the signature behind its time; undefined where none can be. */
-export function cosignedIn(text: string, cosignature: Uint8Array<ArrayBuffer>, signer?: string) {
-  const time = cosignatureTime(cosignature);
-  const message = time === undefined ? undefined : cosignedMessage(text, time, signer);
-  return message && { message, signature: cosignature.subarray(timeBytes) };
+/** The message that a signature is about, and what signs it, without a cosignature's time; undefined where none can. */
+export function signedIn(key: Signer, text: string, signature: Uint8Array<ArrayBuffer>) {
+  if (key.kind === "ed25519") return { message: bytesOf(text), signature };
+  const time = cosignatureTime(signature);
+  const message = time === undefined ? undefined : cosignedMessage(key, text, time);
+  return message && { message, signature: signature.subarray(timeBytes) };
 }

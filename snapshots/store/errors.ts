@@ -114,6 +114,3 @@ function isOf(folder: string, error: Error & { path?: unknown }): boolean {
   // What fails on an open file has no path in its error.
   return hasCode(error, "ENOSPC", "EDQUOT", "EFBIG", "EIO") || cannotSpill.test(error.message);
 }
-
-/** A foreign text as errors show it, whatever its length. */
-export const shorten = (text: string) => (text.length > 120 ? `${text.slice(0, 117)}...` : text);

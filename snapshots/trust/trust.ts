@@ -1,13 +1,13 @@
 import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../schemas/store/snapshot.ts";
 import { NoteError, parseNote } from "../format/note.ts";
+import type { VerifierKey } from "../format/note-keys.ts";
+import { type Policy, policyOf } from "../format/policy.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { type NotedCheckpoint, parseCheckpoint } from "./notes/checkpoint.ts";
-import type { VerifierKey } from "./notes/note-keys.ts";
 import { entryText, recordText, subjectOf } from "./notes/record-notes.ts";
 import { openNote } from "./notes/signed-note.ts";
 import { type Cosigner, type Judged, judgeNote } from "./witnesses/judge.ts";
-import { type Policy, policyOf } from "./witnesses/policy.ts";
 
 /** A record of the store is not signed by a trusted key. The message begins with the record's key in the store. */
 export class UntrustedError extends Error {

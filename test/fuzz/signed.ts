@@ -19,6 +19,8 @@ import {
 import { decodeEntries, tileAt, tilePath } from "../../snapshots/format/log-tiles.ts";
 import { encodeEntries, isConsistent } from "../../snapshots/format/log-tree.ts";
 import { NoteError, parseNote } from "../../snapshots/format/note.ts";
+import { NoteKeyError } from "../../snapshots/format/note-keys.ts";
+import { type Group, isQuorum, type Witness } from "../../snapshots/format/policy.ts";
 import { indexRootOf, scoresRootOf, snapshotIdOf } from "../../snapshots/format/snapshot-id.ts";
 import {
   decodeIds,
@@ -36,15 +38,10 @@ import { divideManifest, readManifest } from "../../snapshots/store/manifest.ts"
 import { referTo } from "../../snapshots/store/objects.ts";
 import { seal, unseal } from "../../snapshots/store/records.ts";
 import { checkpointText, parseCheckpoint, signCheckpoint } from "../../snapshots/trust/notes/checkpoint.ts";
-import {
-  NoteKeyError,
-  parseSigningKey,
-  parseVerifierKey,
-  verifierText,
-} from "../../snapshots/trust/notes/note-keys.ts";
+import { parseSigningKey, parseVerifierKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { mergeNotes, signatureLine } from "../../snapshots/trust/notes/signed-note.ts";
 import { checkAgreement, Trust } from "../../snapshots/trust/trust.ts";
-import { type Group, isQuorum, parsePolicy, type Witness } from "../../snapshots/trust/witnesses/policy.ts";
+import { parsePolicy } from "../../snapshots/trust/witnesses/policy.ts";
 import { keyText, testKey } from "../helpers/store/signing.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
 import { need, needSame, parted, refused, refusedLater, type Target } from "./target.ts";

@@ -1,11 +1,18 @@
-import { bytesOf, fromBase64, toHex } from "../../../snapshots/format/bytes.ts";
-import { joined } from "../../../snapshots/format/hash-trees.ts";
+import { bytesOf, toHex } from "../../../snapshots/format/bytes.ts";
 import {
   checkpointIn as checkpointOf,
-  cosignedIn,
   NoteError,
   parseNote,
+  signedIn,
 } from "../../../snapshots/format/note.ts";
+import {
+  identified,
+  keyIn,
+  matching,
+  NoteKeyError,
+  type VerifierKey,
+} from "../../../snapshots/format/note-keys.ts";
+import { isQuorum, type Policy, policyIn, policyOf } from "../../../snapshots/format/policy.ts";
 import { ApiError, check, IntegrityError } from "./errors.ts";
 import { webSha256 } from "./trees.ts";
 import { isPolicy } from "./trusted.ts";
@@ -61,82 +68,48 @@ function noteIn(checkpoint: string) {
   }
 }
 
-/**
- * A public key of a log or a witness, as c2sp.org/signed-note and tlog-cosignature have them. `kind` is 1 for Ed25519,
- * 4 for cosignatures with it, and 6 for those with ML-DSA-44.
- * @internal
- */
-interface NoteKey {
-  name: string;
-  id: string;
-  kind: number;
-  raw: Uint8Array<ArrayBuffer>;
-}
-
-/** Refuses a key or a policy of the caller, for which no answer is to blame. */
-function usable(holds: unknown, detail: string): asserts holds {
-  const title = "The key or policy cannot be used";
-  if (!holds) throw new ApiError("INVALID_PARAMETER", detail, { title, parameter: "key" });
-}
-
-/** Reads `NAME+ID+BASE64`. */
-async function noteKey(text: string): Promise<NoteKey> {
-  const [, name = "", id = "", encoded = ""] = /^([^\s+]+)\+([0-9a-f]{8})\+(\S+)$/.exec(text) ?? [];
-  const bytes = fromBase64(encoded) ?? new Uint8Array();
-  const named = toHex(await webSha256(joined([bytesOf(`${name}\n`), bytes]))).slice(0, 8);
-  const [kind = 0] = bytes;
-  usable(
-    named === id && bytes.length === { 1: 33, 4: 33, 6: 1313 }[kind],
-    "This is no key as it was given out, NAME+ID+BASE64; copy it again, whole.",
-  );
-  return { name, id, kind, raw: bytes.slice(1) };
-}
-
-/** @internal Who must have cosigned a checkpoint: a witness, or so many of these. */
-type Quorum = { key: NoteKey } | { least: number; members: Quorum[] };
-
-/** Reads a policy (c2sp.org/tlog-policy). Throws ApiError that names the line. */
-async function policyIn(text: string): Promise<{ logs: NoteKey[]; quorum: Quorum | null }> {
-  const logs: NoteKey[] = [];
-  const named = new Map<string, Quorum>();
-  // What may stand in one place alone: the keys of witnesses, and the names of members.
-  const members = new Set<string>();
-  let quorum: Quorum | null | undefined;
-  for (const [index, line] of text.split("\n").entries()) {
-    const need = (holds: unknown) =>
-      usable(holds, `Line ${index + 1} of the policy is wrong: ${line.slice(0, 80)}`);
-    // Control characters, in comments too.
-    need(/^[\t\x20-\x7e\x80-\uffff]*$/.test(line));
-    const [keyword = "", ...items] = line.split(/[ \t]+/).filter((item) => item);
-    if (!keyword || keyword.startsWith("#")) continue;
-    const [name = "", second = "", ...others] = items;
-    if (keyword === "log") {
-      need(name && items.length < 3);
-      logs.push(await noteKey(name));
-    } else if (keyword === "witness") {
-      need(second && items.length < 4 && name !== "none" && !named.has(name));
-      const key = await noteKey(second);
-      need(key.kind !== 1 && !members.has(toHex(key.raw)));
-      members.add(toHex(key.raw));
-      named.set(name, { key });
-    } else if (keyword === "group") {
-      const found = others.flatMap((member) => named.get(member) ?? []);
-      const least = second === "all" ? found.length : second === "any" ? 1 : Number(second);
-      need(/^(all|any|[1-9]\d*)$/.test(second));
-      need(found.length === others.length && new Set(others).size === others.length && name !== "none");
-      need(
-        least >= 1 && least <= found.length && !named.has(name) && !others.some((each) => members.has(each)),
-      );
-      for (const member of others) members.add(member);
-      named.set(name, { least, members: found });
-    } else {
-      need(keyword === "quorum" && items.length === 1 && quorum === undefined);
-      quorum = name === "none" ? null : named.get(name);
-      need(quorum !== undefined);
-    }
+/** Whose checkpoints are believed, by a policy or by keys of logs. Throws ApiError, which names a policy's line. */
+async function policyBy(keys: string | readonly string[]): Promise<Policy> {
+  try {
+    const policy = isPolicy(keys)
+      ? policyIn(bytesOf(keys), {
+          keyIn: (text) => keyIn(text),
+          wrong: (line, reason) => unusable(`Line ${line} of the policy is wrong: ${reason}.`),
+        })
+      : policyOf([keys].flat().map((key) => keyIn(String(key))));
+    if (!policy || (isPolicy(keys) && policy.logs.length === 0))
+      throw unusable("The policy has no quorum line, or no log.");
+    // All is read at once, and Web Crypto hashes by and by.
+    for (const { key } of [...policy.logs, ...policy.witnesses])
+      matching(key, toHex(await webSha256(identified(key))).slice(0, 8));
+    if (policy.logs.some(({ key }) => key.kind === "cosignature-ed25519"))
+      throw unusable("A key of a witness stands in the place of a log's key.");
+    return policy;
+  } catch (error) {
+    if (!(error instanceof NoteKeyError)) throw error;
+    throw unusable("This is no key as it was given out, NAME+ID+BASE64; copy it again, whole.");
   }
-  usable(quorum !== undefined && logs.length > 0, "The policy has no quorum line, or no log.");
-  return { logs, quorum };
+}
+
+/** A key or a policy of the caller cannot be used, for which no answer is to blame. */
+const unusable = (detail: string) =>
+  new ApiError("INVALID_PARAMETER", detail, { title: "The key or policy cannot be used", parameter: "key" });
+
+/**
+ * Whether a key that the platform has signed a text so. Throws IntegrityError when it did not, and a DOMException in
+ * browsers without Ed25519.
+ */
+async function isSigned(key: VerifierKey, text: string, own: Uint8Array<ArrayBuffer>): Promise<boolean> {
+  const signed = signedIn(key, text, own);
+  check(signed);
+  const quantum = key.kind === "ml-dsa-44";
+  const [algorithm, format] = quantum ? ["ML-DSA-44", "raw-public" as "raw"] : ["Ed25519", "raw" as const];
+  const imported = crypto.subtle.importKey(format, key.raw, algorithm, false, ["verify"]);
+  const publicKey = await (quantum ? imported.catch(() => undefined) : imported);
+  if (!publicKey) return false;
+  const good = await crypto.subtle.verify(algorithm, publicKey, signed.signature, signed.message);
+  check(good, "The signature of the checkpoint is wrong.");
+  return true;
 }
 
 /**
@@ -151,44 +124,18 @@ export async function verifyCheckpoint(
 ): Promise<CheckedHead> {
   const said = checkpointIn(checkpoint);
   const { text, signatures } = noteIn(String(checkpoint));
-  const signed = async (key: NoteKey): Promise<boolean> => {
-    const { name, id, kind, raw } = key;
-    const own = signatures.find((each) => each.name === name && each.id === id);
-    if (!own) return false;
-    const made =
-      kind === 1
-        ? { message: bytesOf(text), signature: own.signature }
-        : cosignedIn(text, own.signature, kind === 6 ? name : undefined);
-    check(made);
-    const algorithm = kind === 6 ? "ML-DSA-44" : "Ed25519";
-    const format = (kind === 6 ? "raw-public" : "raw") as "raw";
-    const imported = crypto.subtle.importKey(format, raw, algorithm, false, ["verify"]);
-    const publicKey = await (kind === 6 ? imported.catch(() => undefined) : imported);
-    if (!publicKey) return false;
-    const good = await crypto.subtle.verify(algorithm, publicKey, made.signature, made.message);
-    check(good, "The signature of the checkpoint is wrong.");
-    return true;
-  };
-  const { logs, quorum } = isPolicy(keys)
-    ? await policyIn(keys)
-    : { logs: await Promise.all([keys].flat().map(noteKey)), quorum: null };
-  usable(
-    logs.every(({ kind }) => kind !== 4),
-    "A key of a witness stands in the place of a log's key.",
+  const policy = await policyBy(keys);
+  const { logs, witnesses } = policy;
+  const signers = new Set<VerifierKey>();
+  for (const { name, id, signature } of signatures) {
+    const known = [...logs, ...witnesses].find(({ key }) => key.name === name && key.id === id);
+    if (known && !signers.has(known.key) && (await isSigned(known.key, text, signature)))
+      signers.add(known.key);
+  }
+  check(
+    logs.some(({ key }) => key.name === said.origin && signers.has(key)),
+    "None of the keys signed the checkpoint.",
   );
-  let counts = false;
-  for (const key of logs) counts ||= key.name === said.origin && (await signed(key));
-  check(counts, "None of the keys signed the checkpoint.");
-  let cosigners = 0;
-  const reached = async (member: Quorum): Promise<boolean> => {
-    if ("key" in member) {
-      const did = await signed(member.key);
-      cosigners += Number(did);
-      return did;
-    }
-    const found = await Promise.all(member.members.map(reached));
-    return found.filter((each) => each).length >= member.least;
-  };
-  check(!quorum || (await reached(quorum)), "Too few witnesses cosigned the checkpoint.");
-  return { ...said, cosigners };
+  check(isQuorum(policy, signers), "Too few witnesses cosigned the checkpoint.");
+  return { ...said, cosigners: witnesses.filter(({ key }) => signers.has(key)).length };
 }

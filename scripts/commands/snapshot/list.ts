@@ -1,9 +1,10 @@
 import type { Commit } from "../../../schemas/store/snapshot.ts";
+import type { Witness } from "../../../snapshots/format/policy.ts";
 import { gapsIn, readLog } from "../../../snapshots/store/log/commits.ts";
 import { trustOf } from "../../../snapshots/trust/signing.ts";
 import type { Trust } from "../../../snapshots/trust/trust.ts";
 import { cosignersOf } from "../../../snapshots/trust/witnesses/cosigners.ts";
-import { readPolicy, type Witness } from "../../../snapshots/trust/witnesses/policy.ts";
+import { readPolicy } from "../../../snapshots/trust/witnesses/policy.ts";
 import { counted } from "../../cli.ts";
 import { command } from "../../program.ts";
 import type { Shell } from "../../shell.ts";

@@ -1,5 +1,5 @@
 import { type DuckDBListType, type DuckDBStructType, type DuckDBType, DuckDBTypeId } from "@duckdb/node-api";
-import { shorten } from "../../store/errors.ts";
+import { shorten } from "../../../schemas/errors.ts";
 import { isInteger, isText, membersOf, type NamedType } from "../duckdb/duckdb.ts";
 import { controlsRule, unwanted } from "./control-characters.ts";
 import { type FileField, type FileShape, leaf } from "./file-column.ts";

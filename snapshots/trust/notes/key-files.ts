@@ -1,14 +1,12 @@
 import { lstat, readFile, writeFile } from "node:fs/promises";
 import { Fault } from "../../../schemas/errors.ts";
+import { kindName, NoteKeyError, type VerifierKey } from "../../format/note-keys.ts";
 import { hasCode } from "../../store/errors.ts";
 import {
-  kindName,
-  NoteKeyError,
   newSigningKey,
   parseSigningKey,
   parseVerifierKey,
   type SigningKey,
-  type VerifierKey,
   verifierText,
 } from "./note-keys.ts";
 
@@ -101,7 +99,8 @@ export function unusable(path: string, done: string, error: unknown): Fault {
   });
 }
 
-function parsed<Key>(path: string, line: number, parse: () => Key): Key {
+/** The key that `parse` makes of a line. Throws KEY_FILE, which names file and line, for its NoteKeyError. */
+export function parsed<Key>(path: string, line: number, parse: () => Key): Key {
   return parsedKey(`${path}, line ${line}`, parse);
 }
 

@@ -1,6 +1,7 @@
 import { maxNoteBytes, maxSignatures, NoteError, parseNote } from "../../format/note.ts";
+import type { VerifierKey } from "../../format/note-keys.ts";
 import { checkSignature, signatureOf } from "./cosignature.ts";
-import type { SigningKey, VerifierKey } from "./note-keys.ts";
+import type { SigningKey } from "./note-keys.ts";
 
 /** A note of which at least one signature was checked. */
 export interface OpenedNote {

@@ -1,8 +1,8 @@
 import { TileError } from "../../format/log-proofs.ts";
 import { NoteError, parseSignature } from "../../format/note.ts";
+import { kindName } from "../../format/note-keys.ts";
+import type { Witness } from "../../format/policy.ts";
 import { checkSignature, timeOf } from "../notes/cosignature.ts";
-import { kindName } from "../notes/note-keys.ts";
-import type { Witness } from "./policy.ts";
 
 // The client of c2sp.org/tlog-witness: a witness that has seen nothing else of a log cosigns its checkpoint.
 

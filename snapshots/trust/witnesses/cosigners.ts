@@ -1,10 +1,10 @@
 import { maxNoteBytes, NoteError, parseNote } from "../../format/note.ts";
+import type { Witness } from "../../format/policy.ts";
 import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import type { Storage } from "../../store/storage.ts";
 import { checkSignature, timeOf } from "../notes/cosignature.ts";
-import type { Witness } from "./policy.ts";
 
 /** Who cosigned a checkpoint, and when. */
 export interface Cosigned {

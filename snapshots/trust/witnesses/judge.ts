@@ -1,8 +1,8 @@
 import { NoteError, parseNote } from "../../format/note.ts";
+import { kindName, type VerifierKey } from "../../format/note-keys.ts";
+import { isQuorum, type Policy, type Witness } from "../../format/policy.ts";
 import { timeOf } from "../notes/cosignature.ts";
-import { kindName, type VerifierKey } from "../notes/note-keys.ts";
 import { openNote } from "../notes/signed-note.ts";
-import { isQuorum, type Policy, type Witness } from "./policy.ts";
 
 /** Who signed a checkpoint, and when a witness did, in seconds since 1970. */
 export interface Cosigner {

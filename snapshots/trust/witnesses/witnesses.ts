@@ -1,5 +1,5 @@
+import type { Policy, Witness } from "../../format/policy.ts";
 import { type Answer, askWitnesses, type Submission } from "./ask-witnesses.ts";
-import type { Policy, Witness } from "./policy.ts";
 
 /**
  * The witnesses of a publisher's policy during one run. Nobody who failed once in it is asked, or waited for, again.

@@ -131,6 +131,8 @@ test("the client reads a policy as the commands do, and names the line that is w
     "group g any",
     "group g any w0\ngroup h any w0",
     "group w0 any w1",
+    `log ${verifierText(thief)}\nlog ${verifierText(thief)}`,
+    Array.from({ length: 33 }, (_, n) => `group g${n} any ${n === 0 ? "w0" : `g${n - 1}`}`).join("\n"),
     "log",
     "logs x",
   ]) {
@@ -141,6 +143,9 @@ test("the client reads a policy as the commands do, and names the line that is w
       expect.stringMatching(new RegExp(`^Line (${lines}|${lines + 2}) of the policy is wrong`)),
     ]);
   }
+  expect(await said("quorum w9")).toBe(
+    'Line 1 of the policy is wrong: "w9" is no witness or group defined before this line.',
+  );
   // What the caller gave is at fault then, and not the service.
   const mistyped = verifierText(log).replace(/.$/, (last) => (last === "A" ? "B" : "A"));
   for (const wrong of [mistyped, verifierText(log).slice(0, -4), "x", "", `log ${mistyped}\nquorum none`])
@@ -151,4 +156,14 @@ test("the client reads a policy as the commands do, and names the line that is w
     });
   expect(await said(`${known}\nquorum w0`)).toMatch(/no quorum line, or no log/);
   expect(await said(`log ${verifierText(log)}\n${known}`)).toMatch(/no quorum line, or no log/);
+});
+
+test("both refuse a checkpoint with a wrong signature of a witness that nobody requires", async () => {
+  const text = `${log.name}\n1\n${treeHead([]).toString("base64")}\n`;
+  const wrong = signatureLine(witnesses[0]!, text.replace("1", "2"), 1_700_000_000);
+  const note = `${text}\n${signatureLine(log, text)}\n${wrong}\n`;
+  const known = `log ${verifierText(log)}\nwitness w ${verifierText(witnesses[0]!)}\nquorum none`;
+  expect(() => judgeNote(parsePolicy(Buffer.from(known), "policy"), note)).toThrow(/is wrong/);
+  await expect(verifyCheckpoint(note, known)).rejects.toThrow("The signature of the checkpoint is wrong.");
+  await expect(verifyCheckpoint(note, verifierText(log))).resolves.toMatchObject({ size: 1, cosigners: 0 });
 });

@@ -4,19 +4,14 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { NoteError, parseNote, parseSignature } from "../../../snapshots/format/note.ts";
+import { isKeyName, NoteKeyError } from "../../../snapshots/format/note-keys.ts";
 import { parseCheckpoint, signCheckpoint } from "../../../snapshots/trust/notes/checkpoint.ts";
 import { timeOf } from "../../../snapshots/trust/notes/cosignature.ts";
 import { readSigningKeys } from "../../../snapshots/trust/notes/key-files.ts";
-import {
-  isKeyName,
-  NoteKeyError,
-  parseSigningKey,
-  parseVerifierKey,
-  verifierText,
-} from "../../../snapshots/trust/notes/note-keys.ts";
+import { parseSigningKey, parseVerifierKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { openNote, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
 import { findProgram } from "../../helpers/servers/programs.ts";
-import { keyText, testKey } from "../../helpers/store/signing.ts";
+import { keyText, testKey, uncheckable } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
@@ -64,7 +59,7 @@ describe("a note", () => {
   });
 
   test("that only a key signed which this platform cannot check is refused, and the key named", () => {
-    const quantum = { ...enoch, publicKey: undefined };
+    const quantum = uncheckable(enoch);
     const both = peterNote + signNote(peter.text, enoch).slice(peter.text.length + 1);
     expect(() => openNote(both, [quantum])).toThrow(
       `no trusted key signed it, but EnochRoot+${enoch.id}, which this platform cannot check`,

@@ -1,9 +1,9 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import { NoteError } from "../../../snapshots/format/note.ts";
+import type { KeyKind } from "../../../snapshots/format/note-keys.ts";
 import { treeHead } from "../../../snapshots/format/tree.ts";
 import {
-  type KeyKind,
   parseSigningKey,
   parseVerifierKey,
   type SigningKey,
@@ -13,7 +13,7 @@ import { openNote, signatureLine, signNote } from "../../../snapshots/trust/note
 import { judgeNote } from "../../../snapshots/trust/witnesses/judge.ts";
 import { parsePolicy, readPolicy } from "../../../snapshots/trust/witnesses/policy.ts";
 import { findNode, nodeOptions } from "../../helpers/servers/programs.ts";
-import { keyText, testKey } from "../../helpers/store/signing.ts";
+import { keyText, testKey, uncheckable } from "../../helpers/store/signing.ts";
 
 const root = new URL("../../..", import.meta.url).pathname;
 const log = testKey();
@@ -125,7 +125,7 @@ describe("a policy", () => {
     const blind = {
       ...policy,
       witnesses: policy.witnesses.map((each) =>
-        each.name === "X2" ? { ...each, key: { ...each.key, publicKey: undefined } } : each,
+        each.name === "X2" ? { ...each, key: uncheckable(each.key) } : each,
       ),
     };
     const judged = judgeNote(blind, note(keyOf("X1"), keyOf("X2"), keyOf("Y1")));
@@ -134,7 +134,7 @@ describe("a policy", () => {
         "X2 did with ML-DSA-44, which this platform cannot check",
     );
     expect(judged.note).toBe(note(keyOf("X1"), keyOf("Y1")));
-    const quantum = { ...testKey(log.name, "", "ml-dsa-44"), publicKey: undefined };
+    const quantum = uncheckable(testKey(log.name, "", "ml-dsa-44"));
     const signed = signNote(text, testKey(log.name, "", "ml-dsa-44"));
     expect(() => openNote(signed, [quantum])).toThrow(
       /no trusted key signed it, but .*, which this platform cannot check/,
