@@ -22,7 +22,6 @@ export const isCrossSite = (path: string): boolean => apiRootOf(path) !== undefi
 
 // A segment that has one spelling only: nothing percent-encoded, no backslash, no fragment, no dot segment.
 const segment = "(?!\\.{1,2}(?:/|$))[^/%\\\\#]+";
-/** A pattern without its ends. */
 const inner = ({ source }: RegExp) => source.slice(1, -1);
 const spelt: Record<string, string> = {
   id: inner(marketIdPattern),

@@ -3,8 +3,8 @@ import { z } from "zod";
 const Party = z.object({ name: z.string(), version: z.string() });
 
 /**
- * A message of the Model Context Protocol, cut down to what is made use of. The SDK checks each member of all that it is
- * given, at every depth, on the main thread, and its refusals quote its own schemas.
+ * The members of a Model Context Protocol message that the service uses. The SDK checks every member at every depth, on
+ * the main thread, and its refusals quote its own schemas.
  */
 export const AgentMessage = z.object({
   jsonrpc: z.literal("2.0"),
@@ -31,7 +31,7 @@ export const AgentMessage = z.object({
 });
 export type AgentMessage = z.infer<typeof AgentMessage>;
 
-/** What the params of a method must have. */
+/** The params that a method must have. */
 export const requiredParams: ReadonlyMap<string, readonly (keyof AgentMessage["params"])[]> = new Map([
   ["initialize", ["protocolVersion", "capabilities", "clientInfo"]],
   ["tools/call", ["name"]],

@@ -3,13 +3,12 @@ import { z } from "zod";
 // No form or mailbox has a longer address, and many answers repeat it.
 const maxLength = 1000;
 
-/** What a contact must be. */
 export const contactRule =
   "an https address or an e-mail address, such as https://example.org/keys or keys@example.org";
 
 /**
- * Where a key comes from, as the address of a link: a page's, or an e-mail address behind `mailto:`. Throws when the
- * text is neither.
+ * Returns the address of a link to where a key comes from: a page's, or an e-mail address behind `mailto:`. Throws when
+ * the text is neither.
  */
 export function contactAt(text: string): string {
   const mailbox = text.replace(/^mailto:/i, "");

@@ -41,13 +41,11 @@ import { sharingRoot, TableQuery } from "./sharing.ts";
 import { Tiers } from "./store/snapshot.ts";
 import { tableColumns } from "./tables.ts";
 
-/** The JSON body of a request: its schema, and how many bytes it may have. */
 export interface RequestBody {
   schema: z.ZodType;
   maxBytes: number;
 }
 
-/** One endpoint: a row of the endpoint table. */
 export interface Endpoint {
   method: "GET" | "POST" | "WS";
   /**
@@ -60,22 +58,21 @@ export interface Endpoint {
   /** The lowest plan that may call it. */
   plan: Plan;
   /**
-   * `announced` endpoints answer 501 COMING_SOON after the check of credentials. Operators use it to launch an
-   * endpoint later.
+   * `announced` endpoints answer 501 COMING_SOON after the check of credentials, so that an operator can launch one
+   * later.
    */
   availability: "available" | "announced";
   /** Whether a request takes a unit of the caller's daily quota. */
   metered: boolean;
   /** `none`: the endpoint ignores credentials, even wrong ones. `address`: a key of the service signed the address. */
   credentials: "checked" | "address" | "none";
-  /** An answer is made from many stored objects, so the proxy limits how many it makes at a time. */
+  /** The answer is made from many stored objects, so the proxy limits how many it makes at a time. */
   heavy?: true;
   query: readonly string[];
   /** The answer is a file of the service. */
   asIs?: true;
   /** Pages of other sites may read the answer, as they may all of the API's. */
   crossSite?: true;
-  /** The JSON body that a request must have. */
   body?: RequestBody | undefined;
   /** Schema of the body of a 200, or of a message of a WebSocket. */
   response?: z.ZodType;
@@ -108,7 +105,7 @@ const metered = {
 
 const alsoAsTable = (table: readonly string[]) => ({ negotiated: true, table }) as const;
 
-/** The addresses of Delta Sharing. They are described by that protocol and not by ours. */
+/** Addresses of Delta Sharing. That protocol specifies them, so they are not in our OpenAPI document. */
 const sharing = { ...metered, method: "GET", plan: "aegis" } as const;
 const shares = `${sharingRoot}/shares` as const;
 const tables = `${shares}/:share/schemas/:schema/tables` as const;

@@ -153,7 +153,7 @@ export const ChangeLine = z.discriminatedUnion("op", [
   z.strictObject({ op: z.literal("put"), market: HistoricalMarket }),
 ]);
 
-/** Where a node of a tree is among its siblings, and the hashes that lead from it to their head. */
+/** The position of a node of a tree among its siblings, and the hashes that lead from it to their head. */
 export const ProofLevel = z.strictObject({
   index: Count.describe("Which of the children, from the oldest, counted from 0."),
   size: z.int().min(1).describe("Number of children."),
@@ -161,7 +161,7 @@ export const ProofLevel = z.strictObject({
   path: z.array(Digest).describe("Hashes that lead from the child to the head, from the bottom up."),
 });
 
-/** What proofs have of the commit whose snapshot they are about. */
+/** The part of every proof that is about the commit of the snapshot. */
 const proofOfCommit = {
   snapshotId: Digest,
   commit: z.int().min(1),
@@ -196,7 +196,7 @@ export const MarketProof = z.strictObject({
 });
 export type MarketProof = z.infer<typeof MarketProof>;
 
-/** Answer of GET /api/v1/scores/:slug/proof: the same for the score of a protocol, among the lines of the scores. */
+/** Answer of GET /api/v1/scores/:slug/proof: as MarketProof, for a protocol's score among the lines of the scores. */
 export const ScoreProof = z.strictObject({
   score: z.string().describe("The score's JSON text, byte for byte as GET /api/v1/scores/:slug gives it."),
   ...proofOfCommit,
@@ -216,8 +216,8 @@ const proofOfIndex = {
 };
 
 /**
- * Answer of GET /api/v1/markets/index (INTERFACE 4.12): what the index of an archive consists of. snapshots/SPEC.md,
- * "Index root", says how its root follows from this.
+ * Answer of GET /api/v1/markets/index (INTERFACE 4.12): the parts of an archive's index. snapshots/SPEC.md, "Index
+ * root", says how the root follows from them.
  */
 export const MarketIndex = z.strictObject({
   ...proofOfIndex,
@@ -238,8 +238,8 @@ export const MarketIndex = z.strictObject({
 export type MarketIndex = z.infer<typeof MarketIndex>;
 
 /**
- * Answer of GET /api/v1/markets/index/absence (INTERFACE 4.12): all that shows that no market of an archive has an id.
- * Each segment shows which hashes of ids stand where the id's own would be.
+ * Answer of GET /api/v1/markets/index/absence (INTERFACE 4.12): the proof that no market of an archive has an id. Each
+ * segment shows which hashes of ids stand where the id's own would be.
  */
 export const MarketAbsence = z.strictObject({
   ...proofOfIndex,
@@ -278,7 +278,6 @@ export type MarketAbsence = z.infer<typeof MarketAbsence>;
 /** Answer of GET /api/v1/markets/index/:hash and of /sections: bytes, not JSON. */
 export const IndexBytes = z.string().meta({ contentMediaType: "application/octet-stream" });
 
-/** The most snapshots that a list has. */
 export const maxSnapshotsListed = 500;
 
 /** Answer of GET /api/v1/snapshots (INTERFACE 4.10). */
@@ -343,7 +342,6 @@ export const Usage = z.strictObject({
 });
 export type Usage = z.infer<typeof Usage>;
 
-/** A number of markets for each tier. */
 export const TierCounts = z.strictObject(
   Object.fromEntries(forgeTiers.map((tier) => [tier, Count])) as Record<ForgeTier, typeof Count>,
 );
@@ -377,10 +375,8 @@ export const Checkpoint = z
 /** Answer of GET /api/v1/log/…: bytes, or the text of a checkpoint. */
 export const LogFile = z.string().meta({ contentMediaType: "application/octet-stream" });
 
-/** Answer of GET /openapi.json. */
 export const ApiDescription = z.looseObject({ openapi: z.string() });
 
-/** Answer of GET /healthz. */
 export const Alive = z.strictObject({ status: z.literal("alive") });
 export type Alive = z.infer<typeof Alive>;
 

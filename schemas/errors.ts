@@ -3,13 +3,13 @@ import type { ChangeCounts } from "./store/snapshot.ts";
 /** What a code of an error means. */
 export interface ErrorRow {
   title: string;
-  /** With it, the service answers with the code (INTERFACE 7). */
+  /** The HTTP status of answers with the code (INTERFACE 7). Without one, the service never answers with it. */
   status?: number;
-  /** The exit code of a command that ends with it (scripts/cli.ts). Without it, nobody foresaw that it would. */
+  /** The exit code of a command that ends with it (scripts/cli.ts). Without one, the error counts as unexpected. */
   exit?: "unexpected" | "usage" | "refused" | "lost" | "unreachable" | "mismatch";
 }
 
-/** Every code of an error. This module needs no library, so that readers can use it, too. */
+/** Every code of an error. This module imports no library, so that readers can load it, too. */
 export const errors = {
   BAD_REQUEST: { status: 400, title: "Not a well-formed HTTP request" },
   INVALID_PARAMETER: { status: 400, exit: "usage", title: "Invalid parameter" },
@@ -118,11 +118,10 @@ export interface Nearest {
   after: SnapshotRef | null;
 }
 
-/** What an error tells beside its message. */
 interface Extras {
   /** The query parameter at fault. */
   parameter?: string | undefined;
-  /** Goes on in the current snapshot; null when nothing follows, and undefined when there is no such place. */
+  /** Goes on in the current snapshot; null when nothing follows, undefined when there is no such place. */
   resumeCursor?: string | null | undefined;
   nearest?: Nearest | undefined;
   /** The bytes of a file that has no such range. */
@@ -131,7 +130,7 @@ interface Extras {
   needed?: Partial<ChangeCounts> | undefined;
 }
 
-/** What was asked for cannot be done. The message is for whoever asked, the code for whoever catches it. */
+/** A request that cannot be fulfilled. The message is for whoever asked, the code for whoever catches it. */
 export class Fault<Code extends AnyErrorCode = AnyErrorCode> extends Error {
   override readonly name = "Fault";
   readonly code: Code;

@@ -54,8 +54,8 @@ export const FeedMessage = z.discriminatedUnion("type", [
 export type FeedMessage = z.infer<typeof FeedMessage>;
 
 /**
- * A message from a client: from now on it wants changes of these slugs only, or of all when there is no list, and to
- * hear of every snapshot or not. Slugs need not be scored yet.
+ * A message from a client. From now on, the feed sends changes of these slugs only, or of all when there is no list,
+ * and tells of every snapshot or of none. Slugs need not be scored yet.
  */
 export const FeedCommand = z
   .strictObject({
@@ -66,8 +66,8 @@ export const FeedCommand = z
   .refine(({ slugs, snapshots }) => slugs !== undefined || snapshots !== undefined);
 
 /**
- * Bounds of the live feed. A client may send `framesPerSecond`, and `burstFrames` at once after a pause. A unit pays for
- * `scoresPerUnit` of the snapshots that are stepped through to resume.
+ * Bounds of the live feed. A client may send `framesPerSecond`, and `burstFrames` at once after a pause. One unit pays
+ * for `scoresPerUnit` scores of the snapshots that are stepped through to resume.
  */
 export const feedLimits = {
   messageBytes: 4096,

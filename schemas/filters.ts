@@ -7,11 +7,10 @@ import {
 } from "./market.ts";
 import { bounds } from "./scales.ts";
 
-/** A row for a label: a text that is compared whole. `of` reads it off a market. */
+/** A row for a label, a text that is compared whole. `of` reads it off a market. */
 interface LabelField<Name extends string> {
   field: Name;
   kind: "label";
-  /** The member of the market. */
   member: keyof Market;
   /** Whether letter case is ignored, by Unicode simple case folding. */
   fold: boolean;
@@ -19,8 +18,8 @@ interface LabelField<Name extends string> {
 }
 
 /**
- * A row for an integer in `min..max`. A query gives a range, `min_<field>` and `max_<field>`, or, where there are
- * `values`, one of these names.
+ * A row for an integer in `min..max`. A query gives a range, `min_<field>` and `max_<field>`, or one of the names in
+ * `values`, where there are any.
  */
 interface IntegerField<Name extends string> {
   field: Name;
@@ -47,9 +46,7 @@ type FilterOf<Kind> = {
 }[keyof Table];
 type Choice = { kind: "text"; values: readonly string[] } | { kind: "boolean" } | { kind: "integer" };
 
-/** Names of the fields that hold an integer. */
 export type IntegerName = FilterOf<Choice> | MarketDimensionKey;
-/** Names of the fields that hold a text. */
 export type LabelName = Exclude<FilterOf<{ kind: "text" }>, IntegerName>;
 export type FilterField = LabelField<LabelName> | IntegerField<IntegerName>;
 
@@ -91,7 +88,7 @@ const dimensionField = (field: MarketDimensionKey): FilterField => ({
   },
 });
 
-/** Whether queries give bounds for a field, and no names. */
+/** Whether queries give bounds for a field, rather than names. */
 export const isRange = (row: FilterField) => row.kind === "integer" && !row.values;
 const memberFields = Object.entries<MarketMember>(market).flatMap(fieldOf);
 
@@ -105,7 +102,6 @@ export const filterFields: readonly FilterField[] = [
   ...marketDimensionKeys.map(dimensionField),
 ];
 
-/** The rows of the filter table for labels. */
 export const labelFields = filterFields.filter((row) => row.kind === "label");
 
 /** The lowest value of each bucket of an integer's histogram (INTERFACE 4.7). */
@@ -121,12 +117,10 @@ export type FacetName = (typeof facetNames)[number];
 /** The values of one market that filters compare, one per row of the filter table. */
 export type FilterValues = Record<LabelName, string> & Record<IntegerName, number>;
 
-/** The filter values of a published market. Throws an Error when the market lacks a dimension. */
 export function filterValuesOf(market: Market): FilterValues {
   return Object.fromEntries(filterFields.map((row) => [row.field, row.of(market)])) as FilterValues;
 }
 
-/** The query parameters of a field. */
 export const parameterNames = (row: FilterField): readonly string[] =>
   isRange(row) ? [`min_${row.field}`, `max_${row.field}`] : [row.field];
 
@@ -142,13 +136,16 @@ export const listNames: ReadonlySet<string> = new Set([
   ...["by", "of"],
 ]);
 
-// Digits are spelt out: in other languages \d has those of every script.
+// Digits are spelt out, because \d matches the digits of every script in other languages.
 const leapYear = "([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)";
 const monthAndDay = "((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)";
 const day = `([0-9]{4}-${monthAndDay}|${leapYear}-02-29)`;
 const minute = "([01][0-9]|2[0-3]):[0-5][0-9]";
 
-/** A time in a query: a real day, or that, a clock time and a zone. The groups are date, clock, fraction and zone. */
+/**
+ * A time in a query: a day that exists, alone or with a clock time and a zone. The groups are date, clock, fraction and
+ * zone.
+ */
 export const timePattern = new RegExp(
   `^(?<date>${day})(T(?<clock>${minute}:[0-5][0-9])(?<fraction>\\.[0-9]{1,3})?(?<zone>Z|[+-]${minute}))?$`,
 );
@@ -162,7 +159,7 @@ export interface QueryWord {
   prefix: boolean;
 }
 
-/** Bound of a facet's `limit`, and what it is if left out (INTERFACE 4.7). */
+/** Default and upper bound of a facet's `limit` (INTERFACE 4.7). */
 export const facetLimit = { otherwise: 100, max: 1000 } as const;
 
 /** Bounds of `page` and `pageSize` (INTERFACE 4.5). */
@@ -172,7 +169,6 @@ export const paging = {
   maxPage: 2_147_483_647,
 } as const;
 
-/** An inclusive range of integers. */
 export interface IntegerRange {
   min: number;
   max: number;

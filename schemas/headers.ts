@@ -1,6 +1,6 @@
 import { common, ofLines, rateLimit } from "./openapi/headers.ts";
 
-/** The headers that helmet gives to answers that are data. Pages have a policy of their own. */
+/** The headers of helmet for answers that are data. Pages have a policy of their own. */
 export const securityHeaders = {
   // JSON opened in a browser loads, frames and submits nothing.
   "content-security-policy": "default-src 'none';base-uri 'none';form-action 'none';frame-ancestors 'none'",
@@ -25,7 +25,7 @@ const exposed = [
   "Retry-After, WWW-Authenticate, Link, ETag, Age, Cache-Status",
 ].join(", ");
 
-/** Headers of requests that they may send, one list for all addresses. Where a header has no meaning it is ignored. */
+/** Request headers that they may send, one list for all addresses. An address ignores those that mean nothing to it. */
 const sendable = [
   "authorization, x-api-key, content-type, if-none-match, if-modified-since, cache-control, pragma, range, if-range",
   "traceparent, tracestate, x-requested-with, delta-sharing-capabilities",
@@ -35,10 +35,10 @@ const sendable = [
 /** Vary of answers that depend on what the caller accepts and who it is. */
 export const vary = "Accept-Encoding, Authorization, X-Api-Key";
 
-/** That of answers whose media type the caller chooses. */
+/** Vary of answers whose media type the caller chooses. */
 export const negotiatedVary = `${vary}, Accept`;
 
-/** What lets pages of an origin read an answer; `*` stands for all. */
+/** Lets pages of an origin read an answer; `*` stands for all. */
 export const originHeaders = (origin: string) => ({
   "Access-Control-Allow-Origin": origin,
   "Access-Control-Expose-Headers": exposed,

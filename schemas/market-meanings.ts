@@ -3,7 +3,10 @@ import { market, marketDimension } from "./market.ts";
 import { directions, meanings } from "./meanings.ts";
 import type { Shape } from "./shapes.ts";
 
-/** What the documentation says of the market's members. Whoever evaluates queries needs their table without it. */
+/**
+ * The documentation of the market's members. It is apart from their table because evaluators of queries load the table
+ * only.
+ */
 export const marketMeanings: ReadonlyMap<Shape, string> = new Map<Shape, string>([
   [market.composite, meanings.composite.meaning],
   [market.tier, meanings.tier.meaning],
@@ -31,6 +34,5 @@ const filterMeanings: Partial<Record<FilterField["field"], string>> = {
   weight_version: `Version of the dimension weights, ${exactly}.`,
 };
 
-/** What the documentation says of the parameters of a filter. */
 export const filterMeaning = ({ field }: FilterField): string =>
   filterMeanings[field] ?? `Bound on the score of the dimension ${field}: ${directions.dimension}.`;

@@ -68,7 +68,6 @@ interface Filter {
 /** Versions of the feed, the oldest first (INTERFACE 9). A new member of the market names its version in `since`. */
 export const feedVersions = ["bri-pm-v1"] as const;
 export type FeedVersion = (typeof feedVersions)[number];
-/** The version that this program publishes. */
 export const feedVersion: FeedVersion = feedVersions.at(-1)!;
 
 /** A member of the market. The filters of `dimensions` choose by the scores in it. */
@@ -98,10 +97,9 @@ export const market = {
   dimensions: { ...list(marketDimension), each: { member: "key", values: marketDimensionKeys } },
 } as const satisfies Record<string, MarketMember>;
 
-/** A market as it is published. */
 export type Market = RecordOf<typeof market>;
 
-/** The names of a market's members, in the order of its JSON text. */
+/** In the order of the market's JSON text. */
 export const marketMembers = Object.keys(market) as (keyof Market)[];
 
 /** Whether markets of a version of the feed have a member. */
@@ -110,7 +108,7 @@ export function isMemberIn(version: string, name: keyof Market): boolean {
   return feedVersions.indexOf(since) <= feedVersions.indexOf(version as FeedVersion);
 }
 
-/** The members of a market that are plain values, apart from those that are the same for all: the columns of CSV. */
+/** The columns of CSV: the members that are plain values, without those that are the same for all markets. */
 export const plainMembers = Object.entries<MarketMember>(market)
   .filter(([, shape]) => shape.kind !== "list" && !(shape.kind === "text" && shape.values?.length === 1))
   .map(([name]) => name as Exclude<keyof Market, "dimensions">);

@@ -2,8 +2,8 @@
 export const directions = { composite: "higher is safer", dimension: "higher is riskier" } as const;
 
 /**
- * What each dimension is named for, as far as its name tells. What it measures is the operator's formula: an operator
- * states it here.
+ * What the name of each dimension tells. The operator's formula decides what it measures, and an operator states that
+ * here.
  */
 export const dimensionMeanings = {
   protocol: {

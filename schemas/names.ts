@@ -26,7 +26,7 @@ export function ago(iso: string, now: number): string {
   return hours >= 1 ? format("hour", 1) : "less than an hour ago";
 }
 
-// For these characters the detour over upper case yields the wrong letter, or several.
+// For these characters, converting to upper case and back yields a wrong letter, or several.
 const exceptions = new Map([
   ["\u0131", "\u0131"],
   ["\u1fd3", "\u0390"],
@@ -51,7 +51,6 @@ function foldCharacter(character: string): string {
   return alone(upper.toLowerCase(), upper);
 }
 
-/** The changed text if it is a single character, otherwise the original character. */
 function alone(changed: string, character: string): string {
   return changed.length > 1 && changed.length > String.fromCodePoint(changed.codePointAt(0)!).length
     ? character

@@ -5,8 +5,8 @@ const dailyQuotas = { free: 1_000, developer: 50_000, aegis: 100_000 } as const;
 
 /**
  * The plans, lowest to highest (INTERFACE 5.2 and 8.1). `tier` is the plan's name in a page of markets (INTERFACE 2.7).
- * `dailyQuota` is in units per UTC day. `refusal` is the code that a key of a lower plan gets. `more`
- * says how a caller gets a higher quota.
+ * `dailyQuota` is in units per UTC day. `refusal` is the code that a key of a lower plan gets. `more` says how a caller
+ * gets a higher quota.
  */
 export const plans = {
   free: {

@@ -8,13 +8,12 @@ import { digestPattern, fitsIn, label, type Members, type Shape, type TypeOf } f
 /** A published time: UTC with exactly three decimals, `2026-02-02T08:21:59.229Z`. */
 export const Timestamp = z.iso.datetime({ precision: 3 });
 
-/** A tier of the Forge Scale. */
 export const ForgeTier = z.enum(forgeTiers);
 
 /** SHA-256 in 64 lower-case hex digits. */
 export const Digest = z.string().regex(digestPattern);
 
-/** An integer from 0 to 2^53-1, which JavaScript can represent exactly. */
+/** Up to 2^53-1, which JavaScript can represent exactly. */
 export const Count = z.int().min(0);
 
 export const exportNamePattern = /^markets-[0-9]{4,}\.parquet$/;
@@ -22,13 +21,13 @@ export const exportNamePattern = /^markets-[0-9]{4,}\.parquet$/;
 /** The name of a file of an export. The names of an export are in the order of its files. */
 export const ExportName = z.string().regex(exportNamePattern);
 
-/** Names of the files of the public log, as c2sp.org/tlog-tiles has them (snapshots/SPEC.md, "Log"). */
+/** The names in the public log, as in c2sp.org/tlog-tiles (snapshots/SPEC.md, "Log"). */
 export const logFilePattern =
   /^(?:checkpoint|checkpoints\/[1-9][0-9]{0,9}|tile\/(?:entries|[0-9])\/(?:x[0-9]{3}\/){0,2}[0-9]{3}(?:\.p\/[1-9][0-9]{0,2})?)$/;
 
 export const LogFileName = z.string().regex(logFilePattern);
 
-/** An integer from `min` to `max`, both included. */
+/** Both bounds are included. */
 export function integerBetween(min: number, max: number) {
   return z.int().min(min).max(max);
 }
@@ -44,7 +43,7 @@ type ObjectOf<M extends Members> = z.ZodObject<
   z.core.$strict
 >;
 
-// A struct within others is one schema, so that the OpenAPI document can give it a name.
+// A struct within others is one schema object, so that the OpenAPI document can give it a name.
 const structs = new WeakMap<Members, z.ZodType>();
 
 /** The schema of records with exactly these members. */
@@ -121,7 +120,6 @@ function eachOnce(item: z.ZodType, { member, values }: { member: string; values:
 /** The id of a market: a UUID in lower case. */
 export const MarketId = textSchema(market.id);
 
-/** Slug of a protocol. */
 export const ProtocolSlug = textSchema(scoreHead.slug);
 
 /** A text that a filter compares whole, or a version (INTERFACE 8.3). */

@@ -2,10 +2,8 @@ import { z } from "zod";
 import { type AnyErrorCode, type ErrorCode, errors } from "./errors.ts";
 import { Digest, Timestamp } from "./primitives.ts";
 
-/** Whether the service answers with a code. */
 export const isPublic = (code: string): code is ErrorCode => "status" in errors[code as AnyErrorCode];
 
-/** The codes that the service answers with. */
 export const errorCodes = Object.keys(errors).filter(isPublic);
 
 const SnapshotRef = z.strictObject({ snapshotId: Digest, publishedAt: Timestamp }).nullable();

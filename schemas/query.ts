@@ -24,11 +24,9 @@ export interface QueryParameter {
   meaning: string;
 }
 
-/**
- * The most characters of a cursor. The rest of a response's head is below 2 KiB, so the whole head stays below 8 KiB.
- */
+/** In characters. The rest of a response's head is below 2 KiB, so the whole head stays below 8 KiB. */
 export const maxCursorLength = 6144;
-// Without named groups, which not every JSON Schema validator supports.
+// Without named groups, because not every JSON Schema validator supports them.
 const timeText = timePattern.source.replaceAll(/\?<\w+>/g, "");
 const TimeText = z.string().regex(new RegExp(timeText));
 
@@ -40,7 +38,7 @@ export const sinceParameter: QueryParameter = {
   meaning: "Snapshot to resume from: changes since then are sent first.",
 };
 
-/** The query parameters of what differs between two snapshots (INTERFACE 4.8). */
+/** The query parameters of the difference between two snapshots (INTERFACE 4.8). */
 export const changesParameters: readonly QueryParameter[] = [
   {
     name: "since",
@@ -67,13 +65,13 @@ export const changesParameters: readonly QueryParameter[] = [
 export const asOfParameter: QueryParameter = {
   name: "asOf",
   type: "snapshot id | ISO date",
-  // Not a union, of which generators of clients make a class or nothing.
+  // One pattern and not a union, of which generators of clients make a class or nothing.
   schema: z.string().regex(new RegExp(`${digestPattern.source}|${timeText}`)),
   meaning:
     "The snapshot of this id, or the one that was current at this time; a date alone means the end of its UTC day.",
 };
 
-/** Parts of an index in one answer at most. */
+/** The most parts of an index in one answer. */
 export const maxIndexParts = 100;
 
 /** The query parameter that names parts of an index (INTERFACE 4.12). */
@@ -85,7 +83,7 @@ export const partsParameter: QueryParameter = {
   meaning: `Hashes of the parts wanted, separated by commas: at most ${maxIndexParts}, each once.`,
 };
 
-/** The query parameter that names a market which is not there (INTERFACE 4.12). */
+/** The query parameter that names a market which does not exist (INTERFACE 4.12). */
 export const idParameter: QueryParameter = {
   name: "id",
   type: "UUID",
@@ -161,7 +159,6 @@ export const facetParameters: readonly QueryParameter[] = [
   },
 ];
 
-/** A list in one parameter, its entries separated by commas. */
 function commaSeparated(entry: z.ZodType): z.ZodType {
   return z.array(entry).min(1);
 }

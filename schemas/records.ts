@@ -22,7 +22,6 @@ export type ScorePoint = z.infer<typeof ScorePoint>;
 export const ProtocolScore = recordOf(protocol).refine(tierMatchesNumber, mismatch);
 export type ProtocolScore = z.infer<typeof ProtocolScore>;
 
-/** Makes the row of the score list for a protocol's record. */
 export function listEntryOf(record: ProtocolScore): ScoreListEntry {
   const { slug, bri, forgeScale, forgeScaleNum, confidence, delta, updatedAt } = record;
   const { category, chain, tvl } = record.metadata;
@@ -45,7 +44,7 @@ export type MarketDimension = z.infer<typeof MarketDimension>;
 export const HistoricalMarket = recordOf(market);
 export type HistoricalMarket = z.infer<typeof HistoricalMarket>;
 
-/** The schema of a market as a version of the feed has it: without the members of later versions. */
+/** The schema of a market in a version of the feed: without the members of later versions. */
 export function marketOf(version: string): typeof HistoricalMarket {
   const members = Object.entries(market).filter(([name]) => isMemberIn(version, name as keyof Market));
   return recordOf(Object.fromEntries(members)) as unknown as typeof HistoricalMarket;

@@ -2,7 +2,6 @@
 export const forgeTiers = ["RAW", "CAST", "FORGED", "TEMPERED", "DAMASCUS", "MITHRIL", "ADAMANTINE"] as const;
 export type ForgeTier = (typeof forgeTiers)[number];
 
-/** The number of a tier, from 1 for RAW to 7 for ADAMANTINE. */
 export function forgeScaleNumber(tier: ForgeTier): number {
   return forgeTiers.indexOf(tier) + 1;
 }

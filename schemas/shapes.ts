@@ -1,6 +1,6 @@
 /**
- * What a value must be. The published record, the rules for sources, filters, CSV and exports derive from shapes. This
- * module needs no library, so that readers can use it, too.
+ * The rule for a value. The published record, the checks of sources, filters, CSV and exports derive from shapes. This
+ * module imports no library, so that readers can load it, too.
  */
 export type Shape = { meaning?: string } & (
   | TextShape
@@ -17,19 +17,17 @@ interface TextShape {
   notEmpty?: true;
   /** The most bytes of UTF-8. */
   maxBytes?: number;
-  /** The only texts that are allowed. */
   values?: readonly string[];
   pattern?: RegExp;
-  /** The pattern in words, for a refusal. */
+  /** The pattern in words, for refusals. */
   rule?: string;
-  /** Texts that match the pattern and are refused all the same. */
+  /** Texts that match the pattern and are refused nevertheless. */
   reserved?: readonly string[];
 }
 
 /** The members of a record by their published names, in the order of the published JSON. */
 export type Members = Readonly<Record<string, Shape>>;
 
-/** The type of the values of a shape. */
 export type TypeOf<S extends Shape> = S extends { kind: "text"; values: readonly (infer Value)[] }
   ? Value
   : S extends { kind: "text" | "time" }
@@ -44,10 +42,9 @@ export type TypeOf<S extends Shape> = S extends { kind: "text"; values: readonly
             ? RecordOf<M>
             : unknown;
 
-/** The type of the records with these members. */
 export type RecordOf<M extends Members> = { -readonly [Name in keyof M]: TypeOf<M[Name]> };
 
-/** An integer from 0 to 2^53-1, which JavaScript can represent exactly. */
+/** Up to 2^53-1, which JavaScript can represent exactly. */
 export const count = { kind: "integer", min: 0, max: Number.MAX_SAFE_INTEGER } as const;
 export const boolean = { kind: "boolean" } as const;
 export const double = { kind: "double" } as const;
@@ -72,34 +69,32 @@ export const httpUrl = {
   rule: "must be an http or https URL",
 } as const;
 
-/** An integer from `min` to `max`, both included. */
+/** Both bounds are included. */
 export const integer = <const B extends { min: number; max: number }>({ min, max }: B) =>
   ({ kind: "integer", min, max }) as const;
 
-/** One of these texts. */
 export const oneOf = <const V extends readonly string[]>(values: V) => ({ kind: "text", values }) as const;
 
 export const list = <const S extends Shape>(of: S) => ({ kind: "list", of }) as const;
 
 export const struct = <const M extends Members>(members: M) => ({ kind: "struct", members }) as const;
 
-/** Whether a text has at most so many bytes in UTF-8. */
 export const fitsIn = (text: string, maxBytes: number): boolean =>
-  // A code unit takes three bytes at most.
+  // A UTF-16 code unit takes at most three bytes.
   text.length * 3 <= maxBytes ||
   (text.length <= maxBytes && new TextEncoder().encode(text).length <= maxBytes);
 
 /** A SHA-256 in 64 lower-case hex digits. */
 export const digestPattern = /^[0-9a-f]{64}$/;
 
-/** The integer that a text of digits writes; undefined for another text, and outside `min..max`. */
+/** Parses a text of decimal digits; undefined for any other text, and outside `min..max`. */
 export function integerOf(text: string, min: number, max = Number.MAX_SAFE_INTEGER): number | undefined {
-  // Digits first: Number() would also take "1e3", " 5" and "0x10".
+  // The pattern comes first, because Number() also accepts "1e3", " 5" and "0x10".
   const value = /^(0|[1-9][0-9]*)$/.test(text) ? Number(text) : Number.NaN;
   return value >= min && value <= max ? value : undefined;
 }
 
-/** A name as sources have it: `resolvedAt` is `resolved_at` there. */
+/** The name of a member in sources: `resolvedAt` is `resolved_at` there. */
 export function sourceName(published: string): string {
   return published.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

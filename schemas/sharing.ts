@@ -1,21 +1,20 @@
 import { z } from "zod";
 
-// Delta Sharing (INTERFACE 4.14), as github.com/delta-io/delta-sharing has it in PROTOCOL.md.
+// Delta Sharing (INTERFACE 4.14), specified in PROTOCOL.md of github.com/delta-io/delta-sharing.
 
-/** The one table of the service. */
+/** The only table of the service. */
 export const sharedTable = { share: "prs", schema: "archive", name: "markets" } as const;
 
-/** The path below which addresses of the protocol lie. */
 export const sharingRoot = "/delta-sharing";
 
-/** The part of the API that a path belongs to, even if no endpoint has it. */
+/** The root of the part of the API that a path belongs to, even if no endpoint has that path. */
 export const apiRootOf = (path: string): string | undefined =>
   ["/api/v1", sharingRoot].find((root) => path === root || path.startsWith(`${root}/`));
 
-/** Media type of answers about a table, one JSON object a line. */
+/** Media type of answers about a table, one JSON object per line. */
 export const sharingLines = "application/x-ndjson; charset=utf-8";
 
-// A 64-bit number may come as text in JSON of Protocol Buffers.
+// JSON of Protocol Buffers may write a 64-bit number as text.
 const Long = z.union([
   z.int().min(0),
   z
@@ -24,7 +23,7 @@ const Long = z.union([
     .transform(Number),
 ]);
 
-/** What a query of the table is asked for. Members that the protocol adds later are passed over. */
+/** The body of a query of the table. Members that the protocol adds later are ignored. */
 export const TableQuery = z
   .object({
     predicateHints: z.array(z.string()).optional(),

@@ -4,7 +4,7 @@ const head = Object.keys(scoreHead);
 const { cascade, findings, metadata } = protocol;
 const members = [cascade, findings, metadata].flatMap((struct) => Object.keys(struct.members));
 
-/** The columns of what charts draw, for callers who want it as CSV (INTERFACE 4.15), by endpoint. */
+/** The columns of the figures behind charts, for callers who want them as CSV (INTERFACE 4.15), by endpoint. */
 export const tableColumns = {
   listScores: [...head, ...Object.keys(described)],
   getScore: [...head, "evidenceHash", ...protocolDimensionKeys, ...members],

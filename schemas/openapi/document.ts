@@ -122,7 +122,7 @@ export function describeApi(
         contact: { [contact.startsWith("mailto:") ? "email" : "url"]: contactText(contact) },
       }),
     },
-    // Generated clients put paths behind it.
+    // Generated clients append paths to it.
     servers: [{ url: apiUrl?.href.replace(/\/$/, "") ?? "/" }],
     tags: [...tags],
     paths,
@@ -141,7 +141,7 @@ export function describeApi(
     const item = api.paths?.[path] ?? {};
     const { get: live } = item;
     if (!live) continue;
-    // As an operation, the live feed would become a plain GET in generated clients, which is always refused with 426.
+    // As an operation, the live feed would become a plain GET in generated clients, which always gets 426.
     delete item.get;
     Object.assign(item, { summary: live.summary, "x-websocket": live });
     // /docs/ does not show a path that has no operations.
@@ -151,9 +151,9 @@ export function describeApi(
 }
 
 /**
- * Says what is null, or can be, in one schema without alternatives, of a number whether it is an integer, and of a time no
- * more than its format: generators of clients make nothing that compiles of what zod says. Nor does it close answers,
- * which may have more members some day (INTERFACE 9).
+ * Rewrites what zod says into what generators of clients can compile: null, and what can be null, in one schema without
+ * alternatives; whether a number is an integer; a time by its format alone. It does not close answers, because they may
+ * get more members (INTERFACE 9).
  */
 const forGenerators: ZodOpenApiOverride = ({ zodSchema, jsonSchema }) => {
   if (zodSchema instanceof z.ZodNull) {

@@ -13,14 +13,13 @@ function stored(name: string): unknown {
   return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : undefined;
 }
 
-/** Example of the body of an endpoint's 200. */
 export const answerExample = (id: EndpointId): unknown => stored(id);
 
 // An example that no longer fits its schema is left out. If it threw, the test that updates examples could not run.
 
 const Example = z.strictObject({ endpoint: z.string(), problem: Problem });
 
-/** Example of an endpoint's answer with all rows, as text. */
+/** The example of an answer with all rows, as text. */
 export function rowsExample(id: EndpointId, extension: "ndjson" | "csv"): string | undefined {
   const file = new URL(`${id}.${extension}`, folder);
   return existsSync(file) ? readFileSync(file, "utf8") : undefined;
@@ -30,10 +29,9 @@ export function rowsExample(id: EndpointId, extension: "ndjson" | "csv"): string
 export const problemExamples =
   z.partialRecord(Problem.shape.code, Example).safeParse(stored("problems")).data ?? {};
 
-// The text of these errors names the endpoint that gave them, so they fit no other one.
+// The texts of these errors name the endpoint that answered, so they fit no other one.
 const ofOneAddress: readonly ErrorCode[] = ["INVALID_PARAMETER", "API_KEY_REQUIRED"];
 
-/** Whether the example of an error code fits an endpoint. */
 export function hasProblemExample(code: ErrorCode, id: EndpointId): boolean {
   const { endpoint } = problemExamples[code] ?? {};
   return endpoint === id || (endpoint !== undefined && !ofOneAddress.includes(code));

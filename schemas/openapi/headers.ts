@@ -65,10 +65,8 @@ export const headers = {
 
 export type HeaderName = keyof typeof headers;
 
-/** Headers of every response. */
 export const common = ["X-Request-Id", "X-Snapshot-Id", "Cache-Control"] as const satisfies HeaderName[];
 
-/** Headers of every metered response. */
 export const rateLimit = [
   "X-RateLimit-Limit",
   "X-RateLimit-Remaining",
@@ -85,7 +83,6 @@ export const ofLines = [
   "X-Archive-Root",
 ] as const satisfies HeaderName[];
 
-/** Additional headers of errors, by status. */
 export const ofStatus: Partial<Record<(typeof errors)[ErrorCode]["status"], readonly HeaderName[]>> = {
   401: ["WWW-Authenticate"],
   416: ["Content-Range"],
@@ -94,7 +91,6 @@ export const ofStatus: Partial<Record<(typeof errors)[ErrorCode]["status"], read
   503: ["Retry-After"],
 };
 
-/** References to the components of these headers. */
 export function references(names: readonly HeaderName[]): Record<string, { $ref: string }> {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }

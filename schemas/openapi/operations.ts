@@ -35,10 +35,10 @@ export const tags = [
   { name: "Service", description: "The service itself. Nothing here is metered." },
 ] as const;
 
-/** What the document says about an endpoint beyond its row of the endpoint table. */
+/** What the document says of an endpoint beyond its row of the endpoint table. */
 interface Notes extends Answers {
   tag: (typeof tags)[number]["name"];
-  /** Where they are not those of the archive. */
+  /** Set where they are not those of the archive. */
   parameters?: readonly QueryParameter[];
   text?: string;
 }
@@ -337,7 +337,7 @@ function parametersOf(
   };
 }
 
-/** A list as it is sent, since not every generator of clients knows of lists in one parameter. */
+/** A list as one text, since some generators of clients cannot put a list into one parameter. */
 function joined({ element }: z.ZodArray): z.ZodString {
   const entry = element._zod.pattern!.source.slice(1, -1);
   return z.string().regex(new RegExp(`^${entry}(,${entry})*$`));

@@ -14,19 +14,17 @@ export interface Answers {
   etag?: true;
   /** Error codes that do not follow from the row. */
   codes?: readonly ErrorCode[];
-  /** Additional headers of a 200. */
   headers?: readonly HeaderName[];
   example?: unknown;
-  /** A range of the answer can be asked for. */
+  /** A caller may ask for a range. */
   ranges?: true;
-  /** Name of the component that describes a line of the answer in NDJSON, where there is one. */
+  /** The component that describes a line of the answer as NDJSON, where there is one. */
   line?: string;
 }
 
-/** Error codes that every endpoint can answer. */
 const always = ["BAD_REQUEST", "REQUEST_TIMEOUT", "HEADERS_TOO_LARGE", "INTERNAL"] as const;
 
-/** Every error code that an endpoint can answer to its own method, in the order of the error table. */
+/** In the order of the error table. */
 function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): ErrorCode[] {
   const { credentials, plan, metered, availability, path, body, query } = endpoint;
   const possible = new Set<ErrorCode>(always);
@@ -34,7 +32,7 @@ function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): Er
     for (const code of more) possible.add(code);
   };
   if (credentials === "checked") add("CONFLICTING_CREDENTIALS", "INVALID_API_KEY", "SNAPSHOT_UNAVAILABLE");
-  // Other spellings of a name are no address.
+  // A name with another spelling is no address of the service.
   if (/[:*]/.test(path)) add("NOT_FOUND");
   if (availability === "announced") {
     add("COMING_SOON");
@@ -47,7 +45,7 @@ function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): Er
     if (path.includes(":id")) add("MARKET_NOT_FOUND");
     if (query.includes(asOfParameter.name)) {
       add("SNAPSHOT_NOT_FOUND", "SNAPSHOT_EXPIRED");
-      // Looking back takes more than looking.
+      // Earlier snapshots need a higher plan than the current one.
       add("API_KEY_REQUIRED", "AEGIS_REQUIRED");
     }
     if (body) add("UNSUPPORTED_MEDIA_TYPE", "BODY_TOO_LARGE", "INVALID_BODY", "BATCH_TOO_LARGE");
@@ -56,7 +54,6 @@ function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): Er
   return errorCodes.filter((code) => possible.has(code));
 }
 
-/** Every response of an endpoint. */
 export function responsesOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpenApiResponsesObject {
   const grouped = Map.groupBy(codesOf(endpoint, answers), (code) => errors[code].status);
   const refusals = [...grouped].map(([status, codes]) => {
@@ -108,9 +105,9 @@ function successOf(id: EndpointId, endpoint: Endpoint, answers: Answers): ZodOpe
 }
 
 /**
- * The media types that are sequences of rows. OpenAPI 3.1 cannot describe those, so they are strings, with `itemSchema`
- * of OpenAPI 3.2 in an extension. JSON stands before them, because clients ask for the first type unless told
- * otherwise.
+ * The media types that are sequences of rows. OpenAPI 3.1 cannot describe sequences, so they are strings, with
+ * `itemSchema` of OpenAPI 3.2 in an extension. JSON stands before them, because clients ask for the first type by
+ * default.
  */
 function rowsOf(line: string, id: EndpointId, types: readonly (typeof ndjson | typeof csv)[]) {
   const texts = {
@@ -149,7 +146,8 @@ function problemResponse(
   return {
     description: codes.map((code) => `\`${code}\`: ${errors[code].title}.`).join(" "),
     headers: references([...common, ...limits, ...own]),
-    // In an extension, since a Problem narrowed to them would be one more class of every generated client.
+    // An extension, because a schema of Problem narrowed to these codes would be one more class in every generated
+    // client.
     "x-codes": [...codes],
     content: {
       "application/problem+json": {

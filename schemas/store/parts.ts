@@ -3,7 +3,6 @@ import { Count, Digest, Timestamp } from "../primitives.ts";
 import { formatVersion } from "./format-version.ts";
 import { ObjectRef, SegmentRef, SourceFileRef } from "./snapshot.ts";
 
-/** The most parts that a run can be divided into. */
 export const maxParts = 1000;
 
 const FormatVersion = z.literal(formatVersion);
@@ -12,14 +11,13 @@ const Time = z.int();
 /** A position in the archive: epoch milliseconds and id of its first market. */
 const Key = z.object({ resolvedAt: Time, id: z.string() });
 
-/** A source file by its name. */
 const NamedFile = ObjectRef.extend({ name: z.string() });
 
 /**
- * `runs/<run>/plan.json`: how a publish run is divided, and what all of its parts must have in common: versions, the
- * commit that it builds on, and the files of the sources. `oldest` and `newest` are the times of a file's markets;
- * null where it has none. `keys` begin with the key of a part's first market, which is left out for the first part; the
- * others divide the part for its sort. A part without markets has none. `note` as in Checked.
+ * `runs/<run>/plan.json`: how a publish run is divided, and what all its parts must have in common: versions, the
+ * commit that it builds on, and the files of the sources. `oldest` and `newest` are the times of a file's markets; null
+ * where it has none. The first of a part's `keys` is the key of its first market, and is left out for the first part;
+ * the others divide the part for its sort. A part without markets has no keys. `note` as in Checked.
  */
 export const PartsPlan = z.object({
   formatVersion: FormatVersion,
@@ -42,9 +40,9 @@ export const PartsPlan = z.object({
 export type PartsPlan = z.infer<typeof PartsPlan>;
 
 /**
- * `runs/<run>/part-<n>.json`: what a part has made, its segments from the oldest up. `plan` is the digest of the plan.
- * `objects` are keys and sizes of all that its segments consist of. `refused` tells what is wrong with the sources;
- * then the part has made nothing. `note` as in Checked.
+ * `runs/<run>/part-<n>.json`: the result of a part, its segments from the oldest up. `plan` is the digest of the plan.
+ * `objects` are the keys and sizes of all objects of its segments. `refused` says what is wrong with the sources; then
+ * the part has made nothing. `note` as in Checked.
  */
 export const PartRecord = z.object({
   formatVersion: FormatVersion,

@@ -7,13 +7,16 @@ export { formatVersion };
 const FormatVersion = z.literal(formatVersion);
 const CommitNumber = z.int().min(1);
 
-/** Segments and protocols of a snapshot at most: 250 million markets on average (snapshots/SPEC.md, "Maxima"). */
+/**
+ * The most segments and protocols of a snapshot. So many segments hold 250 million markets on average
+ * (snapshots/SPEC.md, "Maxima").
+ */
 export const [maxSegments, maxProtocols] = [16_384, 10_000];
 
-/** Segments of one list of a manifest at most. */
+/** The most segments of one list of a manifest. */
 export const maxListed = 128;
 
-/** A reference to a stored object: the SHA-256 of its bytes, and how many they are. */
+/** A reference to a stored object: the SHA-256 and the number of its bytes. */
 export const ObjectRef = z.object({ hash: Digest, bytes: Count });
 export type ObjectRef = z.infer<typeof ObjectRef>;
 
@@ -32,7 +35,7 @@ export type Size = z.infer<typeof Size>;
 
 /**
  * A segment of a manifest. `root` is that of the tree over its pages (snapshots/SPEC.md, "Roots"). `rows` refers to the
- * digests of its source rows; the next publish run finds changes by them. `ids` finds a market by its id, and has the
+ * digests of its source rows, by which the next publish run finds changes. `ids` finds a market by its id, and has the
  * root of its tree; `words` finds markets by the words of their questions. `index` refers to its index header ("Index
  * root"), which is a section of the segment. `origins` tells which source files its rows come from, so that the next
  * publish run does not read files that did not change.
@@ -71,7 +74,7 @@ export const SegmentList = z.object({
   segments: z.array(SegmentRef).min(1).max(maxListed),
 });
 
-/** A list of segments, and how many segments, pages and markets it names. */
+/** A list of segments, with the numbers of segments, pages and markets in it. */
 const SegmentListRef = ObjectRef.extend({
   segments: z.int().min(1).max(maxListed),
   pages: z.int().min(1),
@@ -111,7 +114,6 @@ export const ManifestRoot = z.object({
   newestUpdatedAt: Timestamp,
   /** The method by which row digests were made. Digests of different methods cannot be compared. */
   rowDigests: z.string(),
-  /** The list of the source files. */
   sources: ObjectRef.optional(),
   parts: z.object({ lists: z.array(SegmentListRef).max(maxSegments), scores: ObjectRef }),
 });
@@ -127,7 +129,7 @@ export interface Manifest extends ManifestRoot {
 export const ChangeCounts = z.object({ added: Count, changed: Count, removed: Count });
 export type ChangeCounts = z.infer<typeof ChangeCounts>;
 
-/** A part of a change record, and how many markets it holds. */
+/** A part of a change record, with its number of markets. */
 export const ChangePartRef = ObjectRef.extend({ lines: z.int().min(1) });
 export type ChangePartRef = z.infer<typeof ChangePartRef>;
 
@@ -197,8 +199,8 @@ export type Checked = z.infer<typeof Checked>;
 const byColumn = <S extends z.ZodType>(value: S) => z.record(z.string(), value);
 
 /**
- * What is known of the columns of a Parquet file: the least and the greatest value, where they are told, and the number
- * of nulls (snapshots/SPEC.md, "Exports").
+ * The statistics of a Parquet file's columns: least and greatest value, where they are told, and the number of nulls
+ * (snapshots/SPEC.md, "Exports").
  */
 export const ColumnStats = z.object({
   minValues: byColumn(z.union([z.string(), z.number()])),
@@ -230,7 +232,7 @@ export type ChangeFiles = z.infer<typeof ChangeFiles>;
  */
 export const ExportFile = ParquetFile.extend({
   root: Digest,
-  /** Without them, the file was made before they were, and lacks the columns that came with them. */
+  /** Files made before there were statistics have none, and lack the columns that came with them. */
   stats: ColumnStats.optional(),
 });
 export type ExportFile = z.infer<typeof ExportFile>;
@@ -276,8 +278,8 @@ export type Tiers = z.infer<typeof Tiers>;
 export const Collecting = z.object({ keys: z.array(z.string()), digest: Digest });
 
 /**
- * What `gc` keeps unless it is told otherwise: superseded snapshots by hours, by newest commits, as the last one of a
- * UTC day or month for so many days and months; and change records by days. Whatever one of these keeps stays.
+ * What `gc` keeps by default: superseded snapshots by hours, by newest commits, and as the last one of a UTC day or
+ * month for so many days and months; change records by days. Whatever one of these rules keeps stays.
  */
 export const retention = {
   keepHours: 48,
