@@ -17,10 +17,10 @@ export const exitCodes = {
 } as const;
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
-/** The command line is wrong. The command prints its usage, too. */
+/** A fault of the command line. The command prints its usage, too. */
 export const usageError = (message: string) => new Fault("USAGE", message);
 
-/** The value of an integer option, `otherwise` when it is left out. Throws USAGE outside `min..max`. */
+/** Throws USAGE outside `min..max`. */
 export function integerOption(
   name: string,
   text: string | undefined,
@@ -32,25 +32,24 @@ export function integerOption(
   throw usageError(`--${name} must be an integer from ${min} to ${max}, not ${JSON.stringify(text)}`);
 }
 
-/** A number with its noun: `1 file`, `2 files`. */
+/** `1 file`, `2 files`. */
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** The value of a required option. Throws USAGE when it is left out or empty. */
+/** Throws USAGE when the option is left out or empty. */
 export function requiredOption(name: string, value: string | undefined): string {
   if (value) return value;
   throw usageError(`--${name} is missing`);
 }
 
-/** The exit code of an error, by its code. Those that have one are printed without a stack. */
+/** The exit code of an error that has one by its code. Such errors are printed without a stack. */
 function meaningOf(error: unknown): ExitCode | undefined {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   const row: ErrorRow | undefined = Object.hasOwn(errors, code) ? errors[code as AnyErrorCode] : undefined;
   return row?.exit && exitCodes[row.exit];
 }
 
-/** The exit code of a command that throws this. */
 export function exitCodeOf(error: unknown): ExitCode {
   return meaningOf(error) ?? exitCodes.unexpected;
 }
@@ -81,7 +80,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The key of the object of which an error says that it is damaged or missing. */
+/** The key of the object that an error calls damaged or missing. */
 function keyOfDamage(error: unknown): string | undefined {
   const damage = isFault(error, "BROKEN_LOG") ? error.cause : error;
   const isDamage = damage !== error || hasCode(error, "CORRUPT_OBJECT", "MISSING_OBJECT");

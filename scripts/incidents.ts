@@ -1,12 +1,12 @@
 import { layout, manifestPrefixes } from "../snapshots/store/layout.ts";
 
-/** Objects by the beginnings of their keys, and the way back when one is damaged or missing. */
+/** Objects by the beginnings of their keys, and how to recover when one is damaged or missing. */
 export interface Incident {
   of: readonly string[];
   back: string;
 }
 
-/** For every kind of object. .github/deploy/OPERATING.md, "Incidents", has them with what they stop. */
+/** A row for every kind of object. .github/deploy/OPERATING.md, "Incidents", also tells what each one stops. */
 export const incidents: readonly Incident[] = [
   {
     of: [layout.commit.prefix],
@@ -56,12 +56,12 @@ export const incidents: readonly Incident[] = [
   },
 ];
 
-/** The way back for an object; undefined for one that no store has. */
+/** How to recover an object; undefined for one that no store has. */
 export function wayBack(key: string): string | undefined {
   return incidents.find(({ of }) => of.some((prefix) => key.startsWith(prefix)))?.back;
 }
 
-/** A line for the faults of a report: each way back once, and of what. */
+/** Lines for the faults of a report: each way to recover once, with the objects it is for. */
 export function waysBack(keys: readonly string[]): string[] {
   const kinds = Map.groupBy(keys, wayBack);
   return [...kinds].flatMap(([back, [first]]) => (back === undefined ? [] : [`For ${first}: ${back}.`]));

@@ -7,7 +7,7 @@ import { join } from "node:path";
 // trace.
 const { node } = process.versions;
 const [major = 0, minor = 0] = node.split(".").map(Number);
-// An older Node hands every upgrade to the feed, or does not count requests. 23 ended before it learned to.
+// An older Node hands every upgrade to the feed, or does not count requests. Node 23 ended before it got this.
 if (major < 22 || (major === 22 && minor < 21) || major === 23 || (major === 24 && minor < 9)) {
   process.stderr.write(
     `This needs Node 22 from 22.21 on, or 24.9 or later, and ${process.execPath} is Node ${node}.\n`,
@@ -20,10 +20,11 @@ try {
   process.stderr.write("The packages are not installed: run `npm ci` in this folder first.\n");
   process.exit(1);
 }
-// Packages may have been installed for another system, or for another C library. What needs no DuckDB works all the same.
+// Packages may have been installed for another system or another C library. Commands that need no DuckDB work
+// nevertheless.
 if (/[/\\](doctor|sample|snapshot|start)\.ts$/.test(process.argv[1] ?? "")) {
   const { platform, arch, report } = process;
-  // Looking up the names of hosts takes seconds where no name server answers.
+  // Without it, the report looks up names of hosts, which takes seconds where no name server answers.
   report.excludeNetwork = true;
   const musl = platform === "linux" && !report.getReport().header.glibcVersionRuntime;
   const system = `${platform}-${arch}${musl ? "-musl" : ""}`;
@@ -37,14 +38,14 @@ if (/[/\\](doctor|sample|snapshot|start)\.ts$/.test(process.argv[1] ?? "")) {
     process.exit(1);
   }
 }
-// A user of a container who has no entry in its passwd may have no home, which the S3 client looks for, too. Docker sets
+// A user of a container who is not in its passwd may have no home, but the S3 client looks for one, too. Docker sets
 // this one.
 try {
   homedir();
 } catch {
   process.env.HOME = "/";
 }
-// The agents of S3 and of the origin look for a forward proxy by themselves; this is for everything else, as fetch.
+// The agents of S3 and of the origin find a forward proxy by themselves. This is for everything else, such as fetch.
 const forward = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"].filter(
   (name) => process.env[name],
 );
@@ -61,7 +62,7 @@ else if (forward.length > 0 && !process.env.NODE_USE_ENV_PROXY)
   process.stderr.write(
     `${forward[0]} is set, and this Node heeds it everywhere with NODE_USE_ENV_PROXY=1 alone.\n`,
   );
-// A command starts in half the time when V8 finds its code compiled. A folder that cannot be written to is no fault.
+// A command starts in half the time when V8 finds its code compiled. A folder that cannot be written to does no harm.
 nodeModule.enableCompileCache(join(import.meta.dirname, "../node_modules/.cache/compiled"));
-// Node strips types itself, which takes much less time; before 24 it does not know `await using`.
+// Node strips types itself in much less time, but before 24 it does not know `await using`.
 if (!process.features.typescript || major < 24) await import("tsx/esm");

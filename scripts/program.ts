@@ -4,7 +4,6 @@ import { messageOf } from "../snapshots/store/errors.ts";
 import { type ExitCode, exitCodes, reportFailure, usageError } from "./cli.ts";
 import type { Shell } from "./shell.ts";
 
-/** An option of a command, for parseArgs and for the help. */
 export interface Option extends ParseArgsOptionDescriptor {
   /** Placeholder of the value in the usage, for options that take one. */
   value?: string;
@@ -27,8 +26,9 @@ export interface Command {
   run(args: readonly string[], shell: Shell): Promise<ExitCode | undefined>;
 }
 
-/** A command before its arguments are parsed. `run` gets the values of the options, and the operands
- * with spaces between them. */
+/**
+ * A command before its arguments are parsed. `run` gets the values of the options, and the operands joined by spaces.
+ */
 interface CommandSource<Named extends Options> extends Omit<Command, "options" | "run"> {
   options: Named;
   run(values: ValuesOf<Named>, operand: string, shell: Shell): Promise<ExitCode | undefined>;
@@ -45,7 +45,6 @@ export interface Program {
 
 type Parsed<Named extends Options> = ReturnType<typeof parse<Named>>;
 
-/** The values of a command's options. */
 export type ValuesOf<Named extends Options> = Parsed<Named>["values"];
 
 function parse<Named extends Options>(args: readonly string[], options: Named) {
@@ -106,12 +105,12 @@ export async function runProgram(program: Program, args: readonly string[], shel
   }
 }
 
-/** An option of npm that has a value in every script. Taken from us, it costs time and nothing else. */
+/** npm itself gives this option a value in every script. If npm takes ours, it only costs time. */
 const alwaysOfNpm = "cache";
 
 /**
- * npm takes options before `--` for its own, and tells of them in the environment only: a dry run of gc would delete.
- * Throws USAGE when it took one of ours.
+ * Throws USAGE when npm took one of our options: it takes those before `--` as its own and shows them in the
+ * environment only. A dry run of gc would then delete.
  */
 function requireUntaken({ call, commands }: Program, args: readonly string[], env: NodeJS.ProcessEnv): void {
   const given = new Set(args.map((argument) => argument.split("=")[0]));
@@ -143,7 +142,6 @@ function wantsHelp(args: readonly string[]): boolean {
   return args.slice(0, end < 0 ? undefined : end).some((argument) => ["--help", "-h"].includes(argument));
 }
 
-/** The usage line of each command. */
 function usage({ call, commands }: Program): string {
   const lines = commands.map(({ name, operand, options }) => {
     const shown = Object.entries(options).map(([option, { required, ...rest }]) => {
@@ -161,7 +159,6 @@ function optionText(name: string, { value }: Pick<Option, "value">): string {
   return value === undefined ? `--${name}` : `--${name} ${value}`;
 }
 
-/** The whole help: usage, what each command does, and every option with its default. */
 function help(program: Program): string {
   const parts = program.commands.map(({ name, does, options }) => {
     const rows = Object.entries(options).map(
@@ -178,7 +175,6 @@ function defaultOf({ required, otherwise, type, default: fixed }: Option): strin
   return `default: ${otherwise ?? fixed ?? (type === "boolean" ? "off" : "none")}`;
 }
 
-/** Lines of two columns. The first is as wide as its widest entry. */
 export function columns(rows: readonly (readonly [string, string])[]): string[] {
   const width = Math.max(...rows.map(([first]) => first.length));
   return rows.map(([first, second]) => `  ${first.padEnd(width)}  ${second}`);

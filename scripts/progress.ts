@@ -1,6 +1,5 @@
 import type { Output } from "./shell.ts";
 
-/** Reports how far a long step has come. */
 export type Progress = (step: string, done: number, of: number) => void;
 
 /** Shows progress: on a terminal in one line that is redrawn, elsewhere in a plain line for every tenth of a step. */

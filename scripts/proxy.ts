@@ -28,7 +28,7 @@ try {
   process.exit(1);
 }
 
-/** Serves in this process. A worker leaves serving the metrics to the main process. */
+/** Serves in this process. A worker leaves it to the main process to serve the metrics. */
 async function run(config: Config, log: Logger): Promise<void> {
   // npm runs scripts in the package's folder, and puts the user's folder into INIT_CWD.
   const directory = process.env.INIT_CWD ?? process.cwd();
@@ -41,14 +41,14 @@ async function run(config: Config, log: Logger): Promise<void> {
     await service.stop();
     process.exit(0);
   });
-  // Logged last: a supervisor may send a signal as soon as it reads this line.
+  // The last step, because a supervisor may send a signal as soon as it reads this line.
   log.info({ url: service.url }, "listening");
 }
 
 /** Runs several workers that share one port. */
 async function runWorkers(config: Config, log: Logger): Promise<void> {
   const metrics = new AggregatorRegistry();
-  // First, so that a signal that comes when a worker has just been forked ends the workers too.
+  // Before the first fork, so that a signal that comes right after a fork ends the workers too.
   onSignal(async (signal) => {
     log.info({ signal }, "draining");
     await workers.stop();
@@ -80,7 +80,6 @@ function onSignal(stop: (signal: string) => Promise<void>): void {
 
 /**
  * Serves the text of `render` as `GET /metrics` on a loopback port until the process ends. Does nothing without a port.
- * Throws CONFIG when the port cannot be used.
  */
 async function serveMetrics(port: number | undefined, render: () => Promise<string>): Promise<void> {
   if (port === undefined) return;

@@ -8,9 +8,9 @@ import { believedPolicy } from "../snapshots/trust/witnesses/policy.ts";
 import { requiredOption, usageError } from "./cli.ts";
 import type { Shell } from "./shell.ts";
 
-// What the commands of partners share: they ask a service, as `sync` and `ask` do.
+// Shared by the commands of partners, `sync` and `ask`, which ask a service.
 
-/** The options that name a service, a key for it, and whom to believe. */
+/** The options that name a service, a key for it, and whom to trust. */
 export const serviceOptions = {
   url: { type: "string", value: "BASE", required: true, does: "address of the service" },
   "key-file": { type: "string", value: "FILE", required: true, does: "holds an API key of the Aegis plan" },
@@ -28,14 +28,13 @@ export const serviceOptions = {
 
 type ServiceValues = { [Name in keyof typeof serviceOptions]?: string | undefined };
 
-/** A service, a key for it, and whom to believe: the text of a policy, or public keys. */
+/** `trusted` is the text of a policy, or public keys. */
 export interface Service {
   url: string;
   key: string;
   trusted: string | string[] | undefined;
 }
 
-/** Reads the options. Throws USAGE, KEY_REFUSED, or KEY_FILE for a file of keys or a policy that cannot be read. */
 export async function readService(shell: Shell, values: ServiceValues): Promise<Service> {
   const url = requiredOption("url", values.url);
   if (!/^https?:$/.test(URL.canParse(url) ? new URL(url).protocol : ""))
@@ -63,7 +62,7 @@ async function keyIn(shell: Shell, file: string): Promise<string> {
   );
 }
 
-/** What to tell when a service refused or could not be asked: a wrong key is the caller's to mend. */
+/** The error to report when a service refused or could not be asked: a wrong key is for the caller to mend. */
 export function failureOf(error: unknown, url: string): unknown {
   if (!(error instanceof ApiError) || error instanceof IntegrityError) return error;
   if (error.status === 401 || error.status === 403) return new Fault("KEY_REFUSED", error.message);

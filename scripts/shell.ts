@@ -9,7 +9,6 @@ export interface Output {
 
 /** The process as a command sees it. Tests pass in their own. */
 export class Shell {
-  /** The user's current folder. */
   readonly directory: string;
   readonly env: NodeJS.ProcessEnv;
   readonly stdout: Output;
@@ -22,7 +21,6 @@ export class Shell {
     this.stderr = output.stderr;
   }
 
-  /** Resolves a path from the user's current folder. */
   path(path: string): string {
     return resolve(this.directory, path);
   }
@@ -32,12 +30,10 @@ export class Shell {
     this.stderr.write(linesOf(text));
   }
 
-  /** Prints a warning on stderr. */
   warn(text: string): void {
     this.say(`Warning: ${text}`);
   }
 
-  /** Prints lines on stdout. */
   print(text: string): void {
     this.stdout.write(linesOf(text));
   }

@@ -8,10 +8,10 @@ import { Witnesses } from "../snapshots/trust/witnesses/witnesses.ts";
 import { integerOption, usageError } from "./cli.ts";
 import type { Shell } from "./shell.ts";
 
-/** The name of a key, and so the origin of the log, where nobody gives another. */
+/** The default name of a key, and so the origin of the log. */
 export const defaultSigningName = "protocol-risk-score-service";
 
-/** Whose commits count. */
+/** The options that say whose commits are trusted. */
 export const trustOptions = {
   "trusted-key": {
     type: "string",
@@ -45,7 +45,7 @@ export const signOverOption = {
   },
 } as const;
 
-/** SIGNING_NAME, or undefined where it is not set. Throws USAGE when no key can be called so. */
+/** Throws USAGE when no key can have this name. */
 export function signingName(shell: Shell, given = shell.env.SIGNING_NAME): string | undefined {
   if (!given || isKeyName(given)) return given || undefined;
   throw usageError(
@@ -54,7 +54,7 @@ export function signingName(shell: Shell, given = shell.env.SIGNING_NAME): strin
 }
 
 /**
- * The policy of --trust-policy or TRUST_POLICY, or that of the keys in --trusted-key or TRUSTED_KEYS; options go before
+ * The policy of --trust-policy or TRUST_POLICY, or of the keys in --trusted-key or TRUSTED_KEYS. Options win over
  * variables. Undefined where none is given.
  */
 export async function trustPolicy(shell: Shell, values: TrustValues): Promise<Policy | undefined> {
@@ -65,8 +65,8 @@ export async function trustPolicy(shell: Shell, values: TrustValues): Promise<Po
 }
 
 /**
- * How SIGNING_KEY, SIGNING_NAME and the options say that a run signs, and WITNESS_POLICY and CHECKPOINT_FILE who
- * remembers the log, also for a run that does not sign.
+ * Reads how a run signs (SIGNING_KEY, SIGNING_NAME and the options), and who remembers the log (WITNESS_POLICY and
+ * CHECKPOINT_FILE). A run that does not sign needs the latter, too.
  */
 export async function readSigning(
   shell: Shell,

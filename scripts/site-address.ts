@@ -5,7 +5,7 @@ import { reasonOf } from "./service.ts";
 const siteFile = layout.siteFile("api.json").slice(layout.publicTree.length);
 const seconds = 5;
 
-/** What is wrong when a file that every publish writes is not found below the address of the public tree. */
+/** Says what is wrong when the address of a public tree lacks a file that every publish writes. */
 export async function siteFaultAt(siteUrl: string): Promise<string | undefined> {
   const address = siteUrl + siteFile;
   const fault = await faultAt(address, /^\{.*"(?:api|site)":/s);
@@ -16,7 +16,7 @@ export async function siteFaultAt(siteUrl: string): Promise<string | undefined> 
   );
 }
 
-/** What is wrong with the answer of an address that should match; undefined when nothing is. */
+/** Says what is wrong with the answer of an address that should match; undefined when nothing is. */
 export async function faultAt(address: string, expected: RegExp): Promise<string | undefined> {
   try {
     const answer = await fetch(address, { signal: AbortSignal.timeout(seconds * 1000) });

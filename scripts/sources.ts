@@ -24,18 +24,17 @@ export function sourcesLocation(shell: Shell, location: string): string | S3Loca
   return remote ?? shell.path(location);
 }
 
-/** Sources in a local folder, with what their options need to know. */
 interface LocalSources {
   directory: string;
   more: Partial<SourcesOptions>;
   close(): Promise<void>;
 }
 
-/** Brings sources into a local folder, without known files that need not be fetched. */
+/** Brings sources into a local folder. It may leave out known files, which need not be fetched. */
 type FetchSources = (known: KnownFiles | undefined) => Promise<LocalSources>;
 
 /**
- * A directory is where it is. A script runs once and leaves its tables in the temporary folder. Sources on S3 are
+ * A directory stays where it is. A script runs once and leaves its tables in the temporary folder. Sources on S3 are
  * fetched into the user's cache.
  */
 function fetching(
@@ -73,7 +72,6 @@ function fetching(
 
 const nothing = async () => {};
 
-/** A folder of sources. Throws SourceRefusal when nothing is there, and USAGE for a file. */
 async function folderAt(directory: string): Promise<LocalSources> {
   const info = await ifPresent(stat(directory));
   if (!info)
@@ -102,7 +100,7 @@ async function tablesOfScript(shell: Shell, path: string, temporaryDirectory: st
   return { directory: rows.directory, more: { script: basename(path) }, close: nothing };
 }
 
-/** How a run opens the sources at a place, perhaps more than once. */
+/** Returns a function that opens the sources at a place, and may be called more than once. */
 export function sourcesAt(
   shell: Shell,
   location: string | S3Location,
@@ -135,7 +133,7 @@ export function sourcesAt(
 }
 
 /**
- * Looks at all that the sources at a place hold, and tells the user's warnings. Throws SourceRefusal with everything that
+ * Reads everything that the sources at a place hold, and prints its warnings. Throws SourceRefusal with everything that
  * a publish would refuse.
  */
 export async function inspectSourcesAt(

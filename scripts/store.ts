@@ -5,12 +5,11 @@ import { parseS3Location } from "../snapshots/store/storage.ts";
 import { requiredOption, usageError } from "./cli.ts";
 import type { Shell } from "./shell.ts";
 
-/** The option that names a store. */
 export const storeOption = {
   store: { type: "string", value: "STORE", required: true, does: "the store" },
 } as const;
 
-/** Opens the store that --store names. Throws USAGE, or StorageError when there is no store. */
+/** Throws StorageError when there is no store. */
 export async function openStore(
   shell: Shell,
   location: string | undefined,
@@ -22,8 +21,8 @@ export async function openStore(
 }
 
 /**
- * Opens the store that --store names, to write an object that may be its first. With `create` a directory need not
- * exist. On S3 nothing is checked: a prefix need not be created, and a key issuer has no right to read other objects.
+ * Opens a store to write an object that may be its first. With `create` a directory need not exist. On S3 nothing is
+ * checked: a prefix need not be created, and a key issuer has no right to read other objects.
  */
 export async function openStoreToWrite(
   shell: Shell,
@@ -37,8 +36,8 @@ export async function openStoreToWrite(
 }
 
 /**
- * Opens the store that --store names, whether or not it exists. Objects of one in S3 are kept in the folder `cacheDir`,
- * where that is given.
+ * Opens a store whether or not it exists. Objects of a store in S3 are cached in the folder `cacheDir`, where that is
+ * given.
  */
 export function openNewStore(
   shell: Shell,

@@ -10,11 +10,11 @@ const prefix = "prs-publish-";
 const folderName = new RegExp(`^${prefix}${ownerPattern}[0-9A-Za-z]{6}$`);
 
 /**
- * Runs `work` with a temporary folder, and removes the folder when the work ends or the process gets a signal to stop.
- * Throws LOCAL_FOLDER when the folder cannot be made or the disk is full.
+ * Runs `work` with a temporary folder, and removes the folder when the work ends or a signal stops the process. Throws
+ * LOCAL_FOLDER when the folder cannot be made or the disk is full.
  */
 export async function withTemporaryFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
-  // A script of sources runs in another folder.
+  // Absolute, because a script of sources runs in another folder.
   let folder = resolve(tmpdir());
   try {
     await removeLeftTemporaryFolders();
@@ -37,7 +37,7 @@ export function removeLeftTemporaryFolders(): Promise<number> {
   return removeLeftFolders(tmpdir(), folderName);
 }
 
-/** Removes a folder when the process gets SIGINT or SIGTERM, and lets it end. Returns a function that cancels this. */
+/** Removes a folder on SIGINT or SIGTERM, and lets the signal end the process. Returns a function that cancels this. */
 function removeWhenStopped(folder: string): () => void {
   const signals = ["SIGINT", "SIGTERM"] as const;
   const remove = (signal: NodeJS.Signals) => {

@@ -5,7 +5,7 @@ import type { Logger } from "pino";
 import type { Config } from "../proxy/config.ts";
 import { configError } from "../proxy/config.ts";
 
-// A worker that keeps dying at once must not keep the machine busy.
+// A worker that dies at once, again and again, must not keep the machine busy.
 const restartMilliseconds = 1000;
 // How long a worker may take to end after the deadline for its current requests.
 const endingSeconds = 3;
@@ -26,7 +26,7 @@ export function supervise(
   }
 
   async function start(): Promise<void> {
-    // One first, so that a faulty configuration is reported once.
+    // One first, so that a faulty configuration is reported once and not by every worker.
     const first = cluster.fork();
     const listening = await Promise.race([
       once(first, "listening").then(() => true),

@@ -5,7 +5,7 @@ import { counted, exitCodes, integerOption } from "../cli.ts";
 import { columns, command, type Program } from "../program.ts";
 import { failureOf, readService, serviceOptions } from "../service.ts";
 
-/** Values of a facet. */
+/** How many values of a facet are printed. */
 const shown = 10;
 
 const ask = command({
@@ -77,7 +77,6 @@ function rowOf(bucket: Bucket): [string, string] {
   return [name, `${bucket.count}, ${bucket.disputed} of them disputed`];
 }
 
-/** Who vouches for the answer, in words. */
 function voucherOf({ by, checkpoint }: Vouched): string {
   if (by.includes("key") || by.includes("policy")) {
     const { origin, size, cosigners } = checkpoint!;

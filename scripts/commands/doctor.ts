@@ -26,10 +26,10 @@ import { faultAt, siteFaultAt } from "../site-address.ts";
 import { sourcesLocation } from "../sources.ts";
 import { openNewStore, storeOption } from "../store.ts";
 
-/** What the checks look at. Each leaves what it opened to those after it. */
+/** The object of the checks. Each check leaves what it opened to those after it. */
 interface Patient {
   shell: Shell;
-  /** Names that the file of --env sets. */
+  /** The variables that the file of --env sets. */
   named: readonly string[];
   place: string;
   config?: Config;
@@ -37,7 +37,7 @@ interface Patient {
   newest?: Commit;
 }
 
-/** Variables of commands, and of deployment files, that are no settings of the proxy. */
+/** Variables of commands and deployment files that are no settings of the proxy. */
 const ofCommands = [
   "SOURCES",
   "STORE",
@@ -51,7 +51,7 @@ const ofCommands = [
   "AWS_SECRET_ACCESS_KEY",
 ];
 
-/** A check cannot take place because one before it failed. */
+/** Says that a check cannot take place because one before it failed. */
 class SkippedError extends Error {}
 
 function needed<T>(part: T | undefined, name: string): T {
@@ -62,7 +62,10 @@ function needed<T>(part: T | undefined, name: string): T {
 const isProxy = ({ shell }: Patient) => Boolean(shell.env.SNAPSHOT_STORE);
 const isPublisher = ({ shell }: Patient) => Boolean(shell.env.SOURCES);
 
-/** By name, what says that all is well, or throws what is not. What does not concern the environment says nothing. */
+/**
+ * The checks by name. Each returns what is well, or throws what is not; undefined when it does not concern the
+ * environment.
+ */
 const checks: Readonly<Record<string, (patient: Patient) => Promise<string | undefined>>> = {
   async settings(patient) {
     const known = [...settings.map(variableName), ...ofCommands];
@@ -97,7 +100,7 @@ const checks: Readonly<Record<string, (patient: Patient) => Promise<string | und
       { ...files, CHECKPOINT_FILE: trusted && at(CHECKPOINT_FILE) },
       { warn: () => {}, refused: () => {} },
     );
-    // Whoever remembers a checkpoint owns the file from then on, and the proxy's user could no longer read it.
+    // No checkpoint file: it would belong to whoever runs this, and the proxy's user could no longer read it.
     const catalog = new Catalog(storage, {
       cacheBytes: 2 ** 24,
       reader: { ...reader, remember: async () => {} },
@@ -189,7 +192,7 @@ const checks: Readonly<Record<string, (patient: Patient) => Promise<string | und
           return fault && `${at} ${fault}`;
         },
       ]);
-    // That name is another machine to each who asks, such as a container.
+    // `localhost` is another machine for everyone who asks, such as a container.
     const elsewhere = asked.filter(([, address]) => new URL(address).hostname !== "localhost");
     const faults: string[] = [];
     for (const [name, address, faultOf] of elsewhere) {
@@ -204,7 +207,7 @@ const checks: Readonly<Record<string, (patient: Patient) => Promise<string | und
     if (!isProxy(patient)) return;
     const { quotaStore } = needed(patient.config, "settings");
     const file = isUrl(quotaStore) ? undefined : patient.shell.path(quotaStore);
-    // Made here, it would belong to whoever asks, and the proxy's user could not write to it.
+    // If it were made here, it would belong to whoever runs this, and the proxy's user could not write to it.
     if (file && !(await ifPresent(stat(file)))) return `${file} is made at the first start`;
     const reasons: Error[] = [];
     const log = { warn: ({ err }: { err: Error }) => void reasons.push(err) };
@@ -222,7 +225,7 @@ const checks: Readonly<Record<string, (patient: Patient) => Promise<string | und
   },
 };
 
-/** Ways out that the messages of stores and servers leave to whoever runs them. */
+/** Advice for messages of stores and servers that leave the remedy to whoever runs them. */
 const waysOut: readonly [RegExp, string][] = [
   [
     /\bSignatureDoesNotMatch|\bInvalidAccessKeyId|[Cc]redentials/,
@@ -245,7 +248,7 @@ function withWayOut(message: string): string {
   return [message.replaceAll("\n", " "), ...(wayOut ? [wayOut] : [])].join("; ");
 }
 
-/** Longer than any deadline of what a check asks. */
+/** Longer than any deadline within a check. */
 const checkSeconds = 120;
 
 const doctor = command({

@@ -51,7 +51,7 @@ const issue = command({
     const endpoint = values.profile === undefined ? undefined : sharingEndpoint(shell, plan.data);
 
     const storage = await openStoreToWrite(shell, values.store, values.create ?? false);
-    // Opened before there is a key: a path that cannot be written to, or is taken, shows here.
+    // Opened before the key is made, so that a path that is taken or cannot be written to fails now.
     await using profile = endpoint === undefined ? undefined : await openProfile(shell.path(values.profile!));
     const { key, record } = await issueKey(storage, { plan: plan.data, owner, quota, expiresAt }, now);
     if (profile) {
@@ -142,7 +142,6 @@ export const keysProgram: Program = {
     "directory or s3://bucket/prefix.",
 };
 
-/** The operand of a command that takes a key's id. */
 function keyIdOption(name: string, operand: string): string {
   const id = KeyId.safeParse(operand);
   if (id.success) return id.data;
@@ -151,7 +150,7 @@ function keyIdOption(name: string, operand: string): string {
 
 const unknownKey = (id: string) => usageError(`there is no key ${id} in this store`);
 
-/** A file that nobody else may read, and that was not there. */
+/** A new file that nobody else may read. */
 async function openProfile(path: string): Promise<FileHandle> {
   try {
     return await open(path, "wx", 0o600);
@@ -160,7 +159,7 @@ async function openProfile(path: string): Promise<FileHandle> {
   }
 }
 
-/** Where clients of Delta Sharing find the service. */
+/** The address for clients of Delta Sharing. */
 function sharingEndpoint({ env }: Shell, plan: KeyPlan): string {
   if (plan !== "aegis") throw usageError("--profile is for keys of the aegis plan, which the archive needs");
   const named = "--profile needs the address of the service: set API_URL to https://HOST";
@@ -193,7 +192,7 @@ function moment(name: string, value: string, dayAddition: number): Date {
   throw usageError(`--${name} must be a real day YYYY-MM-DD or a moment YYYY-MM-DDThh:mm:ssZ`);
 }
 
-/** What may be shown of a key: everything but the digest of its secret. */
+/** The fields of a key that may be shown: all but the digest of its secret. */
 function shown({ id, owner, plan, quota, issuedAt, expiresAt }: KeyRecord, ended: KeyRevocation | undefined) {
   const revokedAt = ended?.revokedAt;
   return { id, owner, plan, quota: quota ?? plans[plan].dailyQuota, issuedAt, expiresAt, revokedAt };

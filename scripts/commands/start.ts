@@ -62,7 +62,6 @@ export const startProgram: Program = {
 
 /** The part of the sample that the store has. */
 interface Published {
-  /** One of its protocols. */
   slug: string;
   /** Id of the snapshot before the newest one. */
   earlier: string;
@@ -81,7 +80,7 @@ function sampleIn(storage: Storage): Promise<Published | undefined> {
   });
 }
 
-/** Publishes the sample as it was a day before and as it is, and exports it, as far as that is not done. */
+/** Publishes the sample as of a day ago and as of now, and exports it. Leaves out the steps that are done. */
 async function publishSample(shell: Shell, found: Published | undefined): Promise<void> {
   if (found?.exported) return;
   if (!found && (await readdir(store).catch(() => [])).length > 0) {
@@ -94,7 +93,7 @@ async function publishSample(shell: Shell, found: Published | undefined): Promis
       : "Making a sample of 20,000 markets, publishing and exporting it; this happens once.",
   );
   const run = $({ stdio: ["ignore", "ignore", "inherit"], cwd: root, nothrow: true });
-  // With the same loader as this process.
+  // Uses the loader of this process.
   const node = [process.execPath, ...process.execArgv];
   const sampling = ["sample.ts", "--out", sources];
   const steps = found
@@ -106,7 +105,7 @@ async function publishSample(shell: Shell, found: Published | undefined): Promis
   }
 }
 
-// With both exports, clients of Delta Sharing can read what lies between the snapshots.
+// With both exports, clients of Delta Sharing can read the changes between the snapshots.
 const publishing = ["snapshot.ts", "publish", "--sources", sources, "--store", store, "--export"];
 
 /** The demo keys of an earlier start if the store still knows them; otherwise new ones. */
@@ -158,7 +157,6 @@ Agents find tools at ${url}/mcp (Model Context Protocol), with the header Author
 `;
 }
 
-/** Throws CONFIG if the proxy could not listen on its address. */
 async function checkAddress(config: Config): Promise<void> {
   await using server = createServer();
   await listen(server, config);

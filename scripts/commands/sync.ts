@@ -10,7 +10,7 @@ import { progressOn } from "../progress.ts";
 import { failureOf, readService, serviceOptions } from "../service.ts";
 import type { Shell } from "../shell.ts";
 
-/** How long --follow waits between two questions: where the live feed cannot be had, and where it says nothing. */
+/** How long --follow waits between two questions: without the live feed, and with one that says nothing. */
 const pollSeconds = { without: 60, with: 600 };
 
 const sync = command({
@@ -53,7 +53,6 @@ const sync = command({
   },
 });
 
-/** Works alone in the folder of a copy. Throws COPY_FOLDER, LOCAL_FOLDER when the disk fails, or as `work`. */
 async function withCopy<T>(folder: string, shell: Shell, work: (copy: CopyFolder) => Promise<T>): Promise<T> {
   try {
     const copy = await CopyFolder.open(folder, { say: (line) => shell.say(line) });
@@ -67,7 +66,7 @@ async function withCopy<T>(folder: string, shell: Shell, work: (copy: CopyFolder
   }
 }
 
-/** One run. With `patient`, a service that cannot be asked is waited for; then there is no report. */
+/** One run. With `patient`, it waits for a service that cannot be asked; then there is no report. */
 async function attempt(
   parts: SyncParts,
   { url, shell, patient }: { url: string; shell: Shell; patient: boolean },

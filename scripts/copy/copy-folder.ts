@@ -25,24 +25,24 @@ import { ifPresent, localFailure } from "../../snapshots/store/errors.ts";
 import { CopyIndex } from "./index-check.ts";
 import { wholeLines } from "./lines.ts";
 
-/** What `state.json` says of the copy beside it. */
+/** The content of `state.json`, about the copy beside it. */
 export const CopyState = z.object({
   snapshotId: Digest,
   commit: Count,
   /** The newest checkpoint of the log that was seen, where a trusted key signed it. */
   checkpoint: z.string().optional(),
   archiveRoot: Digest,
-  /** The index root of that commit, which the markets gave too. A copy that an earlier version made has none. */
+  /** The index root of that commit, which the markets gave too. Copies made by earlier versions have none. */
   indexRoot: Digest.optional(),
   lines: Count,
   bytes: Count,
 });
 export type CopyState = z.infer<typeof CopyState>;
 
-/** The version of the format in a state; format 2 did not tell it. */
+/** The version of the format in a state. Format 2 did not name its version. */
 const CopyVersion = z.object({ snapshotId: Digest, formatVersion: z.int().default(2) });
 
-/** The transfer into the work folder, so that a later run can go on with it. */
+/** The download in the work folder, so that a later run can go on with it. */
 const Download = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("whole"), snapshotId: Digest, cursor: z.string(), count: Count }),
   z.object({ kind: z.literal("changes"), since: Digest, snapshotId: Digest, count: Count }),
@@ -53,13 +53,12 @@ const files = ["archive.ndjson", "state.json"] as const;
 const runningName = new RegExp(`^running-${ownerPattern}$`);
 /** How often a run renews its mark. */
 const renewalSeconds = 10;
-/** A mark that misses so many renewals is of a run that was killed. */
+/** A mark that misses so many renewals belongs to a run that was killed. */
 const mostMissed = 2;
 
-/** How a folder is opened. */
 interface OpenOptions {
   wait?: (milliseconds: number) => Promise<unknown>;
-  /** Tells that there is something to wait for. */
+  /** Tells the user about a wait. */
   say?: (line: string) => void;
 }
 
@@ -81,8 +80,8 @@ export class CopyFolder {
   }
 
   /**
-   * Opens a folder, creates it if it is not there, and removes what killed runs left in it. Throws COPY_FOLDER
-   * while another run holds it, or when it has files of these names that are not sync's.
+   * Opens or creates a folder, and removes what killed runs left in it. Throws COPY_FOLDER while another run holds it,
+   * or when it has files of these names that sync did not make.
    */
   static async open(path: string, { wait = delay, say }: OpenOptions = {}): Promise<CopyFolder> {
     const copy = new CopyFolder(path);
@@ -92,7 +91,7 @@ export class CopyFolder {
     await copy.#removeLeftMarks(wait, say);
     await writeFile(copy.#mark, await copy.#identity());
     copy.#renewals = setInterval(() => copy.#renew(), renewalSeconds * 1000).unref();
-    // Of two runs that start at the same moment, at least one gives up here, perhaps both.
+    // When two runs start at the same moment, at least one gives up here, perhaps both.
     const [other] = (await copy.#marks()).filter((mark) => mark !== copy.#mark);
     if (other !== undefined) {
       await copy.close();
@@ -103,8 +102,8 @@ export class CopyFolder {
   }
 
   /**
-   * The error to throw when a run in a folder has failed: a LOCAL_FOLDER that says how much room the copy needs
-   * when the disk is to blame, otherwise `error` itself.
+   * The error to throw when a run in a folder has failed: if the disk is to blame, a LOCAL_FOLDER that says how much
+   * room the copy needs, otherwise `error` itself.
    */
   static async failure(path: string, error: unknown): Promise<unknown> {
     const bytes = await new CopyFolder(path).#expectedBytes().catch(() => undefined);
@@ -113,18 +112,18 @@ export class CopyFolder {
     return localFailure(error, path, `${room}: make room, or use another folder (--to)`);
   }
 
-  /** Lets other runs have it. */
+  /** Lets other runs use the folder. */
   async close(): Promise<void> {
     clearInterval(this.#renewals);
     await rm(this.#mark, { force: true });
   }
 
-  /** Path of a file that is being made. */
+  /** The path of a file in the making. */
   work(name: "archive.ndjson" | "changes.ndjson"): string {
     return join(this.#own, "work", name);
   }
 
-  /** Path of the copy in place. */
+  /** The path of the copy in place. */
   get archive(): string {
     return join(this.#folder, "archive.ndjson");
   }
@@ -155,7 +154,7 @@ export class CopyFolder {
     return readJson(join(this.#own, "work", "download.json"), Download);
   }
 
-  /** Notes what the lines in the work folder are of. Must be called before the first one is written. */
+  /** Notes which download the lines in the work folder belong to. Must be called before the first one is written. */
   async begin(download: Download): Promise<void> {
     await this.discard();
     const path = join(this.#own, "work", "download.json");
@@ -163,14 +162,13 @@ export class CopyFolder {
     await rename(`${path}.new`, path);
   }
 
-  /** Empties the work folder. */
   async discard(): Promise<void> {
     await this.#requireMark();
     await rm(join(this.#own, "work"), { recursive: true, force: true });
     await mkdir(join(this.#own, "work"), { recursive: true });
   }
 
-  /** What was computed of the index of the copy in place; undefined where nothing tells it. */
+  /** The index that an earlier run computed for the copy in place; undefined when it is not known. */
   index(): Promise<CopyIndex | undefined> {
     return readJson(join(this.#own, "current", "index.json"), CopyIndex);
   }
@@ -195,7 +193,7 @@ export class CopyFolder {
     await mkdir(work, { recursive: true });
   }
 
-  /** Notes something else of the copy in place. */
+  /** Replaces the notes about the copy in place. */
   async note(state: CopyState, index?: CopyIndex): Promise<void> {
     await this.#requireMark();
     const write = async (name: string, text: string) => {
@@ -207,14 +205,14 @@ export class CopyFolder {
     await write("state.json", textOf(state));
   }
 
-  /** Keeps checkpoints of a log that was forked, which show it to everybody. Returns the path of their file. */
+  /** Keeps the checkpoints of a forked log, which prove the fork to everybody. Returns the path of their file. */
   async keepEvidence(checkpoints: readonly string[]): Promise<string> {
     const path = join(this.#folder, "forked-log.txt");
     await writeFile(path, checkpoints.join("\n"), { flush: true });
     return path;
   }
 
-  /** Removes copies that are no longer or were never in place. */
+  /** Removes copies that are not in place, or never were. */
   async #removeOld(): Promise<void> {
     const current = await ifPresent(readlink(join(this.#own, "current")));
     for (const name of await readdir(this.#own))
@@ -225,7 +223,7 @@ export class CopyFolder {
       await rm(join(this.#own, "current", name), { force: true });
   }
 
-  /** The marks of runs in this folder. Marks that came with a copied folder hold nothing, and are removed. */
+  /** The marks of runs in this folder. A mark that came with a copied folder is of no run, and is removed. */
   async #marks(): Promise<string[]> {
     const marks: string[] = [];
     const identity = await this.#identity();
@@ -239,8 +237,8 @@ export class CopyFolder {
   }
 
   /**
-   * Removes the marks of runs that were killed. Of a process of another machine or container nothing is known here, and
-   * two clocks may differ, so a mark is watched: it changes while its run lives.
+   * Removes the marks of runs that were killed. The process may be on another machine or in another container, and two
+   * clocks may differ, so a mark is watched: it changes while its run lives.
    */
   async #removeLeftMarks(wait: (milliseconds: number) => Promise<unknown>, say?: (line: string) => void) {
     const unknown = new Map<string, number | undefined>();
@@ -260,7 +258,7 @@ export class CopyFolder {
         if (![before, undefined].includes(await renewedAt(mark))) throw this.#inUse(mark);
     }
     for (const mark of unknown.keys()) await rm(mark, { force: true });
-    // A run that was only stopped may go on, and still has its files open.
+    // A run that was only paused may go on, and still has its files open.
     const [work, twin] = [join(this.#own, "work"), join(this.#own, "copy-work")];
     await rm(twin, { recursive: true, force: true });
     await cp(work, twin, { recursive: true });
@@ -268,10 +266,10 @@ export class CopyFolder {
     await rename(twin, work);
   }
 
-  /** Never makes the mark anew: it is gone when another run has taken over. */
+  /** Never creates the mark: it is gone when another run has taken over. */
   async #renew(): Promise<void> {
     const now = new Date();
-    // A renewal that fails is one that is missed.
+    // A renewal that fails counts as missed.
     await utimes(this.#mark, now, now).catch(() => {});
   }
 
@@ -291,12 +289,12 @@ export class CopyFolder {
     );
   }
 
-  /** Tells a folder from copies of it. */
+  /** Tells a folder from its copies. */
   async #identity(): Promise<string> {
     return String((await stat(this.#own)).ino);
   }
 
-  /** About the length of the next archive; undefined where nothing tells it. */
+  /** Roughly how long the next archive will be; undefined when that is unknown. */
   async #expectedBytes(): Promise<number | undefined> {
     const begun = await this.download();
     if (begun?.kind !== "whole") return (await this.state())?.bytes;
@@ -306,8 +304,8 @@ export class CopyFolder {
   }
 
   /**
-   * Takes in a folder that was copied by a program which follows links: its two files become the copy in place. A run
-   * that is killed meanwhile leaves this to the next one.
+   * Takes in a folder that was copied by a program which follows links: its two files become the copy in place. If the
+   * run is killed meanwhile, the next one does it.
    */
   async #takeIn(): Promise<void> {
     const paths = files.map((name) => join(this.#folder, name));
@@ -338,7 +336,7 @@ export class CopyFolder {
 
 const textOf = (state: CopyState) => `${JSON.stringify({ formatVersion, ...state })}\n`;
 
-/** A file's JSON; undefined when there is none, or it is of another shape, as after a power cut. */
+/** Parses a JSON file; undefined when there is none, or when it has another shape, as after a power cut. */
 async function readJson<T>(path: string, shape: z.ZodType<T>): Promise<T | undefined> {
   const text = await ifPresent(readFile(path, "utf8"));
   try {
@@ -348,7 +346,10 @@ async function readJson<T>(path: string, shape: z.ZodType<T>): Promise<T | undef
   }
 }
 
-/** When a mark was renewed; undefined when it is gone. It is opened, because a network file system caches the rest. */
+/**
+ * When a mark was renewed; undefined when it is gone. Opening it is needed, because a network file system caches the
+ * rest.
+ */
 async function renewedAt(mark: string): Promise<number | undefined> {
   const file = await ifPresent(open(mark));
   try {

@@ -5,7 +5,7 @@ import type { Digest } from "../../snapshots/format/sha256.ts";
 import { leafHash, pageRootOf, rootOver, type Subtree } from "../../snapshots/format/tree.ts";
 import { fileOf } from "./lines.ts";
 
-/** A segment of a copy, and where its lines stand in the file. */
+/** `start` is where its lines begin in the file. */
 export interface CopySegment extends Subtree {
   start: number;
   end: number;
@@ -19,7 +19,7 @@ export interface CopyTree {
   segments: CopySegment[];
 }
 
-/** Cuts lines, oldest first, into segments (snapshots/SPEC.md, "Cuts"). `each` is told of every line. */
+/** Cuts lines, oldest first, into segments (snapshots/SPEC.md, "Cuts"), and passes every line to `each`. */
 export async function* segmentsOf(
   lines: AsyncIterable<Uint8Array>,
   each: (line: Uint8Array) => void = () => {},

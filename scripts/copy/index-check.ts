@@ -24,19 +24,22 @@ import { type CopySegment, type CopyTree, segmentsOf } from "./copy-tree.ts";
 import { fileOf } from "./lines.ts";
 import type { PublishedIndex } from "./published-index.ts";
 
-/** What this program may be unable to check of a segment's index. */
+/** Parts of a segment's index that this program may be unable to check. */
 const Unchecked = z.enum(["version", "columns", "words"]);
 type Unchecked = z.infer<typeof Unchecked>;
 
-/** What the index root covers of a segment: the SHA-256 of its header, and the root of its ids. */
+/** The part of a segment that the index root covers: the SHA-256 of its header, and the root of its ids. */
 const KnownSegment = z.object({ root: Digest, header: Digest, ids: Digest, unchecked: z.array(Unchecked) });
 type KnownSegment = z.infer<typeof KnownSegment>;
 
-/** The index of a copy, segment by segment, which later runs go on from. `method` is that by which it was made. */
+/** The index of a copy, segment by segment, from which later runs go on. `method` names the method that made it. */
 export const CopyIndex = z.object({ method: Digest, segments: z.array(KnownSegment) });
 export type CopyIndex = z.infer<typeof CopyIndex>;
 
-/** Indexes made by another method may differ, and an earlier version of this check may have let more pass. */
+/**
+ * Part of every index, because indexes made by another method may differ, and an earlier version of this check may have
+ * accepted more.
+ */
 const method = sha256(
   JSON.stringify([
     2,
@@ -46,23 +49,22 @@ const method = sha256(
   ]),
 );
 
-/** What an index is checked against and with. */
 export interface IndexParts {
   /** The file of the copy, and its tree. */
   path: string;
   tree: CopyTree;
-  /** The index root that the log's entry of the snapshot has. */
+  /** The index root in the log's entry for the snapshot. */
   indexRoot: string;
   snapshotId: string;
-  /** What an earlier run computed. */
+  /** The result of an earlier run. */
   known: CopyIndex | undefined;
   published: PublishedIndex;
   progress: Progress;
 }
 
 /**
- * Computes the index root of a copy from its markets, and compares it with the one that was published. Segments that an
- * earlier run computed are not computed again. Memory holds the index of one segment.
+ * Computes the index root of a copy from its markets, and compares it with the published one. Segments that an earlier
+ * run computed are not computed again. Memory holds the index of one segment.
  */
 export async function checkIndex(parts: IndexParts): Promise<CopyIndex> {
   const { tree, progress } = parts;
@@ -105,12 +107,11 @@ function rootOf({ segments }: CopyTree, known: readonly KnownSegment[]): string 
   );
 }
 
-/** The index of a segment that its markets give. */
+/** The index of a segment, computed from its markets. */
 interface SegmentParts {
   index: ReturnType<typeof buildIndex>;
   /** The root of its ids. */
   ids: string;
-  /** The questions of its markets. */
   questions: string[];
 }
 
@@ -152,8 +153,8 @@ function knownOf(root: string, { index, ids, questions }: SegmentParts): KnownSe
 }
 
 /**
- * Compares a segment with the header and ids that were published. Throws WRONG_INDEX when the markets give others,
- * and ApiError when its words cannot be had that another version of Unicode made.
+ * Compares a segment with its published header and ids. Throws WRONG_INDEX when the markets give others, and ApiError
+ * when words made by another version of Unicode cannot be fetched.
  */
 async function compared(
   parts: IndexParts,
@@ -182,8 +183,8 @@ async function compared(
 }
 
 /**
- * What a header ought to say of the words. Characters that one version of Unicode has and another lacks make words
- * differ, so what another version made counts as it is, unless words differ that both find.
+ * The words that a header ought to name. Words differ where one version of Unicode has characters that another lacks.
+ * So words made by another version are accepted as they are, unless words differ that both versions find.
  */
 async function wordsFor(
   published: PublishedIndex,
@@ -203,7 +204,7 @@ async function wordsFor(
   return found ? { words: told, wordsUnchecked: true } : { words, wordsUnchecked: false };
 }
 
-/** What could not be checked of a copy's index, in one line for each kind. */
+/** Says what could not be checked of a copy's index, in one line for each kind. */
 export function uncheckedIn(index: CopyIndex | undefined): string[] {
   const reasons: Record<Unchecked, string> = {
     version: "The index of # was not checked: another version of this program made it",

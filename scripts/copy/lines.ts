@@ -1,7 +1,7 @@
 import { type FileHandle, open, stat, truncate } from "node:fs/promises";
 
 const piece = 2 ** 20;
-/** So much is written at a time; it is what a kill can cost. */
+/** How many bytes are written at a time, and so how many a kill can cost. */
 const written = 2 ** 16;
 const lineEnd = 10;
 
@@ -34,7 +34,7 @@ export async function* linesOf(path: string): AsyncGenerator<Buffer, void, void>
   }
 }
 
-/** Room for a piece of a file, or for all of a short one and the end that comes after it. */
+/** Room for a piece of a file, or for all of a short one and the end of line after it. */
 async function bufferFor(path: string): Promise<Buffer> {
   const { size } = await stat(path);
   return Buffer.allocUnsafe(Math.min(piece, size + 1));
@@ -63,13 +63,12 @@ export async function wholeLines(path: string): Promise<number> {
   }
 }
 
-/** Appends lines to a file, in large pieces. It holds one piece, in a buffer that grows to the longest line. */
+/** Appends lines to a file, in large pieces. Memory holds one piece, in a buffer that grows to the longest line. */
 export class LineWriter {
   readonly #file: FileHandle;
   #waiting = Buffer.allocUnsafe(2 * written);
   #bytes = 0;
   #busy = false;
-  /** Lines written so far. */
   lines = 0;
 
   private constructor(file: FileHandle) {
@@ -81,9 +80,7 @@ export class LineWriter {
     return new LineWriter(await open(path, fresh ? "w" : "a"));
   }
 
-  /**
-   * Takes a line without its end. Returns a promise when it is time to wait for the disk; wait before the next line.
-   */
+  /** Takes a line without its end. Returns a promise when the disk must catch up: await it before the next line. */
   write(line: Buffer | string): Promise<void> | undefined {
     if (this.#busy) throw new Error("a line came while earlier ones are being written");
     const end = this.#bytes + Buffer.byteLength(line);
@@ -113,10 +110,7 @@ export class LineWriter {
   }
 }
 
-/**
- * A file as `linesFromEnd` takes it. Pieces of one length come in the same memory: one is to be used before the next is
- * asked for.
- */
+/** A file for `linesFromEnd`. Pieces of one length share memory: use one before you ask for the next. */
 export async function fileOf(path: string) {
   const file = await open(path);
   const { size } = await stat(path);

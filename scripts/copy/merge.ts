@@ -1,9 +1,9 @@
 import { Change } from "../../proxy/site/client/client.ts";
 import { LineWriter, linesOf } from "./lines.ts";
 
-/** Where a market stands in the archive: later in time first, and then by id, descending. */
+/** Archives are sorted by this key, descending: by time, then by id. */
 function sortKeyOf(text: Buffer): string {
-  // No text of a record can hold these characters unescaped, and free-form JSON comes after them.
+  // No string in a record can hold these characters unescaped, and free-form JSON comes after them.
   const at = text.indexOf(resolvedAt) + resolvedAt.length;
   return text.toString("latin1", at, at + 24) + text.toString("latin1", 7, 43);
 }
@@ -12,14 +12,14 @@ const resolvedAt = Buffer.from(',"resolvedAt":"');
 
 /**
  * Writes a new archive: the old one without the markets that `changes` names, and with the markets that it puts, each
- * in its place. All three are files in lines. The memory it takes grows with the number of changes only. Returns the
- * number of lines written.
+ * in its place. All three files hold lines. Memory grows with the number of changes only. Returns the number of lines
+ * written.
  */
 export async function mergeChanges(archive: string, changes: string, into: string): Promise<number> {
   const named = new Set<string>();
   for await (const line of linesOf(changes)) {
     const { id } = new Change(line.toString());
-    // A text of its own: a part of a text would keep the whole line in memory.
+    // A copy, because a slice would keep the whole line in memory.
     named.add(Buffer.from(id).toString("latin1"));
   }
   const puts = putsIn(changes);

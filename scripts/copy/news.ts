@@ -1,18 +1,17 @@
 import { feedProtocol, keyProtocolPrefix } from "../../schemas/feed.ts";
 
 export interface NewsParts {
-  /** Address of the service. */
   url: string;
   key: string;
-  /** The snapshot that is known. */
+  /** The snapshot that the copy has. */
   snapshotId: string;
-  /** How long to wait where the live feed cannot be had, or says nothing. */
+  /** How long to wait without the live feed, and with a feed that says nothing. */
   pollSeconds: { without: number; with: number };
   signal?: AbortSignal | undefined;
 }
 
 /**
- * Waits until the live feed names another snapshot, or until it is time to ask. Never fails: without the feed it is a
+ * Waits until the live feed names another snapshot, or until it is time to ask. Never rejects: without the feed it is a
  * wait. A wait costs one unit, that of the connection.
  */
 export function waitForNews({ url, key, snapshotId, pollSeconds, signal }: NewsParts): Promise<void> {
@@ -54,7 +53,6 @@ function socketTo(address: string, key: string): WebSocket | undefined {
   }
 }
 
-/** The snapshot that a message names; undefined when it names none. */
 function snapshotIn(message: unknown): string | undefined {
   try {
     const { snapshotId } = JSON.parse(String(message));

@@ -2,11 +2,11 @@ import { MarketIndex } from "../../schemas/envelopes.ts";
 import { maxHeaderBytes, maxWordsBytes } from "../../snapshots/format/maxima.ts";
 import { sha256 } from "../../snapshots/format/sha256.ts";
 
-/** An answer with the most segments that a snapshot can have is shorter. */
+/** Enough for an answer with the most segments that a snapshot can have. */
 const maxListBytes = 2 ** 23;
 const deadline = 60_000;
 
-/** What a service says that its index consists of. It is asked only to name what is wrong with it. */
+/** The index that a service published. It is asked for only to name what is wrong with it. */
 export class PublishedIndex {
   readonly #base: string;
   readonly #key: string;
@@ -16,18 +16,18 @@ export class PublishedIndex {
     this.#key = key;
   }
 
-  /** The parts of the index of a snapshot, by segment, from the oldest up. */
+  /** The parts of a snapshot's index, by segment, from the oldest up. */
   async segments(snapshotId: string): Promise<MarketIndex["segments"]> {
     const text = await this.#get(`?asOf=${snapshotId}`, maxListBytes);
     return MarketIndex.parse(JSON.parse(String(text))).segments;
   }
 
-  /** A header by its hash. Throws an Error, also when other bytes come. */
+  /** Rejects when other bytes than those of the hash come. */
   header(hash: string): Promise<Buffer> {
     return this.#part(hash, maxHeaderBytes);
   }
 
-  /** The words of a segment by their hash. Throws as header does. */
+  /** Rejects as header does. */
   words(hash: string): Promise<Buffer> {
     return this.#part(hash, maxWordsBytes);
   }

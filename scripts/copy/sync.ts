@@ -20,48 +20,45 @@ import { LineWriter, linesOf, wholeLines } from "./lines.ts";
 import { mergeChanges } from "./merge.ts";
 import type { PublishedIndex } from "./published-index.ts";
 
-/** A run takes the whole archive when more than this differs: it keeps the ids of all changes in memory. */
+/** A run takes the whole archive when more markets differ, because it keeps the ids of all changes in memory. */
 const maxChanges = 500_000;
 
-/** Codes of the service when it no longer has a snapshot, or no longer knows the difference to it. */
+/** The service answers with these when it no longer has a snapshot, or no longer knows the difference to it. */
 const goneCodes = ["SNAPSHOT_EXPIRED", "SNAPSHOT_NOT_FOUND", "CURSOR_EXPIRED"];
 
-/** The parts that a sync works with. */
 export interface SyncParts {
   client: Client;
-  /** The index of the same service. */
   published: PublishedIndex;
   copy: CopyFolder;
   /**
-   * Public keys, of which one must have signed what is taken up, or the text of a policy that it must satisfy.
-   * Undefined when no signature is asked for.
+   * Public keys, one of which must have signed what is accepted, or the text of a policy that it must satisfy.
+   * Undefined accepts unsigned archives.
    */
   trusted: string | readonly string[] | undefined;
   say: (line: string) => void;
   progress: Progress;
 }
 
-/** The result of a run. */
 export interface SyncReport extends CopyState {
   how: "unchanged" | "changes" | "whole";
   /** Lines received by this run. */
   received: number;
-  /** What this program cannot judge of the index that was published, in sentences. */
+  /** Sentences about the parts of the published index that this program cannot judge. */
   unchecked: string[];
 }
 
 /**
- * Brings a copy in step with the archive, once. Throws ForkedLogError, which it also leaves in the folder as evidence;
- * IntegrityError, with the old copy in place, when what came cannot be what was published; WRONG_INDEX, likewise,
- * when the index that was published does not follow from it; ApiError when the service cannot be asked, or refuses the
- * key; KEY_REFUSED when the key is of another plan.
+ * Brings a copy in step with the archive, once. Throws ForkedLogError, which it also leaves in the folder as evidence.
+ * The old copy stays in place with IntegrityError, when what came cannot be what was published, and with WRONG_INDEX,
+ * when the published index does not follow from it. Throws ApiError when the service cannot be asked, or refuses the
+ * key, and KEY_REFUSED when the key is of another plan.
  */
 export async function syncOnce(parts: SyncParts): Promise<SyncReport> {
   const report = await syncThrough(parts).catch(async (error: unknown) => {
     if (!(error instanceof ForkedLogError)) throw error;
     const file = await parts.copy.keepEvidence(error.checkpoints);
     const [before, now] = error.checkpoints.map((note) => checkpointIn(note).size) as [number, number];
-    // What is only old ends by itself, and the next run then goes on.
+    // A service that is only behind catches up, and the next run then goes on.
     const why = now < before ? "The service is far behind, or somebody took" : "Somebody took";
     error.message +=
       ` ${why} commits away, or signed others in their place: ask the operator. Both are kept in ` +
@@ -96,24 +93,26 @@ async function syncThrough(parts: SyncParts): Promise<Taken> {
   const { snapshotId } = published;
   const changed = state && (await takeChanges(parts, state, snapshotId));
   const report = changed ?? (await takeWhole(parts, state, snapshotId));
-  // The transfer of an earlier run may be superseded by now.
+  // The download of an earlier run may be superseded by now.
   if (!begun || report.snapshotId === published.snapshotId) return report;
   const { received, ...further } = await syncThrough(parts);
   return { ...further, how: report.how, received: report.received + received };
 }
 
-/** How often, a second apart, it is asked for a checkpoint that is not there yet. Caches hold one for 5 seconds. */
+/** A checkpoint that is not there yet is asked for so often, a second apart. Caches hold one for 5 seconds. */
 const maxQuestions = 6;
 
-/** What a service says is current, and the checkpoint of the log that ends with it; undefined where no key is trusted. */
+/**
+ * The current snapshot by the word of the service, and the log's checkpoint for it; undefined where no key is trusted.
+ */
 interface Current {
   published: Awaited<ReturnType<Client["status"]>>;
   checkpoint: string | undefined;
 }
 
 /**
- * Asks what is current and for the log's checkpoint, which costs no unit, so that none is spent on what no trusted key
- * has signed, nor on a snapshot that the log has left behind, which may be withdrawn. Throws IntegrityError when the
+ * Asks for the current snapshot and the log's checkpoint, which costs no unit. So no unit is spent on a snapshot that
+ * no trusted key has signed, or that the log has left behind, which may be withdrawn. Throws IntegrityError when the
  * checkpoint does not count, ForkedLogError when its log is not the one of the last run, and ApiError when the service
  * stays behind the log.
  */
@@ -129,11 +128,11 @@ async function askCurrent({ client, trusted }: SyncParts, state: CopyState | und
       throw error;
     });
     const { size } = await verifyCheckpoint(checkpoint, trusted).catch((error: unknown) => {
-      // Witnesses cosign what a publisher has just signed, so that too few may have done so yet.
+      // Witnesses cosign what a publisher has just signed, so too few may have done so yet.
       if (typeof trusted !== "string" || question === maxQuestions) throw error;
       return { size: 0 };
     });
-    // A process of the service, or a cache before it, may be behind for a moment.
+    // A process of the service, or a cache in front of it, may be behind for a moment.
     if (size > 0 && seen !== undefined && (size >= least || question === maxQuestions))
       await client.requireSameLog(seen, checkpoint!);
     if (size === commit && size >= least) return { published, checkpoint: checkpoint! };
@@ -143,19 +142,21 @@ async function askCurrent({ client, trusted }: SyncParts, state: CopyState | und
       const detail = `${both} It may take up the newest soon, or hides it: run again, and ask the operator.`;
       throw new ApiError("BEHIND", detail, { title: "The service is behind its log" });
     }
-    // A publisher signs the log a moment after its commit, and a process of the service takes it up after another.
+    // A publisher signs the log a moment after its commit, and a process of the service picks it up a moment later.
     await setTimeout(1000);
   }
 }
 
-/** Everybody may ask what is current. Only this question, which costs no unit, shows that a key has ended. */
+/**
+ * Asking for the current snapshot needs no key. Only this question, which costs no unit, shows that a key has ended.
+ */
 async function requireKey(client: Client): Promise<void> {
   const { plan } = await client.usage();
   if (plan !== "aegis")
     throw new Fault("KEY_REFUSED", `the archive needs a key of the aegis plan, and this one is of ${plan}`);
 }
 
-/** Takes up what changed. Returns undefined when the whole archive has to be taken instead. */
+/** Returns undefined when the whole archive has to be taken instead. */
 async function takeChanges(
   parts: SyncParts,
   state: CopyState,
@@ -188,14 +189,14 @@ async function takeChanges(
     const gone = isGone(error);
     if (!gone && !(error instanceof IntegrityError)) throw error;
     await copy.discard();
-    // The copy may be at fault. Then the service must not be blamed.
+    // The copy itself may be at fault. Then the service must not be blamed.
     if (!gone && !resumed && (await treeOf(copy.archive)).archiveRoot === state.archiveRoot) throw error;
     say(`${messageOf(error)} The whole archive is taken.`);
     return undefined;
   }
 }
 
-/** Takes the whole archive, and goes on with what an earlier run received of it. */
+/** Takes the whole archive, and goes on from the lines that an earlier run received. */
 async function takeWhole(
   parts: SyncParts,
   state: CopyState | undefined,
@@ -246,7 +247,7 @@ async function receive<T>(
       if (full) await full;
       if (full || answer.skip === answer.count) progress("lines received", answer.skip, answer.count);
     }
-    // An answer without lines has a head all the same.
+    // An answer without lines still has a head.
     writer ??= await open();
     return true;
   } finally {
@@ -254,7 +255,6 @@ async function receive<T>(
   }
 }
 
-/** Checks the archive in the work folder, and puts it in place. */
 async function takeUp(
   parts: SyncParts,
   snapshotId: string,
@@ -268,13 +268,13 @@ async function takeUp(
     await copy.replace(state, index);
     return state;
   } catch (error) {
-    // It is not asked for again: what the next run finds may be another snapshot.
+    // The next run must begin anew: it may find another snapshot.
     if (isFault(error, "WRONG_INDEX")) await copy.discard();
     throw error;
   }
 }
 
-/** A file that may become the copy, and what is known of it. */
+/** A file that may become the copy. */
 interface Checked {
   path: string;
   snapshotId: string;
@@ -282,7 +282,7 @@ interface Checked {
   before: CopyState | undefined;
 }
 
-/** Checks that an archive was published, and that its index follows from it. Returns what is to be kept of it. */
+/** Checks that an archive was published, and that its index follows from it. Returns the state and index to keep. */
 async function check(parts: SyncParts, { path, snapshotId, tree, before }: Checked) {
   const { copy, published, progress } = parts;
   const found = { archiveRoot: tree.archiveRoot, lines: tree.lines, bytes: tree.bytes };
@@ -298,8 +298,8 @@ async function check(parts: SyncParts, { path, snapshotId, tree, before }: Check
 type Found = Pick<CopyState, "archiveRoot" | "lines" | "bytes">;
 
 /**
- * Checks that the log has a commit of the archive that came, and that a trusted key signed it. Returns that commit,
- * its index root, and the newest checkpoint that is known. What this takes comes with the proof of any market.
+ * Checks that the log has a commit of the archive that came, and that a trusted key signed it. Returns that commit, its
+ * index root, and the newest known checkpoint. Everything needed comes with the proof of any market.
  */
 async function requirePublished(
   parts: SyncParts,
@@ -316,7 +316,7 @@ async function requirePublished(
     });
   let answer = await ask();
   if (trusted && answer.checkpoint === null) {
-    // It was published meanwhile.
+    // The checkpoint was published meanwhile.
     await askCurrent(parts, before);
     answer = await ask();
   }
@@ -333,7 +333,6 @@ async function requirePublished(
   return { commit, indexRoot, checkpoint: newer };
 }
 
-/** The id in the first line of an archive. */
 async function firstId(path: string): Promise<string> {
   for await (const line of linesOf(path)) return line.toString("latin1", 7, 43);
   throw new IntegrityError("The archive that came is empty.");

@@ -6,10 +6,9 @@ import { counted } from "../../cli.ts";
 
 /** How many faults or keys are listed one by one. The rest is only counted. */
 const shownLines = 50;
-/** How many added, changed or removed protocols the summary of a publish names, of each kind. */
+/** How many protocols the summary of a publish names of each kind: added, changed and removed. */
 const namedSlugs = 5;
 
-/** Says what a publish run did, or would do. */
 export function describePublish(done: PublishReport): string[] {
   const { outcome, wouldCommit, commit, snapshotId, counts, changes } = done;
   const { uploaded, unchanged, total, changeRecord, reindexed, witnessed } = done;
@@ -33,14 +32,16 @@ export function describePublish(done: PublishReport): string[] {
     ...(reindexed > 0 ? [`re-indexed ${counted(reindexed, "segment")} that another version made`] : []),
     ...(changeRecord.objects > 0 ? [`record of what it changes: ${describeSize(changeRecord)}`] : []),
     ...describeWitnesses(witnessed),
-    // After a first line of nothing new, nobody expects that the run has mended the store.
+    // A first line that says nothing is new does not suggest that the run has mended the store.
     ...(outcome === "unchanged" && uploaded.objects > 0
       ? [`made ${counted(uploaded.objects, "object")} anew that the store had not, or not whole`]
       : []),
   ];
 }
 
-/** Says who cosigned the newest checkpoint, in one line, and in a line each who did not. */
+/**
+ * Names the cosigners of the newest checkpoint in one line, and each witness that did not cosign in a line of its own.
+ */
 export function describeWitnesses(witnessed: readonly Witnessed[]): string[] {
   if (witnessed.length === 0) return [];
   const cosigned = witnessed.filter((each) => "time" in each).map(({ name }) => name);
@@ -57,7 +58,10 @@ const kinds = [
   ["-", "removed"],
 ] as const;
 
-/** Describes changes: `It changes +0 ~18 -1 markets, -1 protocol (usdd)`, and what differs in lines of their own. */
+/**
+ * Describes changes: `It changes +0 ~18 -1 markets, -1 protocol (usdd)`, and each further difference on a line of its
+ * own.
+ */
 export function describeChanges(verb: string, { markets, protocols }: Changes): string[] {
   const told = kinds.flatMap(([sign, kind]) => {
     const count = protocols[kind];

@@ -65,10 +65,10 @@ function believedOf(known: readonly Commit[], trust: Trust | undefined): Readonl
   return digests;
 }
 
-/** Of so many commits is told who cosigned them. */
+/** The list names the cosigners of at most so many commits. */
 const mostTold = 100;
 
-/** Those whom the command's policy calls witnesses, or else a publisher's own; none where no policy is given. */
+/** The witnesses of the command's policy, or else a publisher's own; none where no policy is given. */
 async function knownWitnesses(
   shell: Shell,
   values: Parameters<typeof trustPolicy>[1],

@@ -9,7 +9,7 @@ import type { ValuesOf } from "../../program.ts";
 import type { Shell } from "../../shell.ts";
 import { flag, number } from "./options.ts";
 
-/** A run in parts: on this machine by itself, or step by step wherever a scheduler has them run. */
+/** A run in parts: on this machine by itself, or step by step wherever a scheduler runs them. */
 export const inParts = {
   workers: number("publishes with so many processes on this machine"),
   plan: number("divides the run --run into so many parts, and does no more"),
@@ -22,7 +22,6 @@ export const inParts = {
   run: { type: "string", value: "ID", does: "the run that --plan, --part and --join belong to" },
 } as const;
 
-/** What a publish is asked to do of a run. */
 export type Step =
   | { kind: "all" }
   | { kind: "workers"; count: number; run: string }
@@ -30,9 +29,9 @@ export type Step =
   | { kind: "part"; part: number; run: string }
   | { kind: "join"; run: string };
 
-/** Reads the options above. Throws USAGE where they do not go together. */
+/** Throws USAGE where options do not go together. */
 export function stepIn({ env }: Shell, { run, workers, plan, part, join }: ValuesOf<typeof inParts>): Step {
-  // Schedulers count from 0 in such a variable, and images without a shell can add nothing to it.
+  // Schedulers put a number that counts from 0 into such a variable, and images without a shell cannot add to it.
   const index = part !== undefined && /^[A-Z_]+$/.test(part) ? env[part] : undefined;
   const steps = { workers, plan, part: index === undefined ? part : String(Number(index) + 1), join };
   const asked = Object.entries(steps).flatMap(([name, value]) => (value === undefined ? [] : [name]));
@@ -59,7 +58,6 @@ export function stepIn({ env }: Shell, { run, workers, plan, part, join }: Value
   return { kind: "join", run };
 }
 
-/** Says how a run was planned. */
 export function describePlan(run: string, { parts, commit }: PartsPlan): string[] {
   const sizes = parts.map(({ markets }) => markets);
   const markets = sizes.reduce((sum, size) => sum + size, 0);
@@ -69,7 +67,6 @@ export function describePlan(run: string, { parts, commit }: PartsPlan): string[
   ];
 }
 
-/** Says what a part has made. */
 export function describePart(
   run: string,
   { part, refused, markets, pages, segments, seconds }: PartRecord,
@@ -131,7 +128,7 @@ const isExitCode = (code: unknown): code is ExitCode =>
 
 const pathOf = (file: string) => fileURLToPath(import.meta.resolve(file));
 
-/** The process of a part. It prints what `npm run snapshot` would, with the part's number before each line. */
+/** The process of a part. Its output is that of `npm run snapshot`, with the part's number before each line. */
 function startPart(shell: Shell, args: readonly string[], part: number): ChildProcess {
   const node = ["--max-semi-space-size=16", "--import", import.meta.resolve("../../installed.js")];
   const child = spawn(process.execPath, [...node, pathOf("../../snapshot.ts"), ...args], {

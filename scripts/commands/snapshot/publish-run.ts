@@ -15,7 +15,7 @@ import { sourcesAt, sourcesLocation } from "../../sources.ts";
 import { withTemporaryFolder } from "../../temporary.ts";
 import { flag, number } from "./options.ts";
 
-/** The guards that an operator may let pass, a hold that may be ended, and signatures that may. */
+/** Options that let a guard pass, end a hold, or let signatures end. */
 export const allowing = {
   "allow-removed": number("lets a guard pass that printed this number of removed markets and protocols"),
   "allow-changed": number("lets a guard pass that printed this number of changed markets"),
@@ -30,7 +30,6 @@ export const sourcesOption = {
   does: "where the Parquet files are, or a DuckDB script *.sql that leaves the tables",
 } as const;
 
-/** Reads the options that publish and verify --repair share. */
 export function readPublishing(
   shell: Shell,
   { sources, resume = false, ...values }: ValuesOf<typeof allowing & { sources: typeof sourcesOption }>,
@@ -43,7 +42,9 @@ export function readPublishing(
   return { location: sourcesLocation(shell, requiredOption("sources", sources)), allow, resume };
 }
 
-/** Says what the clocks say when times in the sources were refused as later than now: this machine's may be behind. */
+/**
+ * Warns about clocks when sources were refused for times that lie in the future: this machine's clock may be behind.
+ */
 async function warnOfClock(shell: Shell, storage: Storage, error: unknown): Promise<void> {
   const late = ({ rule }: Refusal) => rule.startsWith(lateRule);
   if (!(error instanceof SourceRefusal) || !error.refusals.some(late)) return;
@@ -51,13 +52,13 @@ async function warnOfClock(shell: Shell, storage: Storage, error: unknown): Prom
   shell.warn(`times are too late: ${clocks}`);
 }
 
-/** What a run is told beside its sources, its store and what the guards may let pass. */
+/** The options of a run besides its sources, its store and what the guards may let pass. */
 type More = Pick<
   PublishOptions,
   "api" | "siteUrl" | "license" | "citeAs" | "contact" | "signing" | "dryRun" | "faulty"
 >;
 
-/** Publishes from the sources at a place, all at once or a `step` of it. Returns which files those were too. */
+/** Publishes from the sources at a place, all at once or a `step` of it. Also returns which files the sources were. */
 export async function publishFrom<Report>(
   shell: Shell,
   { location, ...choices }: ReturnType<typeof readPublishing>,

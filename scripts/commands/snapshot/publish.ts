@@ -98,7 +98,7 @@ export const publishCommand = command({
       throw usageError("WITNESS_POLICY goes with SIGNING_KEY: witnesses cosign what a publisher has signed");
     if (step.kind === "plan" || step.kind === "part")
       return makeStep(shell, step, choices, values, { ...told, signing });
-    // Opened before anything is published: a path that cannot be written to shows here.
+    // Opened before anything is published, so that a path that cannot be written to fails now.
     await using statement =
       values.statement && !dryRun ? await open(shell.path(values.statement), "w") : undefined;
     const storage = await openOrMakeStore(shell, values, step);
@@ -132,7 +132,7 @@ export const publishCommand = command({
 });
 
 /**
- * Opens a store, which need not exist: nothing else is needed for the first run of a schedule. It says so first, because
+ * Opens a store, which need not exist: the first run of a schedule needs nothing else. Says that it makes one, because
  * a mistyped address is no store either.
  */
 async function openOrMakeStore(
@@ -146,7 +146,6 @@ async function openOrMakeStore(
   return storage;
 }
 
-/** Plans a run, or makes a part of one. */
 async function makeStep(
   shell: Shell,
   step: Extract<Step, { kind: "plan" | "part" }>,
@@ -173,7 +172,6 @@ async function makeStep(
   return exitCodes.done;
 }
 
-/** Throws USAGE when a run of these options cannot be divided into parts. */
 function requireDivisible(
   location: ReturnType<typeof readPublishing>["location"],
   values: { "dry-run"?: boolean | undefined },
@@ -198,7 +196,6 @@ function argumentsOfPart(
   return ["publish", ...given, "--run", run];
 }
 
-/** Exports what was published (--export). */
 async function exportNewest(shell: Shell, storage: Storage, signing: Signing): Promise<void> {
   const progress = progressOn(shell.stderr);
   const { total } = await withTemporaryFolder(async (folder) =>
@@ -212,7 +209,6 @@ async function exportNewest(shell: Shell, storage: Storage, signing: Signing): P
   shell.say(`Exported in ${counted(total.objects, "file")} (${total.bytes} bytes)`);
 }
 
-/** Writes what was published and from what (--statement). */
 async function writeStatement(
   file: FileHandle,
   files: readonly NamedContent[],
@@ -227,7 +223,6 @@ async function writeStatement(
   await file.writeFile(`${JSON.stringify(said, null, 2)}\n`);
 }
 
-/** The rules for options that name something to readers of the public tree. */
 const rules = {
   "api-url": "--api-url (or API_URL) must be the service's address, https://HOST",
   "site-url": "--site-url (or SITE_URL) must be the public tree's address, as https://HOST/public",
