@@ -10,7 +10,7 @@ import { renderListEmbed, renderProtocolEmbed } from "./embed.ts";
 import { renderFeed } from "./feed.ts";
 import { placeOf, renderProtocolList, renderProtocolPage } from "./protocol-page.ts";
 
-/** The artefacts that are about all protocols. */
+/** Keys of the artefacts that are about all protocols. */
 export const artefactFiles = [
   layout.protocolList,
   layout.listEmbed,
@@ -22,29 +22,26 @@ export const artefactFiles = [
   layout.apiCatalog,
 ];
 
-/** The keys of a protocol's own artefacts. */
 export const artefactsOf = (slug: string) => [
   layout.badge(slug),
   layout.protocolPage(slug),
   layout.embed(slug),
 ];
 
-/** The slug of the protocol that an artefact is about, by its key; undefined for other keys. */
+/** Undefined for keys that are not artefacts of one protocol. */
 export function slugOfArtefact(key: string): string | undefined {
   if (key.startsWith(layout.card.prefix)) return /[^/]+(?=-[0-9a-f]{16}\.png$)/.exec(key)?.[0];
   const [slug] = /(?!_)[^/]+(?=\.svg$|\/index\.html$)/.exec(key) ?? [];
   return slug !== undefined && artefactsOf(slug).includes(key) ? slug : undefined;
 }
 
-/** A protocol's record, and the hash of the object that holds it. */
+/** `hash` names the object that holds the record. */
 export interface StoredScore {
   record: ProtocolScore;
   hash: string;
 }
 
-/**
- * The artefacts of one protocol, by key, but for its card. `list` has all scores, by BRI from the highest down.
- */
+/** By key, without the card. `list` has all scores, by BRI from the highest down. */
 export function renderProtocol(
   addresses: Addresses,
   { record, hash }: StoredScore,
@@ -62,8 +59,8 @@ export function renderProtocol(
 }
 
 /**
- * Everything that lets the public scores be found and shown, by key in the store, but for the cards. Made of public data, by slug, and of
- * the numbers, sizes and hashes of an export's files.
+ * Everything that lets the public scores be found and shown, by key, without the cards. It is made of public data and,
+ * of an export, only the numbers, sizes and hashes of its files.
  */
 export function renderArtefacts(
   addresses: Addresses,

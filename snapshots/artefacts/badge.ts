@@ -2,7 +2,7 @@ import type { ProtocolScore } from "../../schemas/records.ts";
 import type { ForgeTier } from "../../schemas/scales.ts";
 import { type Markup, markup } from "./markup.ts";
 
-/** The weakest tier stands out. Behind white text, so each has a contrast of 4.5 to 1 at least. */
+/** The weakest tier stands out. White text is read on these, so each has a contrast of at least 4.5 to 1. */
 export const badgeColours: Record<ForgeTier, string> = {
   RAW: "#044a50",
   CAST: "#096266",
@@ -15,7 +15,7 @@ export const badgeColours: Record<ForgeTier, string> = {
 
 const padding = 6;
 
-/** About how wide a text is in the font of the badge, in pixels. */
+/** Pixels in the font of the badge, estimated. */
 function widthOf(text: string): number {
   const widths = [...text].map((character) => {
     if (/[ijl.]/.test(character)) return 3.5;
@@ -26,12 +26,12 @@ function widthOf(text: string): number {
   return Math.round(widths.reduce((sum, width) => sum + width, 0));
 }
 
-/** A badge with the score and the tier of a protocol. Its title says the same to a screen reader. */
+/** The title says the same to a screen reader. */
 export function renderBadge({ slug, bri, forgeScale }: ProtocolScore): Markup {
   const score = `${bri} ${forgeScale}`;
   const said = `${slug}: BRI ${bri}, ${forgeScale}`;
   const [left, right] = [widthOf(slug) + 2 * padding, widthOf(score) + 2 * padding];
-  // The lengths keep the words within the badge whatever font there is.
+  // textLength keeps the words within the badge whatever font there is.
   const words = (x: number, text: string) =>
     markup`<text x="${x}" y="14" textLength="${widthOf(text)}" lengthAdjust="spacingAndGlyphs">${text}</text>`;
   return markup`<svg xmlns="http://www.w3.org/2000/svg" width="${left + right}" height="20" viewBox="0 0 ${left + right} 20" role="img" aria-label="${said}"><title>${said}</title><rect width="${left + right}" height="20" rx="3" fill="#2b2f33"/><path d="M${left} 0h${right - 3}a3 3 0 0 1 3 3v14a3 3 0 0 1-3 3h-${right - 3}z" fill="${badgeColours[forgeScale]}"/><g fill="#fff" font-family="Verdana,Geneva,DejaVu Sans,sans-serif" font-size="11">${words(padding, slug)}${words(left + padding, score)}</g></svg>

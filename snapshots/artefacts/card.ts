@@ -7,21 +7,21 @@ import { layout, sha256 } from "../store/layout.ts";
 import { siteName } from "./addresses.ts";
 import { badgeColours } from "./badge.ts";
 
-// The picture that messengers and social networks show beside a link to a protocol's page. It is drawn here, since it
-// has a few rectangles and words: a renderer of SVG would be some megabytes, and would need a font as well. Of foreign
-// texts it shows the slug alone, whose letters the font has.
+// The picture that messengers and social networks show beside a link to a protocol's page. It has only a few rectangles
+// and words, so it is drawn here: an SVG renderer would take some megabytes and still need a font. The only foreign
+// text in it is the slug, whose letters the font has.
 
-/** Raised when cards look otherwise, so that all are drawn again. */
+/** Raise this when cards look different, so that all are drawn again. */
 const version = 1;
 
-/** The key of a protocol's card, by the hash of its record: another record has another card. */
+/** `record` is the hash of the record: another record has another card. */
 export const cardKey = (slug: string, record: string) =>
   layout.card(`${slug}-${sha256(`${version} ${record}`).slice(0, 16)}`);
 
-/** Its size, in pixels. */
+/** Pixels. */
 export const cardSize = { width: 1200, height: 630 };
 
-/** The card of a protocol as a PNG, the same bytes for the same record. It takes some milliseconds. */
+/** A PNG, the same bytes for the same record. Takes some milliseconds. */
 export function drawCard(record: ProtocolScore): Buffer {
   const { slug, bri, forgeScale, forgeScaleNum, confidence, updatedAt, dimensions } = record;
   const picture = new Picture(cardSize.width, cardSize.height);
@@ -52,7 +52,7 @@ export function drawCard(record: ProtocolScore): Buffer {
   return picture.png();
 }
 
-/** A text that is at most so wide, with dots in place of its end. */
+/** Cuts a text to this width, with dots in place of its end. */
 function fitting(text: string, size: number, width: number): string {
   if (widthOf(text, size) <= width) return text;
   let shown = text;
@@ -62,12 +62,12 @@ function fitting(text: string, size: number, width: number): string {
 
 interface Glyph {
   width: number;
-  /** Straight lines from point to point, in parts of the size of the text, upwards from its base line. */
+  /** Outlines as straight lines. Coordinates are fractions of the font size, upwards from the base line. */
   lines: readonly (readonly [x0: number, y0: number, x1: number, y1: number])[];
 }
 
 const unitsPerEm = 500;
-/** So many lines stand for a curve. */
+/** Lines that stand for a curve. */
 const pieces = 6;
 
 let glyphs: ReadonlyMap<string, Glyph> | undefined;
@@ -116,15 +116,14 @@ function parseGlyph(text: string): Glyph {
 const widthOf = (text: string, size: number) =>
   [...text].reduce((sum, character) => sum + glyphOf(character).width * size, 0);
 
-/** So many shades lie between the paper and a colour, at the edges of letters. */
+/** Steps between paper and a colour, for the edges of letters. */
 const shades = 15;
 
-/** A picture of some colours on paper, and their shades. */
 class Picture {
   readonly #width: number;
   readonly #height: number;
   readonly #palette: number[] = [];
-  /** By row and column, places in the palette. */
+  /** Indexes into the palette, row by row. */
   readonly #pixels: Uint8Array;
 
   constructor(width: number, height: number) {
@@ -132,7 +131,7 @@ class Picture {
     this.#pixels = new Uint8Array(width * height);
   }
 
-  /** Adds a colour such as `#1b1d1f` with its shades. Returns the place of the first of them, which is paper. */
+  /** Adds a colour such as `#1b1d1f` and its shades. Returns the index of the first shade, which is paper. */
   pen(colour: string): number {
     const first = this.#palette.length / 3;
     const channels = (hex: string) => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
@@ -149,7 +148,7 @@ class Picture {
       this.#pixels.fill(pen + shades, row * this.#width + from, row * this.#width + to);
   }
 
-  /** Draws a text of this size on paper; `y` is its base line. */
+  /** `y` is the base line. */
   text(pen: number, text: string, x: number, y: number, size: number): void {
     for (const character of text) {
       const glyph = glyphOf(character);
@@ -158,7 +157,7 @@ class Picture {
     }
   }
 
-  /** Fills the shape within the lines. A pixel gets the shade of the share of it that is within. */
+  /** Fills the outline. The share of a pixel that is inside decides its shade. */
   #fill(pen: number, lines: Glyph["lines"], x: number, y: number, size: number): void {
     // No letter of the font goes beyond this.
     const [left, top] = [Math.floor(x - 0.12 * size), Math.floor(y - 0.75 * size)];
@@ -184,13 +183,13 @@ class Picture {
     }
   }
 
-  /** The picture as a PNG with a palette. */
+  /** A PNG with a palette. */
   png(): Buffer {
     const [width, height] = [this.#width, this.#height];
     const pixels = this.#pixels;
     const rows = new Uint8Array((width + 1) * height);
     for (let row = 0; row < height; row += 1) {
-      // Each row as the difference from the one above: mostly 0.
+      // Filter 2: each row as the difference from the one above, which is mostly 0.
       rows[row * (width + 1)] = 2;
       const shift = row + 1;
       const first = row * width;
@@ -200,9 +199,9 @@ class Picture {
     const header = Buffer.alloc(13);
     header.writeUInt32BE(width, 0);
     header.writeUInt32BE(height, 4);
-    // Eight bits a pixel, of a palette.
+    // Eight bits a pixel, with a palette.
     header.set([8, 3], 8);
-    // Runs alone are found alike by every build of zlib.
+    // Every build of zlib finds runs alike, so the bytes are the same everywhere.
     const packed = deflateSync(rows, { level: 9, memLevel: 9, strategy: constants.Z_RLE });
     const signature = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
     const palette = Buffer.from(this.#palette);
@@ -216,7 +215,7 @@ class Picture {
   }
 }
 
-/** Adds the area between a line and the right edge, by rows: of lines downwards, and less that of lines upwards. */
+/** Adds, row by row, the area between a line and the right edge; lines upwards subtract theirs. */
 function addLine(added: Float64Array, width: number, x0: number, y0: number, x1: number, y1: number): void {
   if (y0 === y1) return;
   const direction = y0 < y1 ? 1 : -1;
@@ -233,7 +232,7 @@ function addLine(added: Float64Array, width: number, x0: number, y0: number, x1:
     const high = Math.max(one, other);
     let before = 0;
     for (let column = Math.floor(low); column <= Math.floor(high); column += 1) {
-      // The share of the line's piece that lies in this column, and how much of the column lies right of it.
+      // How much of the line lies in this column, and how much of the column lies right of it.
       const enter = Math.max(low, column);
       const leave = Math.min(high, column + 1);
       const part = rise * (high > low ? (leave - enter) / (high - low) : 1);

@@ -63,20 +63,17 @@ const creatorOf = (addresses: Addresses) => ({
   url: homeAddress(addresses),
 });
 
-/** The facts about the data, beside the records. */
 export interface DatasetFacts {
-  /** The score list under its public name. */
+  /** Under its public name. */
   list: ObjectRef;
-  /** The number of the commit that is shown. */
   commit: number;
-  /** The newest export of the archive. */
   exported?: ExportRecord | undefined;
   since: string;
   newestUpdatedAt: string;
 }
 
 /**
- * The public scores, and where there is an export the archive, as a schema.org Dataset with the members of Croissant
+ * The public scores, and the archive where there is an export, as a schema.org Dataset with the members of Croissant
  * 1.0. Its version is MAJOR.COMMIT.0, MAJOR that of the API.
  */
 export function renderDataset(
@@ -137,9 +134,9 @@ export function renderDataset(
   };
 }
 
-/** The archive of markets: the Parquet files of an export, and the columns of them that hold one value each. */
+/** The Parquet files of an export, and their columns that hold one value each. */
 function describeArchive(api: string, { snapshotId, files }: ExportRecord) {
-  // The name by which tools for Croissant know Parquet.
+  // Tools for Croissant know Parquet by this name.
   const encodingFormat = "application/x-parquet";
   const fileObjects = files.map(({ bytes, rows, hash }, index) => ({
     "@type": "cr:FileObject",
@@ -198,7 +195,7 @@ function describedField(name: keyof typeof ScoreListEntry.shape): { description?
   return { ...(description && { description }), dataType };
 }
 
-/** A protocol's page as schema.org sees it: a page about the data of one protocol. */
+/** For schema.org: a page about the data of one protocol. */
 export function renderPageData(addresses: Addresses, record: ProtocolScore) {
   const { slug, bri, forgeScale, confidence, updatedAt, dimensions } = record;
   const measured = (name: string, value: number | string, description: string, maxValue?: number) => ({

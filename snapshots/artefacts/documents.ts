@@ -15,10 +15,10 @@ import {
 } from "./addresses.ts";
 import { type Markup, markup } from "./markup.ts";
 
-/** The most addresses that a sitemap may hold. */
+/** The most addresses that sitemaps.org allows in a sitemap. */
 const maxAddresses = 50_000;
 
-/** The pages for search engines (sitemaps.org). */
+/** For search engines (sitemaps.org). */
 export function renderSitemap(addresses: Addresses, records: readonly ProtocolScore[]): Markup {
   const pages = records
     .slice(0, maxAddresses - 2)
@@ -34,7 +34,7 @@ ${pages}</urlset>
 `;
 }
 
-/** A guide to the site for language models (llmstxt.org). */
+/** For language models (llmstxt.org). */
 export function renderLlms(addresses: Addresses): string {
   const { api, site } = addresses;
   const link = (name: string, address: string, does: string) => `- [${name}](${address}): ${does}\n`;
@@ -77,7 +77,7 @@ ${[
 }`;
 }
 
-/** The APIs of this site (RFC 9727), as a linkset (RFC 9264). */
+/** A linkset (RFC 9264) of the APIs of this site (RFC 9727). */
 export function renderApiCatalog(addresses: Addresses) {
   const { api, site } = addresses;
   const files = {

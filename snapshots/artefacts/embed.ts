@@ -13,9 +13,9 @@ import type { Place } from "./protocol-page.ts";
 
 interface Frame {
   title: string;
-  /** Where the picture is explained. Its links leave the frame. */
+  /** Explains the picture. Links to it leave the frame. */
   address: string;
-  /** How the root of the public tree is found. */
+  /** Relative to the frame's page. */
   root: string;
   main: Markup;
   updatedAt: string;
@@ -35,7 +35,6 @@ ${main}<p class="quiet"><a href="${address}" target="_blank" rel="noopener">${si
 `,
   });
 
-/** The score and the dimensions of a protocol, for a frame. */
 export function renderProtocolEmbed(addresses: Addresses, record: ProtocolScore, place: Place): Markup {
   const { slug, bri, forgeScale, forgeScaleNum, dimensions, updatedAt } = record;
   const title = `Risk score of ${nameOf(slug)}`;
@@ -55,11 +54,11 @@ ${protocolDimensionKeys.map(row)}</tbody>
   return framed({ title, address: pageAddress(addresses, slug), root: "../../", main, updatedAt });
 }
 
-/** So many points of BRI are one column. */
+/** Points of BRI that share a column. */
 const step = 25;
 const columns = 1000 / step;
 
-/** How many protocols have which BRI, for a frame. `list` has all scores, by BRI from the highest down. */
+/** How many protocols have which BRI. `list` has all scores, by BRI from the highest down. */
 export function renderListEmbed(addresses: Addresses, list: readonly ScoreListEntry[]): Markup {
   const title = `The BRI of ${list.length} DeFi protocols`;
   const piles = Array.from({ length: columns }, (_, index) =>

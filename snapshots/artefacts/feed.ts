@@ -4,7 +4,7 @@ import { type Addresses, feedAddress, homeAddress, pageAddress, siteName } from 
 import { type Markup, markup } from "./markup.ts";
 import { changeId } from "./tiers.ts";
 
-/** The changes of tier as an Atom feed (RFC 4287), newest first. */
+/** An Atom feed (RFC 4287), newest change first. */
 export function renderFeed(addresses: Addresses, { since, changes }: Tiers): Markup {
   const entries = changes.map((change) => {
     const { slug, from, to, bri, at } = change;

@@ -1,4 +1,4 @@
-/** Markup that needs no escaping any more. */
+/** Text that is already escaped. */
 class Markup {
   readonly text: string;
 
@@ -11,10 +11,7 @@ type Inserted = Markup | string | number | readonly Inserted[];
 
 export type { Markup };
 
-/**
- * What neither XML nor HTML may hold, in whatever spelling: control characters but tab and line ends, and no
- * characters.
- */
+/** Neither XML nor HTML may hold these in any spelling: control characters but tab and line ends, and noncharacters. */
 const forbidden = /[^\P{Cc}\t\n\r]|[\ufffe\uffff]/gu;
 
 const escapes: Record<string, string> = {

@@ -1,23 +1,21 @@
 import { type Addresses, iconAddress, siteName } from "./addresses.ts";
 import { type Markup, markup } from "./markup.ts";
 
-/** A page that states it runs nothing needs no script, and a text that slipped through could not run either. */
+/** These pages run no script. The policy also stops a text that slipped through the escaping. */
 const pagePolicy =
   "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'";
 
-/** What all documents of the public tree that need no script have in common. */
 interface DocumentParts {
   title: string;
-  /** The address by which search engines know it. */
+  /** The address that search engines should use. */
   address: string;
-  /** How the root of the public tree is found from it. */
+  /** Relative to the document. */
   root: string;
-  /** Further elements of its head. */
+  /** More elements of the head. */
   head: Markup;
   body: Markup;
 }
 
-/** A document of the public tree that needs no script. */
 export const renderDocument = ({ title, address, root, head, body }: DocumentParts) => markup`<!doctype html>
 <html lang="en">
 <head>
@@ -34,13 +32,13 @@ ${body}</html>
 
 interface PageParts extends Omit<DocumentParts, "body"> {
   description: string;
-  /** What link previews show large; the icon without it. */
+  /** Link previews show it large; without it they show the icon. */
   picture?: { address: string; says: string; width: number; height: number };
   main: Markup;
   footer: Markup;
 }
 
-/** A page of the public tree, with what search engines and link previews read of it. */
+/** Adds what search engines and link previews read. */
 export function renderPage(addresses: Addresses, page: PageParts): Markup {
   const { title, description, address, root, head, picture, main, footer } = page;
   const size =
@@ -74,13 +72,13 @@ ${main}</main>
   });
 }
 
-/** A bar of the length `value / max`. Its number stands beside it, in an element of a step of the scale. */
+/** A bar of the length `value / max`. Its element needs the class of a step of the scale, which gives the colour. */
 export const bar = (value: number, max: number) =>
   markup`<svg class="bar" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="100" height="1"/><rect class="value" width="${(100 * value) / max}" height="1"/></svg>`;
 
-/** A bar with its number, in the colour of a step of the scale from 1 to 7. */
+/** `step` gives the colour: a step of the scale from 1 to 7. */
 export const barred = (value: number, max: number, step: number) =>
   markup`<span class="score tier-${step}">${bar(value, max)}<b>${value}</b></span>`;
 
-/** The step of the scale from 1 to 7 for a share of the highest score. */
+/** A step of the scale from 1 to 7, for a share of the highest score. */
 export const stepOf = (share: number) => Math.min(7, 1 + Math.floor(share * 7));

@@ -8,16 +8,15 @@ import { renderPageData } from "./dataset.ts";
 import { jsonMarkup, type Markup, markup } from "./markup.ts";
 import { bar, barred, renderPage, stepOf } from "./page.ts";
 
-/** Where a protocol stands among all. */
 export interface Place {
-  /** Those with a higher BRI, and 1. */
+  /** One more than there are protocols with a higher BRI. */
   rank: number;
   of: number;
   /** The protocol and up to two on either side, from the highest BRI down. */
   around: readonly ScoreListEntry[];
 }
 
-/** The place of a protocol in the list of all scores, by BRI from the highest down. */
+/** `list` has all scores, by BRI from the highest down. */
 export function placeOf(slug: string, list: readonly ScoreListEntry[]): Place {
   const index = list.findIndex((entry) => entry.slug === slug);
   const rank = 1 + list.findIndex(({ bri }) => bri === list[index]?.bri);
@@ -25,8 +24,7 @@ export function placeOf(slug: string, list: readonly ScoreListEntry[]): Place {
 }
 
 /**
- * A page about a protocol that needs no script. It depends on the protocol's record and place alone, so it changes only
- * with these. `card` is the key of its card.
+ * Depends on the protocol's record and place alone, so the page changes only with these. `card` is the key of its card.
  */
 export function renderProtocolPage(
   addresses: Addresses,
@@ -39,7 +37,7 @@ export function renderProtocolPage(
   const title = `${nameOf(slug)}: risk score ${bri} of 1,000, ${forgeScale}`;
   const description = `BRI ${bri} of 1,000, tier ${forgeScale}, confidence ${confidence} of 100. ${meanings.bri.meaning}`;
   const address = pageAddress(addresses, slug);
-  // Directions of foreign text must not spread to the words around it.
+  // The direction of foreign text must not spread to the words around it.
   const foreign = (text: string) => markup`<bdi>${text}</bdi>`;
   const facts: [string, Markup | string | number, string?][] = [
     [
@@ -106,12 +104,9 @@ ${place.around.map(neighbour)}</tbody>
   return renderPage(addresses, { title, description, address, root: up, head, picture, main, footer });
 }
 
-/** The root of the public tree, from a protocol's page. */
 const up = "../../";
 
-/**
- * A page with all protocols, from the highest BRI down, that needs no script.
- */
+/** `list` has all scores, by BRI from the highest down. */
 export function renderProtocolList(addresses: Addresses, list: readonly ScoreListEntry[]): Markup {
   const row = (entry: ScoreListEntry) => {
     const { slug, bri, forgeScale, forgeScaleNum, confidence, category = "" } = entry;

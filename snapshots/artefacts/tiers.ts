@@ -2,21 +2,18 @@ import { createHash } from "node:crypto";
 import type { ProtocolScore } from "../../schemas/records.ts";
 import { type TierChange, Tiers } from "../../schemas/store/snapshot.ts";
 
-/** Changes are told for so many days before the newest commit. */
+/** How long before the newest commit changes are told. */
 const changeMilliseconds = 30 * 86_400_000;
-/**
- * The most changes that are told, the newest ones. A formula that moves every protocol must not make a feed of any
- * size.
- */
+/** The newest changes are told. Without a bound, a formula that moves every protocol would make the feed huge. */
 export const maxChanges = 500;
 
-/** Since when changes are told, by when the newest commit was published. Both are times of the interface. */
+/** Changes are told since then, when the newest commit was published at `publishedAt`. Both are ISO 8601. */
 export const oldestTold = (publishedAt: string) =>
   new Date(Date.parse(publishedAt) - changeMilliseconds).toISOString();
 
 /**
- * The tiers after a commit: those of its records, and what changed since `before`, which the public tree shows. Without
- * it nothing is known to have changed. The same commit again changes nothing.
+ * The tiers after a commit with these records, and what changed since `before`, which the public tree shows. Without
+ * `before` nothing is known to have changed. The same commit again changes nothing.
  */
 export function tiersAfter(
   before: Tiers | undefined,
@@ -40,7 +37,7 @@ export function tiersAfter(
   };
 }
 
-/** Reads tiers as they are stored; undefined when they are not there or damaged. */
+/** Undefined when they are missing or damaged. */
 export function readTiers(bytes: Buffer | undefined): Tiers | undefined {
   try {
     return bytes && Tiers.parse(JSON.parse(String(bytes)));
@@ -49,7 +46,7 @@ export function readTiers(bytes: Buffer | undefined): Tiers | undefined {
   }
 }
 
-/** The id of a change: a UUID of version 8 made of what changed, so that it stays when the site moves. */
+/** A UUID of version 8 made of what changed, so that it stays when the site moves. */
 export function changeId({ slug, from, to, at }: TierChange): string {
   const digits = createHash("sha256").update([slug, from, to, at].join("\n")).digest("hex");
   const variant = "89ab"[Number.parseInt(digits[16]!, 16) % 4];
