@@ -2,23 +2,22 @@ import type { ChangeCounts } from "../../schemas/store/snapshot.ts";
 import { Entries } from "./entries.ts";
 import { atOnce, range, sortIndexes, type YieldLoop } from "./sort.ts";
 
-/** The texts that an archive lost, which only the older one has, and those that it gained. */
+/** The texts that only the older archive has, and those that only the newer one has. */
 export interface Sides {
   before: Entries;
   after: Entries;
 }
 
-/** The net difference between two sides, as indexes of their entries, each list by id. */
+/** Indexes into the entries of the two sides, each list sorted by id. */
 export interface Difference {
   added: Uint32Array;
-  /** Ids with another text: the same places of both lists belong together. */
+  /** Ids whose texts differ: the same position in both lists is the same id. */
   changed: { before: Uint32Array; after: Uint32Array };
   removed: Uint32Array;
 }
 
 /**
- * Compares two sides, each of which has an id at most once. Texts that both have count as equal and are left out, so a
- * side may hold more than what differs.
+ * Each side has an id at most once. Texts that both sides have are left out, so a side may hold more than what differs.
  */
 export async function difference({ before, after }: Sides, yieldLoop?: YieldLoop): Promise<Difference> {
   const byId = (side: Entries) =>
@@ -55,7 +54,7 @@ export function countsOf({ added, changed, removed }: Difference): ChangeCounts 
   return { added: added.length, changed: changed.after.length, removed: removed.length };
 }
 
-/** Whatever is to be put into a copy of the older archive, newest first: the order of the archive. */
+/** What has to be put into a copy of the older archive, newest first as in the archive. */
 export async function putsOf(
   { added, changed }: Difference,
   after: Entries,
@@ -70,8 +69,8 @@ export async function putsOf(
 }
 
 /**
- * The sides of several steps taken one after the other. For each id, the entry before is that of the first step that
- * has the id, and the entry after is that of the last.
+ * The sides of several steps taken as one. For each id, the entry before is that of the first step that has the id, and
+ * the entry after is that of the last.
  */
 export async function netSides(steps: readonly Sides[], yieldLoop?: YieldLoop): Promise<Sides> {
   const [first, ...others] = steps;
@@ -91,7 +90,7 @@ export async function netSides(steps: readonly Sides[], yieldLoop?: YieldLoop): 
   }
   const isGained = new Uint8Array(all.size);
   for (const [from, to] of gained) isGained.fill(1, from, to);
-  // Stable: entries of one id stay in the order of the steps, and within a step the loss comes first.
+  // The sort is stable: entries of one id stay in the order of the steps, and within a step the loss comes first.
   const order = await sortIndexes(range(all.size), (a, b) => all.compareIds(a, all, b), yieldLoop);
   const net: Sides = { before: new Entries(), after: new Entries() };
   for (const [position, index] of order.entries()) {
@@ -105,7 +104,7 @@ export async function netSides(steps: readonly Sides[], yieldLoop?: YieldLoop): 
   return net;
 }
 
-/** A list of indexes that grows without boxing them. */
+/** Grows without boxing its numbers. */
 class Indexes {
   #values = new Uint32Array(16);
   #size = 0;

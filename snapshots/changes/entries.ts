@@ -1,12 +1,12 @@
 import type { MarketKey } from "../format/market-line.ts";
 
-/** Words of 32 bits that an id takes, and that are kept of the hash of a text. */
+/** Words of 32 bits for an id, and for the kept half of a text's hash. */
 const words = 4;
 
 /**
- * Markets that one side of a comparison has, as columns: 44 bytes a market, because a side may have millions. Of each
- * it keeps id and time, the first half of the leaf hash of its text (snapshots/SPEC.md, "Roots"), and a number that
- * means what the caller likes, for example where the text is.
+ * The markets of one side of a comparison, as columns: 44 bytes a market, because a side may have millions. For each it
+ * keeps the id, the time, the first half of the leaf hash of its text (snapshots/SPEC.md, "Roots"), and a tag that the
+ * caller chooses, for example where the text is.
  */
 export class Entries {
   size = 0;
@@ -15,7 +15,6 @@ export class Entries {
   #times = new Float64Array(0);
   #tags = new Uint32Array(0);
 
-  /** Bytes of memory that the columns take. */
   get bytes(): number {
     return [this.#ids, this.#texts, this.#times, this.#tags].reduce(
       (sum, { byteLength }) => sum + byteLength,
@@ -23,7 +22,7 @@ export class Entries {
     );
   }
 
-  /** Adds a market. `leaf` is the hash of its text as a leaf. */
+  /** `leaf` is the leaf hash of the market's text. */
   add({ id, resolvedAt }: MarketKey, leaf: Buffer, tag = 0): void {
     const at = this.#grow();
     this.#ids.set(idWords(id), at * words);
@@ -32,7 +31,6 @@ export class Entries {
     this.#tags[at] = tag;
   }
 
-  /** Adds an entry of other columns. */
   copy(other: Entries, index: number): void {
     const at = this.#grow();
     const of = (column: Uint32Array) => column.subarray(index * words, (index + 1) * words);
@@ -46,7 +44,6 @@ export class Entries {
     return idText(this.#ids, index);
   }
 
-  /** Writes an id as numbers into a column of ids, whose place `at` it takes. */
   copyId(index: number, ids: Uint32Array, at: number): void {
     ids.set(this.#ids.subarray(index * words, (index + 1) * words), at * words);
   }
@@ -60,17 +57,14 @@ export class Entries {
     return this.#tags[index]!;
   }
 
-  /** Whether an entry has the same text as one of other columns. */
   sameText(index: number, other: Entries, otherIndex: number): boolean {
     return compareWords(this.#texts, index, other.#texts, otherIndex) === 0;
   }
 
-  /** Orders an entry and one of other columns by id. */
   compareIds(index: number, other: Entries, otherIndex: number): number {
     return compareWords(this.#ids, index, other.#ids, otherIndex);
   }
 
-  /** Makes room for one more entry and returns its index. */
   #grow(): number {
     if (this.size === this.#times.length) {
       const capacity = Math.max(16, this.size * 2);
@@ -88,12 +82,10 @@ export class Entries {
   }
 }
 
-/** A column for this many ids, 16 bytes each. */
+/** Room for this many ids, 16 bytes each. */
 export const idColumn = (count: number) => new Uint32Array(count * words);
-/** How many ids a column has. */
 export const idCount = (ids: Uint32Array) => ids.length / words;
 
-/** The id at a place of a column. */
 export function idText(ids: Uint32Array, at: number): string {
   let hex = "";
   for (let word = at * words; word < (at + 1) * words; word += 1)
@@ -101,7 +93,7 @@ export function idText(ids: Uint32Array, at: number): string {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
 }
 
-/** A UUID in lower case as four numbers, which have the order of the texts. */
+/** Four numbers for a UUID in lower case. They sort as the texts do. */
 function idWords(id: string): number[] {
   const hex = id.replaceAll("-", "");
   return Array.from({ length: words }, (_, word) => Number.parseInt(hex.slice(word * 8, word * 8 + 8), 16));

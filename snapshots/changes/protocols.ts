@@ -4,12 +4,11 @@ import { inParallel } from "../store/in-parallel.ts";
 import { namedFirst, type ProtocolChanges } from "./summary.ts";
 
 type Records = Manifest["scores"]["records"];
-/** Reads the record of a protocol. */
 type ReadRecord = (ref: ObjectRef) => Promise<Buffer>;
 
 /**
- * Compares the protocols of two snapshots by the hashes of their records, and the changed ones member by member.
- * Records that are damaged are not compared.
+ * Compares protocols by the hashes of their records, and the changed ones member by member. Damaged records are not
+ * compared.
  */
 export async function protocolChanges(
   before: Records,

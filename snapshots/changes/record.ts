@@ -18,18 +18,17 @@ import { Entries } from "./entries.ts";
 import { differingRows, type ReadObject } from "./walk.ts";
 
 /**
- * A change record of more lines is not made. It has an upgrade in which each of 1,000,000 markets changes; readers,
- * which take about 100 bytes a line, had better take a larger archive whole, since that is half as many bytes
+ * No change record with more lines is made. This allows an upgrade that changes each of 1,000,000 markets. Readers take
+ * about 100 bytes a line, so they had better take a larger archive whole, which is half as many bytes
  * (snapshots/SPEC.md).
  */
 export const maxRecordLines = 2_000_000;
 
-/** A market and its JSON text. */
 interface MarketLine extends MarketKey {
   line: Buffer;
 }
 
-/** Writes an object under a key that its content decides. */
+/** The content decides the key. */
 interface Writer {
   write(key: string, bytes: Buffer): Promise<void>;
 }
@@ -46,12 +45,11 @@ export class ChangeRecordWriter {
     this.#after = new SideWriter(objects);
   }
 
-  /** Lines so far. */
   get lines(): number {
     return this.#before.lines + this.#after.lines;
   }
 
-  /** Takes what differs at one place of the archive; places come from the oldest to the newest. */
+  /** Takes what differs at one place of the archive. Places come from the oldest to the newest. */
   async add({
     before,
     after,
@@ -63,7 +61,7 @@ export class ChangeRecordWriter {
     if (after) await this.#after.add(after);
   }
 
-  /** Writes the record, and returns its reference for the commit. */
+  /** Returns the reference for the commit. */
   async finish(names: { since: string; until: string; counts: ChangeCounts }): Promise<ObjectRef> {
     const { since, until, counts } = names;
     const [before, after] = [await this.#before.finish(), await this.#after.finish()];
@@ -93,7 +91,7 @@ class SideWriter {
   }
 
   async add({ id, resolvedAt, line }: MarketLine): Promise<void> {
-    // A copy: the line may be a view of a whole page, or of a file's content.
+    // Copies, since the line may be a view of a whole page or file.
     this.#texts.push({ id, resolvedAt, line: Buffer.from(line) });
     this.lines += 1;
     if (this.#texts.length === partLines) await this.#endPart();
@@ -113,12 +111,11 @@ class SideWriter {
   }
 }
 
-/** A commit's snapshot. */
 type Named = Pick<Commit, "snapshotId" | "manifest">;
 
 /**
- * Writes the record of what differs between two snapshots of a store; undefined when that is too much. Throws
- * MissingObjectError or CorruptObjectError where one of them is not whole.
+ * Records what differs between two snapshots of a store; undefined when that is too much. Throws MissingObjectError or
+ * CorruptObjectError where one of them is not whole.
  */
 export async function recordBetween(
   storage: Storage,
@@ -141,13 +138,12 @@ export async function recordBetween(
   return { ref: await writer.finish({ since: since.snapshotId, until: until.snapshotId, counts }), counts };
 }
 
-/** Reads a change record by reference. */
 export async function readChangeRecord(read: ReadObject, ref: ObjectRef): Promise<ChangeRecord> {
   const key = layout.changeRecord(ref.hash);
   return parseObject(key, await read(key, ref), ChangeRecord);
 }
 
-/** The keys of a change record and all its parts. */
+/** A change record's own key and those of its parts. */
 export async function changeObjects(storage: Storage, ref: ObjectRef): Promise<string[]> {
   const { before, after } = await readChangeRecord((key, object) => readObject(storage, key, object), ref);
   return [layout.changeRecord(ref.hash), ...[...before, ...after].map(({ hash }) => layout.changePart(hash))];

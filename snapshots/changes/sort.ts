@@ -5,8 +5,8 @@ export type YieldLoop = () => Promise<void>;
 export const atOnce = 8192;
 
 /**
- * Sorts indexes by a stable merge sort, in place of TypedArray.sort for two reasons: that takes eight times the memory,
- * and a million indexes would hold the event loop for a second. What is sorted already costs one comparison each.
+ * A stable merge sort. TypedArray.sort would take eight times the memory, and hold the event loop for a second with a
+ * million indexes. A sorted run costs one comparison.
  */
 export async function sortIndexes(
   indexes: Uint32Array,
@@ -38,7 +38,6 @@ export async function sortIndexes(
   return from;
 }
 
-/** The numbers from 0 to `count`, exclusive. */
 export function range(count: number): Uint32Array {
   const numbers = new Uint32Array(count);
   // Uint32Array.from would hold the event loop fifty times as long.

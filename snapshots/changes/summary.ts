@@ -7,63 +7,61 @@ import { firstWhere } from "../format/first-where.ts";
 import { memberOfLine, textOf } from "../format/market-line.ts";
 import { countsOf, type Difference, type Sides } from "./difference.ts";
 
-/** How many of a kind, and the first 20 ids or slugs of each kind, ascending. */
+/** `first` has the first 20 ids or slugs of each kind, ascending. */
 export interface Summary extends ChangeCounts {
   first: Record<keyof ChangeCounts, string[]>;
 }
 
-/** What differs between the archives of two snapshots. */
 export interface MarketChanges extends Summary {
-  /** A summary of the markets that differ; null when there are too many to look into each. */
+  /** Null when too many markets differ to look into each. */
   details: MarketDetails | null;
 }
 
 export interface MarketDetails {
-  /** In how many changed markets each member differs; members that differ nowhere are left out. */
+  /** How many changed markets differ in each member, without those where none do. */
   fields: Record<string, number>;
-  /** How many markets more or fewer have a composite from `from` to `to`, where that is not 0. */
+  /** How many more markets have a composite from `from` to `to`, or fewer (below 0), without zeros. */
   composite: { from: number; to: number; shift: number }[];
-  /** How many markets more or fewer have each tier, where that is not 0. */
+  /** How many more markets have each tier, or fewer (below 0), without zeros. */
   tiers: Record<string, number>;
 }
 
-/** What differs between the protocols of two snapshots. */
 export interface ProtocolChanges extends Summary {
-  /** In how many changed protocols each member of the record differs. */
+  /** How many changed protocols differ in each member of the record. */
   fields: Record<string, number>;
 }
 
-/** What differs between two snapshots. */
 export interface Changes {
   markets: MarketChanges;
   protocols: ProtocolChanges;
 }
 
-/** A market of one side: its id and JSON text. */
 interface IdentifiedLine {
   id: string;
   line: Buffer;
 }
 
-/** How many ids or slugs of a kind are named. */
+/** The most ids or slugs of a kind that are named. */
 export const namedFirst = 20;
-/** The lowest composite of each bucket, as facets have them. */
+/** The lowest composite of each bucket, as in facets. */
 const starts = filterFields.flatMap((row) =>
   row.kind === "integer" && row.field === "composite" ? bucketStarts(row) : [],
 );
-/** Texts that wait for the other one of their market, each about 150 bytes. Beyond, fields are not counted. */
+/**
+ * The most texts that wait for the other one of their market, about 150 bytes each. Beyond it, fields are not counted.
+ */
 const maxWaiting = 500_000;
 
 const members = marketMembers.filter((name) => name !== "id");
 
-/** Adds up what markets that differ tell. Memory does not grow with them, unless they moved within the archive. */
+/** Memory does not grow with the number of markets, unless they moved within the archive. */
 export class DetailCount {
   readonly #sides: Sides;
   readonly #difference: Difference;
   readonly #fields = new Map<string, number>();
   readonly #composite = new Map<number, number>();
   readonly #tiers = new Map<string, number>();
-  /** Digests of the members of a changed market of which one text was seen, by its index in `changed`. */
+  /** By index in `changed`: digests of the members of a market of which one text was seen. */
   readonly #waiting = new Map<number, number[]>();
   #tooMany = false;
 
@@ -72,7 +70,7 @@ export class DetailCount {
     this.#difference = difference;
   }
 
-  /** Takes the texts at one place of the archive, of which at least one is there. */
+  /** At least one of the texts is there. */
   add({ before, after }: { before?: IdentifiedLine | undefined; after?: IdentifiedLine | undefined }): void {
     if (before) this.#shift(before.line, -1);
     if (after) this.#shift(after.line, 1);
@@ -102,7 +100,7 @@ export class DetailCount {
     this.#tiers.set(tier, (this.#tiers.get(tier) ?? 0) + by);
   }
 
-  /** The other text of a changed market that moved is somewhere else in the archive. */
+  /** The other text of a changed market that moved comes from elsewhere in the archive. */
   #pair({ id, line }: IdentifiedLine, side: keyof Sides): void {
     const index = indexOf(
       id,
@@ -126,7 +124,6 @@ export class DetailCount {
   }
 }
 
-/** The counts of a difference, and the first ids of each kind. */
 export function summaryOf({ before, after }: Sides, found: Difference): Summary {
   const first = (indexes: Uint32Array, side: Sides["before"]) =>
     Array.from(indexes.subarray(0, namedFirst), (index) => side.id(index));
@@ -140,15 +137,14 @@ export function summaryOf({ before, after }: Sides, found: Difference): Summary 
   };
 }
 
-/** The last composite of a bucket. */
 const lastOf = (from: number) => (starts.find((other) => other > from) ?? bounds.composite.max + 1) - 1;
 
 const tierRank = (tier: string) => (forgeTiers as readonly string[]).indexOf(tier);
 
-// A false match of one in 2^32 does no harm in a summary.
+// One false match in 2^32 does no harm in a summary.
 const digestsOf = (line: Buffer) => members.map((name) => crc32(memberOfLine(line, name) ?? ""));
 
-/** The index of an id among ascending ones; undefined when it is not there. */
+/** Undefined when the id is not there. Ids ascend. */
 function indexOf(id: string, at: (index: number) => string, count: number): number | undefined {
   const first = firstWhere(0, count, (index) => at(index) >= id);
   return first < count && at(first) === id ? first : undefined;

@@ -6,27 +6,27 @@ import { timeAt } from "../index/time-column.ts";
 import { layout } from "../store/layout.ts";
 import type { YieldLoop } from "./sort.ts";
 
-/** Reads an object by its key and reference, as readObject does. */
+/** Checks what it reads against the reference, as readObject does. */
 export type ReadObject = (key: string, ref: ObjectRef) => Promise<Buffer>;
 
-/** A market that only one of two snapshots has in this form. */
+/** A market of which the other snapshot has no such text. */
 export interface DifferingRow extends MarketKey {
   /** JSON text. */
   line: Buffer;
   page: StoredPage;
-  /** Its place in the page, newest first. */
+  /** Counted from the newest. */
   index: number;
 }
 
-/** Markets at the same place of the archive, of which at least one is there. */
+/** The same place of the archive; at least one of both is there. */
 export interface DifferingRows {
   before?: DifferingRow;
   after?: DifferingRow;
 }
 
 /**
- * Walks two snapshots side by side, from the oldest market up, and yields where they differ. Segments and pages that
- * both have are found by their roots and not read. Memory holds a few pages, and the roots of pages that only one has.
+ * Walks two snapshots side by side from the oldest market up, and yields where they differ. Roots show which segments
+ * and pages both have, and those are not read. Memory holds a few pages, and the roots of pages that only one has.
  */
 export async function* differingRows(
   read: ReadObject,
@@ -49,7 +49,7 @@ export async function* differingRows(
   }
 }
 
-/** One of the two snapshots, without the segments that the other one has too. */
+/** Without the segments that the other snapshot has too. */
 class Side {
   readonly #read: ReadObject;
   readonly #segments: readonly SegmentRef[];
@@ -67,7 +67,6 @@ class Side {
     this.#segments = manifest.segments.filter(({ root }) => !shared.has(root));
   }
 
-  /** The roots of all its pages. */
   async roots(): Promise<Set<string>> {
     const roots = new Set<string>();
     for (const ref of this.#segments) {
@@ -77,7 +76,7 @@ class Side {
     return roots;
   }
 
-  /** The markets of its pages that the other one does not have, page by page from the oldest. */
+  /** Skips the pages that the other snapshot has. Page by page, from the oldest. */
   async *rows(shared: ReadonlySet<string>): AsyncGenerator<DifferingRow[], void, void> {
     for (const ref of this.#segments) {
       const { key, stored } = await this.#open(ref);
@@ -120,7 +119,7 @@ class Side {
   }
 }
 
-/** A sequence of batches that can be looked ahead into by one. */
+/** Lets its reader look one item ahead. */
 class Ahead<T> {
   readonly #batches: AsyncGenerator<T[], void, void>;
   #batch: T[] = [];
