@@ -20,16 +20,15 @@ import { putFile } from "./chunks.ts";
 import { objectsOf } from "./export-records.ts";
 import { blockRows, readRows, valueSeparator, writeParquet } from "./parquet-file.ts";
 
-/** The text of a file is at most this large, and one part of a change record more. */
+/** The most text in a file, apart from one more part of a change record. */
 const maxTextBytes = 256 * 1024 * 1024;
 const lineEnds = putLine(Buffer.alloc(0)).length - "}\n".length;
 
-/** What happened to a market in a change record. */
 type ChangeType = "insert" | "update_preimage" | "update_postimage" | "delete";
 
 /**
- * Writes a change record as Parquet files with the columns of an export and what happened. Each is read back before it
- * is put; the record, which names all, is put last.
+ * Writes a change record as Parquet files with the columns of an export and one for what happened. Each file is read
+ * back before it is put; the record, which names all, is put last.
  */
 export async function writeChangeFiles(
   storage: Storage,
@@ -70,7 +69,6 @@ export async function writeChangeFiles(
   await storage.put(layout.exportedChanges(changes), seal(made, sign));
 }
 
-/** Makes a file of the lines of a text, checks it, and puts it into the store. */
 async function makeFile(
   storage: Storage,
   text: string,
@@ -91,7 +89,7 @@ async function makeFile(
   return { ...file, rows: leaves.length };
 }
 
-/** The texts of the markets of a change record with what happened to them: what went, and what came. */
+/** The texts of a change record by what happened to the market, first those that went, then those that came. */
 async function* changedLines(
   storage: Storage,
   record: ChangeRecord,

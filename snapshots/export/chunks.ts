@@ -5,11 +5,11 @@ import { layout, sha256 } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 
-/** Bytes of a chunk; the last one of a file has fewer. */
+/** The last chunk of a file may be shorter. */
 export const chunkBytes = 256 * 1024;
 const hashBytes = 32;
 
-/** The SHA-256 of each chunk of a file, one after the other: the content of the object that `chunks` refers to. */
+/** The SHA-256 of each chunk, one after the other: the content of the object that `chunks` refers to. */
 function chunkHashes(file: Buffer): Buffer {
   const hashes: Buffer[] = [];
   for (let from = 0; from < file.length; from += chunkBytes)
@@ -17,7 +17,6 @@ function chunkHashes(file: Buffer): Buffer {
   return Buffer.concat(hashes);
 }
 
-/** Reads the hashes of a file's chunks. */
 export async function readChunkHashes(storage: Storage, { chunks, bytes }: ParquetFile): Promise<Buffer> {
   return checkedHashes(
     await readObject(storage, layout.exportChunks(chunks.hash), chunks),
@@ -26,15 +25,15 @@ export async function readChunkHashes(storage: Storage, { chunks, bytes }: Parqu
   );
 }
 
-/** The hashes of a file's chunks, once there is one for each. */
+/** Refuses hashes unless there is one for each chunk. */
 export function checkedHashes(hashes: Buffer, hash: string, bytes: number): Buffer {
   if (hashes.length === Math.ceil(bytes / chunkBytes) * hashBytes) return hashes;
   throw new CorruptObjectError(layout.exportChunks(hash), "it does not hold one hash per chunk");
 }
 
 /**
- * The bytes of a file from `from` to `to` (exclusive), a chunk or a part of one at a time. Each chunk is checked before
- * any byte of it is passed on.
+ * Yields the bytes from `from` to `to` (exclusive), at most a chunk at a time. Each chunk is checked before any byte of
+ * it is passed on.
  */
 export async function* readChunks(
   storage: Storage,
@@ -55,7 +54,7 @@ export async function* readChunks(
   }
 }
 
-/** Puts a local file into the store with the hashes of its chunks, and reads it back from there. */
+/** Reads the file back from the store. */
 export async function putFile(storage: Storage, path: string): Promise<Omit<ParquetFile, "rows">> {
   const bytes = await readFile(path);
   const hashes = chunkHashes(bytes);
@@ -63,12 +62,12 @@ export async function putFile(storage: Storage, path: string): Promise<Omit<Parq
   const chunks = { hash: sha256(hashes), bytes: hashes.length };
   await putRenewed(storage, layout.exportChunks(chunks.hash), hashes);
   await putRenewed(storage, layout.exportFile(ref.hash), bytes);
-  // The run, and not a reader, must notice what the store changed or lost.
+  // The run must notice what the store changed or lost, not a reader.
   for await (const _ of readChunks(storage, ref, hashes, { from: 0, to: ref.bytes }));
   return { ...ref, chunks };
 }
 
-/** Creates an object. One that is there is written again, so that a collection finds it changed. */
+/** Writes an object that is there again, so that a collection finds it changed. */
 async function putRenewed(storage: Storage, key: string, body: Buffer): Promise<void> {
   if (!(await storage.putIfAbsent(key, body))) await storage.put(key, body);
 }

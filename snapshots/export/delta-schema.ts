@@ -1,7 +1,7 @@
 import type { Shape } from "../sources/contract/table-schema.ts";
 import { exportedColumns, maxInteger } from "./market-columns.ts";
 
-/** A column or member as the schemas of Delta tables have it. */
+/** A column or member in the schema of a Delta table. */
 interface DeltaField {
   name: string;
   type: DeltaType;
@@ -36,5 +36,5 @@ function typeOf(shape: Shape): DeltaType {
 
 const types = { text: "string", double: "double", boolean: "boolean", time: "timestamp", any: "string" };
 
-/** The schema of the files of an export in the JSON of Delta tables. */
+/** The schema of an export's files in the JSON of Delta tables. */
 export const deltaSchema = JSON.stringify(structOf(exportedColumns));

@@ -4,10 +4,9 @@ import { layout } from "../store/layout.ts";
 import { readRecord } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
 
-/** The name of a file of an export, by its place. */
 export const exportFileName = (index: number) => `markets-${String(index + 1).padStart(4, "0")}.parquet`;
 
-/** Reads the record of a snapshot's export; undefined when there is none. */
+/** Undefined when there is none. */
 export async function readExport(storage: Storage, snapshotId: string): Promise<ExportRecord | undefined> {
   const record = await readRecord(storage, layout.exportRecord, [snapshotId]);
   if (record && record.snapshotId !== snapshotId)
@@ -15,12 +14,12 @@ export async function readExport(storage: Storage, snapshotId: string): Promise<
   return record;
 }
 
-/** The same; undefined when the record is damaged, too. */
+/** Undefined also when the record is damaged. */
 export function readSoundExport(storage: Storage, snapshotId: string): Promise<ExportRecord | undefined> {
   return unless(CorruptObjectError, () => readExport(storage, snapshotId));
 }
 
-/** Reads the record of a change as Parquet files; undefined when there is none. */
+/** Undefined when there is none. */
 export async function readChanges(storage: Storage, changes: string): Promise<ChangeFiles | undefined> {
   const record = await readRecord(storage, layout.exportedChanges, [changes]);
   if (record && record.changes !== changes)
@@ -28,17 +27,16 @@ export async function readChanges(storage: Storage, changes: string): Promise<Ch
   return record;
 }
 
-/** The same; undefined when the record is damaged, too. */
+/** Undefined also when the record is damaged. */
 export function readSoundChanges(storage: Storage, changes: string): Promise<ChangeFiles | undefined> {
   return unless(CorruptObjectError, () => readChanges(storage, changes));
 }
 
-/** The keys of such a record, and of its files and their chunks. */
+/** The keys of the record, its files and their chunks. */
 export async function keysOfChanges(storage: Storage, changes: string): Promise<string[]> {
   const { files = [] } = (await readSoundChanges(storage, changes)) ?? {};
   return [layout.exportedChanges(changes), ...objectsOf(files)];
 }
 
-/** The keys of files and their chunks. */
 export const objectsOf = (files: readonly ParquetFile[]) =>
   files.flatMap(({ hash, chunks }) => [layout.exportFile(hash), layout.exportChunks(chunks.hash)]);

@@ -21,18 +21,17 @@ export interface PlannedFile {
   root: string;
 }
 
-/**
- * The text of a file's markets is at most this large, except for its last page. It bounds memory and temporary files.
- */
+/** The most text of a file's markets, apart from its last page. It bounds memory and temporary files. */
 const maxTextBytes = 256 * 1024 * 1024;
 /**
- * One in so many segments ends a file, chosen by its root: files of old markets stay the same from export to export.
+ * One in this many segments ends a file, chosen by its root, so that files of old markets stay the same from export to
+ * export.
  */
 const segmentsPerFile = 4;
 
 /**
- * Divides an archive into files, from the newest markets to the oldest. On the way, the roots of its segments and its
- * own are computed from the roots of its pages.
+ * Divides an archive into files, from the newest markets to the oldest. Computes the roots of the segments and of the
+ * archive from those of the pages on the way.
  */
 export async function planFiles(
   storage: Storage,
@@ -66,7 +65,7 @@ export async function planFiles(
   return files.reverse();
 }
 
-/** The pages of a file from the newest to the oldest. */
+/** From the newest to the oldest. */
 export async function* pagesOfFile(storage: Storage, { ranges }: PlannedFile): AsyncGenerator<Page> {
   for (const { segment, from, to } of ranges.toReversed())
     yield* (await pagesOf(storage, segment)).slice(from, to).reverse();

@@ -3,7 +3,7 @@ import { openSession, withConnection } from "../sources/duckdb/duckdb.ts";
 import { identifier, literalPath, quoted } from "../sources/duckdb/sql-literals.ts";
 import { exportedColumns } from "./market-columns.ts";
 
-/** Longer texts are left out: they would make records long and tell little. */
+/** Longer texts would make records long and tell little. */
 const maxCharacters = 64;
 
 const ordered = exportedColumns.filter(({ shape }) =>
@@ -11,8 +11,8 @@ const ordered = exportedColumns.filter(({ shape }) =>
 );
 
 /**
- * The least and the greatest value of each column of a Parquet file that has an order, and how many nulls it has.
- * Texts are ordered by their UTF-8 bytes, and a time is told as it is published.
+ * The least and the greatest value of each column that has an order, and how many nulls it has. Texts are ordered by
+ * their UTF-8 bytes; times are ISO 8601.
  */
 export async function fileStats(path: string, temporaryDirectory: string): Promise<ColumnStats> {
   const values = ordered.flatMap(({ name, shape }) => {
@@ -48,7 +48,7 @@ export async function fileStats(path: string, temporaryDirectory: string): Promi
   }
 }
 
-/** A value as statistics tell it; undefined where they leave it out. */
+/** Undefined where statistics leave the value out. */
 function told(value: unknown, kind: string): string | number | undefined {
   if (value === null || value === undefined) return undefined;
   if (kind === "time") return new Date(Number(value)).toISOString();

@@ -4,12 +4,12 @@ import type { Storage } from "../store/storage.ts";
 import type { Trust } from "../trust/trust.ts";
 import { objectsOf, readSoundExport } from "./export-records.ts";
 
-/** So many newest exports stay. */
+/** The newest exports that gc always keeps. */
 const newestExports = 2;
 
 /**
- * The exports that no rollback withdrew, newest first. `newest` is the store's newest commit. Damaged records, and with
- * `trust` those that no trusted key signed, are left out.
+ * Without those that a rollback withdrew, newest first. `newest` is the store's newest commit. Leaves out damaged
+ * records, and with `trust` those that no trusted key signed.
  */
 export async function soundExports(
   storage: Storage,
@@ -26,7 +26,7 @@ export async function soundExports(
   return records.filter((record) => !isWithdrawn(record)).sort((a, b) => b.commit - a.commit);
 }
 
-/** The keys of the exports that a collection keeps: the newest sound ones, and those of `snapshots`. */
+/** The keys that a collection keeps: the newest sound exports, and those of `snapshots`. */
 export async function keptExports(
   storage: Storage,
   newest: Commit | undefined,
@@ -39,7 +39,6 @@ export async function keptExports(
     .flatMap(keysOf);
 }
 
-/** The keys of an export's record, files and lists of chunks. */
 const keysOf = ({ snapshotId, files }: ExportRecord): string[] => [
   layout.exportRecord(snapshotId),
   ...objectsOf(files),

@@ -4,13 +4,13 @@ import { marketsTable } from "../sources/contract/source-tables.ts";
 import { type Field, integer, type Shape, text } from "../sources/contract/table-schema.ts";
 import { identifier, quoted } from "../sources/duckdb/sql-literals.ts";
 
-/** The columns of a source of markets. The latest time that they allow does not matter here. */
+/** The latest time that the table allows does not matter here. */
 const { fields } = marketsTable(new Date(0));
 
-/** The largest value of an INT column; others are BIGINT. */
+/** The largest value of an INT column; larger ones need BIGINT. */
 export const maxInteger = 2 ** 31 - 1;
 
-/** The columns of the files of an export, in their order. */
+/** In the order of the files. */
 export const exportedColumns: readonly { name: string; shape: Shape }[] = [
   ...fields,
   // Readers filter by plain columns; few of them look into lists.
@@ -18,7 +18,7 @@ export const exportedColumns: readonly { name: string; shape: Shape }[] = [
   { name: "json", shape: text() },
 ];
 
-/** SQL for these columns but the last, given a market's JSON text as `line`. */
+/** SQL for all columns but the last. `line` is SQL for a market's JSON text. */
 export function exportColumns(line: string): { from: string; columns: string } {
   const columns = fields.map(({ name, published = name, shape }) => {
     const value = member("market", published);
@@ -33,7 +33,7 @@ export function exportColumns(line: string): { from: string; columns: string } {
   return { from, columns: [...columns, ...scores].join(", ") };
 }
 
-/** What `from_json_strict` takes for a struct: the types of its members in the published JSON. */
+/** The types of a struct's members for `from_json_strict`, by their published names. */
 function structureOf(members: readonly Field[]): Record<string, unknown> {
   return Object.fromEntries(
     members.map(({ name, published = name, shape }) => [published, structure(shape)]),
@@ -53,5 +53,5 @@ function structure(shape: Shape): unknown {
   }
 }
 
-// A time stays text until it is cast: a struct of JSON has none.
+// Times stay text until they are cast, since JSON has none.
 const types = { text: "VARCHAR", double: "DOUBLE", boolean: "BOOLEAN", time: "VARCHAR", any: "JSON" };

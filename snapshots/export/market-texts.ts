@@ -6,11 +6,11 @@ import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { blockRows } from "./parquet-file.ts";
 
-/** Pages are fetched in batches of about this many stored bytes. */
+/** Stored bytes that one batch of pages fetches, about. */
 const batchBytes = 4 * 1024 * 1024;
 const lineEnd = Buffer.from("\n");
 
-/** Writes the JSON texts of markets to a file, one a line, page by page. Returns the bytes of each block of rows. */
+/** One market a line, page by page. Returns the bytes of each block of rows. */
 export async function writeTexts(
   path: string,
   storage: Storage,
@@ -43,7 +43,7 @@ async function writeAll(file: FileHandle, lines: readonly Buffer[]): Promise<voi
   await file.appendFile(Buffer.concat(lines.flatMap((line) => [line, lineEnd])));
 }
 
-/** Pages with their stored bytes, fetched several at a time. */
+/** Fetches several pages at a time. */
 async function* fetched(storage: Storage, pages: AsyncIterable<Page>) {
   let batch: Page[] = [];
   let bytes = 0;

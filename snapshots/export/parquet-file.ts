@@ -9,21 +9,19 @@ import { openSession, type SessionOptions, withConnection } from "../sources/duc
 import { literalPath, quoted } from "../sources/duckdb/sql-literals.ts";
 import { exportColumns } from "./market-columns.ts";
 
-/** Row groups consist of blocks of this many rows, which DuckDB handles at once. */
+/** DuckDB handles this many rows at once; row groups are multiples. */
 export const blockRows = 2048;
-/**
- * The most blocks in a row group (snapshots/SPEC.md, "Exports"), and the most text if that is less. It bounds memory.
- */
+/** The most blocks and the most text of a row group (snapshots/SPEC.md, "Exports"). Both bound memory. */
 const [maxBlocks, maxGroupBytes] = [16, 64 * 1024 * 1024];
 
-/** The column of files of changes that says what happened to the market. */
+/** Says what happened to the market, in files of changes. */
 export const changeColumn = "_change_type";
-/** What stands between the values of a line: JSON never contains it. */
+/** Separates the values of a line: JSON never contains it. */
 export const valueSeparator = "\u0001";
 
 /**
- * Writes the markets of a file with one JSON text a line to a Parquet file. `blocks`: the bytes of each block of rows.
- * With `changes`, a line has what happened, the separator and the text.
+ * Reads one JSON text a line from `from`. `blocks` has the bytes of each block of rows. With `changes`, a line has what
+ * happened, the separator and the text.
  */
 export async function writeParquet(
   from: string,
@@ -62,17 +60,17 @@ async function inSession(options: SessionOptions, statement: string): Promise<vo
   }
 }
 
-// Measured with DuckDB 1.5: a thread holds the text and the columns of a row group, and what it compresses.
+// Measured with DuckDB 1.5: a thread holds the text and the columns of a row group, and their compressed form.
 const [baseMegabytes, perGroup] = [100, 4];
 
-/** Two threads, where the largest row group lets them be. */
+/** Two threads, unless the largest row group is too large for that. */
 function memoryFor(largestMegabytes: number): Pick<SessionOptions, "memoryMegabytes" | "threads"> {
   const threads = largestMegabytes * 1e6 > 1.1 * maxGroupBytes ? 1 : Math.min(2, availableParallelism());
   const needed = baseMegabytes + threads * perGroup * largestMegabytes;
   return { memoryMegabytes: Math.ceil(Math.max(600, needed)), threads };
 }
 
-/** The most blocks, as a power of two, of which every row group stays within its limits. */
+/** A power of two with which every row group stays within its limits. */
 export function blocksPerGroup(blocks: readonly number[]): number {
   let size = maxBlocks;
   while (size > 1 && Math.max(0, ...groupsOf(blocks, size)) > maxGroupBytes) size /= 2;
@@ -112,7 +110,7 @@ export async function checkParquet(
   }
 }
 
-/** The leaf hash of each row's `json`, in the file's order. */
+/** The leaf hash of each `json`, in the file's order. */
 export async function* readRows(
   path: string,
   temporaryDirectory: string,
@@ -125,11 +123,11 @@ export async function* readRows(
   }
 }
 
-/** A database that can read this file. */
+/** Opens a database that can read this file. */
 export const readerOf = (path: string, temporaryDirectory: string): Promise<DuckDBInstance> =>
   openSession({ memoryMegabytes: 600, temporaryDirectory, threads: 1, ordered: true, allowedPaths: [path] });
 
-/** The same as `readRows` by a database that can read the file. */
+/** As `readRows`, with a database that is already open. */
 export async function* rowsBy(reader: DuckDBInstance, path: string): AsyncGenerator<Buffer, void, void> {
   const connection = await reader.connect();
   try {

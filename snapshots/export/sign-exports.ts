@@ -9,8 +9,8 @@ import { type Signing, trustOf } from "../trust/signing.ts";
 import { readSoundChanges, readSoundExport } from "./export-records.ts";
 
 /**
- * Signs what was exported of a commit that a run signs over, and of those before it, back to one that a trusted key
- * signed. Call it before the commit: a run that breaks off is then repeated whole.
+ * Signs the exports of the commit that a run signs over and of those before it, back to one that a trusted key signed.
+ * Call it before the commit: a run that breaks off then repeats all of it.
  */
 export async function signExportsOf(storage: Storage, newest: Commit, signing: Signing): Promise<void> {
   const { key, over } = signing;
@@ -27,7 +27,7 @@ export async function signExportsOf(storage: Storage, newest: Commit, signing: S
     const { digest: _, note: __, ...content } = record;
     await storage.put(name, seal(content, signRecord(key, subject)));
   };
-  // A log that leads no further back has no more exports that count.
+  // Exports of commits that the log does not lead back to do not count.
   await unless(ObjectError, async () => {
     for await (const commit of logFrom(storage, newest)) {
       if (!trust.commit(commit)) return;
