@@ -6,11 +6,11 @@ import { keyOfLine } from "./market-line.ts";
 import { inflatePiece, type Run } from "./page.ts";
 import { leafHash } from "./tree.ts";
 
-/** Lines of a part at most. */
+/** The most lines of a part. */
 export const partLines = 512;
 /**
- * Lines of a run; the last run of a part may have fewer. Answers take whole runs almost always, so they are longer than
- * those of a page: the first lines of a run have nothing to refer back to.
+ * The last run of a part may have fewer. Answers nearly always take whole runs, so these are longer than those of a
+ * page: the first lines of a run have nothing to refer back to.
  */
 export const runLines = 64;
 const runLevel = 6;
@@ -22,12 +22,12 @@ const [idBytes, leafBytes, timeBytes, runBytes] = [16, 32, 8, 12];
 const [opening, closing] = [Buffer.from('{"op":"put","market":'), Buffer.from("}\n")];
 const maxBytes = maxRunBytes(runLines, opening.length + closing.length);
 
-/** A line of an answer that puts this market into a copy. */
+/** The line of an answer that puts this market into a copy. */
 export function putLine(market: Buffer): Buffer {
   return Buffer.concat([opening, market, closing]);
 }
 
-/** The bytes of a part (snapshots/SPEC.md, "Change records") with these markets, newest first. */
+/** Encodes markets, newest first (snapshots/SPEC.md, "Change records"). */
 export async function encodeChangePart(markets: readonly (MarketKey & { line: Buffer })[]): Promise<Buffer> {
   const lengths = Buffer.alloc(8);
   lengths.writeUInt32LE(markets.length, 0);
@@ -56,7 +56,7 @@ export async function encodeChangePart(markets: readonly (MarketKey & { line: Bu
 
 const runsOf = (lines: number) => Math.ceil(lines / runLines);
 
-/** The key of a market; undefined when its text lacks the time. */
+/** Undefined when the text lacks the time. */
 function keyIn(market: Buffer): MarketKey | undefined {
   try {
     return keyOfLine(market);
@@ -65,7 +65,7 @@ function keyIn(market: Buffer): MarketKey | undefined {
   }
 }
 
-/** A part of a change record. Lines are counted from 0, newest first. */
+/** Lines are counted from 0, newest first. */
 export class ChangePart {
   readonly lines: number;
   readonly #key: string;
@@ -102,13 +102,12 @@ export class ChangePart {
     return { id, resolvedAt: Number(this.#stored.readBigUInt64LE(times + line * timeBytes)) };
   }
 
-  /** The leaf hash of a market's text. */
   leaf(line: number): Buffer {
     const leaves = headBytes + this.lines * idBytes;
     return this.#stored.subarray(leaves + line * leafBytes, leaves + (line + 1) * leafBytes);
   }
 
-  /** A run's lines as an answer has them, to be copied into any deflate stream. */
+  /** The lines in the form of an answer; they can be copied into any deflate stream. */
   run(index: number): DeflatePiece {
     const before = this.#runs.slice(0, index).reduce((sum, { compressedBytes }) => sum + compressedBytes, 0);
     const { compressedBytes, rawBytes, crc } = this.#runs[index]!;
@@ -116,7 +115,7 @@ export class ChangePart {
     return { bytes: this.#stored.subarray(start, start + compressedBytes), rawBytes, crc };
   }
 
-  /** A run's lines, each with its line feed. */
+  /** Each line keeps its line feed. */
   runLines(index: number): Buffer[] {
     const piece = this.run(index);
     const raw = inflatePiece(this.#key, index, piece);
@@ -132,7 +131,7 @@ export class ChangePart {
     return lines;
   }
 
-  /** All lines, each compared with the table. */
+  /** Compares each line with the table. */
   checked(): Buffer[] {
     const lines = this.#runs
       .keys()

@@ -1,4 +1,5 @@
-// Computes the CRC-32 of a concatenation from the CRCs of its parts (RFC 1952's polynomial, bit-reversed as in zlib).
+// Computes the CRC-32 of a concatenation from the CRCs of its parts. The polynomial is that of RFC 1952, bit-reversed
+// as in zlib.
 const polynomial = 0xedb88320;
 
 /** a * b modulo the CRC polynomial, as an integer of 32 bits with a sign. Bit 31 is the coefficient of x^0. */
@@ -19,7 +20,7 @@ const powersOfTwo = (() => {
   return powers;
 })();
 
-/** x^(8 * byte * 256^place) for every byte at every place of a length; needed thousands of times a second. */
+/** x^(8 * byte * 256^place) for every byte at every place of a length. They are needed thousands of times a second. */
 const shiftTables = Array.from({ length: 5 }, (_, index) =>
   Uint32Array.from({ length: 256 }, (_, byte) => shiftBySquaring(byte * 256 ** index)),
 );

@@ -1,7 +1,4 @@
-/**
- * Where pages and segments are cut: the smallest and largest numbers of markets, and the moduli for the hashes of ids
- * (snapshots/SPEC.md, "Cuts").
- */
+/** The fewest and most markets of pages and segments, and the moduli for hashes of ids (snapshots/SPEC.md, "Cuts"). */
 export const cuts = {
   pageMin: 32,
   pageMax: 512,

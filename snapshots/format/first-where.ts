@@ -1,7 +1,4 @@
-/**
- * The first index from `from` up to `to` (exclusive) where `holds` is true, or `to`. `holds` must stay true from there
- * on.
- */
+/** The first index in [from, to) where `holds` is true, or `to`. `holds` must stay true from there on. */
 export function firstWhere(from: number, to: number, holds: (index: number) => boolean): number {
   let [low, high] = [from, to];
   while (low < high) {

@@ -4,10 +4,9 @@ import { combineCrc } from "./crc.ts";
 
 const [deflateAsync, inflateAsync] = [promisify(deflateRaw), promisify(inflateRaw)];
 
-/** The header of every gzip member that this project writes: no name, no time, unknown operating system. */
+/** Every gzip member that this project writes begins so: no name, no time, unknown operating system. */
 export const gzipHeader = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff]);
 
-/** The length in bytes of a stored deflate block's header. */
 export const storedHeaderBytes = 5;
 const maxStoredBytes = 0xffff;
 
@@ -18,7 +17,7 @@ const maxStoredBytes = 0xffff;
 export interface DeflatePiece {
   bytes: Buffer;
   rawBytes: number;
-  /** CRC-32 of the raw bytes. */
+  /** Of the raw bytes. */
   crc: number;
 }
 
@@ -27,7 +26,7 @@ export async function compressPiece(raw: Buffer, level: number): Promise<Deflate
   return pieceOf(raw, await deflateAsync(raw, optionsOf(level)));
 }
 
-/** Compresses on the calling thread, with the same result as compressPiece. */
+/** Gives the same bytes as compressPiece, on the calling thread. */
 export function compressPieceSync(raw: Buffer, level: number): DeflatePiece {
   return pieceOf(raw, deflateRawSync(raw, optionsOf(level)));
 }
@@ -44,8 +43,8 @@ const pieceOf = (raw: Buffer, bytes: Buffer): DeflatePiece => ({
 const minChunkBytes = 64;
 
 /**
- * How to inflate a piece, or several one after the other, into so many raw bytes at most. One buffer for the whole
- * output: zlib's default of small chunks, copied together at the end, takes twice as long.
+ * Inflates one or more pieces into at most `rawBytes`. One buffer for all output: zlib's small default chunks, copied
+ * together at the end, take twice as long.
  */
 export const inflateOptions = (rawBytes: number, chunkBytes = rawBytes) => ({
   finishFlush: constants.Z_SYNC_FLUSH,
@@ -54,8 +53,8 @@ export const inflateOptions = (rawBytes: number, chunkBytes = rawBytes) => ({
 });
 
 /**
- * The raw bytes of pieces, one after the other, inflated at once on Node's thread pool. Throws an error of zlib. Pieces
- * that are not what they say may give other bytes, also more or fewer.
+ * Inflates pieces at once, on Node's thread pool. Throws an error of zlib. Pieces that are not what they say may give
+ * other bytes, also more or fewer.
  */
 export async function inflatePieces(pieces: readonly DeflatePiece[]): Promise<Buffer> {
   const rawBytes = pieces.reduce((sum, piece) => sum + piece.rawBytes, 0);
@@ -68,12 +67,12 @@ export async function inflatePieces(pieces: readonly DeflatePiece[]): Promise<Bu
 }
 
 /**
- * Frees the memory of buffers that nothing else uses. Left to the garbage collector, megabytes a request would make it
- * collect the whole heap every few requests.
+ * Frees the memory of buffers that nothing else uses. If the garbage collector had to free megabytes a request, it
+ * would collect the whole heap every few requests.
  */
 export function release(...buffers: readonly Buffer[]): void {
   for (const { buffer } of buffers) {
-    // Small buffers lie in a pool of Node, beside those of others.
+    // Node keeps small buffers in a pool, beside those of others.
     if (buffer instanceof ArrayBuffer && buffer.byteLength > Buffer.poolSize) buffer.transfer(0);
   }
 }
@@ -89,15 +88,14 @@ export function storedPiece(raw: Buffer, final = false): DeflatePiece {
   return pieceOf(raw, Buffer.concat([header, raw]));
 }
 
-/** Consecutive pieces, kept as separate buffers to save a copy. */
+/** Consecutive pieces, not copied together. */
 export interface Spliced {
   parts: Buffer[];
   rawBytes: number;
-  /** CRC-32 of the raw bytes. */
+  /** Of the raw bytes. */
   crc: number;
 }
 
-/** Puts pieces one after another and combines their lengths and CRCs. */
 export function splice(pieces: readonly DeflatePiece[]): Spliced {
   let crc = 0;
   let rawBytes = 0;
@@ -108,15 +106,15 @@ export function splice(pieces: readonly DeflatePiece[]): Spliced {
   return { parts: pieces.map((piece) => piece.bytes), rawBytes, crc };
 }
 
-/** Makes one gzip member of pieces. The last piece, and no other, must be final. */
+/** The last piece must be final, and no other. */
 export function joinGzip(pieces: readonly DeflatePiece[]): Buffer {
   const { parts, rawBytes, crc } = splice(pieces);
   return Buffer.concat([gzipHeader, ...parts, trailer(crc, rawBytes)]);
 }
 
 /**
- * Makes one gzip member of the raw bytes `head`, the spliced pieces, and the raw bytes `tail`. Returns its parts, not
- * copied together. Throws RangeError when `head` or `tail` is longer than 65,535 bytes.
+ * One gzip member of the raw bytes `head`, the spliced pieces, and the raw bytes `tail`, as parts that are not copied
+ * together. Throws RangeError when `head` or `tail` is longer than 65,535 bytes.
  */
 export function gzipAround(head: Buffer, { parts, rawBytes, crc }: Spliced, tail: Buffer): Buffer[] {
   const [opening, closing] = [storedPiece(head), storedPiece(tail, true)];
@@ -133,20 +131,19 @@ function trailer(crc: number, rawBytes: number): Buffer {
   return bytes;
 }
 
-/** Puts a gzip member together from pieces as they come. */
+/** Builds a gzip member from pieces as they come. */
 export class GzipMember {
   #rawBytes = 0;
   #crc = 0;
   #begun = false;
 
-  /** The bytes to send for a piece, which must not be final. */
+  /** Returns the bytes to send. The piece must not be final. */
   add({ bytes, rawBytes, crc }: DeflatePiece): Buffer {
     this.#crc = combineCrc(this.#crc, crc, rawBytes);
     this.#rawBytes += rawBytes;
     return this.#after(bytes);
   }
 
-  /** The bytes that end the member. */
   end(): Buffer {
     const { bytes } = storedPiece(Buffer.alloc(0), true);
     return this.#after(Buffer.concat([bytes, trailer(this.#crc, this.#rawBytes)]));

@@ -1,15 +1,15 @@
 import { hashFrom } from "./bytes.ts";
 
-// Trees of hashes, as snapshots/SPEC.md, "Roots", and RFC 6962 have them. Node hashes at once and Web Crypto by and by,
-// so nothing here waits: what comes out of a hash function goes into the next one as it is.
+// Trees of hashes as in RFC 6962 and in snapshots/SPEC.md, "Roots". Node hashes at once and Web Crypto returns
+// promises, so nothing here awaits: the result of a hash function is passed to the next one as it is.
 
-/** Hashes consecutive bytes with SHA-256; some of them may be hashes that are still to come. */
+/** SHA-256 over the parts in order, some of which may be hashes that are not there yet. */
 export type HashOver<H> = (...parts: readonly (Uint8Array | H)[]) => H;
 
-// The input of a hash is put together here: a buffer for each of millions would keep the garbage collector busy.
+// Inputs are joined in one buffer: a new one for each of millions would keep the garbage collector busy.
 let together = new Uint8Array(2 ** 16);
 
-/** Bytes one after the other, until the next call. */
+/** Valid until the next call. */
 export function joined(parts: readonly ArrayLike<number>[]): Uint8Array<ArrayBuffer> {
   let end = 0;
   for (const part of parts) end += part.length;
@@ -22,23 +22,20 @@ export function joined(parts: readonly ArrayLike<number>[]): Uint8Array<ArrayBuf
   return together.subarray(0, end);
 }
 
-// The input of a hash begins with a byte for its kind, so that no value of one kind can stand for another.
+// A first byte for the kind of input, so that no value of one kind can stand for another.
 const leafTag = Uint8Array.of(0);
 const nodeTag = Uint8Array.of(1);
 /** The first byte of a sealed root, by the kind of its tree. */
 const rootTags = { page: 2, segment: 3, archive: 4, scores: 5, index: 6, section: 7 } as const;
 
-/**
- * Where a hash stands in a tree, and the hashes that lead from it to the head, from the bottom up, as they are or in
- * hexadecimal.
- */
+/** `path` leads from a hash at `index` to the head, from the bottom up, as bytes or in hexadecimal. */
 export interface Place {
   index: number;
   size: number;
   path: readonly (Uint8Array | string)[] | null;
 }
 
-/** The same with what the root covers: how many markets are below the tree, or other things. */
+/** Also says how many markets (or bytes, or lines) are below the tree. */
 export type Level = Place & { markets: number };
 
 /** The largest power of two below `size`. */
@@ -46,31 +43,26 @@ export function leftSize(size: number): number {
   return 2 ** (31 - Math.clz32(size - 1));
 }
 
-/** Whether somebody's number can be that of the things that there are. */
+/** Whether an untrusted number can be a count. */
 export const isCount = (value: unknown): value is number =>
   Number.isSafeInteger(value) && (value as number) >= 0;
 
-/** Bytes of a hash. */
 export const hashBytes = 32;
 
-/** The hashes that stand one after the other. */
+/** Splits bytes into hashes. */
 export const hashesIn = (bytes: Uint8Array): Uint8Array[] =>
   Array.from({ length: bytes.length / hashBytes }, (_, place) =>
     bytes.subarray(place * hashBytes, (place + 1) * hashBytes),
   );
 
-/** What is computed of trees with a hash function. */
 export type Trees<H> = ReturnType<typeof treesOf<H>>;
 
-/** Computes trees with a hash function. */
 export function treesOf<H>(sha256: HashOver<H>) {
-  /** The hash of a text as a leaf of a tree. */
   const leafHash = (text: Uint8Array): H => sha256(leafTag, text);
 
-  /** The hash of an inner node with these two children. */
   const nodeHash = (left: Uint8Array | H, right: Uint8Array | H): H => sha256(nodeTag, left, right);
 
-  /** The hash at the top of a tree of the shape of RFC 6962 over these hashes. */
+  /** RFC 6962's tree over these hashes. */
   const treeHead = (hashes: readonly H[]): H => {
     if (hashes.length <= 1) return hashes[0] ?? sha256();
     const split = leftSize(hashes.length);
@@ -78,8 +70,8 @@ export function treesOf<H>(sha256: HashOver<H>) {
   };
 
   /**
-   * The head of the tree in which `hash` stands at a place, computed from its audit path. Undefined when a path of this
-   * length does not belong there, something in it is no hash, or no tree has such a place.
+   * Computes the head from a hash and its audit path. Undefined when a path of this length does not belong there,
+   * something in it is no hash, or no tree has such a place.
    */
   const headFrom = (hash: H, { index, size, path }: Place): H | undefined => {
     if (!(isCount(index) && isCount(size) && index < size && size <= 2 ** 32 && Array.isArray(path)))
@@ -90,7 +82,7 @@ export function treesOf<H>(sha256: HashOver<H>) {
       if (last === 0 || !other) return undefined;
       const onRight = at % 2 === 1 || at === last;
       head = onRight ? nodeHash(other, head) : nodeHash(head, other);
-      // One that has no neighbour moved up to a level where it has one.
+      // A node without a neighbour moves up to a level where it has one.
       for (; onRight && at > 0 && at % 2 === 0; last >>>= 1) at >>>= 1;
       at >>>= 1;
       last >>>= 1;
@@ -104,13 +96,13 @@ export function treesOf<H>(sha256: HashOver<H>) {
   };
 
   /**
-   * The root of a tree over these hashes: the hash of its kind, its size and its head. The root thereby proves totals
-   * and positions too. `total` is how many markets (of a scores tree, lines; of a section, bytes) are below it in all.
+   * Hashes kind, sizes and head, so that a root proves totals and positions too. `total` counts the markets below (of a
+   * scores tree the lines, of a section the bytes).
    */
   const rootOf = (kind: keyof typeof rootTags, total: number, hashes: readonly H[]): H =>
     sealed(kind, total, hashes.length, treeHead(hashes));
 
-  /** The root of the tree in which `hash` stands where an answer says; undefined when nothing can stand there. */
+  /** The root that an answer's path leads to; undefined when nothing can stand there. */
   const rootFrom = (kind: keyof typeof rootTags, hash: H, level: Level): H | undefined => {
     const head = isCount(level.markets) && headFrom(hash, level);
     return head ? sealed(kind, level.markets, level.size, head) : undefined;

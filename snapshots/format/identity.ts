@@ -1,8 +1,8 @@
-/** The input of a snapshot id. It does not depend on how anything is compressed. */
+/** What a snapshot id is made of. How anything is compressed does not matter. */
 export interface LogicalContent {
   feedVersion: string;
   counts: { markets: number; protocols: number };
-  /** Roots in hexadecimal. */
+  /** Hexadecimal. */
   archiveRoot: string;
   scoresRoot: string;
 }

@@ -16,12 +16,12 @@ export async function headFromTiles(readTile: ReadTile, size: number): Promise<D
   return head!;
 }
 
-/** The audit path of the leaf at `index` in the tree of the first `size` leaves, from the bottom up. */
+/** From the bottom up. */
 export async function inclusionFromTiles(readTile: ReadTile, index: number, size: number): Promise<Digest[]> {
   return headsOf(readTile, size, besideLeaf(index, size));
 }
 
-/** The path that shows the first `first` leaves to be the beginning of the first `size`. */
+/** Shows that the first `first` leaves are the beginning of the first `size`. */
 export async function consistencyFromTiles(
   readTile: ReadTile,
   first: number,

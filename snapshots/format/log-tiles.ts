@@ -1,18 +1,16 @@
-// The parts of a log's tree, and of its entries, as c2sp.org/tlog-tiles stores them.
+// A log's tree and entries in the parts of c2sp.org/tlog-tiles.
 
 /** Hashes of a full tile, and entries of a full bundle. */
 export const tileWidth = 256;
 
-/**
- * A part of a log's tree: hashes of a level, or the entries themselves. `width` is below 256 where the tree ends in it.
- */
+/** Hashes of a level, or the entries themselves. `width` is below 256 where the tree ends in the tile. */
 export interface Tile {
   level: number | "entries";
   index: number;
   width: number;
 }
 
-/** Where a tile lies below `tile/`, such as `0/x001/234.p/5`. */
+/** Relative to `tile/`, such as `0/x001/234.p/5`. */
 export function tilePath({ level, index, width }: Tile): string {
   const digits = String(index);
   const groups = digits.padStart(Math.ceil(digits.length / 3) * 3, "0").match(/\d{3}/g)!;
@@ -21,7 +19,7 @@ export function tilePath({ level, index, width }: Tile): string {
   return `${level}/${above}${last}${width < tileWidth ? `.p/${width}` : ""}`;
 }
 
-/** The tile that lies there; undefined when none does. */
+/** Undefined for any other path. */
 export function tileAt(path: string): Tile | undefined {
   const [, level, index, width] =
     /^(entries|\d)\/((?:x\d{3}\/){0,4}\d{3})(?:\.p\/(\d{1,3}))?$/.exec(path) ?? [];
@@ -34,7 +32,6 @@ export function tileAt(path: string): Tile | undefined {
   return tilePath(tile) === path ? tile : undefined;
 }
 
-/** All tiles of a tree. */
 export function tilesOf(size: number): Tile[] {
   const tiles = levelOf("entries", size);
   let hashes = size;
@@ -53,7 +50,7 @@ function levelOf(level: Tile["level"], count: number): Tile[] {
   }));
 }
 
-/** How many entries each element of a tile stands for. */
+/** Entries that each element of a tile covers. */
 export const spanOf = ({ level }: Tile): number => (level === "entries" ? 1 : tileWidth ** level);
 
 /** The size of the smallest tree that has this tile. */
@@ -61,13 +58,13 @@ export function endOf(tile: Tile): number {
   return (tile.index * tileWidth + tile.width) * spanOf(tile);
 }
 
-/** The entries of a bundle; undefined when it ends within one. */
+/** Undefined when the bundle ends within an entry. */
 export function decodeEntries<Bytes extends Uint8Array>(bundle: Bytes): Bytes[] | undefined {
   const entries: Bytes[] = [];
   for (let at = 0; at < bundle.length; ) {
     const start = at + 2;
     at = start + 256 * bundle[at]! + Number(bundle[at + 1]);
-    // NaN, where the length is cut off, is no end either.
+    // `at` is NaN where the length is cut off.
     if (!(at <= bundle.length)) return undefined;
     entries.push(bundle.subarray(start, at) as Bytes);
   }

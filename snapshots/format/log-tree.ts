@@ -2,11 +2,11 @@ import { headsFromPath } from "./log-proofs.ts";
 import { spanOf, type Tile, tileWidth } from "./log-tiles.ts";
 import { leafHash, nodeHash, treeHead } from "./tree.ts";
 
-// The tree of a log: that of RFC 6962 over the leaf hashes of its entries.
+// RFC 6962's tree over the leaf hashes of a log's entries.
 
-/** A tree that grows by leaves. It holds the heads of its full subtrees alone: one for each bit of its size. */
+/** Grows leaf by leaf. Keeps only the heads of its full subtrees, one for each bit of its size. */
 export class GrowingTree {
-  /** From the smallest subtree, that of the newest leaves, to the largest. */
+  /** From the smallest subtree, which has the newest leaves, to the largest. */
   #heads: Buffer[] = [];
   #size = 0;
 
@@ -22,30 +22,29 @@ export class GrowingTree {
     this.#size += 1;
   }
 
-  /** The head over all leaves so far; that of the empty tree before the first. */
+  /** The head of the empty tree before the first leaf. */
   head(): Buffer {
     const [smallest, ...larger] = this.#heads;
     return smallest ? larger.reduce((right, left) => nodeHash(left, right), smallest) : treeHead([]);
   }
 }
 
-/** The size and the head of a log's tree. */
 export interface TreeHead {
   size: number;
   head: Buffer;
 }
 
-/** Whether a path shows the tree `before` to be the beginning of `after`. */
+/** Whether `path` shows `before` to be the beginning of `after`. */
 export function isConsistent(before: TreeHead, after: TreeHead, path: readonly Buffer[]): boolean {
   if (!(before.size >= 1 && before.size <= after.size)) return false;
   const [first, whole] = headsFromPath(before.size, after.size, path, before.head) ?? [];
   return first?.equals(before.head) === true && whole?.equals(after.head) === true;
 }
 
-/** Entries of a log by their places; undefined for those that are not known. */
+/** By position; undefined where an entry is not known. */
 export type Entries = readonly (Buffer | undefined)[];
 
-/** The bytes of tiles of a log; undefined where an entry of a tile is not known. */
+/** Undefined where an entry of the tile is not known. */
 export function tileEncoder(entries: Entries): (tile: Tile) => Buffer | undefined {
   const leaves = entries.map((entry) => entry && leafHash(entry));
   const known = (values: Entries, start: number, count: number) => {
@@ -65,9 +64,7 @@ export function tileEncoder(entries: Entries): (tile: Tile) => Buffer | undefine
   };
 }
 
-/**
- * A bundle: each entry after its length, a big-endian uint16. Throws RangeError when one has more than 65,535 bytes.
- */
+/** Each entry after its length, a big-endian uint16. Throws RangeError when an entry has more than 65,535 bytes. */
 export function encodeEntries(entries: readonly Buffer[]): Buffer {
   return Buffer.concat(
     entries.flatMap((entry) => {

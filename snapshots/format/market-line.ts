@@ -1,28 +1,26 @@
 import { isMemberIn, type Market, marketMembers } from "../../schemas/market.ts";
 
 // A market's text is published JSON without spaces, with `id` first and the one member that holds others last. Quotes
-// are escaped within texts, so the first `,"name":` is the member's. Nothing here asks which member follows which,
-// since a later version may put another between them. Parsing all of the text would take ten times as long.
+// are escaped within texts, so the first `,"name":` is the member's. The order of members is not used, since a later
+// version may put another between them. Parsing all of the text would take ten times as long.
 
 const idStart = '{"id":"'.length;
 const idEnd = idStart + 36;
 
-/** The id in a market's JSON text. */
 export function idOfLine(line: Uint8Array): string {
   return bufferOf(line).toString("latin1", idStart, idEnd);
 }
 
-/** The bytes of this id. A line of a damaged copy may have any there, and roots over it are hashes of bytes. */
+/** A damaged copy may have any bytes there, and its roots are still hashes of bytes. */
 export function idBytesOfLine(line: Uint8Array): Uint8Array {
   return line.subarray(idStart, idEnd);
 }
 
-/** The key of a market, from its JSON text. */
 export function keyOfLine(line: Uint8Array): MarketKey {
   return { id: idOfLine(line), resolvedAt: Date.parse(textOf(line, "resolvedAt")) };
 }
 
-/** A text among the members of a market. Throws a SyntaxError when the market has no such text. */
+/** Throws SyntaxError when the market has no such text. */
 export function textOf(line: Uint8Array, name: keyof Market): string {
   return JSON.parse(memberOfLine(line, name)?.toString("utf8") ?? "");
 }
@@ -32,7 +30,7 @@ const marks = Object.fromEntries(marketMembers.map((name) => [name, Buffer.from(
   Buffer
 >;
 
-/** The JSON text of a member other than the id; undefined when the market has no such member. */
+/** Not for `id`. Undefined when the market has no such member. */
 export function memberOfLine(bytes: Uint8Array, name: keyof Market): Buffer | undefined {
   const line = bufferOf(bytes);
   const mark = marks[name];
@@ -67,7 +65,7 @@ function bufferOf(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** A market's JSON text as a version of the feed has it: without the members of later versions. */
+/** Leaves out the members that came with later versions of the feed. */
 export function lineOf(bytes: Uint8Array, version: string): Buffer {
   let line = bufferOf(bytes);
   for (const name of marketMembers) {
@@ -80,14 +78,14 @@ export function lineOf(bytes: Uint8Array, version: string): Buffer {
   return line;
 }
 
-/** A market's position in the archive, which is sorted by time of resolution and then by id. */
+/** Its order is that of the archive: by time, then by id. */
 export interface MarketKey {
   /** Epoch milliseconds. */
   resolvedAt: number;
   id: string;
 }
 
-/** Orders markets from oldest to newest, as ordinals count them. The archive is served in the reverse order. */
+/** From oldest to newest, as ordinals count. The archive is served in the reverse order. */
 export function compareKeys(a: MarketKey, b: MarketKey): number {
   if (a.resolvedAt !== b.resolvedAt) return a.resolvedAt - b.resolvedAt;
   return a.id < b.id ? -1 : Number(a.id > b.id);

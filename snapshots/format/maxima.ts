@@ -1,6 +1,5 @@
-// Bounds of what is read outside Node too (snapshots/SPEC.md, "Maxima"). layout.ts in store/ has the others.
+// Bounds that readers outside Node need too (snapshots/SPEC.md, "Maxima"). store/layout.ts has the others.
 
-/** Bytes of a JSON header of a segment, of its index or of words. */
+/** The most bytes of the JSON header of a segment, an index or words. */
 export const maxHeaderBytes = 2 ** 20;
-/** Bytes of a words object. */
 export const maxWordsBytes = 256 * 2 ** 20;

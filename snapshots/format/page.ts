@@ -15,55 +15,54 @@ import {
 } from "./gzip.ts";
 
 /**
- * Markets per run; the last run of a page may have fewer (snapshots/SPEC.md, "Pages"). Runs of 32 would make pages 8 %
- * smaller, but reading a single market twice as expensive.
+ * The last run of a page may have fewer (snapshots/SPEC.md, "Pages"). Runs of 32 would make pages 8 % smaller, but
+ * reading one market twice as expensive.
  */
 export const runMarkets = 16;
-/** The zlib level at which runs are compressed. */
 const runLevel = 6;
 
-/** The bytes between two markets, both in pages and in responses. */
+/** Stands between two markets, in pages and in responses. */
 export const separator = Buffer.from(",\n");
-/** Raw bytes of a run of a page at most. */
+/** The most raw bytes of a run. */
 export const maxPageRunBytes = maxRunBytes(runMarkets, separator.length);
 const separatorCrc = crc32(separator);
 const opening = Buffer.from("[\n");
 const closing = Buffer.from("\n]");
 
-/** A run of a page: its compressed and raw length in bytes, and the CRC-32 of its raw bytes. */
+/** `crc` is the CRC-32 of the raw bytes. */
 export interface Run {
   compressedBytes: number;
   rawBytes: number;
   crc: number;
 }
 
-/** A page's entry in the page table, as far as reading the page needs it. */
+/** The part of a page's table entry that reading the page needs. */
 export interface StoredPage {
   markets: number;
-  /** The SHA-256 of the stored bytes. */
+  /** SHA-256 of the stored bytes. */
   hash: string;
-  /** The stored size in bytes. */
+  /** Stored bytes. */
   bytes: number;
   runs: Run[];
 }
 
-/** The bytes of a run's hash: the first half of the SHA-256 of its compressed bytes. */
+/** Half a SHA-256, of the run's compressed bytes. */
 export const runHashBytes = 16;
 
-/** A page as it was compressed, with the hashes of its runs one after the other, in hexadecimal. */
+/** `runHashes` has the hashes of the runs one after the other, in hexadecimal. */
 export interface CompressedPage extends StoredPage {
   runHashes: string;
 }
 
-/** A page's whole entry in the page table of its segment. */
+/** The whole entry in the page table of a segment. */
 export interface Page extends CompressedPage {
-  /** The root of the tree over its markets (snapshots/SPEC.md, "Roots"), in hexadecimal. */
+  /** Hexadecimal (snapshots/SPEC.md, "Roots"). */
   root: string;
 }
 
 /**
- * The JSON text of a page: an array of markets, newest first, one per line. The buffer shares its memory with no other
- * buffer, so it can be transferred to another thread.
+ * A JSON array of markets, newest first, one a line. The buffer shares no memory, so it can be transferred to another
+ * thread.
  */
 export function pageText(lines: readonly Buffer[]): Buffer<ArrayBuffer> {
   const between = Math.max(0, lines.length - 1) * separator.length;
@@ -78,13 +77,12 @@ export function pageText(lines: readonly Buffer[]): Buffer<ArrayBuffer> {
   return text;
 }
 
-/** A page's table entry, except for its root, and the bytes to store. */
 export interface BuiltPage {
   page: CompressedPage;
   stored: Buffer;
 }
 
-/** Compresses a page's text on the calling thread, which takes about 5 ms. */
+/** Takes about 5 ms of the calling thread. */
 export function compressPage(text: Buffer): BuiltPage {
   const { markets, raws } = runTexts(text);
   const pieces = raws.map((raw) => compressPieceSync(raw, runLevel));
@@ -96,10 +94,7 @@ export function compressPage(text: Buffer): BuiltPage {
   return { page: { markets, hash: sha256(stored), bytes: stored.length, runs, runHashes }, stored };
 }
 
-/**
- * Splits a page's text into the texts of its runs, without the separators between runs. A market's JSON text never
- * contains a line break.
- */
+/** Leaves out the separators between runs. A market's JSON text never contains a line break. */
 function runTexts(text: Buffer): { markets: number; raws: Buffer[] } {
   const raws: Buffer[] = [];
   let markets = 0;
@@ -120,7 +115,7 @@ function runTexts(text: Buffer): { markets: number; raws: Buffer[] } {
 const firstRunOffset = gzipHeader.length + storedHeaderBytes + opening.length;
 const betweenRuns = storedHeaderBytes + separator.length;
 
-/** Where the runs from `first` to `last` (inclusive) are in a stored page, with the separators between them. */
+/** From `first` to `last` (inclusive), with the separators between them. */
 export function rangeOfRuns(runs: readonly Run[], first: number, last = first): ByteRange {
   const lengthOf = (some: readonly Run[]) =>
     some.reduce((sum, { compressedBytes }) => sum + compressedBytes + betweenRuns, 0);
@@ -128,9 +123,7 @@ export function rangeOfRuns(runs: readonly Run[], first: number, last = first): 
   return { offset, bytes: lengthOf(runs.slice(first, last + 1)) - betweenRuns };
 }
 
-/**
- * The runs from `first` to `last` (inclusive) of a stored page as one deflate piece, with the separators between them.
- */
+/** From `first` to `last` (inclusive) as one piece, with the separators between them. */
 export function runsPiece(stored: Buffer, runs: readonly Run[], first: number, last = first): DeflatePiece {
   const { offset, bytes } = rangeOfRuns(runs, first, last);
   let { rawBytes, crc } = runs[first]!;
@@ -143,22 +136,20 @@ export function runsPiece(stored: Buffer, runs: readonly Run[], first: number, l
 
 const runHashOf = (bytes: Buffer) => sha256(bytes).slice(0, 2 * runHashBytes);
 
-/** The hashes of a stored page's runs. */
 export function runHashesOf(stored: Buffer, runs: readonly Run[]): string {
   return runs.map((_, run) => runHashOf(runsPiece(stored, runs, run).bytes)).join("");
 }
 
-/** Whether bytes are those of a page's run, by its hash. */
 export function isRun({ runHashes }: CompressedPage, index: number, bytes: Buffer): boolean {
   return runHashOf(bytes) === runHashes.slice(2 * runHashBytes * index, 2 * runHashBytes * (index + 1));
 }
 
-/** The JSON texts of a run's markets, newest first. `key` is the page's, for errors. */
+/** Newest first. `key` is the page's, for errors. */
 export function readRun(key: string, stored: Buffer, runs: readonly Run[], index: number): Buffer[] {
   return splitLines(inflatePiece(key, index, runsPiece(stored, runs, index)));
 }
 
-/** The raw bytes of a run, checked against its entry in the table. */
+/** Checks the raw bytes against the table. */
 export function inflatePiece(key: string, index: number, { bytes, rawBytes, crc }: DeflatePiece): Buffer {
   const raw = inflate(key, index, bytes, rawBytes);
   if (raw.length !== rawBytes || crc32(raw) !== crc) {
@@ -167,7 +158,7 @@ export function inflatePiece(key: string, index: number, { bytes, rawBytes, crc 
   return raw;
 }
 
-/** A run of a page, for errors with the page's key, and its compressed bytes. */
+/** `key` is the page's, for errors. */
 export interface StoredRun {
   key: string;
   index: number;
@@ -175,14 +166,14 @@ export interface StoredRun {
 }
 
 /**
- * The raw bytes of runs, one after the other, inflated at once on Node's thread pool. Their CRCs are not checked, so
- * their hashes or their pages' must have been.
+ * Inflates runs at once, on Node's thread pool. CRCs are not checked, so the hashes of the runs or of their pages must
+ * have been.
  */
 export async function inflateRuns(runs: readonly StoredRun[]): Promise<Buffer> {
   const pieces = runs.map(({ piece }) => piece);
   const raw = await inflatePieces(pieces).catch(() => undefined);
   if (raw && fitsRuns(raw, pieces)) return raw;
-  // One of them is not what its table says, and is named here.
+  // One of them is not what its table says; this names it.
   return Buffer.concat(runs.map(({ key, index, piece }) => inflatePiece(key, index, piece)));
 }
 
@@ -199,14 +190,14 @@ function fitsRuns(raw: Buffer, pieces: readonly DeflatePiece[]): boolean {
   return each && end === raw.length;
 }
 
-// The first markets take a larger share of a run's compressed bytes, because later ones refer back to them. With this
-// many extra markets in the estimate, one read in thirty inflates too little and has to be repeated.
+// The first markets of a run take more compressed bytes, because later ones refer back to them. With this many extra
+// markets in the estimate, one read in thirty inflates too little and is repeated.
 const headStart = 8;
 
 /**
  * At least the first `count` of the `markets` in a run, as readRun returns them. Inflates only the start of the run
- * when that suffices, which saves a quarter of the work for one market. The run's CRC is then not checked, so its hash
- * or the page's must have been.
+ * when that suffices, which saves a quarter of the work for one market. The CRC is then not checked, so the hash of the
+ * run or its page must have been.
  */
 export function readRunStart({ key, index, piece }: StoredRun, markets: number, count: number): Buffer[] {
   const share = (count + headStart) / (markets + headStart);
@@ -228,7 +219,7 @@ function inflate(key: string, index: number, bytes: Buffer, rawBytes: number, sh
   }
 }
 
-/** Splits the first lines off at `,\n`. A market's JSON text never contains a line break. */
+/** The first `count` lines, split at `,\n`. A market's JSON text never contains a line break. */
 export function splitLines(raw: Buffer, count = Number.POSITIVE_INFINITY): Buffer[] {
   const lines: Buffer[] = [];
   let start = 0;

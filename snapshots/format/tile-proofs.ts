@@ -1,16 +1,16 @@
 import { hashBytes, hashesIn, leftSize, type Trees } from "./hash-trees.ts";
 import { type Tile, tilePath, tileWidth } from "./log-tiles.ts";
 
-// Proofs of a log's tree, put together from the tiles of c2sp.org/tlog-tiles. No tile is believed: whoever checks a
-// proof does so against the signed head.
+// Builds proofs of a log's tree from the tiles of c2sp.org/tlog-tiles. No tile is trusted: proofs are checked against
+// the signed head.
 
-/** Entries of a log at most: halves are found by operations on 32 bits. */
+/** Halves are found by operations on 32 bits. */
 export const maxEntries = 2 ** 31;
 
-/** Reads the first `width` hashes of a tile, 32 bytes each; resolves to undefined where that tile is not stored. */
+/** Reads the first `width` hashes of a tile, 32 bytes each; undefined where that tile is not stored. */
 export type ReadTile = (level: number, index: number, width: number) => Promise<Uint8Array | undefined>;
 
-/** A tile that is missing or of another length. */
+/** A tile is missing or has another length. */
 export class TileError extends Error {
   override name = "TileError";
 
@@ -19,7 +19,7 @@ export class TileError extends Error {
   }
 }
 
-/** Consecutive leaves below one node of a tree. */
+/** Consecutive leaves below one node. */
 interface Span {
   start: number;
   count: number;
@@ -57,15 +57,14 @@ export function besideFirst(end: number, size: number, known: boolean, start: nu
     : [...besideFirst(end, right.count, false, right.start), left];
 }
 
-/** The heads of trees of which one may be the beginning of the other. */
 export type BothHeads<H> = [before: H, after: H];
 
-/** What leads from the tiles of a log to heads and proofs, computed with a hash function. */
+/** Computes heads and proofs from tiles, with a given hash function. */
 export function tileProofsOf<H>(
   { nodeHash, treeHead }: Pick<Trees<H>, "nodeHash" | "treeHead">,
   asHash: (stored: Uint8Array) => H,
 ) {
-  /** The heads of nodes of the tree of `size` leaves. Each tile is read once: at most two a level. */
+  /** Reads each tile once, at most two a level. */
   const headsOf = async (readTile: ReadTile, size: number, nodes: readonly Span[]): Promise<Awaited<H>[]> => {
     if (!(Number.isInteger(size) && size >= 1 && size <= maxEntries))
       throw new RangeError(`A log has from 1 to ${maxEntries} entries, not ${size}.`);
@@ -84,7 +83,7 @@ export function tileProofsOf<H>(
         const [left, right] = await Promise.all(halves({ start, count }).map(headOf));
         return await nodeHash(left!, right!);
       }
-      // A full tree is a node of one tile.
+      // The head of a full tree is a node of one tile.
       const level = Math.floor(height / 8);
       const position = start / tileWidth ** level;
       const tile = await tileOf(level, Math.floor(position / tileWidth));
@@ -95,8 +94,8 @@ export function tileProofsOf<H>(
   };
 
   /**
-   * The heads of the first `first` leaves and of all `size`, by the path from the one to the other. `known` is the
-   * head that the path leaves out. Undefined when a path of this length does not lead there.
+   * Follows a consistency path from the first `first` leaves to all `size`. `known` is the head that the path leaves
+   * out. Undefined when a path of this length does not lead there.
    */
   const headsFromPath = (
     first: number,
@@ -127,7 +126,7 @@ export function tileProofsOf<H>(
   return { headsOf, headsFromPath };
 }
 
-/** The hashes of a tile. Those of a partial tile that is no longer stored are the beginning of the full one. */
+/** A partial tile that is no longer stored is the beginning of the full one. */
 async function completeTile(readTile: ReadTile, tile: Tile & { level: number }): Promise<Uint8Array> {
   const { level, index, width } = tile;
   const bytes =

@@ -7,7 +7,7 @@ export const { leafHash, nodeHash, treeHead, headFrom, rootOf } = treesOf<Digest
   digestOf(joined(parts)),
 );
 
-/** The hashes that lead from the one at `index` to the head, from the bottom up (RFC 6962, 2.1.1). */
+/** From the bottom up (RFC 6962, 2.1.1). */
 export function auditPath(hashes: readonly Digest[], index: number): Digest[] {
   if (hashes.length <= 1) return [];
   const split = leftSize(hashes.length);
@@ -18,8 +18,8 @@ export function auditPath(hashes: readonly Digest[], index: number): Digest[] {
 }
 
 /**
- * All hashes of the tree over these, one after the other: level by level from them up, where a hash without a neighbour
- * rises as it is.
+ * All hashes of the tree one after the other, level by level from the leaves up. A hash without a neighbour rises as it
+ * is.
  */
 export function treeLevels(hashes: readonly Digest[]): Uint8Array {
   const all = [...hashes];
@@ -38,7 +38,7 @@ export function treeLevels(hashes: readonly Digest[]): Uint8Array {
   return bytes;
 }
 
-/** The audit path of the hash at `index` among `size`, as `auditPath` computes it, out of the levels of its tree. */
+/** Gives what auditPath computes, out of the levels of a tree of `size` leaves. */
 export function pathInLevels(levels: Uint8Array, index: number, size: number): Uint8Array[] {
   const path: Uint8Array[] = [];
   for (let start = 0; size > 1; [start, index, size] = [start + size, index >> 1, Math.ceil(size / 2)]) {
@@ -53,7 +53,7 @@ export function pageRootOf(leaves: readonly Digest[]): Digest {
   return rootOf("page", leaves.length, leaves);
 }
 
-/** A subtree in hexadecimal, as page tables and manifests name it. */
+/** Hexadecimal, as page tables and manifests name it. */
 export interface Subtree {
   root: string;
   markets: number;
