@@ -10,9 +10,8 @@ export function inTime<T>(seconds: number, working: Promise<T>): Promise<T> {
 const late = (seconds: number) => new Fault("DEADLINE", `no answer within ${seconds} s`);
 
 /**
- * Waits at most `seconds` for work, or until `given` is aborted. Either aborts the signal that was passed to the
- * work, and the wait ends even if the work ignores it. Throws DEADLINE, the reason of `given`, or the work's own
- * error.
+ * Waits at most `seconds` for work, or until `given` is aborted. Either aborts the signal that the work got, and ends
+ * the wait even if the work ignores it. Throws DEADLINE, the reason of `given`, or the work's own error.
  */
 export async function within<T>(
   seconds: number,

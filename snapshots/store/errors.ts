@@ -1,7 +1,7 @@
 import { type AnyErrorCode, Fault, isFault } from "../../schemas/errors.ts";
 /**
- * An object of the store is damaged or missing; the message begins with its key. Everything that reads objects may
- * throw this, and StorageError when the store itself fails. Comments name errors only where callers handle them.
+ * A damaged or missing object of the store; the message begins with its key. Everything that reads objects may throw
+ * this, and StorageError when the store itself fails. Comments name errors only where callers handle them.
  */
 export abstract class ObjectError extends Error {
   abstract readonly code: AnyErrorCode;
@@ -23,7 +23,10 @@ export class FormatError extends CorruptObjectError {
   override readonly code = "FOREIGN_FORMAT";
 }
 
-/** The store lacks an object that a manifest or segment names: the snapshot was collected, or the store is damaged. */
+/**
+ * The store lacks an object that a manifest or segment names: it was collected with its snapshot, or the store is
+ * damaged.
+ */
 export class MissingObjectError extends ObjectError {
   readonly code = "MISSING_OBJECT";
 
@@ -32,22 +35,21 @@ export class MissingObjectError extends ObjectError {
   }
 }
 
-/** Whether an error says that an object is lost or damaged, and not of another version of the format. */
+/** False for an object of an unknown format version, which may be sound. */
 export function isLoss(error: unknown): error is CorruptObjectError | MissingObjectError {
   return error instanceof ObjectError && !(error instanceof FormatError);
 }
 
-/** A part of a stored object is of an encoding that this program does not know; the rest of the store can be read. */
+/** A part of an object has an encoding that this program does not know. The rest of the store can be read. */
 export class UnknownEncodingError extends FormatError {}
 
-/** Refuses a binary object whose encoding, the number behind its first length, is not the only one there is so far. */
+/** Refuses a binary object of any encoding but 0, the only one there is so far. */
 export function requireEncoding(key: string, encoding: number, what = "it"): void {
   if (encoding === 0) return;
   const reason = `${what} has encoding ${encoding}, which this version does not know`;
   throw new UnknownEncodingError(key, `${reason}: use a newer version of this program`);
 }
 
-/** The error for an object that ends before a range of it does. */
 export function tooShort(
   key: string,
   { offset, bytes }: { offset: number; bytes: number },
@@ -55,19 +57,17 @@ export function tooShort(
   return new CorruptObjectError(key, `it ends before byte ${offset + bytes}`);
 }
 
-/** The error for an object with more bytes than a sound one can have. */
 export function tooLarge(key: string, bytes: number, maxBytes: number): CorruptObjectError {
   return new CorruptObjectError(key, `it has ${bytes} bytes, more than the ${maxBytes} expected at most`);
 }
 
-/** Whether an error of Node carries one of these codes, such as ENOENT. */
 export function hasCode(error: unknown, ...codes: string[]): boolean {
   return error instanceof Error && "code" in error && codes.includes(String(error.code));
 }
 
 type ErrorClass<Failure> = abstract new (...args: never[]) => Failure;
 
-/** The result of the work; when it fails with an error of this class or code, what `otherwise` makes of that. */
+/** Returns the result of the work or, when it fails with an error of this class or code, that of `otherwise`. */
 export async function unless<T, Failure extends Error = Fault, Other = undefined>(
   failure: ErrorClass<Failure> | AnyErrorCode,
   work: () => Promise<T>,
@@ -81,7 +81,7 @@ export async function unless<T, Failure extends Error = Fault, Other = undefined
   }
 }
 
-/** The result of work on a file or folder; undefined when nothing is there. */
+/** Undefined when there is no such file or folder. */
 export function ifPresent<T>(work: Promise<T>): Promise<T | undefined> {
   return work.catch((error) => {
     if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
@@ -89,17 +89,16 @@ export function ifPresent<T>(work: Promise<T>): Promise<T | undefined> {
   });
 }
 
-/** The message of an error, or the text of another thrown value. */
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }
 
-/** DuckDB's messages when it cannot spill. It uses at most nine tenths of the free space. */
+/** What DuckDB says when it cannot spill. It uses at most nine tenths of the free space. */
 const cannotSpill = /No space left on device|max_temp_directory_size/;
 
 /**
- * The error to throw when work that keeps files in `folder` has failed: a LOCAL_FOLDER when the folder is to blame,
- * otherwise `error` itself. `wayOut` says how to use another folder.
+ * The error to throw when work that keeps files in `folder` has failed: LOCAL_FOLDER when the folder is to blame,
+ * otherwise `error` itself. `wayOut` tells users how to choose another folder.
  */
 export function localFailure(error: unknown, folder: string, wayOut: string): unknown {
   if (!(error instanceof Error) || isFault(error, "LOCAL_FOLDER") || !isOf(folder, error)) return error;
@@ -111,6 +110,6 @@ export function localFailure(error: unknown, folder: string, wayOut: string): un
 
 function isOf(folder: string, error: Error & { path?: unknown }): boolean {
   if (typeof error.path === "string") return error.path.startsWith(folder);
-  // What fails on an open file has no path in its error.
+  // Errors about an open file carry no path.
   return hasCode(error, "ENOSPC", "EDQUOT", "EFBIG", "EIO") || cannotSpill.test(error.message);
 }

@@ -1,6 +1,6 @@
 /**
- * Runs `work` for every item, `concurrency` at a time; the default suits small requests to a store. After the first
- * failure no further items are started. It is thrown at once, while other items may still be running.
+ * Runs `work` for every item, `concurrency` at a time; the default suits small requests to a store. The first failure
+ * is thrown at once, while other items may still be running; no further ones are started.
  */
 export async function inParallel<Item>(
   items: Iterable<Item>,

@@ -6,7 +6,7 @@ import { CorruptObjectError, FormatError } from "./errors.ts";
 const update = "use a newer version of this program";
 const startAnew = "publish into a new store; from format 2 only keys/ carries over, by copying it";
 
-/** The value of a JSON object of the store, or of `what` in it. Throws CorruptObjectError when it is not JSON. */
+/** `what` names these bytes in the error. */
 export function parseJson(key: string, bytes: Uint8Array, what = "it"): unknown {
   try {
     return JSON.parse(textOf(bytes));
@@ -15,43 +15,41 @@ export function parseJson(key: string, bytes: Uint8Array, what = "it"): unknown 
   }
 }
 
-/** The version of the format that the value of an object names. */
 export function versionIn(value: unknown): unknown {
   return typeof value === "object" && value && "formatVersion" in value ? value.formatVersion : undefined;
 }
 
-/** The error for an object of a version of the format that this program has no reader for. */
+/** The error for an object whose format version this program cannot read. */
 export function unknownVersion(key: string, version: unknown): CorruptObjectError {
-  // A hostile one need not even be a text.
+  // A hostile one need not even be a number.
   if (typeof version !== "number") return new CorruptObjectError(key, "it has no format version");
   const reason = `it has format version ${version}; this reader knows version ${formatVersion}`;
   return new FormatError(key, `${reason}: ${version > formatVersion ? update : startAnew}`);
 }
 
 /**
- * A value in the JSON of an object, and the path to it there. Whoever wrote the object may be hostile: what comes out
- * was checked, and everything else throws a CorruptObjectError that names the path. For readers that have no zod.
+ * A value in the JSON of an object, and its path there, for readers that have no zod. The object's author may be
+ * hostile: every result was checked, and anything else throws a CorruptObjectError that names the path.
  */
 export class JsonValue {
   readonly value: unknown;
   readonly #key: string;
   readonly #path: string;
 
-  /** `key` is the object's. */
+  /** `key` is the object's, for errors. */
   constructor(key: string, value: unknown, path = "") {
     this.#key = key;
     this.value = value;
     this.#path = path;
   }
 
-  /** The member of an object; it must be there. */
+  /** A missing member is refused once its value is read. */
   member(name: string): JsonValue {
     const object = this.#object();
     const path = this.#path === "" ? name : `${this.#path}.${name}`;
     return new JsonValue(this.#key, Object.hasOwn(object, name) ? object[name] : undefined, path);
   }
 
-  /** All members of an object, in its order. */
   members(): [name: string, member: JsonValue][] {
     return Object.keys(this.#object()).map((name) => [name, this.member(name)]);
   }
@@ -62,7 +60,6 @@ export class JsonValue {
     return this.value.map((item, index) => new JsonValue(this.#key, item, `${this.#path}.${index}`));
   }
 
-  /** Two integers of at least 0. */
   pair(): [number, number] {
     const items = this.items(2);
     if (items.length !== 2) this.refuse();
@@ -84,7 +81,6 @@ export class JsonValue {
     return this.value;
   }
 
-  /** Throws the error that this value is not as documented. */
   refuse(): never {
     throw new CorruptObjectError(this.#key, `it is not as documented: ${this.#path}`);
   }

@@ -19,52 +19,50 @@ export { sha256 } from "../format/sha256.ts";
 const kibibyte = 1024;
 const mebibyte = 1024 * kibibyte;
 
-// These bounds, those of `kinds` and those of format/maxima.ts stand in the table of snapshots/SPEC.md, "Maxima". A
-// hash shows only that an object is what somebody named, so each bound is checked before memory is taken.
+// snapshots/SPEC.md, "Maxima", has these bounds with those of `kinds` and of format/maxima.ts in one table. A hash only
+// shows that an object is the one that somebody named, so each bound is checked before memory is taken.
 
-/** Bytes of a market's JSON text at most (INTERFACE 8.3). */
+/** The most bytes of a market's JSON text (INTERFACE 8.3). */
 export const maxMarketBytes = 256 * kibibyte;
-/** Bytes of those sections of a segment that queries need; those that this version knows have 2 MiB at most. */
+/** The most bytes of the sections of a segment that queries need. Those that this version knows have at most 2 MiB. */
 export const maxResidentBytes = 4 * mebibyte;
 
-/** The raw bytes of a run of so many markets at most; `around` is what stands beside each. */
+/** The most raw bytes of a run of markets; `around` is what stands beside each. */
 export function maxRunBytes(markets: number, around: number): number {
   return markets * (maxMarketBytes + around);
 }
 
-/** Bytes of a page: 512 markets, in runs that a bad compressor may have made a little longer than they are. */
+/**
+ * The most bytes of a page: 512 markets, in runs that a bad compressor may have made slightly longer than they were.
+ */
 export const maxPageBytes = cuts.pageMax * maxMarketBytes + mebibyte;
 
-/** What holds for all objects of a kind. */
 interface Rules<Content> {
-  /** Their schema, where they are JSON. Without one their content is bytes. */
+  /** For kinds that are JSON; the others are bytes. */
   schema?: z.ZodType<Content>;
-  /** Bytes of such an object at most. Without it, no reference tells the size beforehand. */
+  /** The most bytes of such an object. */
   maxBytes?: number;
-  /** gc deletes such objects once nothing reaches them. */
+  /** gc deletes these objects once nothing reaches them. */
   collected?: true;
-  /** The manifest of a snapshot, or a part of it, names such objects. */
+  /** The manifest of a snapshot, or a part of it, names these objects. */
   inManifest?: true;
-  /** An artefact of one protocol. */
   ofProtocol?: true;
-  /** Such an object must be durable once it is put, as all those at the top level are. */
+  /** Must survive a power cut once put, as everything at the top level must. */
   durable?: true;
-  /** Nothing else is ever stored under such a key, so that readers of public/ may keep it. */
+  /** A key never holds other bytes, so readers of public/ may keep them. */
   immutable?: true;
-  /** Where the end of the key does not tell it. */
+  /** Where the end of the key does not tell the type. */
   contentType?: string;
 }
 
-/** A kind of objects. Called with what names one of them, it gives the object's key. */
+/** A kind of objects. Calling it with what names an object gives the object's key. */
 export interface Kind<Name extends unknown[] = never, Content = unknown> extends Rules<Content> {
   (...name: Name): string;
-  /** The beginning of all their keys. */
   readonly prefix: string;
-  /** Whether the object at a key is of this kind. */
   has(key: string): boolean;
 }
 
-/** A kind of objects whose keys are a prefix, what `spell` makes of the name, and an ending. */
+/** The keys of the kind are a prefix, what `spell` makes of the name, and an ending. */
 function kindNamedBy<Name extends unknown[], Content = Buffer>(
   spell: (...name: Name) => string,
   prefix: string,
@@ -76,12 +74,12 @@ function kindNamedBy<Name extends unknown[], Content = Buffer>(
   return Object.assign(key, { ...rules, prefix, has });
 }
 
-/** The same where the name stands as it is, such as a hash. */
+/** For names that stand in the key as they are, such as hashes. */
 function kind<Content = Buffer>(prefix: string, ending: string, rules?: Rules<Content>) {
   return kindNamedBy((name: string) => name, prefix, ending, rules);
 }
 
-/** The folder of a protocol's page: its slug, except where that is the name of the page beside it. */
+/** A protocol's slug, except where that is the name of the page beside the folder. */
 const folderOf = (slug: string) => (slug === "index.html" ? `_${slug}` : slug);
 const commitDigits = (number: number) => String(number).padStart(10, "0");
 const plainText = "text/plain; charset=utf-8";
@@ -90,8 +88,8 @@ const artefact = { collected: true, ofProtocol: true } as const;
 const ofRun = { collected: true, maxBytes: 128 * mebibyte } as const;
 
 /**
- * The kinds of objects that lie under prefixes. gc deletes in this order: manifests and records first, so that none of
- * them outlives the objects that it names. Of kinds that share a prefix, the one with the longer ending comes first.
+ * Kinds of objects by prefix. gc deletes in this order: manifests and records first, so that none of them outlives the
+ * objects that it names. Of kinds that share a prefix, the one with the longer ending comes first.
  */
 const kinds = {
   commit: kindNamedBy(commitDigits, "commits/", ".json", {
@@ -113,7 +111,7 @@ const kinds = {
   }),
   exportedChanges: kind("private/exports/changes/", ".json", {
     schema: ChangeFiles,
-    // Room for those of the largest change record.
+    // Room for the files of the largest change record.
     maxBytes: mebibyte,
     collected: true,
     durable: true,
@@ -129,9 +127,9 @@ const kinds = {
     maxBytes: 64 * mebibyte,
     immutable: true,
   }),
-  /** Parts of the public log's tree, and its entries (snapshots/SPEC.md, "Log"). */
+  /** Tiles of the public log's tree, and its entries (snapshots/SPEC.md, "Log"). */
   logTile: kind("public/log/tile/", "", { collected: true, immutable: true }),
-  /** The checkpoint of each size that was signed (snapshots/SPEC.md, "Checkpoints"). */
+  /** One for each size that was signed (snapshots/SPEC.md, "Checkpoints"). */
   logCheckpointOf: kindNamedBy((size: number) => `${size}`, "public/log/checkpoints/", "", {
     durable: true,
     contentType: plainText,
@@ -165,7 +163,7 @@ const kinds = {
   }),
 };
 
-/** The keys of a store's objects. No other code spells them (snapshots/SPEC.md, "Layout"). */
+/** All keys of a store. No other code spells them (snapshots/SPEC.md, "Layout"). */
 export const layout = {
   ...kinds,
   head: "head.json",
@@ -182,35 +180,32 @@ export const layout = {
   llms: "public/llms.txt",
   dataset: "public/dataset.jsonld",
   apiCatalog: "public/.well-known/api-catalog",
-  /** The public log, whose files are served under the same names below /api/v1/log/. */
+  /** Files of the public log are served under these names below /api/v1/log/. */
   log: "public/log/",
   logFile: (name: string) => `public/log/${name}`,
-  /** The newest checkpoint of the public log. */
   logCheckpoint: "public/log/checkpoint",
-  /** The first revocation of a key; with `at` in epoch milliseconds, a later revocation that ends the key earlier. */
+  /** The first revocation of a key. One with `at` (epoch milliseconds) came later and ends the key earlier. */
   keyRevocation: (id: string, at?: number) => kinds.key(`${id}.revoked${at === undefined ? "" : `.${at}`}`),
 } as const;
 
-/** The prefix of all that only the service reads. */
+/** Only the service reads what is below. */
 export const privateTree = "private/";
 
 const allKinds: readonly Kind[] = Object.values(kinds);
 
 /**
- * The kind of an object, or of those beside which it lies under a name that none has; undefined for those at the top
- * level and for single public files.
+ * Also gives the kind whose prefix the key has, though no object of that kind is named so. Undefined for keys at the
+ * top level and single public files.
  */
 export function kindOf(key: string): Kind | undefined {
   return allKinds.find((one) => one.has(key)) ?? allKinds.find(({ prefix }) => key.startsWith(prefix));
 }
 
-/** What gc deletes, in that order. */
+/** In the order in which gc deletes them. */
 export const collectedKinds = allKinds.filter(({ collected }) => collected);
 
-/** Prefixes of the objects that a manifest and its parts name. */
 export const manifestPrefixes = allKinds.filter(({ inManifest }) => inManifest).map(({ prefix }) => prefix);
 
-/** The folders that hold an artefact of each protocol. */
 export const artefactFolders = allKinds.filter(({ ofProtocol }) => ofProtocol).map(({ prefix }) => prefix);
 
 /** The hash in the key of an object that is named by its content; "" for other keys. */
@@ -218,12 +213,11 @@ export function hashIn(key: string): string {
   return /[0-9a-f]{64}/.exec(key)?.[0] ?? "";
 }
 
-/** Whether an object under keys/ is a revocation. */
 export function isKeyRevocation(key: string): boolean {
   return /\.revoked(\.\d+)?\.json$/.test(key);
 }
 
-/** The HTTP headers of an object. S3 stores them with it; whoever serves a directory store has to send them. */
+/** S3 stores them with the object; a server of a directory store has to send them. */
 export interface ObjectHeaders {
   contentType: string;
   cacheControl: string;
@@ -232,7 +226,7 @@ export interface ObjectHeaders {
 const immutable = "public, max-age=31536000, immutable";
 const shortLived = "public, max-age=60, stale-while-revalidate=600";
 
-/** Derives an object's headers from its key. Pages are gzip files, not JSON with `Content-Encoding: gzip`. */
+/** Pages are gzip files, not JSON with `Content-Encoding: gzip`. */
 export function headersOf(key: string): ObjectHeaders {
   return { contentType: contentTypeOf(key), cacheControl: cacheControlOf(key) };
 }
@@ -254,7 +248,6 @@ const contentTypes: Record<string, string> = {
   xml: "application/xml",
 };
 
-/** Types that the end of the key does not tell. */
 const contentTypesOfKeys: Record<string, string> = {
   [layout.logCheckpoint]: plainText,
   [layout.feed]: "application/atom+xml",

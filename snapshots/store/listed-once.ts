@@ -1,12 +1,11 @@
 import type { ObjectInfo, Storage } from "./storage.ts";
 
-/** So many objects S3 lists in one answer. */
+/** The most objects that S3 lists in one answer. */
 const oneAnswer = 1000;
 
 /**
- * The same store, which is listed below `root` once: what was there when that was first asked for is told from then on.
- * Where one answer does not show all of it, each listing asks the store, so that those of several folders can go on
- * side by side.
+ * Lists what is below `root` only once, and answers later listings from memory. Where that needs more than one answer,
+ * each listing asks the store as before, so that those of several folders can run side by side.
  */
 export function listedOnce(storage: Storage, root: string): Storage {
   let few: Promise<ObjectInfo[] | undefined> | undefined;
@@ -21,7 +20,7 @@ export function listedOnce(storage: Storage, root: string): Storage {
   };
 }
 
-/** All objects below a prefix; undefined where one answer does not show them. */
+/** Undefined where one answer does not show all of them. */
 async function listFew(storage: Storage, prefix: string): Promise<ObjectInfo[] | undefined> {
   const infos: ObjectInfo[] = [];
   for await (const info of storage.list(prefix)) if (infos.push(info) === oneAnswer) return undefined;

@@ -19,13 +19,13 @@ import { readObject } from "./objects.ts";
 import { parseObject, readerFor } from "./parse.ts";
 import type { Storage } from "./storage.ts";
 
-// A manifest of 100,000,000 markets names 6,700 segments. They stand in lists that end where the roots of segments say,
-// so that a list whose segments are the same keeps its name from snapshot to snapshot.
+// A manifest of 100,000,000 markets names 6,700 segments. They are cut into lists by the roots of the segments, so that
+// a list whose segments stay the same keeps its name from snapshot to snapshot.
 
-/** Of so many segments, one ends a list on average. */
+/** On average, one segment in this many ends a list. */
 const listModulus = 32;
 
-/** Divides a manifest into what is stored of it: its own object, and its parts by key. */
+/** Divides a manifest into what is stored: its own object, and its parts by key. */
 export function divideManifest({ segments, scores, ...told }: Omit<Manifest, "parts">): {
   manifest: Manifest;
   stored: Buffer;
@@ -63,18 +63,16 @@ function countsOf(list: readonly SegmentRef[]): Pick<SegmentListRef, "segments" 
   return { segments: list.length, pages: sum("pages"), markets: sum("markets") };
 }
 
-/** What can be read of a manifest: undefined where a part is lost or damaged. */
+/** Undefined where a part is lost or damaged. */
 interface ReadManifest extends ManifestRoot {
-  /** The segments of each list. */
   lists: (readonly SegmentRef[] | undefined)[];
   scores: ScoreRefs | undefined;
 }
 
-/** How the parts of a manifest are read. */
 interface Reading {
-  /** A manifest at hand that may share parts with it. */
+  /** A manifest at hand that may share parts with this one. */
   near?: Manifest | undefined;
-  /** Told of each part that is lost or damaged; it may throw. */
+  /** Called for each part that is lost or damaged; it may throw. */
   lost: (error: CorruptObjectError | MissingObjectError) => void;
 }
 
@@ -86,15 +84,14 @@ interface StoredManifest extends Reading {
 type Reader = (storage: Storage, stored: StoredManifest) => Promise<ReadManifest>;
 
 /**
- * How a manifest of each version of the format is read, its parts included, as what this version makes of it. A version
- * that was released keeps its reader for as long as stores live.
+ * One reader for each version of the format, which returns what this version makes of a manifest with its parts. The
+ * reader of a released version stays for as long as stores live.
  */
 const readers: Readonly<Record<number, Reader>> = { [formatVersion]: readDivided };
 
 /**
- * Reads a manifest and its parts. Parts that `near` has too are taken from there, and shared in memory. Throws
- * FormatError where this program does not know the version of the format or of the feed, CorruptObjectError,
- * MissingObjectError or StorageError.
+ * Parts that `near` has too are taken from there, and shared in memory. Throws FormatError where this program does not
+ * know the version of the format or of the feed.
  */
 export async function readManifest(storage: Storage, ref: ObjectRef, near?: Manifest): Promise<Manifest> {
   const lost = (error: Error) => {
@@ -104,7 +101,7 @@ export async function readManifest(storage: Storage, ref: ObjectRef, near?: Mani
   return { ...root, segments: lists.flatMap((list) => list!), scores: scores! };
 }
 
-/** The same as far as its parts can be read. Throws what `readManifest` throws where the manifest cannot be read. */
+/** Reads what it can of the parts; throws only where the manifest itself cannot be read. */
 export async function readParts(storage: Storage, ref: ObjectRef, reading: Reading): Promise<ReadManifest> {
   const key = layout.manifest(ref.hash);
   const bytes = await readObject(storage, key, ref);
@@ -120,7 +117,7 @@ async function readDivided(
   const { lists, scores: scoresRef } = root.parts;
   const named = lists.reduce((sum, { segments }) => sum + segments, 0);
   if (named > maxSegments) throw new CorruptObjectError(key, `it has more than ${maxSegments} segments`);
-  // Memory is taken for so many.
+  // Readers take memory for these counts.
   for (const unit of ["segments", "pages", "markets"] as const)
     if (lists.reduce((sum, list) => sum + list[unit], 0) !== root.counts[unit])
       throw new CorruptObjectError(key, `its lists do not have as many ${unit} as it says`);
@@ -160,11 +157,11 @@ async function readList(storage: Storage, ref: SegmentListRef): Promise<SegmentR
   return segments;
 }
 
-/** A list and what a manifest says of it. */
+/** Two lists with this name are the same, and their manifests say the same of them. */
 const nameOf = ({ hash, segments, pages, markets }: SegmentListRef) =>
   [hash, segments, pages, markets].join();
 
-/** The lists of a manifest, by what it says of them. */
+/** By `nameOf`. */
 function listsOf({ parts, segments }: Manifest): Map<string, readonly SegmentRef[]> {
   let start = 0;
   return new Map(

@@ -9,17 +9,16 @@ import { CorruptObjectError, MissingObjectError, tooLarge } from "./errors.ts";
 import { kindOf, layout, sha256 } from "./layout.ts";
 import type { Storage } from "./storage.ts";
 
-/** A manifest without what its lost or damaged parts say. */
+/** A manifest of which parts may be lost or damaged. */
 export interface KnownManifest extends Omit<Manifest, "scores"> {
   scores: ScoreRefs | undefined;
 }
 
-/** The reference to an object with these bytes. */
 export function referTo(bytes: Buffer): ObjectRef {
   return { hash: sha256(bytes), bytes: bytes.length };
 }
 
-/** Refuses an object that is larger than one of its kind can be. */
+/** Refuses an object larger than its kind allows. */
 export function requireSize(key: string, bytes: number): void {
   const { maxBytes = Number.POSITIVE_INFINITY } = kindOf(key) ?? {};
   if (bytes > maxBytes) throw tooLarge(key, bytes, maxBytes);
@@ -29,8 +28,8 @@ export function requireSize(key: string, bytes: number): void {
 const hashedPerStep = 128 * 1024;
 
 /**
- * Reads an object and checks its size and hash against the reference. `turn` waits until it is this object's turn to be
- * hashed, since many may arrive at once; a step is 0.1 ms.
+ * Checks size and hash against the reference. `turn` resolves when this object may be hashed, since many can arrive at
+ * once; a step takes 0.1 ms.
  */
 export async function readObject(
   storage: Storage,
@@ -48,7 +47,7 @@ export async function readObject(
   return bytes;
 }
 
-/** The objects beside a segment, by key: the digests of its source rows, its ids, and its words. */
+/** The digests of a segment's source rows, its ids and its words. */
 export function besideSegment({ rows, ids, words }: SegmentRef): [key: string, ref: ObjectRef][] {
   return [
     [layout.rows(rows.hash), rows],
@@ -57,7 +56,7 @@ export function besideSegment({ rows, ids, words }: SegmentRef): [key: string, r
   ];
 }
 
-/** The score list and records of a snapshot, which are public, and the histories and dimensions, which are not, by key. */
+/** The score list and the records, which are public, and the histories and dimensions, which are not. */
 export function scoreObjects({ list, records, histories, dimensions }: ScoreRefs): Map<string, ObjectRef> {
   const open = [list, ...Object.values(records)];
   const closed = [...Object.values(histories), ...Object.values(dimensions)];
@@ -67,7 +66,6 @@ export function scoreObjects({ list, records, histories, dimensions }: ScoreRefs
   ]);
 }
 
-/** The parts of a manifest, by key. */
 export function partsOf({ parts: { lists, scores } }: ManifestRoot): Map<string, ObjectRef> {
   return new Map<string, ObjectRef>([
     ...lists.map((ref) => [layout.segmentList(ref.hash), ref] as const),
@@ -76,8 +74,8 @@ export function partsOf({ parts: { lists, scores } }: ManifestRoot): Map<string,
 }
 
 /**
- * All objects that a manifest and its parts name, and the parts themselves, by key, as far as its parts are there. Only
- * the segments know the pages.
+ * Everything that a manifest and its parts name, and the parts, as far as they are there. Pages are missing: only
+ * segments name them.
  */
 export function namedBy({ segments, scores, sources, ...root }: KnownManifest): Map<string, ObjectRef> {
   return new Map<string, ObjectRef>([

@@ -7,18 +7,20 @@ import { unless } from "./errors.ts";
 import { layout } from "./layout.ts";
 import { parseS3Location, type Storage, StorageError } from "./storage.ts";
 
-/** The folder in which a process keeps objects of a remote store, relative to `base`; without a name, in none. */
+/**
+ * The folder in which a process keeps objects of a remote store, relative to `base`. Without `cacheDir` nothing is
+ * kept.
+ */
 export interface CacheFolder {
   cacheDir?: string | undefined;
-  /** Bytes of all files in it. */
+  /** The most bytes of all files in it. */
   cacheDiskBytes: number;
   warn: (line: string) => void;
 }
 
 /**
- * Opens the store at a location given by a user: `s3://bucket/prefix`, or a directory relative to `base`. `limits`
- * replaces the S3 limits, whose default suits publishers. A directory does without `cache`. Throws STORE_ADDRESS for
- * any other kind of address.
+ * Opens the store at a location that a user gave: `s3://bucket/prefix`, or a directory relative to `base`. The default
+ * of `limits` suits publishers. A directory takes no `cache`. Throws STORE_ADDRESS for any other kind of address.
  */
 export async function openStorage(
   location: string,
@@ -41,7 +43,7 @@ export async function openStorage(
   return directoryStorage(resolve(base, location));
 }
 
-/** What can name a store. */
+/** What messages say of a store's address. */
 export const storeAddresses =
   "a directory or s3://bucket/prefix, and a bucket's name has 3 to 63 characters of a-z, 0-9, . and -";
 
@@ -50,42 +52,40 @@ export function isStoreLocation(location: string): boolean {
   return parseS3Location(location) !== undefined || !location.includes("://");
 }
 
-/** The least bound of a cache folder, and that of one which is given none. */
+/** The least bound of a cache folder, and the default. */
 export const cacheDisk = { leastBytes: 2 ** 20, defaultBytes: 4 * 2 ** 30 };
 
-/** A store has objects under at least one of these prefixes. */
+/** Every store has objects under at least one of these prefixes. */
 const signs = [layout.commit.prefix, layout.key.prefix];
 
-/** Whether the address holds a store, that is any object under one of the prefixes. */
+/** Whether there is any object under one of the prefixes. */
 export async function storeExists(storage: Storage, prefixes: readonly string[] = signs): Promise<boolean> {
   for (const prefix of prefixes) for await (const _ of storage.list(prefix)) return true;
   return false;
 }
 
 /**
- * Throws StorageError when the address holds no store: it is mistyped, or nothing was published there yet. `wayOut` is
- * added to the message. `keysFirst` looks under keys/ first, for callers whose credentials may read nothing else.
+ * Throws StorageError when there is no store: the address is mistyped, or nothing was published yet. `wayOut` is added
+ * to the message. `keysFirst` looks under keys/ first, for callers whose credentials may read nothing else.
  */
 export async function requireStore(storage: Storage, { wayOut = "", keysFirst = false } = {}): Promise<void> {
   if (!(await storeExists(storage, keysFirst ? signs.toReversed() : signs)))
     throw new StorageError(noStoreAt(storage) + wayOut);
 }
 
-/** The message for an address without a store. */
 export function noStoreAt({ location }: Storage): string {
   return `there is no store at ${location}`;
 }
 
-/** The content of `probe.json`. */
 export const probeBody = Buffer.from('{"purpose":"shows that this store honours conditional writes"}');
 
-/** So many writers race for the probe where a store has none yet. */
+/** Writers that race for the probe where a store has none yet. */
 const racers = 4;
 
 /**
- * Refuses a store that overwrites an object although it was told only to create one, always or when another writer is
- * creating it: two publishers could both believe that they had made the same commit. Leaves `probe.json` in a store that
- * it does not refuse, unless it may not delete that.
+ * Refuses a store that overwrites an object when told only to create it, be it always or while another writer creates
+ * it: two publishers could both believe that they had made the same commit. A store that passes keeps `probe.json`, and
+ * so does one whose credentials may not delete it.
  */
 export async function probeConditionalWrites(storage: Storage): Promise<void> {
   const create = () => storage.putIfAbsent(layout.probe, probeBody);
@@ -93,7 +93,7 @@ export async function probeConditionalWrites(storage: Storage): Promise<void> {
   const created = isNew ? await Promise.all(Array.from({ length: racers }, create)) : [];
   const ignored = await create();
   if (!ignored && created.filter(Boolean).length <= 1) return;
-  // Otherwise the next run would find a store that had passed.
+  // Otherwise the next run would think that this store had passed.
   await unless(StorageError, () => storage.delete(layout.probe));
   const fault = ignored
     ? "ignores If-None-Match"

@@ -3,8 +3,8 @@ import { CorruptObjectError } from "./errors.ts";
 import { parseJson, unknownVersion, versionIn } from "./json.ts";
 
 /**
- * Parses a JSON object of the store against its schema. Throws CorruptObjectError when the bytes are not JSON or do not
- * match the schema, FormatError when they are of a format version that this reader does not know.
+ * Throws CorruptObjectError when the bytes are not JSON or do not match the schema, FormatError when this program does
+ * not know their format version.
  */
 export function parseObject<T>(key: string, bytes: Uint8Array, schema: z.ZodType<T>): T {
   const value = parseJson(key, bytes);
@@ -16,8 +16,8 @@ export function parseObject<T>(key: string, bytes: Uint8Array, schema: z.ZodType
 }
 
 /**
- * The reader for the version of the format that an object names: `readers` has one for each version that this program
- * reads. Throws CorruptObjectError, or FormatError when there is none.
+ * Picks the reader for the format version that an object names; `readers` has one for each that this program reads.
+ * Throws CorruptObjectError, or FormatError when there is none.
  */
 export function readerFor<Reader>(
   key: string,

@@ -5,15 +5,16 @@ import { parseObject } from "./parse.ts";
 import type { Storage } from "./storage.ts";
 
 /**
- * A signed note about a record, that of a commit about its entry. It stands behind the digest, which does not cover it.
+ * A signed note about a record, or about a commit's entry in the public log. It stands behind the digest, which does
+ * not cover it.
  */
 export interface Signature {
   note?: string | undefined;
 }
 
 /**
- * The JSON of a record with one more member at its end: `digest`, the SHA-256 of the JSON without that member
- * (snapshots/SPEC.md, "Sealed records"). `sign` may add a signature behind it.
+ * Adds `digest` at the end of the record's JSON: the SHA-256 of the JSON without it (snapshots/SPEC.md, "Sealed
+ * records"). `sign` may add a signature behind it.
  */
 export function seal(record: object, sign: (digest: string) => Signature = () => ({})): Buffer {
   const digest = sha256(JSON.stringify(record));
@@ -21,8 +22,8 @@ export function seal(record: object, sign: (digest: string) => Signature = () =>
 }
 
 /**
- * Reads a sealed record. Members that the schema does not know count for the digest and are left out of the result. Its
- * signature is not checked. Throws CorruptObjectError when any other byte has changed since the record was sealed.
+ * Throws CorruptObjectError when any byte but the signature has changed since the record was sealed. Members that the
+ * schema does not know count for the digest and are left out of the result. The signature is not checked.
  */
 export function unseal<T extends { digest: string }>(key: string, bytes: Buffer, schema: z.ZodType<T>): T {
   const record = parseObject(key, bytes, schema);
@@ -32,9 +33,7 @@ export function unseal<T extends { digest: string }>(key: string, bytes: Buffer,
   return record;
 }
 
-/**
- * Reads the sealed record of a kind that has this name; undefined when there is none. `fresh`: not from a cache on disk.
- */
+/** Undefined when there is no record of this name. `fresh` reads past a cache on disk. */
 export async function readRecord<Name extends unknown[], Content extends { digest: string }>(
   storage: Storage,
   kind: Kind<Name, Content>,

@@ -1,4 +1,3 @@
-/** One object in a listing. */
 export interface ObjectInfo {
   key: string;
   bytes: number;
@@ -7,23 +6,21 @@ export interface ObjectInfo {
   tag: string;
 }
 
-/** A part of an object, in bytes. */
 export interface ByteRange {
   offset: number;
   bytes: number;
 }
 
-/** How much of an object is read, and until when. */
 export interface GetOptions {
   maxBytes?: number;
-  /** Reads this part alone, which `maxBytes` does not concern. */
+  /** Reads only this part; `maxBytes` does not apply. */
   range?: ByteRange;
   /** Reads what the store has now, past any cache. */
   fresh?: boolean;
   signal?: AbortSignal;
 }
 
-/** The largest object, in bytes, that `get` reads into memory unless it is given another limit. */
+/** The default of `maxBytes`. */
 export const maxObjectBytes = 256 * 1024 * 1024;
 
 /**
@@ -32,11 +29,11 @@ export const maxObjectBytes = 256 * 1024 * 1024;
  * throws StorageError when the store fails.
  */
 export interface Storage {
-  /** The store's address, for messages. */
+  /** An address for messages. */
   readonly location: string;
   /**
-   * Returns the object's bytes, or undefined when there is none. Throws CorruptObjectError beyond `maxBytes`, or when a
-   * range does not lie within the object.
+   * Undefined when there is no such object. Throws CorruptObjectError beyond `maxBytes`, or when a range does not lie
+   * within the object.
    */
   get(key: string, options?: GetOptions): Promise<Buffer | undefined>;
   /**
@@ -48,13 +45,13 @@ export interface Storage {
   putIfAbsent(key: string, body: Uint8Array): Promise<boolean>;
   /** Replaces an object that still has this tag. Returns false and changes nothing when it has changed or is gone. */
   replace(key: string, body: Uint8Array, tag: string): Promise<boolean>;
-  /** Lists every object whose key begins with `prefix`, in no order. Throws rather than return a part of the list. */
+  /** In no order. Throws rather than return a part of the list. */
   list(prefix: string): AsyncIterable<ObjectInfo>;
-  /** Deletes an object. Does nothing when there is none. */
+  /** Does nothing when there is no such object. */
   delete(key: string): Promise<void>;
-  /** By how many milliseconds the store's clock is ahead of this machine's, as far as its answers have told. */
+  /** Milliseconds by which the store's clock is ahead of this machine's, as far as its answers have told. */
   clockAhead?(): number;
-  /** Removes the temporary files that killed writers left behind, and returns their number. S3 has none. */
+  /** Removes the temporary files that killed writers left behind, and returns how many. S3 has none. */
   removeLeftovers?(): Promise<number>;
 }
 
@@ -63,20 +60,20 @@ export class StorageError extends Error {
   readonly code = "STORE_UNREACHABLE";
 }
 
-/** A bucket and the prefix of the store's keys in it, which is "" or ends with "/". */
+/** `prefix` begins the keys of the store; it is "" or ends with "/". */
 export interface S3Location {
   bucket: string;
   prefix: string;
 }
 
-/** Parses `s3://bucket` or `s3://bucket/prefix`; undefined for anything else. */
+/** Undefined for anything but `s3://bucket` or `s3://bucket/prefix`. */
 export function parseS3Location(location: string): S3Location | undefined {
   const [, bucket, path = ""] = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/(.*))?$/.exec(location) ?? [];
   const prefix = path.replace(/\/+$/, "");
   return bucket === undefined ? undefined : { bucket, prefix: prefix === "" ? "" : `${prefix}/` };
 }
 
-/** Puts chunks together, apart from Node's pool: a cache that kept a few bytes of that would keep 64 KiB in memory. */
+/** Copies chunks out of Node's pool: a cache that kept a few bytes of that would hold 64 KiB of memory. */
 export function joined(chunks: readonly Uint8Array[]): Buffer {
   const whole = Buffer.allocUnsafeSlow(chunks.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
@@ -87,7 +84,7 @@ export function joined(chunks: readonly Uint8Array[]): Buffer {
   return whole;
 }
 
-/** All bytes of a body. `refuse` is called with their number as soon as they are more than `maxBytes`, and throws. */
+/** Calls `refuse` with the number of bytes as soon as they are more than `maxBytes`; it throws. */
 export async function collected(
   body: AsyncIterable<Uint8Array>,
   maxBytes: number,

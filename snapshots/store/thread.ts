@@ -3,7 +3,7 @@ import { Worker } from "node:worker_threads";
 // Node before 22.18 needs tsx to load TypeScript, and applies --import tsx to the main thread only.
 const tsx = import.meta.resolve("tsx/esm/api");
 
-/** Starts a worker thread on a module of this project, by its URL. */
+/** `module` is the URL of a module of this project. */
 export function startThread(module: string, workerData?: unknown): Worker {
   const start = `
     const loader = process.features.typescript ? undefined : import(${JSON.stringify(tsx)});

@@ -19,13 +19,12 @@ const noFile = (key: string) => new CorruptObjectError(key, "it is not a regular
 export function directoryStorage(root: string): Storage {
   const refused = (key: string) => new StorageError(`${root}: not an object key: ${JSON.stringify(key)}`);
 
-  /** Where a key is, also one that only a listing gives: anybody may have put a file there, of whatever name. */
+  /** Also takes keys that only a listing gives: anybody may have put a file of any name there. */
   const pathOf = (key: string) => {
     if (!/^[^/\0]+(\/[^/\0]+)*$/.test(key) || /(^|\/)\.{1,2}(\/|$)/.test(key)) throw refused(key);
     return join(root, key);
   };
 
-  /** Where an object of ours goes. */
   const ownPath = (key: string) => {
     if (!/^[A-Za-z0-9._/-]+$/.test(key)) throw refused(key);
     return pathOf(key);
@@ -39,8 +38,8 @@ export function directoryStorage(root: string): Storage {
   let ahead = 0;
 
   /**
-   * Writes the bytes to a temporary file and passes its name to `finish`, which moves or removes it. Folders that have
-   * changed are synced before a record is stored, so a record that survives a power cut never names an object that did
+   * Writes the bytes to a temporary file and passes its name to `finish`, which moves or removes it. Changed folders
+   * are synced before a record is stored, so that a record that survives a power cut never names an object that did
    * not. Other objects are synced with the next record.
    */
   async function staged<T>(key: string, body: Uint8Array, finish: (name: string) => Promise<T>): Promise<T> {
@@ -51,7 +50,7 @@ export function directoryStorage(root: string): Storage {
       const file = await openHandle(name, "wx");
       try {
         await file.writeFile(body);
-        // The folder may be another machine's.
+        // The folder may lie on another machine, which sets the times of files by its own clock.
         ahead = (await file.stat()).mtimeMs - Date.now();
         // Without this, a power cut could leave an empty file under a name that promises its content.
         await file.sync();
@@ -84,16 +83,14 @@ export function directoryStorage(root: string): Storage {
         const file = await openFile(path, constants.O_RDONLY | constants.O_NONBLOCK);
         try {
           signal?.throwIfAborted();
-          // Most ranges are short: asking for more than their bytes would be a third of the work.
+          // Most ranges are short; an fstat first would be a third of the work.
           return await readBytes(file, key, range ?? (await wholeOf(file, key, maxBytes)));
         } finally {
-          // Nobody has to wait for this.
           close(file, () => {});
         }
       } catch (error) {
         if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
-        // The codes for opening a socket, or a device that does not exist, and for reading a part of a FIFO or a
-        // folder.
+        // Opening a socket or a missing device gives ENXIO; reading a part of a FIFO or a folder gives the others.
         if (hasCode(error, "ENXIO", "ESPIPE", "EISDIR")) throw noFile(key);
         throw error instanceof CorruptObjectError ? error : failed("read", key, error);
       }
@@ -172,7 +169,7 @@ export function directoryStorage(root: string): Storage {
   };
 }
 
-// File handles, as of node:fs/promises, cost twice the time of these.
+// The handles of node:fs/promises would take twice as long.
 const [openFile, statFile, readFile] = [promisify(open), promisify(fstat), promisify(read)];
 
 async function wholeOf(file: number, key: string, maxBytes: number): Promise<ByteRange> {
@@ -182,7 +179,7 @@ async function wholeOf(file: number, key: string, maxBytes: number): Promise<Byt
   return { offset: 0, bytes: info.size };
 }
 
-/** Bytes of an open file. Throws CorruptObjectError, which names `key`, when it ends before they do. */
+/** Throws CorruptObjectError, which names `key`, when the file ends before the range does. */
 export async function readBytes(file: number, key: string, range: ByteRange): Promise<Buffer> {
   const { offset, bytes } = range;
   const buffer = Buffer.allocUnsafeSlow(bytes);
@@ -207,7 +204,6 @@ async function* walk(root: string, folder: string): AsyncGenerator<ObjectInfo> {
   }
 }
 
-/** Whether an object must be durable once it is put. */
 function isRecord(key: string): boolean {
   return !key.includes("/") || kindOf(key)?.durable === true;
 }

@@ -8,34 +8,39 @@ import { hashIn, layout, maxPageBytes, sha256 } from "../layout.ts";
 import { type ByteRange, joined, maxObjectBytes, type Storage } from "../storage.ts";
 import { readBytes } from "./directory.ts";
 
-/** Where objects are kept on this machine, and how many bytes of them. */
 export interface DiskCacheOptions {
   directory: string;
   maxBytes: number;
-  /** Told once when the folder cannot be used or is full. */
+  /** Called once, when the folder cannot be used or is full. */
   warn: (line: string) => void;
 }
 
-/** Bytes that wait to be written at most; what comes meanwhile is not kept. */
+/** The most bytes that wait to be written; what comes meanwhile is not kept. */
 const maxWaitingBytes = 64 * 2 ** 20;
-/** Eight processes that each write this share before they look at the folder stay within its bound together. */
+/**
+ * A process looks at the folder after it wrote this share of the bound. A sweep leaves 3/4, so that eight processes
+ * together stay within the bound.
+ */
 const shareBeforeSweep = 1 / 32;
 /** A larger object is not kept. */
 const largestShare = 1 / 8;
 /** A sweep leaves this share of the bound. */
 const shareLeft = 3 / 4;
-/** The time of a file tells when it was last used, give or take this. */
+/** Reading a file renews its time at most this often. */
 const touchedMilliseconds = 600_000;
 /** A temporary file as old as this belongs to a process that was killed. */
 const leftMilliseconds = 3_600_000;
 
 /**
- * The same store, of which objects that are named by their hash are also kept in a folder of this machine. Processes
- * may share it. An object that is read whole is hashed, and when it does not fit its name it is read from the store
- * again. Those that were not used for longest are deleted. Manifests are always read from the store, since their
- * absence tells that a snapshot was collected. Where a part of a page is asked for, the whole page is kept, and later
- * parts of it are read without the rest, so they are not hashed here: who finds that one does not fit its own hash asks
- * for the whole page. Whatever else happens to the folder, the store's own answer is given.
+ * Also keeps objects that are named by their hash in a folder of this machine, which processes may share. Whatever
+ * happens to that folder, the store's own answer is given.
+ *
+ * An object that is read whole is hashed; one that does not fit its name is read from the store again. The least
+ * recently used are deleted. Manifests always come from the store, since their absence tells that a snapshot was
+ * collected.
+ *
+ * Of a page the whole is kept, also where only a part was asked for. Later parts are read without the rest, so they
+ * cannot be hashed here: a caller that finds a part wrong by its own hash asks for the whole page.
  */
 export function cachedOnDisk(storage: Storage, options: DiskCacheOptions): Storage {
   const disk = new DiskCache(options);
@@ -52,7 +57,7 @@ export function cachedOnDisk(storage: Storage, options: DiskCacheOptions): Stora
   return {
     ...storage,
     async get(key, { range, ...what } = {}) {
-      // A part of a page has no hash in its name, and of the next request's parts many lie in the same pages.
+      // The key has no hash of a part, and the next requests often want other parts of the same page: fetch it whole.
       if (!range || what.fresh || !key.startsWith(layout.page.prefix))
         return get(key, range ? { range, ...what } : what);
       const part = await disk.readPart(hashIn(key), range);
@@ -71,7 +76,7 @@ class DiskCache {
   readonly #waiting: { hash: string; bytes: Buffer }[] = [];
   #waitingBytes = 0;
   #writing = false;
-  /** Bytes that this process has written since it last looked at the folder; at first it has never looked. */
+  /** Bytes that this process has written since it last looked at the folder; infinite before it first looks. */
   #sinceSweep = Number.POSITIVE_INFINITY;
   #told = false;
 
@@ -81,7 +86,7 @@ class DiskCache {
     this.#warn = warn;
   }
 
-  /** The object with this hash; undefined where there is none of at most `maxBytes`. Never throws. */
+  /** Undefined where no object of at most `maxBytes` is kept. Never throws. */
   async read(hash: string, maxBytes: number): Promise<Buffer | undefined> {
     const path = this.#pathOf(hash);
     try {
@@ -94,7 +99,7 @@ class DiskCache {
     return undefined;
   }
 
-  /** Bytes of the object with this hash, which nobody has checked; undefined where they are not. Never throws. */
+  /** Nobody has checked these bytes. Undefined where they are not kept. Never throws. */
   async readPart(hash: string, range: ByteRange): Promise<Buffer | undefined> {
     try {
       return await this.#readFile(this.#pathOf(hash), Number.POSITIVE_INFINITY, range);
@@ -110,12 +115,11 @@ class DiskCache {
     try {
       const { size, mtimeMs } = await statFile(file);
       if (size > maxBytes || (part && part.offset + part.bytes > size)) return undefined;
-      // In a folder that others fill, this process may read alone.
+      // This process may be allowed only to read a folder that others fill.
       if (Date.now() - mtimeMs > touchedMilliseconds)
         await touchFile(file, new Date(), new Date()).catch(() => {});
       return await readBytes(file, path, part ?? { offset: 0, bytes: size });
     } finally {
-      // Nobody has to wait for this.
       close(file, () => {});
     }
   }
@@ -144,19 +148,19 @@ class DiskCache {
     await this.#makeRoom(bytes.length);
     const path = this.#pathOf(hash);
     const temporary = `${path}.${process.pid}.${randomBytes(6).toString("hex")}.new`;
-    // What is kept here is sold elsewhere: nobody else on this machine may read it.
+    // Access to these objects is sold, so other users of this machine must not read them.
     await mkdir(join(path, ".."), { recursive: true, mode: 0o700 });
     try {
       await writeFile(temporary, bytes, { mode: 0o600, flag: "wx" });
       await rename(temporary, path);
     } catch (error) {
       await rm(temporary, { force: true });
-      // Somebody cleared the folder meanwhile.
+      // ENOENT: somebody cleared the folder meanwhile.
       if (!hasCode(error, "ENOENT")) throw error;
     }
   }
 
-  /** Counts bytes that will be written, and deletes others before where that is needed. */
+  /** Counts bytes that will be written, and first deletes other files where they need the room. */
   async #makeRoom(bytes: number): Promise<void> {
     this.#sinceSweep += bytes;
     if (this.#sinceSweep <= this.#maxBytes * shareBeforeSweep) return;
@@ -164,7 +168,7 @@ class DiskCache {
     this.#sinceSweep = bytes;
   }
 
-  /** Deletes what was not used for longest, until the rest is small enough. Other processes may do the same. */
+  /** Deletes the least recently used until the rest is small enough. Other processes may do the same at that time. */
   async #sweep(): Promise<void> {
     const files = await this.#files();
     let total = files.reduce((sum, { bytes }) => sum + bytes, 0);
@@ -177,7 +181,7 @@ class DiskCache {
     }
   }
 
-  /** The files of the cache; anything else in the folder is left alone. Those of killed processes are removed. */
+  /** Leaves anything else in the folder alone, and removes temporary files of killed processes. */
   async #files(): Promise<{ path: string; bytes: number; usedAt: number }[]> {
     const files: { path: string; bytes: number; usedAt: number }[] = [];
     for (const folder of (await ifPresent(readdir(this.#directory))) ?? []) {
@@ -211,5 +215,5 @@ class DiskCache {
 
 const fileName = /^[0-9a-f]{64}(\.\d+\.[0-9a-f]{12}\.new)?$/;
 
-// File handles, as of node:fs/promises, cost twice the time of these.
+// The handles of node:fs/promises would take twice as long.
 const [openFile, statFile, touchFile] = [promisify(open), promisify(fstat), promisify(futimes)];

@@ -21,7 +21,6 @@ export class Folders {
     this.#root = root;
   }
 
-  /** Creates a folder of the store and its parents. */
   async make(folder: string): Promise<void> {
     const first = await mkdir(folder, { recursive: true });
     // The store's own folder is new too, so the folders above it have changed.
@@ -31,14 +30,14 @@ export class Folders {
     }
   }
 
-  /** Records that a name was added to a folder or removed from it. */
+  /** Call it after a name was added to the folder or removed from it. */
   changed(folder: string): void {
     // The parents may have been created by a run that was killed before it synced them.
     for (let each = folder; each.length > this.#root.length; each = dirname(each)) this.#changed.add(each);
     this.#changed.add(this.#root);
   }
 
-  /** Syncs every folder that has changed so far. Waits for earlier calls, which may still be syncing some of them. */
+  /** Waits for earlier calls too, which may still be syncing some of these folders. */
   sync(): Promise<void> {
     const done = this.#syncing.then(() => this.#syncChanged());
     this.#syncing = done.catch(() => {});

@@ -6,7 +6,7 @@ import { ownerRuns } from "./process-mark.ts";
 /** No process writes a temporary file for this long, and no publish run takes this long. */
 const leftoverHours = 24;
 
-/** Removes the files with matching names that killed processes left in or below a folder. Returns their number. */
+/** Removes the matching files that killed processes left in or below a folder. Returns how many. */
 export async function removeLeftFiles(folder: string, name: RegExp): Promise<number> {
   let removed = 0;
   for (const entry of await entriesOf(folder)) {
@@ -21,8 +21,8 @@ export async function removeLeftFiles(folder: string, name: RegExp): Promise<num
 }
 
 /**
- * Removes the folders with matching names that killed processes left directly in a folder. Skips folders of other
- * users, who may share it. Returns the number of removed folders.
+ * Removes the matching folders that killed processes left directly in a folder. Skips those of other users, who may
+ * share it. Returns how many.
  */
 export async function removeLeftFolders(folder: string, name: RegExp): Promise<number> {
   let removed = 0;
@@ -40,7 +40,7 @@ async function entriesOf(folder: string) {
   return (await ifPresent(readdir(folder, { withFileTypes: true }))) ?? [];
 }
 
-/** Whether no running process can be using the file. Its age decides only where nothing is known of its process. */
+/** Age decides only where nothing is known of the process. */
 async function isLeft(path: string, match: RegExpExecArray | null): Promise<boolean> {
   if (!match) return false;
   const runs = ownerRuns(match);

@@ -3,12 +3,12 @@ import { hostname } from "node:os";
 import { hasCode } from "../errors.ts";
 import { sha256 } from "../layout.ts";
 
-/** A regular expression for the owner's mark in a temporary name. It may be absent, and may lack the start time. */
+/** Matches the owner's mark in a temporary name. It may be absent, and may lack the start time. */
 export const ownerPattern = "(?:([0-9a-f]{8})-([0-9]+)(?:_([0-9]+))?-)?";
 
 /**
- * The prefix of a temporary name. It says on which machine its owner runs, under which process id, and when that
- * process started, where the system tells it: ids are used again.
+ * The prefix of a temporary name: the machine of its owner, the process id and, since ids are used again, when that
+ * process started where the system tells it.
  */
 export function ownerMark(pid = process.pid): string {
   const started = processOf(pid)?.started;
@@ -16,8 +16,8 @@ export function ownerMark(pid = process.pid): string {
 }
 
 /**
- * Whether the process that wrote a mark still runs; undefined where that cannot be known, as of another machine.
- * `match` is a match of ownerPattern whose groups are the first ones.
+ * Whether the process that wrote a mark still runs; undefined where that cannot be known, for example of another
+ * machine. `match` is a match of ownerPattern whose groups are the first ones.
  */
 export function ownerRuns(match: RegExpExecArray): boolean | undefined {
   const [, where, pid, started] = match;
@@ -25,11 +25,11 @@ export function ownerRuns(match: RegExpExecArray): boolean | undefined {
   const found = processOf(Number(pid));
   if (!found) return false;
   if (found.started !== undefined && started !== undefined) return found.started === started;
-  // Another process may have got the id since, unless it is this one's.
+  // Another process may have got the id since, unless it is our own.
   return Number(pid) === process.pid || undefined;
 }
 
-/** When a process started, in the words of the system, which may have none; undefined when the process has ended. */
+/** Undefined when the process has ended. `started` is in the system's own words, and undefined where it has none. */
 function processOf(pid: number): { started: string | undefined } | undefined {
   try {
     // The name in parentheses may hold anything, also spaces and parentheses.
@@ -54,7 +54,7 @@ function isRunning(pid: number): boolean {
 
 let known: string | undefined;
 
-/** Identifies where a process id is unique: the machine, its current boot, and the container. */
+/** Names the scope in which a process id is unique: the machine, its current boot, and the container. */
 function machine(): string {
   const unlessMissing = (read: () => string) => {
     try {

@@ -25,7 +25,7 @@ import {
   StorageError,
 } from "../storage.ts";
 
-/** Time limits in seconds, and the number of attempts. Without them the SDK would wait for ever. */
+/** Without these limits the SDK would wait for ever. */
 export interface S3Limits {
   connectSeconds: number;
   /** The longest wait of one attempt for the response to begin, and between two chunks of its body. */
@@ -38,7 +38,6 @@ export interface S3Limits {
 
 const defaultLimits: S3Limits = { connectSeconds: 5, attemptSeconds: 30, operationSeconds: 90, attempts: 4 };
 
-/** The most requests in flight at the same time. */
 const maxSockets = 128;
 /**
  * Attempts at a conditional put that is answered with 409 because another is in progress. The SDK does not retry it.
@@ -88,7 +87,6 @@ export function statusOf(error: unknown): number | undefined {
   return error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined;
 }
 
-/** A store in an S3 bucket. */
 export function s3Storage(
   { bucket, prefix }: S3Location,
   client: S3Client,
@@ -98,9 +96,7 @@ export function s3Storage(
   const location = `s3://${bucket}/${prefix}`;
   let takesChecksums = true;
 
-  /**
-   * Runs an operation within its deadline. Its error names the store, the operation and the key, never a credential.
-   */
+  /** An error names the store, the operation and the key, never a credential. */
   async function inTime<T>(
     operation: string,
     key: string,
@@ -128,7 +124,7 @@ export function s3Storage(
     };
   };
 
-  /** Puts an object with the checksum of its bytes, or without where the server refuses the header. */
+  /** Sends a checksum of the bytes, unless the server refuses the header. */
   async function putChecked(key: string, body: Uint8Array, options: { abortSignal: AbortSignal }) {
     const input = putInput(key, body);
     if (!takesChecksums) return client.send(new PutObjectCommand(input), options);
@@ -136,7 +132,7 @@ export function s3Storage(
       const checked = { ...input, ChecksumSHA256: hash("sha256", body, "base64") };
       return await client.send(new PutObjectCommand(checked), options);
     } catch (error) {
-      // A server that knows the header, and has received other bytes, also answers 400.
+      // Servers that know the header also answer 400, when they have received other bytes.
       const isRefused = [400, 501].includes(statusOf(error) ?? 0) && !isNamed(error, "BadDigest");
       if (!isRefused) throw error;
       const answer = await client.send(new PutObjectCommand(input), options);
@@ -148,7 +144,6 @@ export function s3Storage(
     }
   }
 
-  /** Returns undefined when there is no such object. */
   async function read(
     key: string,
     { maxBytes = maxObjectBytes, range }: GetOptions,
@@ -178,7 +173,7 @@ export function s3Storage(
 
   return {
     location,
-    // The SDK keeps what differs by four minutes or more from the Date of an answer.
+    // The SDK sets this once the Date of an answer is four minutes or more off.
     clockAhead: () => client.config.systemClockOffset,
 
     get(key, what = {}) {
@@ -188,7 +183,7 @@ export function s3Storage(
     put(key, body) {
       return inTime("write", key, async (options) => {
         const { ChecksumSHA256, ETag } = await putChecked(key, body, options);
-        // A server that knows the checksum refuses other bytes, and repeats it. Others tell the MD5 of what they
+        // A server that knows the checksum refuses other bytes, and repeats it. Others return the MD5 of what they
         // received.
         return (
           ChecksumSHA256 === hash("sha256", body, "base64") || plainTag(ETag ?? "") === hash("md5", body)
@@ -254,7 +249,7 @@ export function s3Storage(
   };
 }
 
-/** Reads a whole response body. Throws CorruptObjectError beyond `maxBytes`, whatever its Content-Length says. */
+/** Throws CorruptObjectError beyond `maxBytes`, whatever Content-Length says. */
 async function bodyOf(
   { Body, ContentLength }: GetObjectCommandOutput,
   key: string,
@@ -275,7 +270,7 @@ function infoOf(entry: _Object, prefix: string): ObjectInfo {
   return { key: Key.slice(prefix.length), bytes: Size, modified: LastModified, tag: plainTag(ETag) };
 }
 
-/** An ETag without its quotes, which some servers refuse in If-Match. */
+/** Strips the quotes, which some servers refuse in If-Match. */
 export function plainTag(tag: string): string {
   return tag.replace(/^"(.*)"$/, "$1");
 }
@@ -288,7 +283,7 @@ function isNamed(error: unknown, name: string): boolean {
   return error instanceof S3ServiceException && error.name === name;
 }
 
-/** Describes an SDK error in one line that contains no credentials. */
+/** One line without credentials. */
 export function describeS3Error(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const status = statusOf(error);

@@ -3,22 +3,22 @@ import { layout } from "../layout.ts";
 import { type Storage, StorageError } from "../storage.ts";
 import { publishedAtAfter } from "./commits.ts";
 
-/** The clocks of publisher, scorer and store may differ by so many milliseconds. */
+/** The clocks of publisher, scorer and store may differ by this many milliseconds. */
 export const clockTolerance = 5 * 60_000;
 
-/** The time by the store's clock, or by this machine's while the store's is not known. */
+/** By the store's clock, or by this machine's while the store's is not known. */
 function timeOf({ clockAhead }: Storage, now: Date): Date {
   return new Date(now.getTime() + (clockAhead?.() ?? 0));
 }
 
-/** The time by the store's clock, in epoch milliseconds; 0 where the store never tells it. */
+/** Epoch milliseconds by the store's clock; 0 where the store never tells it. */
 export function storeTime(storage: Storage): number {
   return storage.clockAhead ? timeOf(storage, new Date()).getTime() : 0;
 }
 
 /**
- * When a commit after `current` counts as published (ISO 8601). Warns when that lies in the future by the store's
- * clock, since no later commit can have an earlier time.
+ * When a commit after `current` counts as published (ISO 8601). Warns when that lies ahead of the store's clock, since
+ * no later commit can have an earlier time.
  */
 export function publicationTime(
   storage: Storage,
@@ -35,17 +35,17 @@ export function publicationTime(
   return time;
 }
 
-/** The times of both clocks, for messages about times that lie after now. */
+/** Both clocks, for messages about times that lie in the future. */
 export async function describeClocks(storage: Storage, machine: Date): Promise<string> {
   let store = timeOf(storage, machine);
-  // A directory tells its time with what is written, and nothing was. Its newest run was not later than now.
+  // A directory reveals its clock only when something is written. Its newest run tells at least a time that has passed.
   for await (const { modified } of storage.list(layout.checked)) if (modified > store) store = modified;
   return `this machine's clock says ${machine.toISOString()}, and the store's ${store.toISOString()}`;
 }
 
 /**
- * Refuses to judge by this machine's clock what is old, when it is more than an hour ahead of the store's, as far as
- * the store has told.
+ * Age is judged by this machine's clock. Refuses when that is more than an hour ahead of the store's, as far as the
+ * store's is known.
  */
 export function requireClock(storage: Storage): void {
   const machine = new Date();

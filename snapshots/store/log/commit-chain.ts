@@ -9,7 +9,7 @@ const fetchedAtOnce = 32;
 
 /**
  * A commit and those that it leads back to, newest first, down to number `lowest`. Each has the digest that its
- * successor names. Throws MissingObjectError or CorruptObjectError where the log leads no further, or StorageError.
+ * successor names. Throws ObjectError where the log leads no further.
  */
 export async function* logFrom(storage: Storage, newest: Commit, lowest = 1): AsyncGenerator<Commit> {
   yield newest;
@@ -21,8 +21,8 @@ export async function* logFrom(storage: Storage, newest: Commit, lowest = 1): As
 }
 
 /**
- * The commits before another one, newest first: at least one, as many as are fetched at a time, not below number
- * `lowest`.
+ * The commits before `successor`, newest first: at least one, at most as many as are fetched at a time, none below
+ * number `lowest`.
  */
 export async function commitsBefore(storage: Storage, successor: Commit, lowest = 1): Promise<Commit[]> {
   const count = Math.min(fetchedAtOnce, successor.commit - lowest);
@@ -40,7 +40,7 @@ export async function commitsBefore(storage: Storage, successor: Commit, lowest 
             "it is not the one that the next commit follows",
           );
     if (fault) {
-      // What was found before counts. The next call meets the fault first.
+      // The commits before the fault count. The next call meets the fault first.
       if (commits.length > 0) break;
       throw fault;
     }
@@ -49,7 +49,7 @@ export async function commitsBefore(storage: Storage, successor: Commit, lowest 
   return commits;
 }
 
-/** Whether the log leads no further, as the store has no such commit, another one or a damaged one. */
+/** The log leads no further: the store lacks the commit, or has another or a damaged one. */
 export function isBroken(error: unknown): error is CorruptObjectError | MissingObjectError {
   return error instanceof ObjectError;
 }

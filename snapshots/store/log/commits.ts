@@ -7,7 +7,7 @@ import { layout } from "../layout.ts";
 import { readRecord, type Signature, seal, unseal } from "../records.ts";
 import { type Storage, StorageError } from "../storage.ts";
 
-/** Reads a commit by its number; undefined when there is none. */
+/** Undefined when there is no commit of this number. */
 export async function readCommit(storage: Storage, number: number): Promise<Commit | undefined> {
   const commit = await readRecord(storage, layout.commit, [number]);
   if (commit && commit.commit !== number)
@@ -16,25 +16,25 @@ export async function readCommit(storage: Storage, number: number): Promise<Comm
 }
 
 /**
- * The newest commit, or undefined in an empty store. The search starts at the number in head.json, or at `known` when
- * that is higher. When head.json is missing or unreadable, the commits are listed instead.
+ * Undefined in an empty store. The search starts at the number in head.json, or at `known` when that is higher. When
+ * head.json is missing or unreadable, the commits are listed instead.
  */
 export async function newestCommit(storage: Storage, known = 0): Promise<Commit | undefined> {
   return newestAt(storage, Math.max(known, (await headCommit(storage)) ?? 0));
 }
 
-/** The same where the search starts at `hint`, which may be 0. */
+/** Starts the search at `hint`, which may be 0. */
 export async function newestAt(storage: Storage, hint: number): Promise<Commit | undefined> {
   const hinted = hint > 0 && (await newestFrom(storage, hint));
   return hinted || newestFrom(storage, await newestListed(storage));
 }
 
 /**
- * The last of the commits from this number on; undefined when there is none of this number. A publisher may have been
- * killed after it wrote its commit and before it updated head.json.
+ * Undefined when there is no commit of this number. There may be later ones: a publisher may have been killed after it
+ * wrote its commit and before it updated head.json.
  */
 async function newestFrom(storage: Storage, number: number): Promise<Commit | undefined> {
-  // Side by side, since the first is nearly always there.
+  // Both at once, since the first is nearly always there.
   const [commit, next] = await Promise.allSettled([
     readCommit(storage, number),
     readCommit(storage, number + 1),
@@ -45,7 +45,7 @@ async function newestFrom(storage: Storage, number: number): Promise<Commit | un
   return next.value ? newestAfter(storage, next.value) : commit.value;
 }
 
-/** The last of the commits that follow one, or that itself. */
+/** The last of the commits that follow `known`, or that itself. */
 export async function newestAfter(storage: Storage, known: Commit): Promise<Commit> {
   let newest = known;
   for (let next: Commit | undefined = known; next; next = await readCommit(storage, newest.commit + 1))
@@ -53,7 +53,7 @@ export async function newestAfter(storage: Storage, known: Commit): Promise<Comm
   return newest;
 }
 
-/** The commit number in head.json, which anybody may have put there; undefined when it cannot be read. */
+/** Anybody may have written head.json; undefined when it cannot be read. */
 export function headCommit(storage: Storage): Promise<number | undefined> {
   return unless(CorruptObjectError, async () => {
     const bytes = await storage.get(layout.head, { maxBytes: layout.commit.maxBytes! });
@@ -65,7 +65,7 @@ async function newestListed(storage: Storage): Promise<number> {
   return Math.max(0, ...(await listCommits(storage)));
 }
 
-/** The numbers of all commits in the store, in ascending order. */
+/** Ascending. */
 export async function listCommits(storage: Storage): Promise<number[]> {
   const numbers: number[] = [];
   for await (const { key } of storage.list(layout.commit.prefix)) {
@@ -75,7 +75,7 @@ export async function listCommits(storage: Storage): Promise<number[]> {
   return numbers.sort((a, b) => a - b);
 }
 
-/** Which numbers are missing between these, from `begins` on: the first and the last of each gap. */
+/** The first and the last number of each gap, from `begins` on. */
 export function gapsIn(numbers: readonly number[], begins = 1): [first: number, last: number][] {
   return numbers.flatMap((number, index): [number, number][] => {
     const first = Math.max(begins, (numbers[index - 1] ?? 0) + 1);
@@ -83,7 +83,7 @@ export function gapsIn(numbers: readonly number[], begins = 1): [first: number, 
   });
 }
 
-/** Every commit of the store, oldest first, whether or not the log leads there. */
+/** Oldest first, also commits to which the log does not lead. */
 export async function readLog(storage: Storage): Promise<Commit[]> {
   const numbers = await listCommits(storage);
   const commits: (Commit | undefined)[] = [];
@@ -98,20 +98,19 @@ export async function readLog(storage: Storage): Promise<Commit[]> {
 export type CommitContent = Omit<Commit, "digest" | "note">;
 
 /**
- * When a commit counts as published (ISO 8601): now, or at the time of its predecessor where this machine's clock is
- * behind that. Times of the log never go back, so that each time belongs to one commit.
+ * When a commit counts as published (ISO 8601): now, or at its predecessor's time where this machine's clock is behind
+ * that. Times of the log never go back, so that every time belongs to one commit.
  */
 export function publishedAtAfter(predecessor: Commit | undefined, now: Date): string {
   const time = now.toISOString();
   return predecessor && predecessor.publishedAt > time ? predecessor.publishedAt : time;
 }
 
-/** Signs a commit of which the digest is known. */
 export type SignCommit = (commit: CommitContent & { digest: string }) => Signature;
 
 /**
- * Creates a commit under its number unless that number is taken. This is the store's one compare-and-swap. Once it
- * returns, the commit is stored.
+ * Creates a commit unless its number is taken: the store's one compare-and-swap. Once this returns, the commit is
+ * stored.
  */
 export async function appendCommit(
   storage: Storage,
@@ -125,7 +124,8 @@ export async function appendCommit(
     if (error instanceof StorageError) return error;
     throw error;
   });
-  // Where a store checks first and writes later, who began before this was written is done after as long again.
+  // Some stores check first and write later. Another writer that passed the check before this was written is done after
+  // about as long again.
   if (created === true) await delay(Math.min(2 * (performance.now() - begun), maxMoment));
   // "Already exists" may refer to our own earlier attempt, and an error may have occurred after the object was stored.
   if (!(await isStored(storage, key, bytes, created))) {

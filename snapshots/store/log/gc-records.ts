@@ -6,24 +6,21 @@ import { seal, unseal } from "../records.ts";
 import type { Storage } from "../storage.ts";
 import { requireClock, storeTime } from "./clock.ts";
 
-/** The longest time in which a collection deletes the keys of one record. */
+/** The longest time, in minutes, that a collection takes to delete the keys of one record. */
 export const deletingMinutes = 10;
-/**
- * A record older than this belongs to a collection that was killed, so none of its deletions can still be under way.
- */
+/** An older record is of a collection that was killed, so none of its deletions can still be under way. */
 const recordMinutes = 60;
-/** The most keys that one record names. */
 export const recordKeys = 20_000;
 
 /**
- * Tells publishers which keys a collection is about to delete. Replaces the collection's previous record. Throws
- * StorageError, also where this machine's clock is ahead: it is what the keys were chosen by.
+ * Tells publishers which keys a collection is about to delete, in place of its previous record. Throws StorageError
+ * where this machine's clock, by which the keys were chosen, is ahead.
  */
 export async function announce(storage: Storage, id: string, keys: readonly string[]): Promise<void> {
   const record = layout.collecting(id);
   await storage.put(record, seal({ keys }));
   try {
-    // Only now, since a directory tells its time with what is written.
+    // A directory reveals its clock only when something is written.
     requireClock(storage);
   } catch (error) {
     await storage.delete(record);
@@ -32,9 +29,9 @@ export async function announce(storage: Storage, id: string, keys: readonly stri
 }
 
 /**
- * Refuses a commit whose objects a collection deletes. Call it after all of them have been put: a collection that
- * checks an object after that sees that it has changed and keeps it, and a collection that checked before keeps its
- * record in the store until its deletions are done. `names` are public names that the commit will need.
+ * Refuses a commit whose objects a collection deletes. Call it after all of them were put. A collection that checks an
+ * object later sees that it has changed, and keeps it; one that checked before keeps its record until its deletions are
+ * done. `names` are public names that the commit will need.
  */
 export async function refuseCollected(
   storage: Storage,
@@ -42,12 +39,12 @@ export async function refuseCollected(
   names: Iterable<string> = [],
 ): Promise<void> {
   const needed = objects.union(new Set(names));
-  // All times come from the store, since this machine's clock may differ from the store's. The objects may be old: a run
-  // need not have written any of them.
+  // All times are the store's, since this machine's clock may differ. The objects may be old: a run need not have
+  // written any of them.
   const begun = Math.max(await modifiedOf(storage, objects), storeTime(storage));
   const threats = await threatsTo(storage, needed, begun - recordMinutes * 60_000);
-  // Listed only after the records were read: if a collection has just removed its record, its deletions are done and
-  // show here.
+  // Must come after the records were read: if a collection has just removed its record, its deletions are done and show
+  // here.
   const { missing, newest } = await lookFor(storage, objects);
   const now = Math.max(newest, storeTime(storage));
   const threat = threats.find(({ since }) => now - since < recordMinutes * 60_000)?.key;
@@ -59,8 +56,8 @@ export async function refuseCollected(
 }
 
 /**
- * For each record written after a time (epoch milliseconds) that names needed keys: one of these keys, and the record's
- * time. Older ones are not read.
+ * One needed key and the time of each record written after `after` (epoch milliseconds) that names such a key. Older
+ * records are not read.
  */
 async function threatsTo(
   storage: Storage,
@@ -76,7 +73,7 @@ async function threatsTo(
   return threats;
 }
 
-/** The keys in a record. Throws COLLECTED_MEANWHILE when it is damaged, since nobody can tell what it names. */
+/** Throws COLLECTED_MEANWHILE for a damaged record, since nobody can tell what it names. */
 async function readRecord(storage: Storage, record: string): Promise<string[]> {
   try {
     const bytes = await storage.get(record, { maxBytes: layout.collecting.maxBytes! });
@@ -93,7 +90,7 @@ async function readRecord(storage: Storage, record: string): Promise<string[]> {
   }
 }
 
-/** When the store got one of these objects, in epoch milliseconds: never later than the newest of them. */
+/** When the store got one of these objects, in epoch milliseconds. No later than when it got the newest of them. */
 async function modifiedOf(storage: Storage, objects: ReadonlySet<string>): Promise<number> {
   const [one] = objects;
   if (one === undefined) return Number.NEGATIVE_INFINITY;
@@ -101,7 +98,7 @@ async function modifiedOf(storage: Storage, objects: ReadonlySet<string>): Promi
   return Number.NEGATIVE_INFINITY;
 }
 
-/** Lists the objects: one that is missing from the store, if any, and the newest one's time in epoch milliseconds. */
+/** One object that the store does not list, if any, and the newest one's time in epoch milliseconds. */
 async function lookFor(
   storage: Storage,
   objects: ReadonlySet<string>,

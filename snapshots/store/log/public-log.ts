@@ -14,10 +14,10 @@ import { layout } from "../layout.ts";
 import type { Storage } from "../storage.ts";
 import { logFrom } from "./commit-chain.ts";
 
-/** A bundle of the longest entries that there can be. */
+/** Room for a bundle of the longest entries. */
 const maxBundleBytes = tileWidth * (2 + 0xff_ff);
 
-/** What the log tells everybody of a commit: JSON on one line, with the commit's digest as `record`. */
+/** What the public log says of a commit: JSON on one line, with the commit's digest as `record`. */
 export function entryOf(commit: Commit): Buffer {
   const { commit: number, feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot, counts } = commit;
   const { markets, protocols } = counts;
@@ -27,21 +27,19 @@ export function entryOf(commit: Commit): Buffer {
   return Buffer.from(JSON.stringify(told));
 }
 
-/** The key of a tile. */
 export const tileKey = (tile: Tile): string => layout.logTile(tilePath(tile));
 
-/** The tile that a key names; undefined when it names none. */
+/** Undefined for any other key. */
 export const tileNamed = (key: string): Tile | undefined =>
   key.startsWith(layout.logTile.prefix) ? tileAt(key.slice(layout.logTile.prefix.length)) : undefined;
 
-/** The tiles that a store lists of a log of this size, those of its earlier sizes too. */
+/** Includes tiles that the log had at earlier sizes. */
 export async function listTiles(storage: Storage, size: number): Promise<Map<string, Tile>> {
   const keys: string[] = [];
   for await (const { key } of storage.list(layout.logTile.prefix)) keys.push(key);
   return tilesAmong(keys, size);
 }
 
-/** The tiles of a log of this size among keys. */
 export function tilesAmong(keys: readonly string[], size: number): Map<string, Tile> {
   const tiles = new Map<string, Tile>();
   for (const key of keys) {
@@ -51,7 +49,7 @@ export function tilesAmong(keys: readonly string[], size: number): Map<string, T
   return tiles;
 }
 
-/** The index of the bundle in which a log of this size ends. */
+/** Counted in bundles, from 0. */
 export const indexOf = (size: number): number => Math.floor((size - 1) / tileWidth);
 
 /** The bundle in which a log of this size ends. */
@@ -60,7 +58,7 @@ export function lastBundle(size: number): Tile {
   return { level: "entries", index, width: size - index * tileWidth };
 }
 
-/** The entries of a bundle, whatever they are; undefined where it is missing or damaged. */
+/** Nobody has checked these entries. Undefined where the bundle is missing or damaged. */
 export async function readEntries(storage: Storage, tile: Tile): Promise<Buffer[] | undefined> {
   const read = () => storage.get(tileKey(tile), { maxBytes: maxBundleBytes });
   const bundle = await unless(CorruptObjectError, read);
@@ -68,12 +66,12 @@ export async function readEntries(storage: Storage, tile: Tile): Promise<Buffer[
   return entries?.length === tile.width ? entries : undefined;
 }
 
-/** The tile of the hashes of a bundle's entries: its key, and what it holds. */
+/** The tile of the hashes of a bundle's entries: its key and its bytes. */
 export function hashesOf(tile: Tile, entries: readonly Buffer[]): [key: string, hashes: Buffer] {
   return [tileKey({ ...tile, level: 0 }), Buffer.concat(entries.map((entry) => leafHash(entry)))];
 }
 
-/** The entries of a bundle that agrees with its tile of hashes; undefined where either is missing or damaged. */
+/** Undefined where the bundle or its tile of hashes is missing or damaged, or they disagree. */
 async function readBundle(storage: Storage, tile: Tile): Promise<Buffer[] | undefined> {
   const [entries, hashes] = await Promise.all([
     readEntries(storage, tile),
@@ -82,7 +80,7 @@ async function readBundle(storage: Storage, tile: Tile): Promise<Buffer[] | unde
   return entries && hashes && hashesOf(tile, entries)[1].equals(hashes) ? entries : undefined;
 }
 
-/** The entries of a commit and of those that it leads back to, as far as the log leads. */
+/** The entries of `newest` and of the commits before it, as far as the log leads. */
 export async function entriesOfCommits(storage: Storage, newest: Commit): Promise<Entries> {
   const entries: (Buffer | undefined)[] = Array(newest.commit).fill(undefined);
   await unless(ObjectError, async () => {
@@ -91,7 +89,7 @@ export async function entriesOfCommits(storage: Storage, newest: Commit): Promis
   return entries;
 }
 
-/** Adds the entries that the bundles of a store have. */
+/** Fills in entries from the bundles of a store. */
 export async function completeEntries(
   storage: Storage,
   known: Entries,
@@ -113,7 +111,7 @@ export async function completeEntries(
   return entries;
 }
 
-/** Reads the log's tiles of hashes; a damaged one counts as missing. */
+/** A damaged tile counts as missing. */
 export const tilesIn =
   (storage: Storage): ReadTile =>
   (level, index, width) =>
@@ -121,7 +119,7 @@ export const tilesIn =
       storage.get(tileKey({ level, index, width }), { maxBytes: 32 * tileWidth }),
     );
 
-/** The same where the entries in which a log of this size ends are at hand. */
+/** Derives the last tile from `tail`, the entries in which a log of this size ends. */
 const tilesBefore =
   (storage: Storage, size: number, tail: readonly Buffer[]): ReadTile =>
   async (level, index, width) =>
@@ -137,8 +135,8 @@ export async function tilesConnect(storage: Storage, before: TreeHead, after: Tr
 }
 
 /**
- * The tree of the log up to a commit, which vouches for it: the commit's entry is the last leaf, and its `tree` the
- * head over those before. What tiles do not tell follows from the commits.
+ * The tree of the log up to a commit, which vouches for it: its entry is the last leaf, and its `tree` is the head over
+ * those before. What tiles do not tell follows from the commits.
  */
 export class LogTree implements TreeHead {
   readonly size: number;
@@ -153,7 +151,7 @@ export class LogTree implements TreeHead {
     this.head = head;
   }
 
-  /** Throws CorruptObjectError when neither tiles nor commits give the tree that the commit names, or StorageError. */
+  /** Throws CorruptObjectError when neither tiles nor commits give the tree that the commit names. */
   static async upTo(storage: Storage, commit: Commit): Promise<LogTree> {
     const tree = (await LogTree.fromTiles(storage, commit)) ?? (await LogTree.#fromCommits(storage, commit));
     if (tree) return tree;
@@ -164,8 +162,8 @@ export class LogTree implements TreeHead {
   }
 
   /**
-   * The same by tiles alone; undefined when they do not give it. With `tail`, the entries in which the log ends, the
-   * tile of their hashes is not read.
+   * By tiles alone; undefined when they do not give the tree. With `tail`, the entries in which the log ends, the tile
+   * of their hashes is not read.
    */
   static async fromTiles(
     storage: Storage,
@@ -176,7 +174,7 @@ export class LogTree implements TreeHead {
     const tiles = tail ? tilesBefore(storage, size, tail) : tilesIn(storage);
     const beside = await unless(TileError, () => inclusionFromTiles(tiles, size - 1, size));
     if (!beside) return undefined;
-    // Beside the last leaf stand the heads of all that was before it.
+    // The nodes beside the last leaf are the heads of everything before it.
     const [smallest, ...larger] = beside;
     const join = (right: Buffer, left: Buffer) => nodeHash(left, right);
     const before = smallest ? larger.reduce(join, smallest) : treeHead([]);
@@ -189,7 +187,6 @@ export class LogTree implements TreeHead {
     return leaves && new LogTree(storage, commit, treeHead(leaves));
   }
 
-  /** Whether this tree begins with another one. */
   async beginsWith(before: TreeHead): Promise<boolean> {
     if (before.size === this.size - 1) return before.head.toString("hex") === this.#commit.tree;
     if (await tilesConnect(this.#storage, before, this)) return true;
@@ -199,7 +196,7 @@ export class LogTree implements TreeHead {
   }
 }
 
-/** The leaves of the log up to a commit; undefined where some are gone, or the commit names another tree. */
+/** Undefined where some are gone, or the commit names another tree. */
 export async function leavesUpTo(storage: Storage, commit: Commit): Promise<Buffer[] | undefined> {
   const { commit: size } = commit;
   const known = await entriesOfCommits(storage, commit);
