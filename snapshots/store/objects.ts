@@ -77,9 +77,10 @@ export function partsOf({ parts: { lists, scores } }: ManifestRoot): Map<string,
  * Everything that a manifest and its parts name, and the parts, as far as they are there. Pages are missing: only
  * segments name them.
  */
-export function namedBy({ segments, scores, sources, ...root }: KnownManifest): Map<string, ObjectRef> {
+export function namedBy(manifest: KnownManifest): Map<string, ObjectRef> {
+  const { segments, scores, sources } = manifest;
   return new Map<string, ObjectRef>([
-    ...partsOf(root),
+    ...partsOf(manifest),
     ...(scores ? scoreObjects(scores) : []),
     ...(sources ? [[layout.sourceFiles(sources.hash), sources] as const] : []),
     ...segments.flatMap((segment) => [

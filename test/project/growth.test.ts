@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -96,11 +96,39 @@ async function serve(version: "ours" | "patched") {
 const archive = "/api/v1/markets/historical";
 const facets = "/api/v1/markets/facets";
 
-test("the README's patches add a filter and an endpoint in few lines", async () => {
-  const [filter, endpoint] = patches;
+test("the README's patches add a filter, an endpoint and a kind of object in few lines", async () => {
+  const [filter, ...others] = patches;
   expect(filter!.match(/^\+(?!\+)/gm)!.length).toBeLessThanOrEqual(12);
   expect(filter!.match(/^\+\+\+ /gm)!.length).toBeLessThanOrEqual(4);
-  expect(endpoint!.split("\n").length).toBeLessThanOrEqual(60);
+  expect(others).toHaveLength(2);
+  for (const patch of others) expect(patch.split("\n").length).toBeLessThanOrEqual(60);
+});
+
+test("the kind of object of the README's patch is checked, kept, and made anew where it is damaged", async () => {
+  await patched("sample", "--out", "tiered", "--markets", "400", "--protocols", "3");
+  const publish = ["publish", "--store", "kinds", "--sources", "tiered"];
+  await patched("snapshot", ...publish);
+  const [name, ...others] = await readdir(join(folder, "kinds/private/tiers"));
+  expect(others).toEqual([]);
+  const path = join(folder, "kinds/private/tiers", name!);
+  const content = await readFile(path, "utf8");
+  const tiers: number[] = Object.values(JSON.parse(content).tiers);
+  expect(tiers.reduce((sum, count) => sum + count)).toBe(3);
+  const all = { "--keep-hours": "0", "--keep-commits": "1" };
+  const collected = await patched("snapshot", "gc", "--store", "kinds", ...Object.entries(all).flat());
+  expect(collected.stdout).toContain("0 objects");
+  expect((await patched("snapshot", "verify", "--store", "kinds")).stdout).toMatch(
+    /^All good: .* 0 of them unreferenced/m,
+  );
+  await writeFile(path, content.replace("1", "2"));
+  const found = await patched("snapshot", "verify", "--store", "kinds").catch((error) => error);
+  expect([found.code, found.stdout]).toEqual([
+    1,
+    expect.stringContaining(`private/tiers/${name}: its content`),
+  ]);
+  await rm(path);
+  expect((await patched("snapshot", ...publish)).stdout).toContain("made 1 object anew");
+  expect(await readFile(path, "utf8")).toBe(content);
 });
 
 test("the endpoint of the README's patch is checked, described and answered like any other", async () => {
