@@ -216,8 +216,8 @@ const proofOfIndex = {
 };
 
 /**
- * Answer of GET /api/v1/markets/index (INTERFACE 4.12): the parts of an archive's index. snapshots/SPEC.md, "Index
- * root", says how the root follows from them.
+ * Answer of GET /api/v1/markets/index (INTERFACE 4.12): the parts of an archive's index. How the root follows from them
+ * stands in snapshots/SPEC.md, "Index root".
  */
 export const MarketIndex = z.strictObject({
   ...proofOfIndex,
