@@ -36,7 +36,7 @@ export function createApp(parts: AppParts): Express {
       next();
     });
     const otherwise = otherMethod(endpointsOfPath);
-    // Express would pass HEAD to the GET of a WebSocket.
+    // Without this line, Express would pass HEAD to the GET of a WebSocket.
     if (endpointsOfPath.some(({ endpoint }) => endpoint.method === "WS")) route.head(otherwise);
     for (const { id, endpoint } of endpointsOfPath) {
       const checks = middleware(...checksOf(endpoint, parts));
@@ -51,8 +51,8 @@ export function createApp(parts: AppParts): Express {
   return app;
 }
 
-// Far more than any program sends. Weighing a list of media types or codings takes time by its length, and by the square
-// of it in places.
+// Far more than any program sends. Parsing a list of media types or codings takes time by its length, and in places by
+// the square of it.
 const longestWeighed = 1024;
 
 /** Opens the exchange of a request, bounds the time to send its answer, and reports it when it is over. */

@@ -9,11 +9,11 @@ import { cacheDisk, isStoreLocation, storeAddresses } from "../snapshots/store/o
 import { parseTrust } from "./access/client-address.ts";
 import { isUrl, parseRedisUrl } from "./quota/redis-url.ts";
 
-/** The environment cannot be used. The message has one line per faulty variable and names it. */
+/** The environment cannot be used. The message has one line for each faulty variable, which it names. */
 export const configError = (message: string) => new Fault("CONFIG", message);
 
 const leastCacheBytes = 1024 * 1024;
-// By default stored objects take at most an eighth of the memory.
+// By default the cache of stored objects takes at most an eighth of the memory.
 const cacheShare = 8;
 
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
@@ -30,7 +30,7 @@ function oneOf<const T extends readonly string[]>(values: T) {
   return z.enum(values, `must be one of ${values.join(", ")}`);
 }
 
-/** What a parser makes of a text; its error says what is expected. */
+/** Lifts a parser into zod. The parser's error must say what is expected. */
 const parsedBy = <T>(parse: (text: string) => T) =>
   z.string().transform((text, context) => {
     try {
@@ -83,11 +83,11 @@ export const Environment = z.object({
   cacheDir: z.string().optional(),
   cacheDiskBytes: integer(cacheDisk.leastBytes, Number.MAX_SAFE_INTEGER).default(cacheDisk.defaultBytes),
   logLevel: oneOf(logLevels).default("info"),
-  // Above the 600 s of the balancer that keeps idle connections longest by default, so that balancers close first.
+  // More than the 600 s of the load balancer with the longest default for idle connections, so that balancers close
+  // first.
   keepAliveSeconds: integer(1, 86_400).default(620),
   shutdownSeconds: integer(0, 3600).default(10),
 });
-/** The name of a setting. */
 export type Setting = keyof typeof Environment.shape;
 export const settings = Object.keys(Environment.shape) as Setting[];
 
@@ -97,13 +97,12 @@ export type Config = z.infer<typeof Environment> & {
   cacheBytes: number;
 };
 
-/** The environment variable that holds a setting. */
 export const variableName = (setting: string) =>
   setting.replace(/[A-Z]/g, (capital) => `_${capital}`).toUpperCase();
 
 /**
  * Reads the configuration. An empty variable counts as absent. `memory` is what all processes together may use, in
- * bytes. Throws CONFIG, which never repeats a value.
+ * bytes. Throws CONFIG, whose message never repeats a value.
  */
 export function readConfig(env: Record<string, string | undefined>, memory = usableMemory()): Config {
   const given = settings.map((setting) => [setting, env[variableName(setting)] || undefined]);

@@ -9,9 +9,9 @@ import type { Identity } from "./access/identity.ts";
 import type { Receipt } from "./quota/quota.ts";
 
 /**
- * What is known of a request, from the arrival of its head to the end of its answer: `response.locals` in the app. V8
- * takes a function literal that is assigned to a property for one that lives long, and keeps with it all that it refers
- * to until a major collection; none of these may be one.
+ * What is known of a request, from the arrival of its head to the end of its answer: `response.locals` in the app.
+ * Don't assign function literals to its properties: V8 tenures them with everything they capture, and keeps that until
+ * a major collection.
  */
 export interface Exchange {
   /** As in X-Request-Id. */
@@ -20,7 +20,6 @@ export interface Exchange {
   began: number;
   /** The query as it was sent, without its question mark. */
   search: string;
-  /** Headers that every answer to the request has. */
   commonHeaders: Record<string, string>;
   /** Path of the request's row in the endpoint table. */
   route?: string;
@@ -36,13 +35,12 @@ export interface Exchange {
   parameters?: Parameters;
   /** The snapshot that the query asks for. */
   asOf?: AsOf | undefined;
-  /** What is wrong with the query, until it is thrown. */
+  /** The fault of the query, until it is thrown. */
   queryFault?: unknown;
-  /** The parsed body, at endpoints that take one. */
   body?: unknown;
-  /** How many bytes it had. */
+  /** Length of the body as it was sent. */
   bodyBytes?: number;
-  /** What the origin is asked for on behalf of this request. */
+  /** The fetch from the origin on behalf of this request. */
   fetching?: PromiseWithResolvers<Buffer> & { object: ObjectRef; abort: AbortSignal };
   /** Code of the error that was answered. */
   code?: ErrorCode;
@@ -62,8 +60,7 @@ export type Middleware = (
 ) => void | Promise<void>;
 
 /**
- * Checks a request before it is answered and notes what it finds in the exchange. A WebSocket handshake has no
- * response.
+ * Checks a request before it is answered and notes the results in the exchange. A WebSocket handshake has no response.
  */
 export type Check = (
   request: IncomingMessage,
@@ -71,7 +68,6 @@ export type Check = (
   response?: ServerResponse,
 ) => void | Promise<void>;
 
-/** The exchange of a request that has just arrived. */
 export function newExchange(
   search: string,
   commonHeaders: (requestId: string) => Record<string, string>,
@@ -80,7 +76,7 @@ export function newExchange(
   return { id, search, began: performance.now(), commonHeaders: commonHeaders(id) };
 }
 
-/** Takes units for work that takes long. They are not given back. */
+/** Returns a function that takes units for work that takes long. They are not given back. */
 export function paymentOf(exchange: Exchange): () => Promise<void> {
   return () => {
     exchange.worked = true;

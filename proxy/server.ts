@@ -24,7 +24,7 @@ const maxHeadBytes = 16 * 1024;
 // Balancers may send a request on an idle connection that is just being closed, so few are closed at a time.
 const spareShare = 1 / 32;
 
-/** Puts the proxy together: the app, the handshakes of the live feed, and the connections that carry both. */
+/** Joins the app, the handshakes of the live feed, and the connections that carry both. */
 export function createProxyServer(proxy: ProxyParts) {
   const { limits, catalog, feed, metrics, log, trustProxy } = proxy;
   const spare = Math.ceil(limits.connections * spareShare);
@@ -55,7 +55,7 @@ export function createProxyServer(proxy: ProxyParts) {
     metrics.dropped.inc();
     connections.makeRoom(idle(spare));
   });
-  // Endpoints that read a body look at Expect themselves. The others answer without a 100 Continue.
+  // Endpoints that read a body handle Expect themselves. The others answer without a 100 Continue.
   for (const event of ["request", "checkContinue", "checkExpectation"]) server.on(event, take);
   server.on("upgrade", async (request, socket: Socket, head) => {
     // The connection cannot change its protocol while another request is answered on it.
@@ -85,8 +85,8 @@ export function createProxyServer(proxy: ProxyParts) {
 type Messages = Pick<ServerOptions, "IncomingMessage" | "ServerResponse">;
 
 /**
- * Requests and responses that are Express's from the start. Otherwise it changes the prototypes of both, which takes
- * longer than to find the route.
+ * Requests and responses that have Express's prototypes from the start. Otherwise Express would change the prototypes
+ * of both, which takes longer than finding the route.
  */
 function messagesOf(app: Express): Messages {
   class AppRequest extends IncomingMessage {}

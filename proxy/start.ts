@@ -29,7 +29,6 @@ import { createMetrics } from "./telemetry/metrics.ts";
 // Scores are few and small compared with the pages of the archive.
 const publicShare = 1 / 8;
 
-/** What a service needs besides its configuration. */
 export interface Dependencies {
   /** Relative paths resolve against this directory. */
   directory: string;
@@ -42,8 +41,8 @@ export interface Dependencies {
 }
 
 /**
- * Starts the proxy: opens store and quota, loads snapshot and keys, listens, and polls both. It starts without a
- * snapshot, too. Throws CONFIG that names the variable if the address or the quota file cannot be used.
+ * Starts the proxy: opens store and quota, loads snapshot and keys, listens, and polls both. It also starts without a
+ * snapshot. Throws CONFIG that names the variable if the address or the quota file cannot be used.
  */
 export async function startService(
   config: Config,
@@ -127,7 +126,8 @@ export async function startService(
   await poller.once();
   // Not awaited, since a store may take long to answer.
   if (!catalog.current()) void warnOfNoStore(storage, log);
-  // A long log takes many requests to a remote store. Requests that need it earlier wait or are tried again.
+  // Reading a long log takes many requests to a remote store. Client requests that need it before then wait or are
+  // retried.
   else void catalog.readable().catch(() => {});
   const release = async () => {
     origin.close();

@@ -3,12 +3,12 @@ import ipaddr from "ipaddr.js";
 
 type Address = ReturnType<typeof ipaddr.process>;
 
-/** Which peers are believed about the address they forward: the nearest `hops`, or those in `networks`. */
+/** The peers whose word about forwarded addresses is trusted: the nearest `hops`, or those in `networks`. */
 export type Trust = { hops: number } | { networks: BlockList };
 
 /**
- * Parses TRUST_PROXY: a number of hops, or comma-separated networks in CIDR notation. Throws Error saying what is
- * expected.
+ * Parses TRUST_PROXY: a number of hops, or comma-separated networks in CIDR notation. The message of its Error says
+ * what is expected.
  */
 export function parseTrust(text: string): Trust {
   if (/^\d{1,2}$/.test(text)) return { hops: Number(text) };
@@ -25,9 +25,8 @@ export function parseTrust(text: string): Trust {
 }
 
 /**
- * The account under which a caller without a key is counted: its IPv4 address or IPv6 /64. The address is the peer's
- * or, as far as peers are trusted, taken from X-Forwarded-For, read from its end. Claims of untrusted peers are
- * ignored.
+ * The account of a caller without a key: its IPv4 address or IPv6 /64. The address is the peer's or, as far as peers
+ * are trusted, taken from X-Forwarded-For, read from its end. Claims of untrusted peers are ignored.
  */
 export function clientAccount(peer: string | undefined, forwarded: readonly string[], trust: Trust): string {
   let client = parseAddress(peer ?? "");

@@ -17,8 +17,8 @@ export interface Identity extends Caller {
 }
 
 /**
- * Returns a function that identifies the sender of a request by its key, or by its address if it has none. It may be
- * called again and again, because a key may end meanwhile. At a `webSocket` endpoint the key may also be given as a
+ * Returns a function that identifies the sender of a request by its key, or by its address if it has none. Call it
+ * again whenever needed, because a key may end meanwhile. At a `webSocket` endpoint the key may also come as a
  * subprotocol. The function throws INVALID_API_KEY, and SNAPSHOT_UNAVAILABLE before the keys are loaded.
  */
 export function senderOf(
@@ -32,7 +32,6 @@ export function senderOf(
   return () => ({ plan: "free", account, limit: plans.free.dailyQuota, keyed: false, owner: "" });
 }
 
-/** The holder of a key, by the verdict on it. */
 export function holderOf(keys: KeyRing, verdict: KeyVerdict): Identity {
   if (!keys.ready())
     throw new Fault("SNAPSHOT_UNAVAILABLE", "Keys cannot be checked yet; try again shortly.");
@@ -42,8 +41,8 @@ export function holderOf(keys: KeyRing, verdict: KeyVerdict): Identity {
 }
 
 /**
- * Throws API_KEY_REQUIRED, DEVELOPER_REQUIRED or AEGIS_REQUIRED unless the plan suffices (INTERFACE 5.2).
- * `what` needs it, and a key comes from `contact`.
+ * Throws API_KEY_REQUIRED, DEVELOPER_REQUIRED or AEGIS_REQUIRED unless the plan suffices (INTERFACE 5.2). The message
+ * names `what` needs the plan, and `contact` as the place to get a key.
  */
 export function requirePlan(
   { plan, keyed }: Identity,

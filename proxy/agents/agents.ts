@@ -47,7 +47,7 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
   const { apiUrl, now } = parts;
   const base = apiUrl?.href.replace(/\/$/, "") ?? "";
 
-  /** Calls a tool. What is refused is a result too, which tells the agent why. */
+  /** Calls a tool. A refusal is a result too, which tells the agent why. */
   async function call(name: string, given: Arguments, request: Incoming, locals: Exchange, told: Told) {
     const known = toolNamed(name);
     const none = `There is no tool of this name; there are ${names.join(", ")}.`;
@@ -57,14 +57,14 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
     const row = { ...endpoint, query: parametersOf(tool).map((parameter) => parameter.name) };
     try {
       locals.search = queryOf(given);
-      // The arguments came in the body of the request for this call.
+      // The arguments came in the body of the request for this call, so it has no body of its own to check.
       for (const check of checksOf({ ...row, body: undefined }, parts)) await check(request, locals);
       requireArguments(tool, given);
       const { snapshotId, page, data } = await bounded(row, locals, () =>
         readers[known](parts, locals, given),
       );
       told["X-Snapshot-Id"] = snapshotId;
-      // The notice stands before what it is about.
+      // The notice must stand before the texts that it is about.
       const result = { notice, snapshotId, page: `${base}/${page}`, data };
       const text = JSON.stringify(result);
       const bytes = Buffer.byteLength(text);
@@ -100,7 +100,7 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
         return agent;
       },
       {
-        // Nothing is sent later, because there are no sessions.
+        // Without sessions, nothing can be sent later.
         maxSubscriptions: 0,
         onerror(error) {
           fault = error;
@@ -132,14 +132,17 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
 
 const [json, events] = ["application/json", "text/event-stream"] as const;
 
-/** The media type and the bytes of an answer: the one message that the protocol's package made, in the caller's form. */
+/**
+ * The media type and the bytes of an answer: the one message that the protocol's package made, in the form that the
+ * caller accepts.
+ */
 function inForm(request: Incoming, { status }: Response, text: string): [form: string, bytes: Buffer] {
   const message = text.slice(text.indexOf("{")).trimEnd();
   const form = (status === 200 && request.accepts([json, events])) || json;
   return [form, Buffer.from(form === json ? message : `event: message\ndata: ${message}\n\n`)];
 }
 
-/** The refusal of a request that a page of another site sends. */
+/** Refuses requests from pages of other sites. */
 function otherOrigin({ headers }: Incoming, { commonHeaders }: Exchange): Response | undefined {
   if (!headers.origin || "Access-Control-Allow-Origin" in commonHeaders) return undefined;
   const message =
@@ -147,7 +150,7 @@ function otherOrigin({ headers }: Incoming, { commonHeaders }: Exchange): Respon
   return Response.json({ jsonrpc: "2.0", id: null, error: { code: -32000, message } }, { status: 403 });
 }
 
-/** The headers of a request that the protocol knows. A key is none of them, and what it accepts is seen to here. */
+/** The headers that the protocol knows. A key is none of them, and `Accept` is handled here. */
 function protocolHeaders({ headers }: Incoming): Headers {
   const known = new Headers({ accept: `${json}, ${events}` });
   for (const name of ["content-type", "mcp-protocol-version", "mcp-method", "mcp-name"])
@@ -158,13 +161,12 @@ function protocolHeaders({ headers }: Incoming): Headers {
 const tooLong = `A message that costs no unit may have at most ${toolLimits.freeBytes} bytes.`;
 const Id = AgentMessage.pick({ id: true });
 
-/** Whether a message is a call that costs a unit. */
 function isMetered(message: AgentMessage | undefined): boolean {
   const tool = message?.method === "tools/call" && toolNamed(message.params.name);
   return Boolean(tool && endpoints[tools[tool].endpoint].metered);
 }
 
-/** The refusal of a body that is no message, or one without what its method needs. */
+/** Refuses a body that is no message, or lacks what its method needs. */
 function malformed(body: unknown, { data, error }: ReturnType<typeof AgentMessage.safeParse>) {
   const missing = data && requiredParams.get(data.method)?.find((name) => !data.params[name]);
   if (data && !missing) return undefined;
@@ -177,7 +179,9 @@ function malformed(body: unknown, { data, error }: ReturnType<typeof AgentMessag
   return Response.json({ jsonrpc: "2.0", id, error: { code, message } }, { status: 400 });
 }
 
-/** The arguments of a call as the text of a query. What has no text there is empty, which every query refuses. */
+/**
+ * The arguments of a call as the text of a query. A value that cannot be text becomes empty, which every query refuses.
+ */
 function queryOf(given: Arguments): string {
   const text = (value: unknown) => (typeof value === "object" ? "" : String(value).toWellFormed());
   const pairs = Object.entries(given).map(([name, value]) => [
@@ -188,8 +192,8 @@ function queryOf(given: Arguments): string {
 }
 
 /**
- * Throws INVALID_PARAMETER unless the call has every argument that the tool requires, and each of its own and each
- * list is as it says. The others are read as those of a request.
+ * Throws INVALID_PARAMETER unless the call has every argument that the tool requires, and the tool's own arguments and
+ * lists are valid. The checks of the request read the others.
  */
 function requireArguments(tool: Tool, given: Arguments): void {
   for (const row of parametersOf(tool)) {

@@ -23,24 +23,20 @@ import {
 import type { Exchange } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 
-/** Arguments of a call, by name. */
 export type Arguments = Readonly<Record<string, unknown>>;
 
-/** What a tool found. */
 interface Found {
   snapshotId: string;
-  /** Where the site shows it, from the `#` on. */
+  /** The address of the site's page about it, from the `#` on. */
   page: string;
-  /** As the tool's `result` says. */
+  /** As described in the tool's `result`. */
   data: unknown;
 }
 
-/** Answers a call that passed its checks. */
 type Read = (parts: AppParts, exchange: Exchange, given: Arguments) => Promise<Found>;
 
 const textOf = (json: Buffer) => JSON.parse(json.toString());
 
-/** A score object of the snapshot that is asked for. */
 async function scoreOf(catalog: Catalog, asOf: AsOf | undefined, name: ScoreName) {
   const found = await findScoreAsOf(catalog, await commitOf(catalog, asOf), name);
   const read = async () => textOf(await readScore(catalog, found, name));
@@ -48,10 +44,9 @@ async function scoreOf(catalog: Catalog, asOf: AsOf | undefined, name: ScoreName
   return { snapshotId: found.commit.snapshotId, data };
 }
 
-/** Lists of scores by hash. */
 const lists = new Memo<ScoreList>(budgets.scoreLists);
 
-/** What a plan has of one protocol. */
+/** The part of a plan's data that is about one protocol. */
 const details =
   (kind: "histories" | "dimensions"): Read =>
   async ({ catalog }, { asOf }, { slug }) => {
@@ -64,14 +59,13 @@ function listedMarket({ dimensions, ...market }: HistoricalMarket) {
   return { ...market, dimensions: Object.fromEntries(dimensions.map(({ key, score }) => [key, score])) };
 }
 
-/** The site's page at an address with the query of a filter, as of a snapshot unless it is the current one. */
+/** The site's page at an address with the query of a filter. It names the snapshot unless that is the current one. */
 function shown(address: string, canonical: string, snapshotId: string, catalog: Catalog): string {
   const query = new URLSearchParams(canonical);
   if (snapshotId !== catalog.current()?.commit.snapshotId) query.set("asOf", snapshotId);
   return query.size > 0 ? `${address}?${query}` : address;
 }
 
-/** What the tools read, by the name of the tool. */
 export const readers: Record<ToolName, Read> = {
   explain_numbers: async ({ catalog }) => {
     const { snapshotId } = catalog.requireCurrent().commit;

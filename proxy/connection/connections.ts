@@ -10,10 +10,12 @@ const acceptingTurns = 1000;
 // If a connection is destroyed while its peer still sends, the peer sees a reset and may lose the answer.
 const lingerMilliseconds = 500;
 
-/** All connections of a server. Node's HTTP server forgets one that asks for a tunnel or another protocol. */
 export type Connections = ReturnType<typeof followConnections>;
 
-/** Follows the connections of a server, and destroys those on which nothing moves for the server's timeout. */
+/**
+ * Follows all connections of a server, because Node's HTTP server forgets one that asks for a tunnel or another
+ * protocol. Destroys those on which nothing moves for the server's timeout.
+ */
 export function followConnections(server: Server) {
   const open = new Set<Socket>();
   const ending = new Set<Socket>();
@@ -67,7 +69,7 @@ export async function acceptPending(server: Server): Promise<void> {
 
 /**
  * Ends a server without cutting off answers. It accepts no connection, adds `Connection: close` to every answer, and
- * closes idle connections. What is left after `seconds` is cut off.
+ * closes idle connections. Whatever is left after `seconds` is cut off.
  */
 export async function drain(
   server: Server,

@@ -4,8 +4,8 @@ import { hasCode, messageOf } from "../../snapshots/store/errors.ts";
 import { configError } from "../config.ts";
 
 /**
- * Listens on an address, whose port `variable` sets. Throws CONFIG that names the variable if the address is taken
- * or not available.
+ * Listens on an address, whose port `variable` sets. Throws CONFIG that names the variable if the address is taken or
+ * not available.
  */
 export async function listen(
   server: Server,

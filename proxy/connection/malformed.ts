@@ -8,9 +8,7 @@ import type { Pipeline } from "./pipelining.ts";
 
 interface MalformedParts extends Pick<Pipeline, "finish"> {
   connections: Connections;
-  /** The common headers of an answer. */
   headersOf: (requestId: string) => Record<string, string>;
-  /** Reports an answer. */
   answered: (answer: { method: string; status: number; code: ErrorCode }) => void;
 }
 
@@ -30,10 +28,10 @@ export function answerMalformed(
   }
 
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    // The bytes after the last answer of a connection are only read so that the answer arrives.
+    // Bytes after the last answer of a connection are read only so that the answer arrives.
     if (connections.isEnding(socket)) return;
     if (!socket.writable || error.code === "ECONNRESET") socket.destroy();
-    // Written here, it would be read as the answer to the previous pipelined request.
+    // If it were written here, it would be read as the answer to the previous pipelined request.
     else if (!finish(socket, error.code !== requestTimeout)) fail(socket, faultOf(error.code), "other");
   });
   server.on("connect", (_request: IncomingMessage, socket: Socket) => {

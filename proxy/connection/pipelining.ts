@@ -3,12 +3,12 @@ import type { Socket } from "node:net";
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** What Node keeps on a socket to parse its requests. */
+/** The part of Node's HTTP parser, a private API, that this file uses. */
 interface Parser {
   onIncoming: ((request: IncomingMessage, ...more: unknown[]) => number) | null;
 }
 
-// What Node returns to its parser for a change of protocol: what follows is none of HTTP.
+// Node's answer to its parser on a change of protocol: the bytes that follow are no HTTP.
 const leavesRest = 2;
 
 // A waiting request takes far more memory than its bytes.
@@ -19,7 +19,6 @@ const brokenRequests = new WeakSet<IncomingMessage>();
 /** Whether the rest of a request's body will never come. This may be known before anyone listens for `aborted`. */
 export const isBroken = (request: IncomingMessage): boolean => brokenRequests.has(request);
 
-/** What is answered on a connection. */
 interface Connection {
   /** The response to the current request. */
   response?: ServerResponse | undefined;
@@ -31,7 +30,6 @@ interface Connection {
   finished: boolean;
 }
 
-/** The requests of all connections, answered one at a time on each. */
 export type Pipeline = ReturnType<typeof pipeline>;
 
 /**
@@ -41,8 +39,8 @@ export type Pipeline = ReturnType<typeof pipeline>;
  * protocol; and those with an Expect header. A connection with more than 16 waiting requests is cut off.
  */
 export function pipeline(answer: Listener) {
-  // Changed once a connection: a set of responses would be rebuilt all the time, and each of its tables that grew old
-  // would keep all later ones, with their responses, until a major collection.
+  // Changed once per connection. A set of responses would be rebuilt all the time, and each of its tables that V8
+  // tenured would keep all later ones, with their responses, until a major collection.
   const connections = new Map<Socket, Connection>();
 
   function begin(connection: Connection, request: IncomingMessage, response: ServerResponse): void {
@@ -78,9 +76,8 @@ export function pipeline(answer: Listener) {
         parser.onIncoming = (...incoming) =>
           takesNone(socket, connection) ? leavesRest : onIncoming(...incoming);
     },
-    /** The responses whose answers are not sent yet. */
     underway: () => [...connections.values()].flatMap(({ response = [] }) => response),
-    /** Connections between two requests, `most` of them: those that are idle for longest. */
+    /** Up to `most` connections that are between two requests, those that have been idle for longest. */
     idle: (most: number): Socket[] =>
       [...connections]
         .filter(([, { answered, response, finished }]) => answered !== undefined && !response && !finished)
@@ -102,8 +99,8 @@ export function pipeline(answer: Listener) {
       }
     },
     /**
-     * Takes no more requests of a connection and ends it after its answer. Returns false if none is due. `broken` tells
-     * the current request that the rest of its body will never come.
+     * Takes no more requests of a connection and ends it after its answer. Returns false if no answer is due. `broken`
+     * tells the current request that the rest of its body will never come.
      */
     finish(socket: Socket, broken = false): boolean {
       const connection = connections.get(socket);
@@ -127,7 +124,6 @@ function isLast(request: IncomingMessage): boolean {
   return upgrade !== undefined || expect !== undefined || hasBody(request);
 }
 
-/** Whether a body follows a request's head. */
 export function hasBody({ headers }: IncomingMessage): boolean {
   const length = headers["content-length"];
   return headers["transfer-encoding"] !== undefined || (length !== undefined && length !== "0");

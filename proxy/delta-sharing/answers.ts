@@ -31,7 +31,7 @@ export function sharingAnswers({ catalog, keys, apiUrl, now }: AppParts) {
       return uncachedJson(pageOf(items, locals.parameters!), current());
     };
 
-  /** An answer about a version, in lines where there are any. */
+  /** An answer about a version, with lines where it has any. */
   function answer(request: Request, version: TableVersion, lines: readonly object[] = []): Reply {
     const text = Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
     const asked = request.headers["delta-sharing-capabilities"] !== undefined;
@@ -56,7 +56,7 @@ export function sharingAnswers({ catalog, keys, apiUrl, now }: AppParts) {
   async function file(request: Request): Promise<Reply> {
     catalog.requireCurrent();
     const { hash, changes } = request.params as { hash: string; changes?: string };
-    // Several snapshots may have it.
+    // Several snapshots may have this file.
     return fileReply(request, await catalog.exports.openFile(hash, changes));
   }
 
@@ -125,7 +125,7 @@ export function sharingAnswers({ catalog, keys, apiUrl, now }: AppParts) {
   } satisfies Record<string, Answer>;
 }
 
-/** Throws SHARE_NOT_FOUND unless the names in a path are those of the share, in any case. */
+/** Throws SHARE_NOT_FOUND unless the names in a path are those of the share, in any letter case. */
 function requireNames(params: Request["params"]): void {
   const known: Record<string, string> = { share, schema, table: name };
   for (const [kind, given] of Object.entries(params))
@@ -143,7 +143,7 @@ function pageOf(items: readonly object[], parameters: Parameters) {
   return { items: items.slice(from, to), ...(to < items.length && { nextPageToken: String(to) }) };
 }
 
-/** The form of lines that a request wants: the plain one unless it takes only the other. */
+/** The form of lines that a request wants: the plain one unless it accepts only the other. */
 function formatOf({ headers }: Request): ResponseFormat {
   const capabilities = String(headers["delta-sharing-capabilities"] ?? "").toLowerCase();
   const [, formats = ""] = /(?:^|;)\s*responseformat=([^;]*)/.exec(capabilities) ?? [];

@@ -7,7 +7,7 @@ import { holderOf, type Identity } from "../access/identity.ts";
 import type { Check } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 
-/** Makes addresses of files that need no header and are counted to the caller. `base`: the service's own address. */
+/** Makes addresses of files that need no header and are counted to the caller. `base` is the service's own address. */
 export function fileAddresses(
   keys: KeyRing,
   { keyId = "" }: Identity,
@@ -25,8 +25,8 @@ export function fileAddresses(
 }
 
 /**
- * Identifies the sender of a request by the key that signed its address; headers do not count. The address must be good
- * when the request arrives, and the key to its end.
+ * Identifies the sender of a request by the key that signed its address. Headers do not count. The address must be
+ * valid when the request arrives, and the key until it ends.
  */
 export function requireAddress({ keys, now }: AppParts): Check {
   return ({ url = "" }, exchange) => {
@@ -43,7 +43,7 @@ function holderOfAddress(path: string, query: string, keys: KeyRing, now: number
   const identify = () => holderOf(keys, keys.judgeId(key));
   identify();
   const verdict = keys.judgeId(key);
-  // Another spelling of the same is another text.
+  // Another spelling of the query is another text, and was not signed.
   const sound = verdict.state === "active" && isAddressQuery(query, verdict.record, path, expires);
   if (!sound) throw refused("This address was not given out by the service as it is.");
   if (expires * 1000 <= now) throw refused("This address has expired.");

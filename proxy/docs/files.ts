@@ -25,8 +25,8 @@ const files: Record<FileName, Omit<StaticFile, "path">> = {
 };
 
 /**
- * The OpenAPI description, the page that shows it, and every file the page loads. `apiUrl` is the service's own address,
- * where it is known, and `contact` where a key comes from.
+ * The OpenAPI description, the page that shows it, and every file the page loads. `apiUrl` is the service's own
+ * address, where it is known, and `contact` is where to get a key.
  */
 export const docsFiles = ({ apiUrl, contact }: Pick<Config, "apiUrl" | "contact"> = {}): StaticFile[] => [
   {

@@ -1,7 +1,7 @@
 import { layout } from "../../snapshots/store/layout.ts";
 import { Environment, type Setting, settings, variableName } from "../config.ts";
 
-/** What each setting means, for .github/deploy/OPERATING.md and `--help`. */
+/** The meaning of each setting, for .github/deploy/OPERATING.md and `--help`. */
 const meanings: Record<Setting, string> = {
   host: "address on which it listens",
   port: "port on which it listens; 0 takes a free one",
@@ -69,7 +69,6 @@ export const variables = settings.map((setting) => ({
   otherwise: otherwise[setting] ?? "none",
 }));
 
-/** The proxy's environment variables, as text for a terminal. */
 export function variablesHelp(): string {
   const lines = variables.map(
     ({ name, meaning, fixed, otherwise }) => `  ${name} (default: ${fixed ?? otherwise})\n      ${meaning}`,

@@ -4,8 +4,9 @@ import { ObjectError } from "../../snapshots/store/errors.ts";
 import { StorageError } from "../../snapshots/store/storage.ts";
 
 /**
- * Whatever was thrown, as the caller is told it: an error with a status as it is. What nobody foresaw becomes INTERNAL
- * and tells the caller nothing, and messages that name objects of the store are logged and not shown.
+ * Translates anything thrown into what the caller is told. An error with a public code stays as it is. Messages that
+ * name objects of the store are logged and not shown. Anything unexpected becomes INTERNAL and tells the caller
+ * nothing.
  */
 export function publicError(thrown: unknown): Fault<ErrorCode> {
   if (thrown instanceof Fault && isPublic(thrown.code)) return thrown;

@@ -6,8 +6,8 @@ const { framesPerSecond, burstFrames } = feedLimits;
 
 /**
  * Closes a connection on which a client sends more frames than it may, fragments, pings and pongs included. They are
- * counted before the library gets them: it would tell of whole messages alone, and handle all that it has read even
- * when the connection has ended.
+ * counted before the library gets them: it would report whole messages alone, and would handle everything it has read
+ * even after the connection has ended.
  */
 export function boundFrames(socket: Socket, live: WebSocket, now: () => number): void {
   const begun = frameCounter();
@@ -23,7 +23,7 @@ export function boundFrames(socket: Socket, live: WebSocket, now: () => number):
     if (left >= 0) return void receive?.call(socket, bytes);
     left = Number.NEGATIVE_INFINITY;
     live.pause();
-    // The library would still handle what was read until then.
+    // Without this, the library would still handle what was read until then.
     socket.prependOnceListener("close", () => socket.read());
     live.close(1008, "too many messages");
   });

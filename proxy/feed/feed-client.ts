@@ -6,9 +6,8 @@ import type { Identity } from "../access/identity.ts";
 // Beyond this many unread bytes the feed waits for the client.
 const unreadBytes = 64 * 1024;
 
-/** What a client needs besides its connection. */
 export interface FeedClientParts {
-  /** Returns who holds the connection. Throws once the key is no longer valid. */
+  /** Returns the holder of the connection. Throws once the key is no longer valid. */
   identify: () => Identity;
   /** Yields the messages that are due. */
   pending: () => AsyncIterable<FeedMessage>;
@@ -18,14 +17,12 @@ export interface FeedClientParts {
   failed: (error: unknown) => void;
 }
 
-/** One live connection. It gets the changes of one commit after the other. */
 export type FeedClient = ReturnType<typeof feedClient>;
 
 export function feedClient(socket: WebSocket, parts: FeedClientParts) {
   const { identify, pending, stalledSeconds, failed } = parts;
   /** The subscribed slugs; undefined for all. */
   let slugs: ReadonlySet<string> | undefined;
-  /** Whether it also wants to hear of every snapshot. */
   let snapshots = false;
   let busy = false;
   let alive = true;
@@ -57,12 +54,12 @@ export function feedClient(socket: WebSocket, parts: FeedClientParts) {
     if (socket.bufferedAmount > unreadBytes) socket.terminate();
   });
   socket.on("pong", () => (alive = true));
-  // A close follows.
+  // A `close` event follows.
   socket.on("error", () => {});
 
   return {
     owner: identify().owner,
-    /** Sends what is due, unless that is already in progress. Never throws. */
+    /** Sends what is due, unless that is already in progress. Never rejects. */
     async advance(): Promise<void> {
       if (busy) return;
       busy = true;

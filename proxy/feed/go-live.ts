@@ -46,7 +46,7 @@ export function createGoLive(parts: AppParts) {
   };
 }
 
-/** Takes the units for what a client is to be told before its greeting. */
+/** Takes the units for the changes that a client gets before its greeting. */
 async function payFor({ scores }: ReaderStart, receipt: Receipt): Promise<void> {
   const units = Math.ceil(scores / feedLimits.scoresPerUnit);
   const left = receipt.remaining + receipt.units;
@@ -72,7 +72,6 @@ export function isHandshake(request: IncomingMessage): boolean {
   );
 }
 
-/** Whether offered subprotocols are distinct tokens. */
 function areTokens(offered: string | undefined): boolean {
   const names = offered?.split(",").map((name) => name.trim()) ?? [];
   return (

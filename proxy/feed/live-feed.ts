@@ -10,7 +10,7 @@ import type { Identity } from "../access/identity.ts";
 import { boundFrames } from "./allowance.ts";
 import { type FeedClient, type FeedClientParts, feedClient } from "./feed-client.ts";
 
-/** How long a client may take to answer a close. The types of the library do not know of it. */
+/** How long a client may take to answer a close. The types of the library lack this option. */
 const closing = { closeTimeout: 1000 };
 
 /** An accepted WebSocket handshake. */
@@ -29,7 +29,6 @@ interface LiveFeedParts extends Pick<FeedClientParts, "stalledSeconds" | "failed
   now: () => number;
 }
 
-/** The live feed of score changes (INTERFACE 6) of one process. */
 export type LiveFeed = ReturnType<typeof createLiveFeed>;
 
 export function createLiveFeed(parts: LiveFeedParts) {
@@ -46,7 +45,7 @@ export function createLiveFeed(parts: LiveFeedParts) {
     noServer: true,
     clientTracking: false,
     maxPayload: feedLimits.messageBytes,
-    // One message a turn of the event loop.
+    // Handles one message per turn of the event loop.
     allowSynchronousEvents: false,
     ...closing,
     // A key among the offers is never echoed.
@@ -78,7 +77,7 @@ export function createLiveFeed(parts: LiveFeedParts) {
   }
 
   return {
-    /** Where a client begins that has seen the snapshot `since`. */
+    /** Returns where a client begins that has seen the snapshot `since`. */
     async begin(since: string | undefined, owner: string): Promise<ReaderStart> {
       requireRoom(owner);
       return log.start(since);
@@ -92,7 +91,7 @@ export function createLiveFeed(parts: LiveFeedParts) {
         serve(live, identify, start);
       });
     },
-    /** Sends all clients what the catalog has taken up. */
+    /** Sends all clients the changes that the catalog has taken up. */
     advance(): void {
       told = false;
       for (const client of clients) void client.advance();

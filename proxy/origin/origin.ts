@@ -14,16 +14,15 @@ import { collected, type Storage } from "../../snapshots/store/storage.ts";
 import { guardPeer } from "../errors/breaker.ts";
 import type { Request, Response } from "../exchange.ts";
 
-/** Where public objects come from: the CDN or, without one, the store. */
+/** The source of public objects: the CDN or, without one, the store. */
 export interface Origin {
-  /** The bytes of an object, which have the length and hash that the manifest names. Sends nothing to the client. */
+  /** Resolves with bytes of the length and hash that the manifest names. Sends nothing to the client. */
   fetch(request: Request, response: Response, object: ObjectRef): Promise<Buffer>;
   close(): void;
 }
 
-/** The store as the origin. */
 export function storeOrigin(storage: Storage, { deadlineSeconds = 10 } = {}): Origin {
-  // A damaged object says nothing of the others, as a wrong answer does not.
+  // A damaged object, like a wrong answer, says nothing about the others.
   const guarded = guardPeer((error) => !(error instanceof ObjectError));
   return {
     fetch: (_request, _response, object) =>
@@ -58,14 +57,14 @@ export function cdnOrigin(base: URL, { deadlineSeconds = 10, proxyEnv = {} } = {
     agent,
     changeOrigin: true,
     selfHandleResponse: true,
-    // An empty body instead of the client's: behind a head without a length, the origin would read that as another
+    // An empty body instead of the client's: after a head without a length, the origin would read that as another
     // request.
     get buffer() {
       return Readable.from([]);
     },
     on: {
       proxyReq(asked, _request, { locals: { fetching } }) {
-        // The wait may be over before the pool has a socket: nothing else would end the request then.
+        // The deadline may pass before the pool has a socket. Nothing else would end the request then.
         if (fetching) addAbortListener(fetching.abort, () => asked.destroy(fetching.abort.reason));
         asked.once("upgrade", (_answer, socket) => {
           socket.destroy();
@@ -76,12 +75,12 @@ export function cdnOrigin(base: URL, { deadlineSeconds = 10, proxyEnv = {} } = {
         if (fetching) bodyOf(answer, fetching.object).then(fetching.resolve, fetching.reject);
       },
       error: failed,
-      // In place of `error` when the client's socket is closed too.
+      // Called in place of `error` when the client's socket is closed, too.
       econnreset: failed,
     },
   });
 
-  /** The bytes of one answer. `abort` ends the wait for it. */
+  /** Resolves with the bytes of one answer. `abort` ends the wait for it. */
   function attempt(request: Request, response: Response, object: ObjectRef, abort: AbortSignal) {
     const fetching = { ...Promise.withResolvers<Buffer>(), object, abort };
     response.locals.fetching = fetching;
@@ -92,8 +91,8 @@ export function cdnOrigin(base: URL, { deadlineSeconds = 10, proxyEnv = {} } = {
   // The origin may close an idle connection just as it is reused, or break off a body.
   const resets = handleWhen((error) => hasCode(error, "ECONNRESET"));
   const retrying = retry(resets, { maxAttempts: 2 });
-  // A wrong answer concerns one object, and a client that left only itself. Everything else means that the origin is
-  // away.
+  // A wrong answer concerns one object, and a client that went away only itself. Every other error means that the
+  // origin is away.
   const guarded = guardPeer((error) => !(error instanceof OriginFault || error instanceof ClientGone));
 
   return {
@@ -101,10 +100,10 @@ export function cdnOrigin(base: URL, { deadlineSeconds = 10, proxyEnv = {} } = {
       const left = new AbortController();
       const leave = () => left.abort(new ClientGone("the client went away"));
       response.once("close", leave);
-      // Each of at most three attempts leaves a few listeners until the response closes.
+      // Each of up to three attempts leaves a few listeners until the response closes.
       response.setMaxListeners(32);
       const { method, url, headers } = request;
-      // Nothing the client sent is forwarded.
+      // Nothing that the client sent is forwarded.
       Object.assign(request, { method: "GET", url: `/${layout.publicObject(object.hash)}` });
       request.headers = { "accept-encoding": "identity" };
       try {

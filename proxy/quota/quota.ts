@@ -6,7 +6,6 @@ import { guardPeer } from "../errors/breaker.ts";
 import { sqliteQuota } from "./sqlite.ts";
 import type { Counters, QuotaStore } from "./store.ts";
 
-/** Whose units a request takes. */
 export interface Caller {
   plan: Plan;
   /** The counter's name: one per plan and owner, or per plan and client address. */
@@ -15,7 +14,7 @@ export interface Caller {
   limit: number;
 }
 
-/** A caller's state: what GET /api/v1/usage tells. */
+/** The state of a caller's counter, as in GET /api/v1/usage. */
 interface Standing {
   limit: number;
   remaining: number;
@@ -23,11 +22,10 @@ interface Standing {
   resetAt: number;
 }
 
-/** What a metered request took, and the state its rate-limit headers tell. */
+/** The units that a metered request took, and the state for its rate-limit headers. */
 export interface Receipt extends Standing {
   plan: Plan;
   allowed: boolean;
-  /** How many it has taken so far. */
   units: number;
   /** Takes one more for the request. Throws QUOTA_EXCEEDED when none is left. */
   more(): Promise<void>;
@@ -37,7 +35,6 @@ export interface Receipt extends Standing {
 
 type Question<T> = (counters: Counters) => Promise<T>;
 
-/** Counters that count nothing. */
 const uncounted: Counters = {
   take: async () => ({ allowed: true, used: 0 }),
   giveBack: async () => {},
@@ -48,10 +45,9 @@ const uncounted: Counters = {
 /** What happens to requests while the quota store fails: counted in this process, let through, or refused. */
 export type FailurePolicy = Ready["counting"]["onFailure"];
 
-// Of the parts of a store, names of nodes that are gone are forgotten.
+// Bounds the parts of a store that are remembered, so that nodes that are gone are forgotten.
 const mostParts = 1000;
 
-/** Daily quotas. */
 export type Quota = ReturnType<typeof createQuota>;
 
 const dayMilliseconds = 86_400_000;
@@ -70,7 +66,7 @@ export function createQuota(
   },
 ) {
   const instead = { local: sqliteQuota(":memory:"), open: uncounted, closed: undefined }[options.onFailure];
-  /** Of each part of the store whether it answered when it was last asked, and an account with which it did not. */
+  /** For each part of the store, whether it answered when it was last asked, and an account for which it did not. */
   const parts = new LRUCache({
     max: mostParts,
     memoMethod: (_name: string) => ({ guarded: guardPeer(), account: "", well: null as boolean | null }),
@@ -78,14 +74,14 @@ export function createQuota(
   let failing = false;
   let today = dayOf(options.now());
 
-  /** Writing a date takes longer than counting a request. */
+  /** Kept for the day, because formatting a date takes longer than counting a request. */
   function currentDay() {
     const left = today.resetAt - options.now();
     if (!(left > 0 && left <= dayMilliseconds)) today = dayOf(options.now());
     return today;
   }
 
-  /** Tells when the first part fails, and when none fails any more. */
+  /** Reports when the first part fails, and when none fails any more. */
   function review(error?: unknown) {
     const before = failing;
     failing = [...parts.values()].some(({ well }) => well === false);
@@ -93,7 +89,7 @@ export function createQuota(
     if (!failing && before) options.recovered?.();
   }
 
-  /** Asks the part of the store that holds a counter. What only `reads` ends no failure. */
+  /** Asks the part of the store that holds a counter. A question that only `reads` does not end a failure. */
   async function askStore<T>(account: string, day: string, question: () => Promise<T>, reads = false) {
     const part = parts.memo(store.partOf?.(account, day) ?? "");
     try {
@@ -146,13 +142,13 @@ export function createQuota(
             await (counters === store ? askStore(account, day, give) : give());
             receipt.remaining = Math.min(limit, receipt.remaining + units);
           } catch {
-            // It stays taken, and the failure is told of.
+            // The units stay taken, and the failure is reported.
           }
         },
       };
       return receipt;
     },
-    /** Tells what is left without taking anything. */
+    /** Reads what is left without taking anything. */
     async standing({ account, limit }: Caller): Promise<Standing> {
       const { day, resetAt } = currentDay();
       const used = await ask(account, day, (counters) => counters.used(account, day), true);
@@ -160,11 +156,11 @@ export function createQuota(
     },
     /** Whether a part of the store failed when it was last asked. */
     failing: () => failing,
-    /** Whether metered requests can be served. Asks what failed, or was never asked. */
+    /** Whether metered requests can be served. Asks the parts that failed or were never asked. */
     async ready(): Promise<boolean> {
-      // Otherwise a load balancer would send requests before it is known whether they can be counted. And after a
-      // failure the process would never notice that the store is back, because it gets no requests. A store that takes
-      // nothing any more, as a replica of Redis or a full disk, may still be read.
+      // Without asking, a load balancer would send requests before it is known whether they can be counted. And after a
+      // failure the process would never notice that the store is back, because it gets no requests. Asking by a read
+      // would not do: a store that accepts no writes, such as a replica of Redis or a full disk, may still be read.
       const { day } = currentDay();
       const partOf = (account: string) => store.partOf?.(account, day) ?? "";
       if (parts.size === 0) parts.memo(partOf(""));
@@ -172,14 +168,14 @@ export function createQuota(
       const asking = asked.map(async ([name, { account }]) => {
         const nothing = () => store.take(account, day, 0, Number.MAX_SAFE_INTEGER);
         await askStore(account, day, nothing).catch(() => {});
-        // Its counters have another primary now.
+        // The counter has moved to another primary.
         if (partOf(account) !== name) parts.delete(name);
       });
       await Promise.all(asking);
       review();
       return options.onFailure !== "closed" || [...parts.values()].some(({ well }) => well);
     },
-    /** How requests are counted, and what a failure of the store loses. */
+    /** How requests are counted, and what is lost if the store fails. */
     counting: async () => ({ ...(await store.keeping()), onFailure: options.onFailure }),
     async close(): Promise<void> {
       instead?.close();
@@ -194,7 +190,7 @@ function dayOf(now: number): { day: string; resetAt: number } {
   return { day: new Date(midnight).toISOString().slice(0, 10), resetAt: midnight + dayMilliseconds };
 }
 
-/** The refusal of a caller whose day's units are used up: plan, reset and the way to more. */
+/** The refusal of a caller whose day's units are used up: plan, reset and how to get more. */
 export function quotaExceeded({ plan, limit, resetAt }: Receipt): Fault<ErrorCode> {
   const reset = new Date(resetAt).toISOString();
   return new Fault(

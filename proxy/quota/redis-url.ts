@@ -1,7 +1,7 @@
 const start =
   /^redis(s?)(?:\+(sentinel|cluster))?:\/\/(?:((?:[^\s@/?#%]|%[\dA-Fa-f]{2})*)@)?([^\s@/?#]+)(.*)$/s;
 
-/** What follows the hosts, and their port, as clients of Redis in other languages have it. */
+/** The text after the hosts, and their default port, as clients of Redis in other languages have it. */
 const modes = {
   redis: { rest: /^/, port: 6379 },
   sentinel: {
@@ -15,12 +15,12 @@ const forms =
   "HOST[:PORT]…/PRIMARY[/DATABASE][?sentinel_password=PASSWORD] with the name that the sentinels have for the " +
   "primary, or redis+cluster://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]… without a database; rediss is for TLS";
 
-/** Whether a QUOTA_STORE is meant as an address, and not as a file path. */
+/** Whether a QUOTA_STORE is an address rather than a file path. */
 export const isUrl = (text: string): boolean => /^[a-z][a-z0-9+.-]*:\/\//i.test(text);
 
 /**
- * Where counters are in Redis: on one server, on the primary that sentinels name, or spread over a cluster. Throws
- * Error that says what is expected, and never repeats the address.
+ * Where counters are in Redis: on one server, on the primary that sentinels name, or spread over a cluster. The message
+ * of its Error says what is expected, and never repeats the address, which may hold a password.
  */
 export function parseRedisUrl(url: string) {
   const [known, secure, mode = "redis", access = "", hosts = "", after = ""] = start.exec(url) ?? [];

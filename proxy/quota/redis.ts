@@ -30,12 +30,12 @@ const TakeReply = z.tuple([z.number(), z.number()]);
 const connection = (milliseconds: number) => ({
   connectTimeout: milliseconds,
   commandTimeout: milliseconds,
-  // A connection on which nothing arrives for so long is given up and opened anew.
+  // A connection on which nothing arrives for so long is replaced.
   socketTimeout: 5 * milliseconds,
-  // What was sent and not answered may be counted, and is not sent again.
+  // A command without an answer may have been counted, so it is not sent again.
   autoResendUnfulfilledCommands: false,
   maxRetriesPerRequest: 0,
-  // After a failover the old primary is a replica, or has none, and another is behind its address or name.
+  // After a failover the old primary is a replica or has no primary, and another server has its address or name.
   reconnectOnError: ({ message }: Error) => /READONLY|MASTERDOWN|NOREPLICAS/.test(message),
 });
 const retryStrategy = (attempt: number) => Math.min(100 * attempt, maxReconnectMilliseconds);
@@ -61,21 +61,21 @@ function clientOf(place: ReturnType<typeof parseRedisUrl>, milliseconds: number)
     lazyConnect: true,
     clusterRetryStrategy: retryStrategy,
     redisOptions: { ...connecting, ...access },
-    // A node that is away fails at once. The others tell where its counters are when somebody asks for them again.
+    // A node that is away fails at once. The others tell where its counters are when they are asked the next time.
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 0,
     maxRedirections: 4,
-    // Left to the connection, since certificates are for names.
+    // Leaves the look-up of names to the connection, because certificates are for names.
     dnsLookup: (host, found) => found(null, host),
   });
 }
 
 /**
  * Counters in Redis, shared by all machines: `prs:quota:<day>:<account>`, which expire two days after their first unit.
- * A command may take `seconds`; the connection is waited for as long. While the server is away every request fails,
- * and the client keeps reconnecting, to the new primary where sentinels or a cluster name one. `failed` is called when
- * a connection is lost or refused, once until it is back. Throws Error for a node of a cluster whose address is that of
- * one server.
+ * `seconds` bounds a command, and the first wait for the connection. While the server is away every request fails, and
+ * the client keeps reconnecting, to the new primary where sentinels or a cluster name one. `failed` is called when a
+ * connection is lost or refused, and not again until it is back. Throws Error for a node of a cluster whose address is
+ * given as one server's.
  */
 export async function redisQuota(url: string, seconds: number, failed: Failed): Promise<QuotaStore> {
   const place = parseRedisUrl(url);
@@ -131,8 +131,8 @@ export async function redisQuota(url: string, seconds: number, failed: Failed): 
 }
 
 /**
- * Whether a primary takes units only while a replica follows. CONFIG would tell how closely, and is an administrator's;
- * INFO has this line where it does.
+ * Whether a primary takes units only while a replica follows. CONFIG would tell how closely, but only administrators
+ * may use it. INFO has this line where a replica is required.
  */
 const replicaOf = (primary: Redis): Promise<"required" | "optional" | "unknown"> =>
   primary.info("replication").then(

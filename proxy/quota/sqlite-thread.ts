@@ -3,9 +3,10 @@ import { inTime } from "../../snapshots/store/deadline.ts";
 import { startThread } from "../../snapshots/store/thread.ts";
 import type { Counters, QuotaStore } from "./store.ts";
 
-// A folder of a network may hang for good.
+// A network folder may hang for good.
 const openSeconds = 10;
-// A process has fewer requests at a time. What it asked before a folder hung is kept until the folder answers.
+// More than the requests of a process at a time. Questions asked before a folder hung are kept until the folder
+// answers.
 const mostWaiting = 10_000;
 
 type Method = "take" | "giveBack" | "used";
@@ -15,7 +16,6 @@ export interface Questions {
   until: number;
   asked: { method: Method; of: Parameters<Counters["take"]> }[];
 }
-/** A message of the thread. */
 export interface Answers {
   batch: number;
   settled: Settled[];
@@ -26,17 +26,17 @@ const gone = { error: "the thread of the quota file has ended" };
 type Waiting = PromiseWithResolvers<unknown>;
 
 /**
- * `sqliteQuota` of a file on a thread of its own, so that a file that is locked, or in a folder that hangs, keeps nobody
- * waiting but those who are counted, and them no longer than `seconds`. What is asked in one turn of the event loop is one
+ * `sqliteQuota` of a file on a thread of its own. A file that is locked, or in a folder that hangs, then delays only
+ * those who are counted, and them by no more than `seconds`. All questions of one turn of the event loop are one
  * message. Throws when the file cannot be used.
  */
 export async function threadedQuota(file: string, seconds: number): Promise<QuotaStore> {
   const thread = startThread(import.meta.resolve("./sqlite-worker.ts"), file);
-  /** What waits for answers, by the number of its message, and the deadline of that. */
+  /** The callers that wait for answers, by the number of their message, and its deadline. */
   const batches = new Map<number, { settling: readonly Waiting[]; deadline: NodeJS.Timeout }>();
   let next: { asked: Questions["asked"]; waiting: Waiting[] } = { asked: [], waiting: [] };
   let sent = 0;
-  /** How many questions the thread has not answered yet, also those for which nobody waits any more. */
+  /** How many questions the thread has not answered yet, including those for which nobody waits any more. */
   let waiting = 0;
   let ended = false;
 

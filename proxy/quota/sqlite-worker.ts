@@ -7,12 +7,12 @@ import type { Answers, Questions } from "./sqlite-thread.ts";
 // the file is open.
 const store = sqliteQuota(workerData);
 
-/** Texts of JSON take less time than objects that are cloned. */
+/** JSON texts take less time than cloned objects. */
 const send = (answers: Answers) => parentPort!.postMessage(JSON.stringify(answers));
 
 parentPort!.on("message", async (text: string) => {
   const { batch, until, asked }: Questions = JSON.parse(text);
-  // Nobody waits for what is late, and what that takes would be taken for no request.
+  // Nobody waits for a late question any more, and units taken for it would belong to no request.
   const late = () => Promise.reject(new Error("the quota file was busy for too long"));
   const answer = Date.now() > until ? late : ({ method, of }: (typeof asked)[number]) => store[method](...of);
   const settled = await Promise.allSettled(asked.map(answer));

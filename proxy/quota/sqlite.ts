@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { freeAccounts, type QuotaStore, type Taken } from "./store.ts";
 
-// How long a process waits for the write of another. A write takes microseconds.
+// How long a process waits for another's write. A write takes microseconds.
 const busyMilliseconds = 500;
 
 // Accounts that used more are never forgotten, so that nobody gets a spent day's units again.
@@ -11,7 +11,6 @@ const mostForgotten = 128;
 // Deleting a million rows at once would take seconds, in which no process could count.
 const deletedAtOnce = 500;
 
-/** Units to be taken, and the caller's promise. */
 interface Waiting extends PromiseWithResolvers<Taken> {
   account: string;
   day: string;
@@ -44,7 +43,7 @@ const takeSql = `
   RETURNING used
 `;
 
-// Yesterday stays, for units given back after midnight and clocks that are set back.
+// Yesterday stays, for units given back after midnight and for clocks that are set back.
 const oldSql = "SELECT rowid FROM quota WHERE day < date(?1, '-1 day')";
 const lookSql = `SELECT rows, EXISTS (${oldSql}) AS old FROM total`;
 const deleteOldSql = `DELETE FROM quota WHERE rowid IN (${oldSql} LIMIT ?2)`;
@@ -58,8 +57,8 @@ const deleteLeastSql = `
 /**
  * Counters in an SQLite file, or in memory for `:memory:`. A file survives restarts and is shared by the processes of
  * one machine. Days before yesterday are deleted. Beyond `maxRows`, the accounts without a key that used least are
- * forgotten, because there is no end of addresses. Both happen bit by bit while units are taken. Throws when the file
- * cannot be used.
+ * forgotten, because the number of addresses has no bound. Both happen bit by bit while units are taken. Throws when
+ * the file cannot be used.
  */
 export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaStore {
   if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true });
@@ -81,7 +80,7 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
 
   const usedOf = (account: string, day: string) => Number(read.get({ account, day })?.used ?? 0);
 
-  /** Deletes some of the rows that are too old or too many; more than a transaction adds. */
+  /** Deletes some of the rows that are too old or too many, and always more than the transaction adds. */
   function deleteSome(day: string, added: number) {
     const most = deletedAtOnce + added;
     const { rows, old } = look.get(day)!;
@@ -97,13 +96,13 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
     const row = take.get(day, account, units, limit);
     if (!row) return { allowed: false, used: usedOf(account, day) };
     const used = Number(row.used);
-    // A new row.
+    // The row is new.
     if (used === units) dueToDelete = true;
     return { allowed: true, used };
   }
 
   /**
-   * Takes what all of these want, who share a counter and a limit, at once; or one after another when that is too much.
+   * Takes the units of several waiters on one counter and limit at once, or one after another when the sum is too much.
    */
   function takeTogether(taking: readonly Waiting[]): Taken[] {
     const [first] = taking as [Waiting];
@@ -119,8 +118,8 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaSt
   }
 
   /**
-   * Counts everything that arrived in one turn of the event loop in one transaction, which costs as much as many
-   * counts.
+   * Counts everything that arrived in one turn of the event loop in one transaction, because a transaction costs as
+   * much as many counts.
    */
   function takeAll() {
     const taking = waiting;

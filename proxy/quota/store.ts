@@ -1,6 +1,5 @@
 import type { Ready } from "../../schemas/envelopes.ts";
 
-/** A counter after units were taken or refused. */
 export interface Taken {
   allowed: boolean;
   /** Units used that day, including those just taken. */
@@ -8,19 +7,18 @@ export interface Taken {
 }
 
 /**
- * Counters of used units, one per account and UTC day (`2026-03-01`). Every method throws if they cannot be reached.
+ * Counters of used units, one per account and UTC day (`2026-03-01`). Every method rejects if they cannot be reached.
  */
 export interface Counters {
   /** Atomically adds units, unless that would pass `limit`. */
   take(account: string, day: string, units: number, limit: number): Promise<Taken>;
   /** Subtracts units that were added before. */
   giveBack(account: string, day: string, units: number): Promise<void>;
-  /** Units used so far. */
   used(account: string, day: string): Promise<number>;
   close(): void | Promise<void>;
 }
 
-/** What becomes of counts when the server that holds them fails. */
+/** What is lost if the counter server fails. */
 export type Keeping = Omit<Ready["counting"], "onFailure">;
 
 /** Counters outside of this process. */

@@ -4,12 +4,11 @@ import { joined } from "../../snapshots/store/storage.ts";
 import type { Request } from "../exchange.ts";
 
 const codings = ["gzip", "identity"] as const;
-/** The content codings of responses. */
 export type Coding = (typeof codings)[number];
 
 export const compress = promisify(gzip);
 
-/** A body that is kept for several callers. */
+/** For a body that is kept for several callers. */
 export async function inEachCoding(identity: Buffer): Promise<Record<Coding, Buffer>> {
   return { identity, gzip: joined([await compress(identity)]) };
 }

@@ -4,7 +4,7 @@ import type { Request } from "../exchange.ts";
 import { heldTag } from "./coding.ts";
 import type { Reply } from "./reply.ts";
 
-/** A reply with a file, or with the range of it that a request wants. */
+/** A reply with a file, or with the range of it that a request asks for. */
 export function fileReply(request: Request, file: StoredFile, snapshotId?: string): Reply {
   const { bytes, hash, contentType, ranges } = file;
   const tag = `"${hash}"`;
@@ -25,16 +25,16 @@ export function fileReply(request: Request, file: StoredFile, snapshotId?: strin
         ...(range && { "Content-Range": `bytes ${from}-${to - 1}/${bytes}` }),
       },
       partial: range !== undefined,
-      // HEAD also tells the size to a caller whose units do not pay for all of the file.
+      // HEAD also tells the size to a caller whose units do not pay for the whole file.
       ...(request.method !== "HEAD" && { stream: file.read({ from, to }) }),
     }),
   };
 }
 
 /**
- * The one range that a request wants, `to` exclusive; undefined for the whole file, also where several ranges are
- * wanted or If-Range names another file (RFC 9110, 14.2). HEAD has it too, as in S3: DuckDB in a browser reads the
- * whole file unless a HEAD with Range is answered 206.
+ * The one range that a request asks for, `to` exclusive. Undefined stands for the whole file, also where a request asks
+ * for several ranges or If-Range names another file (RFC 9110, 14.2). HEAD has ranges too, as in S3: DuckDB in a
+ * browser reads the whole file unless a HEAD with Range is answered 206.
  */
 function rangeOf(
   { headers }: Request,

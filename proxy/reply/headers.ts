@@ -17,7 +17,7 @@ export function commonHeaders(catalog: Catalog, path: string, requestId: string)
 
 const loopback = ["localhost", "127.0.0.1", "[::1]"];
 
-/** The headers of answers that pages of loopback addresses and of the service's own may read, and no others. */
+/** Headers that let pages on loopback addresses and on the service's own origin read an answer, and no others. */
 export function ownPageHeaders(origin: string | undefined, apiUrl: URL | undefined): Record<string, string> {
   const { hostname = "" } = URL.parse(origin ?? "") ?? {};
   const own = loopback.includes(hostname) || hostname === apiUrl?.hostname;

@@ -6,10 +6,9 @@ import type { Exchange } from "../exchange.ts";
 import { rateLimitHeaders, secondsUntil } from "../quota/quota.ts";
 
 const mediaType = "application/problem+json";
-/** When a 429 or 503 may be tried again. A quota that is used up has a time of its own. */
+/** When to retry after a 429 or 503. A quota that is used up has a time of its own. */
 const retrySeconds = 5;
 
-/** An error as it is sent. */
 export interface ProblemReply {
   status: number;
   headers: Record<string, string | number>;
@@ -26,8 +25,8 @@ export function noteError(thrown: unknown, exchange: Exchange): Fault<ErrorCode>
 }
 
 /**
- * The answer to an error, all headers included (INTERFACE 7). Notes the error in the exchange, and gives the unit back
- * when the caller is not to blame, or nothing was worked out for it. Never throws.
+ * The answer to an error, with all headers (INTERFACE 7). Notes the error in the exchange. Gives the unit back when the
+ * caller is not to blame, or nothing was worked out for it. Never throws.
  */
 export async function refusalOf(thrown: unknown, exchange: Exchange, now: number, path: string) {
   const error = noteError(thrown, exchange);
@@ -43,8 +42,8 @@ export async function refusalOf(thrown: unknown, exchange: Exchange, now: number
 }
 
 /**
- * An error as application/problem+json (INTERFACE 7, RFC 9457) or, at a path with a protocol of its own, in the shape
- * of that, with the headers that belong to its code.
+ * An error as application/problem+json (INTERFACE 7, RFC 9457), with the headers that belong to its code. A path with
+ * another protocol gets that protocol's form of errors.
  */
 export function problemReply(error: Fault<ErrorCode>, requestId: string, path = ""): ProblemReply {
   const { status, title } = errors[error.code];
@@ -84,7 +83,7 @@ export function problemReply(error: Fault<ErrorCode>, requestId: string, path = 
 /** Removes API keys: details quote what was sent, and a key may be sent in the wrong place. */
 const withoutKeys = (text: string): string => text.replace(/prs_live_\w+/gi, "prs_live_…");
 
-/** How to present a key, and what is wrong with the one that was presented (RFC 6750, 3). */
+/** Says how to present a key, and what is wrong with the one that was presented (RFC 6750, 3). */
 function challenge({ code, detail }: Problem): string {
   const realm = 'Bearer realm="Protocol Risk Score Service"';
   return code === "INVALID_API_KEY"

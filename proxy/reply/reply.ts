@@ -6,7 +6,7 @@ import type { Request, Response } from "../exchange.ts";
 import { rateLimitHeaders } from "../quota/quota.ts";
 import { type Coding, compress, heldTag, preferredCoding, tagsOf } from "./coding.ts";
 
-/** An answer that is sent as it is read, and what it costs. */
+/** An answer that is sent while it is read, and its price. */
 export interface Streamed {
   stream: Stream;
   price: "rows" | "bytes";
@@ -14,54 +14,47 @@ export interface Streamed {
 
 type Headers = Record<string, string | number>;
 
-/** What is known of an answer before its body. */
 interface Head {
   /** Entity tag of the body in a coding. Without one the answer is never 304. */
   etag?: (coding: Coding) => string;
   /** The snapshot of the answer. It may differ from the one that was current when the request arrived. */
   snapshotId: string | undefined;
-  /** `private, no-cache` unless it says otherwise. */
+  /** `private, no-cache` if left out. */
   cacheControl?: string;
   headers?: Headers;
 }
 
-/** The body of an answer. */
 export interface Content {
-  /** In parts, which saves copying them together. Left out where a `stream` comes in its place. */
+  /** In several buffers, which saves joining them. Left out where a `stream` takes its place. */
   body?: readonly Buffer[];
   stream?: Stream;
   /** Headers about the body, which a 304 does not have. */
   headers?: Headers;
-  /** It is a part of the whole. */
+  /** Whether it is a range of the whole. */
   partial?: boolean;
-  /** The head of the answer that comes in the place of the one that was asked for. */
+  /** The head of another answer, which is sent in place of the one asked for. */
   instead?: Head;
 }
 
-/** What an endpoint answers, before it is known whether and in which coding the body is wanted. */
+/** An endpoint's answer, before it is known whether and in which coding the body is wanted. */
 export interface Reply extends Head {
-  /** Works out the body in a coding. */
   content: (coding: Coding) => Promise<Content> | Content;
-  /** The price of a stream. */
   price?: Streamed["price"];
-  /** The one coding of a body that is not to be made smaller. */
+  /** The only coding of a body that is not worth compressing. */
   coding?: Coding;
   /**
-   * Whether the caller who names the tag gets 304 without the content. Replies have it whose content is work that the
-   * caller pays for.
+   * Whether a caller who names the tag gets 304 without the content being worked out. Replies have it if the caller
+   * pays for that work.
    */
   stands?: () => Promise<boolean>;
 }
 
-/** Answers a request that passed its checks. */
 export type Answer = (request: Request, response: Response) => Promise<Reply> | Reply;
 
-/** A text as the body. */
 export const textContent = async (text: Buffer, coding: Coding): Promise<Content> => ({
   body: [coding === "gzip" ? await compress(text) : text],
 });
 
-/** The JSON of a value as the body. */
 export const jsonContent = (value: object, coding: Coding) =>
   textContent(Buffer.from(JSON.stringify(value)), coding);
 
@@ -71,12 +64,12 @@ export function uncachedJson(value: object, snapshotId?: string): Reply {
   return { snapshotId, cacheControl: "no-store", content: (coding) => textContent(json, coding) };
 }
 
-/** A text that every caller gets alike who may have it. */
+/** A text that is the same for every caller who may have it. */
 export function textReply(text: Buffer, snapshotId: string): Reply {
   return { etag: tagsOf(sha256(text)), snapshotId, content: (coding) => textContent(text, coding) };
 }
 
-/** A reply whose content is worked out only for a caller who does not have it. */
+/** A reply whose content is worked out only for a caller who does not have it yet. */
 export function askedReply<Plan>(
   catalog: Catalog,
   { commit, etag, plan }: Asked<Plan>,
@@ -96,13 +89,13 @@ export interface Prepared {
   headers: Headers;
   body: readonly Buffer[];
   streamed?: Streamed | undefined;
-  /** Whether the caller already has the body, named it by its tag, and so pays nothing. */
+  /** Whether the caller already has the body and named its tag. Then it pays nothing. */
   known: boolean;
 }
 
 /**
- * Decides status, coding and body of a reply to a request. `begin` is told before anything is worked out, with the
- * price of what would be streamed. Throws what that and the content throw.
+ * Decides status, coding and body of a reply to a request. Before any work it calls `begin` with the price of a stream;
+ * what that throws ends the request.
  */
 export async function prepare(
   request: Request,
@@ -146,7 +139,7 @@ function headersOf({ cacheControl = "private, no-cache", snapshotId, headers }: 
 /** Writes the head of an answer: the common headers, the rate limit's and its own. */
 export function writeHead(response: Response, { status, headers }: Prepared, now: number): void {
   const { receipt, commonHeaders } = response.locals;
-  // All at once: Node takes several times as long for headers that are set one by one.
+  // In one call, because Node takes several times as long for headers that are set one by one.
   response.writeHead(status, {
     ...commonHeaders,
     ...(receipt && rateLimitHeaders(receipt, now)),
@@ -159,7 +152,7 @@ export function send(request: Request, response: Response, prepared: Prepared, n
   writeHead(response, prepared, now);
   const { body } = prepared;
   if (request.method === "HEAD") return void response.end();
-  // Head and body in one system call.
+  // Sends head and body in one system call.
   if (body.length > 1) response.cork();
   for (const part of body.slice(0, -1)) response.write(part);
   response.end(body.at(-1));

@@ -12,15 +12,15 @@ import type { Request } from "../exchange.ts";
 import { type Coding, inEachCoding } from "./coding.ts";
 import type { Answer, Content, Reply } from "./reply.ts";
 
-/** A form, and the media type by which it was asked for. */
+/** A form, and the media type by which the request asks for it. */
 type Preferred<Form> = { form: Form; contentType: string };
 
-/** The form that a request prefers to JSON (RFC 9110, 12.5.1), if it does. */
+/** The form that a request prefers to JSON (RFC 9110, 12.5.1); undefined when it prefers JSON. */
 export function preferred<Form>(
   request: Request,
   forms: ReadonlyMap<string, Form>,
 ): Preferred<Form> | undefined {
-  // Most callers take anything, and weighing what they take would cost as much as finding a score.
+  // Most callers accept anything, and weighing media types would cost as much as finding a score.
   if ((request.headers.accept ?? "*/*") === "*/*") return undefined;
   const contentType = String(request.accepts("application/json", ...forms.keys()));
   const form = forms.get(contentType);
@@ -61,10 +61,7 @@ function tableReply(reply: Reply, id: TableId, { form, contentType }: Preferred<
   };
 }
 
-/**
- * Throws BAD_REQUEST for HTTP/1.0, in which a client could not tell a complete answer from one that was
- * cut off.
- */
+/** Throws BAD_REQUEST for HTTP/1.0, in which a client could not tell a complete answer from one that was cut off. */
 export function requireChunks({ httpVersion }: Request, contentType: string): void {
   if (httpVersion !== "1.0") return;
   const detail = `${contentType.split(";")[0]} needs HTTP/1.1, where the end of an answer can be told.`;
@@ -72,7 +69,7 @@ export function requireChunks({ httpVersion }: Request, contentType: string): vo
 }
 
 /**
- * Header that names the page that follows (RFC 8288). A cursor carries filters and page size, so the target needs no
+ * The header that links to the next page (RFC 8288). A cursor carries filters and page size, so the target needs no
  * more.
  */
 export const nextLink = ({ nextCursor }: Pick<PagePlan, "nextCursor">) =>
@@ -82,7 +79,6 @@ function streamed(stream: Stream, headers: Content["headers"]): Content {
   return { headers: { "X-Count": stream.count, ...headers }, stream };
 }
 
-/** All rows of a plan. */
 export function rowsOf(plan: RowsPlan, contentType: string): Content {
   return streamed(plan, {
     "Content-Type": contentType,
@@ -92,7 +88,6 @@ export function rowsOf(plan: RowsPlan, contentType: string): Content {
   });
 }
 
-/** The difference between two snapshots. */
 export function changesOf(plan: ChangesPlan): Content {
   return streamed(plan, {
     "Content-Type": ndjson,

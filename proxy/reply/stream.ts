@@ -13,15 +13,15 @@ import { noteError } from "./problem.ts";
 import { type Prepared, type Streamed, writeHead } from "./reply.ts";
 
 /**
- * For how many rows or bytes a unit pays: for as many rows as the largest page has. And how many such answers an owner
- * may have at a time, because readers of Parquet ask for several ranges at once.
+ * How many rows or bytes a unit pays for (as many rows as the largest page has), and how many such answers an owner may
+ * have at a time. Readers of Parquet ask for several ranges at once.
  */
 const prices = {
   rows: { perUnit: paging.maxPageSize, atOnce: 1, answers: "one answer with all rows" },
   bytes: { perUnit: chunkBytes, atOnce: 8, answers: "8 downloads" },
 } as const;
 
-/** Throws QUOTA_EXCEEDED when the units left today do not pay for all of a stream. */
+/** Throws QUOTA_EXCEEDED when the units left today do not pay for the whole stream. */
 export function requireUnits(
   { stream: { count, advice }, price }: Streamed,
   { plan, limit, remaining, resetAt, units: taken }: Receipt,
@@ -30,7 +30,7 @@ export function requireUnits(
   const units = Math.max(1, Math.ceil(count / perUnit));
   const left = remaining + taken;
   if (units <= left) return;
-  // The number of rows is not told: totals have a price.
+  // The number of rows stays unsaid, because totals have a price.
   const detail =
     `These ${price} take a unit for every ${perUnit}, more than the ${left} left of the ${plan} plan's ` +
     `${limit} until ` +
@@ -38,12 +38,12 @@ export function requireUnits(
   throw new Fault("QUOTA_EXCEEDED", detail);
 }
 
-/** Sends answers of any length, to each owner only so many at a time. */
+/** Sends answers of any length, and to each owner only so many at a time. */
 export function createStreamSender({ quota, metrics, limits, now }: ProxyParts) {
   /** By price and owner. */
   const open = new Map<string, number>();
 
-  /** Takes units as a stream is sent. What the request took before pays for the first ones. */
+  /** Takes units as a stream is sent. The units that the request took before pay for its beginning. */
   async function* paid(chunks: AsyncIterable<StreamChunk>, perUnit: number, exchange: Exchange) {
     let [sent, covered] = [0, perUnit * (exchange.receipt?.units ?? 1)];
     try {
@@ -61,7 +61,7 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyParts) 
           yield text;
           taken = undefined;
         } finally {
-          // Whoever went away was not sent this chunk.
+          // A caller who went away was not sent this chunk.
           await taken?.giveBack();
         }
       }
@@ -74,7 +74,7 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyParts) 
   }
 
   /**
-   * How many answers of a price an owner has. Throws TOO_MANY_CONNECTIONS when there may not be one more.
+   * Counts the answers of a price that an owner has open. Throws TOO_MANY_CONNECTIONS when there may not be one more.
    */
   function openOf(price: Streamed["price"], owner: string) {
     const { atOnce, answers } = prices[price];
@@ -96,7 +96,7 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyParts) 
       writeHead(response, answer, now());
       const steps = gzip && !compressed ? [createGzip(speed)] : [];
       const source = Readable.from(paid(chunks, perUnit, exchange));
-      // What ends it early destroys the connection, so that no client takes it for complete. `paid` has reported our
+      // An early end destroys the connection, so that no client takes the answer for complete. `paid` has reported our
       // faults.
       await pipeline([source, ...steps, response]).catch(() => {});
     } finally {

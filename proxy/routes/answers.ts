@@ -17,7 +17,7 @@ import { proofAnswers } from "./proofs.ts";
 import { scoreAnswers } from "./scores.ts";
 import { serviceAnswers } from "./service.ts";
 
-/** Endpoints without a protocol of their own. */
+/** All endpoints but the one whose protocol answers by itself. */
 type AnsweredId = Exclude<EndpointId, "agents">;
 const ids = (Object.keys(endpoints) as EndpointId[]).filter((id): id is AnsweredId => id !== "agents");
 
@@ -42,7 +42,7 @@ export function createAnswers(parts: AppParts, bounded: Bounded): Record<Answere
     const prepared = async (request: Request, response: Response) =>
       prepare(request, await answer(request, response), (price) => {
         if (price) openOf(price, response.locals.caller!.owner);
-        // All rows of the archive are counted already.
+        // All rows of the archive are counted already, so an answer without a query is no work.
         response.locals.worked ||= Boolean(response.locals.parameters?.size);
       });
     return async (request, response) => {
@@ -67,10 +67,10 @@ const upgradeRequired: Answer = (_request, { locals }) => {
   throw new Fault("UPGRADE_REQUIRED", "Connect with a WebSocket client, protocol version 13.");
 };
 
-// A page of rare matches may hold hundreds of stored pages in memory until it is put together. The waiting requests are
-// bounded by the connections, each of which waits for one answer.
+// A page of rare matches may hold hundreds of stored pages in memory until it is put together. The number of
+// connections bounds the waiting requests, since each connection waits for one answer.
 const atOnce = 16;
-// Otherwise one owner could keep all others waiting.
+// Without it, one owner could keep all others waiting.
 const perOwner = 4;
 const busyOwners = 1000;
 
@@ -81,7 +81,7 @@ export type Bounded = <T>(endpoint: Endpoint, exchange: Exchange, work: () => Pr
 export function createBounds({ limits: { answerSeconds } }: AppParts): Bounded {
   const bulkhead = createBulkhead();
   return ({ heavy }, { asOf, caller }, work) =>
-    // An older snapshot may have to be loaded.
+    // An older snapshot may have to be loaded, so its answer counts as heavy.
     heavy || asOf
       ? within(answerSeconds, (late) => bulkhead(caller?.owner ?? "", work, late))
       : inTime(answerSeconds, work());

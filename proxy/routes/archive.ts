@@ -27,7 +27,7 @@ import { changesOf, nextLink, preferred, requireChunks, rowsOf } from "../reply/
 export function archiveAnswers({ catalog, now }: AppParts) {
   const changes = new ChangesReader(catalog);
   const parts = new IndexParts(catalog);
-  /** A reply with parts of indexes, which are of no single snapshot. */
+  /** A reply with parts of indexes, which belong to no single snapshot. */
   const partsReply = async (
     request: Request,
     { locals }: Response,
@@ -42,7 +42,7 @@ export function archiveAnswers({ catalog, now }: AppParts) {
       requireChunks(request, ndjson);
       const { locals } = response;
       const payer: Payer = {
-        // Work that takes longer than an answer may goes on, and is there when it is asked for again.
+        // Work that takes longer than an answer may goes on, so that its result is there when the caller asks again.
         gone: () => response.destroyed && !response.writableFinished,
         pay: paymentOf(locals),
       };

@@ -10,10 +10,7 @@ import type { Limits } from "../limits.ts";
 // A refused body is read up to here, because a client that is still writing would not see the answer.
 const readBeforeRefusal = 1024 * 1024;
 
-/**
- * Reads the JSON body of a request into the exchange. Throws UNSUPPORTED_MEDIA_TYPE, BODY_TOO_LARGE,
- * INVALID_BODY, BATCH_TOO_LARGE, or REQUEST_TIMEOUT when it does not arrive in time.
- */
+/** Reads the JSON body of a request into the exchange, or throws the fault of the body. */
 export function readBody({ schema, maxBytes }: RequestBody, { requestSeconds }: Limits): Check {
   return async (request, exchange, response) => {
     const fault = faultOfHead(request, maxBytes);

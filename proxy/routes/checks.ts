@@ -33,7 +33,7 @@ export function checksOf(endpoint: Endpoint, parts: AppParts): Check[] {
   ];
 }
 
-/** Checks as one middleware: Express takes longer to go from one to the next than most of them take. */
+/** Joins checks into one middleware, because Express takes longer to go from one to the next than most of them take. */
 export function middleware(...checks: readonly Check[]): Middleware {
   return async (request, response, next) => {
     for (const check of checks) await check(request, response.locals, response);
@@ -77,7 +77,10 @@ function requirePlanOf(endpoint: Endpoint, parts: AppParts): Check {
   };
 }
 
-/** Looks up when the snapshot was published that `asOf` names, which nobody gets without a unit. */
+/**
+ * Looks up when the snapshot of `asOf` was published. This comes after the unit is taken, because nobody gets it for
+ * free.
+ */
 function requirePlanOfSnapshot(parts: AppParts): Check {
   return async (_request, { caller, asOf }) => {
     if (caller!.plan !== "aegis" && asOf && "snapshotId" in asOf)
@@ -91,7 +94,7 @@ function requireSince({ catalog, contact }: AppParts, caller: Identity, time: nu
   requirePlan(caller, planSince(catalog, time), { what, contact });
 }
 
-/** Takes a unit of the caller's day before anything of the request is answered or refused as malformed. */
+/** Takes a unit of the caller's day before the request is answered, or refused as malformed. */
 function takeUnit({ quota }: AppParts): Check {
   return async (_request, exchange) => {
     exchange.receipt = await quota.take(exchange.caller!, 1);
@@ -99,7 +102,7 @@ function takeUnit({ quota }: AppParts): Check {
   };
 }
 
-/** Reads the query once. What is wrong with it is told after the unit is taken, but access depends on its `asOf`. */
+/** Reads the query once. Its faults are reported after the unit is taken, but access depends on its `asOf`. */
 function readQuery({ query }: Endpoint): Check {
   return (_request, exchange) => {
     try {

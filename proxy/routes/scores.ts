@@ -24,7 +24,7 @@ export function scoreAnswers(parts: AppParts) {
   const { catalog } = parts;
   const tierLog = new TierLog(catalog);
 
-  /** What everybody may have: from the origin or, of an earlier snapshot, from the store. */
+  /** Public data: from the origin or, for an earlier snapshot, from the store. */
   const publicAnswer =
     (nameOf: (request: Request) => ScoreName): Answer =>
     (request, response) => {
@@ -33,7 +33,7 @@ export function scoreAnswers(parts: AppParts) {
       return asOf ? storedAsOf(asOf, name) : originReply(parts, name, request, response);
     };
 
-  /** What a plan pays for: from the store and never from the origin. */
+  /** Data that a plan pays for: from the store and never from the origin. */
   const privateAnswer =
     (kind: "histories" | "dimensions"): Answer =>
     ({ params }, { locals: { asOf } }) => {
@@ -100,7 +100,7 @@ function originReply(parts: AppParts, name: ScoreName, request: Request, respons
         const older = isAway ? supersededScore(catalog, name, objects.has) : undefined;
         if (!older) throw error;
         metrics.stale.inc();
-        // Its Age tells how long its snapshot has been superseded.
+        // Age tells how long its snapshot has been superseded.
         const age = Math.max(0, Math.floor((now() - Date.parse(older.supersededAt)) / 1000));
         const headers = { Age: age, "Cache-Status": `prs; hit; ttl=-${age}; detail=origin-away` };
         return { body: await bodyOf(older, coding), instead: { ...headOf(older), headers } };

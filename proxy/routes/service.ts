@@ -9,7 +9,7 @@ import { type Answer, type Reply, textReply, uncachedJson } from "../reply/reply
 export function serviceAnswers(parts: AppParts) {
   const { catalog, keys, quota, listening, pollAge } = parts;
 
-  /** Throws an error while the process should get no requests. */
+  /** Throws while the process should get no requests. */
   async function requireReady(): Promise<void> {
     if (!listening()) throw new Fault("SNAPSHOT_UNAVAILABLE", "The process is ending.");
     if (!keys.ready()) throw new Fault("SNAPSHOT_UNAVAILABLE", "The keys are not loaded yet.");
@@ -17,7 +17,7 @@ export function serviceAnswers(parts: AppParts) {
     if (!(await quota.ready())) throw new Fault("QUOTA_UNAVAILABLE", detail);
   }
 
-  /** A file of the public log. Throws NOT_FOUND where it does not have it. */
+  /** A file of the public log. Throws NOT_FOUND with the message `missing` where the log lacks it. */
   async function logReply(name: string, missing: string): Promise<Reply> {
     const content = await catalog.publicLog.file(name);
     const { snapshotId } = catalog.requireCurrent().commit;
@@ -26,7 +26,7 @@ export function serviceAnswers(parts: AppParts) {
     return {
       ...textReply(content, snapshotId),
       cacheControl,
-      // Compressing is for those who pay for it.
+      // Not compressed, because this endpoint is free.
       coding: "identity",
       content: () => ({ body: [content], headers: { "Content-Type": contentType } }),
     };

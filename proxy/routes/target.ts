@@ -1,7 +1,7 @@
 import { isAddress } from "../../schemas/addresses.ts";
 import { apiRootOf } from "../../schemas/sharing.ts";
 
-/** A target without an endpoint ends so; where only a slash at the end is wrong, `slash` follows. */
+/** Every target without an endpoint ends with `nowhere`. `slash` follows where only a slash at the end is wrong. */
 const [nowhere, slash] = ["/-", "/slash"] as const;
 
 /**
@@ -16,13 +16,12 @@ export function canonicalTarget(raw: string): string {
   return (apiRootOf(path) ?? "") + nowhere + near;
 }
 
-/** What to say of the path of a target that no endpoint has. */
+/** The message for a target that no endpoint has. */
 export function detailOf(path: string): string {
   const hint = path.endsWith(nowhere + slash) ? " One differs from this in a slash at its end only." : "";
   return `There is no such address; paths are matched byte for byte.${hint}`;
 }
 
-/** A target without its query. */
 export const pathOf = (target: string): string => target.split("?", 1)[0]!;
 
 /** The query text of a target, without its question mark; "" when there is none. */

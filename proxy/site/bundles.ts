@@ -6,7 +6,7 @@ const entries = ["page/app.tsx", "page/style.css", "client/client.ts", "client/r
 
 export type BundleName = "app.js" | "style.css" | "client.js" | "recompute.mjs";
 
-/** Leaves what recomputes to a file of its own, under the name that it is served with. */
+/** Keeps recompute.mjs out of the bundle of the client: a file of its own, under the name that it is served with. */
 const recomputeBeside: Plugin = {
   name: "recompute beside",
   setup({ onResolve }) {
@@ -20,7 +20,7 @@ let bundles: Promise<ReadonlyMap<string, Buffer>> | undefined;
 
 /**
  * A script or style as it is served: one file that imports nothing, but for `recompute.mjs` beside it, which loads when
- * it is first needed. All of them are made at the first call, in a process of their own that takes a tenth of a second.
+ * it is first needed. The first call makes all of them, in a process of their own that takes a tenth of a second.
  */
 export async function bundle(name: BundleName): Promise<Buffer> {
   bundles ??= bundleAll();

@@ -10,18 +10,18 @@ type FileName = (typeof endpoints.siteFile.files)[number];
 
 const readOwn = (name: string) => readFileSync(new URL(name, import.meta.url));
 
-/** Stands in index.html where the page states its policy. */
+/** Stands in index.html for the policy of the page. */
 const policyMark = "CONTENT_SECURITY_POLICY";
 
 /** The policy of the page. An API on another origin must be among the sources it may request. */
 function policyFor(api: ApiAddress): string {
-  // A relative place lies on the page's own origin.
+  // A relative address lies on the page's own origin.
   const requests = api !== null && URL.canParse(api) ? `'self' ${new URL(api).origin}` : "'self'";
   // Recomputing compiles the loops of snapshots/index/slice-kernel.ts, which are WebAssembly.
   return pagePolicy({ scripts: "'self' 'wasm-unsafe-eval'", images: "'self' data:", requests });
 }
 
-/** What index.html says where scripts are off, beside the artefacts of a public tree. */
+/** The text of index.html for readers without scripts, beside the artefacts of a public tree. */
 const unscripted = /(?<=<noscript>).*(?=<\/noscript>)/s;
 const toPages = `
         <h1>This page needs JavaScript</h1>
@@ -59,12 +59,12 @@ export const publishedSite: Site = {
   },
 };
 
-/** The API beside the page, as the proxy serves both. */
+/** The address of the API relative to the page, when the proxy serves both. */
 const ownApi = "api/v1";
 
 /**
- * The site as the proxy serves it, which names where a key comes from. It differs from a published one without an API in
- * api.json alone.
+ * The site as the proxy serves it, which names where a key comes from. It differs from a published one without an API
+ * in api.json alone.
  */
 export const servedSite = (contact: string | null = null): StaticFile[] => [
   {

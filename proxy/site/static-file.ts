@@ -1,6 +1,5 @@
-/** A file that the proxy serves to every caller alike. */
 export interface StaticFile {
-  /** Its path: that of a row of the endpoint table, with `:file` replaced by one of the row's `files`. */
+  /** A path of the endpoint table, with `:file` replaced by one of the row's `files`. */
   path: string;
   contentType: string;
   read: () => Buffer | Promise<Buffer>;

@@ -4,8 +4,8 @@ import type { Reply } from "../reply/reply.ts";
 import type { StaticFile } from "./static-file.ts";
 
 /**
- * A function from the address of a static file to its reply. It throws Error for an address of the table without a
- * file.
+ * Returns a function from the address of a static file to its reply. It throws Error for an address of the table
+ * without a file.
  */
 export function staticReplies(files: readonly StaticFile[]): (path: string) => Promise<Reply> {
   const byPath = new Map(files.map((file) => [file.path, file]));

@@ -2,10 +2,10 @@ import { Counter, Gauge, type Registry } from "prom-client";
 import type { ProxyParts } from "../parts.ts";
 
 type Aggregator = "min" | "max" | "sum";
-/** NaN where there is nothing to tell. */
+/** NaN where there is nothing to report. */
 type Reading = () => number | Promise<number>;
 
-/** Registers what is read at every scrape. With several processes the worst value is shown, and memory is summed. */
+/** Registers what is read at every scrape. Over several processes the worst value is shown, and memory is summed. */
 export function registerGauges(
   registry: Registry,
   { catalog, objects, quota, feed, pollAge, now }: ProxyParts,
@@ -20,7 +20,7 @@ export function registerGauges(
       registers,
       async collect() {
         const value = await read();
-        // Without a sample no age can pass for one of 0, which would look as if all were well.
+        // Without a sample, no unknown age is taken for one of 0, which would look as if all were well.
         if (Number.isNaN(value)) this.remove();
         else this.set(value);
       },
@@ -36,7 +36,7 @@ export function registerGauges(
   gauge("prs_poll_age_seconds", "Since snapshot and keys were looked for with success", "max", pollAge);
   gauge("prs_index_bytes", "Filter indexes in memory", "sum", () => catalog.residentBytes());
   gauge("prs_superseded_bytes", "Held for older snapshots", "sum", () => catalog.supersededBytes());
-  // An idle process notices so that the store is back.
+  // Asking makes an idle process notice that the store is back.
   const quotaUp = () => quota.ready().then(() => (quota.failing() ? 0 : 1));
   gauge("prs_quota_store_up", "1 unless the quota store failed last", "min", quotaUp);
   new Gauge({

@@ -1,6 +1,6 @@
 import { Counter, Histogram, Registry } from "prom-client";
 
-/** An answered request. Nothing in it is spelled by the client, so the number of label values is bounded. */
+/** An answered request. None of the values is spelled by the client, so the number of label values is bounded. */
 export interface Answered {
   /** Pattern of the endpoint table, or `none`. */
   route: string;
@@ -11,13 +11,11 @@ export interface Answered {
   seconds: number;
 }
 
-/** The counters of a process. */
 export type Metrics = ReturnType<typeof createMetrics>;
 
 const methods = ["GET", "HEAD", "POST", "OPTIONS"];
 const latencyBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** Counters for Prometheus. */
 export function createMetrics() {
   const registry = new Registry();
   const registers = [registry];

@@ -4,10 +4,12 @@ import { isPrivate, type Trust } from "../access/client-address.ts";
 import type { Exchange } from "../exchange.ts";
 import type { Metrics } from "./metrics.ts";
 
-/** Reports requests to log and metrics. */
 export type Recorder = ReturnType<typeof createRecorder>;
 
-/** A recorder. It warns once when a load balancer seems to stand in front and TRUST_PROXY is not set. */
+/**
+ * Reports requests to log and metrics. Warns once when a load balancer seems to stand in front and TRUST_PROXY is not
+ * set.
+ */
 export function createRecorder(log: Logger, metrics: Metrics, trust: Trust | undefined) {
   let warned = trust !== undefined;
 
@@ -35,10 +37,10 @@ export function createRecorder(log: Logger, metrics: Metrics, trust: Trust | und
   }
 
   return {
-    /** Returns the function that ends the record. Its status is undefined if the answer was not sent completely. */
+    /** Returns the function that ends the record. The status is undefined if the answer was not sent completely. */
     begin(request: IncomingMessage, exchange: Exchange): (status: number | undefined) => void {
       warnOnce(request);
-      // Forwarding a request changes its method for a while.
+      // Forwarding a request to the origin changes its method for a while.
       const { method = "" } = request;
       return (status) => {
         const { route = "none", code = "", began } = exchange;
