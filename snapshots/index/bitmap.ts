@@ -1,19 +1,17 @@
-/** A set of ordinals, 32 per word: bit `n % 32` of word `n / 32` stands for ordinal n. */
+/** A set of ordinals: bit `n % 32` of word `n / 32` stands for ordinal n. */
 export type Bitmap = Uint32Array;
 
-/** The number of 32-bit words that hold this many bits. */
 export function wordsFor(bits: number): number {
   return (bits + 31) >>> 5;
 }
 
-/** The number of bits set in a word. */
 export function popCount(word: number): number {
   let rest = word - ((word >>> 1) & 0x55555555);
   rest = (rest & 0x33333333) + ((rest >>> 2) & 0x33333333);
   return (Math.imul((rest + (rest >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24) >>> 0;
 }
 
-/** The number of bits set at positions from `from` (inclusive) to `to` (exclusive), in another bitmap as well. */
+/** Counts bits from `from` (inclusive) to `to` (exclusive) that are set in both bitmaps. */
 export function countRange(bitmap: Bitmap, from: number, to: number, other = bitmap): number {
   if (from >= to) return 0;
   const [first, last] = [from >>> 5, (to - 1) >>> 5];
@@ -27,7 +25,7 @@ export function countRange(bitmap: Bitmap, from: number, to: number, other = bit
   return count;
 }
 
-/** The number of bits set at position `from` or above. */
+/** Counts bits at position `from` or above. */
 export function countFrom(bitmap: Bitmap, from: number): number {
   const first = from >>> 5;
   if (first >= bitmap.length) return 0;
@@ -36,17 +34,17 @@ export function countFrom(bitmap: Bitmap, from: number): number {
   return count;
 }
 
-/** Whether a bit is set. The position must lie within the bitmap. */
+/** The position must lie within the bitmap. */
 export function hasBit(bitmap: Bitmap, bit: number): boolean {
   return ((bitmap[bit >>> 5]! >>> (bit & 31)) & 1) === 1;
 }
 
-/** Sets a bit. The position must lie within the bitmap. */
+/** The position must lie within the bitmap. */
 export function setBit(bitmap: Bitmap, bit: number): void {
   bitmap[bit >>> 5]! |= 1 << (bit & 31);
 }
 
-/** Sets in `result` those bits at `ordinals` that are set in `bitmap`. */
+/** Sets in `result` the bits at `ordinals` that are set in `bitmap`. */
 export function copyBits(bitmap: Bitmap, ordinals: Uint16Array, result: Bitmap): void {
   for (let index = 0; index < ordinals.length; index += 1) {
     const ordinal = ordinals[index]!;
@@ -54,17 +52,17 @@ export function copyBits(bitmap: Bitmap, ordinals: Uint16Array, result: Bitmap):
   }
 }
 
-/** Sets in `result` every bit that is set in `more`, which is as long. */
+/** Both bitmaps have the same length. */
 export function addBits(result: Bitmap, more: Bitmap): void {
   for (let word = 0; word < result.length; word += 1) result[word]! |= more[word]!;
 }
 
-/** Clears in `result` every bit that is not set in `kept`, which is as long. */
+/** Both bitmaps have the same length. */
 export function keepBits(result: Bitmap, kept: Bitmap): void {
   for (let word = 0; word < result.length; word += 1) result[word]! &= kept[word]!;
 }
 
-/** A bitmap of `size` bits in which the bits from `from` (inclusive) to `to` (exclusive) are set. */
+/** The bits from `from` (inclusive) to `to` (exclusive) are set. */
 export function rangeBitmap(size: number, from: number, to: number): Bitmap {
   const bitmap = new Uint32Array(wordsFor(size));
   if (from >= to) return bitmap;
@@ -75,10 +73,10 @@ export function rangeBitmap(size: number, from: number, to: number): Bitmap {
   return bitmap;
 }
 
-// Words between two ranks: few enough to go through.
+// Words between two ranks: few enough to go through one by one.
 const rankedWords = 64;
 
-/** The ranks of a bitmap, with which nthBit finds its place: how many bits are set before every 64th word. */
+/** Counts the bits before every 64th word, so that nthBit finds its word fast. */
 export function ranksOf(bitmap: Bitmap): Uint32Array {
   const ranks = new Uint32Array(Math.ceil(bitmap.length / rankedWords));
   let rank = 0;
@@ -89,7 +87,7 @@ export function ranksOf(bitmap: Bitmap): Uint32Array {
   return ranks;
 }
 
-/** The position of the n-th set bit, counted from 0 at the lowest. More than n bits must be set. */
+/** Counted from 0 at the lowest bit. More than n bits must be set. */
 export function nthBit(bitmap: Bitmap, ranks: Uint32Array, n: number): number {
   const block = ranks.findLastIndex((rank) => rank <= n);
   let left = n - ranks[block]!;
@@ -100,7 +98,7 @@ export function nthBit(bitmap: Bitmap, ranks: Uint32Array, n: number): number {
   return word * 32 + 31 - Math.clz32(rest & -rest);
 }
 
-/** The positions of up to `count` set bits in descending order, after skipping the `skip` highest. */
+/** Up to `count` positions in descending order, after the `skip` highest. */
 export function selectDescending(bitmap: Bitmap, skip: number, count: number): number[] {
   const found: number[] = [];
   let passed = 0;

@@ -7,17 +7,13 @@ import { buildLabelColumn } from "./label-column.ts";
 import { pageMarketsOf, pageRootsOf } from "./page-table.ts";
 import { buildTimeColumn } from "./time-column.ts";
 
-/** The values of one market that the index keeps. */
 export interface IndexRow {
   /** Epoch milliseconds. */
   resolvedAt: number;
   values: FilterValues;
 }
 
-/**
- * Builds the index of a segment from its pages and rows, in order from the oldest, with columns for these fields.
- * Throws RangeError when a value is outside the range of its field.
- */
+/** Pages and rows come in order from the oldest. Throws RangeError when a value is outside the range of its field. */
 export function buildIndex(
   pages: readonly Subtree[],
   rows: readonly IndexRow[],

@@ -15,17 +15,17 @@ import {
 import { LabelTable } from "./label-table.ts";
 import { type TimeColumn, timesFrom } from "./time-column.ts";
 
-/** One label table per text field, shared by all segments in a process. */
+/** One table for each text field, shared by all segments of a process. */
 export type LabelTables = Record<LabelName, LabelTable>;
 
-/** Creates empty label tables, which ignore letter case where the field's filter does. */
+/** Each table ignores letter case if the filter of its field does. */
 export function createLabelTables(): LabelTables {
   return Object.fromEntries(
     labelFields.map(({ field, fold }) => [field, new LabelTable(fold)]),
   ) as LabelTables;
 }
 
-/** The columns of a segment in memory. Ordinals count from its oldest market, which is 0. */
+/** The columns of a segment in memory. Ordinal 0 is its oldest market. */
 export interface SegmentColumns {
   markets: number;
   times: TimeColumn;
@@ -33,21 +33,21 @@ export interface SegmentColumns {
   labels: Map<LabelName, LoadedLabelColumn>;
 }
 
-/** Columns of a segment as they are stored. They are views of its sections. */
+/** The columns of a segment as stored: views of its sections. */
 export interface StoredColumns {
   markets: number;
   times: TimeColumn;
-  /** The fields that it has columns for, in its order. A segment of another version may lack some. */
+  /** The fields with a column, in the segment's order. A segment of another version may lack some. */
   fields: readonly FilterField[];
-  /** Whether it has columns that this version does not read. */
+  /** Whether there are columns that this version does not read. */
   others: boolean;
-  /** Names of columns that no field of this version has, or that are of a kind that it does not know. */
+  /** Columns that no field of this version has, or whose kind it does not know. */
   unknown: string[];
   integers: Map<IntegerName, IntegerColumn>;
   labels: Map<LabelName, LabelColumn>;
 }
 
-/** What the header of a segment, and that of its index, tell of the columns. */
+/** The part of a segment's header, or of its index header, about columns. */
 interface ColumnsHeader {
   markets: number;
   epochs: TimeColumn["epochs"];
@@ -55,12 +55,12 @@ interface ColumnsHeader {
 }
 
 /**
- * A section's bytes, which begin at a multiple of 4 in their buffer. Throws CorruptObjectError when there are other
- * than `expectedBytes`.
+ * The bytes of a section, which begin at a multiple of 4 in their buffer. Throws CorruptObjectError unless there are
+ * `expectedBytes`.
  */
 type SectionBytes = (name: string, expectedBytes?: number) => Uint8Array;
 
-/** Reads the columns from their sections. `key` is the object's, for errors. */
+/** `key` is the object's, for errors. */
 export function columnsFrom(
   key: string,
   { markets, epochs, columns }: ColumnsHeader,
@@ -88,19 +88,17 @@ export function columnsFrom(
   };
 }
 
-/** Where the columns of a segment are read from. `key` is the object's, for errors. */
+/** `key` is the object's, for errors. */
 export interface ColumnSource {
   key: string;
   markets: number;
   section: SectionBytes;
 }
 
-/** Reads the times. */
 export function readTimes(source: ColumnSource, epochs: TimeColumn["epochs"]): TimeColumn {
   return timesFrom(source.key, { low: wordsOf(source, "times", source.markets), epochs });
 }
 
-/** Reads a column of integers. */
 export function readIntegers(
   source: ColumnSource,
   { field, min, max }: { field: string; min: number; max: number },
@@ -109,7 +107,6 @@ export function readIntegers(
   return { min, max, slices: wordsOf(source, field, words) };
 }
 
-/** Reads a column of labels. */
 export function readLabels(source: ColumnSource, field: LabelName, column: ColumnHeader): LabelColumn {
   const { key, markets, section } = source;
   const frequent = [...frequentOf(column)];
@@ -132,7 +129,7 @@ function wordsOf({ section }: ColumnSource, name: string, count: number): Uint32
   return new Uint32Array(buffer, byteOffset, count);
 }
 
-/** Columns for queries, and the bytes that this takes beside their sections. Adds their labels to `tables`. */
+/** Adds the labels to `tables`. `tableBytes` is the memory that this takes beside the sections. */
 export function loadColumns(
   { markets, times, integers, labels }: StoredColumns,
   tables: LabelTables,
@@ -148,7 +145,7 @@ export function loadColumns(
   return { markets, times, integers, labels: new Map(loaded), tableBytes };
 }
 
-/** A column of labels for queries. Adds its labels to `table`. */
+/** Adds the labels to `table`. */
 export function loadLabels(stored: LabelColumn, markets: number, table: LabelTable): LoadedLabelColumn {
   const { frequent, rare, ...column } = stored;
   const intern = (text: string) => table.intern(text);

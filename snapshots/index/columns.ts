@@ -2,29 +2,27 @@ import { type FilterField, filterFields } from "../../schemas/filters.ts";
 import { maxLabelBytes } from "../../schemas/shapes.ts";
 import type { JsonValue } from "../store/json.ts";
 
-/** A column of a kind that this version knows. */
 export type KnownColumn = { name: string } & (
   | { kind: "integer"; min: number; max: number }
   | { kind: "label"; frequent: string[] }
 );
-/** A column as segments describe it; of a later version's kind it has other members. */
+/** A column in the header of a segment. A kind that a later version adds has other members. */
 export type ColumnHeader = KnownColumn | { name: string; kind: string; [member: string]: unknown };
 
 export const isKnown = (column: ColumnHeader): column is KnownColumn =>
   column.kind === "integer" || column.kind === "label";
 
-/** The sections of a column, in the order of a header. */
+/** In the order of a header. */
 export const sectionsOf = ({ name, kind }: { name: string; kind: KnownColumn["kind"] }): string[] =>
   kind === "integer" ? [name] : ["codes", "postings", "starts", "rare"].map((part) => `${name}.${part}`);
 
-/** Labels of at least one in so many of a segment's markets are frequent, and coded in bit slices. */
+/** Labels of at least one in this many of a segment's markets are frequent, and coded in bit slices. */
 export const frequentShare = 32;
 
-/** The frequent labels of a column of labels. */
 export const frequentOf = (column: ColumnHeader): readonly string[] =>
   isKnown(column) && column.kind === "label" ? column.frequent : [];
 
-/** The columns of a header (snapshots/SPEC.md, "Segments"). */
+/** Parses the columns of a header (snapshots/SPEC.md, "Segments"). */
 export const columnsIn = (columns: JsonValue): ColumnHeader[] => columns.items().map(columnIn);
 
 function columnIn(column: JsonValue): ColumnHeader {
@@ -32,14 +30,12 @@ function columnIn(column: JsonValue): ColumnHeader {
   if (kind === "integer")
     return { name, kind, min: column.member("min").integer(), max: column.member("max").integer() };
   if (kind !== "label") return column.value as ColumnHeader;
-  // So many more could not each be that frequent.
+  // More labels could not each be that frequent.
   const frequent = column.member("frequent").items(frequentShare);
   return { name, kind, frequent: frequent.map((label) => label.text(maxLabelBytes)) };
 }
 
-/**
- * The field whose values a column holds; undefined where another version indexed what this one does not, or otherwise.
- */
+/** Undefined where this version has no such field, or indexes it in another way. */
 export function fieldOf(column: ColumnHeader): FilterField | undefined {
   const row = filterFields.find(({ field }) => field === column.name);
   if (row?.kind === "label") return column.kind === "label" ? row : undefined;
@@ -47,6 +43,5 @@ export function fieldOf(column: ColumnHeader): FilterField | undefined {
   return same ? row : undefined;
 }
 
-/** Whether no field of this version has this column, or it is of a kind that this version does not know. */
 export const isForeign = (column: ColumnHeader) =>
   !isKnown(column) || !filterFields.some(({ field }) => field === column.name);

@@ -6,8 +6,8 @@ import { readColumns } from "./segment.ts";
 import { timeAt } from "./time-column.ts";
 
 /**
- * The index rows of a segment's markets, by ordinal, with the values of those fields that it has columns for: the
- * inverse of encodeSegment. `key` is the segment's, for errors.
+ * The inverse of encodeSegment: index rows by ordinal, with the fields that have columns. `key` is the segment's, for
+ * errors.
  */
 export function decodeRows(key: string, stored: Buffer): IndexRow[] {
   const { markets, times, fields, integers, labels } = readColumns(key, stored);

@@ -4,7 +4,6 @@ import { SectionWriter, sealSections } from "./section-writer.ts";
 import { unicodeVersion } from "./unicode.ts";
 import { blockWords, wordsMagic } from "./word-table.ts";
 
-/** Growing bytes. */
 class Bytes {
   #bytes = Buffer.alloc(1024);
   length = 0;
@@ -15,13 +14,13 @@ class Bytes {
     this.length += more.length;
   }
 
-  /** Adds a string whose characters stand for a byte each. */
+  /** Each character stands for one byte. */
   addLatin1(text: string): void {
     this.#reserve(text.length);
     this.length += this.#bytes.write(text, this.length, "latin1");
   }
 
-  /** LEB128: seven bits a byte, the lowest first; all bytes but the last have the highest bit set. */
+  /** LEB128: seven bits a byte, the lowest first. All bytes but the last have the highest bit set. */
   addNumber(number: number): void {
     this.#reserve(5);
     let rest = number;
@@ -45,8 +44,8 @@ class Bytes {
 }
 
 /**
- * The words object of a segment (snapshots/SPEC.md, "Words"). Takes the words of each market, by ordinal, and the
- * version of Unicode that they were made by.
+ * The words object of a segment (snapshots/SPEC.md, "Words"). `markets` has the words of each market by ordinal, made
+ * with this version of Unicode.
  */
 export function encodeWords(markets: readonly (readonly string[])[], unicode = unicodeVersion): Buffer {
   const words = sortedWords(markets);
@@ -72,16 +71,13 @@ export function encodeWords(markets: readonly (readonly string[])[], unicode = u
   return sealSections(wordsMagic, { ...header, sections: sections.sections }, sections.parts);
 }
 
-/** A word as a string of its bytes in UTF-8, a character each, and the markets that have it. */
+/** `bytes` has one character for each byte of the word in UTF-8. */
 interface Word {
   bytes: string;
   ordinals: number[];
 }
 
-/**
- * The words of all markets in the order of their bytes. Strings of bytes compare, and share beginnings, as the bytes
- * do.
- */
+/** Strings of bytes compare, and share beginnings, as the bytes do. */
 function sortedWords(markets: readonly (readonly string[])[]): Word[] {
   const found = new Map<string, number[]>();
   for (const [ordinal, words] of markets.entries()) {
@@ -103,7 +99,10 @@ function sharedLength(a: string, b: string): number {
   return shared;
 }
 
-/** Adds the gaps between ascending ordinals, or a bitmap where that is no longer. The length tells which. */
+/**
+ * Adds the gaps between ascending ordinals, or a bitmap where that is no longer. Its length tells which of the two a
+ * posting is.
+ */
 function addPosting(postings: Bytes, ordinals: readonly number[], markets: number): void {
   const [start, bitmapWords] = [postings.length, wordsFor(markets)];
   let next = 0;

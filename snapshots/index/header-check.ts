@@ -3,27 +3,26 @@ import { CorruptObjectError } from "../store/errors.ts";
 import { JsonValue, parseJson } from "../store/json.ts";
 import { indexVersion } from "./header-reader.ts";
 
-/** Whether two values have the same JSON. */
 export const isSame = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
 
-/** An index header of this version, of which nothing but the spelling has been checked. */
+/** Nothing but the spelling is checked. */
 export function openHeader(key: string, header: Uint8Array): JsonValue {
   const value = parseJson(key, header);
-  // A member that came twice would mean one thing to this reader and another to the next.
+  // Readers could disagree on a member that comes twice.
   if (JSON.stringify(value) !== textOf(header))
     throw new CorruptObjectError(key, "its index header is not in the spelling of the format");
   return new JsonValue(key, value);
 }
 
-/** How an index header compares with the one that the markets give. */
+/** Compares an index header with the one that the markets give. */
 export interface HeaderCheck {
-  /** The members, columns and sections in which they differ. */
+  /** Names of members, columns and sections that differ. */
   wrong: string[];
   /** What this version cannot compute: the whole header of another version, or columns that it does not know. */
   unchecked: "version" | "columns" | undefined;
 }
 
-/** Compares an index header with the one that the markets give, `own`. */
+/** `own` is the header that the markets give. */
 export function checkHeader(key: string, header: Uint8Array, own: Uint8Array): HeaderCheck {
   const version = new JsonValue(key, parseJson(key, header)).member("version").integer();
   if (version !== indexVersion) return { wrong: [], unchecked: "version" };
@@ -34,7 +33,7 @@ export function checkHeader(key: string, header: Uint8Array, own: Uint8Array): H
     if (made.columns.has(name) && !isSame(column, made.columns.get(name))) wrong.push(`column ${name}`);
   for (const [name, ref] of made.sections) {
     const [column = ""] = name.split(".");
-    // Another version may lack a column, and says so by that.
+    // A header of another version may lack a column; it then does not list it.
     const lacks = made.columns.has(column) && !told.columns.has(column);
     if (!lacks && !isSame(told.sections.get(name), ref)) wrong.push(`section ${name}`);
   }
@@ -47,7 +46,6 @@ export function checkHeader(key: string, header: Uint8Array, own: Uint8Array): H
   return { wrong, unchecked: others ? "columns" : undefined };
 }
 
-/** The parts of a header by name. */
 function partsOf(header: JsonValue) {
   const valuesOf = (from: JsonValue) => new Map(from.members().map(([name, { value }]) => [name, value]));
   const members = valuesOf(header);

@@ -11,16 +11,16 @@ import { epochsIn, maxTime, type TimeColumn } from "./time-column.ts";
 /** The version of the encoding of an index and its header. */
 export const indexVersion = 1;
 
-/** The words object of a segment, and the version of Unicode that its words were made by. */
+/** `unicode` is the version of Unicode that the words were made with. */
 export interface WordsRef {
   unicode: string;
   hash: string;
   bytes: number;
 }
 
-/** What the index header of a segment tells (snapshots/SPEC.md, "Index root"). */
+/** The index header of a segment (snapshots/SPEC.md, "Index root"). */
 export interface IndexHeader {
-  /** That of its object, for errors. */
+  /** The key of its object, for errors. */
   key: string;
   markets: number;
   pages: number;
@@ -31,14 +31,13 @@ export interface IndexHeader {
   oldest: number;
   newest: number;
   columns: readonly ColumnHeader[];
-  /** The bytes and the root of each section. */
   sections: Readonly<Record<string, readonly [bytes: number, root: string]>>;
   words: WordsRef;
 }
 
 /**
- * Reads an index header. Its sections have the sizes that its markets and columns give them, so nobody fetches more of
- * them than so many markets can have. Throws CorruptObjectError, and FormatError when it is of another version.
+ * Sections must have the sizes that the markets and columns allow, so that nobody fetches more than that. Throws
+ * CorruptObjectError, and FormatError when the header is of another version.
  */
 export function parseIndexHeader(key: string, bytes: Uint8Array): IndexHeader {
   if (bytes.length > maxHeaderBytes)
@@ -84,7 +83,7 @@ function digestIn(json: JsonValue): string {
 
 function sectionsIn(json: JsonValue): IndexHeader["sections"] {
   const sections = json.members().map(([name, member]) => [name, sectionIn(member)]);
-  // Without a prototype, no name that a header lacks is found.
+  // Without a prototype, names such as `constructor` are not found.
   return Object.assign(Object.create(null), Object.fromEntries(sections));
 }
 
@@ -94,7 +93,7 @@ function sectionIn(json: JsonValue): [bytes: number, root: string] {
   return [bytes.integer(0), digestIn(root)];
 }
 
-/** Which sizes sections may have, by name. */
+/** The allowed sizes of each section. */
 function* sizesOf({ markets, pages, columns, sections }: IndexHeader) {
   const words = wordsFor(markets) * 4;
   const only = (size: number) => (bytes: number) => bytes === size;
@@ -113,7 +112,7 @@ function* sizesOf({ markets, pages, columns, sections }: IndexHeader) {
     yield [`${row.field}.codes`, only(words * sliceCount(highest))] as const;
     yield [`${row.field}.postings`, (bytes: number) => bytes % 2 === 0 && bytes <= markets * 2] as const;
     yield [`${row.field}.starts`, only(wordsFor(places) * 4)] as const;
-    // In JSON, a byte of a label takes six at most: \u0001.
+    // JSON takes at most six bytes for a byte of a label: \u0001.
     const most = 2 + places * (maxLabelBytes * 6 + 3);
     yield [`${row.field}.rare`, (bytes: number) => bytes >= 2 && bytes <= most] as const;
   }

@@ -2,25 +2,25 @@ import { hash } from "node:crypto";
 import { firstWhere } from "../format/first-where.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 
-// The hashes of all ids in ascending order, 32 bits each, and behind them the ordinals in the same order, 16 bits each.
+// All hashes of ids in ascending order, 32 bits each, then the ordinals in the same order, 16 bits each.
 const hashBytes = 4;
 const entryBytes = hashBytes + 2;
 
-/** The first 32 bits of the SHA-256 of an id. Ids may be chosen by anyone, but hashes cannot be made to cluster. */
+/** 32 bits of SHA-256. Anyone may choose ids, but nobody can make their hashes cluster. */
 export function idHash(id: string): number {
   return shortHash(longIdHash(id));
 }
 
-/** The first 48 bits: two of a hundred million ids share 32, but hardly two share these. */
+/** 48 bits of SHA-256: among a hundred million ids some pairs share 32 bits, but hardly any share 48. */
 export function longIdHash(id: string): number {
   return hash("sha256", id, "buffer").readUIntBE(0, 6);
 }
 
 const shortHash = (long: number) => Math.floor(long / 2 ** 16);
 
-/** The ids object of a segment (snapshots/SPEC.md, "Ids"). Takes the hash of each id, by ordinal. */
+/** The ids object of a segment (snapshots/SPEC.md, "Ids") from the hash of each id by ordinal. */
 export function encodeIds(hashes: readonly number[]): Buffer {
-  // As floating point numbers, which sort without calling back: the ordinal fits below the hash.
+  // Numbers sort without calling back: the ordinal fits below the hash.
   const entries = Float64Array.from(hashes, (hash, ordinal) => hash * 2 ** 16 + ordinal).sort();
   const stored = Buffer.alloc(entries.length * entryBytes);
   entries.forEach((entry, index) => {
@@ -35,7 +35,7 @@ const hashAt = (stored: Buffer, index: number) => stored.readUInt32LE(index * ha
 const ordinalAt = (stored: Buffer, index: number) =>
   stored.readUInt16LE(countOf(stored) * hashBytes + index * 2);
 
-/** Throws CorruptObjectError unless an ids object is of so many markets. `key` is the object's. */
+/** Throws CorruptObjectError unless the ids object is of this many markets. `key` is the object's. */
 export function requireIds(key: string, stored: Buffer, markets: number): void {
   if (stored.length !== markets * entryBytes)
     throw new CorruptObjectError(key, `it does not have ${entryBytes} bytes for each of ${markets} markets`);
@@ -44,7 +44,7 @@ export function requireIds(key: string, stored: Buffer, markets: number): void {
       throw new CorruptObjectError(key, `it names a market beyond the last of ${markets}`);
 }
 
-/** The hash of each id, by ordinal, from an ids object. */
+/** The hash of each id by ordinal. */
 export function decodeIds(stored: Buffer): Uint32Array {
   const hashes = new Uint32Array(countOf(stored));
   for (let index = 0; index < hashes.length; index += 1)
@@ -52,7 +52,7 @@ export function decodeIds(stored: Buffer): Uint32Array {
   return hashes;
 }
 
-/** Where the entries of this hash are among all `entries`: from (inclusive) to (exclusive). */
+/** The entries with this hash are `from` (inclusive) to `to` (exclusive) of `entries`. */
 export function entriesOf(stored: Buffer, wanted: number): { from: number; to: number; entries: number } {
   const entries = countOf(stored);
   const from = firstWhere(0, entries, (index) => hashAt(stored, index) >= wanted);
@@ -60,20 +60,20 @@ export function entriesOf(stored: Buffer, wanted: number): { from: number; to: n
   return { from, to, entries };
 }
 
-/** The ordinals of the markets whose ids have this hash; two ids may share one. */
+/** Two ids may share a hash. */
 export function ordinalsOf(stored: Buffer, wanted: number): number[] {
   const { from, to } = entriesOf(stored, wanted);
   return Array.from({ length: to - from }, (_, index) => ordinalAt(stored, from + index));
 }
 
-/** The chunks of a section of ids that hold these entries, from `first` to `last` (inclusive). */
+/** The chunks that hold the hashes of entries `first` to `last` (inclusive). */
 export function chunksOfEntries(first: number, last: number, chunkBytes: number): number[] {
   const chunk = Math.floor((first * hashBytes) / chunkBytes);
   const count = Math.floor(((last + 1) * hashBytes - 1) / chunkBytes) - chunk + 1;
   return Array.from({ length: count }, (_, index) => chunk + index);
 }
 
-/** The ordinals of those markets whose ids may have one of these long hashes, which ascend. */
+/** Yields ordinals of markets whose ids may have one of these long hashes. */
 export function* mayShare(stored: Buffer, ascending: Float64Array): Generator<number> {
   let position = 0;
   for (let index = 0; index < countOf(stored); index += 1) {
@@ -87,10 +87,12 @@ export function* mayShare(stored: Buffer, ascending: Float64Array): Generator<nu
 const bitsPerId = 16;
 const probes = 8;
 
-/** The memory that the filter of so many ids takes. */
+/** Bytes of the filter over this many ids. */
 export const filterBytes = (ids: number): number => Math.ceil(ids / 2) * 4;
 
-/** A Bloom filter over the ids of a segment: it knows every id of the segment, and one of 1,700 others. */
+/**
+ * A Bloom filter over the ids of a segment. It holds every id of the segment, and takes one in 1,700 others for one.
+ */
 export class IdFilter {
   readonly #words: Uint32Array;
   readonly #bits: number;
@@ -116,7 +118,7 @@ export class IdFilter {
     return true;
   }
 
-  /** One of eight places, by a step that the upper bits of a product make: they depend on all bits of the hash. */
+  /** One of eight places, at steps from the upper bits of a product, which depend on all bits of the hash. */
   #bitOf(hash: number, probe: number): number {
     const step = (Math.imul(hash, 0x9e3779b1) >>> 8) | 1;
     return (hash + probe * step) % this.#bits;

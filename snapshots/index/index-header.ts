@@ -6,29 +6,28 @@ import type { KnownColumn } from "./columns.ts";
 import { indexVersion, type WordsRef } from "./header-reader.ts";
 import { type TimeColumn, timeAt } from "./time-column.ts";
 
-// What the index root covers of a segment (snapshots/SPEC.md, "Index root"): what follows from its markets, not how it
-// is stored.
+// The index root covers what follows from a segment's markets, not how it is stored (snapshots/SPEC.md, "Index root").
 
-/** The index of a segment: what its header says, with the sections that it covers, in its order. */
+/** The header's content, with the sections that it covers in its order. */
 export interface SegmentIndex {
   markets: number;
   pages: number;
-  /** Of the tree over its pages, in hexadecimal. */
+  /** The root of the tree over its pages, in hexadecimal. */
   root: string;
   times: TimeColumn;
   columns: readonly KnownColumn[];
   sections: ReadonlyMap<string, Uint8Array>;
 }
 
-/** The leaves of the tree over a section, or over the ids object as the section `ids`. */
+/** The leaves of a section's tree. The ids object counts as the section `ids`. */
 export const chunkLeaves = (name: string, section: Uint8Array): Digest[] =>
   chunksOf(name, section).map((chunk) => leafHash(chunk));
 
-/** The root of a section, in hexadecimal. */
+/** Hexadecimal. */
 export const sectionRootOf = (name: string, section: Uint8Array): string =>
   hexOf(rootOf("section", section.length, chunkLeaves(name, section)));
 
-/** The canonical header of a segment's index, of which the index root has the SHA-256. */
+/** The canonical header, whose SHA-256 the index root covers. */
 export function indexHeader(index: SegmentIndex, words: WordsRef): Uint8Array {
   const { markets, pages, root, times, columns } = index;
   const sections = Array.from(index.sections, ([name, section]) => {

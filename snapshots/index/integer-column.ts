@@ -2,20 +2,20 @@ import type { IntegerRange } from "../../schemas/filters.ts";
 import { type Bitmap, wordsFor } from "./bitmap.ts";
 import { sliceKernel, type ValueRange } from "./slice-kernel.ts";
 
-/** A column of integers `min..max` in bit slices: slice s is a bitmap with bit s of (value - min) for every ordinal. */
+/** Integers from `min` to `max` in bit slices: slice s is a bitmap with bit s of (value - min) for every ordinal. */
 export interface IntegerColumn {
   min: number;
   max: number;
-  /** All slices, lowest first, with `wordsFor(markets)` words each. */
+  /** Lowest slice first, `wordsFor(markets)` words each. */
   slices: Uint32Array;
 }
 
-/** The number of slices needed for values `0..range`. */
+/** For values from 0 to `range`. */
 export function sliceCount(range: number): number {
   return range === 0 ? 0 : 32 - Math.clz32(range);
 }
 
-/** Builds a column from the values by ordinal. Throws RangeError when one lies outside `min` to `max`. */
+/** `values` are by ordinal. Throws RangeError when one lies outside `min` to `max`. */
 export function buildIntegerColumn(values: readonly number[], min: number, max: number): IntegerColumn {
   const words = wordsFor(values.length);
   const slices = new Uint32Array(words * sliceCount(max - min));
@@ -28,7 +28,7 @@ export function buildIntegerColumn(values: readonly number[], min: number, max: 
   return { min, max, slices };
 }
 
-/** Clears every ordinal in `result` whose value is in none of the ranges. */
+/** Clears in `result` every ordinal whose value is in none of the ranges. */
 export function keepRanges(
   { min, max, slices }: IntegerColumn,
   ranges: readonly IntegerRange[],

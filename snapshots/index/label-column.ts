@@ -4,30 +4,30 @@ import { frequentShare } from "./columns.ts";
 import { buildIntegerColumn, type IntegerColumn, keepRanges } from "./integer-column.ts";
 
 /**
- * A text column of one segment as it is stored: frequent labels have codes, rare ones posting lists. Labels are sorted
- * by UTF-16 code units.
+ * A text column of a segment as stored: frequent labels have codes, rare ones posting lists. Labels are sorted by
+ * UTF-16 code units.
  */
 export interface LabelColumn {
-  /** Code n stands for frequent[n - 1], code 0, which exists only beside rare labels, for any of these. */
+  /** Code n stands for frequent[n - 1]. Code 0, which exists only beside rare labels, stands for any of these. */
   codes: IntegerColumn;
   frequent: string[];
   rare: string[];
-  /** The ordinals of markets with rare labels, label after label, in ascending order within a label. */
+  /** Ordinals of markets with rare labels, label after label, ascending within a label. */
   postings: Uint16Array;
   /** One bit per posting, set where a label's postings begin. */
   starts: Bitmap;
 }
 
-/** A text column in memory, with ids of a LabelTable in place of labels. */
+/** In memory, with ids of a LabelTable in place of labels. */
 export interface LoadedLabelColumn extends Omit<LabelColumn, "frequent" | "rare"> {
   frequentIds: Uint32Array;
   rareIds: Uint32Array;
-  /** The ranks of `starts`. */
+  /** Of `starts`. */
   ranks: Uint32Array;
   rare: RareMarkets;
 }
 
-/** The markets of a column that have rare labels. */
+/** The markets with rare labels. */
 export interface RareMarkets {
   bits: Bitmap;
   /** How many of them come before each word of `bits`. */
@@ -36,12 +36,12 @@ export interface RareMarkets {
   ranks: Uint16Array;
 }
 
-/** Of a segment's codes. A label that all markets have, as most versions are, then takes no slice. */
+/** Without rare labels codes begin at 1. A label that all markets have, as most versions are, then takes no slice. */
 export function lowestCode(rare: readonly string[]): number {
   return rare.length > 0 ? 0 : 1;
 }
 
-/** Builds a column from the labels by ordinal, of which there may be at most 65,536. */
+/** `values` are by ordinal, at most 65,536. */
 export function buildLabelColumn(values: readonly string[]): LabelColumn {
   const ordinals = new Map<string, number[]>();
   values.forEach((value, ordinal) => {
@@ -71,7 +71,7 @@ export function buildLabelColumn(values: readonly string[]): LabelColumn {
   };
 }
 
-/** What is wrong with a column, in words that follow its name; undefined when nothing is. */
+/** What is wrong with a column, in words that follow its name. */
 export function faultIn({ rare, frequent, postings, starts }: LabelColumn, markets: number) {
   const ascend = (labels: readonly string[]) =>
     labels.every((label, index) => index === 0 || labels[index - 1]! < label);
@@ -91,7 +91,7 @@ export function faultIn({ rare, frequent, postings, starts }: LabelColumn, marke
   return each && begun ? undefined : "starts does not begin a list for each label";
 }
 
-/** The markets with rare labels, so that counting their labels takes a look at each match, and not at each of them. */
+/** Lets a count of labels look at each match, instead of at each market with a rare label. */
 export function rareMarketsOf({ rare, postings, starts }: LabelColumn, markets: number): RareMarkets {
   const words = rare.length === 0 ? 0 : wordsFor(markets);
   const [bits, before] = [new Uint32Array(words), new Uint16Array(words)];
@@ -112,17 +112,17 @@ export function rareMarketsOf({ rare, postings, starts }: LabelColumn, markets: 
   return { bits, before, ranks };
 }
 
-// Looking each id up among a column's takes longer than looking up the column's among more ids than this.
+// For more ids than this, looking up the column's ids among them is faster than the reverse.
 const fewIds = 16;
 
-/** Those of `ids`, which ascend, that are in a column, by their positions there. */
+/** The positions in a column of those `ids` (ascending) that it has. */
 function positionsIn(columnIds: Uint32Array, ids: readonly number[]): number[] {
   if (ids.length <= fewIds) return ids.map((id) => columnIds.indexOf(id)).filter((position) => position >= 0);
   const isAsked = (id: number) => ids[firstWhere(0, ids.length, (index) => ids[index]! >= id)] === id;
   return Array.from(columnIds.keys()).filter((position) => isAsked(columnIds[position]!));
 }
 
-/** Clears every ordinal in `result` whose label is none of `ids`, which ascend. */
+/** Clears in `result` every ordinal whose label is none of `ids`, which ascend. */
 export function keepLabels(column: LoadedLabelColumn, ids: readonly number[], result: Bitmap): void {
   const { codes, frequentIds, rareIds } = column;
   const frequent = positionsIn(frequentIds, ids).map((position) => ({

@@ -13,11 +13,13 @@ export class LabelTable {
   #ends = new Uint32Array(64);
   #size = 0;
   #generation = 0;
-  /** A hash table with open addressing: ids or `nothing`. Its length is a power of two, and it is at most half full. */
+  /**
+   * A hash table with open addressing, of ids or `nothing`. Its length is a power of two, and it is at most half full.
+   */
   #slots = new Uint32Array(128).fill(nothing);
-  /** Where hashes begin. As nobody knows it, nobody can publish labels that all fall into one slot. */
+  /** A secret seed, so that nobody can publish labels that all fall into one slot. */
   #seed = Math.trunc(Math.random() * 2 ** 32);
-  /** In a table that ignores letter case: the folded labels, and the id of label n's folded form among them. */
+  /** Only in a table that ignores letter case: the folded labels, and by label the id of its folded form. */
   #folds: LabelTable | undefined;
   #foldOf = new Uint32Array(0);
 
@@ -26,29 +28,27 @@ export class LabelTable {
     if (fold) this.#folds = new LabelTable();
   }
 
-  /** How often ids were renumbered. */
+  /** Changes whenever ids are renumbered. */
   get generation(): number {
     return this.#generation;
   }
 
-  /** The number of labels. */
   get size(): number {
     return this.#size;
   }
 
-  /** The memory that this table takes, in bytes. */
   get residentBytes(): number {
     const own = this.#text.length + this.#ends.byteLength + this.#slots.byteLength + this.#foldOf.byteLength;
     return own + (this.#folds?.residentBytes ?? 0);
   }
 
-  /** The id of exactly this label; undefined when no loaded segment has it. */
+  /** Undefined when no loaded segment has exactly this label. */
   find(label: string): number | undefined {
     const id = this.#slots[this.#slotOf(this.#startOf(this.#size), this.#write(label))]!;
     return id === nothing ? undefined : id;
   }
 
-  /** The ids of all labels that equal the value, regardless of letter case in a table with `fold`, ascending. */
+  /** The ids of all labels that equal the value, ascending; in a table with `fold` in any letter case. */
   matching(value: string): number[] {
     const find = (table: LabelTable, label: string) => table.find(label) ?? nothing;
     if (!this.#folds) return [find(this, value)].filter((id) => id !== nothing);
@@ -58,7 +58,7 @@ export class LabelTable {
     return ids;
   }
 
-  /** The label's id. Adds the label if it is new. */
+  /** Adds the label if it is new. */
   intern(label: string): number {
     const end = this.#write(label);
     const slot = this.#slotOf(this.#startOf(this.#size), end);
@@ -72,12 +72,12 @@ export class LabelTable {
     return id;
   }
 
-  /** The label with this id, which must exist. */
+  /** The id must exist. */
   label(id: number): string {
     return textOf(this.#text.subarray(this.#startOf(id), this.#ends[id]!));
   }
 
-  /** Compares two labels by UTF-16 code units, as `<` does with strings, without making strings of them. */
+  /** Compares by UTF-16 code units, as `<` does with strings, without making strings. */
   compare(a: number, b: number): number {
     const text = this.#text;
     const [endA, endB] = [this.#ends[a]!, this.#ends[b]!];
@@ -88,8 +88,8 @@ export class LabelTable {
   }
 
   /**
-   * Drops the labels whose ids do not occur in `live` when they are more than half of the table, and renumbers `live`
-   * in place. Otherwise a process that has seen many snapshots would keep the labels of all of them.
+   * Once labels whose ids are not in `live` are more than half of the table, drops them and renumbers `live` in place.
+   * Otherwise a process would keep the labels of all snapshots that it has seen.
    */
   retain(live: readonly Uint32Array[]): void {
     const renumbered = new Uint32Array(this.#size).fill(nothing);
@@ -117,13 +117,13 @@ export class LabelTable {
   /** Writes a label behind the last one, where nothing is yet. Returns where it ends. */
   #write(label: string): number {
     const start = this.#startOf(this.#size);
-    // A code unit takes three bytes at most.
+    // A code unit takes at most three bytes.
     const end = start + label.length * 3;
     if (end > this.#text.length) this.#text = enlarged(this.#text, Math.ceil(end * 1.25));
     return writeText(label, this.#text, start);
   }
 
-  /** The slot of the label whose bytes these are, or the free one where it would be. */
+  /** The slot of the label with these bytes, or the free one where it would go. */
   #slotOf(start: number, end: number): number {
     const mask = this.#slots.length - 1;
     for (let slot = this.#hash(start, end) & mask; ; slot = (slot + 1) & mask) {
@@ -139,7 +139,7 @@ export class LabelTable {
     return true;
   }
 
-  /** FNV-1a, whose upper bits reach the lower ones at the end. */
+  /** FNV-1a. The last step mixes the upper bits into the lower ones. */
   #hash(start: number, end: number): number {
     let hash = this.#seed;
     for (let at = start; at < end; at += 1) hash = Math.imul(hash ^ this.#text[at]!, 0x01000193);
@@ -163,8 +163,8 @@ export class LabelTable {
 }
 
 /**
- * A byte of UTF-8 as a number that sorts as code units do: characters beyond U+FFFF (f0 and up) begin with surrogates,
- * which lie below U+E000 (ee, and ef).
+ * Lets bytes of UTF-8 sort as code units do. Characters beyond U+FFFF (f0 and up) begin with surrogates, which lie
+ * below U+E000 (ee and ef).
  */
 function codeUnitOrder(byte: number): number {
   return byte === 0xee || byte === 0xef ? byte + 0x10 : byte;

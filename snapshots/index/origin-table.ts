@@ -6,8 +6,8 @@ const countBytes = 4;
 const hashBytes = 32;
 
 /**
- * The origins object of a segment (snapshots/SPEC.md, "Sources"). Takes the number of each row's file, by ordinal, and
- * the hashes of all files, of which number 1 has the first.
+ * The origins object of a segment (snapshots/SPEC.md, "Sources"). `numbers` are the files of the rows by ordinal,
+ * counted from 1 in `hashes`.
  */
 export function encodeOrigins(numbers: readonly number[], hashes: readonly string[]): Buffer {
   const files = [...new Set(numbers)].map((number) => ({ number, hash: hashes[number - 1]! }));
@@ -24,23 +24,19 @@ export function encodeOrigins(numbers: readonly number[], hashes: readonly strin
   return Buffer.concat([count, table, Buffer.from(slices.buffer)]);
 }
 
-/**
- * The files of a segment's rows: their hashes, ascending, and for each row, by ordinal, the place of its file among
- * these.
- */
+/** The source files of a segment: their hashes, ascending, and by ordinal the place of the row's file among these. */
 export interface Origins {
   hashes: readonly string[];
   places: Uint32Array;
 }
 
-/** Adds how many of these rows each file has to `rows`, by the file's hash. */
+/** Adds the number of rows of each file to `rows`, by the file's hash. */
 export function addRowsByFile(rows: Map<string, number>, { hashes, places }: Origins): void {
   const counts = new Uint32Array(hashes.length);
   for (const place of places) counts[place]! += 1;
   for (const [place, hash] of hashes.entries()) rows.set(hash, (rows.get(hash) ?? 0) + counts[place]!);
 }
 
-/** Reads the origins object of a segment of so many markets. */
 export function decodeOrigins(key: string, stored: Buffer, markets: number): Origins {
   const files = stored.length < countBytes ? 0 : stored.readUInt32LE();
   const words = wordsFor(markets);

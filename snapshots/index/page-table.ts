@@ -12,23 +12,21 @@ import { CorruptObjectError, requireEncoding } from "../store/errors.ts";
 import type { SectionWriter } from "./section-writer.ts";
 import { type SectionLookup, uint32s } from "./sections.ts";
 
-/** What stands for pages of gzip in `pageEncodings`. */
+/** The encoding of gzip pages in `pageEncodings`. */
 const gzip = 0;
 
-/** The pages of a segment as far as reading one needs them. */
+/** The part of a segment's pages that reading one needs. */
 export interface PageTable {
   pageMarkets: Uint16Array;
   page(index: number): CompressedPage;
 }
 
-/** The section of the pages' numbers of markets. */
 export const pageMarketsOf = (pages: readonly Subtree[]) => Uint16Array.from(pages, ({ markets }) => markets);
 
-/** The section of the pages' roots. */
 export const pageRootsOf = (pages: readonly Subtree[]) =>
   Buffer.from(pages.map(({ root }) => root).join(""), "hex");
 
-/** Adds the sections that queries need, from the oldest page up. */
+/** The sections that queries need, oldest page first. */
 export function addPageTable(sections: SectionWriter, pages: readonly Page[]): void {
   const runs = pages.flatMap((page) => page.runs);
   sections.add("pageHashes", Buffer.from(pages.map((page) => page.hash).join(""), "hex"));
@@ -41,13 +39,13 @@ export function addPageTable(sections: SectionWriter, pages: readonly Page[]): v
   sections.add("runs", Uint32Array.from(runs.flatMap((run) => [run.compressedBytes, run.rawBytes, run.crc])));
 }
 
-/** Adds the sections that are not views of what queries keep in memory: roots are read once, hashes are copied. */
+/** Sections that queries do not view in memory: roots are read once, hashes are copied. */
 export function addPageDigests(sections: SectionWriter, pages: readonly Page[]): void {
   sections.add("pageRoots", pageRootsOf(pages));
   sections.add("runHashes", Buffer.from(pages.map((page) => page.runHashes).join(""), "hex"));
 }
 
-/** Reads the sections that queries need, of which `runHashes` lies apart. */
+/** Reads the sections that queries need. `runHashes` lies apart from them. */
 export function readPageTable(
   key: string,
   { buffer, section, runHashes }: { buffer: ArrayBuffer; section: SectionLookup; runHashes: Uint8Array },
@@ -62,11 +60,11 @@ export function readPageTable(
   pageMarkets.forEach((count, index) => {
     firstRun[index + 1] = firstRun[index]! + Math.ceil(count / runMarkets);
   });
-  // Checked before anything is allocated per run: a wrong number could ask for more memory than there is.
+  // Must come before anything is allocated per run: a wrong number could ask for more memory than there is.
   if (pageMarkets.reduce((sum, count) => sum + count, 0) !== markets)
     throw new CorruptObjectError(key, "its pages do not have as many markets as it says");
   const runTable = uint32s(buffer, section("runs", firstRun[pages]! * 12));
-  // What is stored says how much there will be when it is inflated.
+  // The table says how much there will be once it is inflated.
   const tooLong = runTable.some((bytes, position) => position % 3 === 1 && bytes > maxPageRunBytes);
   if (tooLong || pageMarkets.some((count) => count > cuts.pageMax))
     throw new CorruptObjectError(key, "a page or a run of it is longer than one can be");
@@ -86,7 +84,7 @@ export function readPageTable(
   return { pageMarkets, page };
 }
 
-/** The whole page table of a segment, from the oldest page up. */
+/** The whole page table, oldest page first. */
 export function readWholePages(
   key: string,
   buffer: ArrayBuffer,

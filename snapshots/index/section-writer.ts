@@ -1,6 +1,6 @@
 import { padding } from "./sections.ts";
 
-/** Collects sections, each padded to the alignment. */
+/** Pads each section to the alignment. */
 export class SectionWriter {
   readonly sections: Record<string, [offset: number, bytes: number]> = {};
   readonly parts: Buffer[] = [];
@@ -15,7 +15,7 @@ export class SectionWriter {
   }
 }
 
-/** The bytes of an object. `parts` are the sections, as SectionWriter pads them. */
+/** Puts an object together. `parts` are the padded sections. */
 export function sealSections(magic: string, header: object, parts: readonly Buffer[]): Buffer {
   const json = Buffer.from(JSON.stringify(header));
   const lengths = Buffer.alloc(8);

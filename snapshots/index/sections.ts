@@ -4,14 +4,13 @@ import { maxHeaderBytes } from "../format/maxima.ts";
 import { CorruptObjectError, requireEncoding } from "../store/errors.ts";
 import { JsonValue, parseJson, unknownVersion, versionIn } from "../store/json.ts";
 
-// Objects that consist of a magic, a header in JSON, and sections of numbers or bytes (snapshots/SPEC.md, "Segments").
+// Objects of a magic, a JSON header, and sections of numbers or bytes (snapshots/SPEC.md, "Segments").
 
 const alignment = 8;
 
-/** Where a header says that each section is: its offset behind the header, and its bytes. */
+/** By name. The offset counts from the end of the header. */
 export type SectionTable = Record<string, [offset: number, bytes: number]>;
 
-/** The `sections` of a header. */
 export const sectionsIn = (header: JsonValue): SectionTable =>
   Object.fromEntries(
     header
@@ -20,12 +19,12 @@ export const sectionsIn = (header: JsonValue): SectionTable =>
       .map(([name, place]) => [name, place.pair()]),
   );
 
-/** How many zeros follow so many bytes. */
+/** Zeros that follow this many bytes. */
 export const padding = (length: number) => (alignment - (length % alignment)) % alignment;
 
 /**
- * Reads the header of an object, and tells where the sections behind it start. Throws CorruptObjectError, and
- * FormatError when it is of a version of the format that this reader does not know.
+ * Also returns where the sections start. Throws CorruptObjectError, and FormatError for an unknown version of the
+ * format.
  */
 export function openSections<Header>(
   key: string,
@@ -48,17 +47,17 @@ export function openSections<Header>(
   return { header: read(new JsonValue(key, value)), start: headerEnd + padding(headerEnd) };
 }
 
-/** Finds a section. Throws CorruptObjectError when it is missing, cut off, or does not have the expected size. */
+/** Throws CorruptObjectError when the section is missing, cut off, or not of the expected size. */
 export type SectionLookup = (name: string, expectedBytes?: number) => [offset: number, bytes: number];
 
-/** Looks into the first `limit` bytes behind a header. */
+/** Finds sections in the first `limit` bytes behind a header. */
 export function sectionLookup(
   key: string,
   { sections }: { sections: SectionTable },
   limit: number,
 ): SectionLookup {
   return (name, expectedBytes) => {
-    // An index header may name a section like a member that every object has.
+    // A header may name a section `constructor`, which every object has as a member.
     const place = Object.hasOwn(sections, name) ? sections[name] : undefined;
     const [offset, bytes] = place ?? [0, Number.POSITIVE_INFINITY];
     const sized = expectedBytes === undefined || bytes === expectedBytes;
@@ -68,7 +67,6 @@ export function sectionLookup(
   };
 }
 
-/** A section of uint32. */
 export function uint32s(buffer: ArrayBuffer, [offset, bytes]: [number, number]): Uint32Array {
   return new Uint32Array(buffer, offset, bytes / 4);
 }

@@ -27,11 +27,10 @@ import {
 } from "./sections.ts";
 import { epochsIn, type TimeColumn } from "./time-column.ts";
 
-/** A segment in memory. */
 export interface Segment extends SegmentColumns {
-  /** The ordinal of each page's oldest market, followed by the number of markets. */
+  /** The ordinal of each page's oldest market, then the number of markets. */
   pageStarts: Uint32Array;
-  /** The memory that the index takes, in bytes. */
+  /** Bytes of memory that the index takes. */
   residentBytes: number;
   page(index: number): CompressedPage;
 }
@@ -41,9 +40,7 @@ const magic = "PRSSEG\r\n";
 interface SegmentHeader {
   markets: number;
   pages: number;
-  /**
-   * The length in bytes of the body's first part, which queries need in memory. The rest is read once, when loading.
-   */
+  /** Bytes of the body's first part, which queries need in memory. The rest is read once, when loading. */
   residentBytes: number;
   epochs: TimeColumn["epochs"];
   columns: ColumnHeader[];
@@ -62,11 +59,10 @@ function segmentHeader(header: JsonValue): SegmentHeader {
   };
 }
 
-/** Whether queries need a section of a column in memory. */
 const isResident = (name: string) => !name.endsWith(".rare");
 
 /**
- * The bytes of a segment (snapshots/SPEC.md, "Segments") with columns for these fields. Takes pages and rows in order
+ * The bytes of a segment (snapshots/SPEC.md, "Segments") with columns for these fields. Pages and rows come in order
  * from the oldest.
  */
 export function encodeSegment(
@@ -101,19 +97,18 @@ export function encodeSegment(
   return sealSections(magic, header, sections.parts);
 }
 
-/** Splits a segment into its header and the sections behind it. */
 function openSegment(key: string, stored: Buffer) {
   const { header, start } = openSections(key, stored, magic, segmentHeader);
   return { header, body: stored.subarray(start) };
 }
 
-/** The canonical header of a segment's index, as it is stored. */
+/** As stored. */
 export function readIndexHeader(key: string, stored: Buffer): Buffer {
   const { header, body } = openSegment(key, stored);
   return sectionOf(key, header, body, "index");
 }
 
-/** Where the sections of a segment are in its stored bytes. Throws CorruptObjectError, as the lookup does. */
+/** Finds sections in the stored bytes. Throws CorruptObjectError, as the lookup does. */
 export function locateSections(key: string, stored: Buffer): SectionLookup {
   const { header, body } = openSegment(key, stored);
   const lookup = sectionLookup(key, header, body.length);
@@ -123,13 +118,12 @@ export function locateSections(key: string, stored: Buffer): SectionLookup {
   };
 }
 
-/** The bytes of any section. */
 function sectionOf(key: string, header: SegmentHeader, body: Buffer, name: string): Buffer {
   const [offset, bytes] = sectionLookup(key, header, body.length)(name);
   return body.subarray(offset, offset + bytes);
 }
 
-/** Members, columns and sections in which a segment is not what its index header says. */
+/** Names of members, columns and sections in which the segment differs from its index header. */
 export function differencesFromHeader(key: string, stored: Buffer): string[] {
   const { header, body } = openSegment(key, stored);
   const told = openHeader(key, sectionOf(key, header, body, "index"));
@@ -145,7 +139,6 @@ export function differencesFromHeader(key: string, stored: Buffer): string[] {
   return [...members, ...columns, ...wrong.map(([name]) => `section ${name}`)];
 }
 
-/** The pages of a segment as far as reading one needs them. */
 export function openPages(key: string, stored: Buffer): PageTable {
   const { header, body } = openSegment(key, stored);
   const { resident: buffer, lookup } = residentPart(key, header, body);
@@ -153,7 +146,7 @@ export function openPages(key: string, stored: Buffer): PageTable {
   return readPageTable(key, { buffer, section: lookup, runHashes }, header);
 }
 
-/** A segment's whole page table, from the oldest page up. */
+/** The whole page table, oldest page first. */
 export function readPages(key: string, stored: Buffer): Page[] {
   const { header, body } = openSegment(key, stored);
   const copy = new Uint8Array(body).buffer;
@@ -161,13 +154,15 @@ export function readPages(key: string, stored: Buffer): Page[] {
   return readWholePages(key, copy, section, header);
 }
 
-/** Reads the columns of a segment. They are views of a copy of the part that queries need. */
+/** The columns are views of a copy of the part that queries need. */
 export function readColumns(key: string, stored: Buffer): StoredColumns {
   const { header, body } = openSegment(key, stored);
   return columnsFrom(key, header, residentPart(key, header, body).section);
 }
 
-/** A copy of the part that queries need: aligned for typed arrays, and without the part that only loading needs. */
+/**
+ * Copies the part that queries need: it must be aligned for typed arrays, and free of the part that only loading needs.
+ */
 function residentPart(key: string, header: SegmentHeader, body: Buffer) {
   const resident = new Uint8Array(body.subarray(0, header.residentBytes)).buffer;
   const lookup = sectionLookup(key, header, resident.byteLength);
@@ -178,7 +173,7 @@ function residentPart(key: string, header: SegmentHeader, body: Buffer) {
   return { resident, lookup, section };
 }
 
-/** Loads a segment whose bytes were checked against its hash, and adds its labels to `tables`. */
+/** The bytes must have been checked against the hash. Adds the labels to `tables`. */
 export function loadSegment(key: string, stored: Buffer, tables: LabelTables): Segment {
   const { header, body } = openSegment(key, stored);
   const { resident, lookup, section } = residentPart(key, header, body);
@@ -194,7 +189,7 @@ export function loadSegment(key: string, stored: Buffer, tables: LabelTables): S
   };
 }
 
-/** The ordinal of each page's oldest market, followed by the number of markets. */
+/** The ordinal of each page's oldest market, then the number of markets. */
 function startsOf(pageMarkets: Uint16Array): Uint32Array {
   const starts = new Uint32Array(pageMarkets.length + 1);
   pageMarkets.forEach((markets, index) => {

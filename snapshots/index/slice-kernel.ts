@@ -1,11 +1,11 @@
 import { type Bitmap, popCount } from "./bitmap.ts";
 
-// Filters and facets spend their time in two loops over bit slices. WebAssembly runs them on 128 bits at a time, in a
-// memory of its own that bitmaps and slices are copied into. Copying a column takes no longer than comparing it once.
-// Columns cannot stay there: V8 reserves gigabytes of addresses for each memory, and one for all would have to be
+// Filters and facets spend their time in two loops over bit slices. WebAssembly runs them on 128 bits at a time.
+// Bitmaps and slices are copied into its memory; copying a column takes no longer than comparing it once. Columns
+// cannot stay there: V8 reserves gigabytes of addresses for each memory, and one memory for all would have to be
 // managed by hand.
 
-/** The loops, and the memory they work in. Addresses are in bytes; slice-kernel.wat says what each loop does. */
+/** The loops and their memory. Addresses are in bytes; slice-kernel.wat says what each loop does. */
 export interface SliceLoops {
   memory: { buffer: ArrayBuffer };
   keepFrom(
@@ -29,34 +29,34 @@ export interface SliceLoops {
 }
 
 const memoryBytes = 5 * 65_536;
-// A bitmap of 65,536 bits, the most that a segment has; then two of them, with which ranges are put together, or
-// another bitmap to count in; and up to 32 slices of as many bits.
+// The memory begins with a bitmap of 65,536 bits, the most that a segment has. Two more follow, with which ranges are
+// put together, or another bitmap to count in; then up to 32 slices of the same size.
 const bitmapBytes = 8192;
 const [resultAt, partAt, restAt, slicesAt] = [0, bitmapBytes, bitmapBytes * 2, bitmapBytes * 3];
-// Behind them up to 512 bounds of a count, and the bytes that counting needs.
+// Then up to 512 bounds of a count, and the bytes that counting needs.
 const boundsAt = slicesAt + bitmapBytes * 32;
 const boundWords = 8;
-// A loop works on so many bytes at a time. The last block of a slice reaches into what follows it.
+// Bytes that a loop works on at a time. The last block of a slice reaches into what follows it.
 const [keptBytes, countedBytes] = [64, 128];
 
-/** Values from `low` (inclusive) to `end` (exclusive; undefined: no end). */
+/** From `low` (inclusive) to `end` (exclusive; undefined: no end). */
 export interface ValueRange {
   low: number;
   end: number | undefined;
 }
 
-/** A column of which is counted how many values are at least `width`, twice as much, and so on up to `bounds` times. */
+/** Counts how many values are at least `width`, at least twice that, and so on up to `bounds` times. */
 export interface CountedColumn {
-  /** In bit slices. */
+  /** Bit slices. */
   slices: Uint32Array;
   width: number;
   bounds: number;
 }
 
-/** Of every column, since no value is below 0. */
+/** Counts every ordinal, since no value is below 0. */
 export const everyValue: CountedColumn = { slices: new Uint32Array(), width: 0, bounds: 1 };
 
-/** The loops in plain TypeScript, for machines without SIMD and for comparison in tests. */
+/** In plain TypeScript, for machines without SIMD and for comparison in tests. */
 export function plainLoops(): SliceLoops {
   const buffer = new ArrayBuffer(memoryBytes);
   const words = new Uint32Array(buffer);
@@ -81,7 +81,7 @@ export function plainLoops(): SliceLoops {
   };
 }
 
-/** A word's bits whose values are at least the bound. The slices of the word begin at `at`, and are `count`. */
+/** The bits of a word whose values are at least the bound. The word's slices begin at `at`. */
 function boundedWord(words: Uint32Array, at: number, stride: number, count: number, bound: number): number {
   let kept = -1;
   for (let slice = 0; slice < count; slice += 1) {
@@ -91,7 +91,7 @@ function boundedWord(words: Uint32Array, at: number, stride: number, count: numb
   return kept;
 }
 
-// TypeScript declares it for browsers only.
+// TypeScript declares WebAssembly for browsers only.
 declare const WebAssembly: {
   Module: new (bytes: Uint8Array) => object;
   Instance: new (module: object) => { exports: unknown };
@@ -105,12 +105,12 @@ export const simdBytes = Uint8Array.from(
   (byte) => byte.charCodeAt(0),
 );
 
-/** The loops in WebAssembly. Throws where it is switched off or has no SIMD. */
+/** Throws where WebAssembly is switched off or has no SIMD. */
 export function simdLoops(): SliceLoops {
   return new WebAssembly.Instance(new WebAssembly.Module(simdBytes)).exports as SliceLoops;
 }
 
-/** Compares and counts the values of a column in bit slices, of 1 to 65,536 markets. */
+/** Compares and counts the values of a column of 1 to 65,536 markets in bit slices. */
 export class SliceKernel {
   readonly #loops: SliceLoops;
   readonly #memory: Uint32Array;
@@ -121,7 +121,7 @@ export class SliceKernel {
   }
 
   /**
-   * Clears every bit in `result` whose value is in none of the ranges. Bounds have no more bits than there are slices.
+   * Clears in `result` every bit whose value is in none of the ranges. Bounds have no more bits than there are slices.
    */
   keepRanges(slices: Uint32Array, ranges: readonly ValueRange[], result: Bitmap): void {
     const { length } = result;
@@ -132,7 +132,7 @@ export class SliceKernel {
     const [first, ...others] = ranges;
     if (first && others.length === 0) this.#keepRange(resultAt, slices, length, first);
     else {
-      // `rest` loses what is in a range, and the result then loses the rest.
+      // `rest` loses every range; then the result loses the rest.
       memory.copyWithin(restAt / 4, resultAt / 4, end / 4);
       for (const range of ranges) {
         memory.copyWithin(partAt / 4, resultAt / 4, end / 4);
@@ -145,8 +145,8 @@ export class SliceKernel {
   }
 
   /**
-   * How many of `bits`, and how many of those in `marks` too, have a value of at least each bound of each column, one
-   * pair of counts after the other. Bounds have no more bits than their column has slices.
+   * For each bound of each column a pair of counts: how many of `bits` have at least that value, and how many of those
+   * are in `marks` too. Bounds have no more bits than their column has slices.
    */
   countColumns(bits: Bitmap, marks: Bitmap, columns: readonly CountedColumn[]): Uint32Array {
     const counts = new Uint32Array(columns.reduce((sum, { bounds }) => sum + bounds * 2, 0));
@@ -169,7 +169,7 @@ export class SliceKernel {
     return counts;
   }
 
-  /** Makes the table of multiples of a width in so many slices. Returns where it ends. */
+  /** Writes the table of multiples of a width. Returns where it ends. */
   #putBounds(slices: number, words: number, width: number, bounds: number): number {
     const memory = this.#memory;
     let at = boundsAt / 4;
@@ -185,18 +185,17 @@ export class SliceKernel {
     return at * 4;
   }
 
-  /** The number of bits set. */
   countBits(bitmap: Bitmap): number {
     return this.countColumns(bitmap, bitmap, [everyValue])[0]!;
   }
 
-  /** Clears in the bitmap at `address`, which has so many words, every bit whose value is not in the range. */
+  /** Clears in the bitmap at `address` every bit whose value is not in the range. */
   #keepRange(address: number, slices: Uint32Array, words: number, { low, end }: ValueRange): void {
     this.#keepFrom(address, slices, words, low, 0);
     if (end !== undefined) this.#keepFrom(address, slices, words, end, -1);
   }
 
-  /** Keeps the values from `bound` up, or with -1 for `flip` those below it. */
+  /** Keeps the values from `bound` up; with -1 for `flip` those below it. */
   #keepFrom(address: number, slices: Uint32Array, words: number, bound: number, flip: number): void {
     if (bound === 0) return;
     const first = lowestSlice(bound);
@@ -213,14 +212,15 @@ export class SliceKernel {
   }
 
   /**
-   * Clears in the bitmap at `address` every bit that is set in the one at `others`: as a slice, its values are below 1.
+   * Clears in the bitmap at `address` the bits that are set in the one at `others`: as a slice, their values are not
+   * below 1.
    */
   #clear(address: number, others: number, words: number): void {
     this.#loops.keepFrom(address, blocksEnd(address, words), others, 0, 1, 1, -1);
   }
 }
 
-/** The slices below a bound's lowest 1 do not matter, because all values are at least 0. */
+/** Slices below a bound's lowest 1 do not matter, because all values are at least 0. */
 function lowestSlice(bound: number): number {
   return bound === 0 ? 0 : 31 - Math.clz32(bound & -bound);
 }

@@ -2,10 +2,10 @@ import { firstWhere } from "../format/first-where.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import type { JsonValue } from "../store/json.ts";
 
-/** Ascending times in epoch milliseconds: the low 32 bits of each, and the ordinals at which the high bits change. */
+/** Ascending epoch milliseconds: the low 32 bits of each, and the ordinals at which the high bits change. */
 export interface TimeColumn {
   markets: number;
-  /** The first time and the last one. */
+  /** Epoch milliseconds. */
   oldest: number;
   newest: number;
   readonly low: Uint32Array;
@@ -14,11 +14,11 @@ export interface TimeColumn {
 }
 
 const lowRange = 2 ** 32;
-/** The last time that can be published: years have four digits. */
+/** Published years have four digits. */
 export const maxTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 const maxHigh = Math.floor(maxTime / lowRange);
 
-/** Builds a column from ascending epoch milliseconds. */
+/** `times` are ascending epoch milliseconds. */
 export function buildTimeColumn(times: readonly number[]): TimeColumn {
   const epochs: [number, number][] = [];
   times.forEach((time, ordinal) => {
@@ -35,7 +35,6 @@ function timeColumn({ low, epochs }: Stored): TimeColumn {
   return { markets: low.length, oldest, newest, low, epochs };
 }
 
-/** The `epochs` of a header of so many markets. */
 export function epochsIn(header: JsonValue, markets: number): TimeColumn["epochs"] {
   const member = header.member("epochs");
   const epochs = member.items(markets).map((epoch) => epoch.pair());
@@ -47,9 +46,7 @@ export function epochsIn(header: JsonValue, markets: number): TimeColumn["epochs
   return epochs;
 }
 
-/**
- * A column as it is stored. `key` is the object's, for errors. Throws CorruptObjectError when the times do not ascend.
- */
+/** `key` is the object's, for errors. Throws CorruptObjectError when the times do not ascend. */
 export function timesFrom(key: string, stored: Stored): TimeColumn {
   const { low, epochs } = stored;
   for (const [index, [first]] of epochs.entries()) {
@@ -61,15 +58,15 @@ export function timesFrom(key: string, stored: Stored): TimeColumn {
   return timeColumn(stored);
 }
 
-/** The time of an ordinal in epoch milliseconds. */
+/** Epoch milliseconds. */
 export function timeAt({ low, epochs }: Stored, ordinal: number): number {
   const epoch = firstWhere(1, epochs.length, (index) => epochs[index]![0] > ordinal) - 1;
   return (epochs[epoch]?.[1] ?? 0) * lowRange + low[ordinal]!;
 }
 
-/** The first ordinal whose time is at or after `time`, or the column's length when there is none. */
+/** The first ordinal at or after `time`, or the column's length when there is none. */
 export function lowerBound(column: TimeColumn, time: number): number {
-  // Most segments lie on one side of a time, which their ends tell.
+  // Most segments lie wholly on one side of a time.
   if (column.newest < time) return column.markets;
   if (column.oldest >= time) return 0;
   return firstWhere(0, column.markets, (ordinal) => timeAt(column, ordinal) >= time);

@@ -1,2 +1,2 @@
-/** The version of Unicode by which this process tells letters and normalises. Words of another one may differ. */
+/** Decides what is a letter and how texts are normalised: words of another version may differ. */
 export const unicodeVersion = process.versions.unicode ?? "none";

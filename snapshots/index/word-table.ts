@@ -7,11 +7,10 @@ import type { JsonValue } from "../store/json.ts";
 import { addBits, type Bitmap, hasBit, keepBits, setBit, wordsFor } from "./bitmap.ts";
 import { openSections, sectionLookup, sectionsIn, uint32s } from "./sections.ts";
 
-/** The first bytes of a words object. */
 export const wordsMagic = "PRSWRD\r\n";
-/** What is read of postings in a tenth of a millisecond, and how much of that time a word takes. */
+/** Bytes of postings that are read in 0.1 ms, and the bytes that count for a word beside its posting. */
 const [pieceBytes, entryBytes] = [4096, 32];
-/** Words of a block. Only the first of them is stored whole. */
+/** Only the first word of a block is stored whole. */
 export const blockWords = 16;
 
 const wordsHeader = (header: JsonValue) => ({
@@ -21,9 +20,8 @@ const wordsHeader = (header: JsonValue) => ({
   sections: sectionsIn(header),
 });
 
-/** A word of the table, and its posting. */
 interface Entry {
-  /** Its bytes are the first `length`, until the next word is read. */
+  /** The word is the first `length` bytes, valid until the next word is read. */
   bytes: Uint8Array;
   length: number;
   postingStart: number;
@@ -33,7 +31,7 @@ interface Entry {
 /** The words of a segment in memory, as they are stored. */
 export class WordTable {
   readonly markets: number;
-  /** The version of Unicode that the words were made by. */
+  /** The version of Unicode that the words were made with. */
   readonly unicode: string;
   readonly residentBytes: number;
   readonly #key: string;
@@ -42,7 +40,7 @@ export class WordTable {
   readonly #dictionary: Uint8Array;
   readonly #postings: Uint8Array;
 
-  /** Takes bytes that were checked against their hash; `key` is the object's, for errors. */
+  /** The bytes must have been checked against their hash; `key` is the object's, for errors. */
   constructor(key: string, stored: Uint8Array) {
     const { header, start } = openSections(key, stored, wordsMagic, wordsHeader);
     // A copy is aligned for typed arrays.
@@ -59,8 +57,8 @@ export class WordTable {
   }
 
   /**
-   * Clears every ordinal in `result` whose market lacks one of the words. Waits for a `turn` before each word and each
-   * piece of about a tenth of a millisecond.
+   * Clears in `result` every ordinal whose market lacks one of the words. Waits for a `turn` before each word and each
+   * piece of about 0.1 ms.
    */
   async keepWords(words: readonly QueryWord[], result: Bitmap, turn: () => Promise<void>): Promise<void> {
     for (const { text, prefix } of words) {
@@ -84,20 +82,20 @@ export class WordTable {
     }
   }
 
-  /** The words, ascending, each with the ordinals of the markets that have it. */
+  /** Ascending, each with the ordinals of its markets. */
   *words(): Generator<[word: string, ordinals: Iterable<number>], void> {
     for (const entry of this.#entries(0))
       yield [textOf(entry.bytes.subarray(0, entry.length)), this.#ordinals(entry)];
   }
 
-  /** The words of each market, by ordinal. */
+  /** By ordinal. */
   decode(): string[][] {
     const markets = Array.from({ length: this.markets }, (): string[] => []);
     for (const [word, ordinals] of this.words()) for (const ordinal of ordinals) markets[ordinal]!.push(word);
     return markets;
   }
 
-  /** The last block whose first word is not behind the wanted one; the first when all are. */
+  /** The last block that begins no later than the wanted word; the first when all begin later. */
   #blockOf(wanted: Uint8Array): number {
     const isBehind = (block: number) => {
       const [first] = this.#entries(block);
@@ -106,7 +104,7 @@ export class WordTable {
     return firstWhere(1, this.#blocks.length / 2, isBehind) - 1;
   }
 
-  /** The words from a block on, in ascending order. */
+  /** From a block on, ascending. */
   *#entries(block: number): Generator<Entry, void> {
     const numbers = new Numbers(
       () => this.#corrupt("dictionary is cut off"),
@@ -125,7 +123,7 @@ export class WordTable {
         bytes.set(shorter);
       }
       numbers.read(bytes, shared, length);
-      // Gaps that take more than a bitmap are stored as one, so no word takes longer to read.
+      // Gaps longer than a bitmap are stored as one, so no word takes longer to read.
       if (postingBytes > wordsFor(this.markets) * 4) throw this.#corrupt("dictionary has too long a posting");
       yield { bytes, length, postingStart, postingBytes };
       postingStart += postingBytes;
@@ -153,7 +151,7 @@ export class WordTable {
     return new CorruptObjectError(this.#key, `its section ${fault}`);
   }
 
-  /** A copy, because postings are not aligned. */
+  /** Copies, because postings are not aligned. */
   #bitmap(entry: Entry): Bitmap {
     return new Uint32Array(new Uint8Array(this.#posting(entry)).buffer);
   }
@@ -197,12 +195,11 @@ class Numbers {
     throw this.#cutOff();
   }
 
-  /** The number of bytes that are left. */
   get left(): number {
     return Math.max(0, this.#from.length - this.#at);
   }
 
-  /** Reads bytes into `result` between two places. */
+  /** Fills `result` between two places. */
   read(result: Uint8Array, from: number, to: number): void {
     for (let at = from; at < to; at += 1) result[at] = this.#from[this.#at++]!;
   }

@@ -4,13 +4,12 @@ import { unicodeVersion } from "./unicode.ts";
 import { WordTable } from "./word-table.ts";
 import { isSettled, settledWordsOf, wordsOf } from "./words.ts";
 
-/** One character becomes at most so many in NFKC. */
+/** NFKC makes at most this many characters of one. */
 const longestForm = 18;
 
 /**
- * Compares a words object with the questions of a segment's markets, by ordinal. Words that every version of Unicode
- * finds are compared whichever version made the object. Returns whether there are others, which only that version can
- * judge.
+ * Compares a words object with the questions of a segment, by ordinal. Words that every version of Unicode finds are
+ * compared whichever version made the object. "unjudged": there are others, which only that version can judge.
  */
 export function checkWords(
   key: string,

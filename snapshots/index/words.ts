@@ -1,8 +1,8 @@
 const word = /[\p{L}\p{M}\p{N}]+/gu;
 
 /**
- * The characters that every version of Unicode from 12.0 on takes for the same (snapshots/SPEC.md, "Words"): parts of
- * words or not, and what they become.
+ * Characters that every version of Unicode from 12.0 on treats the same: as parts of words or not, and in what they
+ * become (snapshots/SPEC.md, "Words").
  */
 const settledRanges =
   "\\t\\n\\r -\\u0377\\u038e-\\u03a1\\u03a3-\\u052f\\u05d0-\\u05ea\\u061e-\\u070d\\u0900-\\u0983\\u0e01-\\u0e3a" +
@@ -11,24 +11,24 @@ const settledRanges =
   "\\uff01-\\uffbe\\u{1f1e6}-\\u{1f1ff}\\u{1f300}-\\u{1f6d5}\\u{1f90d}-\\u{1f971}";
 const unsettled = new RegExp(`[^${settledRanges}]`, "u");
 
-/** A text as its words are cut from it (INTERFACE 4.5). */
+/** Words are cut from this form (INTERFACE 4.5). */
 export function normalised(text: string): string {
   return text.normalize("NFKC").toLowerCase();
 }
 
-/** The words of a text, each once (INTERFACE 4.5). */
+/** Each word once (INTERFACE 4.5). */
 export function wordsOf(text: string): string[] {
   return [...new Set(normalised(text).match(word) ?? [])];
 }
 
-/** Whether every version of Unicode from 12.0 on finds the same words in a text. */
+/** Whether every version of Unicode from 12.0 on finds the same words. */
 export const isSettled = (text: string) => !unsettled.test(text);
 
-/** The words of a text that every version finds, whatever it takes the other characters for. */
+/** The words that every version finds, whatever it takes the other characters for. */
 export function settledWordsOf(text: string): string[] {
   if (isSettled(text)) return wordsOf(text);
   const pieces = text.split(unsettled).map(normalised);
-  // A word beside a character that is not settled may go on with it, and that may decide the form of a sigma.
+  // A word may go on with a character beside it that is not settled, and that may decide the form of a sigma.
   const whole = pieces.map((piece, at) => {
     const from = at === 0 ? piece : piece.replace(/^[\p{L}\p{M}\p{N}]+/u, "");
     return at === pieces.length - 1 ? from : from.replace(/[\p{L}\p{M}\p{N}]+$/u, "");
