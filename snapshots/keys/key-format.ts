@@ -6,14 +6,14 @@ const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const secretDigits = 32;
 const checkDigits = 6;
 
-/** Generates an API key. `randomDigit` returns uniformly distributed integers from 0 to 61. */
+/** `randomDigit` returns uniformly distributed integers from 0 to 61. */
 export function generateKey(randomDigit = () => randomInt(alphabet.length)): string {
   const secret = Array.from({ length: secretDigits }, () => alphabet[randomDigit()]).join("");
   const head = `prs_live_${secret}`;
   return head + checksum(head);
 }
 
-/** Whether a text has the form of a key and a valid checksum. The checksum catches typing errors and truncation. */
+/** The checksum catches typing errors and truncation. */
 export function isWellFormedKey(text: string): boolean {
   return keyPattern.test(text) && checksum(text.slice(0, -checkDigits)) === text.slice(-checkDigits);
 }

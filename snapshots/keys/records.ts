@@ -8,18 +8,16 @@ import { seal, unseal } from "../store/records.ts";
 import type { Storage } from "../store/storage.ts";
 import { generateKey } from "./key-format.ts";
 
-/** Properties of a new key. */
 export interface KeyRequest {
   plan: KeyPlan;
   owner: string;
-  /** Requests per UTC day, if not the plan's number. */
+  /** Requests per UTC day; the plan's number by default. */
   quota?: number | undefined;
   expiresAt?: Date | undefined;
 }
 
 /**
- * Issues a key. Only the returned value holds the key itself; the store keeps its SHA-256. Throws StorageError, or
- * CorruptObjectError for an invalid request.
+ * Only the result holds the key itself; the store keeps its SHA-256. Throws CorruptObjectError for an invalid request.
  */
 export async function issueKey(
   storage: Storage,
@@ -44,7 +42,7 @@ export async function issueKey(
   return { key, record };
 }
 
-/** Every key record by time of issue, the earliest revocation by key id, and what is unreadable. */
+/** Records by time of issue, and the earliest revocation by key id. */
 export async function readKeys(storage: Storage): Promise<{
   records: KeyRecord[];
   revocations: Map<string, KeyRevocation>;
@@ -70,10 +68,7 @@ export async function readKeys(storage: Storage): Promise<{
   return { records, revocations, damaged };
 }
 
-/**
- * Reads one object under keys/; its name tells whether it is a record or a revocation. Returns undefined when it is
- * gone.
- */
+/** The name of an object under keys/ tells whether it is a record or a revocation. Undefined when it is gone. */
 export async function readKeyObject(
   storage: Storage,
   objectKey: string,
@@ -88,20 +83,20 @@ export async function readKeyObject(
   return entry;
 }
 
-/** The key id in the name of an object under keys/. */
+/** Takes any object key under keys/. */
 export function keyIdOf(objectKey: string): string {
   return objectKey.slice(layout.key.prefix.length).split(".")[0]!;
 }
 
 /**
- * Revokes a key at a time, now or in the future. Returns the revocation that holds, which is an existing one if that is
- * earlier, or undefined when there is no such key.
+ * Revokes a key at a time, now or in the future. Returns the revocation that holds, which is an earlier one if there is
+ * one; undefined when there is no such key.
  */
 export async function revokeKey(storage: Storage, id: string, at: Date): Promise<KeyRevocation | undefined> {
   if (!(await storage.get(layout.key(id)))) return undefined;
   const sealed = seal({ id, revokedAt: at.toISOString() });
   const mine = unseal(layout.keyRevocation(id), sealed, KeyRevocation);
-  // A revocation is never replaced: of two concurrent ones, the later could overwrite the earlier.
+  // Nothing replaces a revocation: of two concurrent ones, the later could overwrite the earlier.
   if (await storage.putIfAbsent(layout.keyRevocation(id), sealed)) return mine;
   const earliest = earlierOf(mine, await earliestRevocation(storage, id));
   if (earliest === mine) await storage.putIfAbsent(layout.keyRevocation(id, at.getTime()), sealed);
@@ -110,8 +105,8 @@ export async function revokeKey(storage: Storage, id: string, at: Date): Promise
 
 /**
  * Issues a key with the owner, plan, quota and expiry of another one, which ends `graceMilliseconds` later, or earlier
- * where it was to end earlier. Returns undefined when there is no such key. If the store fails in between, the new key
- * has not been shown, so it opens nothing, and the old one stays as it is: rotate again.
+ * if it was to. Undefined when there is no such key. If the store fails in between, nobody has seen the new key, so it
+ * opens nothing, and the old one is unchanged: rotate again.
  */
 export async function rotateKey(
   storage: Storage,

@@ -6,12 +6,12 @@ import { type Storage, StorageError } from "../store/storage.ts";
 import { isWellFormedKey } from "./key-format.ts";
 import { keyIdOf, readKeyObject } from "./records.ts";
 
-/** The state of a presented key. */
+/** The state of a key that somebody presents. */
 export type KeyVerdict =
   | { state: "active"; record: KeyRecord }
   | { state: "malformed" | "mistyped" | "unknown" | "expired" | "revoked" };
 
-/** The reason why a key is not active, for its holder. */
+/** What its holder is told of a key that is not active. */
 export const keyFaults: Record<Exclude<KeyVerdict["state"], "active">, string> = {
   malformed: "The API key is malformed: a key is prs_live_ and 38 letters and digits, copied whole.",
   mistyped: "The API key is mistyped: its checksum does not match. Copy it again, whole.",
@@ -24,34 +24,30 @@ export const keyFaults: Record<Exclude<KeyVerdict["state"], "active">, string> =
 export interface KeyRing {
   /** False until the keys have been read once. Until then no key can be judged. */
   ready(): boolean;
-  /** The state of a key now. */
   judge(key: string): KeyVerdict;
-  /** The state of the key with this id now. */
   judgeId(id: string): KeyVerdict;
   /**
-   * Reads new keys and revocations. Throws StorageError when the store cannot be read, and keeps the keys it has. When
-   * that is so of some objects alone, the others count: whoever can put such an object there must not hold up
+   * Reads new keys and revocations. Throws StorageError when the store cannot be read, and keeps the keys it has. If
+   * only some objects cannot be read, the others count: whoever can put such an object there must not hold up
    * revocations.
    */
   reload(): Promise<void>;
 }
 
-/** The options of a key ring. */
 interface KeyRingOptions {
   /** Epoch milliseconds. */
   now: () => number;
   /** Called once for every unreadable record. */
   damaged: (error: CorruptObjectError) => void;
-  /** Called with the key of a revocation's object, once, when that has gone from the store. It goes on to count. */
+  /** Called once with the key of a revocation's object that is gone from the store. The revocation still counts. */
   lost?: (objectKey: string) => void;
-  /** So many that have gone are kept, each about 200 bytes. */
+  /** The most such revocations that are kept, about 200 bytes each. */
   maxLost?: number;
 }
 
-/** What an object under keys/ holds; nothing where it could not be read now. */
+/** Neither is there where the object could not be read now. */
 type KeyObject = { record?: KeyRecord; revocation?: KeyRevocation } | "unreadable";
 
-/** Creates a key ring for a store. */
 export function keyRing(
   storage: Storage,
   { now, damaged, lost = () => {}, maxLost = 100_000 }: KeyRingOptions,
@@ -64,9 +60,9 @@ export function keyRing(
   let bySecret = new Map<string, KeyRecord>();
   let ready = false;
   const reported = new Set<string>();
-  /** Object keys of revocations that were read, and are gone. Nobody has the right to delete one. */
+  /** Object keys of revocations that were read and are now gone. Nobody has the right to delete one. */
   const gone = new Set<string>();
-  /** Why one of the objects could not be read at the last reload. */
+  /** Why an object could not be read at the last reload. */
   let unread: StorageError | undefined;
 
   async function read(objectKey: string): Promise<KeyObject> {
@@ -95,7 +91,7 @@ export function keyRing(
   const endOf = (revocation: KeyRevocation | "unreadable") =>
     revocation === "unreadable" ? 0 : Date.parse(revocation.revokedAt);
 
-  /** Adds the revocations that are no longer listed to those that are. */
+  /** Adds the revocations that are no longer listed. */
   function keepLost(next: typeof revocations): void {
     for (const objectKey of gone) if (next.has(objectKey)) gone.delete(objectKey);
     for (const [objectKey, revocation] of revocations) {
@@ -152,7 +148,7 @@ export function keyRing(
     ready: () => ready,
     reload,
     judge(key) {
-      // Looking up the digest keeps the timing of the lookup from revealing anything about stored keys.
+      // Looking up the digest keeps timing from revealing anything about stored keys.
       const record = bySecret.get(sha256(key));
       if (record) return verdictOn(record);
       return { state: isWellFormedKey(key) ? "unknown" : keyPattern.test(key) ? "mistyped" : "malformed" };
