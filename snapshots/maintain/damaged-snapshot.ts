@@ -1,8 +1,8 @@
 import { CorruptObjectError, isLoss, MissingObjectError } from "../store/errors.ts";
 
 /**
- * Does a piece of work on a snapshot that a collection keeps. The error of a lost or damaged object then names its
- * manifest, whose deletion gives the snapshot up. Throws what the work throws, also where that is gone.
+ * Works on a snapshot that a collection keeps. The error of a lost or damaged object then names the manifest, whose
+ * deletion gives the snapshot up, unless that itself is gone.
  */
 export async function naming<T>(manifest: string, work: () => Promise<T>): Promise<T> {
   try {

@@ -15,7 +15,6 @@ import { newestForRun } from "../trust/log/run-log.ts";
 import type { Signing } from "../trust/signing.ts";
 import { findCommit } from "./find-commit.ts";
 
-/** Two snapshots, and what differs between them. */
 export interface DiffReport {
   since: { commit: number; snapshotId: string };
   until: { commit: number; snapshotId: string };
@@ -23,8 +22,8 @@ export interface DiffReport {
 }
 
 /**
- * Compares two snapshots of a store, each named by a commit number or by the first 8 or more digits of its id. Reads
- * only what differs. With keys in `signing`, one of them must have signed the newest commit.
+ * `older` and `newer` are each a commit number, or the first 8 or more digits of a snapshot id. Reads only what
+ * differs. With keys in `signing`, one of them must have signed the newest commit.
  */
 export async function diff(
   storage: Storage,
@@ -66,7 +65,7 @@ async function marketChanges(
   return { ...summaryOf(sides, found), details: count.details };
 }
 
-/** `near` may share parts with it. */
+/** `near` may share parts with the manifest. */
 async function manifestOf(storage: Storage, commit: Commit, near?: Manifest): Promise<Manifest> {
   try {
     return await readManifest(storage, commit.manifest, near);

@@ -34,33 +34,31 @@ import { requireKey, type Signing, trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
 import { findCommit } from "./find-commit.ts";
 
-/** How a snapshot is exported. */
 export interface ExportOptions {
-  /** A folder for temporary files, without symbolic links in its path. Each takes up to 300 MB. */
+  /** A folder for temporary files, without symbolic links in its path. Each file takes up to 300 MB. */
   temporaryDirectory: string;
   progress: (step: string, done: number, of: number) => void;
-  /** Bytes of text in a file at most; tests set fewer than the format allows. */
+  /** The most text in a file, in bytes. Tests set fewer than the format allows. */
   maxTextBytes?: number;
-  /** Also writes what commits changed, from the last one on whose changes, or whose snapshot, is exported. */
+  /** Also writes what commits changed, back to the last one whose changes or whose snapshot is exported. */
   changes?: boolean;
   /** Signs the record. Records that this does not trust are not built on. */
   signing?: Signing;
 }
 
-/** The result of an export. */
 export interface ExportReport {
   outcome: "exported" | "unchanged";
   snapshotId: string;
   commit: number;
   rows: number;
   total: Size;
-  /** Files that were made. The others are those of an earlier export. */
+  /** The other files are those of an earlier export. */
   uploaded: Size;
 }
 
 /**
- * Exports the newest snapshot, or the one that `target` names by a commit number or by the first 8 or more digits of
- * its id.
+ * Exports the newest snapshot, or the one that `target` names: a commit number, or the first 8 or more digits of a
+ * snapshot id.
  */
 export async function exportSnapshot(
   storage: Storage,
@@ -80,7 +78,7 @@ export async function exportSnapshot(
   try {
     if (options.changes) await exportChanges(storage, commit, options);
     const report = await exportCommit(storage, commit, options);
-    // The description of the data names the files.
+    // The description of the public data names the exported files.
     await updateMutableObjects(storage, { signing });
     return report;
   } catch (error) {
@@ -148,7 +146,7 @@ async function exportCommit(storage: Storage, commit: Commit, options: ExportOpt
   return report("exported", files, sizeOf(made));
 }
 
-/** The commits of all exports that can be believed, by their numbers. */
+/** Numbers of the commits of all exports that can be trusted. */
 async function exportedCommits(storage: Storage, trust: Trust | undefined): Promise<ReadonlySet<number>> {
   const exported = new Set<number>();
   for await (const { key } of storage.list(layout.exportRecord.prefix)) {
@@ -159,9 +157,9 @@ async function exportedCommits(storage: Storage, trust: Trust | undefined): Prom
 }
 
 /**
- * Writes the changes of a commit and of those before it, back to one whose changes are there, or whose snapshot is
- * exported. Where a change record or a commit is gone, they end. The oldest come first, and all before the export, so
- * that a run that breaks off leaves no gap behind those that are there.
+ * Writes the changes of a commit and of those before it, back to one whose changes are there or whose snapshot is
+ * exported, or until a change record or commit is gone. The oldest come first, and all before the export, so that a run
+ * that breaks off leaves no gap behind those that are there.
  */
 async function exportChanges(storage: Storage, newest: Commit, options: ExportOptions): Promise<void> {
   const trust = trustOf(options.signing ?? {});
@@ -208,7 +206,8 @@ async function knownFiles(
   const known = new Map<string, ExportFile>();
   for await (const { key } of storage.list(layout.exportRecord.prefix)) {
     const record = await readSoundExport(storage, hashIn(key));
-    // The root says from which pages a file was made, but nobody reads the file again to see whether that is so.
+    // The root says from which pages a file was made. Nobody reads the file again to check that, so its record must be
+    // trusted.
     if (!record || trust?.export(record)) continue;
     for (const file of record.files) if (isStored(file, stored) && file.stats) known.set(file.root, file);
   }
@@ -249,7 +248,7 @@ async function make(
   return { ...file, rows: planned.rows, root: planned.root, stats };
 }
 
-/** Does a piece of work for each item, in order, one item ahead of the caller. */
+/** Works in order, one item ahead of the caller. */
 async function* ahead<Item, Result>(
   items: readonly Item[],
   work: (item: Item, index: number) => Promise<Result>,
@@ -260,7 +259,7 @@ async function* ahead<Item, Result>(
       const result = await next!;
       const item = items[index + 1];
       next = item && work(item, index + 1);
-      // Nobody may be waiting for it when it fails.
+      // It may fail while nobody awaits it.
       next?.catch(() => {});
       yield result;
     }

@@ -4,9 +4,9 @@ import { isBroken, logFrom } from "../store/log/commit-chain.ts";
 import type { Storage } from "../store/storage.ts";
 
 /**
- * The commit with this number, or the newest whose snapshot id begins with these 8 or more digits, among `newest` and
- * those that it leads back to: whoever can write to the store may have put others there. Withdrawn ones count, so that
- * a rollback can be undone.
+ * The commit with this number, or the newest whose snapshot id begins with these 8 or more digits. Only `newest` and
+ * commits that it leads back to count: whoever can write to the store may have put others there. Withdrawn ones count
+ * too, so that a rollback can be undone.
  */
 export async function findCommit(storage: Storage, target: string, newest: Commit): Promise<Commit> {
   const number = /^[1-9]\d{0,6}$/.test(target) ? Number(target) : undefined;

@@ -28,19 +28,16 @@ import type { Trust } from "../trust/trust.ts";
 import { naming } from "./damaged-snapshot.ts";
 import { keepsChanges, type Retention, tierMasksOf, tiers } from "./retention.ts";
 
-/** Options of a collection. */
 export interface CollectOptions extends Retention, Counting {
   now: Date;
   /** Reports what would be deleted, and deletes nothing. */
   dryRun: boolean;
-  /** The current site. Site files of other versions are deleted; without a site, all of them stay. */
+  /** Site files of other versions than this are deleted; without a site, all of them stay. */
   site?: Site;
 }
 
-/** Bytes by tier. */
 type TierBytes = Record<Exclude<keyof typeof tiers, "current">, number>;
 
-/** The result of a collection. A dry run reports what would be deleted. */
 export interface CollectReport {
   keptCommits: number;
   /** Bytes that would go if a tier were off, because nothing else keeps them. */
@@ -48,16 +45,16 @@ export interface CollectReport {
   deleted: { keys: string[]; bytes: number };
   /** Unreachable objects that are too young to delete: a publish run may be about to commit them. */
   young: number;
-  /** Temporary files of killed writers, removed from a directory store. */
+  /** Temporary files of killed writers that were removed from a directory store. */
   leftovers: number;
 }
 
-/** Objects are deleted under these prefixes only. */
+/** Nothing is deleted outside of these prefixes. */
 const collected = [...new Set(collectedKinds.map(({ prefix }) => prefix))];
 
 /**
- * They hold what names other objects, and are listed by every survey when the commits are known. One that is put after
- * its objects were listed, and before a commit, would otherwise stay when these are deleted as old.
+ * Objects here name other objects. Every survey lists them after it has read the commits: one that is put after its
+ * objects were listed, and before a commit, would otherwise stay while these are deleted as old.
  */
 const holders = [
   layout.manifest.prefix,
@@ -66,23 +63,22 @@ const holders = [
   layout.changeRecord.prefix,
 ];
 const isHolder = (key: string) => holders.some((prefix) => key.startsWith(prefix));
-/** What a run makes that no commit ends. */
+/** Export runs make these without a commit at the end. */
 const ofExports = [layout.exportFile.prefix, layout.exportChunks.prefix];
 
 const hour = 3_600_000;
 /** No publish run takes longer. Objects newer than the newest commit stay for this long, whatever `keepHours` says. */
 const runHours = 6;
-/** A run in parts may take so long from its plan to its join. */
+/** The longest time from the plan of a run in parts to its join. */
 const runInPartsHours = 48;
 /** Records of killed collections are deleted after this time. */
 const leftoverHours = 24;
 
 /**
- * Deletes old objects that no retained commit reaches. Publishers and rollbacks may run at the same time: a record
- * tells them which objects are about to be deleted. Then the store is surveyed a second time, and only objects that are
- * still unreachable and unchanged are deleted (snapshots/SPEC.md, "Collection"). The next collection continues an
- * interrupted one. Throws as countedLog does, and MissingObjectError when the current snapshot's manifest or a retained
- * segment is missing.
+ * Deletes old objects that no retained commit reaches (snapshots/SPEC.md, "Collection"). Publishers and rollbacks may
+ * run at the same time: a record tells them which objects are about to be deleted. Then the store is surveyed again,
+ * and only what is still unreachable and unchanged is deleted. The next collection continues an interrupted one. Throws
+ * MissingObjectError when the current snapshot's manifest or a retained segment is missing.
  */
 export async function collectGarbage(storage: Storage, options: CollectOptions): Promise<CollectReport> {
   const survey = new Survey(storage, options);
@@ -102,8 +98,8 @@ export async function collectGarbage(storage: Storage, options: CollectOptions):
 }
 
 /**
- * Deletes the objects that a second survey confirms, and returns them. After an error the record stays: a deletion may
- * be under way.
+ * Deletes the objects that a second survey confirms, and returns them. After an error the record stays, since a
+ * deletion may be under way.
  */
 async function remove(
   storage: Storage,
@@ -141,30 +137,28 @@ async function remove(
   return gone;
 }
 
-/** Deletes the records of killed collections. */
 async function removeOldRecords(storage: Storage, now: Date): Promise<void> {
   for await (const { key, modified } of storage.list(layout.collecting.prefix)) {
     if (now.getTime() - modified.getTime() > leftoverHours * hour) await storage.delete(key);
   }
 }
 
-/** The result of one survey of the store. */
 interface SurveyResult {
   unreachable: ObjectInfo[];
-  /** Whether an unreachable object is so old that no running publish can need it. */
+  /** No running publish can need an object that is this old. */
   isOld: (info: ObjectInfo) => boolean;
   keptCommits: number;
   tiers: TierBytes;
 }
 
-/** Surveys a store repeatedly. Objects that were reachable once count as reachable from then on. */
+/** Surveys a store repeatedly. What was reachable once counts as reachable from then on. */
 class Survey {
   readonly #storage: Storage;
   readonly #options: CollectOptions;
   readonly #trust: Trust | undefined;
-  /** By key: which tiers keep an object. */
+  /** The tiers that keep an object, by key. */
   readonly #reachable = new Map<string, number>();
-  /** The manifest that was read last: the next one shares most of its lists. */
+  /** The manifest that was read last. The next one shares most of its lists. */
   #last: Manifest | undefined;
 
   constructor(storage: Storage, options: CollectOptions) {
@@ -180,7 +174,7 @@ class Survey {
 
   async run(prefixes: readonly string[]): Promise<SurveyResult> {
     const listed = await this.#list(prefixes.filter((prefix) => !isHolder(prefix)));
-    // Commits are read after the listing: an object that a commit has just brought back counts as reachable.
+    // Commits are read after the listing, so that an object that a commit has just brought back counts as reachable.
     const commits = await countedLog(this.#storage, this.#options);
     const newest = commits.at(-1);
     this.#reach(neededTiles(listed, newest?.commit ?? 0), tiers.current);
@@ -192,9 +186,9 @@ class Survey {
     const superseded = new Set(commits.slice(0, -1).map(({ manifest }) => layout.manifest(manifest.hash)));
     const isOld = (info: ObjectInfo) =>
       (this.#isOld(info, published) && !(planned && info.modified >= planned)) ||
-      // Were it kept for its own age, objects of its snapshot that are older would be deleted without it.
+      // If its own age kept a manifest, older objects of its snapshot would be deleted without it.
       (superseded.has(info.key) && published !== undefined && info.modified < published);
-    // What is too young to be deleted needs the objects that it names, which may be older.
+    // Objects too young to delete need those that they name, which may be older.
     const young = new Set(listed.flatMap((info) => (isHolder(info.key) && !isOld(info) ? [info.key] : [])));
     for (const commit of commits)
       if (young.has(layout.manifest(commit.manifest.hash)))
@@ -239,7 +233,7 @@ class Survey {
     );
   }
 
-  /** The bytes that only one tier keeps. */
+  /** Bytes that only one tier keeps. */
   #bytesOf(listed: readonly ObjectInfo[]): TierBytes {
     const { current: _, ...others } = tiers;
     const bytesOf = (tier: number) =>
@@ -258,7 +252,7 @@ class Survey {
     return modified.getTime() <= now.getTime() - hours * hour;
   }
 
-  /** Marks the objects that retained commits reach. Objects that an earlier survey marked are not read again. */
+  /** Marks what retained commits reach. What an earlier survey marked is not read again. */
   async #reachSnapshots(commits: readonly Commit[], masks: readonly number[]): Promise<void> {
     const manifests = new Map<string, { commit: Commit; keptBy: number }>();
     for (const [index, commit] of commits.entries()) {
@@ -272,7 +266,7 @@ class Survey {
       if (this.#reachable.has(key) && !newest) continue;
       const manifest = await this.#manifest(commit, newest);
       if (!manifest) continue;
-      // Two manifests may have other objects beside the same segment, when digests of rows are made in another way.
+      // Two manifests may have different objects beside the same segment, when digests of rows are made in another way.
       const named = namedBy(manifest).keys();
       this.#reach([key, ...named.filter((one) => !layout.segment.has(one))], keptBy);
       if (newest) this.#reach(namesOfProtocols(manifest), tiers.current);
@@ -302,9 +296,7 @@ class Survey {
     }
   }
 
-  /**
-   * Marks the change records that are young enough, and those of which both snapshots stay: they could be made again.
-   */
+  /** Marks change records that are young enough, and those of which both snapshots stay: they could be made again. */
   async #reachChanges(
     commits: readonly Commit[],
     young: ReadonlySet<string>,
@@ -322,7 +314,7 @@ class Survey {
       this.#reach(keys ?? [], keptBy);
       lost ||= !keys;
     });
-    // Nobody can tell any more which parts it names, so none is known to be garbage.
+    // Nobody can tell any more which parts the lost record names, so none is known to be garbage.
     const isPart = (key: string) => key.startsWith(layout.changeRecord.prefix) && !key.endsWith(".json");
     if (lost) this.#reach(listed.map(({ key }) => key).filter(isPart), tiers.changes);
   }
@@ -345,8 +337,8 @@ class Survey {
   }
 
   /**
-   * Marks files of exports that no sound record names, as long as the commit is kept that was the newest one when they
-   * were put: nobody can tell those whose record is lost or forged from those of a run that was killed.
+   * Marks files of exports that no sound record names, as long as the commit that was newest when they were put is
+   * kept: nobody can tell files whose record is lost or forged from those of a killed run.
    */
   async #reachUnnamed(
     commits: readonly Commit[],
@@ -371,7 +363,10 @@ class Survey {
     }
   }
 
-  /** The record of an export, or of a change as Parquet files, at a key; none where it is neither, or not sound. */
+  /**
+   * At most one record: that of an export, or of a change as Parquet files. None where the key is of neither, or the
+   * record not sound.
+   */
   async #recordsOfFiles(key: string): Promise<(ExportRecord | ChangeFiles)[]> {
     const [hash, trust] = [hashIn(key), this.#trust];
     if (key.startsWith(layout.exportRecord.prefix)) {
@@ -384,7 +379,7 @@ class Survey {
   }
 }
 
-/** Of the public log all but the partial tiles that a log of this size has filled since. */
+/** All of the public log but the partial tiles that have been filled since, in a log of this size. */
 function neededTiles(listed: readonly ObjectInfo[], size: number): string[] {
   const keys = listed.map(({ key }) => key);
   const held = tilesAmong(keys, size);

@@ -1,20 +1,20 @@
 import type { Commit } from "../../schemas/store/snapshot.ts";
 
-/** How long a store keeps what was superseded. 0 turns a tier off; the current snapshot stays in any case. */
+/** How long a store keeps what was superseded. 0 turns a tier off; the current snapshot always stays. */
 export interface Retention {
   /** Hours for which a snapshot stays after it was superseded. */
   keepHours: number;
-  /** The snapshots of this many newest commits stay. */
+  /** How many of the newest commits keep their snapshots. */
   keepCommits: number;
-  /** Days whose last snapshot stays, beside today. */
+  /** Days before today whose last snapshots stay. */
   keepDaily?: number;
-  /** Months whose last snapshot stays, beside this one. */
+  /** Months before this one whose last snapshots stay. */
   keepMonthly?: number;
-  /** Days for which the change record of a commit stays. */
+  /** Days for which a commit's change record stays. */
   keepChangesDays?: number;
 }
 
-/** The tiers, each a bit of a mask. `current` stands for what stays in any case. */
+/** Bits of a mask. `current` stands for what always stays. */
 export const tiers = { current: 1, hours: 2, commits: 4, daily: 8, monthly: 16, changes: 32 } as const;
 
 const hour = 3_600_000;
@@ -39,7 +39,6 @@ export function tierMasksOf(commits: readonly Commit[], retention: Retention & {
   });
 }
 
-/** Whether the change record of a commit stays. */
 export function keepsChanges(
   { publishedAt }: Commit,
   { now, keepChangesDays = 0 }: Retention & { now: Date },
@@ -47,7 +46,10 @@ export function keepsChanges(
   return keepChangesDays > 0 && Date.parse(publishedAt) >= now.getTime() - keepChangesDays * day;
 }
 
-/** The last commit of each period from `first` on. What a rollback withdrew was a mistake, and is the last of none. */
+/**
+ * The last commit of each period from `first` on. A commit that a rollback withdrew was a mistake, and is never the
+ * last.
+ */
 function lastOfEach(
   commits: readonly Commit[],
   periodOf: (time: Date) => number,

@@ -20,9 +20,9 @@ import { isSigned, requireKey, signerOf } from "../trust/signing.ts";
 import { findCommit } from "./find-commit.ts";
 
 /**
- * Makes an earlier snapshot current by a new commit, withdraws the commits in between, and puts publishing on hold.
- * `target` is a commit number, or the first 8 or more digits of a snapshot id. Also updates the public names. Returns
- * the new commit, or the current one when that already is this rollback.
+ * Makes an earlier snapshot current by a new commit, withdraws the commits in between, puts publishing on hold, and
+ * updates the public names. `target` is a commit number, or the first 8 or more digits of a snapshot id. Returns the
+ * new commit, or the current one when that already is this rollback.
  */
 export async function rollback(
   storage: Storage,
@@ -41,7 +41,7 @@ export async function rollback(
         "ROLLBACK_REFUSED",
         `commit ${current.commit} already has snapshot ${current.snapshotId}`,
       );
-    // One that was not signed by this run's key is made once more.
+    // A rollback that this run's key did not sign is made once more.
     if (isSigned(current, signing)) {
       // An earlier run may have stopped after its commit, before it updated the public names.
       await updateMutableObjects(storage, shown);
@@ -77,12 +77,12 @@ export async function rollback(
   return commit;
 }
 
-/** The range of the commits after `wanted` up to `current`, if there are any. */
+/** The commits after `wanted` up to `current`, if any. */
 function between(wanted: Commit, current: Commit): Commit["withdrawn"] {
   return wanted.commit < current.commit ? [[wanted.commit + 1, current.commit]] : [];
 }
 
-/** Throws ROLLBACK_REFUSED unless the store has every object of the snapshot, and protects those from collections. */
+/** Throws ROLLBACK_REFUSED unless the store has every object of the snapshot. Protects these from collections. */
 async function requireComplete(storage: Storage, current: Commit, commit: Commit): Promise<void> {
   const gone = `the snapshot of commit ${commit.commit} is incomplete: the store no longer has all its objects`;
   try {
@@ -96,9 +96,9 @@ async function requireComplete(storage: Storage, current: Commit, commit: Commit
 }
 
 /**
- * Writes again every object that the current snapshot does not reach. A collection that is about to delete one then
- * finds it changed. Throws COLLECTED_MEANWHILE when a collection may have checked it before. The manifest comes
- * last, as in a publish run.
+ * Writes again every object that the current snapshot does not reach, so that a collection that is about to delete one
+ * finds it changed. Throws COLLECTED_MEANWHILE when a collection may have checked it before. The manifest comes last,
+ * as in a publish run.
  */
 async function rewriteObjects(storage: Storage, current: Commit, wanted: PreviousSnapshot): Promise<void> {
   const safe = (await PreviousSnapshot.readIfKept(storage, current))?.present ?? new Map();
@@ -108,7 +108,7 @@ async function rewriteObjects(storage: Storage, current: Commit, wanted: Previou
   const unsafe = [...wanted.present].filter(([key]) => !safe.has(key));
   await inParallel(unsafe, ([key, bytes]) => again(key, { hash: hashIn(key), bytes }));
   const objects = new Set(unsafe.map(([key]) => key));
-  // Nothing of the snapshot is lost.
+  // The snapshot is complete, so its scores are there.
   const names = namesOfProtocols({ scores: wanted.manifest.scores! });
   await refuseCollected(storage, objects, names);
   const { manifest } = wanted.commit;
@@ -118,8 +118,8 @@ async function rewriteObjects(storage: Storage, current: Commit, wanted: Previou
 }
 
 /**
- * Records what the rollback changes in the archive. Undefined when that is too much, or when the snapshot that is taken
- * back is damaged, which may be the reason for the rollback.
+ * Records what the rollback changes in the archive. Undefined when that is too much, or when the withdrawn snapshot is
+ * damaged, which may be the reason for the rollback.
  */
 async function recordChanges(storage: Storage, current: Commit, wanted: Commit) {
   const objects = new ObjectWriter(storage, new Set(), false);
