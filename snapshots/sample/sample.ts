@@ -6,18 +6,18 @@ import { marketsQuery } from "./markets.ts";
 import { protocolScoresQuery } from "./protocols.ts";
 import { randomMacros } from "./sql.ts";
 
-/** What to generate. Equal options give equal rows, whatever the machine's time zone, clock or number of cores. */
+/** Equal options give equal rows, whatever the machine's time zone, clock or number of cores. */
 export interface SampleOptions {
   /** The directory of the sources. An earlier sample in it is replaced. */
   directory: string;
   markets: number;
   protocols: number;
-  /** The number of scoring runs per protocol, one per day. */
+  /** Scoring runs per protocol, one per day. */
   days: number;
-  /** The number of different outcome labels. */
+  /** How many different outcome labels there are. */
   outcomes: number;
   seed: number;
-  /** The sources as they were so many days, fewer than `days`, before the last run. Default: 0. */
+  /** Leaves out this many last days, fewer than `days`: the sources as they were then. Default: 0. */
   daysBack?: number;
   /** Default: all cores. */
   threads?: number;
@@ -25,15 +25,14 @@ export interface SampleOptions {
   marketsPerFile?: number;
 }
 
-/** The sample that `npm run sample` makes unless it is told otherwise. */
+/** What `npm run sample` makes by default. */
 export const sampleDefaults = { markets: 20_000, protocols: 100, days: 30, outcomes: 800, seed: 1 } as const;
 
-/** What was written. */
 export interface SampleReport {
   directory: string;
   markets: number;
   protocols: number;
-  /** The rows of protocol_scores: protocols times days. */
+  /** Protocols times days. */
   scores: number;
   files: number;
   bytes: number;

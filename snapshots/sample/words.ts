@@ -1,6 +1,6 @@
 /** The words that the sample is made of, all invented. Their order matters, because rows pick them by position. */
 
-/** Categories with their weights, which add up to 100. Several differ only in letter case, also beyond ASCII. */
+/** Weights add up to 100. Several names differ only in letter case, also beyond ASCII. */
 export const categories: readonly (readonly [name: string, weight: number])[] = [
   ["other", 24],
   ["politics", 15],
@@ -18,7 +18,6 @@ export const categories: readonly (readonly [name: string, weight: number])[] = 
   ["σπορ", 1],
 ];
 
-/** The subjects of questions. */
 export const subjects: readonly string[] = [
   "Riverton United",
   "the Lindgren bill",
@@ -54,7 +53,7 @@ export const subjects: readonly string[] = [
   "the Merino upgrade",
 ];
 
-/** Question templates; `{s}` is a subject, `{t}` a second one, `{n}` a number, `{d}` a day. */
+/** `{s}` is a subject, `{t}` a second one, `{n}` a number, `{d}` a day. */
 export const templates: readonly string[] = [
   "Will {s} finish ahead of {t} by {d}?",
   "{s} vs. {t}: more than {n} in total?",
@@ -81,10 +80,10 @@ export const months: readonly string[] = [
   "December",
 ];
 
-/** The most common outcome labels, most frequent first. */
+/** Most frequent first. */
 export const commonOutcomes: readonly string[] = ["No", "Yes", "Over", "Under", "Up", "Down"];
 
-/** Rare outcome labels consist of a first word, a second word and, after all pairs are used, a number. */
+/** A rare outcome label is a first word, a second word and, once all pairs are used, a number. */
 export const outcomeFirsts: readonly string[] = [
   "Riverton",
   "Ørsted",
@@ -130,7 +129,7 @@ export const outcomeSeconds: readonly string[] = [
   "🇪🇺",
 ];
 
-/** The six market dimensions with their weights, which add up to 1. */
+/** Weights add up to 1. */
 export const dimensions = [
   { key: "informed", name: "Informed flow", weight: 0.24 },
   { key: "integrity", name: "Trading integrity", weight: 0.19 },
@@ -183,7 +182,7 @@ export const protocolStems: readonly string[] = [
   "red-mesa",
 ];
 
-/** Kinds of protocols: the part of the slug, and the category that it stands for. */
+/** A kind of protocol as part of the slug, and its category. */
 export const protocolKinds: readonly (readonly [slug: string, category: string])[] = [
   ["lend", "Lending"],
   ["dex", "Dexs"],
