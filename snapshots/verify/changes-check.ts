@@ -8,14 +8,14 @@ import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 
-/** The commit of a change record. */
+/** What the commit of a change record says. */
 interface Named {
   since: string | undefined;
   until: string;
   counts: ChangeCounts | null;
 }
 
-/** Reads every byte of a change record and its parts, and checks them against each other and the commit. */
+/** Checks every byte of a change record and its parts against each other and the commit. */
 export async function checkChangeRecord(
   read: ReadObject,
   ref: ObjectRef,
@@ -47,7 +47,7 @@ export async function checkChangeRecord(
   return record;
 }
 
-/** Compares a change record with the two snapshots, market by market. */
+/** Market by market. */
 export async function compareChangeRecord(
   read: ReadObject,
   key: string,
@@ -66,7 +66,7 @@ export async function compareChangeRecord(
   for (const side of Object.values(told)) if (!(await side.next()).done) throw differ();
 }
 
-/** The lines of one side of a record, from the oldest market up. Memory holds one part. */
+/** From the oldest market up. Memory holds one part. */
 async function* linesOf(read: ReadObject, parts: ChangeRecord["before"]) {
   for (const ref of parts) {
     const key = layout.changePart(ref.hash);

@@ -9,8 +9,8 @@ import type { Trust } from "../trust/trust.ts";
 import type { StoreCheck } from "./store-check.ts";
 
 /**
- * Checks all exports of a store against the commits by their numbers, and all exported changes: each record, and every
- * byte of its files. Records must have a signature that `trust` accepts.
+ * Checks the records of all exports and exported changes, and every byte of their files. `commits` are by number.
+ * Records must have a signature that `trust` accepts.
  */
 export async function checkExports(
   check: StoreCheck,
@@ -61,7 +61,7 @@ async function readRecord(
   if (refusal) throw new CorruptObjectError(key, refusal.reason);
   const commit = commits.get(record.commit);
   const rows = record.files.reduce((sum, file) => sum + file.rows, 0);
-  // The commits before the oldest one in the store may be gone.
+  // Commits before the oldest one in the store may be gone.
   const agrees = commit
     ? commit.snapshotId === record.snapshotId &&
       commit.archiveRoot === record.archiveRoot &&

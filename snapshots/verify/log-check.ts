@@ -9,29 +9,27 @@ import { checkAgreement, type Trust } from "../trust/trust.ts";
 import type { SnapshotCheck } from "./snapshot-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";
 
-/** A commit and the manifest that it names. */
 export interface CheckedCommit {
   commit: Commit;
   manifest: Manifest;
 }
 
-/** The result of the check of a commit log. */
 interface CheckedLog {
-  /** How many commits there are, faulty ones too. */
+  /** Includes faulty commits. */
   length: number;
-  /** The commits without fault, by their numbers. */
+  /** Commits without fault, by number. */
   commits: ReadonlyMap<number, Commit>;
-  /** Commits whose snapshots were deleted by a collection. */
+  /** Commits whose snapshots a collection deleted. */
   collected: number;
-  /** The newest that is trusted. Undefined when it is faulty, or head.json names a later one. */
+  /** The newest trusted commit. Undefined when it is faulty, or head.json names a later one. */
   newest: CheckedCommit | undefined;
-  /** The highest number of a commit, a faulty one too; 0 where there is none. */
+  /** The highest number, also of a faulty commit; 0 where there is none. */
   last: number;
 }
 
 /**
- * Checks the commit log from number `begins` on, and every snapshot that was not collected. None may be missing, nor the
- * one that head.json names.
+ * Checks the commit log from number `begins` on, and every snapshot that was not collected. No commit may be missing,
+ * nor the one that head.json names.
  */
 export async function checkLog(
   check: StoreCheck,
@@ -40,7 +38,7 @@ export async function checkLog(
 ): Promise<CheckedLog> {
   const listed = await listCommits(check.storage);
   const numbers = listed.filter((number) => number >= begins);
-  // Nothing that is checked leads there.
+  // These commits lie before the log, and nothing that is checked leads there.
   for (const number of listed) if (number < begins) check.count(layout.commit(number), 0);
   const missing = (number: number, to = number) => {
     const more = to > number ? `, and so are all up to commit ${to}` : "";
@@ -61,7 +59,7 @@ export async function checkLog(
       collected += 1;
     } else {
       const manifest = commit && (await snapshots.manifestOf(commit));
-      // What stands above the newest that is trusted is a fault, and nothing else is to be compared with it.
+      // What lies above the newest trusted commit is a fault, and nothing else is compared with it.
       if (!commit || !trust?.commit(commit)) newest = manifest && { commit, manifest };
     }
     if (commit) await snapshots.checkChanges(commit, before?.commit === number - 1 ? before : undefined);
@@ -82,8 +80,8 @@ export async function checkLog(
 }
 
 /**
- * Checks that the log up to the newest commit is the one that signed records, a publisher's own file and witnesses know,
- * unless a fault of a commit already says why it is not.
+ * Checks that the log up to the newest commit is the one that signed records, a publisher's own file and witnesses
+ * know, unless a commit's fault already explains why not.
  */
 export async function checkKnown(
   check: StoreCheck,
@@ -122,8 +120,7 @@ function checkCommit(
 }
 
 /**
- * Checks that every commit is signed by a trusted key, or is unsigned and one that a signed one leads back to. `log` is
- * in ascending order.
+ * Every commit must be signed by a trusted key, or be unsigned and one that a signed one leads back to. `log` ascends.
  */
 function checkSignatures(
   check: StoreCheck,

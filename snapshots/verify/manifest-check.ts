@@ -6,7 +6,6 @@ import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import type { CheckedSegment } from "./segment-check.ts";
 
-/** Checks a manifest against the segments it names. */
 export function checkManifest(key: string, manifest: Manifest, segments: readonly CheckedSegment[]): void {
   segments.forEach((segment, index) => {
     const before = segments[index - 1];

@@ -11,7 +11,7 @@ import type { Trust } from "../trust/trust.ts";
 import type { CheckedCommit } from "./log-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";
 
-/** The largest size of which a trusted key, where there is one, signed the entry; 0 where there is none. */
+/** The largest size whose entry is signed, with `trust` by a trusted key; 0 where there is none. */
 const signedSize = (commits: ReadonlyMap<number, Commit>, trust: Trust | undefined): number =>
   Math.max(
     0,
@@ -23,8 +23,8 @@ const signedSize = (commits: ReadonlyMap<number, Commit>, trust: Trust | undefin
   );
 
 /**
- * Checks that each commit names the tree of those before it, and that every checkpoint is one of this log and signed,
- * by a key of `trust` where that is given.
+ * Checks that each commit names the tree of those before it, and that every checkpoint is of this log and signed, with
+ * `trust` by a key of it.
  */
 async function checkTrees(
   check: StoreCheck,
@@ -78,8 +78,8 @@ async function checkTrees(
 }
 
 /**
- * What a checkpoint says. Throws CorruptObjectError when it is malformed or, with `trust`, does not count: the newest
- * must satisfy the policy, and those of single sizes be signed by the log.
+ * Throws CorruptObjectError when a checkpoint is malformed or, with `trust`, does not count: the newest must satisfy
+ * the policy, and those of single sizes must be signed by the log.
  */
 function checkpointIn(key: string, bytes: Buffer, trust: Trust | undefined): TreeHead {
   try {

@@ -9,8 +9,8 @@ import type { CheckedCommit } from "./log-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";
 
 /**
- * Checks that the stable names of the public tree hold what the newest manifest says. `published` are the hashes of
- * what they ever held.
+ * Checks that the stable names hold what the newest manifest says. `published` has the hashes of all that they ever
+ * held.
  */
 export async function checkPublicNames(
   check: StoreCheck,
@@ -31,8 +31,8 @@ export async function checkPublicNames(
 }
 
 /**
- * Checks that the site is this version's. The next publish run replaces any other content. Returns what the
- * store names. Without a `site` its files are only counted, and nothing named is returned.
+ * Checks that the site is this version's. The next publish run replaces any other content. Returns what the store
+ * names. Without a `site` its files are only counted, and nothing named is returned.
  */
 export async function checkSite(check: StoreCheck, site: Site | undefined): Promise<Named> {
   if (!site) {
@@ -48,8 +48,8 @@ export async function checkSite(check: StoreCheck, site: Site | undefined): Prom
 }
 
 /**
- * Checks the artefacts, where the store names an address for them: they follow from the newest commit, the newest
- * export and the tiers beside them.
+ * Only where the store names an address for them. Artefacts follow from the newest commit, the newest export and the
+ * tiers beside them.
  */
 export async function checkArtefacts(
   check: StoreCheck,

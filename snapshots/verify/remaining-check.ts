@@ -12,7 +12,7 @@ import { unseal } from "../store/records.ts";
 import type { SnapshotCheck } from "./snapshot-check.ts";
 import type { StoreCheck } from "./store-check.ts";
 
-/** The results of the other checks, and whether to check key records. */
+/** What the other checks found, and whether to check key records. */
 interface Known {
   keys: boolean;
   snapshots: SnapshotCheck;
@@ -20,8 +20,8 @@ interface Known {
 }
 
 /**
- * Checks the objects that no other check has seen: key records, collections and runs in parts that are under way, and
- * objects that no commit reaches. Returns the number of the latter.
+ * Checks what no other check has seen: key records, collections and runs in parts that are under way, and objects that
+ * no commit reaches. Returns how many objects no commit reaches.
  */
 export async function checkRemaining(check: StoreCheck, known: Known): Promise<number> {
   let unreferenced = 0;
@@ -55,7 +55,7 @@ function checkKey(key: string, bytes: Buffer): void {
     throw new CorruptObjectError(key, "it holds another key's record");
 }
 
-/** The object keys that the content of an object under keys/ allows. */
+/** The names that the content of an object under keys/ allows. */
 function namesOfKey(key: string, bytes: Buffer): string[] {
   if (!isKeyRevocation(key)) return [layout.key(unseal(key, bytes, KeyRecord).id)];
   const { id, revokedAt } = unseal(key, bytes, KeyRevocation);
@@ -71,13 +71,13 @@ async function checkUnreferenced(check: StoreCheck, key: string, { snapshots, na
     throw new CorruptObjectError(key, "its content does not match its name");
   // The log may have grown since it was checked, or was longer once.
   if (hash || tileNamed(key)) return;
-  // The name of a removed protocol stays, with its last content, until it is collected.
+  // The name of a removed protocol stays with its last content until it is collected.
   const leftover = key.startsWith(layout.stableScore.prefix) && snapshots.published.has(sha256(bytes));
   if (!leftover && !(await isLeftArtefact(check, key, bytes, { snapshots, named })))
     throw new CorruptObjectError(key, "a store has no objects with such names");
 }
 
-/** Whether it shows a protocol that was removed, or its score before, as a snapshot that is kept has it. */
+/** Whether it shows a removed protocol, or an earlier score of one, as a kept snapshot has it. */
 async function isLeftArtefact(
   { storage }: StoreCheck,
   key: string,

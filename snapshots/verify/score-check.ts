@@ -16,8 +16,8 @@ export type CheckedRead = <T>(
 ) => Promise<T | undefined>;
 
 /**
- * Checks the score records of a snapshot, and that the list, histories, dimensions and the manifest agree with them.
- * Faults of objects go to `read`; throws CorruptObjectError only for the manifest.
+ * Checks the score records of a snapshot, and that the list, histories, dimensions and manifest agree with them. Faults
+ * of objects go to `read`; throws CorruptObjectError only for the manifest.
  */
 export async function checkScores(
   manifestKey: string,
@@ -47,7 +47,7 @@ export async function checkScores(
   }
 }
 
-/** The valid objects, by slug. */
+/** Only valid objects, by slug. */
 async function readAll<T extends { slug: string }>(
   refs: Readonly<Record<string, ObjectRef>>,
   keyOf: (hash: string) => string,
@@ -82,7 +82,7 @@ function historyFault({ count, points }: ScoreHistory, record: ProtocolScore | u
     : undefined;
 }
 
-/** No object holds the scores seven days ago, so `change7d` can only be checked for impossible values. */
+/** No object holds the scores of seven days ago, so `change7d` can only be checked for impossible values. */
 function dimensionsFault(
   { dimensions }: ScoreDimensions,
   history: ScoreHistory | undefined,
@@ -106,7 +106,7 @@ function recordFault(detail: ScoreDimensions, record: ProtocolScore | undefined)
     : "its scores differ from the record's";
 }
 
-/** Percentile of a score among these records: percent rank times 100, rounded half up. */
+/** Percent rank times 100, rounded half up. */
 function percentilesOf(
   records: readonly ProtocolScore[],
 ): (key: ProtocolDimensionKey, score: number) => number {

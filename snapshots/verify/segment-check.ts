@@ -29,12 +29,11 @@ import { besideSegment, referTo } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import type { StoreCheck } from "./store-check.ts";
 
-/** The index row, the key and the question of a market. */
 type CheckedRow = IndexRow & MarketKey & { question: string };
 
-/** What the check of a manifest needs to know about a valid segment. */
+/** What the check of a manifest needs of a valid segment. */
 export interface CheckedSegment {
-  /** Its index header, and the root of its ids. */
+  /** Its index header. */
   index: ObjectRef;
   ids: { root: string };
   pages: Page[];
@@ -43,9 +42,9 @@ export interface CheckedSegment {
 }
 
 /**
- * Reads every byte of a segment and its pages, rebuilds the segment from the pages, and compares the two. This also
- * finds an index that matches its name but not its pages. Where a page is at fault, the other pages are checked too,
- * and the result is undefined.
+ * Checks every byte of a segment and its pages: rebuilds the segment from the pages, and compares the two. This also
+ * finds an index that matches its name but not its pages. Where a page is at fault, the others are checked too, and the
+ * result is undefined.
  */
 export async function checkSegment(
   check: StoreCheck,
@@ -105,8 +104,8 @@ export async function checkSegment(
 }
 
 /**
- * Compares the index of a segment, and its header, with one made from its pages. Columns that this version does not
- * know are not checked.
+ * Compares the index and its header with one made from the pages. Columns that this version does not know are not
+ * checked.
  */
 function checkIndex(
   check: StoreCheck,
@@ -116,7 +115,7 @@ function checkIndex(
 ): void {
   const { fields, others } = readColumns(key, stored);
   if (!others && encodeSegment(pages, rows, words, fields).equals(stored)) return;
-  // Other columns, other sections or another header are of another version.
+  // Other columns, other sections or another header come from another version.
   const own = indexHeader(buildIndex(pages, rows, fields), words);
   const { wrong, unchecked } = checkHeader(key, readIndexHeader(key, stored), own);
   const later = unchecked === "version";
@@ -130,7 +129,7 @@ function checkIndex(
     check.unchecked.push({ key, reason: "its index header is of a version that this program does not know" });
 }
 
-/** The columns in which these rows differ from those that the pages give. */
+/** The columns in which the stored rows differ from those of the pages. */
 function wrongFields(stored: readonly IndexRow[], rows: readonly IndexRow[]): string[] {
   const wrong = new Set<string>();
   stored.forEach(({ resolvedAt, values }, position) => {
@@ -142,7 +141,7 @@ function wrongFields(stored: readonly IndexRow[], rows: readonly IndexRow[]): st
   return [...wrong];
 }
 
-/** Returns the version of Unicode that the words were made by. */
+/** Returns the version of Unicode that the words were made with. */
 function checkQuestions(
   check: StoreCheck,
   segment: string,
@@ -154,13 +153,13 @@ function checkQuestions(
   const { unicode } = new WordTable(key, stored);
   const questions = rows.map(({ question }) => question);
   const found = checkWords(key, stored, { segment, questions });
-  // Characters that one version has and the other lacks may make words differ. That is no fault of the object.
+  // Characters that only one version of Unicode has may make words differ. That is no fault of the object.
   const reason = `its words were made by Unicode ${unicode}, and this Node has Unicode ${unicodeVersion}`;
   if (found === "unjudged") check.unchecked.push({ key, reason });
   return unicode;
 }
 
-/** The stored bytes of a page. The error names the page or the segment, whichever is wrong. */
+/** The error names the page or the segment, whichever is wrong. */
 async function readPage(storage: Storage, pageKey: string, segmentKey: string, page: Page): Promise<Buffer> {
   const bytes = await storage.get(pageKey);
   if (!bytes) throw new CorruptObjectError(pageKey, `it is missing, and ${segmentKey} names it`);
@@ -171,7 +170,7 @@ async function readPage(storage: Storage, pageKey: string, segmentKey: string, p
   return bytes;
 }
 
-/** Parses the markets of a page, from the oldest. */
+/** From the oldest market. */
 function checkPage(
   pageKey: string,
   segmentKey: string,
@@ -201,7 +200,7 @@ function inflatePage(key: string, stored: Buffer): Buffer {
   }
 }
 
-/** The page has been inflated before, so runs that cannot be found in it are the segment's fault. */
+/** The page was inflated before, so runs that cannot be found in it are the segment's fault. */
 function readRuns(segmentKey: string, stored: Buffer, page: Page): Buffer[] {
   return page.runs.flatMap((_, run) => readRun(segmentKey, stored, page.runs, run));
 }
@@ -231,7 +230,7 @@ function checkOrder(key: string, rows: readonly CheckedRow[]): void {
   });
 }
 
-/** Checks that pages end where the format cuts. The segment's own end depends on what follows, so it is not checked. */
+/** Pages must end where the format cuts. The end of the segment depends on what follows it, so it is not checked. */
 function checkCuts(key: string, pages: readonly Page[], rows: readonly CheckedRow[]): void {
   const cutter = new Cutter();
   const ends = new Set<number>();

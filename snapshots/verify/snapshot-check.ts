@@ -10,7 +10,7 @@ import { type CheckedSegment, checkSegment } from "./segment-check.ts";
 import { checkSources } from "./sources-check.ts";
 import type { StoreCheck } from "./store-check.ts";
 
-/** Checks the snapshots of commits. What several of them share is checked once. */
+/** What several snapshots share is checked once. */
 export class SnapshotCheck {
   readonly #check: StoreCheck;
   readonly #progress: (step: string, done: number, of: number) => void;
@@ -23,7 +23,7 @@ export class SnapshotCheck {
     this.#progress = progress;
   }
 
-  /** The manifests that could be read. */
+  /** Manifests that could be read. */
   get manifests(): Manifest[] {
     return [...this.#manifests.values()].filter((manifest) => manifest !== undefined);
   }
@@ -33,7 +33,7 @@ export class SnapshotCheck {
     return this.#published;
   }
 
-  /** Checks the snapshot of a commit. Returns its manifest unless that cannot be read. */
+  /** Checks the snapshot of a commit. Undefined when its manifest cannot be read. */
   async manifestOf(commit: Commit): Promise<Manifest | undefined> {
     const { hash } = commit.manifest;
     if (!this.#manifests.has(hash)) this.#manifests.set(hash, await this.#manifest(commit.manifest));
@@ -91,7 +91,7 @@ export class SnapshotCheck {
     const whole = segments.filter((segment) => segment !== undefined);
     if (whole.length === segments.length)
       await this.#check.attempt(async () => checkManifest(key, manifest, whole));
-    // What no check has come to, because another object is damaged, or because its kind has no check of its own.
+    // Objects that no check has reached, because another object is damaged or their kind has no check of its own.
     for (const [name, named] of namedBy(manifest))
       if (!this.#check.hasSeen(name)) await this.#check.attempt(() => this.#check.read(name, named));
     return manifest;

@@ -5,10 +5,7 @@ import { layout } from "../store/layout.ts";
 import { parseObject } from "../store/parse.ts";
 import type { CheckedRead } from "./score-check.ts";
 
-/**
- * Checks what a manifest tells of its sources: every row must come from a file that is listed, and every file have as
- * many rows as the list says.
- */
+/** Every row must come from a listed file, and every file must have as many rows as the list says. */
 export async function checkSources(
   manifestKey: string,
   manifest: Manifest,

@@ -4,24 +4,23 @@ import { layout } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 
-/** Suffix for faults in objects that every publish run updates. */
+/** Ends the faults of objects that every publish run updates. */
 export const publishAgain = ": publish again";
 
-/** An object, and what is wrong with it. */
 export interface Remark {
   key: string;
   reason: string;
 }
 
-/** The state that all checks of a store share: which objects were read, and their faults. */
+/** What all checks of a store share: which objects were read, and their faults. */
 export class StoreCheck {
   readonly storage: Storage;
   readonly faults: Remark[] = [];
   /** Objects that are as they were written, but that only another version of this program or of Unicode can judge. */
   readonly unchecked: Remark[] = [];
-  /** The first fault of an object that is of another format. */
+  /** The first object of another format version. */
   foreign: FormatError | undefined;
-  /** Whether a segment is of an unknown encoding, so that nobody here can tell which pages it names. */
+  /** Whether a segment has an unknown encoding, so that nobody here can tell which pages it names. */
   hidesPages = false;
   readonly #seen = new Set<string>();
   #bytes = 0;
@@ -49,12 +48,11 @@ export class StoreCheck {
     this.#bytes += bytes;
   }
 
-  /** Counts objects without checking them. */
   async countOnly(prefix: string): Promise<void> {
     for await (const { key, bytes } of this.storage.list(prefix)) this.count(key, bytes);
   }
 
-  /** Runs a check. A missing or corrupt object becomes a fault that ends in `remedy`, and the result is undefined. */
+  /** A missing or corrupt object becomes a fault that ends in `remedy`, and the result is undefined. */
   async attempt<T>(work: () => Promise<T>, remedy = ""): Promise<T | undefined> {
     try {
       return await work();
@@ -72,14 +70,14 @@ export class StoreCheck {
     }
   }
 
-  /** Reads and counts an object that is named by its content. */
+  /** Also counts the object. */
   async read(key: string, ref: ObjectRef): Promise<Buffer> {
     const bytes = await readObject(this.storage, key, ref);
     this.count(key, bytes.length);
     return bytes;
   }
 
-  /** Attempts to read an object that must be there and that `parse` must accept. */
+  /** The object must be there, and `parse` must accept it. */
   attemptRecord<T>(key: string, parse: (bytes: Buffer) => T, remedy?: string): Promise<T | undefined> {
     return this.attempt(async () => {
       const bytes = await this.storage.get(key);

@@ -16,16 +16,15 @@ import { checkRemaining } from "./remaining-check.ts";
 import { SnapshotCheck } from "./snapshot-check.ts";
 import { publishAgain, type Remark, StoreCheck } from "./store-check.ts";
 
-/** The result of `verify`. */
 export interface VerifyReport {
   commits: number;
-  /** Commits whose snapshots were deleted by a collection. */
+  /** Commits whose snapshots a collection deleted. */
   collected: number;
   markets: number;
   objects: number;
   bytes: number;
   /**
-   * Objects that no commit reaches, without pages where a segment is of an unknown encoding. Their content was checked
+   * Objects that no commit reaches, without pages where a segment has an unknown encoding. Their content was checked
    * against their names too.
    */
   unreferenced: number;
@@ -34,13 +33,12 @@ export interface VerifyReport {
   faults: Remark[];
 }
 
-/** Who is believed, and what is left out. */
 export interface VerifyOptions {
-  /** Without them the key records are skipped, as publishers may not read them. */
+  /** False skips the key records, which publishers may not read. */
   keys?: boolean;
-  /** Without one its files are skipped. */
+  /** Without it, site files are skipped. */
   site?: Site;
-  /** Whose signatures must be there; what checkpoints say is checked in any case. */
+  /** Signatures that must be there. What checkpoints say is checked in any case. */
   trust?: Trust | undefined;
   /** Who remembers the log. */
   signing?: Signing;
@@ -62,7 +60,7 @@ export async function verify(
   const known = await knownLog(storage, signing);
   const { length, commits, collected, newest, last } = await checkLog(check, snapshots, { trust, begins });
   await checkKnown(check, newest?.commit, known);
-  // All that would follow are faults that nobody can mend.
+  // Everything after that would be faults that nobody can mend.
   const { foreign } = check;
   if (foreign && (commits.size === 0 || foreign.key.startsWith(layout.manifest.prefix))) throw foreign;
   if (newest) await checkPublicNames(check, newest, snapshots.published);
@@ -86,7 +84,7 @@ export async function verify(
   };
 }
 
-/** Checks the object with which a publish run tries conditional writes. */
+/** The probe is the object with which publish runs try conditional writes. */
 async function checkProbe(check: StoreCheck): Promise<void> {
   await check.attempt(async () => {
     const bytes = await check.storage.get(layout.probe);
@@ -97,7 +95,7 @@ async function checkProbe(check: StoreCheck): Promise<void> {
   });
 }
 
-/** Checks what the newest successful publish run says of itself. */
+/** The record of the newest successful publish run. */
 async function checkRun(check: StoreCheck, trust: Trust | undefined, last: number): Promise<void> {
   const parse = (bytes: Buffer) => {
     const run = unseal(layout.checked, bytes, Checked);
