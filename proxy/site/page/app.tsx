@@ -86,7 +86,7 @@ function App() {
   );
 }
 
-/** Gives a new view's heading the focus, and goes where the reader was when the history leads back to it. */
+/** Gives a new view's heading the focus, and scrolls to where the reader was when the history leads back to it. */
 function useFocus(route: Route, main: { current: HTMLElement | null }): void {
   const places = useRef<ReturnType<typeof keepPlaces>>(undefined);
   const before = useRef(keyOf(route));

@@ -1,7 +1,7 @@
 import type { ForgeTier } from "../../../../schemas/scales.ts";
 import { tiers } from "../model/words.ts";
 
-/** Where scores of a tier were seen. */
+/** The range of the scores that have a tier. */
 export interface Band {
   name: ForgeTier;
   /** From 1 to 7. */
@@ -12,8 +12,8 @@ export interface Band {
 
 /**
  * The bands of the tiers, lowest first, from the scores that have them: the service publishes tiers, not their borders.
- * What lies between two bands may be of either. Undefined when scores of one tier lie among those of another, as after
- * a change of the formula.
+ * A score between two bands may be of either tier. Undefined when scores of one tier lie among those of another, as
+ * after a change of the formula.
  */
 export function tierBands(
   scores: readonly { bri: number; forgeScale: string }[],

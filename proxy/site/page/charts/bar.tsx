@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { stepOf } from "../model/words.ts";
 
-/** A picture that fills the width of its place: stretched, so that it needs no drawing anew. Screen readers skip it. */
+/** A picture stretched to the width of its place, so that it needs no redrawing. Screen readers skip it. */
 const Stretched = ({ name, box, children }: { name: string; box: string; children: ComponentChildren }) => (
   <svg class={name} viewBox={box} preserveAspectRatio="none" aria-hidden="true">
     {children}

@@ -1,12 +1,12 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
-/** The first and the last of some columns beside each other. */
+/** The first and the last of adjacent columns. */
 export type Run = readonly [first: number, last: number];
 
 export interface Brushing {
-  /** Called whenever the run under the brush becomes another. */
+  /** Called whenever the columns under the brush change. */
   moved: (run: Run) => void;
-  /** Called at the end, without a run where the brush was given up. */
+  /** Called at the end, without a run if the brush was cancelled. */
   ended: (run?: Run) => void;
 }
 

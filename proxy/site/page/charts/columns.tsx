@@ -3,10 +3,9 @@ import type { Band } from "./bands.ts";
 import { type Brushing, useBrush } from "./brush.ts";
 import { Grid, Picture, Text, ticksFor } from "./picture.tsx";
 
-/** A part of a column. */
 export interface Piece {
   value: number;
-  /** Of its class; `column` if left out. */
+  /** `column` if left out. */
   class?: string;
   title: string;
 }
@@ -14,7 +13,7 @@ export interface Piece {
 interface ColumnsProps<P extends Piece> {
   /** Side by side, each a pile of pieces from the bottom up. */
   columns: readonly (readonly P[])[];
-  /** Read out. */
+  /** Read out by screen readers. */
   label: string;
   /** Values of the horizontal axis: `at` counts columns from the left edge. */
   axis: readonly { at: number; text: string }[];
@@ -24,9 +23,9 @@ interface ColumnsProps<P extends Piece> {
   unit: string;
   /** CSS pixels. */
   height?: number;
-  /** What is chosen; everything if left out. */
+  /** Whether a column is chosen; all are if left out. */
   hot?: (column: number) => boolean;
-  /** Heights on a logarithmic scale, for piles of one. */
+  /** Draws heights on a logarithmic scale, for piles of one piece. */
   log?: boolean;
   brushing?: Brushing;
   onPick?: (piece: P) => void;
@@ -40,7 +39,7 @@ const heightOf = (pile: readonly Piece[]) => pile.reduce((sum, { value }) => sum
 export function Columns<P extends Piece>(props: ColumnsProps<P>) {
   const { columns, label, axis, bands = [], unit, height = 132, hot, log = false, brushing, onPick } = props;
   const highest = Math.max(1, ...columns.map(heightOf));
-  // Of 1 something is to be seen, so a logarithmic scale begins below it.
+  // A value of 1 must be visible, so a logarithmic scale begins below it.
   const rise = (value: number) => (log ? Math.log1p(value) / Math.log1p(highest) : value / highest);
   const room = height - margin.top - margin.bottom;
   const floor = height - margin.bottom;
@@ -152,7 +151,7 @@ function Pile({ pile, slot, floor, x, rise }: PileProps) {
     <>
       {pile.map((piece) => {
         const { value, class: name = "column", title } = piece;
-        // What is not nothing stays visible.
+        // Any value above 0 stays visible.
         const size = value === 0 ? 0 : Math.max(1.5, rise(value));
         top -= size;
         return (
@@ -165,7 +164,7 @@ function Pile({ pile, slot, floor, x, rise }: PileProps) {
   );
 }
 
-/** Those of the ticks whose labels do not touch. */
+/** The ticks whose labels do not touch. */
 function spread(ticks: readonly number[], y: (value: number) => number): number[] {
   const kept: number[] = [];
   for (const tick of ticks) {

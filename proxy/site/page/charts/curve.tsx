@@ -11,14 +11,14 @@ interface CurveProps {
   points: readonly Point[];
   /** Of all protocols. */
   scores: readonly Pick<ProtocolScore, "bri" | "forgeScale">[];
-  /** Read out. */
+  /** Read out by screen readers. */
   name: string;
 }
 
-/** The BRI over time, and in words which part of 0 to 1,000 the axis shows and which tiers begin there. */
+/** The BRI over time. Words say which part of 0 to 1,000 the axis shows and which tiers begin there. */
 export function Curve({ points, scores, name }: CurveProps) {
   const values = points.map(({ bri }) => bri);
-  // Of the highest score alone the axis would go beyond it.
+  // For the highest score alone the axis would go beyond it.
   const ticks = ticksFor(Math.min(999, ...values), Math.max(...values));
   const [low, high] = endsOf(ticks);
   const bands = tierBands([...scores, ...points]);
@@ -121,7 +121,7 @@ interface BandsProps {
   end: number;
 }
 
-/** Where scores of each tier were seen, and a line where it begins if another is below it. */
+/** The range of each tier's scores, and a line where it begins if another is below it. */
 const Bands = ({ bands, low, high, y, end }: BandsProps) => (
   <>
     {bands.map(({ name, number, from, to }, index) => {

@@ -17,7 +17,7 @@ export const briAxis = [0, 250, 500, 750, 1000].map((bri) => ({
   text: bri === 1000 ? "1,000" : `${bri}`,
 }));
 
-/** Where scores of each tier were seen, as places on that axis. */
+/** The bands of the tiers, as places on that axis. */
 export const briBands = (scores: readonly ScoreListEntry[]): Band[] =>
   (tierBands(scores) ?? []).map(({ from, to, ...tier }) => ({ ...tier, from: from / step, to: to / step }));
 

@@ -3,18 +3,18 @@ import { compact, grouped, percent, percents } from "../model/words.ts";
 import { Grid, Picture, Text, ticksFor } from "./picture.tsx";
 
 interface IntervalsProps {
-  /** Of the groups. */
+  /** The names of the groups. */
   names: readonly string[];
   first: readonly Estimate[];
-  /** Stands beside the first in another form. */
+  /** Drawn beside the first in another form. */
   second?: readonly Estimate[];
   /** Of all groups together. */
   mean?: number;
-  /** Read out. */
+  /** Read out by screen readers. */
   label: string;
 }
 
-/** An estimate of one series, and what of it is above the axis in words: its share, and the end of its interval. */
+/** An estimate of one series, and in words what of it lies above the axis: its share, and the end of its interval. */
 interface Dot {
   series: number;
   group: number;
@@ -30,12 +30,12 @@ const symbols = ["●", "◆"];
 /** The distance of lines of text. */
 const [above, below] = [14, 17];
 
-/** Of a few markets little can be said. */
+/** So few markets allow hardly any conclusion. */
 const isFew = ({ n }: Estimate) => n < 30;
 
 function ticksOf(estimates: readonly Estimate[], mean = 0) {
-  // Groups of a few markets have intervals that would press all others to the floor; theirs go beyond the top. So do
-  // the dots of those of which little can be said.
+  // Groups of a few markets have intervals that would press all others to the floor, so their intervals may go beyond
+  // the top. So may the dots of groups too small for a conclusion.
   const sure = estimates.filter(({ n }) => n >= 100);
   const top = Math.max(
     ...[0.01, mean],
@@ -60,7 +60,7 @@ function dotsOf(names: readonly string[], all: readonly (readonly Estimate[])[],
 
 /**
  * Shares of several groups as dots, each with its interval. What is above the axis has an arrow, and its number in a
- * row over the picture: of each series there is one for upper ends of intervals, and one for shares.
+ * row over the picture: each series has a row for upper ends of intervals, and one for shares.
  */
 export function Intervals({ names, first, second, mean, label }: IntervalsProps) {
   const all = second ? [first, second] : [first];
@@ -109,7 +109,7 @@ export function Intervals({ names, first, second, mean, label }: IntervalsProps)
               </Text>
             ))}
             {names.map((name, group) =>
-              // Where they would touch, only every other one is named.
+              // Where the names would touch, only every other group is named.
               slot < 30 && group % 2 === 1 ? null : (
                 <g key={name}>
                   <Text x={x(group)} y={numbered(0) - below} anchor="middle">

@@ -2,7 +2,7 @@ import { type ComponentChildren, createContext } from "preact";
 import { useContext, useState } from "preact/hooks";
 import { useWidth } from "../model/store.ts";
 
-/** The width in CSS pixels of all pictures within, where they are drawn to be taken along. */
+/** The width in CSS pixels of all pictures within, where they are drawn for a file. */
 export const FixedWidth = createContext<number | undefined>(undefined);
 
 interface Handlers {
@@ -18,7 +18,7 @@ interface PictureProps extends Handlers {
   /** CSS pixels. */
   height: number;
   label: string;
-  /** Of each part that the arrow keys reach, what is read out there. */
+  /** The text to read out for each part that the arrow keys reach. */
   texts: readonly string[];
   class?: string;
   /** Called with a key, the part before it, and the part after it. */
@@ -28,8 +28,9 @@ interface PictureProps extends Handlers {
 }
 
 /**
- * A chart, drawn for the width of its place: a scaled one would have text that is too small to read on a phone. The
- * arrow keys walk over its parts as over the values of a slider, so that they are read out; the same text is shown.
+ * A chart, drawn for the width of its place: in a scaled one, text would be too small to read on a phone. The arrow
+ * keys walk over its parts as over the values of a slider, so that screen readers read them out; the same text is
+ * shown.
  */
 export function Picture({
   height,

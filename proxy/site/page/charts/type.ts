@@ -7,7 +7,7 @@ export interface Font {
 
 let measuring: CanvasRenderingContext2D | null | undefined;
 
-/** How long a line of text is, in CSS pixels. */
+/** In CSS pixels. */
 export function lengthOf(text: string, { size, weight, family }: Font): number {
   measuring ??= document.createElement("canvas").getContext("2d");
   if (!measuring) throw new Error("This browser cannot measure text.");

@@ -6,9 +6,9 @@ import { absolute, isElsewhere, request } from "./request.ts";
 import type { Store } from "./state.ts";
 
 /**
- * Where the data of the page comes from. When the service serves the page, all comes from it. When a CDN serves the
- * page, the scores are files beside it, and the rest comes from the service that `site/api.json` names, if any. The key
- * is kept only in this object and sent only to the service.
+ * The source of the page's data. When the service serves the page, all data comes from it. When a CDN serves the page,
+ * the scores are files beside it, and the rest comes from the service that `site/api.json` names, if any. The key is
+ * kept only in this object and sent only to the service.
  */
 export class Api {
   #store;
@@ -17,7 +17,7 @@ export class Api {
   #base: string | undefined;
   /** The address below which badges are published, if they are. */
   published: string | undefined;
-  /** Where a key comes from, as the address of a link, if the operator says so. */
+  /** The address of a link to where keys are issued, if the operator names one. */
   contact: string | undefined;
   /** Asks the service, with the key if there is one. */
   service: Client;
@@ -34,7 +34,7 @@ export class Api {
     this.service = this.#clientWith(undefined);
   }
 
-  /** The API named by the file `site/api.json`. */
+  /** Reads which API the file `site/api.json` names. */
   static async find(store: Store): Promise<Api> {
     try {
       const response = await request(absolute("site/api.json"));
@@ -50,7 +50,7 @@ export class Api {
   /** Asks which snapshot is served. */
   async look() {
     const newest = await this.service.status();
-    // Of the same snapshot it may say anew when it was checked.
+    // The status of the same snapshot may have a later time of check.
     const shown = this.shown && this.shown.snapshotId !== newest.snapshotId ? this.shown : newest;
     this.#store.set({ newest, shown });
     return shown;
@@ -73,7 +73,7 @@ export class Api {
     return snapshots.filter(({ publishedAt }) => this.#store.state.plan === "aegis" || publishedAt >= since);
   }
 
-  /** The tiers and their changes: from the service, or beside a published page. */
+  /** The tiers and their changes: from the service, or from the file beside a published page. */
   tiers(signal: AbortSignal): Promise<Tiers> {
     return this.scores === this.service ? this.service.tiers({ signal }) : this.files.tiers(signal);
   }
@@ -95,7 +95,6 @@ export class Api {
     return this.#store.state.own;
   }
 
-  /** Reads the scores. */
   get scores() {
     return this.#base === undefined || isElsewhere(this.#base) ? this.files.client : this.service;
   }
@@ -119,7 +118,7 @@ export class Api {
     this.#store.again({ keyed: false, plan: "free", quota: undefined, own: undefined });
   }
 
-  /** What an address of the service, or a file beside the page, gives as this media type. */
+  /** Downloads from the service, or from a file beside the page, in this media type. */
   async download(address: string, type: string) {
     const key = address.startsWith(`${this.base}/`) ? this.#key : undefined;
     const headers = { Accept: type, ...(key !== undefined && { Authorization: `Bearer ${key}` }) };
@@ -147,9 +146,9 @@ export class Api {
   }
 
   async #ask(address: string, how: RequestInit | undefined, key: string | undefined) {
-    // The browser revalidates its copy, which costs no quota if that is current.
+    // The browser revalidates its copy, which costs no quota if the copy is current.
     const response = await request(address, { ...how, cache: "no-cache" });
-    // The snapshot shown was withdrawn or collected: who tries again shall get the one that is served.
+    // The snapshot shown was withdrawn or collected. The next try shall get the one that is served.
     if (response.status === 410) this.#store.set({ shown: undefined });
     const [limit = 0, remaining = Number.NaN, reset = 0] = ["Limit", "Remaining", "Reset"].map((name) =>
       Number.parseInt(response.headers.get(`X-RateLimit-${name}`) ?? "", 10),

@@ -1,6 +1,6 @@
 import type { Store } from "./state.ts";
 
-/** A response whose bytes are counted as they come. */
+/** A response that counts its bytes in the store as they come. */
 export function metered(response: Response, store: Store) {
   const count = (bytes: number, requests: number) => {
     const { fetched } = store.state;

@@ -3,12 +3,14 @@ import { toHex } from "../../../../snapshots/format/bytes.ts";
 import { Client } from "../../client/client.ts";
 import { absolute, request } from "./request.ts";
 
-/** Those of a list and of the protocols that are compared, and some more. */
+/** Enough for a list and the protocols that are compared. */
 const kept = 8;
 
 /** The files beside the page, where it is published without the service. */
 export class Files {
-  /** The bytes of those that were read last, by their addresses, to be cited whatever lies there by then. */
+  /**
+   * The files that were read last, by their addresses. A citation is about these bytes, whatever lies there by then.
+   */
   #read = new Map<string, Promise<ArrayBuffer>>();
 
   client = new Client({

@@ -4,7 +4,7 @@ import { spoken } from "./words.ts";
 
 export { dimensions, labels, scores } from "../../../../schemas/fields.ts";
 
-/** What the archive's right side shows, by the value of `show`. */
+/** The tabs beside the archive's filters, by the value of `show`. */
 export const sides = {
   "": "Markets",
   score: "Do scores mean something?",
@@ -12,7 +12,7 @@ export const sides = {
 } as const;
 
 /**
- * Parameters of the address that are the site's own or choose a part of the result. The others are the service's
+ * Parameters of the address that belong to the site or choose a part of the result. The others are the service's
  * filters.
  */
 const others = ["page", "pageSize", "show", "compare"];
@@ -22,22 +22,22 @@ export const filtersOf = (query: URLSearchParams) => without(query, others);
 export const without = (query: URLSearchParams, names: readonly string[]) =>
   new URLSearchParams([...query].filter(([name]) => !names.includes(name)));
 
-/** The parameters by which a facet's own values are chosen. */
+/** The parameters that choose a facet's own values. */
 export const ownOf = (facet: string) =>
   facet === "month" ? ["from", "to"] : scores.includes(facet) ? [`min_${facet}`, `max_${facet}`] : [facet];
 
 /**
- * A count beside a choice says what that choice would lead to, so the facet's own filter does not apply to it.
+ * The count beside a choice says how many markets that choice would show, so the facet's own filter does not apply to
+ * it.
  */
 export const othersOf = (facet: string, filters: URLSearchParams) => without(filters, ownOf(facet));
 
-/** How the service is asked for the counts of a facet. */
+/** The request for the counts of a facet. */
 export const facetAsked = (facet: string, filters: URLSearchParams) => ({
   path: "markets/facets",
   filters: new URLSearchParams([["by", facet], ...filters]),
 });
 
-/** The address of the archive with this query. */
 export const archiveAddress = (query: URLSearchParams) =>
   query.size > 0 ? `#/archive?${query}` : "#/archive";
 
@@ -45,7 +45,7 @@ export const archiveAddress = (query: URLSearchParams) =>
 export const marketAddress = (id: string, asOf?: string | null) =>
   `#/markets/${id}${asOf ? `?${new URLSearchParams({ asOf })}` : ""}`;
 
-/** The query after a change: null takes a parameter away. It begins on the first page. */
+/** The query after a change: null removes a parameter. It begins on the first page. */
 export function changed(query: URLSearchParams, changes: Record<string, string | null>) {
   const other = without(query, ["page", ...Object.keys(changes)]);
   for (const [name, value] of Object.entries(changes)) if (value) other.set(name, value);
@@ -63,7 +63,6 @@ export function labelOf(name: string) {
   return { q: "Words of the question", asOf: "As of", pageSize: "Markets a page" }[name] ?? spoken(name);
 }
 
-/** A value of a facet in words. */
 export const valueWords = (facet: string, value: string) =>
   facet !== "disputed" ? value : value === "true" ? "Disputed" : value === "false" ? "Undisputed" : value;
 
@@ -73,10 +72,10 @@ export type Ask = (
   filters: Filters,
 ) => Promise<{ total: number; facets: Record<string, unknown> }>;
 
-/** Counts of the markets by a facet, under the filters that the query string says. */
+/** Counts of the markets by a facet, under the filters of the query string. */
 export type Counts = (facet: string, filters: URLSearchParams) => unknown;
 
-/** Counts of several facets, each under filters of its own, with one question for all that have the same. */
+/** Counts of several facets, each under its own filters. Facets with the same filters share one request. */
 export async function countsOf(
   ask: Ask,
   wanted: readonly [facet: string, filters: URLSearchParams][],
@@ -87,7 +86,7 @@ export async function countsOf(
   const answers = new Map(
     await Promise.all(
       [...groups].map(async ([text, facets]) => {
-        // Who answers checks the texts that were typed in, and says what is wrong with them.
+        // Whoever answers checks the texts that were typed in, and says what is wrong with them.
         const filters = Object.fromEntries(new URLSearchParams(text)) as Filters;
         return [text, await ask([...facets], filters)] as const;
       }),

@@ -2,7 +2,7 @@ import type { ScoreListEntry } from "../../../../schemas/records.ts";
 
 export const compareAddress = (slugs: readonly string[]) => `#/compare/${slugs.join()}`;
 
-/** The address that compares a protocol with its nearest by BRI, if there is one of its own category with that. */
+/** The address that compares a protocol with the one nearest by BRI, of its own category if there is another. */
 export function peerAddress(entry: ScoreListEntry, scores: readonly ScoreListEntry[]): string {
   const others = scores.filter(({ slug }) => slug !== entry.slug);
   const kin = others.filter(({ category }) => category === entry.category);

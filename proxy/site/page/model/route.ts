@@ -1,5 +1,6 @@
 /**
- * The view that the address selects. It stands behind the `#`, so that any static file server can serve the site.
+ * The view that the address selects. It is in the part behind the `#`, so that any static file server can serve the
+ * site.
  */
 export type Route =
   | { name: "scores" | "archive"; query: URLSearchParams }
@@ -30,7 +31,7 @@ export function routeOf(hash: string): Route {
   return slug === undefined ? { name: "nowhere" } : { name: "protocol", slug, query };
 }
 
-/** Two addresses with the same key are one view, which stays when the address changes from one to the other. */
+/** Addresses with the same key are one view, which stays when the address changes from one to the other. */
 export function keyOf(route: Route): string {
   if (route.name === "scores" || route.name === "archive") return route.name;
   const { query, ...others } = { query: "", ...route };

@@ -1,7 +1,7 @@
 import { routeOf } from "./route.ts";
 import type { Store } from "./state.ts";
 
-/** Shows what an address selects, and notes it as the last of its kind. */
+/** Shows what an address selects, and notes it as the last scores or archive address. */
 function show(store: Store, address: string): void {
   const route = routeOf(address);
   const { last, shown } = store.state;
@@ -26,15 +26,14 @@ export function go(address: string): void {
   location.hash = address;
 }
 
-/** Follows the address from now on. */
 export function startRouter(store: Store): void {
   show(store, location.hash);
   window.addEventListener("hashchange", () => show(store, location.hash));
 }
 
 /**
- * Keeps how far the reader had scrolled at each entry of the history: what an entry shows is loaded only after the
- * browser would have gone back there.
+ * Keeps the scroll position of each entry of the history. The browser's own restoration would come before the entry's
+ * content is loaded.
  */
 export function keepPlaces(main: HTMLElement): { enter: () => boolean } {
   history.scrollRestoration = "manual";
@@ -45,7 +44,7 @@ export function keepPlaces(main: HTMLElement): { enter: () => boolean } {
   const leave = () => {
     wanted = 0;
   };
-  // Until so much is loaded that it can be reached, and nothing above it moves it away.
+  // Scrolls again until enough is loaded to reach the position, and nothing above can still move it away.
   const reach = () => {
     if (wanted === 0) return;
     window.scrollTo(0, wanted);

@@ -1,6 +1,5 @@
 import { useState } from "preact/hooks";
 
-/** Saves a file as the browser saves downloads. */
 function download(file: Blob, name: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(file);
@@ -9,7 +8,10 @@ function download(file: Blob, name: string): void {
   URL.revokeObjectURL(link.href);
 }
 
-/** Saves what is made when it is wanted. `saving` is the name of a file in the making, `problem` why there is none. */
+/**
+ * Saves files that are made on demand. `saving` is the name of the file in the making, `problem` the reason why there
+ * is none.
+ */
 export function useSaving() {
   const [problem, setProblem] = useState<unknown>();
   const [saving, setSaving] = useState("");

@@ -1,28 +1,28 @@
 import type { Api } from "./api.ts";
 import { minutes } from "./words.ts";
 
-/** What was asked for the data of a chart: a path below the API, and filters. A name tells several apart. */
+/** The request for the data of a chart: a path below the API, and filters. A name tells several apart. */
 export interface Asked {
   path: string;
   filters?: URLSearchParams;
   name?: string;
 }
 
-/** Where data is found, and of what state it is. */
+/** An address of data, and which state the data is of. */
 export interface Source {
   name: string;
   address: string;
   state: string;
   /** Whether the address stays with that state. */
   pinned: boolean;
-  /** What a line for curl needs beside the address. */
+  /** The part of a curl command that sends the key. */
   key?: string;
-  /** Whether the address gives CSV too. */
+  /** Whether the address also gives CSV. */
   csv?: boolean;
   note?: string;
 }
 
-/** The source of what was asked, pinned to what is shown where that can be. */
+/** The source of a request's data, pinned to the state shown where that is possible. */
 export async function sourceOf(api: Api, { path, filters, name = "" }: Asked): Promise<Source> {
   // The list of scores, or a record.
   const isPublic = /^scores(\/[^/]+)?$/.test(path) && !filters?.has("asOf");
@@ -59,12 +59,12 @@ export async function sourceOf(api: Api, { path, filters, name = "" }: Asked): P
     state: asOf === snapshotId ? shown : other,
     pinned: true,
     csv: true,
-    // What was once takes a key, also where the newest takes none.
+    // Earlier states take a key, even where the newest takes none.
     key: '-H "x-api-key: $KEY" ',
   };
 }
 
-/** Which state sources are of, if all are of one, and where they are. */
+/** A citation: the state that the sources are of, if it is one for all, and their addresses. */
 export function citationOf(sources: readonly Source[]) {
   const states = [...new Set(sources.map(({ state }) => state))];
   const state = states.length === 1 ? `, ${states}` : "";

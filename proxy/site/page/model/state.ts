@@ -9,37 +9,36 @@ export interface Quota {
   reset: number;
 }
 
-/** What this browser recomputes the numbers of a snapshot from. `first` tells what was checked. */
+/** The basis on which this browser recomputes the numbers of a snapshot. `first` tells what was checked. */
 export interface Own {
   asOf: string;
   trust: Trust;
   first: Recomputed;
 }
 
-/** What the page knows beside what its views load. The address mirrors the route; the key is in `Api` alone. */
+/** The state of the page, besides what its views load. The route mirrors the address; the key is in `Api` alone. */
 export interface State {
   route: Route;
-  /** Grows whenever all that is shown is to be asked for anew: with another key, or for a newer snapshot. */
+  /** Grows whenever everything shown has to be loaded anew: with another key, or for a newer snapshot. */
   round: number;
   plan: Usage["plan"];
   keyed: boolean;
   quota: Quota | undefined;
-  /** The snapshot that is served. */
   newest: Status | undefined;
   /** The snapshot that the page shows, and goes on showing while it can be read. */
   shown: Status | undefined;
   /** Set once the reader wants the archive's numbers recomputed. */
   own: Own | undefined;
-  /** What came of the archive's index so far. */
+  /** How much of the archive's index was fetched so far. */
   fetched: { bytes: number; requests: number };
-  /** The scores and the archive as they were looked at last, by their addresses. */
+  /** The addresses of the scores and the archive as they were last looked at. */
   last: { scores: string; archive: string };
-  /** Whether the form for a key, and the list of places, are open. */
+  /** Whether the form for a key is open, and whether the list of places is. */
   asksForKey: boolean;
   jumps: boolean;
 }
 
-/** Holds the state of the page, and tells of its changes. */
+/** Holds the state of the page, and notifies watchers of changes. */
 export class Store {
   state: State;
   #watchers = new Set<() => void>();

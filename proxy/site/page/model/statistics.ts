@@ -1,4 +1,4 @@
-/** A share with its 95 % interval, of `n`. */
+/** A share with its 95 % interval. `n` is the size of the group. */
 export interface Estimate {
   share: number;
   low: number;

@@ -17,7 +17,7 @@ export function useSite(): Site {
   return site;
 }
 
-/** A part of the state. The component is drawn anew when that part becomes another value. */
+/** A part of the state. The component is drawn again when that part changes. */
 export function useStored<T>(select: (state: State) => T): T {
   const { store } = useSite();
   const [, redraw] = useReducer((count: number) => count + 1, 0);
@@ -28,14 +28,14 @@ export function useStored<T>(select: (state: State) => T): T {
     const look = () => {
       if (!Object.is(last.current.select(store.state), last.current.value)) redraw(undefined);
     };
-    // It may have changed between drawing and watching.
+    // The part may have changed between drawing and watching.
     look();
     return store.watch(look);
   }, [store]);
   return value;
 }
 
-/** What was asked for. The value before stays while another is asked for, and goes with an error. */
+/** The answer to a request. The value before stays while another is requested, and goes away with an error. */
 export interface Loaded<T> {
   value: T | undefined;
   error: unknown;
@@ -44,8 +44,8 @@ export interface Loaded<T> {
 }
 
 /**
- * Asks when the component is drawn first, when an input changes, and when the site shows everything anew. `load` must
- * end when its signal is aborted, as it is when the answer is not wanted any more.
+ * Loads when the component is drawn first, when an input changes, and when the site shows everything anew. `load` must
+ * end when its signal is aborted, which happens when the answer is no longer wanted.
  */
 export function useLoaded<T>(
   load: (signal: AbortSignal) => Promise<T>,
@@ -53,10 +53,10 @@ export function useLoaded<T>(
 ): Loaded<T> {
   const round = useStored((state) => state.round);
   const [tries, again] = useReducer((count: number) => count + 1, 0);
-  // An object of its own for each asking.
+  // A new object for each request, to tell requests apart.
   const asking = useMemo(() => ({}), [...inputs, round, tries]);
   const [settled, settle] = useState<{ asking?: object; value?: T; error?: unknown }>({});
-  // Asked for at once, not after the next frame.
+  // A layout effect, so that the request starts at once and not after the next frame.
   useLayoutEffect(() => {
     const ending = new AbortController();
     const { signal } = ending;
@@ -79,14 +79,14 @@ export function useLoaded<T>(
   };
 }
 
-/** Names the page after what it shows. */
+/** Sets the title of the page. */
 export function useTitle(title: string): void {
   useEffect(() => {
     document.title = `${title} · Protocol Risk Scores`;
   }, [title]);
 }
 
-/** The width of an element in CSS pixels, known before it is painted first and kept up to date. */
+/** The width of an element in CSS pixels, known before its first paint and kept up to date. */
 export function useWidth(fallback: number) {
   const ref = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(fallback);
@@ -94,7 +94,7 @@ export function useWidth(fallback: number) {
     const element = ref.current;
     if (!element) return undefined;
     const measure = () => {
-      // Hidden, it has none.
+      // A hidden element has no width.
       if (element.clientWidth > 0) setWidth(element.clientWidth);
     };
     measure();

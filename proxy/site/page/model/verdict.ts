@@ -10,7 +10,7 @@ const total = (buckets: Buckets, count: "count" | "disputed") =>
 /** The share of disputed markets in all buckets together. */
 export const whole = (buckets: Buckets) => wilson(total(buckets, "disputed"), total(buckets, "count"));
 
-/** A share in words: `2.7 % (135 of 5,000)`. */
+/** `2.7 % (135 of 5,000)`. */
 export const shareWords = ({ share, n }: Estimate) =>
   n > 0 ? `${percent(share)} (${grouped(Math.round(share * n))} of ${grouped(n)})` : "none (0 of 0)";
 
@@ -25,7 +25,7 @@ export function differenceWords(first: Estimate, second: Estimate) {
   return { sign, words };
 }
 
-/** Shares as percentage points, with as many digits as keep their ends apart and off 0. */
+/** Formats shares as percentage points, with enough digits to keep their ends apart and off 0. */
 function points(shares: readonly number[]): string[] {
   const spelled = (digits: number) => shares.map((share) => signed(Number((100 * share).toFixed(digits))));
   const tells = (texts: readonly string[]) =>
@@ -34,8 +34,7 @@ function points(shares: readonly number[]): string[] {
 }
 
 /**
- * How few disputed or undisputed markets are too few to test a trend: the test takes their number for a normal
- * variable.
+ * With fewer disputed or undisputed markets there is no test for a trend: it treats their number as a normal variable.
  */
 const fewest = 10;
 

@@ -16,13 +16,13 @@ export const tiers: readonly ForgeTier[] = [
 const numbers = new Intl.NumberFormat("en-US");
 const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 3 });
 
-/** Formats a number with thousands separators: 12,345 */
+/** 12,345 */
 export const grouped = (value: number) => numbers.format(value);
 
-/** Formats a number in few characters: 12.3K */
+/** 12.3K */
 export const compact = (value: number) => short.format(value);
 
-/** Formats a number of bytes: 2.77 MB */
+/** 2.77 MB */
 export const size = (bytes: number) =>
   bytes < 1e6
     ? `${numbers.format(Math.ceil(bytes / 1000))} kB`
@@ -35,9 +35,7 @@ export const size = (bytes: number) =>
 export const percent = (share: number, digits: number = share < 0.1 ? 1 : 0) =>
   `${Number((100 * share).toFixed(digits))} %`;
 
-/**
- * Formats a share and the ends of its interval, with as many digits as tell the ends apart: 2.61 %, 2.58 %, 2.65 %
- */
+/** Formats a share and the ends of its interval, with enough digits to tell the ends apart: 2.61 %, 2.58 %, 2.65 % */
 export function percents({ share, low, high }: { share: number; low: number; high: number }) {
   const all = [share, low, high];
   const spelled = all.map((each) => percent(each));
@@ -46,11 +44,11 @@ export function percents({ share, low, high }: { share: number; low: number; hig
   return all.map((each) => percent(each, digits));
 }
 
-/** A number with its noun: `1 market`, `2 markets`. */
+/** `1 market`, `2 markets`. */
 export const counted = (count: number, one: string, many: string = `${one}s`) =>
   `${grouped(count)} ${count === 1 ? one : many}`;
 
-/** Formats a number with its sign: +5, −3, 0 */
+/** +5, −3, 0 */
 export const signed = (value: number) => (value > 0 ? `+${value}` : value < 0 ? `−${-value}` : "0");
 
 /**

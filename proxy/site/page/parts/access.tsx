@@ -12,7 +12,7 @@ export const planNames: Record<Usage["plan"], string> = {
   aegis: "Aegis",
 };
 
-/** Where a key comes from, if the operator says so. */
+/** Says where a key comes from, if the operator names a place. */
 export function AskForKey() {
   const { contact } = useSite().api;
   if (contact === undefined) return null;
@@ -43,7 +43,7 @@ function Standing() {
   const keyed = useStored((state) => state.keyed);
   const forget = useRef<HTMLDivElement>(null);
   const summary = useRef<HTMLElement>(null);
-  // The button that was pressed goes away.
+  // The button that was pressed goes away, so the focus must move.
   const before = useRef(keyed);
   useLayoutEffect(() => {
     if (before.current !== keyed)
@@ -100,7 +100,7 @@ function KeyEntry({ summary }: { summary: { current: HTMLElement | null } }) {
       class="key"
       open={open}
       onToggle={({ currentTarget }) => {
-        // Told of late, it may be about a state before.
+        // The event comes late, so it may be about an earlier state.
         if (currentTarget.open !== store.state.asksForKey) store.set({ asksForKey: currentTarget.open });
       }}
     >

@@ -12,7 +12,7 @@ interface AsOfProps {
   go: (asOf: string | null) => void;
 }
 
-/** A choice of the states before the present one, and where one of them is shown, which that is. */
+/** A choice of the earlier states. Where one of them is shown, it says which. */
 export function AsOf({ asOf, go }: AsOfProps) {
   const { api } = useSite();
   const [opened, setOpened] = useState(false);

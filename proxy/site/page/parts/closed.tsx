@@ -37,7 +37,7 @@ export function Closed({ subject, query }: { subject: string; query?: URLSearchP
         <AskForKey />
       </>
     );
-  // Beside what else an address asks, the counts by tier would look like the answer.
+  // If the address asks for more, the counts by tier would look like the answer.
   const byTier = query !== undefined && [...query.keys()].every((name) => name === "tier");
   return (
     <>
@@ -104,7 +104,10 @@ function TierCounts({ counts }: { counts: NonNullable<Status["marketsByTier"]> }
   );
 }
 
-/** What an address asks of the archive, without an answer. Neither `secret` those are nor what they say is public. */
+/**
+ * The request in an address to the archive, without an answer. `secret`, such as `Which`, begins the sentence about
+ * what takes a key.
+ */
 function Asked({ query, secret }: { query: URLSearchParams; secret: string }) {
   const side = Object.entries(sides).find(([value]) => value === (query.get("show") ?? ""))?.[1] ?? sides[""];
   const filters = [...filtersOf(query)];

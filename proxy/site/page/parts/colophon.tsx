@@ -22,7 +22,6 @@ export function useNews(): void {
   }, [api]);
 }
 
-/** Says that there is a newer snapshot than the one shown. */
 export function News() {
   const { store } = useSite();
   const newest = useStored((state) => state.newest);
@@ -69,7 +68,7 @@ export function Colophon() {
 
 function SnapshotShown() {
   const state = useStored(({ shown, newest }) => shown ?? newest);
-  // A view of an earlier state says which that is.
+  // A view of an earlier state says which one it is.
   const isEarlier = useStored(({ route }) => "query" in route && route.query.has("asOf"));
   return (
     <p class="quiet">

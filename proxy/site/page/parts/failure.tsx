@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import type { ApiError } from "../../client/client.ts";
 import type { Loaded } from "../model/store.ts";
 
-/** What trying again does not change. */
+/** Errors that trying again does not change. */
 const lasting = /^INVALID|_(?:NOT_FOUND|REQUIRED)$/;
 
 /** An error, which screen readers read out at once. With `again` it has a button, where trying again may help. */
@@ -10,7 +10,7 @@ export function Failure({ error, again }: { error: unknown; again?: () => void }
   const told: Partial<ApiError> = error instanceof Error ? error : {};
   const { title = "Something went wrong", message = "", code = "" } = told;
   const retry = () => {
-    // The button goes away with the message.
+    // The button goes away with the message, so the focus must move.
     document.getElementById("main")?.focus({ preventScroll: true });
     again?.();
   };
@@ -29,10 +29,7 @@ export function Failure({ error, again }: { error: unknown; again?: () => void }
   );
 }
 
-/**
- * What the service says to programs, for readers: without its requests, and with times and plans as the page spells
- * them.
- */
+/** Rewrites a message for programs for readers: without requests, and with times and plans as the page spells them. */
 const forReaders = (message: string) =>
   message
     .replaceAll(/\basOf\b/g, "An earlier state")
@@ -46,14 +43,14 @@ const forReaders = (message: string) =>
 
 interface LoadingProps<T> {
   of: Loaded<T>;
-  /** What is shown until the first answer is here. */
+  /** Shown until the first answer is here. */
   words: string;
   children: (value: T) => ComponentChildren;
 }
 
 /**
- * What was loaded. Until the first answer is here, words and a sketch stand in its place; while another is asked for,
- * what stands there is marked as busy.
+ * Loaded content. Until the first answer is here, words and a sketch stand in its place; while another is requested,
+ * the content is marked as busy.
  */
 export const Loading = <T,>({ of: { value, error, busy, again }, words, children }: LoadingProps<T>) => (
   <div aria-busy={busy ? "true" : undefined}>
@@ -67,7 +64,7 @@ export const Loading = <T,>({ of: { value, error, busy, again }, words, children
   </div>
 );
 
-/** Grey lines where text will be, perhaps under words that say what is awaited. */
+/** Grey lines in place of text, perhaps under words that say what is awaited. */
 export const Sketch = ({ words }: { words?: string }) => (
   <div class="sketch">
     {words !== undefined && <p class="quiet">{words}</p>}

@@ -25,7 +25,7 @@ const fixed: readonly Place[] = [
 ];
 
 /**
- * How well a place matches what was typed, lower is better: the whole name, its beginning, the beginning of a word,
+ * How well a place matches the typed text, lower is better: the whole name, its beginning, the beginning of a word,
  * anything within it. Undefined where it does not match.
  */
 function rankOf(text: string, typed: string): number | undefined {
@@ -37,7 +37,7 @@ function rankOf(text: string, typed: string): number | undefined {
   return name.split(/[\s:]+/).some((word) => word.startsWith(part)) ? 2 : 3;
 }
 
-/** The places that match, the best first; of equal ones in their order. */
+/** The places that match, the best first; equally good ones stay in their order. */
 function placesFor(typed: string, places: readonly Place[]): readonly Place[] {
   const ranked = places.flatMap((place) => {
     const rank = rankOf(place.text, typed);
@@ -80,7 +80,7 @@ export function Jump() {
       ref={dialog}
       class="jump"
       aria-label="Go to"
-      // It is told of late: the dialog may be open again.
+      // The event comes late: the dialog may be open again.
       onClose={() => dialog.current?.open || store.set({ jumps: false })}
       onKeyDown={move}
     >

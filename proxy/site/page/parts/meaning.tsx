@@ -12,7 +12,6 @@ export const Term = ({ about, children }: { about: Meaning; children: ComponentC
   </button>
 );
 
-/** The name of a dimension, as a link to what it looks at. */
 export const DimensionLink = ({
   name,
   children = spoken(name),
@@ -59,7 +58,7 @@ export function MeaningBubble() {
       );
     document.addEventListener("mouseout", leave, { signal });
     document.addEventListener("keydown", ({ key }) => key === "Escape" && hide(), { signal });
-    // It would stay where its term no longer is.
+    // Otherwise it would stay where its term no longer is.
     document.addEventListener("scroll", hide, { signal, passive: true });
     return () => listening.abort();
   }, []);

@@ -4,19 +4,19 @@ import { type Font, lengthOf, wrapped } from "../charts/type.ts";
 import { type Site, SiteContext } from "../model/store.ts";
 import { FilterWords } from "./filter-words.tsx";
 
-/** What a colour or mark of a chart stands for. */
+/** The meaning of a colour or mark of a chart. */
 export interface LegendEntry {
   text: string;
-  /** Of what has that colour: `tier-3`, `first`. */
+  /** The class of what has that colour: `tier-3`, `first`. */
   class: string;
   /** A part of a column if left out. */
   shape?: "dot" | "diamond";
 }
 
-/** A chart, and what stands around it where it is taken along. */
+/** A chart, and what stands around it in a file of its own. */
 export interface Plate {
   title: string;
-  /** What it was chosen by; left out where nothing can be. */
+  /** The filters of its data; left out where there can be none. */
   filters?: URLSearchParams;
   /** How many it shows, in words. */
   n?: string;
@@ -32,14 +32,14 @@ const room = width - 2 * edge;
 /** In its own size, a chart's text would be too small on a page or slide. */
 const zoom = 1.5;
 
-/** What the style sheet says of a shape. */
+/** The properties that the style sheet sets on shapes. */
 const styled = [
   ...["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "vector-effect"],
   ...["font-family", "font-size", "font-weight", "text-anchor"],
 ];
 
 /**
- * A chart as an SVG that needs nothing else, laid out for a page of its own: with its title, how many it shows of what
+ * A chart as an SVG that needs no other file, laid out for a page of its own: with its title, how many it shows of what
  * was chosen, its legend and its source, in the light palette.
  */
 export function svgOf(site: Site, plate: Plate, source: string) {
@@ -85,7 +85,7 @@ export function svgOf(site: Site, plate: Plate, source: string) {
     );
     const whole = framed.querySelector("svg");
     if (!whole) throw new Error("The picture could not be drawn.");
-    // Each where it stands, since the style of a shape depends on what is around it.
+    // In place, since the style of a shape depends on what is around it.
     for (const part of [chart, whole]) inlineStyle(part);
     for (const [name, value] of Object.entries({
       ...{ x: edge, y: place, width: room, height: size * zoom },
@@ -100,7 +100,7 @@ export function svgOf(site: Site, plate: Plate, source: string) {
   }
 }
 
-/** Gives shapes what the style sheet says of them as attributes of their own. */
+/** Writes the style sheet's properties of shapes into attributes of their own. */
 function inlineStyle(picture: SVGElement) {
   const shapes = [picture, ...picture.querySelectorAll("*")];
   const styles = shapes.map((shape) => {
@@ -163,7 +163,7 @@ function around(chart: number, { title, subtitle, legend, notes, sans }: Surroun
   return { shapes, place, height: Math.ceil(y + edge - 10) };
 }
 
-/** The mark of an entry of the legend, from its left edge and around its middle. */
+/** The mark of an entry of the legend. `x` is its left edge, `y` its middle. */
 const Mark = ({ class: name, shape, x, y }: LegendEntry & { x: number; y: number }) => (
   <g class={name}>
     {shape === undefined ? (
@@ -176,7 +176,7 @@ const Mark = ({ class: name, shape, x, y }: LegendEntry & { x: number; y: number
   </g>
 );
 
-/** At twice its size, for screens that show more than one pixel a point. */
+/** At twice its size, for screens with more than one device pixel per CSS pixel. */
 export async function pngOf({ text, height }: ReturnType<typeof svgOf>): Promise<Blob> {
   const image = new Image();
   image.src = `data:image/svg+xml,${encodeURIComponent(text)}`;

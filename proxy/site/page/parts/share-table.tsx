@@ -4,9 +4,9 @@ import { Scrolls } from "./scrolls.tsx";
 
 interface ShareTableProps {
   title: string;
-  /** Of the groups. */
+  /** The names of the groups. */
   names: readonly string[];
-  /** Of each series its name, and an estimate for each group. */
+  /** The name of each series, and its estimate for each group. */
   series: readonly (readonly [name: string, estimates: readonly Estimate[]])[];
 }
 

@@ -7,16 +7,18 @@ import { Failure, Loading } from "./failure.tsx";
 import { type Plate, pngOf, svgOf } from "./plate.tsx";
 import { Copyable } from "./text.tsx";
 
-/** What those who take a chart along need of it. Of some there is no picture. */
+/** A chart whose data can be saved and cited. Some have no picture. */
 export interface Taken extends Omit<Plate, "picture">, Partial<Pick<Plate, "picture">> {
-  /** Of its files. */
+  /** The name of its files. */
   name: string;
   asked: () => Asked[];
   /** The address of a page for frames. */
   embed?: string;
 }
 
-/** A menu with the data of a chart, pinned to what is shown where that can be, its picture, and how to cite it. */
+/**
+ * A menu with the data of a chart, pinned to the state shown where that is possible, its picture, and how to cite it.
+ */
 export const TakeAlong = (chart: Taken) => <TakeAnyAlong charts={[chart]} />;
 
 /** One menu for several charts, of which one is chosen. */
@@ -70,7 +72,7 @@ function Contents({ chart, sources }: { chart: Taken; sources: readonly Source[]
   return (
     <>
       {sources.map(({ name: part, address, key = "", csv }, index) => {
-        // Of the part itself only its number: it may be a text that a shell would take for something else.
+        // Only the number of the part: its name may be a text that a shell would take for something else.
         const own = part ? `${chart.name}-${index + 1}` : chart.name;
         return (
           <Fragment key={part}>
@@ -107,6 +109,5 @@ function Contents({ chart, sources }: { chart: Taken; sources: readonly Source[]
   );
 }
 
-/** HTML that shows a page in a frame. */
 export const frameFor = (address: string, title: string) =>
   `<iframe src="${address}" title="${title}" width="420" height="480" loading="lazy"></iframe>`;

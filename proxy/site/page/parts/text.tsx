@@ -7,7 +7,6 @@ import { minutes, signed, tiers } from "../model/words.ts";
 /** A time that reads `2026-02-02 08:21 UTC`, and holds the full precision for programs. */
 export const Moment = ({ iso }: { iso: string }) => <time dateTime={iso}>{minutes(iso)}</time>;
 
-/** The name of a protocol, as a link to its page. */
 export const ProtocolLink = ({ slug }: { slug: string }) => (
   <a href={`#/protocols/${slug}`}>{nameOf(slug)}</a>
 );
@@ -41,7 +40,6 @@ export function Change({ value }: { value: number }) {
   );
 }
 
-/** Terms with values. */
 export const Facts = ({ rows }: { rows: readonly (readonly [ComponentChildren, ComponentChildren])[] }) => (
   <dl class="facts">
     {rows.map(([term, value], index) => (
@@ -73,7 +71,7 @@ export function OutsideLink({
   );
 }
 
-/** A link that only the keyboard finds. It goes over all that comes before the element with an id. */
+/** A link that only the keyboard reaches. It skips everything before the element with an id. */
 export function SkipTo({ id, children }: { id: string; children: string }) {
   const skip = (event: Event) => {
     // Following the link would replace the view's address behind the #.
@@ -114,7 +112,6 @@ export function Copyable({ name, text }: { name: string; text: string }) {
   );
 }
 
-/** A button that looks like a link. */
 export const PlainButton = ({ onClick, children }: { onClick: () => void; children: ComponentChildren }) => (
   <button type="button" class="plain" onClick={onClick}>
     {children}

@@ -33,12 +33,12 @@ const prices: readonly (readonly [string, string])[] = [
   ["Buttons", "What else takes requests says so beside its button."],
 ];
 
-/** What each number and dimension means, and how to read it. `asked` is the dimension that was asked for. */
+/** The meaning of each number and dimension, and how to read it. `asked` is the dimension in the address. */
 export function Meanings({ asked }: { asked: string | undefined }) {
   useTitle("What the numbers mean");
   const article = useRef<HTMLElement>(null);
   useLayoutEffect(() => {
-    // The page goes to its top when it shows another view.
+    // Later, because the page goes to its top when it shows another view.
     const show = () => article.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "center" });
     const later = setTimeout(show);
     return () => clearTimeout(later);

@@ -6,7 +6,6 @@ import { Loading } from "../parts/failure.tsx";
 import { Change, Moment, ProtocolLink, Tier } from "../parts/text.tsx";
 
 const week = 7 * 86_400_000;
-/** How many of the biggest moves are listed. */
 const most = 20;
 
 /** The biggest moves of the runs of a week, and the changes of tier in it. */
@@ -16,7 +15,7 @@ export function Week() {
   const list = useLoaded((signal) => api.scores.scores({ signal }), []);
   const tiers = useLoaded((signal) => api.tiers(signal), []);
   const newest = newestRun(list.value?.scores ?? []);
-  // The week ends with the newest run, not with today: that is what there is to see.
+  // The week ends with the newest run rather than today, because nothing follows that run.
   const since = newest ? new Date(Date.parse(newest) - week).toISOString() : "";
   return (
     <article>

@@ -22,14 +22,14 @@ const defaultPageSize = "25";
 export const histograms = [...scores, "month"];
 const facets = [...labels, ...histograms];
 
-/** Counts by a facet under a query. Those that were recomputed come from this browser. */
+/** Counts by a facet under a query. Recomputed ones come from this browser. */
 export interface FacetAnswer {
   counts: unknown;
   query: URLSearchParams;
   isRecomputed: boolean;
 }
 
-/** What the chosen tab shows, and of which query it is. */
+/** The content of the chosen tab, and its query. */
 type Side = { query: URLSearchParams; isRecomputed?: boolean } & (
   | { kind: "list"; page: MarketPage }
   | { kind: "shares"; counts: Counts }
@@ -38,16 +38,15 @@ type Side = { query: URLSearchParams; isRecomputed?: boolean } & (
 );
 
 interface Shown {
-  /** The snapshot that the figures are of. */
   asOf: string;
   total?: { count: number; isRecomputed: boolean } | undefined;
   facets: Record<string, FacetAnswer>;
   side?: Side | undefined;
   error?: unknown;
-  /** For which askings the figures and the side are complete. */
+  /** The requests for which the figures and the side are complete. */
   figuresFor?: object;
   sideFor?: object;
-  /** Where a brush shows figures that the side does not belong to. */
+  /** The request during which a brush shows figures that the side does not belong to. */
   previewFor?: object | undefined;
 }
 
@@ -62,15 +61,15 @@ function evaluator(api: Api, asOf: string, signal: AbortSignal): Ask | undefined
   );
 }
 
-/** Waits until the page was painted as it is now. */
+/** Waits until the page is painted as it is now. */
 const painted = () =>
   new Promise<void>((resolve) => {
-    // A page that nobody sees is not painted.
+    // A hidden page is not painted.
     if (document.hidden) resolve();
     else requestAnimationFrame(() => setTimeout(resolve));
   });
 
-/** The facets that the reader sees some of. */
+/** The facets that are at least partly on the screen. */
 const inView = () =>
   [...document.querySelectorAll<HTMLElement>("[data-facet]")].flatMap((element) => {
     const { top, bottom } = element.getBoundingClientRect();
@@ -82,8 +81,8 @@ const wantedOf = (names: readonly string[], filters: URLSearchParams) =>
   names.map((facet) => [facet, othersOf(facet, filters)] as [string, URLSearchParams]);
 
 /**
- * The answers to a query. Those to the query before stay until the new ones are here, marked as busy. `refuse` is told
- * of an answer that did not verify.
+ * The answers to a query. The answers to the query before stay until the new ones are here, marked as busy. `refuse` is
+ * called with an answer that did not verify.
  */
 export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error: unknown) => void) {
   const { api } = useSite();
@@ -94,7 +93,7 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
   const following = useRef<{ address: string; cursor: string | null }>(undefined);
   const aim = useRef<URLSearchParams>(undefined);
 
-  /** Shows a change, unless its answer is not wanted any more. */
+  /** Shows a change, unless its answer is no longer wanted. */
   const showIn = (signal: AbortSignal, change: (before: Shown) => Partial<Shown>) => {
     signal.throwIfAborted();
     show((before) => ({ ...before, ...change(before) }));
@@ -109,14 +108,14 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
       update({ asOf, previewFor: undefined });
       const own = evaluator(api, asOf, signal);
       if (own) {
-        // First the histograms in view, and the rest when those were painted.
+        // First the histograms in view, and the rest when those are painted.
         const seen = inView().filter(isHistogram);
         const total = await recount(seen, query, own, signal);
         await painted();
         const rest = facets.filter((facet) => !seen.includes(facet));
         await loadCounts(rest, own, true, signal);
         update({ figuresFor: asking });
-        // The total stands although the list fails.
+        // The total stands even if the list fails.
         await loadSide(asOf, total, signal).catch((error) => {
           if (error instanceof VerificationError) throw error;
           update({ side: { kind: "failed", query, error } });
@@ -130,7 +129,7 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
       if (signal.aborted) return;
       ending.current.abort();
       if (error instanceof VerificationError) refuse(asOf, error);
-      // Figures that stood there are of another query.
+      // The figures shown before are of another query.
       show({ asOf, facets: {}, error, figuresFor: asking, sideFor: asking });
     }
   }
@@ -213,7 +212,7 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
     const isBack = `${wanted}` === `${query}`;
     show((before) => ({ ...before, previewFor: isBack ? undefined : asking }));
     aim.current = wanted;
-    // What was drawn on the way may have moved out of view since, as lists became shorter and longer.
+    // Facets drawn on the way may have moved out of view since, as lists became shorter and longer.
     const seen = (isBack ? facets : inView()).filter((facet) => facet !== brushed);
     try {
       await recount(seen.filter(isHistogram), wanted, own, signal);
@@ -222,11 +221,11 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
       // The brush may have moved on.
       if (aim.current === wanted) await recount(lists, wanted, own, signal);
     } catch {
-      // What is chosen at the end is asked for anew, and its errors are shown.
+      // The query at the end of the drag is evaluated anew, and its errors are shown.
     }
   }
 
-  // Asked for at once, not after the next frame.
+  // A layout effect, so that the request starts at once and not after the next frame.
   useLayoutEffect(() => {
     const current = new AbortController();
     ending.current = current;
@@ -245,7 +244,6 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
   };
 }
 
-/** The address of a page of the list. */
 export function pageAddress(query: URLSearchParams, page: number) {
   const other = without(query, ["page"]);
   if (page > 1) other.set("page", `${page}`);

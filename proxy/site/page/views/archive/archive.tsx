@@ -47,7 +47,7 @@ function Explorer({ query }: { query: URLSearchParams }) {
   useFocusKept();
   const trouble = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
-    // The reader may have looked at the end of a list.
+    // The reader may have scrolled to the end of a list, where the error is out of view.
     if (error !== undefined) trouble.current?.scrollIntoView({ block: "nearest" });
   }, [error]);
   const go = (next: URLSearchParams) => {
@@ -121,7 +121,7 @@ function Explorer({ query }: { query: URLSearchParams }) {
   );
 }
 
-/** Gives the focus back to a link that was moved to another place, as the choice that is made now first. */
+/** Returns the focus to a link that moved to another place, such as the choice just made, which comes first now. */
 function useFocusKept() {
   const key = document.activeElement?.getAttribute("data-key");
   useLayoutEffect(() => {

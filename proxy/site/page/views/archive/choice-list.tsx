@@ -9,7 +9,6 @@ import type { FacetAnswer } from "./answers.ts";
 import { type Choice, choicesOf, chosenIn } from "./choices.ts";
 import { FacetTitle } from "./facet-title.tsx";
 
-/** How many values of a list are shown at once. */
 const few = 7;
 
 interface ChoiceListProps {
@@ -69,7 +68,9 @@ interface ChoiceItemProps {
   query: URLSearchParams;
   choice: Choice;
   most: number;
-  /** Whether all values are listed: others may hold one that was typed in, and other spellings of a category. */
+  /**
+   * Whether all values are listed. Otherwise there may be a value that was typed in, or another spelling of a category.
+   */
   isWhole: boolean;
 }
 

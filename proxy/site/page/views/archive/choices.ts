@@ -2,20 +2,18 @@ import type { LabelFacet } from "../../../../../schemas/envelopes.ts";
 import { foldCase } from "../../../../../schemas/names.ts";
 import { tiers } from "../../model/words.ts";
 
-/** A value of a facet that can be chosen. */
 export interface Choice {
   value: string;
-  /** How it is spelled, the most frequent spelling first. They count together. */
+  /** Its spellings, the most frequent first. They count together. */
   spellings: string[];
   count: number;
   disputed: number;
 }
 
-/** The values of a facet that the query has. */
 export const chosenIn = (query: URLSearchParams, facet: string) =>
   query.get(facet)?.split(facet === "tier" ? "," : /$^/) ?? [];
 
-/** The choices of a facet, with what the query has of it first. */
+/** The choices of a facet, those in the query first. */
 export function choicesOf(facet: string, { buckets }: LabelFacet, query: URLSearchParams): Choice[] {
   const order = facet === "tier" ? tiers.toReversed() : chosenIn(query, facet);
   const choices = new Map<string, Choice>(
@@ -35,6 +33,6 @@ export function choicesOf(facet: string, { buckets }: LabelFacet, query: URLSear
     });
   }
   const all = [...choices.values()];
-  // Spellings that count together may have passed others.
+  // Spellings that count together may have overtaken others.
   return facet === "category" ? all.sort((a, b) => b.count - a.count) : all;
 }

@@ -4,7 +4,6 @@ import { DimensionLink, type Meaning, Term } from "../../parts/meaning.tsx";
 
 const abouts: Record<string, Meaning> = { tier: "tier", disputed: "disputed", composite: "composite" };
 
-/** The heading of a facet. */
 export function FacetTitle({ facet }: { facet: string }) {
   const about = abouts[facet];
   const title = facet === "month" ? "Resolved" : spoken(facet);

@@ -7,7 +7,7 @@ import { Copyable } from "../../parts/text.tsx";
 const kinds = [
   {
     name: "CSV",
-    // Excel takes a file without the mark for another encoding.
+    // Without the mark, Excel takes a file for another encoding.
     type: "text/csv; bom=present",
     words: "One line a market, for spreadsheets and data frames: the fields without evidence.",
   },
@@ -18,7 +18,7 @@ const kinds = [
   },
 ];
 
-/** The most markets of a file that the page loads itself: it holds the file in memory until that is whole. */
+/** The most markets in a file that the page downloads itself: it holds the whole file in memory. */
 const fewEnough = 20_000;
 
 /** All markets that match, as files and as lines to paste. */

@@ -24,11 +24,11 @@ interface HistogramProps {
   isBusy: boolean;
   problem: Problem;
   go: (query: URLSearchParams) => void;
-  /** Told where the brush would lead to, while it moves. */
+  /** Called while the brush moves, with the query that it would lead to. */
   preview: (query: URLSearchParams, facet: string) => void;
 }
 
-/** A histogram with a brush, and below it the same as two fields. */
+/** A histogram with a brush, and the same range as two fields below it. */
 export function Histogram({ facet, query, answer, isBusy, problem, go, preview }: HistogramProps) {
   const [low = "", high = ""] = ownOf(facet);
   const months = isMonths(facet);
@@ -105,7 +105,7 @@ export function Histogram({ facet, query, answer, isBusy, problem, go, preview }
 
 interface RangeEndProps {
   name: string;
-  /** What stands there where nothing is chosen. */
+  /** The placeholder where nothing is chosen. */
   end: string;
   query: URLSearchParams;
   problem: Problem;

@@ -40,7 +40,7 @@ export function Markets({ page, query }: { page: MarketPage; query: URLSearchPar
   );
 }
 
-/** A link that leads nowhere here keeps its place and its name. */
+/** For a link that leads nowhere at present: it keeps its place and its name. */
 const inert = { role: "link" } as const;
 
 function Pager({ query, page, last }: { query: URLSearchParams; page: number; last: number }) {

@@ -8,7 +8,7 @@ export type Problem = { parameter: string; error: unknown } | undefined;
 /** Fields that show what is wrong with them. */
 const fields = ["q", ...histograms.flatMap(ownOf)];
 
-/** What is wrong with the value of a field, if an error says that of one which can show it. */
+/** The problem of a field, if an error is about the value of one that can show it. */
 export function problemIn(error: unknown): Problem {
   const named = error instanceof Error && "parameter" in error ? `${error.parameter}` : "";
   return fields.includes(named) ? { parameter: named, error: inLabels(error) } : undefined;

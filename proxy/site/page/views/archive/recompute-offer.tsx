@@ -5,11 +5,11 @@ import { useSite } from "../../model/store.ts";
 import { counted, size } from "../../model/words.ts";
 import { Failure } from "../../parts/failure.tsx";
 
-/** Bytes for each market, of all columns of the index and of the words of the questions. */
+/** Bytes per market: of all columns of the index, and of the words of the questions. */
 const [columnBytes, wordBytes] = [13.6, 8];
-/** Of an archive's index that hardly has markets. */
+/** Bytes of the index of an archive with hardly any markets. */
 const leastBytes = 10_000;
-/** A request of the quota pays for so many. */
+/** How many bytes one request of the quota pays for. */
 const unitBytes = 2 ** 18;
 
 /** What recomputing does, and what it takes. */
@@ -41,7 +41,7 @@ interface TrustFormProps {
   start: (trust: Trust) => void;
 }
 
-/** Asks whom the reader believes, and begins. */
+/** Asks whom the reader trusts, and begins. */
 export function TrustForm({ text, type, start }: TrustFormProps) {
   const [isWrong, setWrong] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
@@ -79,7 +79,7 @@ const noTrust = new Error(
   "A key is NAME+ID+BASE64, a policy is the text of its file, and a hash has 64 hexadecimal digits.",
 );
 
-/** What a reader entered to check against, or undefined when it is nothing of the kind. */
+/** Parses what a reader entered to check against; undefined when it is no digest of an entry, key or policy. */
 function trustIn(text: string): Trust | undefined {
   const entered = text.trim();
   if (entered === "") return {};

@@ -21,7 +21,7 @@ export function useRecomputing() {
   const { store } = useSite();
   const [isOpen, open] = useState(false);
   const [failed, fail] = useState<Failed>();
-  /** Takes the service's numbers from now on, and says why. */
+  /** Shows the service's numbers from now on, and says why. */
   const refuse = (asOf: string, error: unknown) => {
     store.set({ own: undefined });
     fail({ asOf, error });
@@ -53,7 +53,7 @@ export const RecomputeButton = ({ asOf, recomputing: { isOpen, open } }: Recompu
   </button>
 );
 
-/** The panel that offers to recompute, and then tells what was checked. `changed` asks for all numbers anew. */
+/** The panel that offers to recompute, and then tells what was checked. `changed` loads all numbers anew. */
 export function RecomputePanel({ asOf, recomputing, changed }: RecomputeProps & { changed: () => void }) {
   const { api, store } = useSite();
   const own = useOwn(asOf);

@@ -11,7 +11,7 @@ interface SearchProps {
   go: (query: URLSearchParams) => void;
 }
 
-/** The box to search questions for words, a moment after the last letter. */
+/** The box to search questions for words. The search starts a moment after the last letter. */
 export function Search({ query, problem, go }: SearchProps) {
   const { store } = useSite();
   const field = useRef<HTMLInputElement>(null);

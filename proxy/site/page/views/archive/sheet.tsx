@@ -10,7 +10,7 @@ interface SheetProps {
   children: ComponentChildren;
 }
 
-/** The filters: beside the markets, and on small screens, where they would hide these, over them. */
+/** The filters: beside the markets, and on small screens, where they would hide the markets, in a sheet over them. */
 export function Sheet({ total, problem, children }: SheetProps) {
   const sheet = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {

@@ -26,7 +26,7 @@ interface SideContentProps {
   again: () => void;
 }
 
-/** The markets that match, in the way that was chosen. */
+/** The markets that match, in the chosen way. */
 export function SideContent({ side, again }: SideContentProps) {
   const { query } = side;
   const filters = filtersOf(query);

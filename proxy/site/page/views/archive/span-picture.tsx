@@ -4,10 +4,10 @@ import { Columns } from "../../charts/columns.tsx";
 import { dimensions, ownOf } from "../../model/filters.ts";
 import { counted, grouped, spoken, stepOf } from "../../model/words.ts";
 
-/** What a column of a histogram stands for. */
+/** The values that a column of a histogram stands for. */
 export interface Span {
   name: string;
-  /** Of a range: both ends are in it. */
+  /** The range includes both ends. */
   from: string;
   to: string;
   count: number;
@@ -35,7 +35,7 @@ export const totalOf = (spans: readonly Span[]) => spans.reduce((sum, { count })
 export const highestOf = (spans: readonly Span[]): Span | undefined =>
   spans.toSorted((a, b) => b.count - a.count)[0];
 
-/** What the range of a facet in a query contains; everything, where there is none. */
+/** The values within the range of a facet in a query; all values where there is no range. */
 export function withinOf(facet: string, query: URLSearchParams) {
   const [low = "", high = ""] = ownOf(facet);
   const [first, last] = [query.get(low), query.get(high)];
@@ -46,7 +46,7 @@ export function withinOf(facet: string, query: URLSearchParams) {
       : Number(first ?? 0) <= Number(to) && Number(last ?? 1000) >= Number(from);
 }
 
-/** Values for the axis: first and last, and between them a few at their places. */
+/** Values for the axis: first and last, and a few between them at their places. */
 function axisOf(facet: string, spans: readonly Span[]) {
   const [first, last] = [spans[0], spans.at(-1)];
   if (!first || !last) return [];

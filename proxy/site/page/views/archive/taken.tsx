@@ -6,7 +6,7 @@ import { SpanPicture, spansOf, totalOf } from "./span-picture.tsx";
 
 const [composite = "", ...signals] = scores;
 
-/** The histograms that can be taken along. */
+/** The histograms that can be saved and cited. */
 export const chartsOf = (answers: Record<string, FacetAnswer>): Taken[] =>
   ["month", composite, ...signals].flatMap((facet) => {
     const answer = answers[facet];

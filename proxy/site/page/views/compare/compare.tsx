@@ -9,7 +9,6 @@ import { DimensionLink } from "../../parts/meaning.tsx";
 import { TakeAlong } from "../../parts/take-along.tsx";
 import { keysOf, Table } from "./table.tsx";
 
-/** How many protocols stand side by side at most. */
 const most = 4;
 
 /** Up to four protocols side by side. */
@@ -62,7 +61,6 @@ export function Compare({ slugs }: { slugs: readonly string[] }) {
   );
 }
 
-/** Where the protocols differ most. */
 function Differences({ records }: { records: readonly ProtocolScore[] }) {
   const spreads = keysOf(records)
     .map((key) => {

@@ -8,7 +8,7 @@ import { DimensionLink, type Meaning, Term } from "../../parts/meaning.tsx";
 import { Scrolls } from "../../parts/scrolls.tsx";
 import { Change, Moment, ProtocolLink, Tier } from "../../parts/text.tsx";
 
-/** A line of the table, about what one member of the records says. */
+/** A line of the table, about one member of the records. */
 interface Line {
   title: string;
   about?: Meaning;
@@ -24,7 +24,7 @@ type DimensionKey = keyof ProtocolScore["dimensions"];
 export const keysOf = ([record]: readonly ProtocolScore[]) =>
   Object.keys(record?.dimensions ?? {}) as DimensionKey[];
 
-/** What the records say beside their scores. */
+/** The members of records besides scores. */
 const facts: readonly Line[] = [
   { title: "Critical findings", about: "findings", cell: ({ findings }) => grouped(findings.critical) },
   { title: "High", about: "findings", cell: ({ findings }) => grouped(findings.high) },
@@ -38,7 +38,7 @@ const facts: readonly Line[] = [
   { title: "Z factor", about: "zFactor", cell: ({ metadata }) => metadata.zFactor },
 ];
 
-/** Their scores, and the place of each among those of all protocols. */
+/** The scores, and their places among those of all protocols. */
 const scoresAmong = (scores: readonly ScoreListEntry[]): Line[] => [
   {
     title: "BRI",
@@ -68,7 +68,6 @@ interface TableProps {
   scores: readonly ScoreListEntry[];
 }
 
-/** Protocols side by side: a column for each. */
 export function Table({ records, scores }: TableProps) {
   const slugs = records.map(({ slug }) => slug);
   const dimensions = keysOf(records).map((key) => ({

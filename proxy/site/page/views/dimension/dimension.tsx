@@ -4,7 +4,7 @@ import { spoken } from "../../model/words.ts";
 import { OfMarkets } from "./of-markets.tsx";
 import { OfProtocols } from "./of-protocols.tsx";
 
-/** A dimension: what it measures by the operator's words, its distribution, and who is strongest and weakest in it. */
+/** A dimension: what it measures in the operator's words, its distribution, and who is strongest and weakest in it. */
 export function Dimension({ name }: { name: string }) {
   useTitle(spoken(name));
   const isOfMarkets = Object.hasOwn(dimensionMeanings.market, name);

@@ -10,9 +10,9 @@ import { PlainButton, ProtocolLink } from "../../parts/text.tsx";
 
 /** How many protocols are named at either end. */
 const few = 5;
-/** Of how many protocols records are read: there is no list that has their dimensions. */
+/** How many protocols' records are read at most, because no list has their dimensions. */
 const mostRecords = 500;
-/** How many the service gives at once, and how many requests are made without being told to. */
+/** How many records one request gets, and how many requests are made without being asked for. */
 const batch = 50;
 const unasked = 4;
 /** How many files are read at a time where there is no service. */
@@ -20,7 +20,7 @@ const atOnce = 6;
 
 const axis = [0, 25, 50, 75, 100].map((score) => ({ at: score / 5, text: `${score}` }));
 
-/** How the protocols lie in a dimension, and which are weakest and strongest in it. */
+/** The distribution of the protocols in a dimension, and the weakest and strongest in it. */
 export function OfProtocols({ name }: { name: string }) {
   const { api } = useSite();
   const [asked, ask] = useState(false);
@@ -54,7 +54,7 @@ interface ProtocolsProps {
   name: string;
   /** Those whose records are read. */
   scores: readonly ScoreListEntry[];
-  /** How many there are. */
+  /** The number of all protocols. */
   all: number;
 }
 

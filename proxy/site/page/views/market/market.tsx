@@ -14,7 +14,7 @@ interface MarketProps {
   asOf: string | null;
 }
 
-/** A market's own page: its evidence, how its score came about, and the proof that it stands in the archive. */
+/** A market's own page: its evidence, how its score came about, and the proof that it is in the archive. */
 export function Market(props: MarketProps) {
   const plan = useStored((state) => state.plan);
   useTitle("Market");

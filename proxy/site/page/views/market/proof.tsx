@@ -10,7 +10,7 @@ interface ProofProps {
   market: HistoricalMarket;
   /** The id or time of the snapshot that the market was read from. */
   snapshot: string;
-  /** The one that the address asks for. */
+  /** The one in the address. */
   asOf: string | null;
 }
 
@@ -21,7 +21,7 @@ interface Verdict {
   error?: unknown;
 }
 
-/** Verifies in this browser that a market stands in the archive, when the reader wants that. */
+/** Verifies in this browser that a market is in the archive, when the reader wants that. */
 export function Proof({ market, snapshot, asOf }: ProofProps) {
   const { api } = useSite();
   const { id } = market;
@@ -82,7 +82,7 @@ export function Proof({ market, snapshot, asOf }: ProofProps) {
   );
 }
 
-/** What was verified, from the market's text to the snapshot. */
+/** The steps that were verified, from the market's text to the snapshot. */
 function Chain({ proof: { market, proof, snapshotId, commit, checkpoint }, publisher }: ChainProps) {
   const { page, segment, archive } = proof;
   const signature = publisher

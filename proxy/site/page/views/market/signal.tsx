@@ -73,7 +73,7 @@ export function Signal({ dimension }: { dimension: MarketDimension }) {
   );
 }
 
-/** Texts of others, whose direction does not spread to the words around them. */
+/** The texts were written by others: `bdi` keeps their direction from spreading to the words around them. */
 const EvidenceList = ({ pieces }: { pieces: MarketDimension["evidence"] }) => (
   <ul>
     {pieces.map(({ type, label, pattern, reference }, index) => (

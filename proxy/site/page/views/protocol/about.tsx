@@ -8,7 +8,7 @@ import { Term } from "../../parts/meaning.tsx";
 import { frameFor } from "../../parts/take-along.tsx";
 import { Copyable, Facts } from "../../parts/text.tsx";
 
-/** What else the record of a protocol holds. */
+/** The rest of a protocol's record. */
 export const About = ({
   record: { slug, cascade, findings, metadata, evidenceHash },
 }: {
@@ -100,7 +100,7 @@ export function Badge({ record }: { record: ProtocolScore }) {
 
 /** HTML that shows the published badge of a protocol. It stays right when the score changes. */
 function embedded(published: string, slug: string): string {
-  // Of a document that loads nothing: the policy of this page may forbid that address.
+  // A document that loads nothing, because the policy of this page may forbid that address.
   const inert = document.implementation.createHTMLDocument("");
   const [link, picture] = [inert.createElement("a"), inert.createElement("img")];
   link.href = `${published}protocols/${slug}/index.html`;

@@ -7,7 +7,7 @@ import { Change } from "../../parts/text.tsx";
 
 interface DimensionTableProps {
   record: ProtocolScore;
-  /** How each moved in seven days, where that is known. */
+  /** The change of each score in seven days, where that is known. */
   moves: ScoreDimensions["dimensions"] | undefined;
 }
 

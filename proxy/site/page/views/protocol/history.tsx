@@ -17,7 +17,6 @@ interface HistoryProps {
   list: Loaded<ScoreList>;
 }
 
-/** The scores of seven days, as a curve and as a table. */
 export function History({ slug, asOf, how, list }: HistoryProps) {
   const { api } = useSite();
   const history = useLoaded((signal) => api.service.history(slug, how(signal)), [slug, asOf]);
@@ -107,7 +106,7 @@ function Runs({ slug, asOf, points, scores }: RunsProps) {
 
 type Point = ScoreHistory["points"][number];
 
-/** What the last run changed beside the BRI. */
+/** The changes of the last run besides the BRI. */
 function lastRun(before: Point, last: Point): string {
   const tier =
     before.forgeScale === last.forgeScale

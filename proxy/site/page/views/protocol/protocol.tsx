@@ -14,7 +14,7 @@ import { WhyChanged } from "./why.tsx";
 
 interface ProtocolProps {
   slug: string;
-  /** The snapshot whose state is shown, by its id or a time; the present one if null. */
+  /** The snapshot to show, by its id or a time; the present one if null. */
   asOf: string | null;
 }
 
@@ -51,7 +51,7 @@ export function Protocol({ slug, asOf }: ProtocolProps) {
 
 function Record({ slug, asOf }: ProtocolProps) {
   const { api } = useSite();
-  // Only the service has what was before.
+  // Only the service has earlier states.
   const scores = asOf === null ? api.scores : api.service;
   const how = (signal: AbortSignal) => ({ signal, ...(asOf !== null && { asOf }) });
   const record = useLoaded((signal) => scores.score(slug, how(signal)), [slug, asOf]);

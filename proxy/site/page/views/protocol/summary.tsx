@@ -10,7 +10,7 @@ import { Change, Facts, Moment, Tier } from "../../parts/text.tsx";
 
 interface SummaryProps {
   record: ProtocolScore;
-  /** Its place among the others. */
+  /** The protocol's place among the others. */
   children: ComponentChildren;
 }
 
@@ -62,7 +62,6 @@ interface AmongProps {
   present: boolean;
 }
 
-/** The protocol's place among all, and among those of its category. */
 export function Among({ record: { slug, bri }, scores, present }: AmongProps) {
   const above = scores.filter((each) => each.bri > bri).length;
   const entry = scores.find((each) => each.slug === slug);

@@ -9,16 +9,16 @@ import { Loading } from "../../parts/failure.tsx";
 import { DimensionLink } from "../../parts/meaning.tsx";
 import { Change, PlainButton } from "../../parts/text.tsx";
 
-/** How many runs back the moves are told. */
+/** How many runs back the moves are shown. */
 const runs = 3;
 
 interface WhyProps {
   record: ProtocolScore;
-  /** The snapshot that it is of, by its id or a time; the present one if null. */
+  /** The snapshot to show, by its id or a time; the present one if null. */
   asOf: string | null;
 }
 
-/** Which dimensions moved, the largest move first: in seven days, and on demand from run to run. */
+/** The dimensions that moved, the largest move first: in seven days, and on demand from run to run. */
 export function WhyChanged({ record, asOf, moves }: WhyProps & { moves: ScoreDimensions["dimensions"] }) {
   const [open, setOpen] = useState(false);
   const days = moves.map(({ key, score, change7d }) => ({ key, before: score - change7d, after: score }));
@@ -81,11 +81,11 @@ function Moves({ dimensions }: { dimensions: readonly { key: string; before: num
   );
 }
 
-/** The last runs, the newest first, each with the one before. */
+/** The last runs, newest first, each with the one before. */
 async function stepsBefore(api: Api, record: ProtocolScore, asOf: string | null, signal: AbortSignal) {
   const snapshots = await api.snapshots(signal);
   const shown = asOf ?? snapshots[0]?.snapshotId;
-  // Newest first; those that may hold an earlier run.
+  // Newest first; only those that may hold an earlier run.
   let states = snapshots.slice(1 + snapshots.findIndex(({ snapshotId }) => snapshotId === shown));
   const steps = [];
   let later = record;
@@ -100,9 +100,9 @@ async function stepsBefore(api: Api, record: ProtocolScore, asOf: string | null,
 }
 
 /**
- * The state with the run before one, as far as states can be read: what was published before a run took place holds
- * the one before. Where all were published later, as when runs are published behind one another, the newest and the
- * oldest of them are looked into.
+ * The state with the run before one, as far as states can be read: a state that was published before a run took place
+ * holds the run before. Where all states were published later, as when runs are published one after another, the newest
+ * and the oldest of them are read.
  */
 async function runBefore(
   api: Api,

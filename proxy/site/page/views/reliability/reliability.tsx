@@ -84,10 +84,9 @@ export function Reliability({ query, filters, counts }: ReliabilityProps) {
   );
 }
 
-/** Links that compare two formula versions. */
 function Versions({ query, all }: { query: URLSearchParams; all: readonly string[] }) {
   const compared = comparedIn(query);
-  // Never a version with all: they contain it.
+  // A version is never compared with all versions, because they contain it.
   const pairWith = (version: string) => {
     if (compared.includes(version)) return compared;
     const beside = compared[0] ?? all.find((each) => each !== version);

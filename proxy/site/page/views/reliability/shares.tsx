@@ -18,7 +18,6 @@ interface SharesProps {
   isCompared: boolean;
 }
 
-/** The shares by one facet as a picture and as a table. */
 export function Shares({ title, facet, names, kind, all, filters, isCompared }: SharesProps) {
   const [one, other] = all;
   if (!one) return null;

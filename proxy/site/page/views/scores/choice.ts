@@ -4,7 +4,7 @@ import type { ForgeTier } from "../../../../../schemas/scales.ts";
 import { tiers } from "../../model/words.ts";
 import { columns } from "./columns.tsx";
 
-/** Which protocols the scoreboard shows, and in which order. Its address says it. */
+/** Which protocols the scoreboard shows, and in which order. The address holds it. */
 export interface Choice {
   text: string;
   tiers: readonly ForgeTier[];
@@ -28,7 +28,6 @@ export function choiceIn(query: URLSearchParams): Choice {
   };
 }
 
-/** The address of the scoreboard with a choice. */
 export function addressOf({ text, tiers: chosen, column, descending }: Choice): string {
   const query = new URLSearchParams();
   if (text.trim() !== "") query.set("find", text.trim());
@@ -53,7 +52,6 @@ export function toggled(choice: Choice, tier: ForgeTier): Choice {
   };
 }
 
-/** The protocols of a choice in its order. */
 export function chosenFrom(scores: readonly ScoreListEntry[], choice: Choice): ScoreListEntry[] {
   const by = columns[choice.column]?.by ?? (({ slug }) => slug);
   const sign = choice.descending ? -1 : 1;

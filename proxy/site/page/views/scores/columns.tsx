@@ -4,10 +4,8 @@ import { Diverging, Scored } from "../../charts/bar.tsx";
 import type { Meaning } from "../../parts/meaning.tsx";
 import { Change, Moment, ProtocolLink, Tier } from "../../parts/text.tsx";
 
-/** A column of the scoreboard. */
 interface Column {
   name: string;
-  /** The value to sort by. */
   by: (entry: ScoreListEntry) => string | number;
   /** Whether the first click sorts in descending order. */
   descending?: boolean;
@@ -84,7 +82,7 @@ export const columns: readonly Column[] = [
 
 const magnitudes = ["", "K", "M", "B", "T"];
 
-/** The number that a text like `$1.2B` shows, or −1. */
+/** The number in a text like `$1.2B`, or −1. */
 function amountIn(text: string): number {
   const [, number, unit = ""] = /^\D*([\d.,]+)\s*([KMBT]?)/i.exec(text) ?? [];
   if (number === undefined) return -1;

@@ -13,7 +13,6 @@ interface DistributionProps {
   onPick?: (tier: ForgeTier) => void;
 }
 
-/** How the protocols lie by BRI. */
 export function Distribution({ scores, chosen = [], onPick }: DistributionProps) {
   const numbers = tiers.map(
     (tier) => `${tier}: ${scores.filter(({ forgeScale }) => forgeScale === tier).length}`,

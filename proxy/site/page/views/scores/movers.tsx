@@ -3,7 +3,6 @@ import { moversOf, newestRun } from "../../model/moves.ts";
 import { grouped } from "../../model/words.ts";
 import { Change, ProtocolLink } from "../../parts/text.tsx";
 
-/** How many movers are named. */
 const few = 5;
 
 const dayAndMonth = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "long", timeZone: "UTC" });

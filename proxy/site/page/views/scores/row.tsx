@@ -11,12 +11,11 @@ import { columns } from "./columns.tsx";
 interface RowProps {
   entry: ScoreListEntry;
   scores: readonly ScoreListEntry[];
-  /** The largest change of all. */
   most: number;
   keyed: boolean;
 }
 
-/** A protocol's row; once it was opened, also the row with its curve. */
+/** A protocol's row and, once it was opened, the row with its curve. */
 export function Row({ entry, scores, most, keyed }: RowProps) {
   const [open, setOpen] = useState(false);
   const { slug } = entry;

@@ -11,7 +11,6 @@ import { Distribution, TakeScores } from "./distribution.tsx";
 import { Movers } from "./movers.tsx";
 import { Table } from "./table.tsx";
 
-/** The list of all protocols, with filters and sorting. */
 export function Scores({ query }: { query: URLSearchParams }) {
   const { api } = useSite();
   useTitle("Risk scores");
@@ -71,7 +70,7 @@ function Board({ scores, query }: { scores: readonly ScoreListEntry[]; query: UR
           aria-label={find}
           value={text}
           onInput={({ currentTarget }) => type(currentTarget.value)}
-          // Before a link is followed, the field loses the focus.
+          // Comes before a link is followed, since the field loses the focus first.
           onChange={() => choose({ ...choice, text })}
         />
         <p class="count" role="status">
@@ -90,24 +89,24 @@ function Board({ scores, query }: { scores: readonly ScoreListEntry[]; query: UR
 }
 
 /**
- * The choice in the address, what is typed at the moment, and how to change both. What is typed filters at once, and
- * stands in the address a little later: browsers fetch the icon anew with every address.
+ * The choice in the address, the text in the field, and how to change both. Typed text filters at once, and reaches the
+ * address a little later: browsers fetch the icon anew with every address.
  */
 function useChoice(query: URLSearchParams) {
   const { store } = useSite();
   const choice = choiceIn(query);
   const [text, type] = useState(choice.text);
-  // What is chosen while a letter waits stands.
+  // The latest values, because a choice may be made while typed text waits for its turn.
   const latest = useRef({ text, choice });
   latest.current = { text, choice };
   const choose = (next: Choice) => {
-    // A field that goes away with its view tells of its change first.
+    // A field that goes away with its view reports its change first.
     if (store.state.route.name !== "scores") return;
     // A new entry in the history for every choice would make the back button useless.
     replaceAddress(store, addressOf({ ...next, text: latest.current.text }));
   };
   useEffect(() => {
-    // The spaces around it are not in the address.
+    // The address lacks the spaces around the text.
     if (latest.current.text.trim() !== choice.text) type(choice.text);
   }, [`${query}`]);
   useEffect(() => {

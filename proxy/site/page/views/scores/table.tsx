@@ -6,9 +6,9 @@ import type { Choice, chosenFrom } from "./choice.ts";
 import { columns } from "./columns.tsx";
 import { Row } from "./row.tsx";
 
-/** How many rows are drawn at once; more when the reader comes to their end. */
+/** How many rows are drawn at once. More follow when the reader comes to their end. */
 const batch = 60;
-/** How many of them are drawn before the page answers again, when all are wanted. */
+/** How many rows are drawn before the page reacts again, when all are wanted. */
 const slice = 20;
 
 interface TableProps {
@@ -18,10 +18,9 @@ interface TableProps {
   sortBy: (column: number) => void;
 }
 
-/** The protocols that were chosen, under headings that sort them. */
 export function Table({ scores, chosen, choice, sortBy }: TableProps) {
   const keyed = useStored((state) => state.keyed);
-  // A row that is drawn is not compared again with what it would be.
+  // Memoised, so that a redraw does not compare rows that are already drawn.
   const rows = useMemo(() => {
     const most = Math.max(...scores.map(({ delta }) => Math.abs(delta)));
     return new Map(
@@ -95,7 +94,7 @@ function useGradually(total: number, subject: string) {
   }, [subject, count, all, left > 0]);
   useEffect(() => {
     if (!all || left === 0) return undefined;
-    // All at once, they would hold up the page for as long. Clicks and keys come between.
+    // All at once, they would block the page for just as long. This lets clicks and keys in between.
     const next = setTimeout(() => change((now) => ({ count: now.count + slice })));
     return () => clearTimeout(next);
   }, [subject, count, all, left > 0]);
