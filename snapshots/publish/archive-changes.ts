@@ -5,7 +5,7 @@ import type { ArchiveDifference } from "./guards.ts";
 import type { TakeDifference } from "./merge-markets.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 
-/** What a run changes in the archive: summed up and recorded while the rows that differ are walked. */
+/** Sums up and records what a run changes in the archive, while the rows that differ are walked. */
 export class ArchiveChanges {
   readonly #objects: ObjectWriter;
   readonly #compared: ArchiveDifference | undefined;
@@ -14,8 +14,8 @@ export class ArchiveChanges {
   readonly #details: DetailCount | undefined;
 
   /**
-   * `objects` take the record, which is no part of the snapshot. `compared` is undefined where there is nothing to
-   * compare the archive of so many `markets` with.
+   * `objects` takes the record, which is no part of the snapshot. `compared` is undefined where there is nothing to
+   * compare the archive of `markets` markets with.
    */
   constructor(objects: ObjectWriter, compared: ArchiveDifference | undefined, markets: number) {
     this.#objects = objects;
@@ -25,7 +25,7 @@ export class ArchiveChanges {
     if (compared && isRecordable(compared)) this.#details = new DetailCount(compared.sides, compared.found);
   }
 
-  /** Takes the rows that differ, from the oldest place up; undefined when they are not looked at. */
+  /** Takes the rows that differ, oldest place first. Undefined when nobody looks at them. */
   get take(): TakeDifference | undefined {
     const details = this.#details;
     return (
@@ -37,7 +37,7 @@ export class ArchiveChanges {
     );
   }
 
-  /** Undefined where what is damaged would count as new. */
+  /** Undefined where damaged rows of the current snapshot would count as new. */
   get markets(): MarketChanges | undefined {
     const compared = this.#compared;
     if (!compared) return allNew(this.#markets);
@@ -45,7 +45,6 @@ export class ArchiveChanges {
     return { ...summaryOf(compared.sides, compared.found), details: this.#details?.details ?? null };
   }
 
-  /** Keys of the record's objects that were written. */
   get written(): ReadonlySet<string> {
     return this.#objects.written;
   }
@@ -54,7 +53,7 @@ export class ArchiveChanges {
     return this.#objects.total;
   }
 
-  /** Writes the record of the changes between two snapshots; null when there are none, or too many. */
+  /** Null when there are no changes, or too many. */
   async finishRecord(since: string | undefined, until: string): Promise<ObjectRef | null> {
     const counts = this.markets;
     if (since === undefined || !counts || !this.#details) return null;
@@ -62,12 +61,11 @@ export class ArchiveChanges {
   }
 }
 
-/** Whether a change record can be made, and is not too large. */
 function isRecordable({ whole, found: { added, changed, removed } }: ArchiveDifference): boolean {
   return whole && added.length + 2 * changed.after.length + removed.length <= maxRecordLines;
 }
 
-/** What the first snapshot changes, or one whose predecessor is gone. */
+/** Of the first snapshot, or of one whose predecessor is gone. */
 function allNew(added: number): MarketChanges {
   return { added, changed: 0, removed: 0, first: { added: [], changed: [], removed: [] }, details: null };
 }

@@ -20,10 +20,10 @@ import { PageBuilder } from "./page-builder.ts";
 import type { OldMarket, StoredRow } from "./previous/rows.ts";
 import type { PreviousSnapshot } from "./previous/snapshot.ts";
 
-/** Pages that are compressed and stored concurrently. Each takes a few MB of memory. */
+/** Pages that are compressed and stored at the same time. Each takes a few MB of memory. */
 const pagesInFlight = 8;
 
-/** A complete archive: segments from the oldest up, `newestResolvedAt` in epoch milliseconds. */
+/** Segments from the oldest up; epoch milliseconds. */
 export interface WrittenArchive {
   segments: SegmentRef[];
   pages: number;
@@ -31,7 +31,7 @@ export interface WrittenArchive {
   newestResolvedAt: number;
 }
 
-/** A page of the new archive. `index` is its place in the current snapshot when that has the same page. */
+/** `index` is the place in the current snapshot, when that has the same page. */
 interface PlacedPage {
   page: Page;
   index: number | undefined;
@@ -43,12 +43,12 @@ type NewRow = StoredRow & Pick<SortedMarket, "file">;
 /** A market in the unfinished segment: its ordinal in the current snapshot, or the values for the index. */
 type RowOrOrdinal = number | NewRow;
 
-/** A market to be written: one kept from the current snapshot, or a new or changed one. */
+/** Kept from the current snapshot, or new or changed. */
 type Market = OldMarket | (SortedMarket & { ordinal?: undefined });
 
 /**
  * Cuts a sorted stream of markets into pages and segments, and writes those that the current snapshot does not have.
- * Memory holds the index of one segment, a few pages, and the origins that are new, a byte or so a market.
+ * Memory holds the index of one segment, a few pages, and the new origins, about a byte a market.
  */
 export class ArchiveWriter {
   readonly #objects: ObjectWriter;
@@ -72,8 +72,8 @@ export class ArchiveWriter {
 
   /**
    * `files` are the hashes of the source files; `kept` and the markets refer to them by number, from 1. `sameOrigins`
-   * are those of segments of the current snapshot whose files have not changed. `progress` is called after every
-   * segment with the number of markets so far.
+   * belong to segments of the current snapshot whose files have not changed. `progress` is called after every segment
+   * with the number of markets so far.
    */
   constructor(
     objects: ObjectWriter,
@@ -97,7 +97,7 @@ export class ArchiveWriter {
     this.#progress = progress;
   }
 
-  /** Adds the next market; markets come from the oldest to the newest. */
+  /** Markets come from the oldest to the newest. */
   async add(market: Market): Promise<void> {
     this.#markets.push(market);
     this.#rows.push(market.ordinal === undefined ? rowOf(market) : market.ordinal);
@@ -108,7 +108,7 @@ export class ArchiveWriter {
   }
 
   /**
-   * Adds a whole page of the current snapshot. Returns false, and adds nothing, when it is gone or would be cut
+   * Adds a whole page of the current snapshot. Returns false, and adds nothing, when the page is gone or would be cut
    * differently.
    */
   async addPage(index: number): Promise<boolean> {
@@ -139,7 +139,7 @@ export class ArchiveWriter {
     while (this.#inFlight.size >= pagesInFlight) await Promise.race(this.#inFlight);
     const page = this.#writePage(markets);
     this.#inFlight.add(page);
-    // The caller that awaits the page reports a failure. This handler keeps it from ending the process as unhandled.
+    // Whoever awaits the page reports a failure. This handler keeps it from ending the process as unhandled.
     page.catch(() => {}).finally(() => this.#inFlight.delete(page));
     this.#pages.push(page);
   }

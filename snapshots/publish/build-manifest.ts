@@ -17,7 +17,7 @@ import type { MadeArchive } from "./make-archive.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import { writeScores } from "./score-objects.ts";
 
-/** Writes the scores and builds the manifest, of which it holds the parts. */
+/** Writes the scores and builds the manifest. Holds the manifest's parts until it is written. */
 export async function buildManifest({
   objects,
   sources,

@@ -6,29 +6,30 @@ import { firstWhere } from "../format/first-where.ts";
 import { compareKeys, idOfLine, type MarketKey } from "../format/market-line.ts";
 import type { RenderedMarket } from "../sources/sources.ts";
 
-/** A rendered market in archive order; `line` is its JSON text. */
+/** `line` is the JSON text. */
 export interface SortedMarket extends Omit<RenderedMarket, "json"> {
   line: Buffer;
 }
 
-/** Bytes that the write buffers of all buckets take together, at most. */
+/** The most bytes that the write buffers of all buckets take together. */
 const bufferBytes = 16 * 1024 * 1024;
 
-/** Bytes of one bucket's write buffer, at most: a larger one makes writes no faster. */
+/** The most bytes of one bucket's write buffer. A larger one makes writes no faster. */
 const bucketBufferBytes = 256 * 1024;
 
 /**
- * A fast level: markets still become four to six times as small. The checksum tells of a disk that returns other bytes.
+ * A fast level: markets still shrink to between a quarter and a sixth. The checksum reveals a disk that returns other
+ * bytes.
  */
 const compression = {
   params: { [constants.ZSTD_c_compressionLevel]: -3, [constants.ZSTD_c_checksumFlag]: 1 },
 };
 
-/** Before a block: its stored and its raw length. */
+/** A block's stored and raw length stand before it. */
 const blockHeaderBytes = 8;
-/** Before the values and the record of a market: its time, digest and file, and the lengths of both. */
+/** A market's time, digest, file, and the lengths of its values and record stand before these. */
 const marketHeaderBytes = 8 + 8 + 4 + 4 + 4;
-/** zlib ends a stream in the buffer that it began only where that has room to spare. */
+/** zlib ends a stream in the buffer that it began only if that has room to spare. */
 const spareBytes = 64;
 
 /**
@@ -61,7 +62,7 @@ export class ExternalSort {
     for (const row of rows) this.#buckets[this.#bucketOf(row)]!.add(row);
   }
 
-  /** All markets from the oldest to the newest, one bucket at a time. Call it once, after the last `add`. */
+  /** From the oldest to the newest, one bucket at a time. Call it once, after the last `add`. */
   async *sorted(): AsyncGenerator<SortedMarket[]> {
     for (const bucket of this.#buckets) bucket.flush();
     for (const { path } of this.#buckets) {
@@ -71,7 +72,7 @@ export class ExternalSort {
     }
   }
 
-  /** Removes the files. The sort cannot be used afterwards. */
+  /** The sort cannot be used afterwards. */
   async close(): Promise<void> {
     for (const bucket of this.#buckets.splice(0)) bucket.close();
     await rm(this.#folder, { recursive: true, force: true });
@@ -83,7 +84,7 @@ export class ExternalSort {
   }
 }
 
-/** A file of compressed blocks with its own write buffer. */
+/** A file of compressed blocks, with its own write buffer. */
 class Bucket {
   readonly path: string;
   readonly #file: number;
@@ -120,7 +121,7 @@ class Bucket {
   flush(): void {
     if (this.#buffered === 0) return;
     const raw = this.#buffer.subarray(0, this.#buffered);
-    // Room for the whole output: zlib's small chunks would be copied together.
+    // Room for the whole output, since zlib would copy small chunks together.
     const chunkSize = Math.ceil(raw.length / 2) + spareBytes;
     const block = zstdCompressSync(raw, { ...compression, chunkSize });
     const header = Buffer.alloc(blockHeaderBytes);

@@ -28,37 +28,35 @@ import { namesOfProtocols } from "./public/names.ts";
 import { planRun } from "./run-plan.ts";
 import { objectsByHash, type ScoreObjects } from "./score-objects.ts";
 
-/** How a run ends. */
 export interface FinishOptions extends SiteOptions, BuildOptions {
   now: () => Date;
 }
 
-/** The result of a publish run. */
 export interface PublishReport {
   outcome: "published" | "unchanged" | "dry-run";
-  /** Of a dry run: whether a run that writes would make a commit. */
+  /** Only in a dry run: whether a run that writes would make a commit. */
   wouldCommit?: boolean;
-  /** The current commit after the run; 0 when there is none. */
+  /** After the run; 0 when there is no commit. */
   commit: number;
   snapshotId: string;
   counts: Manifest["counts"];
-  /** Compared with the snapshot that was current before; null when what that takes of it is gone or damaged. */
+  /** Compared with the snapshot that was current before; null when a part of that is gone or damaged. */
   changes: Changes | null;
-  /** Of what the run makes, or would make. `lost`: the current commit was signed, and that is not. */
+  /** Of what the run makes, or would make. "lost": the current commit was signed, and the new one is not. */
   signature: "signed" | "unsigned" | "lost";
   /** Segments of the snapshot before that lacked a column for a filter, and were made anew. */
   reindexed: number;
-  /** Objects of the snapshot that were uploaded, those that the store had, and both: the size of the commit. */
+  /** Objects of the snapshot: uploaded by this run, there already, and both, which is the size of the commit. */
   uploaded: Size;
   unchanged: Size;
   total: Size;
-  /** What was uploaded beside the snapshot: the record of what it changes. */
+  /** Uploaded beside the snapshot: the record of what it changes. */
   changeRecord: Size;
-  /** Of each witness of the publisher's policy. */
+  /** By witnesses of the publisher's policy. */
   witnessed: Witnessed[];
 }
 
-/** Builds the snapshot of an archive, plans what becomes of it, and does that. */
+/** Builds the snapshot of an archive, decides what becomes of it, and does that. */
 export async function finishPublish(
   options: FinishOptions,
   made: MadeArchive,
@@ -83,16 +81,16 @@ export async function finishPublish(
       ? await archiveChanges.finishRecord(previous?.manifest.snapshotId, manifest.snapshotId)
       : null;
   const names = namesOfProtocols(manifest);
-  // Objects of the current snapshot are safe. A manifest must not be put when a collection is deleting its objects.
+  // Objects of the current snapshot are safe. A manifest must not be put while a collection is deleting its objects.
   if (kind === "commit") await refuseCollected(storage, objects.written.union(archiveChanges.written), names);
   if (keepsManifest) keepManifest(objects, previous!);
   else await objects.write(manifestKey, stored);
 
   let newest = current;
   if (kind === "commit") {
-    // A run that wrote no object has not yet done so. It also lets a directory tell its time.
+    // Nothing was written yet, so probe now; the write also reveals a directory's clock.
     if (objects.written.size === 0) await prepareStore(storage);
-    // Names are not written before the commit, so that nothing but this check keeps them.
+    // Public names are written after the commit, so until then nothing but this check keeps them.
     await refuseCollected(storage, new Set([manifestKey]), names);
     if (current) await signExportsOf(storage, current, signing);
     await requireStillNewest(storage, current, signing);
@@ -133,13 +131,13 @@ export async function finishPublish(
 
 const outcomes = { same: "unchanged", commit: "published", "dry-run": "dry-run" } as const;
 
-/** Counts the current commit's manifest, and what it names, as objects that stay; of rows, the run's own count. */
+/** Counts the current commit's manifest, and what it names, as objects that stay. The run has counted rows itself. */
 function keepManifest(objects: ObjectWriter, { commit, manifest }: PreviousSnapshot): void {
   for (const [key, { bytes }] of namedBy(manifest)) if (!layout.rows.has(key)) objects.keep(key, bytes);
   objects.keep(layout.manifest(commit.manifest.hash), commit.manifest.bytes);
 }
 
-/** What differs from the current snapshot; undefined when what that takes of it is gone or damaged. */
+/** Undefined when a part of the current snapshot that the comparison needs is gone or damaged. */
 async function changesOf(
   storage: Storage,
   { changes: { markets }, scores }: MadeArchive,
@@ -151,7 +149,7 @@ async function changesOf(
   return { markets, protocols: await protocolChanges(before, records, recordReader(storage, scores)) };
 }
 
-/** Reads records of protocols: those of this run from memory, the current snapshot's from the store. */
+/** Takes records of this run from memory, and those of the current snapshot from the store. */
 function recordReader(storage: Storage, scores: ScoreObjects) {
   const inMemory = objectsByHash(scores);
   return async (ref: ObjectRef) =>
@@ -160,7 +158,7 @@ function recordReader(storage: Storage, scores: ScoreObjects) {
 
 const countsOf = ({ added, changed, removed }: MarketChanges) => ({ added, changed, removed });
 
-/** The commit after `current`, which makes this manifest current. */
+/** Makes this manifest current. */
 function nextCommit(
   current: Commit | undefined,
   { feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot, counts }: Manifest,

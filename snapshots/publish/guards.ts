@@ -10,7 +10,7 @@ import { SourceRefusal } from "../sources/contract/refusals.ts";
 import type { FileNumbers, RenderedMarket } from "../sources/sources.ts";
 import type { PreviousSnapshot } from "./previous/snapshot.ts";
 
-/** At most this share of the current snapshot's markets or protocols may disappear or change in one run. */
+/** The most markets or protocols of the current snapshot that may disappear or change in one run. */
 const sharePercent = 5;
 /** An archive that grows by this factor was probably loaded twice. */
 const growth = 2;
@@ -18,13 +18,13 @@ const growth = 2;
 /** Exact numbers that the operator has reviewed and allows. `removed` counts markets and protocols together. */
 export type Allowance = Partial<ChangeCounts>;
 
-/** The changes of a publish run to the archive. */
+/** What a publish run changes in the archive. */
 export interface ArchiveDifference {
   sides: Sides;
   found: Difference;
   /**
-   * The numbers that the guards judge: `changed` counts markets that changed under the same formula version or, in an
-   * upgrade of the feed, that changed in more than what the new version adds.
+   * What the guards judge. `changed` counts markets that changed under the same formula version or, in an upgrade of
+   * the feed, in more than what the new version adds.
    */
   judged: ChangeCounts;
   /** Whether every removed or changed market of the current snapshot can still be read. */
@@ -32,8 +32,8 @@ export interface ArchiveDifference {
 }
 
 /**
- * Two archives side by side, market by market as they come, of which one is the current snapshot's. The tag of an entry
- * tells one formula version from another; in an upgrade of the feed, one market from another without what is new.
+ * Two archives side by side, filled market by market. One is the current snapshot's. The tag of an entry tells formula
+ * versions apart or, in an upgrade of the feed, texts without what is new.
  */
 export class ArchiveSides {
   readonly before = new Entries();
@@ -41,7 +41,7 @@ export class ArchiveSides {
   readonly #upgrade: boolean;
   readonly #tagOf: (record: Uint8Array) => number;
 
-  /** The current snapshot is of this version of the feed. */
+  /** `versionBefore` is the feed version of the current snapshot. */
   constructor(versionBefore: string) {
     this.#upgrade = versionBefore !== feedVersion;
     this.#tagOf = this.#upgrade ? textBefore(versionBefore) : formulaOf;
@@ -51,7 +51,7 @@ export class ArchiveSides {
     this[side].add(key, leafHash(line), this.#tagOf(line));
   }
 
-  /** `whole` is whether every removed or changed market of the current snapshot was added. */
+  /** `whole`: every removed or changed market of the current snapshot was added. */
   async difference(whole: boolean): Promise<ArchiveDifference> {
     const { before, after } = this;
     const found = await difference({ before, after });
@@ -73,9 +73,7 @@ export class RunDifference {
   readonly #kept: FileNumbers;
   readonly #sides: ArchiveSides;
 
-  /**
-   * `kept` is 0 except at the ordinals of unchanged rows. `markets()` reads it, so it may still be filled until then.
-   */
+  /** `kept` is 0 except at the ordinals of unchanged rows. It may be filled until `markets()` reads it. */
   constructor(previous: PreviousSnapshot, kept: FileNumbers) {
     this.#previous = previous;
     this.#kept = kept;
@@ -87,7 +85,7 @@ export class RunDifference {
     for (const row of rows) this.#sides.add("after", row, row.json);
   }
 
-  /** Finds the differences. Reads only those pages of the current snapshot that hold a removed or changed row. */
+  /** Reads only those pages of the current snapshot that hold a removed or changed row. */
   async markets(): Promise<ArchiveDifference> {
     // Pages of a segment that is gone are not known.
     const known = this.#previous.pages.reduce((sum, { page }) => sum + page.markets, 0);
@@ -106,17 +104,17 @@ export class RunDifference {
   }
 }
 
-/** Tells the formula version of a market from most others. */
+/** One in 2^32 formula versions shares the tag of another. */
 const formulaOf = (record: Uint8Array) => crc32(memberOfLine(record, "formulaVersion")!);
 
-/** Tells a market from most others, by what an older version of the feed had of it. */
+/** As an older version of the feed had the text. One in 2^32 texts shares the tag of another. */
 const textBefore = (version: string) => (record: Uint8Array) => crc32(lineOf(record, version));
 
 const nothing: ChangeCounts = { added: 0, changed: 0, removed: 0 };
 
 /**
- * Throws GuardRefusal, which names the numbers and the options that allow them. Where the current snapshot is damaged,
- * so that its `slugs` or `found` are unknown or too low, its numbers tell how much is gone or new at least.
+ * Throws GUARD_REFUSED, which names the numbers and the options that allow them. Where the current snapshot is damaged,
+ * `slugs` or `found` are unknown or too low; then its counts tell how much is gone or new at least.
  */
 export function checkGuards(
   { counts, slugs }: { counts: SnapshotCounts; slugs: readonly string[] | undefined },
@@ -165,7 +163,7 @@ export function checkGuards(
     throw new Fault("GUARD_REFUSED", `The sources look broken: ${faults.join(". ")}.`, { needed });
 }
 
-/** Refuses files of a source that make more of something than readers take. */
+/** Refuses source files that would make more of something than readers accept. */
 export function requireAtMost(file: string, count: number, most: number, what: string): void {
   const rule = `would make ${count} ${what}, more than the ${most} that a snapshot can have`;
   if (count > most) throw new SourceRefusal([{ file, rule }]);

@@ -14,20 +14,19 @@ import type { PreviousSnapshot } from "./previous/snapshot.ts";
 import type { ReadSources } from "./read-sources.ts";
 import type { ScoreObjects } from "./score-objects.ts";
 
-/** How a snapshot is built. */
 export interface BuildOptions {
   storage: Storage;
   /** Does everything except writing to the store. */
   dryRun?: boolean;
   /** Differences that the operator allows the guards to let pass. */
   allow?: Allowance;
-  /** Told of what the operator should know before the commit is made. */
+  /** Called with what the operator should know before the commit is made. */
   warn?: (line: string) => void;
   /** Called as the work advances; `of` is the value of `done` at the end of the step. */
   progress?: (step: string, done: number, of: number) => void;
 }
 
-/** The commit that is current, and its snapshot unless the manifest is gone or damaged. */
+/** The current commit, and its snapshot unless the manifest is gone or damaged. */
 export interface Before {
   current: Commit | undefined;
   previous: PreviousSnapshot | undefined;
@@ -35,22 +34,22 @@ export interface Before {
   found?: FoundLog;
 }
 
-/** Sources that have been read and found sound: the files, their numbers of rows in that order, and the scores. */
+/** Sources that were read and found sound. `fileRows` are in the order of the files. */
 export interface SoundSources {
   sources: Pick<Sources, "files" | "scoreFiles" | "rowDigests">;
   fileRows: readonly number[];
   scores: ScoreObjects;
 }
 
-/** An archive whose pages and segments are written, with all that a run takes to finish a snapshot of it. */
+/** An archive whose pages and segments are written, with all that a run needs to finish a snapshot of it. */
 export interface MadeArchive extends SoundSources {
   archive: WrittenArchive;
-  /** What counts and writes the objects of the snapshot; it holds what only a new commit may need. */
+  /** Counts and writes the objects of the snapshot, and holds what only a new commit may need. */
   objects: ObjectWriter;
   changes: ArchiveChanges;
 }
 
-/** Compares what was read with the current snapshot, and writes its pages and segments. */
+/** Compares what was read with the current snapshot, and writes pages and segments. */
 export async function makeArchive(
   options: BuildOptions,
   read: ReadSources,
@@ -86,7 +85,7 @@ export async function makeArchive(
   }
 }
 
-/** What writes the objects of a snapshot that the current one does not have; `ready` as ObjectWriter takes it. */
+/** Writes what the current snapshot does not have. `ready` is as in ObjectWriter. */
 export function snapshotWriter(
   { storage, dryRun = false, warn }: Pick<BuildOptions, "storage" | "dryRun" | "warn">,
   previous: PreviousSnapshot | undefined,

@@ -9,14 +9,16 @@ import type { Storage } from "../store/storage.ts";
 import { ObjectWriter } from "./object-writer.ts";
 import type { SiteOptions } from "./public/mutable-objects.ts";
 
-/** Each run looks at the change records of so many newest commits, and reads so many bytes of their parts. */
+/**
+ * Each run looks at the change records of this many newest commits, and reads at most this many bytes of their parts.
+ */
 const looked = 32;
 const lookedBytes = 16 * 1024 * 1024;
 
 /**
- * Makes change records that are lost or damaged again, while the store has both snapshots of each. Only where some are
- * `faulty`, those of all commits are looked at. `listed` is the store where the run has made no commit: as long as it
- * has few records, these show without the commits that none is missing.
+ * Makes lost or damaged change records again, while the store has both snapshots of each. Looks at those of all commits
+ * only where some are `faulty`. `listed` is the store where the run has made no commit: if it has few records, these
+ * alone show that none is missing, and no commits are read.
  */
 export async function mendChanges(
   listed: Storage | undefined,
@@ -32,7 +34,7 @@ export async function mendChanges(
   if (listed && !anywhere && (await hasWhole(listed, newest.commit - lowest))) return;
   const check = recordCheck(storage, faulty);
   let newer: Commit | undefined;
-  // Where the log leads no further back is for others to tell.
+  // Others report where the log leads no further back.
   await unless(ObjectError, async () => {
     for await (const older of logFrom(storage, newest, lowest)) {
       const damage = newer?.changes && (await check(newer.changes).then(() => undefined, damageIn));
@@ -42,7 +44,7 @@ export async function mendChanges(
   });
 }
 
-/** Whether a store has so many change records, and few others, and all of them are whole. */
+/** Whether a store has at least `wanted` change records, few others, and all of them whole. */
 async function hasWhole(storage: Storage, wanted: number): Promise<boolean> {
   const refs: ObjectRef[] = [];
   for await (const { key, bytes } of storage.list(layout.changeRecord.prefix)) {
@@ -57,7 +59,7 @@ async function hasWhole(storage: Storage, wanted: number): Promise<boolean> {
   return whole ?? false;
 }
 
-/** Reads change records and their parts. */
+/** Reads change records and their parts, `faulty` ones as missing. */
 function recordCheck(storage: Storage, faulty: ReadonlySet<string> = new Set()) {
   let bytesLeft = lookedBytes;
   const read: ReadObject = async (key, ref) => {
@@ -79,7 +81,7 @@ function damageIn(error: unknown): ObjectError {
   throw error;
 }
 
-/** Makes the change record of a commit again, unless a snapshot that it takes was collected. */
+/** Makes the change record of a commit again, unless one of its snapshots was collected. */
 async function mend(
   storage: Storage,
   older: Commit,

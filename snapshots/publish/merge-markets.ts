@@ -4,15 +4,14 @@ import type { ArchiveWriter } from "./archive-writer.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { PreviousSnapshot } from "./previous/snapshot.ts";
 
-/** A market and its JSON text. */
 type MarketLine = MarketKey & { line: Buffer };
-/** Takes what differs at one place of the archive, from the oldest place up. */
+/** Takes what differs at one place of the archive, oldest place first. */
 export type TakeDifference = (rows: { before?: MarketLine; after?: MarketLine }) => Promise<void>;
 
 /**
- * Merges the rows of the current snapshot that are `kept` (not 0 at their ordinals) with the sorted `fresh` markets,
- * and writes the result. Unchanged pages, which are most, are not even read. With `differs` it also reads the rows that
- * are not kept, and tells where old and fresh ones differ.
+ * Merges the `kept` rows of the current snapshot (not 0 at their ordinals) with the sorted `fresh` markets, and writes
+ * the result. Unchanged pages, which are most, are not even read. With `differs` it also reads the rows that are not
+ * kept, and reports where old and fresh ones differ.
  */
 export async function mergeMarkets(
   writer: ArchiveWriter,
@@ -32,7 +31,7 @@ export async function mergeMarkets(
     const rows = kept.subarray(start, start + page.markets);
     if (!differs && rows.every((file) => file === 0)) continue;
     while (!next.done && next.value.resolvedAt < oldest) await addFresh(next.value);
-    // Markets resolved at the same moment are ordered by id, which only the page's text tells.
+    // Markets resolved at the same moment are ordered by id, which only the page's text has.
     const alone = next.done || next.value.resolvedAt > newest;
     if (alone && !rows.includes(0) && (await writer.addPage(index))) continue;
     for (const market of await previous!.rows.marketsOf(index)) {

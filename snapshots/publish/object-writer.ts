@@ -7,7 +7,7 @@ import type { Storage } from "../store/storage.ts";
 /** Attempts to put an object that is gone when it is read back. */
 const putTries = 3;
 
-/** Writes objects named by their content, each once, checks what the store has of them, and counts them. */
+/** Writes objects named by their content, each once, checks that the store has them, and counts them. */
 export class ObjectWriter {
   readonly uploaded: Size = { objects: 0, bytes: 0 };
   readonly unchanged: Size = { objects: 0, bytes: 0 };
@@ -21,8 +21,9 @@ export class ObjectWriter {
   readonly #warn: (line: string) => void;
 
   /**
-   * `present`: keys of the current snapshot's objects that the store has. A dry run counts, but writes nothing. `ready`
-   * is waited for before each object that is written. `warn` is told of what the store has with other bytes.
+   * `present` are keys of the current snapshot's objects that the store has. A dry run counts, but writes nothing.
+   * `ready` is awaited before each object that is written. `warn` is told of objects that the store has with other
+   * bytes.
    */
   constructor(
     storage: Storage,
@@ -38,12 +39,11 @@ export class ObjectWriter {
     this.#warn = warn;
   }
 
-  /** All objects so far, uploaded or unchanged: bytes by key. */
+  /** Bytes by key, of uploaded and unchanged objects. */
   get objects(): ReadonlyMap<string, number> {
     return this.#counted;
   }
 
-  /** Keys of the objects that were written. */
   get written(): ReadonlySet<string> {
     return this.#written;
   }
@@ -56,14 +56,16 @@ export class ObjectWriter {
   }
 
   /**
-   * Writes an object unless the store has it. Throws CorruptObjectError when the store has other bytes, or the object
-   * more than readers take, or StorageError.
+   * Writes an object unless the store has it. Throws CorruptObjectError when the store then returns other bytes, or the
+   * object is larger than readers accept.
    */
   async write(key: string, body: Uint8Array): Promise<void> {
     if (!this.#counted.has(key) && !this.keep(key, body.length)) await this.#upload(key, body);
   }
 
-  /** The same for an object that nothing else of the run reads: the store may have it with other bytes. */
+  /**
+   * For an object that nothing else of the run reads, so that nobody would notice if the store has it with other bytes.
+   */
   async writeOrMend(key: string, body: Uint8Array): Promise<void> {
     if (!this.#present.has(key) || this.#counted.has(key) || (await this.#holds(key, body)))
       return this.write(key, body);
@@ -77,7 +79,7 @@ export class ObjectWriter {
     if (this.#dryRun) return;
     await this.#ready();
     this.#written.add(key);
-    // An object that the store changed or lost must be noticed before the commit, not by readers after it.
+    // What the store changed or lost must be noticed before the commit, not by readers after it.
     if (!(await this.#putAndCheck(key, body)))
       throw new CorruptObjectError(key, "the store returns other bytes than were written");
   }
@@ -87,19 +89,18 @@ export class ObjectWriter {
     this.#held.set(key, body);
   }
 
-  /** Takes an object of so many bytes that another process has written, as if it had been written here. */
+  /** Takes an object that another process has written as if it had been written here. */
   adopt(key: string, bytes: number): void {
     if (this.#counted.has(key) || this.keep(key, bytes)) return;
     this.#count(this.uploaded, key, bytes);
     this.#written.add(key);
   }
 
-  /** The same of one that a commit may never name. */
+  /** Adopts an object that a commit may never name. */
   adoptHeld(key: string, bytes: number): void {
     this.#held.set(key, bytes);
   }
 
-  /** Writes what was held. */
   async writeHeld(): Promise<void> {
     await inParallel(this.#held, async ([key, body]) => {
       if (typeof body === "number") this.adopt(key, body);
@@ -119,7 +120,7 @@ export class ObjectWriter {
     }
   }
 
-  /** Whether the store itself, and not a cache of it, has an object of these bytes. */
+  /** Asks the store itself, not a cache of it. */
   async #holds(key: string, body: Uint8Array): Promise<boolean> {
     const read = () => this.#storage.get(key, { maxBytes: body.length, fresh: true });
     return (await unless(CorruptObjectError, read))?.equals(body) === true;

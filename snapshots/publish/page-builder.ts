@@ -3,7 +3,7 @@ import type { Worker } from "node:worker_threads";
 import { type BuiltPage, type CompressedPage, compressPage } from "../format/page.ts";
 import { startThread } from "../store/thread.ts";
 
-/** The first pages are built on the caller's thread: a run with so few ends before threads have started. */
+/** Built on the caller's thread: a run with so few pages ends before threads have started. */
 export const pagesBeforeThreads = 64;
 /** Each thread takes about 30 MB. */
 const maxThreads = Math.min(4, availableParallelism());
@@ -15,7 +15,7 @@ export class PageBuilder {
   readonly #threads: PageThread[] = [];
   #pages = 0;
 
-  /** Compresses a text made by pageText. The buffer is transferred to a thread and must not be used afterwards. */
+  /** The buffer of `text` (made by pageText) is transferred to a thread and must not be used afterwards. */
   async build(text: Buffer<ArrayBuffer>): Promise<BuiltPage> {
     this.#pages += 1;
     if (this.#pages <= pagesBeforeThreads) return compressPage(text);
@@ -23,13 +23,13 @@ export class PageBuilder {
     return this.#threads.reduce((a, b) => (b.waiting < a.waiting ? b : a)).build(text);
   }
 
-  /** Ends the threads. Unfinished pages are abandoned. */
+  /** Abandons unfinished pages. */
   async close(): Promise<void> {
     await Promise.all(this.#threads.map((thread) => thread.close()));
   }
 }
 
-/** One worker thread. It answers in the order in which it receives texts. */
+/** Answers in the order in which it receives texts. */
 class PageThread {
   readonly #worker: Worker;
   readonly #waiting: PromiseWithResolvers<BuiltPage>[] = [];

@@ -12,10 +12,9 @@ import { readSources } from "./read-sources.ts";
 
 export type { PublishReport };
 
-/** How often a run begins anew because it met a damaged object; each time it reads the sources again. */
+/** How often a run begins anew because it met a damaged object. Each time it reads the sources again. */
 const maxTries = 16;
 
-/** What a run reads. */
 export interface ReadOptions {
   /** The run closes what it opens. */
   sources: OpenSources;
@@ -23,7 +22,6 @@ export interface ReadOptions {
   temporaryDirectory: string;
 }
 
-/** Options of a publish run. */
 export interface PublishOptions extends FinishOptions, ReadOptions {
   /** Publishes although a rollback put publishing on hold. */
   resume?: boolean;
@@ -31,8 +29,8 @@ export interface PublishOptions extends FinishOptions, ReadOptions {
 
 /**
  * Builds a snapshot and commits it. Objects are written in this order: pages, segments and scores, manifest, commit,
- * head.json, public names. Sources with the content of the current snapshot make no new commit. When it throws, readers
- * still see the previous snapshot; after COMMIT_UNKNOWN they may see either.
+ * head.json, public names. Sources with the content of the current snapshot make no new commit. When this throws,
+ * readers still see the previous snapshot; after COMMIT_UNKNOWN they may see either.
  */
 export async function publish(options: PublishOptions): Promise<PublishReport> {
   const found = await logToFollow(options);
@@ -42,7 +40,6 @@ export async function publish(options: PublishOptions): Promise<PublishReport> {
   );
 }
 
-/** Reads the sources and publishes them. */
 async function publishAfter(options: PublishOptions, before: Before): Promise<PublishReport> {
   const { sources: open, temporaryDirectory, progress = () => {} } = options;
   const read = await readSources({ open, previous: before.previous, temporaryDirectory, progress });
@@ -53,7 +50,7 @@ async function publishAfter(options: PublishOptions, before: Before): Promise<Pu
   }
 }
 
-/** Finds the commit on which a run builds, if there is any. */
+/** Undefined `newest` means that the run makes the first commit. */
 export async function logToFollow(options: Omit<PublishOptions, keyof ReadOptions>): Promise<FoundLog> {
   const { storage, resume = false, signing = {} } = options;
   const found = await findLog(storage, signing);
@@ -63,7 +60,7 @@ export async function logToFollow(options: Omit<PublishOptions, keyof ReadOption
   // The rollback may have been interrupted before it updated the public names.
   if (!options.dryRun && signing.over !== current.commit)
     await updateMutableObjects(storage, options, { objects: new Map(), found }).catch((error) => {
-      // Only a run that goes on makes anew what is lost.
+      // Only a run that goes on makes lost objects anew.
       if (!isLoss(error)) throw error;
       options.warn?.(error.message);
     });
@@ -73,7 +70,7 @@ export async function logToFollow(options: Omit<PublishOptions, keyof ReadOption
   throw new Fault("PUBLISHING_ON_HOLD", `${storage.location}: ${detail}`);
 }
 
-/** Does work over the current snapshot, and again without those of its objects that turn out damaged meanwhile. */
+/** Does work over the current snapshot, and repeats it without those objects that turn out damaged meanwhile. */
 export async function overDamage<T>(
   options: Pick<FinishOptions, "storage" | "faulty" | "warn">,
   current: Commit | undefined,

@@ -9,24 +9,23 @@ import { RunDifference } from "./guards.ts";
 import type { PreviousSnapshot } from "./previous/snapshot.ts";
 import { renderScores, type ScoreObjects } from "./score-objects.ts";
 
-/** Markets per bucket of the external sort: about 50 MB of JSON text. */
+/** About 50 MB of JSON text per bucket of the external sort. */
 export const bucketMarkets = 16_384;
 
 /** The sources as a run has read them: all rows have passed validation, but not yet the guards. */
 export interface ReadSources {
   sources: Sources;
   scores: ScoreObjects;
-  /** The number of markets. */
   markets: number;
   /** For each row of the current snapshot, the number of the file that still has it, or 0. */
   kept: FileNumbers;
-  /** The origins of those of its segments whose files have not changed, by the segment's hash. */
+  /** By the segment's hash: origins of those of its segments whose files have not changed. */
   sameOrigins: ReadonlyMap<string, ObjectRef>;
   /** Markets that are new or changed. */
   sort: ExternalSort;
-  /** What differs from the current snapshot, if there is one. */
+  /** Undefined without a current snapshot. */
   difference: RunDifference | undefined;
-  /** The number of rows of each file, in the order of Sources.files. */
+  /** By the order of Sources.files. */
   fileRows: readonly number[];
   close(): Promise<void>;
 }
@@ -34,7 +33,7 @@ export interface ReadSources {
 interface Reading {
   open: OpenSources;
   previous: PreviousSnapshot | undefined;
-  /** A local folder for the external sort. */
+  /** For the external sort. */
   temporaryDirectory: string;
   progress: (step: string, done: number, of: number) => void;
 }
@@ -42,7 +41,7 @@ interface Reading {
 /**
  * Reads the sources, without the files that have not changed since the current snapshot. When anything in the others is
  * wrong, reads all of them, so that refusals do not depend on what was published before. Files that change meanwhile
- * are refused without that. Throws what opening and reading them throws.
+ * are refused at once.
  */
 export async function readSources(reading: Reading): Promise<ReadSources> {
   const known = await reading.previous?.sources.knownFiles();
@@ -70,7 +69,7 @@ async function readOnce(reading: Reading, known: KnownFiles | undefined): Promis
     await sources.close();
     return { sources, scores, sort, close: () => sort!.close(), ...read };
   } catch (error) {
-    // The first error tells more than what it does to the rest.
+    // The first error says more than those that it causes.
     await Promise.allSettled([sort?.close(), sources.close()]);
     throw error;
   }
@@ -84,7 +83,7 @@ function checkUnread(known: KnownFiles, { files }: Sources, fileRows: readonly n
       throw new Fault("UNREAD_FILES", `${name}: ${fileRows[index]} of ${rowsOf.get(hash)} rows are known`);
 }
 
-/** Reads the markets of the sources, or of a range of them, which is compared with nothing. */
+/** Reads the markets of the sources, or of a range, which is compared with nothing. */
 export async function sortMarkets(
   { previous, progress, range }: Pick<Reading, "previous" | "progress"> & { range?: KeyRange },
   sources: Sources,

@@ -23,13 +23,12 @@ export interface RunPlan {
   /** Why a run makes a commit, or would without --dry-run; none when the current commit stays. */
   reasons: readonly Reason[];
   /**
-   * Whether the store keeps the manifest and source files that the current commit names. They tell the files that it
+   * Whether the store keeps the manifest and source files that the current commit names. They name the files that it
    * was made from, which need not be those of this run. Otherwise the run's own are written.
    */
   keepsManifest: boolean;
 }
 
-/** What the decision depends on. */
 export interface RunFacts {
   current: Pick<Commit, "snapshotId" | "manifest" | "hold"> | undefined;
   /** The snapshot of the current commit; undefined when its manifest is gone or damaged. */
@@ -40,7 +39,6 @@ export interface RunFacts {
   dryRun: boolean;
 }
 
-/** Decides what a run does with the snapshot that it built. */
 export function planRun({ current, previous, built, signed, dryRun }: RunFacts): RunPlan {
   const reasons = current ? reasonsAgainst(current, previous, built, signed) : (["first"] as const);
   const stays = reasons.length === 0;

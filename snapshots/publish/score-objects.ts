@@ -7,7 +7,7 @@ import { layout, sha256 } from "../store/layout.ts";
 import { referTo } from "../store/objects.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 
-/** Objects by slug, ascending. */
+/** Ascending. */
 type BySlug = ReadonlyMap<string, Buffer>;
 
 /** The stored score responses. The list and the records are public; histories and dimensions need a plan. */
@@ -19,7 +19,6 @@ export interface ScoreObjects {
   newestUpdatedAt: string;
 }
 
-/** Renders the score objects of a snapshot. */
 export function renderScores(rows: readonly ScoreRow[]): ScoreObjects {
   const bySlug = rows.toSorted((a, b) => (a.entry.slug < b.entry.slug ? -1 : 1));
   const objects = (textOf: (row: ScoreRow) => string) =>
@@ -32,7 +31,7 @@ export function renderScores(rows: readonly ScoreRow[]): ScoreObjects {
   };
 }
 
-/** Renders the score list, ordered by descending bri, then slug. */
+/** Ordered by descending bri, then slug. */
 export function renderList(
   unordered: readonly ScoreListEntry[],
 ): Pick<ScoreObjects, "list" | "newestUpdatedAt"> {
@@ -43,7 +42,6 @@ export function renderList(
   return { list: Buffer.from(JSON.stringify(list)), newestUpdatedAt };
 }
 
-/** The references of the objects for the manifest. */
 export function referToScores({ list, records, histories, dimensions }: ScoreObjects): Manifest["scores"] {
   return {
     formatVersion,
@@ -54,7 +52,7 @@ export function referToScores({ list, records, histories, dimensions }: ScoreObj
   };
 }
 
-/** Writes the objects, mends those that were altered, and returns the references of all for the manifest. */
+/** Also mends objects that were altered. Returns the references for the manifest. */
 export async function writeScores(objects: ObjectWriter, scores: ScoreObjects): Promise<Manifest["scores"]> {
   const { list, records, histories, dimensions } = scores;
   const open = [list, ...records.values()];
@@ -64,7 +62,7 @@ export async function writeScores(objects: ObjectWriter, scores: ScoreObjects): 
   return referToScores(scores);
 }
 
-/** The public score objects, by hash. */
+/** Only those that are public. */
 export function objectsByHash({ list, records }: ScoreObjects): Map<string, Buffer> {
   return new Map([list, ...records.values()].map((bytes) => [sha256(bytes), bytes]));
 }

@@ -29,9 +29,9 @@ import { referToScores, renderScores } from "../score-objects.ts";
 import { pinnedBy, type Run, readParts, readPlan, requireSameRows } from "./run-records.ts";
 
 /**
- * Finishes a run whose parts have all been made, as `publish` finishes one of its own. A join that was interrupted
- * after its commit, and is repeated, finishes that. Throws COMMIT_LOST when the commit
- * that the run builds on is no longer the newest.
+ * Finishes a run whose parts have all been made, as `publish` finishes one of its own. A repeated join that was
+ * interrupted after its commit finishes that. Throws COMMIT_LOST when the commit that the run builds on is no longer
+ * the newest.
  */
 export async function joinParts(options: PublishOptions, name: string): Promise<PublishReport> {
   const run: Run = { name, storage: options.storage, signing: options.signing };
@@ -39,7 +39,7 @@ export async function joinParts(options: PublishOptions, name: string): Promise<
   const parts = await readParts(run, plan);
   const { newest: current } = await logToFollow(options);
   const moved = current?.digest !== plan.commit?.digest;
-  // The only one that can be the run's own.
+  // Only the commit after that one can be the run's own.
   if (moved && current?.previous !== (plan.commit?.digest ?? null)) throw lost(run, current);
   const refusals = parts.flatMap(({ refused = [] }) => refused);
   if (refusals.length > 0) throw await refusalOf(options, plan, refusals);
@@ -61,7 +61,7 @@ function lost({ name, storage }: Run, current: Commit | undefined): Fault {
   );
 }
 
-/** Whether a commit is of this archive and these scores: an earlier join has made it. */
+/** Whether an earlier join has made this commit: it has the same archive and scores. */
 function isOf(
   { archiveRoot, scoresRoot }: Commit,
   { segments }: WrittenArchive,
@@ -74,8 +74,8 @@ function isOf(
 }
 
 /**
- * The error of a run whose parts found the sources at fault. All of them are read once more: each part has seen a few
- * of the rows, and a refusal tells the first ones of each rule.
+ * The error of a run whose parts found the sources at fault. All sources are read once more, since each part has seen a
+ * few of the rows, and a refusal names the first ones of each rule.
  */
 async function refusalOf(
   { sources: open, temporaryDirectory, progress = () => {} }: PublishOptions,
@@ -89,7 +89,7 @@ async function refusalOf(
     if (error instanceof SourceRefusal) return error;
     throw error;
   }
-  // What a part has seen has gone, such as a file that changed while it was read.
+  // What a part has seen is gone, such as a file that changed while it was read.
   const totals = new Map(refusals.map(({ rule, total }) => [rule, total]));
   return new SourceRefusal(
     refusals.map(({ total: _, ...refusal }) => refusal as Refusal),
@@ -107,7 +107,7 @@ function join(parts: readonly PartRecord[]): WrittenArchive {
   };
 }
 
-/** The scores, and the files of the sources, of which those of markets are not read again. */
+/** Reads the scores. The files of markets are not read again. */
 async function readSound(
   { sources: open }: PublishOptions,
   run: Run,
@@ -133,7 +133,7 @@ interface Joined {
   sources: SoundSources;
 }
 
-/** Compares an archive that is written with the current snapshot. */
+/** Compares an archive that is already written with the current snapshot. */
 async function compare(
   options: PublishOptions,
   { archive, parts, sources }: Joined,
@@ -156,7 +156,7 @@ async function compare(
   return { ...sources, archive, objects, changes };
 }
 
-/** Compares two archives that both stand in the store. What is damaged of the older one is not compared. */
+/** Compares two stored archives. Damaged parts of the older one are not compared. */
 async function differenceTo(
   storage: Storage,
   { manifest }: PreviousSnapshot,

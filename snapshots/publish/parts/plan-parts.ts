@@ -10,7 +10,7 @@ import { logToFollow, type PublishOptions } from "../publish.ts";
 import { bucketMarkets, readSources } from "../read-sources.ts";
 import { findPlan, type Run, readPlan, writePlan } from "./run-records.ts";
 
-/** A position where a part may begin: no page or segment goes over it. */
+/** A position where a part may begin: no page or segment crosses it. */
 interface Edge extends CutPoint {
   ordinal: number;
 }
@@ -18,7 +18,7 @@ interface Edge extends CutPoint {
 /** What the keys of all markets tell. */
 interface Keys {
   markets: number;
-  /** Where segments begin but the first. */
+  /** Where segments begin, without the first. */
   edges: Edge[];
   /** Where a bucket of a part's sort may begin, segments included. */
   buckets: Edge[];
@@ -27,8 +27,8 @@ interface Keys {
 }
 
 /**
- * Divides a publish run into `count` parts of about the same size, and stores the plan. It reads ids and times of the
- * sources only. A run that has a plan keeps it, where that was made from the same. Throws RUN_MISMATCH where not.
+ * Divides a publish run into `count` parts of about the same size, and stores the plan. Reads only ids and times of the
+ * sources. A plan that the run already has stays; throws RUN_MISMATCH when it was made from something else.
  */
 export async function planParts(options: PublishOptions, name: string, count: number): Promise<PartsPlan> {
   const { storage, signing, sources: open, progress = () => {} } = options;
@@ -43,7 +43,7 @@ export async function planParts(options: PublishOptions, name: string, count: nu
       return plan;
     };
     if (await findPlan(run)) return await same();
-    // Refused as early as in a run of one part.
+    // Refuses bad scores as early as a run of one part does.
     await sources.scores();
     const keys = await readKeys(sources, (done) => progress("planning", done, sources.marketCount));
     // Rows without a key break a rule. A run of one part names them, and what else is wrong.
@@ -72,7 +72,7 @@ export async function planParts(options: PublishOptions, name: string, count: nu
   }
 }
 
-/** Throws RUN_MISMATCH unless a plan was made from the same. */
+/** Throws RUN_MISMATCH unless the plan was made from the same. */
 function requireSame(
   { name, storage }: Run,
   plan: PartsPlan,
@@ -127,7 +127,7 @@ async function readKeys(sources: Sources, progress: (done: number) => void): Pro
   return keys;
 }
 
-/** Parts that begin where segments do, as near to equal shares as these allow. The last may have no markets. */
+/** Parts begin where segments do, as near to equal shares as these allow. The last ones may have no markets. */
 function divide({ markets, edges, buckets }: Keys, count: number): PartsPlan["parts"] {
   const starts: Edge[] = [];
   for (let part = 1; part < count; part += 1) {

@@ -23,13 +23,12 @@ import {
   writePart,
 } from "./run-records.ts";
 
-/** Options of a part of a run. */
 export type PartOptions = ReadOptions &
   Pick<FinishOptions, "storage" | "signing" | "progress" | "warn" | "faulty">;
 
 /**
- * Makes one part of a run's archive, and records what it made in the store. A part that has been made is not made
- * again. What is wrong with the sources is recorded too, and not thrown: the join tells it.
+ * Makes one part of a run's archive, and records in the store what it made. A part that has been made is not made
+ * again. Faults of the sources are recorded too and not thrown: the join reports them.
  */
 export async function publishPart(options: PartOptions, name: string, part: number): Promise<PartRecord> {
   const run: Run = { name, storage: options.storage, signing: options.signing };
@@ -73,7 +72,7 @@ async function makePart(options: PartOptions, run: Run, plan: PartsPlan, part: n
   return unless(SourceRefusal, write, ({ counted }) => ({ ...nothing, refused: [...counted] }));
 }
 
-/** A part and the snapshot that its run builds on. */
+/** `previous` is the snapshot that the run builds on. */
 interface Place {
   plan: PartsPlan;
   part: number;
@@ -116,7 +115,7 @@ async function writeMarkets(
   const reading = {
     previous,
     range,
-    // Files have more rows than those of the range.
+    // Files may have more rows than the range.
     progress: (step: string, done: number) => progress(step, Math.min(done, total), total),
   };
   const { markets, kept } = await sortMarkets(reading, sources, sort);

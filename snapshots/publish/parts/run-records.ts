@@ -14,7 +14,7 @@ import { signRecord, subjectOf } from "../../trust/notes/record-notes.ts";
 import { refuseUntrustedRun, type Signing, trustOf } from "../../trust/signing.ts";
 import { UntrustedError } from "../../trust/trust.ts";
 
-/** A run in parts: its name, the store where its parts meet, and who signs what they leave there for one another. */
+/** A run in parts: the store is where its parts meet, and `signing` signs what they leave there for one another. */
 export interface Run {
   name: string;
   storage: Storage;
@@ -23,13 +23,13 @@ export interface Run {
 
 type Unsealed<Record> = Omit<Record, "digest" | "note">;
 
-/** Stores the plan of a run. Returns false when the run has one. */
+/** Returns false when the run already has a plan. */
 export function writePlan({ name, storage, signing }: Run, plan: Unsealed<PartsPlan>): Promise<boolean> {
   const key = layout.runPlan(name);
   return storage.putIfAbsent(key, sealed(key, plan, signing));
 }
 
-/** Stores what a part has made, in the place of what an earlier try left. */
+/** Replaces what an earlier try left. */
 export async function writePart({ name, storage, signing }: Run, part: Unsealed<PartRecord>): Promise<void> {
   const key = layout.runPart(name, part.part);
   await storage.put(key, sealed(key, part, signing));
@@ -39,15 +39,12 @@ function sealed(key: string, record: object, signing: Signing = {}): Buffer {
   return seal(record, signRecord(signing.key, subjectOf.ofRun(key)));
 }
 
-/** The plan of a run; undefined when it has none. Throws UNTRUSTED_PREDECESSOR when nobody who is trusted made it. */
+/** Undefined when the run has no plan. Throws UNTRUSTED_PREDECESSOR when nobody trusted made it. */
 export function findPlan(run: Run): Promise<PartsPlan | undefined> {
   return readTrusted(run, layout.runPlan, run.name);
 }
 
-/**
- * The plan that this program can go on with. Throws PARTS_MISSING when there is none, FormatError when another
- * version made it.
- */
+/** Throws PARTS_MISSING when there is no plan, FormatError when this program cannot go on with it. */
 export async function readPlan(run: Run): Promise<PartsPlan> {
   const key = layout.runPlan(run.name);
   const plan = await findPlan(run);
@@ -74,13 +71,13 @@ export function requireSameRows({ name }: Run, { rowDigests: planned }: PartsPla
   throw new FormatError(layout.runPlan(name), reason);
 }
 
-/** What a part has recorded for this plan; undefined when it has not. */
+/** Undefined when the part has recorded nothing for this plan. */
 export async function findPart(run: Run, plan: PartsPlan, part: number): Promise<PartRecord | undefined> {
   const record = await readTrusted(run, layout.runPart, run.name, part);
   return record?.plan === plan.digest && record.part === part ? record : undefined;
 }
 
-/** All parts of a run, in order. Throws PARTS_MISSING, which names those that are missing. */
+/** In order. Throws PARTS_MISSING, which names those that are missing. */
 export async function readParts(run: Run, plan: PartsPlan): Promise<PartRecord[]> {
   const found: (PartRecord | undefined)[] = plan.parts.map(() => undefined);
   await inParallel(plan.parts.keys(), async (index) => {
@@ -112,7 +109,8 @@ async function readTrusted<Name extends unknown[], T extends { digest: string; n
 }
 
 /**
- * The commit on which a run builds; undefined where it makes the first. Throws FormatError when that is another now.
+ * The commit on which a run builds; undefined where it makes the first. Throws RUN_MISMATCH when that number is another
+ * commit now.
  */
 export async function plannedCommit({ storage }: Run, { commit }: PartsPlan): Promise<Commit | undefined> {
   const found = commit ? await readCommit(storage, commit.commit) : undefined;

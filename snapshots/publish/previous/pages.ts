@@ -8,7 +8,6 @@ import { timeAt } from "../../index/time-column.ts";
 import { FormatError } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 
-/** A segment of the current snapshot and its position. */
 export interface PreviousSegment {
   ref: SegmentRef;
   /** Ordinal of its oldest market in the whole archive. */
@@ -19,13 +18,12 @@ export interface PreviousSegment {
   pages: (Page & Span)[];
 }
 
-/** Times of a page's oldest and newest row, in epoch milliseconds. */
+/** Epoch milliseconds of the oldest and the newest row. */
 interface Span {
   oldest: number;
   newest: number;
 }
 
-/** A page of the current snapshot and its position. */
 export interface PreviousPage extends Span {
   page: Page;
   /** Ordinal of its oldest row. */
@@ -39,10 +37,7 @@ export interface PreviousPage extends Span {
   endsSegment: boolean | undefined;
 }
 
-/**
- * Parses the page table of a stored segment. Throws FormatError where a newer program made an index that this one would
- * lose.
- */
+/** Throws FormatError where a newer program made an index that this one would lose. */
 export function readPreviousPages(key: string, stored: Buffer): Pick<PreviousSegment, "indexed" | "pages"> {
   const { times, fields, unknown } = readColumns(key, stored);
   if (unknown.length > 0) {
@@ -59,7 +54,7 @@ export function readPreviousPages(key: string, stored: Buffer): Pick<PreviousSeg
   return { indexed: fields.length === filterFields.length, pages };
 }
 
-/** The pages of segments. `present` are the objects that the store has; the whole archive has so many `markets`. */
+/** `present` are the objects that the store has; the whole archive has `markets` markets. */
 export function placePages(
   segments: readonly PreviousSegment[],
   present: ReadonlyMap<string, number>,
@@ -85,7 +80,7 @@ export function placePages(
   });
 }
 
-/** The pages of one segment, out of all `pages`. */
+/** Of one segment, out of all `pages`. */
 export function pagesIn(
   { firstPage, pages: own }: PreviousSegment,
   pages: readonly PreviousPage[],
@@ -93,7 +88,6 @@ export function pagesIn(
   return pages.slice(firstPage, firstPage + own.length);
 }
 
-/** The index of the page with this row. */
 export function pageIndexOf(pages: readonly PreviousPage[], ordinal: number): number {
   return firstWhere(1, pages.length, (index) => pages[index]!.start > ordinal) - 1;
 }

@@ -16,23 +16,21 @@ import type { Storage } from "../../store/storage.ts";
 import { type PreviousPage, type PreviousSegment, pageIndexOf } from "./pages.ts";
 
 /**
- * Bytes of pages' lines that are cached: what a change rewrites is read to compare it and to merge it, and the rows of
- * a rewritten page mostly come from one or two old pages.
+ * Bytes of cached lines of pages. A page that changes is read to be compared and to be merged, and the rows of a
+ * rewritten page mostly come from one or two old pages.
  */
 const keptLineBytes = 64 * 1024 * 1024;
 /** Segments whose rows are cached. */
 const keptSegments = 2;
 
-/**
- * A row in the objects of a segment: index values, source digest, hash of the id, and words of the question.
- */
+/** A row as the objects of a segment have it. `digest` is that of its source row. */
 export interface StoredRow extends IndexRow {
   digest: bigint;
   idHash: number;
   words: readonly string[];
 }
 
-/** The same of all rows of a segment, by ordinal. */
+/** All rows of a segment, by ordinal. */
 interface StoredRows {
   /** Undefined where the segment has no column for a filter of this version. */
   rows: IndexRow[] | undefined;
@@ -42,7 +40,6 @@ interface StoredRows {
   words: string[][] | undefined;
 }
 
-/** A row of the current snapshot. */
 export interface OldMarket {
   id: string;
   /** Epoch milliseconds. */
@@ -52,7 +49,7 @@ export interface OldMarket {
   line: Buffer;
 }
 
-/** Reads rows of the current snapshot, by the places of its segments and pages. */
+/** Finds rows of the current snapshot by the places of its segments and pages. */
 export class PreviousRows {
   readonly #storage: Storage;
   readonly #segments: readonly PreviousSegment[];
@@ -69,7 +66,7 @@ export class PreviousRows {
     this.#pages = pages;
   }
 
-  /** The rows of a page, from the oldest. */
+  /** From the oldest. */
   async marketsOf(index: number): Promise<OldMarket[]> {
     const { start } = this.#pages[index]!;
     const lines = await this.pageLines(index);
@@ -78,7 +75,7 @@ export class PreviousRows {
       .map((line, position) => ({ ...keyOfLine(line), ordinal: start + position, line }));
   }
 
-  /** The JSON texts of a page's rows, newest first. */
+  /** Newest first. */
   async pageLines(index: number): Promise<Buffer[]> {
     const known = this.#lines.get(index);
     if (known) return known;
@@ -90,7 +87,6 @@ export class PreviousRows {
     return lines;
   }
 
-  /** An old row as the store holds it. */
   async row(ordinal: number): Promise<StoredRow> {
     const index = this.#segments.findLastIndex(({ start }) => start <= ordinal);
     const { ref, start, indexed } = this.#segments[index]!;
@@ -112,7 +108,6 @@ export class PreviousRows {
     return { ...row, digest: digests[position]!, idHash: idHashes[position]!, words };
   }
 
-  /** The id of an old row. */
   async idOf(ordinal: number): Promise<string> {
     return idOfLine(await this.#lineOf(ordinal));
   }
@@ -135,7 +130,7 @@ function indexRowOf(line: Buffer): IndexRow {
   return { resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market) };
 }
 
-/** The digests of the source rows of a segment. */
+/** Digests of the source rows of a segment, by ordinal. */
 export async function readDigests(storage: Storage, { rows }: SegmentRef): Promise<BigUint64Array> {
   const bytes = await readObject(storage, layout.rows(rows.hash), rows);
   return new BigUint64Array(new Uint8Array(bytes).buffer);

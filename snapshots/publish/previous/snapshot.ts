@@ -17,7 +17,6 @@ import {
 import { PreviousRows } from "./rows.ts";
 import { PreviousSources } from "./sources.ts";
 
-/** Told of what is lost or damaged. */
 type Damaged = (error: CorruptObjectError | MissingObjectError) => void;
 
 /**
@@ -27,13 +26,14 @@ type Damaged = (error: CorruptObjectError | MissingObjectError) => void;
 export class PreviousSnapshot {
   readonly commit: Commit;
   readonly manifest: KnownManifest;
-  /** The store, of which the private tree was listed once, before the run wrote anything. */
+  /** The store, whose private tree was listed once, before the run wrote anything. */
   readonly listed: Storage;
   /**
-   * Objects of the snapshot that the store has: bytes by key. Those that turn out damaged when `sources` are read go.
+   * Bytes by key of the snapshot's objects that the store has. Those that turn out damaged when `sources` are read are
+   * removed.
    */
   readonly present: ReadonlyMap<string, number>;
-  /** All pages, from the oldest. */
+  /** From the oldest. */
   readonly pages: readonly PreviousPage[];
   readonly rows: PreviousRows;
   readonly sources: PreviousSources;
@@ -69,9 +69,9 @@ export class PreviousSnapshot {
   }
 
   /**
-   * Reads the snapshot of a commit. Objects that are missing or `faulty` are left out, so that they are written again,
-   * and so are parts of the manifest that are lost, and parts and segments that turn out damaged. `damaged` is told of
-   * those; only the manifest's own object must be there.
+   * Reads the snapshot of a commit. Missing or `faulty` objects are left out, so that they are written again. So are
+   * lost parts of the manifest, and parts and segments that turn out damaged; `damaged` is told of these. Only the
+   * manifest's own object must be there.
    */
   static async read(
     storage: Storage,
@@ -159,7 +159,7 @@ export class PreviousSnapshot {
     return this.manifest.counts.markets;
   }
 
-  /** The page that consists of exactly these old rows, given by ordinal from the oldest. */
+  /** The page with exactly these old rows, given by ordinal from the oldest. */
   pageOf(ordinals: readonly (number | undefined)[]): { index: number; page: Page } | undefined {
     const first = ordinals[0];
     if (first === undefined) return undefined;
@@ -174,7 +174,7 @@ export class PreviousSnapshot {
     return this.#byRoot.get(root);
   }
 
-  /** The segment that consists of exactly these old pages, given by index from the oldest. */
+  /** The segment with exactly these old pages, given by index from the oldest. */
   segmentOf(pageIndexes: readonly (number | undefined)[]): SegmentRef | undefined {
     const segment = this.#segments.find(({ firstPage }) => firstPage === pageIndexes[0]);
     const same = segment?.indexed && segment.pages.length === pageIndexes.length;
@@ -186,7 +186,7 @@ export class PreviousSnapshot {
 
 type PageTable = ReturnType<typeof readPreviousPages>;
 
-/** The page table of a segment; undefined where it is damaged or gone. */
+/** Undefined where the segment is damaged or gone. */
 async function readPagesIfSound(storage: Storage, key: string, ref: SegmentRef, damaged: Damaged) {
   try {
     return readPreviousPages(key, await readObject(storage, key, ref));

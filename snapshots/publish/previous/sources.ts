@@ -17,7 +17,7 @@ import type { Storage } from "../../store/storage.ts";
 import { type PreviousPage, type PreviousSegment, pagesIn } from "./pages.ts";
 import { type PreviousRows, readDigests } from "./rows.ts";
 
-/** The places of the segments and pages of the current snapshot, and which of its objects the store has. */
+/** The current snapshot's segments and pages, and which of its objects the store has. */
 interface Stored {
   manifest: Pick<Manifest, "sources" | "rowDigests">;
   segments: readonly PreviousSegment[];
@@ -38,8 +38,8 @@ export class PreviousSources {
   }
 
   /**
-   * The source files of which the store still has all rows. Undefined where the manifest does not tell them, or what it
-   * refers to is gone or damaged.
+   * The source files of which the store still has all rows. Undefined where the manifest does not name its files, or
+   * what it refers to is gone or damaged.
    */
   async knownFiles(): Promise<KnownFiles | undefined> {
     const { sources, rowDigests } = this.#stored.manifest;
@@ -65,8 +65,8 @@ export class PreviousSources {
   }
 
   /**
-   * Notes the numbers of unchanged files, by their hashes, at the ordinals of their rows. Returns the origins of those
-   * segments all of whose files are unchanged, by the segment's hash.
+   * Writes the numbers of unchanged files, given by hash, at the ordinals of their rows. Returns, by the segment's
+   * hash, the origins of those segments whose files are all unchanged.
    */
   async keepFiles(numbers: ReadonlyMap<string, number>, kept: FileNumbers): Promise<Map<string, ObjectRef>> {
     const same = new Map<string, ObjectRef>();
@@ -101,7 +101,7 @@ export class PreviousSources {
     return false;
   }
 
-  /** The source files of a segment's rows; undefined unless the store has them and every object beside the segment. */
+  /** Undefined unless the store has the origins and every other object beside the segment. */
   async #originsOf({ ref }: PreviousSegment): Promise<Origins | undefined> {
     const { origins } = ref;
     if (!origins || !besideSegment(ref).every(([key]) => this.#stored.present.has(key))) return undefined;
@@ -125,8 +125,8 @@ export class PreviousSources {
   }
 
   /**
-   * Digests of the source rows that are not `kept`, and may be in a range, segment by segment from ordinal `start`; 0,
-   * or no segment, for others and where an object is gone.
+   * Yields digests of the source rows that are not `kept` and may be in the range, segment by segment from ordinal
+   * `start`. Other rows, and those of missing objects, have 0 or no segment.
    */
   async *rowDigests(
     kept: FileNumbers,

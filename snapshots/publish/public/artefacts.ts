@@ -16,17 +16,16 @@ import type { Trust } from "../../trust/trust.ts";
 
 const maxTiersBytes = 16 * 1024 * 1024;
 
-/** The artefacts of a commit, by key. */
+/** By key. */
 export interface Artefacts {
   files: Map<string, Buffer>;
-  /** Draws the card of each protocol. Its key tells what it shows, so it needs to be drawn once. */
+  /** Draws the card of each protocol. The key says what a card shows, so each is drawn only once. */
   cards: Map<string, () => Buffer>;
 }
 
 /**
- * The artefacts of a commit. What changed follows from the tiers that the public tree shows. With an API they
- * describe the newest export, with `trust` the newest that a trusted key signed. `inMemory` holds objects by hash that
- * need not be read.
+ * What changed follows from the tiers that the public tree shows. With an API the artefacts describe the newest export,
+ * with `trust` the newest that a trusted key signed. `inMemory` holds objects by hash that need not be read.
  */
 export async function artefactsAt(
   storage: Storage,
@@ -53,19 +52,17 @@ export async function artefactsAt(
   };
 }
 
-/** A protocol's record. */
 export async function recordAt(storage: Storage, ref: ObjectRef, inMemory?: Buffer): Promise<ProtocolScore> {
   const key = layout.publicObject(ref.hash);
   return parseObject(key, inMemory ?? (await readObject(storage, key, ref)), ProtocolScore);
 }
 
-/** The rows of a score list. */
 export async function scoreListAt(storage: Storage, ref: ObjectRef): Promise<ScoreListEntry[]> {
   const key = layout.publicObject(ref.hash);
   return parseObject(key, await readObject(storage, key, ref), ScoreList).scores;
 }
 
-/** The tiers that the public tree shows; undefined when it has none that can be read. */
+/** As the public tree shows them; undefined when it has none that can be read. */
 function storedTiers(storage: Storage): Promise<Tiers | undefined> {
   return unless(CorruptObjectError, async () =>
     readTiers(await storage.get(layout.tiers, { maxBytes: maxTiersBytes })),

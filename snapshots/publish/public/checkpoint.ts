@@ -25,10 +25,10 @@ export type Witnessed = { name: string } & ({ time: number } | { fault: string }
 
 /**
  * Signs the tree of the log that ends with the newest commit, whoever made that: a run may have been killed before it
- * signed. Then it asks those witnesses that have not cosigned it yet. It signs nothing without a key, and where no
- * trusted key signed the commit's entry. `found` is what the run found where this is the newest commit since. Throws
+ * signed. Then asks those witnesses that have not cosigned it yet. Signs nothing without a key, or where no trusted key
+ * signed the commit's entry. `found` is what the run found, if this is still the newest commit. Throws
  * UNTRUSTED_PREDECESSOR when the tree does not begin with every one that was signed before, or a witness remembers
- * another one; CorruptObjectError or StorageError.
+ * another one.
  */
 export async function updateCheckpoint(
   shown: PublicTree,
@@ -58,7 +58,7 @@ export async function updateCheckpoint(
   const asked = witnesses?.policy.witnesses ?? [];
   const keys = [key, ...trusted, ...(cosigner ? [cosigner] : []), ...asked.map((witness) => witness.key)];
   const own = signCheckpoint(signing, tree);
-  // Before anybody sees it.
+  // Must be kept before anybody sees it.
   await memory?.keep(own);
   const foundAt = async (at: string) => {
     const note = found?.stored?.shown;
@@ -71,7 +71,7 @@ export async function updateCheckpoint(
   const lineOf = ({ name, id }: { name: string; id: string }) =>
     signatures.find((each) => each.name === name && each.id === id);
   const lacking = asked.filter((witness) => !lineOf(witness.key));
-  // Stored with what they cosign, so that readers who require them do not see it without.
+  // Stored together with what they cosign, so that readers who require cosignatures do not see it without.
   const answers = (await witnesses?.ask(lacking, submissionOf(storage, own, tree))) ?? [];
   const lines = answers.flatMap((answer) => ("line" in answer ? [`${answer.line}\n`] : []));
   const note = lines.length > 0 ? mergeNotes([known, `${text}\n${lines.join("")}`], keys) : known;
@@ -84,13 +84,12 @@ export async function updateCheckpoint(
   });
 }
 
-/** Whether another commit follows this one, and can be believed. */
+/** Whether a trusted commit follows this one. */
 async function isFollowed(storage: Storage, { commit, digest }: Commit, trust: Trust): Promise<boolean> {
   const next = await unless(CorruptObjectError, () => readCommit(storage, commit + 1));
   return next?.previous === digest && !trust.commit(next);
 }
 
-/** Where a checkpoint goes, and which signatures of it are checked. */
 interface Place {
   storage: Storage;
   newest: Commit;
@@ -132,7 +131,7 @@ async function mergeInto(
   throw new StorageError(`${storage.location}: other publishers keep changing ${at}; run again`);
 }
 
-/** The tag of an object; undefined when there is none. */
+/** Undefined when there is no such object. */
 async function tagOf(storage: Storage, wanted: string): Promise<string | undefined> {
   for await (const { key, tag } of storage.list(wanted)) if (key === wanted) return tag;
   return undefined;

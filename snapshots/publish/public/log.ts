@@ -20,10 +20,10 @@ import type { Storage } from "../../store/storage.ts";
 import { PublicTree } from "./tree.ts";
 
 /**
- * Brings the public log to a commit. It compares what the last bundle and its tile hold, and sees that the others are
- * there; what those hold it compares at every 256th commit, and where some are `faulty`. What is missing or wrong is
- * made anew from the bundles that agree with their tiles, or else from the commits. Where neither has an entry any
- * more, nothing is written. `ends` reads the entries in which the log ends.
+ * Brings the public log to a commit. Compares the last bundle and its tile, and sees that the others are there;
+ * compares those too at every 256th commit, and where some are `faulty`. What is missing or wrong is made anew from
+ * bundles that agree with their tiles, or else from the commits. Where neither has an entry any more, nothing is
+ * written. `ends` reads the entries in which the log ends.
  */
 export async function updatePublicLog(tree: PublicTree, newest: Commit, ends?: ReadEnd): Promise<void> {
   const { storage, faulty } = tree;
@@ -51,8 +51,8 @@ export async function updatePublicLog(tree: PublicTree, newest: Commit, ends?: R
 type ReadEnd = () => Promise<readonly Buffer[] | undefined>;
 
 /**
- * The entries of the last bundle: as it is stored, or as the one before goes on. Undefined where neither fits the
- * commit.
+ * The entries of the last bundle: as stored, or those of the log before and the new one. Undefined where neither fits
+ * the commit.
  */
 async function tailOf(
   tree: PublicTree,
@@ -68,7 +68,7 @@ async function tailOf(
   return before.length === tileWidth ? [entry] : [...before, entry];
 }
 
-/** The bundle in which a log of this size ends; undefined where it does not agree with its tile of hashes. */
+/** Undefined where the bundle does not agree with its tile of hashes. */
 async function bundleOf(tree: PublicTree, size: number, ends?: ReadEnd) {
   const bundle = lastBundle(size);
   if (!(await tree.infoOf(tileKey(bundle)))) return undefined;
@@ -76,7 +76,7 @@ async function bundleOf(tree: PublicTree, size: number, ends?: ReadEnd) {
   return entries && (await tree.holds(...hashesOf(bundle, entries))) ? entries : undefined;
 }
 
-/** Writes those tiles that the store lacks or has otherwise. */
+/** Writes those tiles that the store lacks or has with other bytes. */
 async function putTiles(tree: PublicTree, tiles: readonly Tile[], entries: Entries): Promise<void> {
   const encode = tileEncoder(entries);
   await inParallel(tiles, async (tile) => {
@@ -85,9 +85,9 @@ async function putTiles(tree: PublicTree, tiles: readonly Tile[], entries: Entri
   });
 }
 
-/** The tree of the log up to a commit, of which the tiles are mended where they do not give it. */
+/** The tree of the log up to a commit. Mends the tiles where they do not give it. */
 export async function treeUpTo(storage: Storage, newest: Commit): Promise<LogTree> {
-  // What a killed run left is cheap to add; what is damaged takes reading all of it.
+  // What a killed run left is cheap to add; damage takes reading all of the log.
   for (const faulty of [undefined, new Set([layout.logTile.prefix])]) {
     const tree = await LogTree.fromTiles(storage, newest);
     if (tree) return tree;
@@ -96,7 +96,7 @@ export async function treeUpTo(storage: Storage, newest: Commit): Promise<LogTre
   return LogTree.upTo(storage, newest);
 }
 
-/** The head, in hexadecimal, over the entries up to the newest commit: `tree` of the commit that follows. */
+/** In hexadecimal, over the entries up to the newest commit: `tree` of the commit that follows. */
 export async function treeBefore(storage: Storage, newest: Commit | undefined): Promise<string> {
   return (newest ? (await treeUpTo(storage, newest)).head : treeHead([])).toString("hex");
 }

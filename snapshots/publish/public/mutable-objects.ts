@@ -16,21 +16,21 @@ import { PublicTree } from "./tree.ts";
 
 /** The site to publish beside the scores. */
 export interface SiteOptions {
-  /** The site; without one, the store's site files stay as they are. */
+  /** Without one, the store's site files stay as they are. */
   site?: Site | undefined;
-  /** The API that its pages ask; when left out, the one that the store already names. */
+  /** The API that its pages ask; by default the one that the store already names. */
   api?: ApiAddress | undefined;
   /**
-   * The address of the public tree, for which its artefacts are written; null for none. When left out, the one that the
-   * store already names: badges that a run passed over would go on showing old scores.
+   * The address of the public tree, for which artefacts are written; null for none. By default the one that the store
+   * already names: otherwise badges that a run passed over would go on showing old scores.
    */
   siteUrl?: string | null | undefined;
-  /** The terms told with the data; null for none. When left out, those that the store already names. */
+  /** The terms of the data; null for none. By default those that the store already names. */
   license?: string | null | undefined;
   citeAs?: string | null | undefined;
-  /** Where a key comes from; null for none. When left out, what the store already names. */
+  /** Where to get a key; null for none. By default what the store already names. */
   contact?: string | null | undefined;
-  /** How the run signs. When it does, what it shows is of the newest commit that it trusts. */
+  /** How the run signs. When it does, it shows the newest commit that it trusts. */
   signing?: Signing | undefined;
   /** Keys of objects that are known to be damaged. They are written again even though the store lists them. */
   faulty?: ReadonlySet<string> | undefined;
@@ -44,15 +44,15 @@ interface RunAtHand extends AtHand {
 
 /**
  * Updates head.json, the public log, its checkpoint, the public names and the artefacts to the newest commit, and the
- * site to this version. Returns the commit's number, or 0 before the first, and what became of its checkpoint at the
- * witnesses. Readers of snapshots need none of these objects, and the next run repeats what was interrupted.
+ * site to this version. Returns the commit's number, or 0 before the first, and what the witnesses made of its
+ * checkpoint. Readers of snapshots need none of these objects, and the next run repeats what was interrupted.
  */
 export async function updateMutableObjects(
   storage: Storage,
   { site, signing = {}, faulty, ...told }: SiteOptions,
   atHand: RunAtHand = { objects: new Map() },
 ): Promise<{ commit: number; witnessed: Witnessed[] }> {
-  // What a run makes without a key is trusted by nobody, and still to be shown.
+  // Nobody trusts what a run makes without a key, yet it has to be shown.
   const trust = signing.key && trustOf(signing);
   const { tree, commit: newest, found } = await shownAtEnd(storage, trust, faulty, atHand);
   if (newest && (found ? found.head : await headCommit(storage)) !== newest.commit)
@@ -67,7 +67,7 @@ export async function updateMutableObjects(
   return { commit, witnessed };
 }
 
-/** What is told of the public tree. What the run is not told is as the store names it. */
+/** What the run is not told is as the store names it. */
 async function namedIn(
   tree: PublicTree,
   site: Site | undefined,
@@ -88,7 +88,7 @@ async function namedIn(
   return complete(await publishedNames(tree.storage));
 }
 
-/** The newest commit, and the public tree: as the run found them, unless there is a later commit. */
+/** The newest commit and the public tree, as the run found them unless there is a later commit. */
 async function shownAtEnd(
   storage: Storage,
   trust: Trust | undefined,
@@ -105,7 +105,7 @@ async function shownAtEnd(
 
 /**
  * Updates the mutable objects after a successful publish run and records it in checked.json, signed when there is a
- * key. Returns what became of the checkpoint at the witnesses.
+ * key. Returns what the witnesses made of the checkpoint.
  */
 export async function finishRun(
   storage: Storage,

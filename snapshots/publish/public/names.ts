@@ -16,9 +16,9 @@ import { PublicTree } from "./tree.ts";
 
 /** What a run has at hand of the newest commit. */
 export interface AtHand {
-  /** Bytes of public objects, by hash. */
+  /** By hash. */
   objects: ReadonlyMap<string, Buffer>;
-  /** That commit, and what its manifest says of scores. */
+  /** The newest commit, and what its manifest says of scores. */
   commit?: Commit | undefined;
   manifest?: Pick<Manifest, "scores" | "newestUpdatedAt"> | undefined;
 }
@@ -27,10 +27,10 @@ export interface AtHand {
 const maxRounds = 16;
 
 /**
- * Updates the stable names of the public tree to the manifest of a commit, or of a later one that meanwhile is the
- * newest, with `trust` the newest that a trusted key signed. Returns its number. With `addresses` the artefacts are
- * brought up to date too. Their content is always compared, since a publisher that was stopped or delayed may have left
- * anything there. Names of removed protocols stay until the next collection, because publishers may not delete.
+ * Updates the stable names of the public tree to a commit, or to a later one that is the newest meanwhile; with `trust`
+ * to the newest that a trusted key signed. Returns its number. With `addresses` the artefacts are updated too. Contents
+ * are always compared, since a publisher that was stopped or delayed may have left anything there. Names of removed
+ * protocols stay until the next collection, because publishers may not delete.
  */
 export async function updatePublicNames(
   storage: Storage,
@@ -47,7 +47,7 @@ export async function updatePublicNames(
     const known = new Map(objects);
     const artefacts = addresses && (await artefactsAt(storage, commit, manifest, addresses, trust, objects));
     let changed = false;
-    // The pages name them.
+    // Before the pages that name them.
     await inParallel(artefacts?.cards ?? [], async ([key, draw]) => {
       if (tree.faulty.has(key) || !(await tree.infoOf(key))) await tree.putIfDifferent(key, draw());
     });
@@ -71,7 +71,7 @@ export async function updatePublicNames(
 
 /** The newest commit, and the public tree as it was listed before that was found. */
 export interface Shown {
-  /** What the publisher of a later commit changes from then on has another tag. */
+  /** What the publisher of a later commit changes after the listing has another tag. */
   tree: PublicTree;
   commit?: Commit;
 }
@@ -88,9 +88,7 @@ export async function showNewest(
   return { tree, ...(commit && { commit }) };
 }
 
-/**
- * Updates the names that are out of date. Tells whether none was, or another publisher changed one of them meanwhile.
- */
+/** "same": none was out of date. "disturbed": another publisher changed one of them meanwhile. */
 async function updateNames(
   tree: PublicTree,
   names: ReadonlyMap<string, ObjectRef>,
@@ -109,14 +107,13 @@ async function updateNames(
   return done.includes(false) ? "disturbed" : "changed";
 }
 
-/** Whether a name holds this object. */
 async function nameHolds(storage: Storage, { key, bytes }: ObjectInfo, ref: ObjectRef): Promise<boolean> {
   if (bytes !== ref.bytes) return false;
   const stored = await unless(CorruptObjectError, () => storage.get(key, { maxBytes: ref.bytes }));
   return stored !== undefined && sha256(stored) === ref.hash;
 }
 
-/** The object that each stable name must hold, by key. */
+/** By key. */
 export function publicNames({ scores }: Pick<Manifest, "scores">): Map<string, ObjectRef> {
   const records = Object.entries(scores.records).map(
     ([slug, ref]) => [layout.stableScore(slug), ref] as const,

@@ -8,7 +8,7 @@ import type { PublicTree } from "./tree.ts";
 
 /**
  * Where the site finds the API: a path relative to the page when the proxy serves both, or an absolute address. Null
- * means that there is no API, only the published files.
+ * when there is no API, only the published files.
  */
 export type ApiAddress = string | null;
 
@@ -16,23 +16,18 @@ export type ApiAddress = string | null;
 export interface Site {
   /** The keys of all files in the store. */
   keys: readonly string[];
-  /**
-   * The files, by key in the store, for a page that asks this API. The others are told in `site/api.json`, except for
-   * null.
-   */
+  /** The files by key, for a page that asks this API. `others` are told in `site/api.json`, except for null. */
   files(api: ApiAddress, others?: Omit<Named, "api">): Promise<ReadonlyMap<string, Buffer>>;
 }
 
 const Elsewhere = z.url({ protocol: /^https?$/, normalize: true });
 
-/**
- * The address of the API of a service at this base address. Throws unless that is an http(s) address of host and path.
- */
+/** The API of the service at `base`. Throws unless that is an http(s) address of host and path. */
 export function apiPlaceAt(base: string): string {
   return `${siteAddressAt(base).replace(/(\/api\/v1)?\/$/, "")}/api/v1`;
 }
 
-/** The address of a public tree, with one slash at its end. Throws unless it is an http(s) address of host and path. */
+/** Ends with one slash. Throws unless `base` is an http(s) address of host and path. */
 export function siteAddressAt(base: string): string {
   const { username, password, search, hash, origin, pathname } = new URL(Elsewhere.parse(base));
   if (username || password || search || hash) throw new Error("it may only have a host, a port and a path");
@@ -44,14 +39,14 @@ export interface Named extends Terms {
   api: ApiAddress;
   /** The address of the public tree. */
   site: string | null;
-  /** Where a key comes from, as the address of a link. */
+  /** An address where one gets a key. */
   contact: string | null;
 }
 
-/** A licence, as its address. Throws unless it is an http(s) address. */
+/** Throws unless a licence is an http(s) address. */
 export const licenseAt = (address: string): string => Elsewhere.parse(address);
 
-/** How the data is to be cited, in words or as BibTeX. Throws when it is empty or too long. */
+/** Plain words or BibTeX. Throws when it is empty or too long. */
 export const citationIn = (text: string): string => z.string().trim().min(1).max(2000).parse(text);
 
 const Stored = z.strictObject({
@@ -62,7 +57,7 @@ const Stored = z.strictObject({
   contact: z.string().transform(contactAt).nullable().default(null),
 });
 
-/** The members of a store without `site/api.json`. */
+/** Of a store without `site/api.json`. */
 export const nothingNamed: Named = {
   api: null,
   site: null,
@@ -71,7 +66,6 @@ export const nothingNamed: Named = {
   contact: null,
 };
 
-/** Reads what the store names. */
 export async function publishedNames(storage: Storage): Promise<Named> {
   try {
     const bytes = await storage.get(layout.siteFile("api.json"), { maxBytes: 16_384 });

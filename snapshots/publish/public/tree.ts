@@ -4,7 +4,7 @@ import { inParallel } from "../../store/in-parallel.ts";
 import { artefactFolders, layout } from "../../store/layout.ts";
 import type { ObjectInfo, Storage } from "../../store/storage.ts";
 
-/** Folders in which a run brings many objects up to date. */
+/** Folders in which a run updates many objects. */
 const folders = [
   layout.stableScore.prefix,
   ...artefactFolders,
@@ -13,12 +13,12 @@ const folders = [
 ];
 
 /**
- * The objects of the public tree that change, as they were listed. Most of what a run makes is there already, which
- * tags of S3 tell without reading it.
+ * The changing objects of the public tree, as they were listed. Most of what a run makes is there already, and tags of
+ * S3 show that without reading it.
  */
 export class PublicTree {
   readonly storage: Storage;
-  /** Keys of objects that are known to be damaged, whatever their tags say. */
+  /** Known to be damaged, whatever their tags say. */
   readonly faulty: ReadonlySet<string>;
   readonly #listed: ReadonlyMap<string, ObjectInfo>;
   readonly #changed = new Set<string>();
@@ -33,7 +33,7 @@ export class PublicTree {
     this.#listed = listed;
   }
 
-  /** Lists the folders, side by side. */
+  /** Lists the folders side by side. */
   static async of(storage: Storage, faulty: ReadonlySet<string> = new Set()): Promise<PublicTree> {
     const listed = new Map<string, ObjectInfo>();
     await inParallel(folders, async (folder) => {
@@ -42,19 +42,19 @@ export class PublicTree {
     return new PublicTree(storage, faulty, listed);
   }
 
-  /** What was listed of an object; undefined where there was none. One outside of the folders is listed now. */
+  /** As it was listed; undefined where there was no such object. One outside of the folders is listed now. */
   async infoOf(wanted: string): Promise<ObjectInfo | undefined> {
     if (folders.some((folder) => wanted.startsWith(folder))) return this.#listed.get(wanted);
     for await (const info of this.storage.list(wanted)) if (info.key === wanted) return info;
     return undefined;
   }
 
-  /** What was listed in one of the folders. */
+  /** `folder` is one of those that were listed. */
   under(folder: string): ObjectInfo[] {
     return [...this.#listed.values()].filter(({ key }) => key.startsWith(folder));
   }
 
-  /** Whether an object holds these bytes. If its tag is their MD5, as on S3, nothing has to be read. */
+  /** If the tag is the MD5 of the bytes, as on S3, nothing has to be read. */
   async holds(key: string, bytes: Buffer): Promise<boolean> {
     if (!this.#changed.has(key)) {
       const info = await this.infoOf(key);
@@ -65,7 +65,7 @@ export class PublicTree {
     return (await unless(CorruptObjectError, read))?.equals(bytes) ?? false;
   }
 
-  /** Writes an object unless it holds these bytes. Returns whether it did not. */
+  /** Returns whether the object did not hold these bytes. */
   async putIfDifferent(key: string, bytes: Buffer): Promise<boolean> {
     if (await this.holds(key, bytes)) return false;
     await this.storage.put(key, bytes);
