@@ -5,7 +5,7 @@ import { counted, exitCodes, integerOption } from "../cli.ts";
 import { columns, command, type Program } from "../program.ts";
 import { failureOf, readService, serviceOptions } from "../service.ts";
 
-/** How many values of a facet are printed. */
+/** How many values of a facet are printed by default. */
 const shown = 10;
 
 const ask = command({

@@ -100,7 +100,8 @@ const checks: Readonly<Record<string, (patient: Patient) => Promise<string | und
       { ...files, CHECKPOINT_FILE: trusted && at(CHECKPOINT_FILE) },
       { warn: () => {}, refused: () => {} },
     );
-    // No checkpoint file: it would belong to whoever runs this, and the proxy's user could no longer read it.
+    // It remembers nothing: a file written here would belong to whoever runs this, and the proxy's user could no longer
+    // read it.
     const catalog = new Catalog(storage, {
       cacheBytes: 2 ** 24,
       reader: { ...reader, remember: async () => {} },

@@ -86,7 +86,7 @@ export async function countsOf(
   const answers = new Map(
     await Promise.all(
       [...groups].map(async ([text, facets]) => {
-        // Whoever answers checks the texts that were typed in, and says what is wrong with them.
+        // The service, or the evaluator in this browser, checks the typed texts and says what is wrong with them.
         const filters = Object.fromEntries(new URLSearchParams(text)) as Filters;
         return [text, await ask([...facets], filters)] as const;
       }),

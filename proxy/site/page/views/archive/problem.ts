@@ -2,7 +2,7 @@ import { ApiError } from "../../../client/client.ts";
 import { labelOf, labels, ownOf } from "../../model/filters.ts";
 import { histograms } from "./answers.ts";
 
-/** What is wrong with the value of a field. */
+/** A refused value, by the field's parameter. */
 export type Problem = { parameter: string; error: unknown } | undefined;
 
 /** Fields that show what is wrong with them. */
