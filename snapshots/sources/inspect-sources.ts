@@ -26,9 +26,9 @@ export interface Inspection {
 }
 
 /**
- * Looks for everything that a publish would refuse. Throws one SourceRefusal for all of it, where a publish stops at
- * the first kind of fault. The guards, which compare with the current snapshot, are no part of it. `warn` is called with
- * each warning before rows are read, which may take more memory than there is.
+ * Looks for everything that a publish would refuse, except by the guards, which compare with the current snapshot.
+ * Throws one SourceRefusal for all of it, where a publish stops at the first kind of fault. `warn` is called with each
+ * warning before rows are read, which may take more memory than there is.
  */
 export async function inspectSources(
   directory: string,
@@ -66,7 +66,7 @@ export async function inspectSources(
   }
 }
 
-/** Runs a step for one after the other, and returns its results where there are any. */
+/** Leaves out steps without a result. */
 async function inTurn<From, To>(
   all: readonly From[],
   step: (from: From) => Promise<To | undefined>,
@@ -79,7 +79,7 @@ async function inTurn<From, To>(
   return results;
 }
 
-/** Adds what is wrong with the rows of a source, one by one and together. */
+/** Checks the rows of a source one by one and together. */
 async function inspectRows(source: OpenSource, refusals: RefusalList): Promise<void> {
   for (const refuse of [countSomeRows, refuseBrokenRows, refuseDuplicates]) {
     try {

@@ -21,7 +21,6 @@ import { listSourceFiles, nameOfAll, type SourceFile } from "./files/source-file
 import { passedWarning } from "./files/source-names.ts";
 import type { KnownFiles, MarketsFile, NamedContent, PinnedFiles, Sources } from "./sources.ts";
 
-/** How to read the sources. */
 export interface SourcesOptions {
   /** The start of the run. Rows may be up to five minutes later. */
   now: Date;
@@ -35,7 +34,7 @@ export interface SourcesOptions {
   listed?: ReadonlyMap<string, string>;
   /** Known files of markets that were not fetched, by name. */
   unfetched?: ReadonlyMap<string, SourceFileRef>;
-  /** The files of the current snapshot; those that are still the same are not read. */
+  /** The files of the current snapshot. Those that are unchanged are not read. */
   known?: KnownFiles | undefined;
   /** The files that a run in parts was planned with. */
   pinned?: PinnedFiles | undefined;
@@ -49,8 +48,8 @@ export interface SourcesOptions {
 
 /**
  * Opens the Parquet sources of a directory. Throws SourceRefusal when files or columns are missing or do not match the
- * contract, when a source has no rows, or when keys repeat. Values are checked later, while they are read. Where files
- * are not read, throws UNREAD_FILES when their rows are not known.
+ * contract, when a source has no rows, or when keys repeat. Values are checked later, while they are read. Throws
+ * UNREAD_FILES when files are not read and their rows are not known.
  */
 export async function openSources(directory: string, options: SourcesOptions): Promise<Sources> {
   const { memoryMegabytes: megabytes = 600, threads } = options;
@@ -80,21 +79,20 @@ export async function openSources(directory: string, options: SourcesOptions): P
 }
 
 /**
- * The files that other parts of a run read, by name. Who reads a file hashes it, and the plan says what is in it; if
- * each part hashed all files, that would be a fortieth of the work of a run in twelve.
+ * Files that other parts of a run read, by name. The part that reads a file hashes it, and the plan says what is in it.
+ * If each part hashed all files, that would be a fortieth of the work of a run in twelve.
  */
 function filesOfOthers({ known, pinned }: SourcesOptions): Map<string, NamedContent> {
   const unread = new Set(known?.files.map(({ hash }) => hash));
   return new Map(pinned?.files.flatMap((file) => (unread.has(file.hash) ? [[file.name, file]] : [])));
 }
 
-/** The contract of both sources. */
 export function tablesOf({ now }: SourcesOptions): readonly [markets: SourceTable, scores: SourceTable] {
   const latest = new Date(now.getTime() + clockTolerance);
   return [marketsTable(latest), protocolScoresTable(latest)];
 }
 
-/** Opens a DuckDB that reads these files alone. */
+/** Opens a DuckDB that can read only these files. */
 export async function openSourceSession(
   listed: readonly ListedSource[],
   { temporaryDirectory, memoryMegabytes = 600 }: SourcesOptions,
@@ -114,18 +112,18 @@ export async function openSourceSession(
   return { instance, close };
 }
 
-/** The content of the files as far as it is known without reading their rows. */
+/** What is known of the files without reading their rows. */
 interface FileContents extends HashedFiles {
-  /** Files of markets. */
+  /** Of markets. */
   unchanged: ReadonlyMap<SourceFile, SourceFileRef>;
   unfetched: ReadonlyMap<string, SourceFileRef>;
   listed: ReadonlyMap<string, string>;
 }
 
 /**
- * Finds the known ones among the files of markets. None is taken for unchanged when the known ones were checked by
- * other rules, or when two files have the same rows, since their ids are then the same too. Throws UNREAD_FILES
- * when none may be taken for that, but some were not fetched.
+ * Finds the known ones among the files of markets. None counts as unchanged when the known ones were checked by other
+ * rules, or when two files have the same rows, since their ids are then the same too. Throws UNREAD_FILES when none may
+ * count as unchanged, but some were not fetched.
  */
 function findUnchanged(
   { files }: ListedSource,
@@ -190,7 +188,7 @@ async function checkedSources(
   };
 }
 
-/** The contents of files that are here, and of those that were not fetched, as far as they could be hashed. */
+/** Files that are here and could be hashed, and those that were not fetched. */
 function namedContents(
   files: readonly SourceFile[],
   { contents }: HashedFiles,
@@ -212,10 +210,9 @@ function requirePinned({ files }: PinnedFiles, found: readonly NamedContent[]): 
   refusals.throwIfAny();
 }
 
-/** The rule that a file breaks when it is not the one that a run in parts was planned with. */
 const unplannedRule = "is not as it was when the run was planned; plan another run";
 
-/** Implements Sources.files: the files of the directory in their order, and then those that were not fetched. */
+/** Sources.files: the files of the directory in their order, and then those that were not fetched. */
 function marketsFiles({ files, groups }: OpenSource, content: FileContents): MarketsFile[] {
   const { unchanged, unfetched, listed } = content;
   const groupOf = new Map(groups.flatMap((group) => group.files.map((file) => [file, group])));
@@ -245,7 +242,7 @@ async function bothOf<From, To>(
   return results as [To, To];
 }
 
-/** Finds the files of a source. Throws SourceRefusal when there are none. */
+/** Throws SourceRefusal when the source has no files. */
 export async function listSource(
   path: string,
   table: SourceTable,
@@ -255,12 +252,12 @@ export async function listSource(
   return { directory, table, ...(await listSourceFiles(directory, table.name)) };
 }
 
-/** A sentence about names that were passed over, where the sources are or in what they mirror. */
+/** A sentence for the operator, if names were passed over, here or in what the directory mirrors. */
 export function passedWarningOf(listed: readonly ListedSource[], { passed = [] }: SourcesOptions): string[] {
   return passedWarning([...listed.flatMap((source) => source.passed), ...passed]);
 }
 
-/** Opens the files of a source that are to be read. Throws SourceRefusal when their columns do not match. */
+/** Only the files in `read`. Throws SourceRefusal when their columns do not match. */
 export async function groupSource(
   instance: DuckDBInstance,
   listed: ListedSource,
@@ -285,7 +282,7 @@ export function limitMemory(
 }
 
 /**
- * The number of rows in the files that are read. Throws SourceRefusal when there are none, here or `elsewhere`, or when
+ * Counts the rows in the files that are read. Throws SourceRefusal when there are none, here or `elsewhere`, or when
  * two share a key.
  */
 async function checkRows(source: OpenSource, elsewhere: boolean): Promise<number> {
@@ -294,7 +291,7 @@ async function checkRows(source: OpenSource, elsewhere: boolean): Promise<number
   return rows;
 }
 
-/** The number of rows in the files that are read. Throws SourceRefusal when there are none. */
+/** Counts the rows in the files that are read. Throws SourceRefusal when there are none. */
 export async function countSomeRows(source: OpenSource): Promise<number> {
   const { files, table } = source;
   const rows = await countRows(source);
@@ -302,7 +299,7 @@ export async function countSomeRows(source: OpenSource): Promise<number> {
   throw new SourceRefusal([{ file: nameOfAll(files, table.name), rule: "has no rows" }]);
 }
 
-/** A sentence about columns of these parts that the contract does not name, if there are any. */
+/** A sentence for the operator, if there are columns that the contract does not name. */
 export function extraWarning(
   { table }: OpenSource,
   parts: readonly { extra: readonly string[] }[],

@@ -36,7 +36,7 @@ export async function refuseBrokenRows(source: OpenSource): Promise<void> {
   await refuseLarge(source);
 }
 
-/** Rows as SQL, their numbers in it, and how messages name what they stand in. */
+/** `from` is SQL for the rows, and `row` SQL for their numbers. Messages name `file`. */
 interface NumberedRows extends Pick<FileGroup, "fields" | "rowRules"> {
   from: string;
   row: string;
@@ -74,7 +74,7 @@ export async function diagnose(
   }
 }
 
-/** Throws SourceRefusal naming the rows whose record is too large, in a source that keeps every other rule. */
+/** Throws SourceRefusal naming the rows whose record is too large. The source must keep every other rule. */
 async function refuseLarge({ instance, table, groups }: OpenSource): Promise<void> {
   const refusals = new RefusalList();
   await withConnection(instance, async (connection) => {

@@ -9,11 +9,10 @@ import { maxDepth, recordRule } from "./record-size.ts";
 import { marketsTable, protocolScoresTable, ruled } from "./source-tables.ts";
 import { atMostBytes, maxCharacters, type SourceTable, textRules, within } from "./table-schema.ts";
 
-/** A source as its contract describes it. */
 interface Contract {
   table: SourceTable;
   members: Members;
-  /** What a row is. */
+  /** Says what a row is. */
   row: string;
 }
 
@@ -26,7 +25,7 @@ const contracts: readonly Contract[] = [
   },
 ];
 
-/** What DuckDB calls the types. */
+/** DuckDB's names. */
 const typeNames = {
   text: "VARCHAR",
   integer: "INTEGER",
@@ -38,7 +37,7 @@ const typeNames = {
   struct: "STRUCT",
 } as const;
 
-/** What the checks ask of a value beside its type, one rule each. What all texts must keep is told once for all. */
+/** Leaves out the rules of all texts, which are told once. */
 function rulesOf(shape: Shape): string[] {
   const checked = ruled(shape, undefined);
   if (checked.kind === "integer") return [within(checked).rule];
@@ -106,7 +105,7 @@ export function contractSql(): string {
     .join("\n");
 }
 
-/** Columns, or members of a struct, one to a line, with what follows the type of each. */
+/** One to a line. `after` follows each type. */
 function sqlMembers(members: Members, indent: string, after: string): string {
   const entries = Object.entries(members);
   return entries
@@ -163,7 +162,7 @@ export function contractJsonSchema(): JsonSchema {
   };
 }
 
-/** Each tier with its number. */
+/** Pairs each tier with its number. */
 const numbersOfTiers = forgeTiers.map((tier) => ({
   type: "object",
   properties: { forge_scale: { const: tier }, forge_scale_num: { const: forgeScaleNumber(tier) } },
@@ -216,7 +215,7 @@ function typeSchema(shape: Shape): JsonSchema {
   }
 }
 
-/** A time from 2000 on with its offset, as RFC 3339 has it. */
+/** RFC 3339 with an offset, from 2000 on. */
 const timePattern = "^[2-9]\\d{3}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}(\\.\\d+)?(Z|[+-]\\d{2}:\\d{2})$";
 
 function textSchema({ values, pattern, reserved, notEmpty, maxBytes }: Shape & { kind: "text" }): JsonSchema {
@@ -230,7 +229,7 @@ function textSchema({ values, pattern, reserved, notEmpty, maxBytes }: Shape & {
   };
 }
 
-/** A list with one item for each of these values of a member. */
+/** A list with exactly one item for each of these values of a member. */
 function eachOnce({ member, values }: { member: string; values: readonly string[] }): JsonSchema {
   const itemWith = (value: string) => ({
     contains: { type: "object", required: [member], properties: { [member]: { const: value } } },

@@ -3,7 +3,10 @@ import { readParquet, selectFromAll } from "../duckdb/parquet.ts";
 import { type OpenSource, readSource } from "../duckdb/read-source.ts";
 import { describeRow, placesPerRule, type Refusal, rowNumber, SourceRefusal } from "./refusals.ts";
 
-/** Throws SourceRefusal naming the rows that share a key: those of the first keys, the same ones in every run. */
+/**
+ * Throws SourceRefusal naming the rows that share a key. It names those of the first keys, so every run names the same
+ * ones.
+ */
 export async function refuseDuplicates(source: OpenSource): Promise<void> {
   const { key } = source.table.unique;
   if (source.groups.length === 0) return;

@@ -14,19 +14,19 @@ export type FileShape = { nullable: boolean } & (
 
 /** A column of a file, or a member of a struct in it. */
 export interface FileField {
-  /** The name in the file. */
+  /** In the file. */
   name: string;
-  /** The name in the published JSON. */
+  /** In the published JSON. */
   published: string;
   shape: FileShape;
 }
 
-/** The shape of a value without parts, which is cast to `type` before it is published. */
+/** A value without parts. It is cast to `type` before it is published. */
 export function leaf(type: string, rules: readonly Rule[], nullable = false) {
   return { nullable, kind: "leaf", type, rules, time: false } as const;
 }
 
-/** The same field with each of its shapes changed, the parts before what they are part of. */
+/** Changes every shape of a field, parts before what they are part of. */
 export function changeShapes(
   { shape, ...field }: FileField,
   change: (shape: FileShape) => FileShape,
@@ -46,12 +46,11 @@ export function changeShapes(
   return { ...field, shape: within(shape) };
 }
 
-/** SQL for a member of a struct. */
 export function member(value: string, name: string): string {
   return `struct_extract(${value}, ${quoted(name)})`;
 }
 
-/** SQL for the items of a list, or the values of a map, as a list. */
+/** SQL for a list: the items of a list, or the values of a map. */
 export function itemsOf(shape: FileShape, value: string): string {
   return shape.kind === "map" ? `map_values(${value})` : value;
 }

@@ -12,8 +12,8 @@ import { bareJson, maxDepth, maxLists, maxRecordBytes, shallowJson } from "./rec
 import { between, finite, noControls, type Rule, textRules } from "./table-schema.ts";
 
 /**
- * The shape of a part whose type the file chooses. Returns undefined for types that JSON cannot hold exactly, such as
- * DECIMAL, and for types nested more than `levels` deep or with more than `lists` lists and maps within one another.
+ * The shape of a part whose type the file chooses. Undefined for types that JSON cannot hold exactly, such as DECIMAL,
+ * and for types nested more than `levels` deep or with more than `lists` lists and maps within one another.
  */
 export function matchAny(type: DuckDBType, levels = maxDepth, lists = maxLists): FileShape | undefined {
   if (type.alias === "JSON")
@@ -21,7 +21,7 @@ export function matchAny(type: DuckDBType, levels = maxDepth, lists = maxLists):
   if (isText(type)) return leaf("VARCHAR", textRules, true);
   if (isInteger(type)) return leaf("BIGINT", [exactInteger], true);
   switch (type.typeId) {
-    // Arrow's, of which there are no values.
+    // Arrow's null type, which has no values.
     case DuckDBTypeId.SQLNULL:
       return leaf("BIGINT", [], true);
     case DuckDBTypeId.BOOLEAN:
@@ -68,8 +68,8 @@ function matchAnyStruct(type: DuckDBStructType, levels: number, lists: number): 
 }
 
 /**
- * The first member of a type, at any depth, whose name JSON or DuckDB's types cannot hold: one without a name, and one
- * that DuckDB does not tell from another. What DuckDB has renamed before, in a script, shows by a number.
+ * The first member, at any depth, whose name JSON or DuckDB's types cannot hold: one without a name, or one that DuckDB
+ * does not tell from another. A number at the end shows what DuckDB has already renamed in a script.
  */
 export function faultyName(type: DuckDBType, path: string): { column: string; rule: string } | undefined {
   if (type instanceof DuckDBListType) return faultyName(type.valueType, `${path}[]`);
@@ -105,22 +105,22 @@ const shortJson: Rule = {
 };
 
 /**
- * DuckDB's JSON parser accepts NaN and Infinity, and passes on numbers of any size. The rule empties strings first, so
- * that their letters and digits do not count.
+ * DuckDB's JSON parser accepts NaN and Infinity, and passes on numbers of any size. Strings are emptied first, so that
+ * their letters and digits do not count.
  */
 const exactJson: Rule = {
   rule: "must be JSON without NaN, Infinity, and numbers that JavaScript cannot hold",
   holds: (value) => {
     const bare = bareJson(value);
     const numbers = `regexp_extract_all(${bare}, '-?[0-9][0-9.eE+-]*')`;
-    // All rules are applied to every row, so a value that is too large is skipped here; it breaks another rule.
+    // Every rule is applied to every row. A value that is too large is skipped here; it breaks another rule.
     return `CASE WHEN NOT ${shortJson.holds(value)} THEN true ELSE
       json_valid(${value}::VARCHAR) AND NOT regexp_matches(${bare}, '(?i)nan|inf')
       AND len(list_filter(${numbers}, lambda number: NOT coalesce(${exactNumber("number")}, false))) = 0 END`;
   },
 };
 
-/** Refuses control characters and tags in its texts and in the names of its members, however they are written. */
+/** Finds control characters and tags in texts and names of members, however they are written. */
 const cleanedJson: Rule = {
   rule: controlsRule,
   holds: (value) => `CASE WHEN NOT ${shortJson.holds(value)} OR NOT json_valid(${value}::VARCHAR) THEN true
@@ -130,23 +130,23 @@ const cleanedJson: Rule = {
 
 const singleRule = "must not be the name of two members of one object";
 
-/** SQL for the first of names that is there twice, or null. */
+/** SQL for the first of the names that occurs twice, or null. */
 const firstTwice = (names: string) =>
   `list_filter(${names}, lambda name, place: list_position(${names}, name) < place)[1]`;
 
-/** Of a map with a key twice, JSON has a member twice, of which its readers keep one or the other. */
+/** A map with a key twice would become JSON with a member twice, of which readers keep one or the other. */
 const singleKeys: Rule = {
   rule: singleRule,
   holds: (value) => `len(list_distinct(map_keys(${value}))) = len(map_keys(${value}))`,
   shown: (value) => `to_json(${firstTwice(`map_keys(${value})`)})`,
 };
 
-/** SQL for the names of the members of an object within a JSON value that has one twice, or null. */
+/** SQL for the names of the members of an object, at any depth, that has one twice, or null. */
 const namesTwice = (value: string) =>
   `list_filter(list_transform(list_prepend(${value}::JSON, json_extract(${value}, '$..*')),
     lambda part: json_keys(part)), lambda names: len(list_distinct(names)) < len(names))[1]`;
 
-/** The same of JSON. It is only looked for where there are two members, and where the work is bounded. */
+/** Looks only where there are two members, and where the work is bounded. */
 const singleMembers: Rule = {
   rule: singleRule,
   holds: (value) => `CASE WHEN ${value}::VARCHAR NOT LIKE '%:%:%' OR NOT ${shortJson.holds(value)}

@@ -14,7 +14,6 @@ interface SchemaFault {
   rule: string;
 }
 
-/** The result of matching a file's columns with those of a table. */
 export interface ColumnMatch {
   fields: readonly FileField[];
   faults: readonly SchemaFault[];
@@ -22,7 +21,6 @@ export interface ColumnMatch {
   extra: readonly string[];
 }
 
-/** Matches a file's columns with those of a table. */
 export function matchColumns(fields: readonly Field[], columns: readonly NamedType[]): ColumnMatch {
   const found: Findings = { faults: [], extra: [] };
   return { fields: matchFields(fields, columns, "", found), ...found };
@@ -55,7 +53,7 @@ function matchFields(
   });
 }
 
-/** The fields whose names are there in other letters, and one fault for all of them. */
+/** Fields whose names occur with other case or separators, and one fault for all of them. */
 function writtenOtherwise(
   fields: readonly Field[],
   types: readonly NamedType[],
@@ -74,7 +72,7 @@ function writtenOtherwise(
 
 const letters = (name: string) => name.replaceAll(/[_\s-]/g, "").toLowerCase();
 
-/** Times as pandas and Spark write them unless asked, the latter also as INT96. */
+/** How pandas and Spark write times by default, Spark also as INT96. */
 const zoneless = new Set([
   DuckDBTypeId.TIMESTAMP,
   DuckDBTypeId.TIMESTAMP_S,
@@ -136,7 +134,7 @@ function matchShape(shape: Shape, type: DuckDBType, path: string, found: Finding
   }
 }
 
-/** The types of a part whose type the source chooses. */
+/** What a source may choose where the contract leaves the type open. */
 export const anyTypes =
   `text, boolean, integer, double, or lists, structs and maps of these, at most ${maxDepth} deep ` +
   `with at most ${maxLists} lists and maps within one another`;

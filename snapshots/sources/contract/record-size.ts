@@ -4,7 +4,7 @@ import { changeShapes, type FileField, type FileShape, itemsOf, member } from ".
 import { soundRow } from "./row-checks.ts";
 import type { RowRule, Rule } from "./table-schema.ts";
 
-/** The largest size of a record as JSON, in bytes. */
+/** Bytes of JSON. */
 export const maxRecordBytes = maxMarketBytes;
 /** The most levels of lists, structs and objects within a part whose type the file chooses. */
 export const maxDepth = 32;
@@ -13,7 +13,6 @@ export const maxDepth = 32;
  */
 export const maxLists = 12;
 
-/** The rule that a record larger than that breaks. */
 export const recordRule = `must be at most ${maxRecordBytes} bytes of JSON in all`;
 
 /** SQL for a JSON text with all its strings emptied. */
@@ -34,7 +33,7 @@ function shallow(value: string, levels: number): string {
   return `regexp_full_match(${brackets}, ${quoted(pattern)})`;
 }
 
-/** Row rules that limit the size of columns with lists, checked without rendering them. */
+/** Limits the size of columns with lists, without rendering them. */
 export function sizeRules(fields: readonly FileField[]): RowRule[] {
   return fields.flatMap(({ name, shape }) => {
     if (shape.kind !== "list") return [];
@@ -53,7 +52,7 @@ export function boundedRow(fields: readonly FileField[]): string {
   return soundRow(lists.map(boundingRules), sizeRules(lists));
 }
 
-/** The same field with only those of its rules that limit its size. */
+/** Keeps only those rules that limit the size of a field. */
 const boundingRules = (field: FileField): FileField =>
   changeShapes(field, (shape) => {
     const rules = "rules" in shape && { rules: shape.rules.filter(({ bounding }) => bounding) };

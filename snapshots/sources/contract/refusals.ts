@@ -1,7 +1,7 @@
 import { unless } from "../../store/errors.ts";
 import { printable } from "./printable.ts";
 
-/** The number of places that are named for one rule. */
+/** The most places that are named for one rule. */
 export const placesPerRule = 20;
 
 /** A broken rule at one place of the sources. */
@@ -14,7 +14,7 @@ export interface Refusal {
   rule: string;
 }
 
-/** A refusal with the number of all places that break its rule. */
+/** `total` counts all places that break the rule. */
 export interface CountedRefusal extends Refusal {
   total: number;
 }
@@ -52,29 +52,27 @@ function describeTotal(shown: number, total: number, rule: string): string {
   return printable(`${shown} of ${total.toLocaleString("en-US")} shown: ${rule}`);
 }
 
-/** Collects refusals: the first places of each rule, and the number of all. */
+/** Keeps the first places of each rule, and counts all. */
 export class RefusalList {
   readonly #byRule = new Map<string, Refusal[]>();
   readonly #totals = new Map<string, number>();
 
-  /** Adds one place that breaks a rule. */
   add(refusal: Refusal): void {
     this.addAll(refusal.rule, [refusal], 1);
   }
 
-  /** Adds places that break one rule. `total` is the number of all such places, named or not. */
+  /** The places break one rule. `total` counts all such places, named or not. */
   addAll(rule: string, places: readonly Refusal[], total: number): void {
     const known = this.#byRule.get(rule) ?? [];
     this.#byRule.set(rule, [...known, ...places.slice(0, placesPerRule - known.length)]);
     this.#totals.set(rule, (this.#totals.get(rule) ?? 0) + total);
   }
 
-  /** Runs `work`. When it throws SourceRefusal, adds its refusals and returns undefined; other errors pass through. */
+  /** When `work` throws SourceRefusal, adds its refusals and returns undefined; other errors pass through. */
   gather<T>(work: () => Promise<T>): Promise<T | undefined> {
     return unless(SourceRefusal, work, (error) => void this.addFrom(error));
   }
 
-  /** Adds the refusals of an error. */
   addFrom(error: SourceRefusal): void {
     for (const [rule, places] of Map.groupBy(error.counted, (refusal) => refusal.rule)) {
       const named = places.map(({ total: _, ...refusal }) => refusal);
@@ -96,7 +94,7 @@ export function rowNumber(columns: ReadonlySet<string>): string {
   return columns.has("file_row_number") ? "NULL" : "file_row_number";
 }
 
-/** A row as refusals name it: `row 17 (label)`, or only its label when it has no number. */
+/** `row 17 (label)`, or only the label when the row has no number. */
 export function describeRow(row: unknown, label: unknown): string {
   const shown = typeof label === "string" ? label.slice(0, 100) : "null";
   return row === null ? shown : `row ${row} (${shown})`;

@@ -25,12 +25,12 @@ function publishedValue(shape: FileShape, value: string): string {
   return `${value}::${typeOf(shape)}`;
 }
 
-/** SQL for the text of a time, truncated to milliseconds, such as `2026-02-02T08:21:59.229Z`. */
+/** SQL for a time as text, truncated to milliseconds, such as `2026-02-02T08:21:59.229Z`. */
 export function timeText(value: string): string {
   return `strftime(make_timestamp_ms(${milliseconds(value)}), '%Y-%m-%dT%H:%M:%S.%gZ')`;
 }
 
-/** SQL for the epoch milliseconds of a time, truncated, as a BIGINT. */
+/** SQL for epoch milliseconds, truncated, as a BIGINT. */
 export function milliseconds(value: string): string {
   return `epoch_ms(${value})`;
 }

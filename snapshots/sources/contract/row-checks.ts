@@ -80,7 +80,7 @@ function faultsInside(shape: FileShape, value: string, path: string, depth: numb
   }
 }
 
-/** SQL for a list of the first rule that a value breaks, or of none. */
+/** SQL for a list with the first rule that a value breaks, or an empty one. */
 function brokenRule(shape: FileShape & { rules: readonly Rule[] }, value: string, path: string): string {
   const cases = shape.rules.map(({ rule, holds, shown = shownOf(shape) }) => {
     return `WHEN NOT ${holds(value)} THEN [${fault(path, shown(value), rule)}]`;

@@ -20,7 +20,6 @@ import {
   timeUntil,
 } from "./table-schema.ts";
 
-/** The columns of a source for records with these members. */
 function fieldsOf(members: Members, latest: Date | undefined): Field[] {
   return Object.entries(members).map(([published, shape]) => {
     const name = sourceName(published);
@@ -28,7 +27,7 @@ function fieldsOf(members: Members, latest: Date | undefined): Field[] {
   });
 }
 
-/** A shape with its rules in SQL. `latest` is the latest time that a row may have, once it is known. */
+/** Turns the rules of a shape into SQL. `latest` is the latest time that a row may have, once it is known. */
 export function ruled(shape: RecordShape, latest: Date | undefined): Shape {
   switch (shape.kind) {
     case "text": {
@@ -60,7 +59,7 @@ export function ruled(shape: RecordShape, latest: Date | undefined): Shape {
 
 const dimensionKeys = "list_sort(list_transform(dimensions, lambda dimension: dimension.key))";
 
-/** The source of the archive's markets (INTERFACE 2.4 to 2.6). `latest` is the latest time that a row may have. */
+/** The archive's markets (INTERFACE 2.4 to 2.6). `latest` is the latest time that a row may have. */
 export function marketsTable(latest: Date | undefined): SourceTable {
   return {
     name: "markets",
@@ -84,9 +83,7 @@ export function marketsTable(latest: Date | undefined): SourceTable {
   };
 }
 
-/**
- * The source of protocol scores with their history (INTERFACE 2.1). `latest` is the latest time that a row may have.
- */
+/** Protocol scores with their history (INTERFACE 2.1). `latest` is the latest time that a row may have. */
 export function protocolScoresTable(latest: Date | undefined): SourceTable {
   return {
     name: "protocol_scores",

@@ -2,8 +2,8 @@ import { quoted } from "../duckdb/sql-literals.ts";
 import { cleanText, controlsRule } from "./control-characters.ts";
 
 /**
- * A rule for a single value: the SQL condition for valid values, which is applied only to values that are not null, and
- * the message for the others.
+ * A rule for a single value. `holds` makes the SQL condition for valid values, which is applied only to values that are
+ * not null; `rule` is the message for the others.
  */
 export interface Rule {
   rule: string;
@@ -16,7 +16,7 @@ export interface Rule {
   inRecord?: boolean;
 }
 
-/** The type of a column, or of a part of one. Only values inside `any` may be null. */
+/** Only values inside `any` may be null. */
 export type Shape =
   | { kind: "text"; rules: readonly Rule[] }
   | { kind: "integer"; min: number; max: number }
@@ -27,7 +27,7 @@ export type Shape =
   | { kind: "list"; of: Shape }
   | { kind: "struct"; fields: readonly Field[] };
 
-/** A column or a struct member. Fields are listed in the order of the published JSON. */
+/** A column or a struct member. Fields are in the order of the published JSON. */
 export interface Field {
   /**
    * The name in the source. It is also the published name unless `published` is set, which is not possible within
@@ -47,7 +47,7 @@ export interface RowRule {
   value: string;
 }
 
-/** A key that no two rows of a source may share. Rows whose key is null are ignored; they break another rule. */
+/** No two rows of a source may share it. Rows whose key is null are ignored; they break another rule. */
 export interface UniqueKey {
   /** SQL over the row's columns. */
   key: string;
@@ -55,11 +55,9 @@ export interface UniqueKey {
   rule: string;
 }
 
-/** The names of the two sources. */
 export const sourceNames = ["markets", "protocol_scores"] as const;
 type SourceName = (typeof sourceNames)[number];
 
-/** A source: its columns, the rules for whole rows, and what tells rows apart. */
 export interface SourceTable {
   /** For example `markets` for the file `markets.parquet`, or the Parquet files below `markets/`. */
   name: SourceName;
@@ -70,31 +68,24 @@ export interface SourceTable {
   unique: UniqueKey;
 }
 
-/** The most characters of a text. */
 export const maxCharacters = 10_000;
 
-/**
- * Limits the length of a text. DuckDB needs about ten times a text's size to render it, so one text could otherwise
- * take all of its memory.
- */
+/** DuckDB needs about ten times a text's size to render it, so one long text could take all of its memory. */
 export const shortText: Rule = {
   rule: `must be at most ${maxCharacters} characters`,
   // A text has at least as many bytes as characters, so a short one need not be counted.
   holds: (value) => `(strlen(${value}) <= ${maxCharacters} OR length(${value}) <= ${maxCharacters})`,
 };
 
-/** Refuses control characters and tags. */
 export const noControls: Rule = { rule: controlsRule, holds: cleanText, inRecord: true };
 
-/** The rules of every text. */
 export const textRules: readonly Rule[] = [shortText, noControls];
 
-/** Text that keeps these rules and those of every text. */
+/** Adds the rules of every text. */
 export function text(...rules: readonly Rule[]): Shape {
   return { kind: "text", rules: [...rules, ...textRules] };
 }
 
-/** An integer from `min` to `max`. */
 export function integer({ min, max }: { min: number; max: number }): Shape {
   return { kind: "integer", min, max };
 }
@@ -102,15 +93,12 @@ export function integer({ min, max }: { min: number; max: number }): Shape {
 /** Refuses NaN and infinite numbers. */
 export const finite: Rule = { rule: "must be a finite number", holds: (value) => `isfinite(${value})` };
 
-/** A finite double. */
 export const double: Shape = { kind: "double", rules: [finite] };
 
-/** A finite double from `min` to `max`. */
 export function doubleBetween(bounds: { min: number; max: number }): Shape {
   return { kind: "double", rules: [finite, within(bounds)] };
 }
 
-/** Requires a number from `min` to `max`. */
 export function within({ min, max }: { min: number; max: number }): Rule {
   return { rule: `must be from ${min} to ${max}`, holds: between(min, max) };
 }
@@ -120,10 +108,9 @@ export function between(min: number, max: number): Rule["holds"] {
   return (value) => `${value} BETWEEN ${min} AND ${max}`;
 }
 
-/** Refuses the empty text. */
 export const notEmpty: Rule = { rule: "must not be empty", holds: (value) => `${value} <> ''` };
 
-/** Limits the bytes of a text in UTF-8, which is how DuckDB stores text. */
+/** DuckDB stores text in UTF-8. */
 export function atMostBytes(bytes: number): Rule {
   return {
     rule: `must be at most ${bytes} bytes in UTF-8`,
@@ -131,21 +118,16 @@ export function atMostBytes(bytes: number): Rule {
   };
 }
 
-/**
- * Requires a text to match a pattern. The patterns used here mean the same in DuckDB's RE2 and in JavaScript; `$` is
- * the end of the text in both.
- */
+/** The patterns used here mean the same in DuckDB's RE2 and in JavaScript; `$` is the end of the text in both. */
 export function matching(pattern: RegExp, rule: string): Rule {
   return { rule, holds: (value) => `regexp_matches(${value}, ${quoted(pattern.source)})` };
 }
 
-/** Requires a text to be one of these values. */
 export function oneOf(values: readonly string[]): Rule {
   const rule = values.length === 1 ? `must be ${values[0]}` : `must be one of ${values.join(", ")}`;
   return { rule, holds: (value) => `${value} IN (${values.map(quoted).join(", ")})` };
 }
 
-/** Refuses texts that are used otherwise. */
 export function notReserved(texts: readonly string[]): Rule {
   return {
     rule: `must not be ${texts.join(", ")}, which is reserved`,
@@ -153,10 +135,10 @@ export function notReserved(texts: readonly string[]): Rule {
   };
 }
 
-/** How the rule begins that a time breaks by being too late, for which this machine's clock may be to blame. */
+/** Begins the rule that a time breaks by being too late. This machine's clock may be to blame for that. */
 export const lateRule = "must not be later than";
 
-/** A time from 2000 up to `latest`; without one, the rules only say what it will be. */
+/** A time from 2000 up to `latest`; without it, the rules only say what the limit will be. */
 export function timeUntil(latest: Date | undefined): Shape {
   const instant = (text: string) => `TIMESTAMPTZ ${quoted(text.replace("T", " ").replace("Z", "+00"))}`;
   return {

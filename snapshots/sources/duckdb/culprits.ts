@@ -2,9 +2,11 @@ import type { DuckDBConnection } from "@duckdb/node-api";
 import { describeRow, type Refusal } from "../contract/refusals.ts";
 import { identifier } from "./sql-literals.ts";
 
-/** By how a rule begins, SQL that is true for a value, of another type, that keeps a column from having its type. */
+/**
+ * By the beginning of a rule, SQL that is true for a value of another type that keeps a column from having its type.
+ */
 const culprits: readonly [rule: string, isCulprit: string][] = [
-  // A cast to an integer rounds.
+  // A cast to an integer would round.
   ["must be of type INTEGER", "coalesce(TRY_CAST(value AS DOUBLE) <> TRY_CAST(value AS HUGEINT), true)"],
   ["must be of type DOUBLE", "TRY_CAST(value AS DOUBLE) IS NULL"],
   ["must be of type BOOLEAN", "TRY_CAST(value AS BOOLEAN) IS NULL"],
@@ -12,9 +14,8 @@ const culprits: readonly [rule: string, isCulprit: string][] = [
 ];
 
 /**
- * The first row and value for which a column of a script's table has the type that it has, and not that of the
- * contract: one word in a column of numbers makes text of all of them. Nothing where every value would do, or the
- * column cannot be read.
+ * The first row and value because of which a column of a script's table does not have the contract's type: one word in
+ * a column of numbers makes text of all of them. Undefined where every value would do, or the column cannot be read.
  */
 export async function culpritOf(
   connection: DuckDBConnection,

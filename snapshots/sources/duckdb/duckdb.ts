@@ -18,10 +18,11 @@ export interface SessionOptions {
   threads?: number | undefined;
   /** Whether results and files keep the order of the rows they come from, which costs memory and time. */
   ordered: boolean;
-  /** If given, the only files that SQL can read or write, as absolute paths without symbolic links. */
+  /** The only files that SQL can read or write, as absolute paths without symbolic links. Default: all. */
   allowedPaths?: readonly string[];
   /**
-   * Lets SQL reach all else, too, until it sets `enable_external_access` to false itself. The allowed paths stay.
+   * Lets SQL reach everything else, too, until it sets `enable_external_access` to false itself. The allowed paths
+   * stay.
    */
   trusted?: boolean;
 }
@@ -47,14 +48,14 @@ function settings(options: SessionOptions) {
     "autoload_known_extensions = false",
     // A cache of file contents would count against the memory limit, and might not notice that a file has changed.
     "enable_external_file_cache = false",
-    // Returns freed memory that does not count against the limit, such as the text of results, to the system, but not
-    // that of every chunk: with 16 MB here reading markets takes a fifth more of the processor's time.
+    // Returns freed memory that does not count against the limit, such as the text of results, to the system. Returning
+    // that of every chunk costs more: with 16 MB here, reading markets takes a fifth more processor time.
     "allocator_bulk_deallocation_flush_threshold = '64MB'",
     `preserve_insertion_order = ${ordered}`,
     `memory_limit = '${memoryMegabytes}MB'`,
     `temp_directory = ${quoted(temporaryDirectory)}`,
     ...(threads === undefined ? [] : [`threads = ${threads}`]),
-    // DuckDB looks for the pattern of a path here, too.
+    // DuckDB looks up the pattern of a path here, too.
     ...(allowedPaths
       ? [
           `allowed_paths = ${textList([...new Set(allowedPaths.flatMap((path) => [path, literalPath(path)]))])}`,
@@ -64,7 +65,7 @@ function settings(options: SessionOptions) {
   ];
 }
 
-/** Runs `work` on a connection of its own, and closes it. */
+/** Closes the connection after `work`. */
 export async function withConnection<T>(
   instance: DuckDBInstance,
   work: (connection: DuckDBConnection) => Promise<T>,
@@ -88,28 +89,26 @@ const integerTypes = new Set([
   DuckDBTypeId.UBIGINT,
 ]);
 
-/** The name of a column, or of a struct's member, and its type. */
+/** A column, or a member of a struct. */
 export type NamedType = readonly [name: string, type: DuckDBType];
 
-/** A name as DuckDB compares it. */
+/** DuckDB compares names in this form. */
 export const foldCase = (name: string) => name.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 
-/** Whether a type is one of Parquet's integer types. */
+/** Parquet's integer types. */
 export function isInteger(type: DuckDBType): boolean {
   return integerTypes.has(type.typeId);
 }
 
-/** Whether a type is plain text. DuckDB's JSON type is text with an alias. */
+/** DuckDB's JSON type is text with an alias. */
 export function isText(type: DuckDBType): boolean {
   return type.typeId === DuckDBTypeId.VARCHAR && type.alias === undefined;
 }
 
-/** The names and types of a result's columns. */
 export function columnsOf(result: DuckDBResult): NamedType[] {
   return result.columnNames().map((name, index) => [name, result.columnType(index)]);
 }
 
-/** The names and types of a struct's members. */
 export function membersOf(type: DuckDBStructType): NamedType[] {
   return type.entryNames.map((name, index) => [name, type.entryTypes[index]!]);
 }

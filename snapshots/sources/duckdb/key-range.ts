@@ -3,7 +3,7 @@ import { quoted } from "./sql-literals.ts";
 
 /**
  * SQL that holds for the rows of a range, and for no sound row outside of it. Times are truncated to milliseconds, as
- * in keys. The conditions on time alone let DuckDB pass over row groups.
+ * in keys. The conditions on time alone let DuckDB skip row groups.
  */
 export function withinRange({ from, before }: KeyRange): string {
   return [

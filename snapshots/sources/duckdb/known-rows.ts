@@ -8,15 +8,15 @@ import type { KnownRows } from "../sources.ts";
 import { identifier, quoted } from "./sql-literals.ts";
 
 /**
- * Increase it when the computation of digests, the checks of rows, or what is rendered of a row changes: unread files
- * keep what was made then. A change of the columns or their rules shows in `contractDigest`.
+ * Increase it when digests, checks of rows, or what is rendered of a row change: unread files keep what was made then.
+ * `contractDigest` covers changes of the columns or their rules.
  */
 const digestRevision = 5;
 
-/** The rows of a chunk: DuckDB's vector size. */
+/** DuckDB's vector size. */
 const chunkRows = 2048;
 
-/** Implements Sources.rowDigests. It includes DuckDB's version, since another version may hash differently. */
+/** Sources.rowDigests. It includes DuckDB's version, since another version may hash differently. */
 export async function digestKind(connection: DuckDBConnection): Promise<string> {
   const result = await connection.runAndReadAll("SELECT version()");
   // The latest time that a row may have differs from run to run, and is no part of the contract.
@@ -24,7 +24,7 @@ export async function digestKind(connection: DuckDBConnection): Promise<string> 
   return `duckdb-${result.getRows()[0]?.[0]}-${digestRevision}-${contract}`;
 }
 
-/** Tells tables apart: their columns with their published names and order, and the rules that these must keep. */
+/** Covers columns with their published names and order, and their rules. */
 export function contractDigest({ unique: _, ...table }: SourceTable): string {
   const text = JSON.stringify(table, (_, value) => (typeof value === "function" ? value("value") : value));
   return sha256(text).slice(0, 16);
@@ -32,8 +32,8 @@ export function contractDigest({ unique: _, ...table }: SourceTable): string {
 
 /**
  * SQL for a market row's digest. DuckDB's hash does not see where nested lists end: it is the same for ["a"], [] as for
- * [], ["a"]. The text of the inner lists is therefore hashed too, and so are the columns' signature, because the names
- * of struct members do not count either, and the signs of numbers, because 0.0 and -0.0 differ in JSON.
+ * [], ["a"]. So the text of the inner lists is hashed too. So are the columns' signature, because names of struct
+ * members do not count either, and the signs of numbers, because 0.0 and -0.0 differ in JSON.
  */
 function digestOf({ fields, signature }: FileGroup): string {
   const lists = `to_json(list_transform(dimensions, lambda dimension: {

@@ -23,8 +23,7 @@ import { causeOf, type OpenSource, readSource, refuseChangedFiles } from "./read
 import { identifier, textList } from "./sql-literals.ts";
 
 /**
- * Implements Sources.markets. Rows are not sorted, because DuckDB sorts nested rows only in memory and would need far
- * too much.
+ * Sources.markets. Rows are not sorted, because DuckDB sorts nested rows only in memory and would need far too much.
  */
 export async function* readMarkets(
   source: OpenSource,
@@ -43,14 +42,14 @@ export async function* readMarkets(
 }
 
 /**
- * DuckDB numbers the files of a query in a column that a file's own column of that name hides. Such files are read one
- * by one.
+ * DuckDB numbers the files of a query in a column, which a file's own column of that name hides. Such files are read
+ * one by one.
  */
 export function numberable(group: FileGroup): FileGroup[] {
   return group.columns.has("file_index") ? group.files.map((file) => ({ ...group, files: [file] })) : [group];
 }
 
-/** Where known rows are noted, and SQL for which rows are read. */
+/** `kept` takes the known rows; `where` is SQL for the rows to read. */
 interface Reading {
   kept: FileNumbers | undefined;
   where: string;
@@ -61,8 +60,7 @@ async function* readGroup(
   group: FileGroup,
   read: Reading,
 ): AsyncGenerator<RenderedMarket[]> {
-  // DuckDB produces a stream on one thread, so several are read at once. Where rows are known, few are left for
-  // streaming.
+  // DuckDB produces a stream on one thread, so several are read at once. Where rows are known, few are left to stream.
   const streams = read.kept ? 1 : await withConnection(source.instance, threadsOf);
   const parts = Array.from({ length: Math.min(streams, group.files.length) }, (_, part) => ({
     ...group,
@@ -71,7 +69,7 @@ async function* readGroup(
   yield* inTurn(parts.map((part) => readPart(source, part, read)));
 }
 
-/** The number of threads that planMemory allowed. */
+/** As planMemory allowed. */
 async function threadsOf(connection: DuckDBConnection): Promise<number> {
   const result = await connection.runAndReadAll("SELECT current_setting('threads')::DOUBLE");
   return Number(result.getRows()[0]?.[0]);
@@ -101,7 +99,7 @@ async function* readPart(
   const connection = await source.instance.connect();
   let next: Promise<DuckDBDataChunk | null> | undefined;
   try {
-    // Room for about two chunks. Their text does not count here: of 2,048 markets it is 7 MB.
+    // Room for about two chunks. Their text does not count here: that of 2,048 markets is 7 MB.
     await connection.run("SET streaming_buffer_size = '500KB'");
     // Swapping the sides of the join would hash all markets to find few known rows, which takes all of the memory.
     await connection.run("SET disabled_optimizers = 'join_order,build_side_probe_side'");
@@ -137,7 +135,6 @@ async function* readPart(
   }
 }
 
-/** Marks the known rows of the table `compared` in `kept`. */
 async function markKept(connection: DuckDBConnection, kept: FileNumbers): Promise<void> {
   const result = await connection.stream("SELECT ordinal, file FROM compared WHERE ordinal IS NOT NULL");
   for await (const chunk of result) {
@@ -147,14 +144,14 @@ async function markKept(connection: DuckDBConnection, kept: FileNumbers): Promis
   }
 }
 
-/** SQL for the number of a row's file, among all files of the source. */
+/** SQL for the number of a row's file, counted from 1 among all files of the source. */
 export function fileNumber({ files }: OpenSource, group: FileGroup): string {
   const positions = new Map(files.map((file, index) => [file, index]));
   const numbers = group.files.map((file) => positions.get(file)! + 1);
   return numbers.length === 1 ? `${numbers[0]}` : `[${numbers.join(", ")}][file_index::BIGINT + 1]`;
 }
 
-/** SQL for the rules of a row that its record does not tell; rowsOf looks at that. */
+/** SQL for the rules that need more than the record; rowsOf checks the others. */
 const soundBefore = ({ fields, rowRules }: FileGroup) =>
   soundRow(
     fields.map((field) =>
@@ -187,7 +184,7 @@ function comparedQuery(group: FileGroup, file: string, where: string): string {
     LEFT JOIN known USING (digest)`;
 }
 
-/** SQL of a filter's value, over a row's columns. */
+/** SQL for a filter's value, over a row's columns. */
 function filterValue(row: FilterField): string {
   if (row.member === "dimensions")
     return `list_transform(dimensions, lambda dimension: dimension.score)
@@ -209,7 +206,9 @@ function selectedColumns({ fields }: FileGroup, sound: string): string[] {
   return ["file", "digest", `${milliseconds("resolved_at")}::DOUBLE`, record, ...values];
 }
 
-/** Rows of vectors of equal length, one for each of selectedColumns; undefined when one of the rows breaks a rule. */
+/**
+ * `columns` are vectors of equal length, one for each of selectedColumns. Undefined when one of the rows breaks a rule.
+ */
 function rowsOf(columns: readonly DuckDBVector[]): RenderedMarket[] | undefined {
   const [files, digests, times, records, ...valueColumns] = columns;
   if (!(records instanceof DuckDBBlobVector)) throw new Error("records are not bytes");
@@ -234,16 +233,13 @@ function rowsOf(columns: readonly DuckDBVector[]): RenderedMarket[] | undefined 
   return rows;
 }
 
-/** The markets in a batch. Small batches let their text become garbage soon. */
+/** Markets in a batch. Small batches let their text become garbage soon. */
 const batchRows = 256;
 
-/** The number of keys that are sampled for cut points. */
+/** Keys that are sampled for cut points, about. */
 const sampledKeys = 50_000;
 
-/**
- * Implements Sources.cutPoints. Markets are sampled by the hash of their id, so the same sources give the same cut
- * points.
- */
+/** Sources.cutPoints. Markets are sampled by the hash of their id, so the same sources give the same cut points. */
 export async function readCutPoints(source: OpenSource, markets: number, parts: number): Promise<CutPoint[]> {
   if (source.groups.length === 0) return [];
   const keys = await readSource(source, async (connection) => {

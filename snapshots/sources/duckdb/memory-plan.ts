@@ -37,7 +37,7 @@ export async function planMemory(
 const baseMegabytes = 100;
 const threadMegabytes = 60;
 
-/** The size of the largest row group before compression, in millions of bytes; 0 when no file can be read. */
+/** Before compression, in millions of bytes; 0 when no file can be read. */
 async function largestRowGroup(connection: DuckDBConnection, files: readonly SourceFile[]): Promise<number> {
   const result = await connection.runAndReadAll(
     `SELECT coalesce(max(bytes), 0)::DOUBLE FROM (SELECT sum(total_uncompressed_size) AS bytes

@@ -14,8 +14,8 @@ import { foldCase, membersOf, type NamedType } from "./duckdb.ts";
 import { fileList } from "./parquet.ts";
 import { identifier, quoted } from "./sql-literals.ts";
 
-// DuckDB does not tell names apart that differ only in case. It gives the later of two columns or members a number: of
-// `ID` and `id` it makes `ID` and `id_1`. The schema of the file has their own names.
+// DuckDB does not distinguish names that differ only in case. It gives the later of two columns or members a number:
+// `ID` and `id` become `ID` and `id_1`. The schema of the file has their own names.
 
 /** A column by the name that DuckDB gives it, and by its own. */
 export interface Column {
@@ -24,8 +24,8 @@ export interface Column {
 }
 
 /**
- * The columns of a file as DuckDB gives them, with their own names where it may have changed one, or when `asked`, and
- * then with the type NULL for Arrow's, which DuckDB takes for INTEGER.
+ * The columns of a file as DuckDB gives them, with their own names where it may have changed one, or when `asked`.
+ * Arrow's null type, which DuckDB takes for INTEGER, then is NULL.
  */
 export async function ownColumns(
   connection: DuckDBConnection,
@@ -62,7 +62,7 @@ interface Node {
   children: Node[];
 }
 
-/** Whether a name may be a number that DuckDB put behind another's, at any depth. */
+/** Whether a name, at any depth, may end with a number that DuckDB put behind another's. */
 function hasNumbered(all: readonly NamedType[]): boolean {
   const names = new Set(all.map(([name]) => foldCase(name)));
   return all.some(([name, type]) => isNumbered(name, names) || partsOf(type).some(hasNumbered));
@@ -79,7 +79,7 @@ function partsOf(type: DuckDBType): NamedType[][] {
   return type instanceof DuckDBMapType ? partsOf(type.valueType) : [];
 }
 
-/** A type with the names of a schema; undefined where the two are not alike. */
+/** Gives a type the names of a schema; undefined where the two are not alike. */
 function typeIn(node: Node, type: DuckDBType): DuckDBType | undefined {
   const { children } = node;
   if (type instanceof DuckDBStructType) {
@@ -110,7 +110,7 @@ function typeIn(node: Node, type: DuckDBType): DuckDBType | undefined {
   return node.isNull ? SQLNULL : type;
 }
 
-/** SQL of the contract's columns under their own names and types; undefined where DuckDB gives no others. */
+/** SQL of the contract's columns under their own names and types; undefined where DuckDB changed none. */
 export function renamedColumns(
   columns: readonly Column[],
   fields: readonly FileField[],
@@ -134,7 +134,7 @@ function renamed(shape: FileShape, own: DuckDBType, given: DuckDBType, value: st
     const items = renamed(shape.of, own.valueType, given.valueType, item, depth + 1);
     return items === item ? value : `list_transform(${value}, lambda ${item}: ${items})`;
   }
-  // What the contract leaves to the file has no member that was renamed.
+  // A part whose type the file chooses has no renamed member.
   if (shape.kind !== "struct" || shape.nullable) return value;
   const [names, there] = [(own as DuckDBStructType).entryNames, membersOf(given as DuckDBStructType)];
   const members = shape.fields.map(({ name, shape }) => {

@@ -2,7 +2,6 @@ import { messageOf } from "../../store/errors.ts";
 import type { SourceFile } from "../files/source-files.ts";
 import { literalPath, textList } from "./sql-literals.ts";
 
-/** SQL for a list of file names. */
 export function fileList(files: readonly SourceFile[]): string {
   return textList(files.map(({ path }) => literalPath(path)));
 }
@@ -14,7 +13,6 @@ export interface AlikeFiles {
   renamed?: readonly string[] | undefined;
 }
 
-/** SQL for the rows of files with identical columns. */
 export function readParquet({ files, renamed }: AlikeFiles): string {
   const rows = `read_parquet(${fileList(files)}, hive_partitioning = false, union_by_name = false)`;
   return renamed ? `(SELECT ${renamed.join(", ")} FROM ${rows})` : rows;
@@ -27,14 +25,13 @@ export function selectFromAll(groups: readonly AlikeFiles[], expressions: string
     .join(" UNION ALL ");
 }
 
-/** What DuckDB says about a file it cannot read, in a line. Throws errors that are not the file's fault. */
+/** What DuckDB says about a file that it cannot read, on one line. Throws errors that are not the file's fault. */
 export function readingFault(error: unknown): string {
   const [said = ""] = faultOf(error).split("\n");
   const unfinished = /too small to be a Parquet file|[Nn]o magic bytes/.test(said);
   return `cannot be read: ${said}${unfinished ? "; it is empty, or was not written to its end" : ""}`;
 }
 
-/** Whether a query took more memory than it may. */
 export const isOutOfMemory = (error: unknown) => messageOf(error).startsWith("Out of Memory");
 
 /** What DuckDB says about data or SQL. Throws errors that are the fault of neither. */

@@ -7,7 +7,6 @@ import { refuseUnreadable } from "../files/unreadable-files.ts";
 import { withConnection } from "./duckdb.ts";
 import { selectFromAll } from "./parquet.ts";
 
-/** A source and its files. */
 export interface ListedSource {
   directory: SourceDirectory;
   table: SourceTable;
@@ -57,7 +56,7 @@ export async function causeOf(source: OpenSource, error: unknown): Promise<unkno
   }
 }
 
-/** The number of rows in the files to read. */
+/** In the files to read. */
 export async function countRows(source: OpenSource): Promise<number> {
   if (source.groups.length === 0) return 0;
   return readSource(source, async (connection) => {

@@ -17,29 +17,27 @@ import { columnsOf, openSession, withConnection } from "./duckdb.ts";
 import { faultOf, isOutOfMemory } from "./parquet.ts";
 import { identifier, quoted } from "./sql-literals.ts";
 
-/** What a script may use. */
 export interface ScriptOptions {
   /** A local folder for spill files, and for the tables that the script leaves. */
   temporaryDirectory: string;
   /** The memory limit of DuckDB's buffers, in millions of bytes; default 600. The script may set another. */
   memoryMegabytes?: number;
-  /** Is told what the script's SELECT statements return: a line for each of the first rows. */
+  /** Called with what the script's SELECT statements return: a line for each of the first rows. */
   tell?: (line: string) => void;
 }
 
-/** The most rows of a SELECT that are told. */
+/** The most rows of a SELECT that are shown. */
 const maxTold = 100;
 
 /** The tables that a script left: a folder with a Parquet file of each, and how many rows each has. */
 export type ScriptTables = { directory: string } & Record<SourceTable["name"], number>;
 
-/** Whether a place of sources is a script. */
 export function isScript(path: string): boolean {
   return /\.sql$/i.test(path);
 }
 
 /**
- * Runs a DuckDB script, which may do all that its user may, in the process's current folder. Writes the tables or views
+ * Runs a DuckDB script in the process's current folder; it may do all that its user may. Writes the tables or views
  * `markets` and `protocol_scores` that it leaves to Parquet files, so that a publish reads the same rows as often as it
  * needs to. Throws SourceRefusal when a statement fails, when a table is missing or cannot be read, and when columns do
  * not match the contract: files cannot hold every type.
@@ -69,7 +67,7 @@ export async function runScript(path: string, options: ScriptOptions): Promise<S
   }
 }
 
-/** The text of a script, without a byte order mark. Throws SourceRefusal when it cannot be one. */
+/** Without a byte order mark. Throws SourceRefusal when the file cannot be a script. */
 async function textOf(path: string): Promise<string> {
   const refuse = (rule: string) => new SourceRefusal([{ file: path, rule }]);
   const info = await ifPresent(stat(path));
@@ -93,7 +91,7 @@ async function runStatements(
     const rule = [`fails: ${said(error)}`, ...(row ? hintsFor(error, text) : [])].join("; ");
     return new SourceRefusal([{ file: script, ...(row && { row }), rule }]);
   };
-  // DuckDB itself has no words for it.
+  // DuckDB has no message for a script without statements.
   const statements = await connection.extractStatements(text).catch((error: unknown) => {
     if (messageOf(error) === "Error in native callback")
       throw new SourceRefusal([{ file: script, rule: "has no statement" }]);
@@ -112,7 +110,7 @@ async function runStatements(
   }
 }
 
-/** What a failing statement leaves unsaid about the files that the script names. */
+/** What DuckDB's message leaves unsaid about the files that the script names. */
 function hintsFor(error: unknown, text: string): string[] {
   if (/No files found that match/.test(messageOf(error)))
     return [`relative names begin at ${process.cwd()}, the folder where you stand`];
@@ -124,7 +122,9 @@ function hintsFor(error: unknown, text: string): string[] {
   return empty.map((name) => `${name} is empty`);
 }
 
-/** Runs a SELECT to its end, since a later row may be an error, and tells its first rows. A row of nulls says nothing. */
+/**
+ * Runs a SELECT to its end, since a later row may be an error, and shows its first rows. A row of nulls says nothing.
+ */
 async function tellRows(
   statement: DuckDBPreparedStatement,
   script: string,
@@ -141,7 +141,7 @@ async function tellRows(
   if (count > maxTold) tell(`${script}: and ${count - maxTold} more rows of this SELECT`);
 }
 
-/** Writes each table to its file, and returns how many rows it has. */
+/** Returns the rows of each table. */
 async function writeTables(
   connection: DuckDBConnection,
   script: string,
@@ -176,7 +176,7 @@ async function writeTables(
   return rows;
 }
 
-/** A table that a script left: SQL for its rows, and its columns. */
+/** A table that a script left. `query` is SQL for its rows. */
 interface LeftTable {
   table: SourceTable;
   query: string;
@@ -184,8 +184,8 @@ interface LeftTable {
 }
 
 /**
- * Throws SourceRefusal naming the rows that break a rule, if there are any. Writing a text of hundreds of megabytes takes
- * all memory; looking at it does not.
+ * Throws SourceRefusal naming the rows that break a rule, if there are any. Writing a text of hundreds of megabytes
+ * takes all memory; looking at it does not.
  */
 async function refuseLongRows(
   connection: DuckDBConnection,
@@ -205,10 +205,7 @@ async function refuseLongRows(
   refusals.throwIfAny();
 }
 
-/**
- * The table of this name that a script left. Throws SourceRefusal when it is not there, or its columns do not match the
- * contract.
- */
+/** Throws SourceRefusal when the script left no such table, or its columns do not match the contract. */
 async function checkedTable(
   connection: DuckDBConnection,
   script: string,
@@ -244,7 +241,7 @@ async function checkedTable(
 }
 
 /**
- * The type with BIGINT for integers of 128 bits, which DuckDB makes of sums and of JSON, but writes to Parquet as
+ * Replaces integers of 128 bits with BIGINT. DuckDB makes them of sums and of JSON, but writes them to Parquet as
  * DOUBLE. The cast fails for numbers that do not fit.
  */
 function withoutWideIntegers(type: string): string {
@@ -255,7 +252,7 @@ function unreadable(script: string, table: string, error: unknown): SourceRefusa
   return new SourceRefusal([{ file: tableOfScript(script, table), rule: `cannot be read: ${said(error)}` }]);
 }
 
-/** The first paragraph of what DuckDB says. A script may take more memory than others have. */
+/** The first paragraph of what DuckDB says. Of a script, lack of memory is its own fault: it can set another limit. */
 function said(error: unknown): string {
   const message = isOutOfMemory(error)
     ? messageOf(error).replace(/\n\n.*/s, "; SET memory_limit = '4GB' in the script gives it more")
@@ -265,8 +262,8 @@ function said(error: unknown): string {
 }
 
 /**
- * A text on one line and without passwords, which stand in addresses of databases. Where a password's end is not
- * certain, what follows it is left out too.
+ * Also removes passwords, which stand in addresses of databases. Where a password's end is not certain, what follows it
+ * is removed too.
  */
 function onOneLine(text: string): string {
   return text

@@ -38,15 +38,15 @@ const history = `{'slug': slug, 'days': ${historyDays}, 'count': len(points), 'p
 const dimensions =
   "{'slug': slug, 'updatedAt': updated_at, 'evidenceHash': evidence_hash, 'dimensions': dimensions}";
 
-// The percent rank times 100, with halves rounded up. Computed in integers, because 23 of 40 times 100 as a fraction is
-// slightly less than 57.5.
+// The percent rank times 100, rounded half up. In integers, because 23 of 40 times 100 as a fraction is slightly less
+// than 57.5.
 const dimension = `{'key': key, 'score': score, 'change7d': score - score_before,
   'percentile': CASE WHEN others = 0 THEN 0 ELSE (200 * below + others) // (2 * others) END}`;
 
 /** SELECT of one group's rows that lie within their slug's window. */
 function runsOf(group: FileGroup): string {
   const { fields } = group;
-  // Columns that the contract does not name are left out. Their names could clash with those used here.
+  // Leaves out columns that the contract does not name, whose names could clash with those used here.
   const columns = fields.map(({ name }) => identifier(name)).join(", ");
   const scores = protocolDimensionKeys.map((key) => `struct_extract(dimensions, ${quoted(key)})::INTEGER`);
   return `SELECT slug, updated_at, ${milliseconds("updated_at")} AS ms, evidence_hash,
@@ -55,7 +55,7 @@ function runsOf(group: FileGroup): string {
     WHERE ${milliseconds("updated_at")} >= newest_ms - ${windowMilliseconds}`;
 }
 
-/** The fields of a history point, in the published order. */
+/** In the published order. */
 function pointFields(fields: readonly FileField[]): FileField[] {
   return Object.keys(ScorePoint.shape).flatMap((name) =>
     fields.filter(({ published }) => published === name),

@@ -1,22 +1,22 @@
-/** A text as an SQL string literal. */
+/** An SQL string literal. */
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-/** Texts as an SQL list of string literals. */
+/** An SQL list of string literals. */
 export function textList(texts: readonly string[]): string {
   return `[${texts.map(quoted).join(", ")}]`;
 }
 
 /**
- * The pattern that matches a path alone. DuckDB takes a name with wildcards literally only when it matches no others,
+ * The pattern that matches only this path. DuckDB takes a name with wildcards literally only when it matches no others,
  * and a backslash in a pattern for a separator.
  */
 export function literalPath(path: string): string {
   return path.includes("\\") ? path : path.replace(/[[?*]/g, "[$&]");
 }
 
-/** A name as a quoted SQL identifier. */
+/** A quoted SQL identifier. */
 export function identifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }

@@ -15,10 +15,8 @@ export interface RemoteFile {
   tag: string;
 }
 
-/** Where to download a file to. */
 interface Target {
   path: string;
-  /** Aborts the download. */
   signal: AbortSignal;
   /** Called with the number of bytes that arrived; negative when they are discarded. */
   received: (bytes: number) => void;
@@ -26,7 +24,7 @@ interface Target {
 
 /** Attempts at an object whose transfer breaks off. The SDK retries only failures before the body. */
 const transferTries = 3;
-// A transfer slower than this is aborted. The client's own limit only catches one that makes no progress at all.
+// A slower transfer is aborted. The client's own limit only catches one that makes no progress at all.
 const slowestBytesPerSecond = 256 * 1024;
 const answerSeconds = 90;
 
@@ -35,7 +33,7 @@ class BrokenTransfer extends Error {
   override readonly name = "BrokenTransfer";
 }
 
-/** The refusal of a file that is no longer the listed one. */
+/** For a file that is no longer the listed one. */
 export function changedFile(name: string): SourceRefusal {
   return new SourceRefusal([{ file: name, rule: changedRule }]);
 }

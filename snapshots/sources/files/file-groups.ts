@@ -10,15 +10,15 @@ import { type AlikeFiles, readingFault, readParquet } from "../duckdb/parquet.ts
 import type { SourceFile } from "./source-files.ts";
 
 /**
- * The files of a source that have identical columns. Given a list of files, DuckDB takes the columns of the first one
- * and silently drops what the others have besides, so only such files are read together.
+ * Files of a source with identical columns. Given a list of files, DuckDB takes the columns of the first one and
+ * silently drops what the others have besides, so only such files are read together.
  */
 export interface FileGroup extends AlikeFiles {
   files: SourceFile[];
   fields: readonly FileField[];
   /** The table's row rules, and rules for the size of these files' lists. */
   rowRules: readonly RowRule[];
-  /** The names of all columns in lower case, including those that the contract does not name. */
+  /** In lower case, including columns that the contract does not name. */
   columns: ReadonlySet<string>;
   /** Columns and struct members that the contract does not name. */
   extra: readonly string[];
@@ -39,12 +39,12 @@ export async function groupFiles(
   for (const file of files) {
     let columns = await describe(connection, file, refusals, false);
     let match = matchColumns(table.fields, ownOf(columns));
-    // Only then does it pay to read the schema that the file itself has.
+    // Only faults make it worth reading the schema that the file itself has.
     if (columns.length > 0 && match.faults.length > 0) {
       columns = await describe(connection, file, refusals, true);
       match = matchColumns(table.fields, ownOf(columns));
     }
-    // Written as JSON, types tell JSON columns from text. Their names do not.
+    // JSON of a type distinguishes JSON columns from text. The type's name does not.
     const own = ownOf(columns);
     const signature = JSON.stringify(own.map(([name, type]) => [name, type.toJson()]));
     if (columns.length === 0) continue;
@@ -72,7 +72,7 @@ export async function groupFiles(
 
 const ownOf = (columns: readonly Column[]) => columns.map(({ own }) => own);
 
-/** A file's columns. When the file cannot be read, adds a refusal and returns none. */
+/** When the file cannot be read, adds a refusal and returns no columns. */
 async function describe(
   connection: DuckDBConnection,
   file: SourceFile,

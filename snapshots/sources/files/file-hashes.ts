@@ -3,25 +3,25 @@ import { open } from "node:fs/promises";
 import { inParallel } from "../../store/in-parallel.ts";
 import type { SourceFile } from "./source-files.ts";
 
-/** The SHA-256 of a file's bytes, and their number. */
+/** `hash` is the SHA-256 of the bytes. */
 export interface Content {
   hash: string;
   bytes: number;
 }
 
-/** Files that are hashed at the same time: while one is hashed, others are read. */
+/** While one file is hashed, others are read. */
 const concurrency = 4;
 const partBytes = 1024 * 1024;
 
-/** The contents of files, and why others have none. */
+/** Each file has a content, or the error why not. */
 export interface HashedFiles {
   contents: ReadonlyMap<SourceFile, Content>;
   failures: ReadonlyMap<SourceFile, unknown>;
 }
 
 /**
- * Hashes files, but not those whose content is known by their name, as long as they have as many bytes. Mostly, reading
- * the rows of a file that cannot be hashed fails too, and tells more.
+ * Does not hash files whose content is known by their name, as long as they have as many bytes. Errors are collected:
+ * mostly, reading the rows of such a file fails too, and says more.
  */
 export async function hashContents(
   files: readonly SourceFile[],
@@ -52,7 +52,7 @@ export async function hashContents(
   return { contents, failures };
 }
 
-/** The content of a file whose columns have been read. */
+/** Throws only for a file whose columns were read. */
 export function contentOf(file: SourceFile, { contents, failures }: HashedFiles): Content {
   const content = contents.get(file);
   if (content) return content;

@@ -29,19 +29,18 @@ export interface SourceMirror {
   listed: ReadonlyMap<string, string>;
   /** Known files of markets, by name. They are not in the directory. */
   unfetched: ReadonlyMap<string, SourceFileRef>;
-  /** What was downloaded. The rest was in the cache, or is known. */
+  /** The other files were in the cache, or are known. */
   downloaded: Size;
   /** Removes the directory. The cache stays. */
   close(): Promise<void>;
 }
 
-/** Where to mirror, and whom to tell. */
 export interface MirrorOptions {
   /** The folder of all caches; each address has its own in there. */
   cacheDirectory: string;
   /** Called with the number of bytes as they arrive. */
   progress?: (step: string, done: number, of: number) => void;
-  /** Files that need not be fetched when they are still the same. */
+  /** Files that need not be fetched if they are unchanged. */
   known?: KnownFiles | undefined;
 }
 
@@ -49,10 +48,9 @@ const folderName = new RegExp(`^run-${ownerPattern}[0-9A-Za-z]{6}$`);
 
 /**
  * Downloads the Parquet sources below an address into a new directory for this run. Files that are in the cache, by key
- * and ETag, are not fetched again, and files that are no longer listed are removed from it. The directory's files are
- * hard links, so runs that share a cache cannot take files from each other. Throws SourceRefusal when an object changes
- * meanwhile or its key cannot be a file name, StorageError when the store fails, and LOCAL_FOLDER when the cache
- * does.
+ * and ETag, are not fetched again; files that are no longer listed are removed from it. The directory's files are hard
+ * links, so runs that share a cache cannot take files from each other. Throws SourceRefusal when an object changes
+ * meanwhile or its key cannot be a file name, StorageError when the store fails, and LOCAL_FOLDER when the cache does.
  */
 export async function mirrorSources(
   s3: S3Location,
@@ -107,7 +105,7 @@ async function runFolder(objects: string, runs: string): Promise<string> {
   return mkdtemp(join(runs, `run-${ownerMark()}`));
 }
 
-/** Lists the Parquet files of both sources. Throws SourceRefusal when they are not those of sources. */
+/** Throws SourceRefusal when the listed files are not those of sources. */
 async function listRemote(storage: Storage): Promise<{ files: RemoteFile[]; passed: string[] }> {
   const files: RemoteFile[] = [];
   const passed: string[] = [];
@@ -128,7 +126,7 @@ async function listRemote(storage: Storage): Promise<{ files: RemoteFile[]; pass
   return { files, passed };
 }
 
-/** The names at an address, of folders with `/`, as far as the first of its keys tell them. */
+/** The names at an address as far as its first 1,000 keys show them; those of folders end with `/`. */
 async function topNames(storage: Storage): Promise<string[]> {
   const names = new Set<string>();
   let keys = 0;
@@ -157,12 +155,12 @@ function refuseUnusableNames(names: readonly string[]): void {
   refusals.throwIfAny();
 }
 
-/** The name of a file in the cache. It covers name and size too, because ETags alone may collide. */
+/** Covers name and size too, because ETags alone may collide. */
 function cacheName({ name, bytes, tag }: RemoteFile): string {
   return sha256(JSON.stringify([name, bytes, tag]));
 }
 
-/** Tells the content of a file from that of others, as far as a listing does. */
+/** Identifies the content of a file as far as a listing can. */
 function listingDigest(location: string, { name, bytes, tag }: RemoteFile): string {
   return sha256(JSON.stringify([location, name, bytes, tag]));
 }
@@ -187,7 +185,7 @@ async function linkCached(
   return missing;
 }
 
-/** Fetches files, several at a time. When one fails, stops the others and waits for them. */
+/** Fetches several files at a time. When one fails, stops the others and waits for them. */
 async function fetchAll(
   files: readonly RemoteFile[],
   fetchOne: (file: RemoteFile, signal: AbortSignal) => Promise<void>,
@@ -216,7 +214,7 @@ async function prune(objects: string, wanted: ReadonlySet<string>): Promise<void
   }
 }
 
-/** Waits for work. Returns false when it failed with this code. */
+/** Returns false when the work failed with this code. */
 async function unlessCode(code: string, work: Promise<void>): Promise<boolean> {
   try {
     await work;

@@ -5,7 +5,6 @@ import { RefusalList, SourceRefusal } from "../contract/refusals.ts";
 import type { SourceTable } from "../contract/table-schema.ts";
 import { isPassed, SourceNames } from "./source-names.ts";
 
-/** The directory of the sources. */
 export interface SourceDirectory {
   path: string;
   /** The address that the directory mirrors. Its files are then hard links, whose number changes. */
@@ -14,7 +13,6 @@ export interface SourceDirectory {
   script?: string | undefined;
 }
 
-/** A file of the sources. */
 export interface SourceFile {
   /** The absolute path without symbolic links. DuckDB is allowed to read no other paths. */
   path: string;
@@ -27,7 +25,7 @@ export interface SourceFile {
   fingerprint: string;
 }
 
-/** The files of one source, and the names that are passed over. */
+/** `passed` has the names that are passed over. */
 export interface ListedFiles {
   files: SourceFile[];
   passed: readonly string[];
@@ -35,7 +33,7 @@ export interface ListedFiles {
 
 /**
  * The files of one source: `<name>.parquet`, or every `*.parquet` below `<name>/`, by name. Throws SourceRefusal when
- * they are not such, or there are none; what a directory mirrors has been judged before.
+ * these are not files of a source, or there are none. A mirror's files were judged when they were listed.
  */
 export async function listSourceFiles(
   directory: SourceDirectory,
@@ -55,18 +53,16 @@ export async function listSourceFiles(
   return { files: files.map((file) => ({ ...file, name: tableOfScript(script, name) })), passed };
 }
 
-/** The names in a folder that may not be there; those of folders end with `/`. */
+/** None when there is no such folder. Names of folders end with `/`. */
 async function namesIn(folder: string): Promise<string[]> {
   const entries = (await ifPresent(readdir(folder, { withFileTypes: true }))) ?? [];
   return entries.map((entry) => (entry.isDirectory() ? `${entry.name}/` : entry.name));
 }
 
-/** How messages name all files of a source. */
 export function nameOfAll(files: readonly { name: string }[], source: string): string {
   return files.length === 1 ? files[0]!.name : `${source}/`;
 }
 
-/** How messages name a table that a script leaves. */
 export function tableOfScript(script: string, table: string): string {
   return `${script} (${table})`;
 }
@@ -85,8 +81,8 @@ function refusalOf(root: string, path: string, rule: string): SourceRefusal {
 }
 
 /**
- * The sorted names of a folder and of what is below it, following symbolic links, but not of what is in folders that are
- * passed over; none when it does not exist. The names of folders end with `/`.
+ * The sorted names of a folder and of what is below it, following symbolic links; none when it does not exist. Does not
+ * look into folders that are passed over. Names of folders end with `/`.
  */
 async function namesBelow(root: string, name: string, above: readonly string[] = []): Promise<string[]> {
   const directory = join(root, name);
@@ -129,7 +125,7 @@ async function fingerprint(
   return info && [info.size, info.mtimeNs, changed, info.ino, info.dev].join("-");
 }
 
-/** The stat of a path, following links; undefined when nothing is there. */
+/** Follows links; undefined when nothing is there. */
 async function statOf(root: string, path: string) {
   try {
     return await ifPresent(stat(path, { bigint: true }));
@@ -142,7 +138,7 @@ async function statOf(root: string, path: string) {
 export const changedRule = "changed while it was read";
 const addedRule = "appeared while the others were read";
 
-/** Whether files are refused for nothing but that they have changed meanwhile. */
+/** Whether every refused file has merely changed meanwhile. */
 export function namesOnlyChanges({ refusals }: SourceRefusal): boolean {
   return refusals.every(({ rule }) => rule === changedRule || rule === addedRule);
 }

@@ -1,11 +1,11 @@
 import { RefusalList } from "../contract/refusals.ts";
 import type { SourceTable } from "../contract/table-schema.ts";
 
-// What a name among the sources is, said by the name alone, so that folders and S3 give the same answer.
+// Judges the sources by names alone, so that folders and S3 give the same answer.
 
 /**
- * Table formats by what stands beside their data files, as a pattern of names below the table's folder. Such a folder
- * also holds rows that were deleted, replaced or never committed; only the log tells which files are live.
+ * Table formats by what stands beside their data files: patterns of names below the table's folder. Such a folder also
+ * holds rows that were deleted, replaced or never committed; only the log tells which files are live.
  */
 const formats = [
   { format: "Delta Lake", log: "_delta_log/", way: "DuckDB's extension delta reads it" },
@@ -26,19 +26,19 @@ const formats = [
 ] as const satisfies readonly { format: string; log: string; way?: string }[];
 const anyLog = new RegExp(`^(.*?/)(?:${formats.map(({ log }) => `(${log})`).join("|")})`);
 
-/** Names of files and folders that readers of data lakes pass over: what is hidden, of a log, or not finished. */
+/** Names that readers of data lakes pass over: of hidden files, logs, and files that are not finished. */
 const unread = /^(?:_|\.(?!\.?$)|tmp_.*\.parquet$)/i;
-/** Names of files that hold Parquet, by other endings than the one that is read. */
+/** Parquet files with other endings than the one that is read. */
 const otherEnding = /\.(?:parquet|parq|pq)$/i;
 
-/** How many names a message lists. */
+/** The most names that a message lists. */
 const shownNames = 5;
 
 /** The names of a source, as a listing brings them one by one. */
 export class SourceNames {
-  /** The names of the files to read, in the order of the listing. */
+  /** Files to read, in the order of the listing. */
   readonly files: string[] = [];
-  /** Names of files and folders that are passed over. The name of a folder ends with `/`. */
+  /** Files and folders that are passed over. Names of folders end with `/`. */
   readonly passed = new Set<string>();
   readonly #source: SourceTable["name"];
   /** Folders with a log, by name. */
@@ -51,7 +51,7 @@ export class SourceNames {
     this.#source = source;
   }
 
-  /** Adds a name, relative to the folder of the sources. Returns whether it is that of a file to read. */
+  /** The name is relative to the folder of the sources. Returns whether it is that of a file to read. */
   add(name: string): boolean {
     const single = `${this.#source}.parquet`;
     if (name.startsWith(`${single}/`)) this.#isFolder = true;
@@ -68,8 +68,8 @@ export class SourceNames {
   }
 
   /**
-   * Throws SourceRefusal when the names are not those of a source. `names` lists what else is at `location`, where the
-   * source is not.
+   * Throws SourceRefusal when the names are not those of a source. Where the source is missing, `names` lists what else
+   * is at `location`.
    */
   async judge(location: string, names: () => Promise<readonly string[]>): Promise<void> {
     const [single, folder] = [`${this.#source}.parquet`, `${this.#source}/`];
@@ -103,17 +103,16 @@ export class SourceNames {
   }
 }
 
-/** The part of a name, up to a file's or folder's, for which it is passed over. */
+/** The part of a name, up to the file or folder for which it is passed over. */
 function passedPart(name: string): string | undefined {
   const parts = name.split("/");
   const at = parts.findIndex((part, index) => index > 0 && isPassed(part));
   return at < 0 ? undefined : parts.slice(0, at + 1).join("/") + (at < parts.length - 1 ? "/" : "");
 }
 
-/** Whether a file or folder of this name is passed over. */
 export const isPassed = (name: string) => unread.test(name);
 
-/** A sentence about names that were passed over, if there are any. */
+/** A sentence for the operator, if any names were passed over. */
 export function passedWarning(names: readonly string[]): string[] {
   if (names.length === 0) return [];
   const what = names.length === 1 ? "1 file or folder" : `${names.length} files and folders`;
