@@ -27,13 +27,11 @@ export interface Exchange {
   caller?: Identity;
   /** Checks the credentials again, because a key may end while an answer is sent. */
   identify?: () => Identity;
-  /** What a metered request took. */
   receipt?: Receipt;
   /** Whether something was worked out for the answer. */
   worked?: boolean;
   /** The decoded query. The endpoint knows every name in it. */
   parameters?: Parameters;
-  /** The snapshot that the query asks for. */
   asOf?: AsOf | undefined;
   /** The fault of the query, until it is thrown. */
   queryFault?: unknown;
@@ -46,7 +44,6 @@ export interface Exchange {
   code?: ErrorCode;
   /** A fault of the service, for the log. */
   error?: Error;
-  /** The deadline for sending the answer. */
   deadline?: NodeJS.Timeout;
 }
 

@@ -15,11 +15,9 @@ export const defaultLimits = {
   sendSeconds: 180,
   /** A command of a quota store. Far longer than a round trip, far shorter than a caller waits. */
   quotaSeconds: 1,
-  /** One fetch from the origin. */
   originSeconds: 10,
   /** One poll of the store for a snapshot or for keys. Loading the indexes of a snapshot takes many operations. */
   roundSeconds: 120,
-  /** Reads from a store on S3. */
   store: { connectSeconds: 2, attemptSeconds: 4, operationSeconds: 15, attempts: 3 } satisfies S3Limits,
   /** Connections of one process. Before they are all taken, those that have been idle for longest are closed. */
   connections: 2000,

@@ -45,7 +45,6 @@ async function run(config: Config, log: Logger): Promise<void> {
   log.info({ url: service.url }, "listening");
 }
 
-/** Runs several workers that share one port. */
 async function runWorkers(config: Config, log: Logger): Promise<void> {
   const metrics = new AggregatorRegistry();
   // Before the first fork, so that a signal that comes right after a fork ends the workers too.

@@ -20,7 +20,6 @@ const brokenRequests = new WeakSet<IncomingMessage>();
 export const isBroken = (request: IncomingMessage): boolean => brokenRequests.has(request);
 
 interface Connection {
-  /** The response to the current request. */
   response?: ServerResponse | undefined;
   /** When its last answer was over, by `performance.now()`. */
   answered?: number;

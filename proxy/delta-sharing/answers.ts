@@ -31,7 +31,6 @@ export function sharingAnswers({ catalog, keys, apiUrl, now }: AppParts) {
       return uncachedJson(pageOf(items, locals.parameters!), current());
     };
 
-  /** An answer about a version, with lines where it has any. */
   function answer(request: Request, version: TableVersion, lines: readonly object[] = []): Reply {
     const text = Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
     const asked = request.headers["delta-sharing-capabilities"] !== undefined;

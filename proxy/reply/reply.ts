@@ -40,7 +40,7 @@ export interface Content {
 export interface Reply extends Head {
   content: (coding: Coding) => Promise<Content> | Content;
   price?: Streamed["price"];
-  /** The only coding of a body that is not worth compressing. */
+  /** The only coding, for a body that must not be compressed. */
   coding?: Coding;
   /**
    * Whether a caller who names the tag gets 304 without the content being worked out. Replies have it if the caller

@@ -12,7 +12,6 @@ import type { Request } from "../exchange.ts";
 import { type Coding, inEachCoding } from "./coding.ts";
 import type { Answer, Content, Reply } from "./reply.ts";
 
-/** A form, and the media type by which the request asks for it. */
 type Preferred<Form> = { form: Form; contentType: string };
 
 /** The form that a request prefers to JSON (RFC 9110, 12.5.1); undefined when it prefers JSON. */

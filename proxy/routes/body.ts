@@ -26,7 +26,6 @@ export function readBody({ schema, maxBytes }: RequestBody, { requestSeconds }: 
   };
 }
 
-/** The fault of a body that the request's headers already show. */
 function faultOfHead(request: IncomingMessage, maxBytes: number): Fault<ErrorCode> | undefined {
   const detail = "The body must be sent as Content-Type: application/json.";
   if (!isJson(request)) return new Fault("UNSUPPORTED_MEDIA_TYPE", detail);

@@ -9,7 +9,6 @@ import { type Answer, type Reply, textReply, uncachedJson } from "../reply/reply
 export function serviceAnswers(parts: AppParts) {
   const { catalog, keys, quota, listening, pollAge } = parts;
 
-  /** Throws while the process should get no requests. */
   async function requireReady(): Promise<void> {
     if (!listening()) throw new Fault("SNAPSHOT_UNAVAILABLE", "The process is ending.");
     if (!keys.ready()) throw new Fault("SNAPSHOT_UNAVAILABLE", "The keys are not loaded yet.");

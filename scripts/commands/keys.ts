@@ -159,7 +159,6 @@ async function openProfile(path: string): Promise<FileHandle> {
   }
 }
 
-/** The address for clients of Delta Sharing. */
 function sharingEndpoint({ env }: Shell, plan: KeyPlan): string {
   if (plan !== "aegis") throw usageError("--profile is for keys of the aegis plan, which the archive needs");
   const named = "--profile needs the address of the service: set API_URL to https://HOST";

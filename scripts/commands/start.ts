@@ -60,10 +60,8 @@ export const startProgram: Program = {
     `is the sample's:\n${variablesHelp()}`,
 };
 
-/** The part of the sample that the store has. */
 interface Published {
   slug: string;
-  /** Id of the snapshot before the newest one. */
   earlier: string;
   exported: boolean;
 }

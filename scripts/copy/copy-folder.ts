@@ -51,7 +51,6 @@ export type Download = z.infer<typeof Download>;
 
 const files = ["archive.ndjson", "state.json"] as const;
 const runningName = new RegExp(`^running-${ownerPattern}$`);
-/** How often a run renews its mark. */
 const renewalSeconds = 10;
 /** A mark that misses so many renewals belongs to a run that was killed. */
 const mostMissed = 2;
@@ -112,13 +111,11 @@ export class CopyFolder {
     return localFailure(error, path, `${room}: make room, or use another folder (--to)`);
   }
 
-  /** Lets other runs use the folder. */
   async close(): Promise<void> {
     clearInterval(this.#renewals);
     await rm(this.#mark, { force: true });
   }
 
-  /** The path of a file in the making. */
   work(name: "archive.ndjson" | "changes.ndjson"): string {
     return join(this.#own, "work", name);
   }

@@ -107,7 +107,6 @@ function rootOf({ segments }: CopyTree, known: readonly KnownSegment[]): string 
   );
 }
 
-/** The index of a segment, computed from its markets. */
 interface SegmentParts {
   index: ReturnType<typeof buildIndex>;
   /** The root of its ids. */

@@ -274,7 +274,6 @@ async function takeUp(
   }
 }
 
-/** A file that may become the copy. */
 interface Checked {
   path: string;
   snapshotId: string;

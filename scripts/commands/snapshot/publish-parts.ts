@@ -79,7 +79,6 @@ export function describePart(
   ];
 }
 
-/** How often a part is tried. */
 const tries = 2;
 
 /**

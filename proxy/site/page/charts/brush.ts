@@ -1,6 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
-/** The first and the last of adjacent columns. */
 export type Run = readonly [first: number, last: number];
 
 export interface Brushing {

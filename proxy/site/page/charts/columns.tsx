@@ -164,7 +164,6 @@ function Pile({ pile, slot, floor, x, rise }: PileProps) {
   );
 }
 
-/** The ticks whose labels do not touch. */
 function spread(ticks: readonly number[], y: (value: number) => number): number[] {
   const kept: number[] = [];
   for (const tick of ticks) {

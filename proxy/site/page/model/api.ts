@@ -47,7 +47,6 @@ export class Api {
     }
   }
 
-  /** Asks which snapshot is served. */
   async look() {
     const newest = await this.service.status();
     // The status of the same snapshot may have a later time of check.
@@ -56,7 +55,6 @@ export class Api {
     return shown;
   }
 
-  /** The snapshot that the page shows. */
   async pin() {
     return this.shown ?? (await this.look());
   }

@@ -32,7 +32,6 @@ export const ownOf = (facet: string) =>
  */
 export const othersOf = (facet: string, filters: URLSearchParams) => without(filters, ownOf(facet));
 
-/** The request for the counts of a facet. */
 export const facetAsked = (facet: string, filters: URLSearchParams) => ({
   path: "markets/facets",
   filters: new URLSearchParams([["by", facet], ...filters]),

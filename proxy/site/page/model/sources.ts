@@ -17,7 +17,6 @@ export interface Source {
   pinned: boolean;
   /** The part of a curl command that sends the key. */
   key?: string;
-  /** Whether the address also gives CSV. */
   csv?: boolean;
   note?: string;
 }

@@ -79,7 +79,6 @@ export function useLoaded<T>(
   };
 }
 
-/** Sets the title of the page. */
 export function useTitle(title: string): void {
   useEffect(() => {
     document.title = `${title} · Protocol Risk Scores`;

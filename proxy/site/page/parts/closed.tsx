@@ -68,7 +68,6 @@ export function ClosedArchive({ query }: { query: URLSearchParams }) {
   );
 }
 
-/** How large the archive is, also by tier. */
 function ArchiveSize({ byTier }: { byTier: boolean }) {
   const { api } = useSite();
   // The page works without the count.

@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import type { ApiError } from "../../client/client.ts";
 import type { Loaded } from "../model/store.ts";
 
-/** Errors that trying again does not change. */
+/** Codes of errors that stay when one tries again. */
 const lasting = /^INVALID|_(?:NOT_FOUND|REQUIRED)$/;
 
 /** An error, which screen readers read out at once. With `again` it has a button, where trying again may help. */
@@ -43,7 +43,6 @@ const forReaders = (message: string) =>
 
 interface LoadingProps<T> {
   of: Loaded<T>;
-  /** Shown until the first answer is here. */
   words: string;
   children: (value: T) => ComponentChildren;
 }

@@ -10,7 +10,6 @@ interface ShareTableProps {
   series: readonly (readonly [name: string, estimates: readonly Estimate[]])[];
 }
 
-/** The shares of an interval chart with their intervals and numbers. */
 export const ShareTable = ({ title, names, series }: ShareTableProps) => (
   <Scrolls label={`${title}, as a table`}>
     <table class="plain-table">

@@ -174,7 +174,6 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
     }));
   }
 
-  /** The facets shown before, with new counts of some. */
   function joined(
     { facets: before }: Shown,
     names: readonly string[],

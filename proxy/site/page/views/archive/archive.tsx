@@ -35,7 +35,6 @@ export function Archive({ query }: { query: URLSearchParams }) {
 
 const versions = labels.filter((name) => name.endsWith("_version"));
 const [composite = "", ...signals] = scores;
-/** The facets beside the markets. */
 const order = [composite, ...labels.filter((name) => !versions.includes(name)), ...signals, ...versions];
 
 /** Search box, choices with counts, pictures, and the markets. The address holds the query, but never the key. */

@@ -1,7 +1,6 @@
 import { archiveAddress, changed, filtersOf } from "../../model/filters.ts";
 import { FilterWords } from "../../parts/filter-words.tsx";
 
-/** The filters in effect, each with a link that removes it. */
 export function Chosen({ query }: { query: URLSearchParams }) {
   const filters = [...filtersOf(query)];
   return (

@@ -5,7 +5,6 @@ import { histograms } from "./answers.ts";
 /** A refused value, by the field's parameter. */
 export type Problem = { parameter: string; error: unknown } | undefined;
 
-/** Fields that show what is wrong with them. */
 const fields = ["q", ...histograms.flatMap(ownOf)];
 
 /** The problem of a field, if an error is about the value of one that can show it. */

@@ -8,7 +8,6 @@ import { PlainButton } from "../../parts/text.tsx";
 import { Offer, TrustForm } from "./recompute-offer.tsx";
 import { Recomputed } from "./recomputed.tsx";
 
-/** Why the numbers of a snapshot could not be recomputed. */
 interface Failed {
   asOf: string;
   error: unknown;

@@ -5,7 +5,6 @@ import type { useAnswers } from "./answers.ts";
 import { Files } from "./files.tsx";
 import { Markets } from "./markets.tsx";
 
-/** The ways to look at the markets that match. */
 export const Tabs = ({ query }: { query: URLSearchParams }) => (
   <nav class="tabs" aria-label="What is shown">
     {Object.entries(sides).map(([value, text]) => (
@@ -26,7 +25,6 @@ interface SideContentProps {
   again: () => void;
 }
 
-/** The markets that match, in the chosen way. */
 export function SideContent({ side, again }: SideContentProps) {
   const { query } = side;
   const filters = filtersOf(query);

@@ -11,7 +11,6 @@ import { keysOf, Table } from "./table.tsx";
 
 const most = 4;
 
-/** Up to four protocols side by side. */
 export function Compare({ slugs }: { slugs: readonly string[] }) {
   const { api } = useSite();
   useTitle(["Side by side", ...slugs.map(nameOf)].join(" · "));

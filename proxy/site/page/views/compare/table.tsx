@@ -8,7 +8,6 @@ import { DimensionLink, type Meaning, Term } from "../../parts/meaning.tsx";
 import { Scrolls } from "../../parts/scrolls.tsx";
 import { Change, Moment, ProtocolLink, Tier } from "../../parts/text.tsx";
 
-/** A line of the table, about one member of the records. */
 interface Line {
   title: string;
   about?: Meaning;

@@ -7,7 +7,6 @@ import { KeyOffer } from "../../parts/closed.tsx";
 import { Loading } from "../../parts/failure.tsx";
 import { TakeAlong } from "../../parts/take-along.tsx";
 
-/** The distribution of the markets in a dimension. */
 export function OfMarkets({ name }: { name: string }) {
   const { api } = useSite();
   const plan = useStored((state) => state.plan);

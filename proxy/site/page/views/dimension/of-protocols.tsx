@@ -78,7 +78,6 @@ function Protocols({ name, scores, all }: ProtocolsProps) {
   );
 }
 
-/** The score of each protocol in a dimension, the lowest first. */
 async function dimensionOf(
   api: Api,
   name: string,

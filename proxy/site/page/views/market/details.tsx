@@ -6,7 +6,6 @@ import { Term } from "../../parts/meaning.tsx";
 import { Facts, Moment, OutsideLink, Tier } from "../../parts/text.tsx";
 import { Signal } from "./signal.tsx";
 
-/** The score of a market, the signals that it comes from, and its record. */
 export const Details = ({ market }: { market: HistoricalMarket }) => (
   <>
     <Summary market={market} />

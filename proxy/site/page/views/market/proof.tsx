@@ -82,7 +82,6 @@ export function Proof({ market, snapshot, asOf }: ProofProps) {
   );
 }
 
-/** The steps that were verified, from the market's text to the snapshot. */
 function Chain({ proof: { market, proof, snapshotId, commit, checkpoint }, publisher }: ChainProps) {
   const { page, segment, archive } = proof;
   const signature = publisher

@@ -8,7 +8,6 @@ import { OutsideLink } from "../../parts/text.tsx";
 /** How many pieces of evidence are shown at once; a market may have hundreds. */
 const few = 5;
 
-/** A risk signal of a market: its score, and the evidence behind it. */
 export function Signal({ dimension }: { dimension: MarketDimension }) {
   const { key, name, score, weight, description, evidence, references } = dimension;
   const { baseline, raises, lowers } = dimension.computation;

@@ -8,7 +8,6 @@ import { Term } from "../../parts/meaning.tsx";
 import { frameFor } from "../../parts/take-along.tsx";
 import { Copyable, Facts } from "../../parts/text.tsx";
 
-/** The rest of a protocol's record. */
 export const About = ({
   record: { slug, cascade, findings, metadata, evidenceHash },
 }: {

@@ -13,7 +13,6 @@ interface HistoryProps {
   slug: string;
   asOf: string | null;
   how: (signal: AbortSignal) => { signal: AbortSignal; asOf?: string };
-  /** All protocols. */
   list: Loaded<ScoreList>;
 }
 

@@ -4,7 +4,6 @@ import { type Estimate, wilson } from "../../model/statistics.ts";
 import { whole } from "../../model/verdict.ts";
 import { tiers } from "../../model/words.ts";
 
-/** The counts that the view needs. */
 export function wantedFor(filters: URLSearchParams, versions: readonly string[]) {
   const shown = versions.length > 0 ? versions.map((each) => ofVersion(filters, each)) : [whatever(filters)];
   return [

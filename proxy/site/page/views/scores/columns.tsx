@@ -9,7 +9,6 @@ interface Column {
   by: (entry: ScoreListEntry) => string | number;
   /** Whether the first click sorts in descending order. */
   descending?: boolean;
-  /** Whether its cells are numbers. */
   number?: boolean;
   about?: Meaning;
   /** `most` is the largest change of all protocols. */
