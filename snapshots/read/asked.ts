@@ -11,8 +11,8 @@ export interface Asked<Plan> {
 }
 
 /**
- * A weak entity tag of an answer from a commit's snapshot, equal for the same `parts` in every process. Nobody outside
- * can compute it: the hash of a manifest, which no answer tells, covers the digests of the source's rows.
+ * A weak entity tag, equal for the same `parts` in every process. Nobody outside can compute it: it depends on the hash
+ * of the manifest, which no answer reveals and which covers the digests of the source's rows.
  */
 export function weakTag({ manifest }: LogEntry, ...parts: readonly (string | number)[]): string {
   const digest = hash("sha256", JSON.stringify([manifest.hash, ...parts]), "base64url");

@@ -3,7 +3,7 @@ import { awaitBudget } from "./event-loop-budget.ts";
 
 /** The caller that long work is done for. */
 export interface Payer {
-  /** Whether the answer is not waited for any more. */
+  /** Whether nobody waits for the answer any more. */
   gone(): boolean;
   /** Pays for a piece of the work. The work ends when it throws. */
   pay(): Promise<void>;
@@ -20,18 +20,18 @@ export class GivenUpError extends Error {
   }
 }
 
-/** Steps of work that one unit is for, as `awaitBudget` counts them: some 50 ms. */
+/** Steps of awaitBudget per quota unit: some 50 ms. */
 const stepsPerUnit = 400;
 /** Steps between two yields of work on differences. */
 const stepsPerYield = 4;
 
-/** Returns a function that waits as `awaitBudget` does, and pays for the steps behind those of the request's unit. */
+/** Waits as awaitBudget does, and pays for the steps beyond those of the request's own unit. */
 export function paidSteps(pay: Payer["pay"]): (steps: number) => Promise<void> {
   let done = 0;
   return async (steps) => {
     done += steps;
     while (done >= stepsPerUnit) {
-      // Before it is paid, because others may add to it meanwhile.
+      // Must come before the payment, because others may add to it meanwhile.
       done -= stepsPerUnit;
       await pay();
     }
@@ -39,7 +39,7 @@ export function paidSteps(pay: Payer["pay"]): (steps: number) => Promise<void> {
   };
 }
 
-/** Yields of work that its payer pays for as it is done, the first piece with the request itself. */
+/** Its payer pays for the work as it is done; the request itself has paid for the first piece. */
 export function paidYields(payer: Payer): YieldLoop {
   const spend = paidSteps(payer.pay);
   return async () => {

@@ -1,12 +1,11 @@
 import { Fault } from "../../schemas/errors.ts";
 
-/** A query parameter is not as documented. */
 export const invalidParameter = (parameter: string, message: string) =>
   new Fault("INVALID_PARAMETER", message, { parameter });
 
 /**
  * What was asked for lies behind the commit that `cause` names. `publishedAt` is the time of the oldest commit that can
- * be believed. The message is for the caller.
+ * be believed. Callers see the message.
  */
 export const damagedLog = (publishedAt: string, cause: Error) =>
   new Fault(
@@ -16,11 +15,10 @@ export const damagedLog = (publishedAt: string, cause: Error) =>
     { cause },
   );
 
-/** No snapshot has been loaded yet. */
 export const noSnapshot = (message = "No snapshot is loaded yet; try again in a few seconds.") =>
   new Fault("SNAPSHOT_UNAVAILABLE", message);
 
-/** A cursor that no reader of this store gave out, or not in this form. */
+/** No reader of this store gave out the cursor, or not in this form. */
 export const invalidCursor = () =>
   new Fault(
     "INVALID_CURSOR",
@@ -28,7 +26,7 @@ export const invalidCursor = () =>
     { parameter: "cursor" },
   );
 
-/** No snapshot that is kept has a part of an index with this hash. */
+/** No kept snapshot has a part of an index with this hash. */
 export const sectionNotFound = (hash: string) =>
   new Fault(
     "SECTION_NOT_FOUND",

@@ -30,9 +30,9 @@ import { invalidParameter } from "./errors.ts";
 import { type ArchiveFilter, parseFacetNames, parseFilter } from "./query/filter.ts";
 import { readParameters } from "./query/parameters.ts";
 
-// What answers a query over sections of the index, in a reader's hands as in the proxy. Nothing here needs Node or a
-// library, and nothing hashes: whoever calls it has checked the sections against their roots. Their owner may be
-// hostile all the same, so bytes that no segment has throw a CorruptObjectError that names the section.
+// Answers a query over sections of the index, in a reader's hands as in the proxy. Nothing here needs Node or a
+// library, and nothing hashes: the caller has checked the sections against their roots. Their owner may be hostile all
+// the same, so bytes that no segment has throw a CorruptObjectError that names the section.
 
 export { parseIndexHeader } from "../index/header-reader.ts";
 export { csvHead, csvOf } from "./archive/csv.ts";
@@ -43,21 +43,21 @@ export type { ArchiveFilter, IndexHeader };
 /** The index of a segment, as far as it is at hand. */
 export interface SegmentIndex {
   header: IndexHeader;
-  /** The bytes of a section that sectionsFor named. */
+  /** Only for sections that sectionsFor named. */
   section(name: string): Uint8Array;
   /** The words object, which a filter with words needs. */
   words?: Uint8Array | undefined;
 }
 
-/** Waits for the caller's turn to do a piece of work of so many steps of 0.05 to 0.15 ms. */
+/** Waits for the caller's turn to do this many steps of 0.05 to 0.15 ms. */
 type Turn = (steps?: number) => Promise<void>;
 
-/** Reads the text of a query that selects markets, without others than filters. */
+/** Takes the text of a query that has nothing but filters. */
 export function readFilter(search: string): ArchiveFilter {
   return parseFilter(readParameters(search, filterNames));
 }
 
-/** Whether the times of a query leave out all markets of a segment. Nothing of its index is then needed. */
+/** The query's times exclude all markets of a segment, so nothing of its index is needed. */
 export function isLeftOut({ oldest, newest }: IndexHeader, conditions: readonly Condition[]): boolean {
   return conditions.some(
     (condition) => condition.kind === "time" && (condition.from > newest || condition.to < oldest),
@@ -80,7 +80,7 @@ export function sectionsFor(
   for (const name of by) if (name !== "month") fields.add(name);
   // Every count says how many of the markets were disputed.
   if (by.length > 0) fields.add("disputed");
-  // Evaluating names the columns that a segment lacks.
+  // Columns that a segment lacks are named when the filter is evaluated.
   const rows = filterFields.filter((row) => fields.has(row.field) && columnOf(header, row));
   return [
     ...(cut || by.includes("month") ? ["times"] : []),
@@ -105,7 +105,6 @@ export class Evaluation {
     this.total = matches.total;
   }
 
-  /** Counts them. */
   async facets(
     by: readonly FacetName[],
     limit: number = facetLimit.otherwise,
@@ -118,16 +117,16 @@ export class Evaluation {
     return countFacets(this.#index, this.#matches, names, limit, this.#turn);
   }
 
-  /** Up to `count` ordinals over the whole archive, newest first, after skipping `skip`. */
+  /** Ordinals over the whole archive, newest first: up to `count` after the first `skip`. */
   ordinals(skip: number, count: number): number[] {
     return this.#matches.slice(skip, count);
   }
 }
 
 /**
- * Selects the markets of an archive, whose segments come from the oldest. What was read of their sections is kept for
- * as long as `segments` is, so that the next filter over the same segments is faster. Throws INVALID_PARAMETER
- * where the index has no column of a condition, and CorruptObjectError.
+ * Segments come from the oldest. What was read of their sections is kept for as long as `segments` is, so that the next
+ * filter over the same segments is faster. Throws INVALID_PARAMETER where the index has no column of a condition, and
+ * CorruptObjectError.
  */
 export async function evaluate(
   segments: readonly SegmentIndex[],
@@ -153,7 +152,7 @@ export async function evaluate(
 
 const loaded = new WeakMap<readonly SegmentIndex[], LoadedIndex>();
 
-/** The columns of an archive that were asked for so far. */
+/** Reads columns only when they are asked for. */
 class LoadedIndex {
   readonly segments: readonly LoadedSegment[];
   readonly tables: LabelTables = createLabelTables();
@@ -168,7 +167,7 @@ class LoadedIndex {
   }
 }
 
-/** The columns of a segment that were asked for so far. */
+/** Reads columns only when they are asked for. */
 class LoadedSegment implements SegmentColumns {
   readonly markets: number;
   readonly times: TimeColumn;
@@ -189,7 +188,7 @@ class LoadedSegment implements SegmentColumns {
     return isLeftOut(this.#index.header, conditions);
   }
 
-  /** Reads the columns of these fields; months need none. */
+  /** Months need no column. */
   load(fields: readonly FacetName[]): void {
     for (const row of filterFields) if (fields.includes(row.field)) this.#load(row);
   }
@@ -231,7 +230,7 @@ class LoadedSegment implements SegmentColumns {
   }
 }
 
-/** The times of a segment, which are read when its ends do not tell enough. */
+/** Reads the times only when the ends of the segment do not suffice. */
 class LazyTimes implements TimeColumn {
   readonly markets: number;
   readonly oldest: number;

@@ -2,39 +2,37 @@ import { LRUCache } from "lru-cache";
 
 const mebibyte = 2 ** 20;
 
-/** How much may stay in the memory of a process. */
 export interface Budget {
   /** Of all entries together, in what the memo counts: bytes, or entries. */
   most: number;
   /** Of one entry; a larger one is made anew each time. */
   mostEach?: number;
-  /** Milliseconds for which an entry serves. Without it, names are such that no entry goes stale. */
+  /** Milliseconds for which an entry serves. Without it, names must be such that no entry goes stale. */
   ttl?: number;
 }
 
 /** The memory of everything that is kept beside snapshots and what CACHE_BYTES bounds. */
 export const budgets = {
-  /** Tiles and bundles of the public log, in bytes: a tile has 8 KiB, and a bundle of usual entries 150. */
+  /** Bytes of tiles and bundles of the public log: a tile has 8 KiB, a bundle of usual entries 150. */
   logFiles: { most: 8 * mebibyte },
-  /** Checkpoints, of 64 KiB at most. The next run may change what each name stands for. */
+  /** Checkpoints, of at most 64 KiB. The next run may change what each name stands for. */
   checkpoints: { most: 64, ttl: 1000 },
-  /** Differences between snapshots, in bytes: an answer that breaks off is soon asked for again. */
+  /** Bytes. An answer that breaks off is soon asked for again. */
   differences: { most: 32 * mebibyte, mostEach: 24 * mebibyte, ttl: 600_000 },
   /** Protocols in lists of tiers. Each takes some 100 bytes. */
   tiers: { most: 100_000 },
   /** Changes of scores, of half a kilobyte. Most clients read the same ones at the same time. */
   scoreChanges: { most: 30_000 },
-  /** Tables of parts of an index, in bytes; those of 20 million markets fit. */
+  /** Bytes of tables of an index's parts. Those of 20 million markets fit. */
   partTables: { most: 32 * mebibyte },
-  /** Lists of scores as tables, in bytes: to make one of some thousand protocols takes longer than to send it. */
+  /** Bytes of lists of scores as tables. Making one of some thousand protocols takes longer than sending it. */
   scoreTables: { most: 8 * mebibyte },
-  /** Parsed lists of scores, of some megabytes: to parse one takes longer than to send a part of it. */
+  /** Parsed lists of scores, of some megabytes. Parsing one takes longer than sending a part of it. */
   scoreLists: { most: 2 },
 } as const satisfies Record<string, Budget>;
 
 /** How CACHE_BYTES is shared. */
 export const cacheShares = {
-  /** Stored objects. */
   objects: 1 / 2,
   /** A cached answer keeps its stored pages in memory even after they were dropped as objects. */
   answers: 3 / 8,
@@ -42,24 +40,23 @@ export const cacheShares = {
   pieces: 3 / 32,
   ids: 1 / 64,
   hashes: 1 / 64,
-  /** Superseded snapshots, which stand beside the others. */
+  /** Superseded snapshots, which come on top of the other shares. */
   superseded: 1 / 4,
 } as const;
 
-/** Size and hit rate of a memo, for the metrics. */
 export interface MemoCounts {
   bytes: number;
   hits: number;
   misses: number;
 }
 
-/** Keeps results by name, those used last. Concurrent calls of a name share the work for it. */
+/** Keeps the results used last, by name. Concurrent calls of a name share the work for it. */
 export class Memo<V extends NonNullable<unknown>> {
   readonly #kept: LRUCache<string, V, () => Promise<V>>;
   #hits = 0;
   #misses = 0;
 
-  /** `sizeOf` tells how much of the budget an entry takes. */
+  /** `sizeOf` returns how much of the budget an entry takes. */
   constructor({ most, mostEach = most, ttl = 0 }: Budget, sizeOf: (value: V) => number = () => 1) {
     this.#kept = new LRUCache<string, V, () => Promise<V>>({
       maxSize: most,
@@ -72,7 +69,6 @@ export class Memo<V extends NonNullable<unknown>> {
     });
   }
 
-  /** The entry of this name, made if it is not in memory. */
   async get(name: string, make: () => Promise<V>): Promise<V> {
     const known = this.#kept.get(name);
     if (known) {
@@ -92,7 +88,7 @@ export class Memo<V extends NonNullable<unknown>> {
     while (this.#kept.size > 1 && this.#kept.calculatedSize > most) this.#kept.pop();
   }
 
-  /** Bytes in memory now, or whatever else the memo counts, and hits and misses since the start. */
+  /** Bytes, or whatever else the memo counts, in memory now; hits and misses since the start. */
   counts(): MemoCounts {
     return { bytes: this.#kept.calculatedSize, hits: this.#hits, misses: this.#misses };
   }

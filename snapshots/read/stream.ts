@@ -1,4 +1,4 @@
-/** A chunk of an answer of any length: how many rows or bytes it counts for, and its text. */
+/** A chunk of an answer of any length. `count` is its number of rows or bytes. */
 export interface StreamChunk {
   count: number;
   text: Buffer;
@@ -6,25 +6,25 @@ export interface StreamChunk {
 
 /** An answer of any length, read only as fast as it is sent. */
 export interface Stream {
-  /** How many rows or bytes it has. */
+  /** Rows or bytes. */
   count: number;
-  /** Reads the next ones only when they are asked for. */
+  /** Reads the next chunk only when it is asked for. */
   read(): AsyncGenerator<StreamChunk, void, void>;
-  /** The same as one gzip member, where that can be put together from stored pieces. */
+  /** One gzip member, where that can be put together from stored pieces. */
   readGzip?(): AsyncGenerator<StreamChunk, void, void>;
   /** The way out for a caller whose quota does not pay for the whole stream. */
   advice: string;
 }
 
-/** Bytes from `from` to `to` (exclusive). */
+/** From `from` to `to` (exclusive). */
 export interface ByteRange {
   from: number;
   to: number;
 }
 
-/** Bytes that are the same for as long as their name stands. */
+/** The bytes behind a name never change. */
 export interface StoredFile {
-  /** A SHA-256 that stands for them. */
+  /** A SHA-256 that stands for the bytes. */
   hash: string;
   bytes: number;
   contentType: string;
@@ -34,8 +34,8 @@ export interface StoredFile {
 }
 
 /**
- * Begins to read an answer, in gzip if that is wanted and can be put together from stored pieces: then it is
- * `compressed`. Settles with the first chunk at hand; the others are read only when they are asked for.
+ * Begins to read an answer. It is `compressed` if gzip is wanted and can be put together from stored pieces. Settles
+ * with the first chunk at hand; the others are read only when they are asked for.
  */
 export async function beginStream(
   stream: Stream,
@@ -47,7 +47,7 @@ export async function beginStream(
   return { chunks: goOn(first, chunks), compressed };
 }
 
-/** A sequence whose first element was already taken. */
+/** Puts back an element that was already taken. */
 async function* goOn<T>(first: IteratorResult<T, void>, others: AsyncIterable<T>) {
   if (first.done) return;
   yield first.value;

@@ -8,7 +8,7 @@ import { type Cell, type CsvForm, csvRecord } from "../format/csv.ts";
 type Answer<Id extends TableId> = z.infer<(typeof endpoints)[Id]["response"]>;
 type Row = Readonly<Record<string, unknown>>;
 
-/** The rows of an answer, whose members have the names of its columns. */
+/** Members of a row have the names of the columns. */
 const rowsOf: { [Id in TableId]: (answer: Answer<Id>) => readonly Row[] } = {
   listScores: ({ scores }) => scores,
   getScore: (record) => [flat(record)],
@@ -23,7 +23,7 @@ const rowsOf: { [Id in TableId]: (answer: Answer<Id>) => readonly Row[] } = {
           kind: "value" in bucket ? "value" : "range",
           ...bucket,
         })),
-        // A version may be an empty text, so the kind tells the rest of the values apart from it.
+        // A version may be an empty text, so the kind distinguishes it from the rest of the values.
         ...("other" in counts ? [{ facet, kind: "other", ...counts.other }] : []),
       ],
     ),
@@ -44,7 +44,7 @@ function tableOf(id: TableId, rows: readonly Row[]): string {
   return [columns, ...records].map(csvRecord).join("");
 }
 
-/** The JSON text of an endpoint's answer, given in parts, as a table. */
+/** `json` is the text of an endpoint's answer, in parts. */
 export function asTable<Id extends TableId>(id: Id, json: readonly Buffer[], { mark }: CsvForm): Buffer {
   return Buffer.from(mark + tableOf(id, rowsOf[id](JSON.parse(Buffer.concat(json).toString()))));
 }

@@ -5,7 +5,7 @@ import type { LabelTables } from "../../index/column-sections.ts";
 import type { Segment } from "../../index/segment.ts";
 import { lowerBound, timeAt } from "../../index/time-column.ts";
 
-/** Where a market is stored: its segment, the page within the segment, and its line in the page, newest first. */
+/** `page` is counted within the segment, `line` within the page, newest first. */
 export interface Location {
   segment: number;
   page: number;
@@ -17,10 +17,10 @@ export class Archive {
   readonly markets: number;
   readonly segments: readonly Segment[];
   readonly tables: LabelTables;
-  /** Ordinal of each segment's oldest market, followed by the number of markets. */
+  /** Ordinal of each segment's oldest market, then the number of markets. */
   readonly starts: Float64Array;
 
-  /** `segments` are ordered from the oldest. `tables` are those the segments were loaded with. */
+  /** `segments` come from the oldest. `tables` are those the segments were loaded with. */
   constructor(segments: readonly Segment[], tables: LabelTables) {
     this.segments = segments;
     this.tables = tables;
@@ -31,25 +31,24 @@ export class Archive {
     this.markets = this.starts[segments.length]!;
   }
 
-  /** Whether all segments have a column for a field. */
   indexes(field: LabelName | IntegerName): boolean {
     return this.segments.every(
       ({ labels, integers }) => labels.has(field as LabelName) || integers.has(field as IntegerName),
     );
   }
 
-  /** Changes when ids of labels mean other labels than before, because a table was made smaller. */
+  /** Changes when a table was made smaller, so that ids of labels mean other labels than before. */
   get labelGeneration(): number {
     return labelFields.reduce((sum, { field }) => sum + this.tables[field].generation, 0);
   }
 
-  /** Epoch milliseconds at which the market of this ordinal was resolved. */
+  /** Epoch milliseconds. */
   resolvedAt(ordinal: number): number {
     const index = this.#segmentOf(ordinal);
     return timeAt(this.segments[index]!.times, ordinal - this.starts[index]!);
   }
 
-  /** The ordinals whose markets were resolved at exactly this time: from (inclusive) to (exclusive). */
+  /** The ordinals with exactly this time: from (inclusive) to (exclusive). */
   resolvedAtExactly(time: number): { from: number; to: number } {
     const bound = (limit: number) =>
       this.segments.reduce((sum, segment) => sum + lowerBound(segment.times, limit), 0);

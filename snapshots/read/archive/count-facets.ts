@@ -11,22 +11,22 @@ import { addTo, type Buckets, Part, type Tally } from "./tally.ts";
 
 /** Counts one facet, segment by segment. */
 interface Counter {
-  /** What is to be tallied in a segment, if anything. */
+  /** What has to be tallied in a segment, if anything. */
   bucketsIn(segment: SegmentColumns): Buckets[];
-  /** Adds the matches of a segment, whose tallies are those from `at` on. */
+  /** Adds the matches of a segment. Its tallies begin at `at`. */
   add(part: Part, tallies: Uint32Array, at: number): void;
   result(turn: Turn): Promise<Facet>;
 }
 
 type Facet = LabelFacet | ScoreFacet | MonthFacet;
 
-// So many markets are counted by one facet in a step of the event loop's budget: three segments of usual size.
+// Markets that one facet counts in a step of the event loop's budget: three segments of usual size.
 const marketsPerStep = 2 ** 17;
 
-/** Waits for the caller's turn to do a piece of work of so many steps of 0.05 to 0.15 ms. */
+/** Waits for the caller's turn to do this many steps of 0.05 to 0.15 ms. */
 type Turn = (steps: number) => Promise<void>;
 
-/** Counts these facets of the matches. Waits for a `turn` before each segment. */
+/** Waits for a `turn` before each segment. */
 export async function countFacets(
   archive: Columns,
   matches: Matches,
@@ -54,7 +54,7 @@ export async function countFacets(
   }
 }
 
-/** The segments that have matches. Made one at a time, so that the bitmaps of one segment are in memory. */
+/** Yields segments with matches one at a time, so that only the bitmaps of one are in memory. */
 function* partsOf({ segments }: Columns, matches: Matches): Generator<Part> {
   for (const [index, segment] of segments.entries()) {
     const { markets, count, bits = rangeBitmap(markets, 0, markets) } = matches.segments[index]!;
@@ -121,7 +121,7 @@ class IntegerCounter implements Counter {
 
 // Labels looked at between two turns of other requests.
 const labelsAtOnce = 16_384;
-// Best labels are put in order when there are this many too many.
+// The best labels are sorted again when there are this many too many.
 const spare = 256;
 
 /** Counts labels by their ids, and finds the most frequent ones. */
@@ -209,7 +209,7 @@ class LabelCounter implements Counter {
     this.#counts[b]! - this.#counts[a]! || this.#table.compare(a, b);
 }
 
-/** Counts the markets of each UTC month. Times ascend, so a month is a range of ordinals. */
+/** Times ascend, so a UTC month is a range of ordinals. */
 class MonthCounter implements Counter {
   /** By the number of months since year 0. */
   readonly #months = new Map<number, Tally>();
@@ -231,7 +231,7 @@ class MonthCounter implements Counter {
   async result(): Promise<MonthFacet> {
     const found = [...this.#months.keys()];
     const first = Math.min(...found);
-    // Without months it is below 0, and there are no buckets.
+    // Without months this is below 0, and there are no buckets.
     const length = Math.max(...found) - first + 1;
     const buckets = Array.from({ length }, (_, position) => {
       const month = first + position;
@@ -243,7 +243,7 @@ class MonthCounter implements Counter {
   }
 }
 
-/** A month, by the number of months since year 0, and its ordinals: from (inclusive) to (exclusive). */
+/** `month` counts from year 0. Ordinals are from (inclusive) to (exclusive). */
 interface MonthRange {
   month: number;
   from: number;
@@ -252,7 +252,6 @@ interface MonthRange {
 
 // Most segments have one or two months.
 const maxKnownMonths = 32;
-/** The months of columns that were asked for. */
 const knownMonths = new WeakMap<TimeColumn, MonthRange[]>();
 
 function monthsOf(times: TimeColumn): readonly MonthRange[] {

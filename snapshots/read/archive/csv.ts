@@ -14,10 +14,10 @@ const csvColumns = (version: string): readonly string[] => [...membersIn(version
 // Parsing this many markets takes about as long as inflating a run.
 const marketsPerStep = 8;
 
-/** The header line of a version of the feed (RFC 4180). */
+/** One line (RFC 4180). */
 export const csvHead = (version: string): string => csvRecord(csvColumns(version));
 
-/** A record for each of these JSON texts of markets. Waits for a `turn` before every few of them. */
+/** One record for each JSON text of a market. Waits for a `turn` before every few of them. */
 export async function csvOf(
   markets: readonly Uint8Array[],
   version: string,

@@ -8,7 +8,7 @@ import type { FacetQuery } from "../query/query.ts";
 import { countFacets } from "./count-facets.ts";
 import { selectMarkets } from "./select.ts";
 
-/** The facets that a query asks for. `plan` counts. Throws as `commitOf` does, and `plan` as `readSnapshot` does. */
+/** Facets are counted by `plan`. */
 export async function askFacets(
   catalog: Catalog,
   { filter, by, limit, asOf }: FacetQuery,

@@ -10,15 +10,15 @@ import { SingleFlight } from "../catalog/caches.ts";
 import type { Snapshot } from "../catalog/snapshot.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 
-// Each takes half a megabyte at most, until its filter is made.
+// Each takes at most half a megabyte, until its filter is made.
 const readAtOnce = 8;
 // Making the filter of a large segment takes as long as inflating this many runs.
 const stepsPerFilter = 32;
 
 /**
  * Finds markets by id. The first search in a snapshot reads the ids of all its segments once and keeps a filter of
- * each, two bytes a market, for as long as the segment itself is in memory. From then on only the segments that may
- * hold an id are asked, so that ids nobody has cost no reading.
+ * each, two bytes a market, for as long as the segment itself is in memory. From then on only segments that may hold an
+ * id are asked, so that ids that no market has cost no reading.
  */
 export class IdIndex {
   readonly #storage: Storage;
@@ -31,7 +31,7 @@ export class IdIndex {
     this.#objects = objects;
   }
 
-  /** The ordinals of the markets that may have this id: nearly always one or none. */
+  /** Ordinals of markets that may have this id: nearly always one or none. */
   async candidates({ archive, manifest }: Snapshot, id: string): Promise<number[]> {
     const hash = idHash(id);
     const segments = archive.segments.map((segment, index) => ({
@@ -60,7 +60,7 @@ export class IdIndex {
     return filtered.reduce((sum, { markets }) => sum + filterBytes(markets), 0);
   }
 
-  /** Past the cache, where the ids of all segments would take the place of pages. */
+  /** Bypasses the cache: these ids would evict the pages. */
   async #filterOf(ids: SegmentRef["ids"], markets: number): Promise<IdFilter> {
     const key = layout.ids(ids.hash);
     const stored = await readObject(this.#storage, key, ids, awaitBudget);

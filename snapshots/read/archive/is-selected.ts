@@ -5,8 +5,8 @@ import { isSettled, wordsOf } from "../../index/words.ts";
 import type { ArchiveFilter } from "../query/filter.ts";
 
 /**
- * Whether a market is one that a filter selects, by its record alone. Words are left aside where versions of Unicode may
- * find others in its question. Throws an Error when the record lacks a dimension.
+ * Judges a market by its record alone. Ignores words where versions of Unicode may find different ones in its question.
+ * Throws an Error when the record lacks a dimension.
  */
 export function isSelected(
   market: Market,

@@ -25,8 +25,8 @@ import type { Archive, Location } from "./archive.ts";
 import { StoredRuns } from "./stored-runs.ts";
 
 const joint = storedPiece(separator);
-// Runs that are inflated together, and their raw bytes, unless a single one has more. That takes half a millisecond,
-// and a step of this thread before and after it.
+// The most runs that are inflated together, and the most raw bytes, unless a single run has more. This takes half a
+// millisecond, and a step of this thread before and after it.
 const [batchRuns, batchBytes] = [16, 2 ** 20];
 // Bounds the memory of one response; Node has this many threads.
 const batchesAtOnce = 4;
@@ -58,7 +58,7 @@ export class Lines {
     this.#derived = derived;
   }
 
-  /** Fetches the runs that hold these descending ordinals. */
+  /** Fetches the runs that hold these ordinals, which descend. */
   static async read(
     archive: Archive,
     ordinals: readonly number[],
@@ -68,12 +68,11 @@ export class Lines {
     return new Lines(stretches, await StoredRuns.read(objects, neededOf(stretches)), derived);
   }
 
-  /** JSON texts of all markets. */
   all(): Promise<Buffer[]> {
     return this.#linesOf(this.#stretches);
   }
 
-  /** Id of the last market. Throws CorruptObjectError, or RangeError for a response without markets. */
+  /** Throws RangeError for a response without markets. */
   async lastId(): Promise<string> {
     const stretch = this.#stretches.at(-1);
     if (!stretch) throw new RangeError("there is no last market");
@@ -85,8 +84,8 @@ export class Lines {
   }
 
   /**
-   * All markets with separators, as part of a gzip member. Whole runs are copied as they are stored; only the parts of
-   * runs at the ends of a stretch are compressed here.
+   * All markets with separators, as part of a gzip member. Whole runs are copied as they are stored; only parts of runs
+   * at the ends of a stretch are compressed here.
    */
   async spliced(): Promise<Spliced> {
     const pieces: (DeflatePiece | Promise<DeflatePiece>)[] = [];
@@ -123,7 +122,7 @@ export class Lines {
     return parts.length > 1 ? make() : this.#derived.pieces.get(`${page.hash}/${from}-${to}`, make);
   }
 
-  /** The uncompressed body: `head`, all markets with separators, and `tail`. */
+  /** The uncompressed body, with separators between the markets. */
   async identity(head: Buffer, tail: Buffer): Promise<Buffer[]> {
     return [head, await joined(this.all()), tail];
   }
@@ -149,7 +148,7 @@ export class Lines {
     return lines;
   }
 
-  /** Inflates the runs together, away from this thread. */
+  /** Inflates the runs together, on another thread. */
   async #readAside(runs: readonly NeededLines[]): Promise<Buffer[]> {
     const stored = runs.map((run) => this.#stored.run(run));
     await awaitBudget();
@@ -167,7 +166,7 @@ export class Lines {
   }
 }
 
-/** The lines of a run that are needed, in parts from `from` (inclusive) to `to` (exclusive), ascending. */
+/** The needed lines of a run, in ascending parts `from` (inclusive) to `to` (exclusive). */
 interface NeededLines {
   page: CompressedPage;
   run: number;
@@ -183,7 +182,7 @@ function linesIn(needed: NeededLines, lines: readonly Buffer[]): Buffer[] {
   return needed.parts.flatMap(({ from, to }) => lines.slice(from, to));
 }
 
-/** The same lines in memory of their own. */
+/** Copies lines out of the memory that they share with others. */
 function copiesOf(lines: readonly Buffer[]): Buffer[] {
   const whole = Buffer.concat(lines);
   let end = 0;
@@ -193,7 +192,6 @@ function copiesOf(lines: readonly Buffer[]): Buffer[] {
   });
 }
 
-/** The runs of stretches, with the lines that are needed of each. */
 function neededOf(stretches: readonly Stretch[]): NeededLines[] {
   const needed: NeededLines[] = [];
   for (const { page, from, to } of stretches) {
@@ -245,7 +243,7 @@ function stretchesOf(archive: Archive, ordinals: readonly number[]): Stretch[] {
   return stretches;
 }
 
-/** Part of a stretch: either whole runs, from `first` to `last`, or lines within one run. */
+/** With `runs`, whole runs from `first` to `last`; otherwise lines within one run. */
 type Part = Stretch & { runs?: [first: number, last: number] };
 
 /** Splits a stretch into an incomplete run at its beginning, whole runs, and an incomplete run at its end. */
@@ -260,7 +258,7 @@ function splitAtRuns({ page, from, to }: Stretch): Part[] {
   return parts;
 }
 
-/** Splits a stretch without a whole run. It may hold the end of one run and the beginning of the next. */
+/** A stretch without a whole run may hold the end of one run and the beginning of the next. */
 function splitWithinRuns({ page, from, to }: Stretch): Part[] {
   const border = Math.ceil(from / runMarkets) * runMarkets;
   if (border <= from || border >= to) return [{ page, from, to }];
@@ -273,7 +271,7 @@ function splitWithinRuns({ page, from, to }: Stretch): Part[] {
 // Joining a page of 1.7 MB and computing its checksum takes as long as inflating this many runs.
 const stepsToJoin = 16;
 
-/** Puts lines together that nothing else uses. */
+/** Nothing else may use the lines: their memory is released. */
 async function joined(reading: Promise<readonly Buffer[]>): Promise<Buffer> {
   const lines = await reading;
   if (lines.length > runMarkets) await awaitBudget(stepsToJoin);

@@ -12,13 +12,13 @@ import { levelOf, proveCommit } from "../catalog/log-proof.ts";
 import type { Snapshot } from "../catalog/snapshot.ts";
 import { Lines } from "./lines.ts";
 
-/** A market of a snapshot: where it is, and its JSON text. */
+/** `line` is the JSON text. */
 export interface FoundMarket {
   ordinal: number;
   line: Buffer;
 }
 
-/** Finds a market by its id. */
+/** Throws MARKET_NOT_FOUND when the snapshot has no such market. */
 export async function findMarket(catalog: Catalog, snapshot: Snapshot, id: string): Promise<FoundMarket> {
   for (const ordinal of await catalog.ids.candidates(snapshot, id)) {
     const [line] = await (await Lines.read(snapshot.archive, [ordinal], catalog)).all();
@@ -34,8 +34,8 @@ const hashesOf = (subtrees: readonly { root: string }[]) =>
   subtrees.map(({ root }) => Buffer.from(root, "hex"));
 
 /**
- * What leads from the text of a market in a commit's snapshot to a checkpoint of the log (snapshots/SPEC.md, "Proofs").
- * Hashes all markets of one page.
+ * The path from a market's text to a checkpoint of the log (snapshots/SPEC.md, "Proofs"). Hashes all markets of one
+ * page.
  */
 export async function proveMarket(
   catalog: Catalog,
@@ -50,7 +50,7 @@ export async function proveMarket(
   return { market, ...proven, proof: { ...levels, inclusion } };
 }
 
-/** A market's text, and what leads from it to the root of its archive. Hashes all markets of its page. */
+/** The path from a market's text to the root of its archive. Hashes all markets of its page. */
 export async function levelsOf(
   catalog: Catalog,
   { archive, manifest }: Snapshot,

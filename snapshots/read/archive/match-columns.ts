@@ -6,19 +6,19 @@ import { keepLabels } from "../../index/label-column.ts";
 import { lowerBound } from "../../index/time-column.ts";
 import { candidates, counted, Matches, type SegmentMatches } from "./matches.ts";
 
-/** The columns of an archive, as far as counting needs them. */
+/** The columns of an archive that counting needs. */
 export interface Columns {
   /** From the oldest. */
   segments: readonly SegmentColumns[];
   /** Those that the segments were loaded with. */
   tables: LabelTables;
-  /** The ordinal of each segment's oldest market, followed by the number of markets. */
+  /** The ordinal of each segment's oldest market, then the number of markets. */
   starts: ArrayLike<number>;
   /** Changes when ids of labels mean other labels than before. */
   labelGeneration: number;
 }
 
-/** The markets that meet every condition. Waits for a `turn` before each segment. */
+/** Waits for a `turn` before each segment. */
 export async function matchColumns(
   archive: Columns,
   conditions: readonly Condition[],
@@ -44,7 +44,7 @@ type ResolvedCondition =
 /** Cheap and selective conditions run first. Integer ranges are the most expensive. */
 const evaluationOrder = { time: 0, label: 1, integer: 2 };
 
-/** The conditions in the order of evaluation, with the ids of their labels. */
+/** In the order of evaluation, with ids in place of labels. */
 function resolvedIn({ tables }: Columns, conditions: readonly Condition[]): ResolvedCondition[] {
   return conditions
     .map((condition) =>

@@ -12,7 +12,7 @@ export interface SegmentMatches {
 export class Matches {
   readonly total: number;
   readonly segments: readonly SegmentMatches[];
-  /** Ordinal of each segment's oldest market, followed by the number of markets. */
+  /** Ordinal of each segment's oldest market, then the number of markets. */
   readonly starts: ArrayLike<number>;
 
   constructor(segments: readonly SegmentMatches[], starts: ArrayLike<number>) {
@@ -66,7 +66,7 @@ function sliceSegment({ markets, count, bits }: SegmentMatches, skip: number, wa
   return ordinals;
 }
 
-/** Matches of a segment: the ordinals `from` (inclusive) to `to` (exclusive). */
+/** The ordinals from `from` (inclusive) to `to` (exclusive) of a segment. */
 export function candidates(markets: number, from: number, to: number): SegmentMatches {
   if (from <= 0 && to >= markets) return { markets, count: markets, bits: undefined };
   return from >= to
@@ -74,7 +74,6 @@ export function candidates(markets: number, from: number, to: number): SegmentMa
     : { markets, count: to - from, bits: rangeBitmap(markets, from, to) };
 }
 
-/** Matches of a segment, given as a bitmap. */
 export function counted(markets: number, bits: Bitmap): SegmentMatches {
   return { markets, count: sliceKernel.countBits(bits), bits };
 }

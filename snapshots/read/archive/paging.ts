@@ -18,7 +18,7 @@ import { selectMarkets } from "./select.ts";
 
 /** A planned archive page. Its headers are known before its body is built. */
 export interface PagePlan {
-  /** Cursor of the page that follows, if any. */
+  /** Null on the last page. */
   nextCursor: string | null;
   /** The whole body in parts: one gzip member with `gzip`, plain JSON without. */
   body(envelope: Envelope): Promise<readonly Buffer[]>;
@@ -30,7 +30,7 @@ interface Envelope {
   gzip: boolean;
 }
 
-/** Where a response begins: after the first `skip` matches. */
+/** A response begins after the first `skip` matches. */
 export interface Position {
   snapshot: Snapshot;
   filter: ArchiveFilter;
@@ -40,15 +40,15 @@ export interface Position {
 }
 
 /**
- * The page that a query asks for. A cursor pins the snapshot that it was issued for. Throws, as its `plan` does,
- * INVALID_CURSOR, CURSOR_MISMATCH, CURSOR_EXPIRED, SNAPSHOT_UNAVAILABLE, or as commitOf and whileKept do.
+ * A cursor pins the snapshot that it was issued for. Throws INVALID_CURSOR, CURSOR_MISMATCH, CURSOR_EXPIRED or
+ * SNAPSHOT_UNAVAILABLE, and so does `plan`.
  */
 export async function askPage(catalog: Catalog, query: ArchiveQuery): Promise<Asked<PagePlan>> {
   const { filter, page: number = 1, cursor = "" } = query;
   const { pageSize = cursor ? "" : paging.defaultPageSize } = query;
   const parts = [number, pageSize, cursor, filter.canonical];
   const first = cursor ? undefined : await startOf(catalog, query);
-  // The commit is part of the name: without a cursor, the same query means another page after a publish.
+  // Without a cursor, the same query means another page after a publish, so the commit is part of the name.
   const name = [(first ?? catalog.current())?.commit.digest, ...parts].join(" ");
   const kept = catalog.pages.get(name);
   const start = kept ? { commit: kept.snapshot.commit } : (first ?? (await startOf(catalog, query)));
@@ -81,7 +81,7 @@ export async function askPage(catalog: Catalog, query: ArchiveQuery): Promise<As
 
 const closing = Buffer.from("]}");
 
-/** The commit from whose snapshot a query is answered, and its cursor. */
+/** The commit whose snapshot answers a query, and the query's cursor. */
 export interface Start {
   commit: LogEntry;
   cursor?: Cursor;
@@ -98,8 +98,8 @@ export async function startOf(catalog: Catalog, query: ArchiveQuery): Promise<St
 }
 
 /**
- * Works on the snapshot of a start, which a collection may delete meanwhile. Throws CURSOR_EXPIRED then, or
- * SNAPSHOT_EXPIRED without a cursor, and what `work` throws.
+ * Works on the snapshot of a start, which a collection may delete meanwhile. Then throws CURSOR_EXPIRED, or
+ * SNAPSHOT_EXPIRED without a cursor.
  */
 export function whileStanding<T>(
   catalog: Catalog,
@@ -127,7 +127,7 @@ export async function positionOf(
   return { snapshot, filter, matches, skip, pageSize };
 }
 
-/** How many matches end with the market that a cursor names. The cursor must agree with its snapshot in every field. */
+/** Counts the matches up to the market that a cursor names. The cursor must agree with its snapshot in every field. */
 async function matchesUpTo(
   catalog: Catalog,
   snapshot: Snapshot,

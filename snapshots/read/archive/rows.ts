@@ -15,11 +15,11 @@ import { csvHead, csvOf } from "./csv.ts";
 import { Lines } from "./lines.ts";
 import { cursorAt, type Position, positionOf, startOf, whileStanding } from "./paging.ts";
 
-/** How rows are written. */
+/** A form in which rows are written. */
 export interface RowsForm extends Omit<CsvForm, "mark"> {
-  /** What comes before the rows of a version of the feed. */
+  /** What precedes the rows; it depends on the version of the feed. */
   head(version: string): Buffer;
-  /** The text of some rows, given the JSON texts of their markets. */
+  /** `markets` are JSON texts. */
   textOf(markets: readonly Buffer[], version: string): Promise<Buffer>;
 }
 
@@ -28,20 +28,17 @@ export interface RowsPlan extends Stream {
   snapshot: Snapshot;
   /** All matches, including those before this position. */
   total: number;
-  /** Cursor for this position. */
+  /** For this position. */
   cursor: string;
 }
 
-// The pages of this many rows are fetched concurrently. One at a time, a remote store's latency would set the pace.
+// Rows whose pages are fetched concurrently. One at a time, a remote store's latency would set the pace.
 const rowsFetched = paging.maxPageSize;
 // In the worst case every match lies in another page, and each needs a run inflated. This bounds the memory of one
 // response for any filter.
 const rowsAtOnce = rowsFetched / 4;
 
-/**
- * What a query asks for in one answer. Throws as askPage does, and its `plan` INVALID_PARAMETER when more are to be
- * skipped than there are.
- */
+/** All rows in one answer. `plan` throws INVALID_PARAMETER when more are to be skipped than there are. */
 export async function askRows(catalog: Catalog, query: RowsQuery, form: RowsForm): Promise<Asked<RowsPlan>> {
   const { skip, cursor = "", filter } = query;
   const whole = async <T>(working: Promise<T>) =>
@@ -77,7 +74,7 @@ async function planFrom(catalog: Catalog, start: Position, skip: number, form: R
   };
 }
 
-/** Rows of an earlier snapshot, which a collection may delete meanwhile. Throws CURSOR_EXPIRED then. */
+/** Rows of an earlier snapshot, which a collection may delete meanwhile. Then throws CURSOR_EXPIRED. */
 async function* readKept(catalog: Catalog, { snapshot, read }: RowsPlan) {
   const chunks = read();
   const next = () => whileKept(catalog, snapshot.commit, () => chunks.next());
@@ -85,7 +82,7 @@ async function* readKept(catalog: Catalog, { snapshot, read }: RowsPlan) {
 }
 
 async function* readFrom(catalog: Catalog, { snapshot, matches, skip }: Position, form: RowsForm) {
-  // In one chunk with the first rows: if these cannot be read, nothing has been sent.
+  // The head goes out with the first rows: if these cannot be read, nothing has been sent.
   const { feedVersion } = snapshot.manifest;
   let head = form.head(feedVersion);
   if (skip >= matches.total) yield { count: 0, text: head };
@@ -105,7 +102,7 @@ async function* readFrom(catalog: Catalog, { snapshot, matches, skip }: Position
 const nothing = Buffer.alloc(0);
 const lineEnd = Buffer.from("\n");
 
-/** One market a line, as its JSON text. */
+/** One JSON text a line. */
 export const ndjsonForm: RowsForm = {
   name: "rows",
   mediaTypes: [ndjson, `${ndjson}; charset=utf-8`],
@@ -113,7 +110,7 @@ export const ndjsonForm: RowsForm = {
   textOf: async (markets) => Buffer.concat(markets.flatMap((market) => [market, lineEnd])),
 };
 
-/** All forms: those of CSV have a header line, then one record per market (RFC 4180). */
+/** The forms of CSV have a header line, then one record per market (RFC 4180). */
 export const rowsForms: readonly RowsForm[] = [
   ndjsonForm,
   ...csvForms.map(({ mark, ...form }) => ({

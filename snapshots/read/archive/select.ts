@@ -5,7 +5,7 @@ import { matchColumns } from "./match-columns.ts";
 import type { Matches } from "./matches.ts";
 import type { WordIndex } from "./word-index.ts";
 
-/** The markets of a snapshot that a filter selects: first by columns, then by words. */
+/** Selects by columns first, then by words. */
 export async function selectMarkets(
   { words: index }: { words: WordIndex },
   snapshot: Snapshot,

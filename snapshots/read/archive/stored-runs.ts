@@ -9,10 +9,9 @@ import { awaitBudget } from "../event-loop-budget.ts";
 
 // The S3 client has this many connections.
 const fetchedAtOnce = 128;
-// From this share of a page on, the whole of it is read, since the next request is likely to need the rest.
+// From this share of a page on, all of it is read, since the next request is likely to need the rest.
 const wholeShare = 1 / 2;
 
-/** A run of a page, by its position. */
 export interface RunOf {
   page: CompressedPage;
   run: number;
@@ -28,7 +27,7 @@ export class StoredRuns {
     this.#objects = objects;
   }
 
-  /** Reads runs, of which those of one page ascend. */
+  /** The runs of one page must ascend. */
   static async read(objects: ObjectCache, needed: readonly RunOf[]): Promise<StoredRuns> {
     const pages = new Map<string, { page: CompressedPage; runs: number[] }>();
     for (const { page, run } of needed) {
@@ -46,7 +45,7 @@ export class StoredRuns {
     return { key: layout.page(page.hash), index: run, piece };
   }
 
-  /** The runs from `first` to `last` (inclusive) of a page, in pieces that follow each other. */
+  /** From `first` to `last` (inclusive), in pieces that follow each other. */
   pieces(page: CompressedPage, first: number, last = first): DeflatePiece[] {
     const stored = this.#pages.get(page.hash);
     if (stored) return [runsPiece(stored, page.runs, first, last)];
@@ -72,12 +71,12 @@ export class StoredRuns {
       const part = await reading;
       const { offset, bytes } = rangeOfRuns(page.runs, run);
       const stored = part.subarray(offset - range.offset, offset - range.offset + bytes);
-      // A cache on the disk gives parts of pages unchecked. Read whole, a page is hashed there and mended.
+      // A cache on the disk returns parts of pages unchecked. It hashes a page that is read whole, and mends it.
       if (!isRun(page, run, stored)) {
         const whole = await this.#objects.get(key, page);
         return joined([whole.subarray(offset, offset + bytes)]);
       }
-      // What is kept must not keep the other runs in memory.
+      // A cached run must not keep the other runs in memory.
       return bytes === part.length ? part : joined([stored]);
     };
     for (const run of runs) {

@@ -3,26 +3,25 @@ import type { SegmentColumns } from "../../index/column-sections.ts";
 import { type IntegerColumn, sliceCount } from "../../index/integer-column.ts";
 import { everyValue, sliceKernel } from "../../index/slice-kernel.ts";
 
-/** How often a value occurs, and how often so in disputed markets. */
+/** How often a value occurs, and how often in disputed markets. */
 export interface Tally {
   count: number;
   disputed: number;
 }
 
-/** Adds to a tally. */
 export function addTo(tally: Tally, { count, disputed }: Tally): void {
   tally.count += count;
   tally.disputed += disputed;
 }
 
-/** Values to be counted in buckets of this width from the column's lowest value; the last bucket takes the rest. */
+/** Buckets have this width from the column's lowest value up; the last one takes the rest. */
 export interface Buckets {
   column: IntegerColumn;
   width: number;
   buckets: number;
 }
 
-// Looking at each match is faster while there is at most one in so many markets.
+// Looking at each match is faster while there is at most one in this many markets.
 const sparseShare = 64;
 
 /** The matches of one segment, to be counted by the values of its columns. */

@@ -5,10 +5,9 @@ import type { Archive } from "./archive.ts";
 import { countFacets } from "./count-facets.ts";
 import { matchColumns } from "./match-columns.ts";
 
-// Whoever asks for the status pays nothing for it, so an archive is counted once.
+// Asking for the status costs callers nothing, so an archive is counted only once.
 const counted = new WeakMap<Archive, Promise<TierCounts>>();
 
-/** How many markets of an archive each tier has. */
 export function countTiers(archive: Archive): Promise<TierCounts> {
   const known = counted.get(archive) ?? count(archive);
   counted.set(archive, known);

@@ -11,12 +11,12 @@ import { awaitBudget } from "../event-loop-budget.ts";
 import { Memo } from "../memo.ts";
 import { counted, Matches } from "./matches.ts";
 
-// Words of common questions take half of this. With the ids of markets there are less than 30 bytes a market.
+// Words of common questions take half of this. With the ids there are less than 30 bytes a market.
 const bytesPerMarket = 26;
 // Each takes up to some megabytes while it is read.
 const readAtOnce = 8;
 
-/** Finds markets by words. Reads the words of a segment when somebody looks for some there. */
+/** Finds markets by words. Reads the words of a segment when somebody first looks for some there. */
 export class WordIndex {
   readonly #storage: Storage;
   readonly #markets: () => number;
@@ -26,7 +26,7 @@ export class WordIndex {
     ({ residentBytes }) => residentBytes,
   );
 
-  /** `markets` tells how many the largest snapshot in memory has, whose words all fit. */
+  /** `markets` returns the number of markets in the largest snapshot in memory, whose words all fit. */
   constructor(storage: Storage, markets: () => number) {
     this.#storage = storage;
     this.#markets = markets;
@@ -36,7 +36,7 @@ export class WordIndex {
     return this.#tables.counts().bytes;
   }
 
-  /** Those of a snapshot's matches whose questions have all of these words. */
+  /** Keeps those matches whose questions have all of these words. */
   async keep(
     words: readonly QueryWord[],
     { archive, manifest }: Snapshot,
@@ -63,7 +63,7 @@ export class WordIndex {
 
   async #read(ref: ObjectRef): Promise<WordTable> {
     const key = layout.words(ref.hash);
-    // Opening them takes longer than hashing them.
+    // Opening words takes longer than hashing them.
     const turn = (steps: number) => awaitBudget(3 * steps);
     return new WordTable(key, await readObject(this.#storage, key, ref, turn));
   }

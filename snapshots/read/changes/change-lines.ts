@@ -12,11 +12,11 @@ export interface NetChanges {
   /** Where the text of each market to be put is, newest first. */
   puts: Uint32Array;
   texts: ChangeTexts;
-  /** The memory that it takes. */
+  /** Bytes of memory. */
   bytes: number;
 }
 
-/** The net difference between two sides, the texts of the newer one being tagged. */
+/** The texts of the newer side must be tagged. */
 export async function netOf(sides: Sides, texts: ChangeTexts, yieldLoop: YieldLoop): Promise<NetChanges> {
   const found = await difference(sides, yieldLoop);
   const puts = await putsOf(found, sides.after, yieldLoop);
@@ -32,26 +32,25 @@ export async function netOf(sides: Sides, texts: ChangeTexts, yieldLoop: YieldLo
   return { deletes, puts, texts, bytes: deletes.byteLength + puts.byteLength + texts.bytes };
 }
 
-/** How many lines it has. */
 export const linesOf = ({ deletes, puts }: NetChanges) => idCount(deletes) + puts.length;
 
-/** Deletes of a chunk at most, and puts of a chunk that are not a stored run. */
+/** The most deletes of a chunk, and the most puts of one that is not a stored run. */
 const [deletesAtOnce, putsAtOnce] = [500, 64];
 const level = 6;
 
-/** Lines that are sent together. `piece` is there when they are stored as they are sent. */
+/** Lines that are sent together. `piece` is there when they are stored in the form that is sent. */
 interface Chunk {
   count: number;
   text: () => Promise<Buffer>;
   piece?: () => Promise<DeflatePiece>;
 }
 
-/** The lines of an answer behind the first `skip`. */
+/** Leaves out the first `skip` lines. */
 export async function* readChanges(net: NetChanges, skip: number): AsyncGenerator<StreamChunk, void, void> {
   for (const { count, text } of chunksOf(net, skip)) yield { count, text: await text() };
 }
 
-/** The same as one gzip member. Whole runs are copied as they are stored. */
+/** One gzip member. Whole runs are copied as they are stored. */
 export async function* readChangesGzip(
   net: NetChanges,
   skip: number,
@@ -90,7 +89,7 @@ function* chunksOf({ deletes, puts, texts }: NetChanges, skip: number): Generato
 
 const deleteLine = (id: string) => `{"op":"delete","id":"${id}"}\n`;
 
-/** How many lines the stored run has that begins here and is wanted as a whole; 0 when there is none. */
+/** The lines of the stored run that begins here and is wanted whole; 0 when there is none. */
 function wholeRunAt(puts: Uint32Array, at: number, texts: ChangeTexts): number {
   const { source, line } = sourceOf(puts[at]!);
   const count = Math.min(texts.runLines, texts.lines(source) - line);
@@ -101,7 +100,7 @@ function wholeRunAt(puts: Uint32Array, at: number, texts: ChangeTexts): number {
   return count;
 }
 
-/** How many lines to take up to the next whole run. */
+/** The lines before the next whole run. */
 function looseFrom(puts: Uint32Array, at: number, texts: ChangeTexts): number {
   let end = at + 1;
   while (end < puts.length && end - at < putsAtOnce && !(texts.piece && wholeRunAt(puts, end, texts)))

@@ -10,31 +10,30 @@ import { awaitBudget } from "../event-loop-budget.ts";
 
 /** Where the texts of changed markets are stored: in objects of at most 512 lines, in runs. */
 export interface ChangeTexts {
-  /** Lines of a run; the last one of an object may have fewer. */
+  /** The last run of an object may have fewer. */
   readonly runLines: number;
-  /** The memory that it takes. */
+  /** Bytes of memory. */
   readonly bytes: number;
-  /** Lines of an object. */
+  /** How many lines an object has. */
   lines(source: number): number;
-  /** The lines of a run, each as a put with its line feed. */
+  /** Each line is a put with its line feed. */
   run(source: number, run: number): Promise<Buffer[]>;
-  /** The same lines compressed, where they are stored in this form. */
+  /** The compressed lines of a run, where they are stored in this form. */
   piece?(source: number, run: number): Promise<DeflatePiece>;
 }
 
 const most = Math.max(partLines, cuts.pageMax);
 
-/** A number for a line of an object. */
+/** One number for a line of an object. */
 export const tagOf = (source: number, line: number) => source * most + line;
-/** The object and the line that a number stands for. */
+/** The inverse of tagOf. */
 export const sourceOf = (tag: number) => ({ source: Math.floor(tag / most), line: tag % most });
 
-// An object of a part or a page table entry with up to 32 runs.
+// Bytes of memory for a part, and for a page table entry with up to 32 runs.
 const [partBytes, pageBytes] = [300, 4000];
 /** Each has about 200 kB. */
 const keptRuns = 16;
 
-/** Texts in parts of change records. */
 export class PartTexts implements ChangeTexts {
   readonly runLines = runLines;
   readonly #objects: ObjectCache;
@@ -48,7 +47,7 @@ export class PartTexts implements ChangeTexts {
     return this.#parts.length * partBytes;
   }
 
-  /** Adds a part, and returns its place. */
+  /** Returns the place of the part. */
   add(part: ChangePartRef): number {
     return this.#parts.push(part) - 1;
   }
@@ -74,7 +73,6 @@ export class PartTexts implements ChangeTexts {
   }
 }
 
-/** Texts in pages of a snapshot. */
 export class PageTexts implements ChangeTexts {
   readonly runLines = runMarkets;
   readonly #objects: ObjectCache;
@@ -88,7 +86,7 @@ export class PageTexts implements ChangeTexts {
     return this.#pages.length * pageBytes;
   }
 
-  /** Adds a page unless it is the one that was added last, and returns its place. */
+  /** Returns the place of the page. Adds it unless it is the one that was added last. */
   add(page: StoredPage): number {
     if (this.#pages.at(-1) !== page) this.#pages.push(page);
     return this.#pages.length - 1;
@@ -106,7 +104,7 @@ export class PageTexts implements ChangeTexts {
   }
 }
 
-/** The runs that one answer has read last: several records may take turns. */
+/** Keeps the runs that one answer has read last: several records may take turns. */
 export class KeptRuns {
   readonly #texts: ChangeTexts;
   readonly #runs = new LRUCache<string, Buffer[]>({ max: keptRuns });
@@ -115,7 +113,6 @@ export class KeptRuns {
     this.#texts = texts;
   }
 
-  /** The line that a number stands for. */
   async line(tag: number): Promise<Buffer> {
     const { source, line } = sourceOf(tag);
     const { runLines } = this.#texts;

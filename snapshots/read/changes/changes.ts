@@ -30,15 +30,15 @@ export interface ChangesPlan extends Stream {
 }
 
 /**
- * Markets that are compared for an answer at most: an upgrade's, and smaller changes around it. Each takes about 100
- * bytes.
+ * The most markets that are compared for an answer: those of an upgrade, and of smaller changes around it. Each takes
+ * about 100 bytes.
  */
 const maxEntries = 1.25 * maxRecordLines;
 /** Differences that are worked out at the same time. */
 const plansAtOnce = 2;
 /** Lines of a part that are taken between two yields: half a millisecond. */
 const linesAtOnce = 128;
-/** A plan without changes takes this, its name included. */
+/** Bytes of a plan without changes, its name included. */
 const planBytes = 1000;
 
 /** The commits of `since` and those of `until`, newest first: a snapshot may be published several times. */
@@ -47,7 +47,6 @@ interface Ends {
   to: readonly LogEntry[];
 }
 
-/** The work to do, and for whom. */
 interface Work {
   ends: Ends;
   payer: Payer;
@@ -57,7 +56,7 @@ interface Work {
 export class ChangesReader {
   readonly #catalog: Catalog;
   readonly #working = bulkhead(plansAtOnce, Number.POSITIVE_INFINITY);
-  /** What cannot be told is kept too: finding that out again may take seconds. */
+  /** Also keeps that a difference is gone: finding that out again may take seconds. */
   readonly #plans = new Memo<NetChanges | "gone">(
     budgets.differences,
     (plan) => planBytes + (plan === "gone" ? 0 : plan.bytes),
@@ -68,9 +67,8 @@ export class ChangesReader {
   }
 
   /**
-   * What a query asks for. Throws SNAPSHOT_NOT_FOUND, SNAPSHOT_UNAVAILABLE, DAMAGED_LOG, CorruptObjectError or
-   * StorageError; its `plan` also INVALID_PARAMETER, and SNAPSHOT_EXPIRED when the difference cannot be told
-   * any more.
+   * Throws SNAPSHOT_NOT_FOUND, SNAPSHOT_UNAVAILABLE or DAMAGED_LOG. `plan` also throws INVALID_PARAMETER, and
+   * SNAPSHOT_EXPIRED when the difference cannot be told any more.
    */
   async ask(query: ChangesQuery, payer: Payer): Promise<Asked<ChangesPlan>> {
     const { since, skip } = query;
@@ -97,7 +95,7 @@ export class ChangesReader {
     };
   }
 
-  /** What was worked out before, or is now. Work that somebody else gave up is begun again. */
+  /** Work that somebody else gave up is begun again. */
   async #known(name: string, work: Work): Promise<NetChanges | "gone"> {
     for (;;) {
       try {
@@ -131,7 +129,7 @@ export class ChangesReader {
     return (await this.#fromSnapshots(ends, yieldLoop)) ?? "gone";
   }
 
-  /** The records from one commit to another, added up; undefined when one was never made, or when they are too many. */
+  /** Adds up the records from one commit to another; undefined when one was never made, or when they are too many. */
   async #fromRecords([from, to]: Pair, yieldLoop: YieldLoop): Promise<NetChanges | undefined> {
     const [first, last] = [Math.min(from.commit, to.commit) + 1, Math.max(from.commit, to.commit)];
     const records: ChangeRecord[] = [];
@@ -169,7 +167,7 @@ export class ChangesReader {
     return netOf(await netSides(from.commit <= to.commit ? steps : back, yieldLoop), texts, yieldLoop);
   }
 
-  /** What differs between the two snapshots themselves; undefined when one is gone, or when it is too much. */
+  /** Compares the two snapshots themselves; undefined when one is gone, or when too much differs. */
   async #fromSnapshots({ from, to }: Ends, yieldLoop: YieldLoop): Promise<NetChanges | undefined> {
     await yieldLoop();
     const [older, newer] = [await this.#manifest(from), await this.#manifest(to)];
@@ -186,7 +184,7 @@ export class ChangesReader {
     });
   }
 
-  /** The manifest of a snapshot, of whichever of its commits still has one. */
+  /** Tries the commits of a snapshot until one still has its manifest. */
   async #manifest(commits: readonly LogEntry[]): Promise<Manifest | undefined> {
     for (const commit of commits) {
       const listed = await unless(MissingObjectError, () => this.#catalog.listed(commit));

@@ -20,7 +20,7 @@ import { awaitBudget } from "../event-loop-budget.ts";
 import type { AsOf } from "../query/query.ts";
 import { proveIndex } from "./market-index.ts";
 
-// Each takes half a megabyte at most.
+// Each takes at most half a megabyte.
 const readAtOnce = 8;
 // Hashing the ids of a segment takes as long as inflating this many runs.
 const stepsPerTree = 15;
@@ -28,8 +28,8 @@ const stepsPerTree = 15;
 type ShownSegment = MarketAbsence["segments"][number];
 
 /**
- * A query for all that shows that no market of a snapshot has an id, and what leads from there to a checkpoint of the
- * log (INTERFACE 4.12). `pay` pays for hashing segments.
+ * Shows that no market of a snapshot has an id, and the path from there to a checkpoint of the log (INTERFACE 4.12).
+ * `pay` pays for hashing segments.
  */
 export function askAbsence(
   catalog: Catalog,
@@ -90,7 +90,7 @@ function showAround(
   return { markets, header: header.hash, ids: { bytes: ids.bytes, size, chunks } };
 }
 
-/** The markets that have the hash of this id, and another id. Takes their ordinals within each segment. */
+/** Markets whose ids share the hash of this one. `sharing` has their ordinals within each segment. */
 async function showOthers(
   catalog: Catalog,
   commit: LogEntry,

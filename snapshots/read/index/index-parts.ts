@@ -23,7 +23,6 @@ const readAtOnce = 8;
 // Hashing the chunks of a segment takes as long as inflating this many runs.
 const stepsPerTable = 30;
 
-/** A part of an index that was found by its hash. */
 interface FoundPart {
   hash: string;
   bytes: number;
@@ -35,7 +34,7 @@ type Refs = Pick<SegmentRef, "hash" | "bytes" | "ids" | "words">;
 
 /**
  * Finds parts of the indexes of all kept snapshots by their hashes (INTERFACE 4.12). A segment is listed when something
- * is looked for in it first.
+ * is first looked for in it.
  */
 export class IndexParts {
   readonly #catalog: Catalog;
@@ -46,8 +45,8 @@ export class IndexParts {
   }
 
   /**
-   * The parts with these hashes, one after the other. Throws SECTION_NOT_FOUND or SNAPSHOT_UNAVAILABLE, and what `pay`
-   * throws, which pays for listing segments.
+   * The parts with these hashes, one after the other. `pay` pays for listing segments. Throws SECTION_NOT_FOUND or
+   * SNAPSHOT_UNAVAILABLE, and what `pay` throws.
    */
   async open(hashes: readonly string[], ranges: boolean, pay: Payer["pay"]): Promise<StoredFile> {
     const parts = await this.#find(hashes, paidSteps(pay));
@@ -86,7 +85,7 @@ export class IndexParts {
     }
   }
 
-  /** Looks for parts in a segment. Tells whether it had to be listed. */
+  /** Looks for parts in a segment. Returns whether the segment had to be listed. */
   async #look(ref: Refs, wanted: Map<string, Buffer>, found: Map<string, FoundPart>): Promise<boolean> {
     let listed = false;
     const list = () => {
@@ -112,7 +111,7 @@ export class IndexParts {
     return listParts(key, segment, stored);
   }
 
-  /** The result of the work; undefined where an older snapshot was collected, or is of a version that is unknown. */
+  /** Undefined where an older snapshot was collected, or has an unknown version. */
   async #unlessGone<T>(work: () => Promise<T>, ref?: Refs): Promise<T | undefined> {
     try {
       return await work();
@@ -145,7 +144,7 @@ export class IndexParts {
     return (await stored[source]()).subarray(offset, offset + bytes);
   }
 
-  /** The leaf hashes of a page's markets, from the oldest up. */
+  /** From the oldest market up. */
   async #leavesOf({ hash, bytes }: Refs, index: number): Promise<Buffer> {
     const { objects, derived } = this.#catalog;
     return derived.hashes.get(`page/${hash}/${index}`, async () => {
@@ -186,7 +185,7 @@ function streamParts(parts: readonly FoundPart[], range: ByteRange): Stream {
   };
 }
 
-/** The same in pieces of at most `chunkBytes`. */
+/** In pieces of at most `chunkBytes`. */
 async function* piecesOf(parts: readonly FoundPart[], { from, to }: ByteRange): AsyncGenerator<Buffer> {
   let start = 0;
   for (const part of parts) {

@@ -6,10 +6,7 @@ import type { Catalog } from "../catalog/catalog.ts";
 import { askProven, type Logged, proveCommit } from "../catalog/log-proof.ts";
 import type { AsOf } from "../query/query.ts";
 
-/**
- * A query for what the index of a snapshot consists of, and what leads from its root to a checkpoint of the log
- * (INTERFACE 4.12).
- */
+/** What the index of a snapshot consists of, and the path from its root to a checkpoint of the log (INTERFACE 4.12). */
 export function askIndex(catalog: Catalog, asOf: AsOf | undefined): Promise<Asked<MarketIndex>> {
   return askProven(catalog, asOf, ["index"], async (...logged) => {
     const [commit] = logged;
@@ -23,7 +20,7 @@ export function askIndex(catalog: Catalog, asOf: AsOf | undefined): Promise<Aske
   });
 }
 
-/** What leads from the root of a manifest's index to a checkpoint of the log. */
+/** The path from the root of a manifest's index to a checkpoint of the log. */
 export async function proveIndex(
   catalog: Catalog,
   { indexRoot, counts }: Manifest,

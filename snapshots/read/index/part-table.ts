@@ -12,7 +12,7 @@ export const hashBytes = 32;
 /** Where a part is: in the object of its segment, of its ids or of its words, or a page of it. */
 const sources = ["segment", "ids", "words", "page"] as const;
 
-/** A part of an index: `bytes` from `offset` of an object on, or of the hashes of page number `offset`. */
+/** `bytes` from `offset` of an object on, or of the hashes of page number `offset`. */
 export interface Part {
   source: (typeof sources)[number];
   offset: number;
@@ -25,7 +25,7 @@ const Told = z.object({
   words: z.object({ hash: Digest, bytes: Count }),
 });
 
-/** What can be asked for of a segment's index by its hash. */
+/** Everything of a segment's index that can be asked for by its hash. */
 export class PartTable {
   readonly #hashes: Buffer;
   /** The first 32 bits of each hash. */
@@ -43,7 +43,7 @@ export class PartTable {
     );
   }
 
-  /** Bytes in memory. */
+  /** Bytes of memory. */
   get bytes(): number {
     return this.#hashes.length + this.#firsts.byteLength + this.#places.byteLength;
   }

@@ -41,7 +41,6 @@ export function encodeCursor({ commit, snapshotId, ordinal, after, pageSize, fil
   return Buffer.from(JSON.stringify(fields)).toString("base64url");
 }
 
-/** Reads a cursor in its one canonical spelling. */
 export function decodeCursor(text: string): Cursor {
   if (text.length > maxCursorLength) throw invalidCursor();
   try {

@@ -22,7 +22,7 @@ import {
   timeOf,
 } from "./parameters.ts";
 
-/** The part of a query that selects markets; `canonical` is its one spelling, equal exactly when the filters are. */
+/** The part of a query that selects markets. `canonical` is its one spelling, equal exactly when the filters are. */
 export interface ArchiveFilter {
   conditions: Condition[];
   /** The words that a market's question must all have. */
@@ -34,26 +34,26 @@ export interface ArchiveFilter {
 export function parseCanonicalFilter(canonical: string): ArchiveFilter {
   const { characters, words } = searchBounds;
   return parseFilter(readParameters(canonical, filterNames), {
-    // Its words are normalised already, and a few texts would change again.
+    // These words are normalised already, and a few texts would change again.
     normalise: (text) => text.toLowerCase(),
-    // A space has come between words that only a * parted.
+    // The canonical spelling adds a space between words that only a * parted.
     characters: characters + words,
   });
 }
 
-/** How words are read: by default as somebody asks for them. */
+/** How words are read: by default as a caller asks for them. */
 interface Reading {
   normalise: (text: string) => string;
   characters: number;
 }
 const asked: Reading = { normalise: normalised, characters: searchBounds.characters };
 
-/** The parameters of a filter in their canonical spelling, in the order of the filter table. */
+/** In the order of the filter table. */
 type Canonical = Map<string, string>;
 
 /**
- * A query text that readParameters reads. Only what would be read differently is percent-encoded, so that a cursor,
- * which carries it, stays short.
+ * A query text that readParameters reads. Percent-encodes only what would be read differently, so that a cursor, which
+ * carries it, stays short.
  */
 function textOf(canonical: Canonical): string {
   const pairs = [...canonical].map(
@@ -62,7 +62,7 @@ function textOf(canonical: Canonical): string {
   return pairs.join("&");
 }
 
-/** The filter among the parameters of a query. */
+/** Ignores other parameters. */
 export function parseFilter(parameters: Parameters, reading = asked): ArchiveFilter {
   const conditions: Condition[] = [];
   const canonical: Canonical = new Map();
@@ -104,7 +104,7 @@ function parseWords(
       `must have at least ${prefix} characters before a *, not ${JSON.stringify(short.text)} alone.`,
     );
   canonical.set("q", all.map((word) => (word.prefix ? `${word.text}*` : word.text)).join(" "));
-  // Whatever has a longer word has each beginning of it.
+  // A market with the longer word also has a word that begins so.
   const implied = (word: QueryWord) =>
     word.prefix && all.some((other) => other !== word && other.text.startsWith(word.text));
   return all.filter((word) => !implied(word));
@@ -197,7 +197,7 @@ function optionalTime(parameters: Parameters, name: string, dateOnlyAddition: nu
   return text === undefined ? undefined : timeOf(name, text, dateOnlyAddition);
 }
 
-/** The facets that a text names, separated by commas. */
+/** Separated by commas. */
 export function parseFacetNames(text: string): FacetName[] {
   return listOf("by", text, facetNames).map((position) => facetNames[position]!);
 }

@@ -1,10 +1,10 @@
 import { csv, ndjson } from "../../../schemas/media.ts";
 
-/** Parameters that other services have, and what to use here in their place. */
+/** Parameters that other services have, and what replaces them here. */
 interface Hint {
   /** In lower case, without hyphens and underscores. */
   names: readonly string[];
-  /** A parameter of the addresses that have something in their place; left out: all have. */
+  /** The hint is only for addresses that have this parameter. Without it, it is for all. */
   where?: string;
   hint: string;
 }
@@ -24,7 +24,7 @@ const hints: readonly Hint[] = [
   { names: ["pagesize", "size", "count", "perpage"], where: "limit", hint: "limit sets how many come." },
 ];
 
-/** The hint for an unknown parameter of an address that has the parameters `known`, if there is one. */
+/** `known` are the parameters of the address. Undefined when there is no hint. */
 export function hintFor(name: string, known: readonly string[]): string | undefined {
   const plain = name.toLowerCase().replace(/[-_]/g, "");
   const fits = ({ names, where }: Hint) => names.includes(plain) && (!where || known.includes(where));

@@ -1,11 +1,13 @@
 /** Longer texts are never near misses. */
 const maxLength = 60;
-/** More typing errors make another word. Few of them are soon found to be passed, also among thousands of slugs. */
+/**
+ * More typing errors make another word. A low bound also ends most comparisons early, even among thousands of slugs.
+ */
 const maxErrors = 5;
 
 /**
- * The candidate that a text was probably meant to be, in any letter case: one typing error in three characters, at
- * least one. Undefined when none is that near.
+ * The candidate that was probably meant, in any letter case. Allows one typing error in three characters, at least one.
+ * Undefined when none is that near.
  */
 export function nearest(text: string, candidates: Iterable<string>): string | undefined {
   if (text.length > maxLength) return undefined;
@@ -20,7 +22,7 @@ export function nearest(text: string, candidates: Iterable<string>): string | un
 }
 
 /**
- * How many characters have to be put in, left out, replaced or swapped with their neighbour to make one text of the
+ * How many characters have to be inserted, left out, replaced or swapped with their neighbour to turn one text into the
  * other (optimal string alignment: no character is touched twice). Infinity when they are more than `most`.
  */
 export function typingErrors(from: string, to: string, most = Number.POSITIVE_INFINITY): number {

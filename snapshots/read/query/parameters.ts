@@ -8,8 +8,8 @@ import { nearest } from "./nearest.ts";
 export type Parameters = ReadonlyMap<string, string>;
 
 /**
- * Reads the raw query text of a request target, strictly: every name known, given once, not empty, decodable.
- * Names and values come back decoded. Throws INVALID_PARAMETER. `search` is what follows the `?`, or "".
+ * Reads the raw query text of a request target, strictly: every name known, given once, not empty, decodable. Names and
+ * values come back decoded. Throws INVALID_PARAMETER. `search` is what follows the `?`, or "".
  */
 export function readParameters(search: string, known: readonly string[]): Map<string, string> {
   const parameters = new Map<string, string>();
@@ -51,7 +51,7 @@ function unknownParameter(name: string, known: readonly string[]): string {
   return `${shown(name)} is not a parameter here.${more} Known: ${known.join(", ")}.`;
 }
 
-/** What was sent, in quotes and not all of it. */
+/** Quotes the beginning of what was sent. */
 const shown = (text: string) => JSON.stringify(text.slice(0, 60));
 
 /** A question to append, or "". */
@@ -60,7 +60,7 @@ export function didYouMean(text: string, known: readonly string[]): string {
   return meant === undefined ? "" : ` Did you mean ${meant}?`;
 }
 
-/** The positions of the names in a list that is separated by commas. */
+/** The positions in `names` of a list that is separated by commas. */
 export function listOf(parameter: string, text: string, names: readonly string[]): number[] {
   const positions = text.split(",").map((name) => positionOf(parameter, name, names));
   const twice = positions.find((position, place) => positions.indexOf(position) !== place);
@@ -68,7 +68,6 @@ export function listOf(parameter: string, text: string, names: readonly string[]
   throw invalidParameter(parameter, `${parameter} names ${names[twice]} more than once; once is enough.`);
 }
 
-/** The position of a name among those known. */
 export function positionOf(parameter: string, name: string, names: readonly string[]): number {
   const position = names.indexOf(name);
   if (position >= 0) return position;
@@ -79,7 +78,7 @@ export function positionOf(parameter: string, name: string, names: readonly stri
   );
 }
 
-/** The integer of a parameter; undefined where it was left out. */
+/** Undefined when the parameter was left out. */
 export function optionalInteger(parameters: Parameters, name: string, min: number, max: number) {
   const text = parameters.get(name);
   if (text === undefined) return undefined;
@@ -90,7 +89,9 @@ export function optionalInteger(parameters: Parameters, name: string, min: numbe
 
 export const dayMilliseconds = 86_400_000;
 
-/** Epoch milliseconds of a time in a query. `orElse` says what else the parameter takes. */
+/**
+ * Epoch milliseconds. `dateOnlyAddition` is added to a day without a time. `orElse` says what else the parameter takes.
+ */
 export function timeOf(name: string, text: string, dateOnlyAddition: number, orElse = ""): number {
   const groups = timePattern.exec(text)?.groups;
   if (!groups) {

@@ -9,7 +9,7 @@ import { dayMilliseconds, optionalInteger, type Parameters, timeOf } from "./par
 /** A snapshot by its id, or the one that was current at a time (epoch milliseconds). */
 export type AsOf = { snapshotId: string } | { time: number };
 
-/** A parsed query of GET /api/v1/markets/historical; what the caller left out is undefined. */
+/** GET /api/v1/markets/historical. What the caller left out is undefined. */
 export interface ArchiveQuery {
   filter: ArchiveFilter;
   page: number | undefined;
@@ -18,7 +18,7 @@ export interface ArchiveQuery {
   asOf: AsOf | undefined;
 }
 
-/** A parsed query of the same address for all rows in one answer, which has no pages. */
+/** The same address for all rows in one answer, which has no pages. */
 export interface RowsQuery extends ArchiveQuery {
   page: undefined;
   pageSize: undefined;
@@ -26,7 +26,7 @@ export interface RowsQuery extends ArchiveQuery {
   skip: number;
 }
 
-/** A parsed query of GET /api/v1/markets/facets. */
+/** GET /api/v1/markets/facets. */
 export interface FacetQuery {
   filter: ArchiveFilter;
   /** In the order asked, each once. */
@@ -35,7 +35,7 @@ export interface FacetQuery {
   asOf: AsOf | undefined;
 }
 
-/** A parsed query of GET /api/v1/markets/changes. */
+/** GET /api/v1/markets/changes. */
 export interface ChangesQuery {
   /** Snapshot ids; without `until` the current one is meant. */
   since: string;
@@ -44,14 +44,14 @@ export interface ChangesQuery {
   skip: number;
 }
 
-/** The snapshot id that a query names by `since` or `until`. */
+/** Undefined when the parameter was left out. */
 export function snapshotIdOf(parameters: Parameters, name: "since" | "until"): string | undefined {
   const id = parameters.get(name);
   if (id === undefined || digestPattern.test(id)) return id;
   throw invalidParameter(name, `${name} must be a snapshot id, 64 lower-case hex digits.`);
 }
 
-/** Parses a query for changes (INTERFACE 4.8). */
+/** INTERFACE 4.8. */
 export function parseChangesQuery(parameters: Parameters): ChangesQuery {
   const [since, until] = [snapshotIdOf(parameters, "since"), snapshotIdOf(parameters, "until")];
   if (since === undefined)
@@ -62,7 +62,7 @@ export function parseChangesQuery(parameters: Parameters): ChangesQuery {
   return { since, until, skip: skip ?? 0 };
 }
 
-/** The snapshot that a query asks for, or undefined (INTERFACE 4.10). A cursor pins its own. */
+/** Undefined without the parameter (INTERFACE 4.10). A cursor pins its own snapshot. */
 export function parseAsOf(parameters: Parameters): AsOf | undefined {
   const { name } = asOfParameter;
   const text = parameters.get(name);
@@ -76,7 +76,7 @@ export function parseAsOf(parameters: Parameters): AsOf | undefined {
   return { time: timeOf(name, text, dayMilliseconds - 1, "a snapshot id, 64 lower-case hex digits, or ") };
 }
 
-/** The id that a query asks for (INTERFACE 4.12). */
+/** The id that is asked for (INTERFACE 4.12). */
 export function parseAbsenceQuery(parameters: Parameters): string {
   const { name } = idParameter;
   const id = parameters.get(name) ?? "";
@@ -84,7 +84,7 @@ export function parseAbsenceQuery(parameters: Parameters): string {
   throw invalidParameter(name, `${name} must be given: the id of a market, a UUID in lower case.`);
 }
 
-/** The hashes that a query names, in the order asked (INTERFACE 4.12). */
+/** The hashes, in the order asked (INTERFACE 4.12). */
 export function parsePartsQuery(parameters: Parameters): string[] {
   const { name } = partsParameter;
   const hashes = parameters.get(name)?.split(",") ?? [];
@@ -98,7 +98,7 @@ export function parsePartsQuery(parameters: Parameters): string[] {
   throw invalidParameter(name, `${name} names a hash more than once; once is enough.`);
 }
 
-/** Parses the archive's query (INTERFACE 4.5). Throws INVALID_PARAMETER; nothing is clamped or ignored. */
+/** INTERFACE 4.5. Throws INVALID_PARAMETER; nothing is clamped or ignored. */
 export function parseArchiveQuery(parameters: Parameters, asOf?: AsOf): ArchiveQuery {
   if (parameters.has("skip"))
     throw invalidParameter(
@@ -121,7 +121,7 @@ export function parseArchiveQuery(parameters: Parameters, asOf?: AsOf): ArchiveQ
   return query;
 }
 
-/** Parses the archive's query for all rows in one answer. */
+/** For all rows in one answer. */
 export function parseRowsQuery(parameters: Parameters, asOf?: AsOf): RowsQuery {
   for (const name of ["page", "pageSize"]) {
     if (parameters.has(name))
@@ -147,7 +147,7 @@ export function parseRowsQuery(parameters: Parameters, asOf?: AsOf): RowsQuery {
   };
 }
 
-/** Parses a query for facets (INTERFACE 4.7). */
+/** INTERFACE 4.7. */
 export function parseFacetQuery(parameters: Parameters, asOf?: AsOf): FacetQuery {
   const text = parameters.get("by");
   if (text === undefined)

@@ -15,11 +15,11 @@ interface Scored {
   record: ObjectRef;
 }
 
-/** Where a reader begins: after a commit. `gone` says that it asked for one that is not there any more. */
+/** A reader begins after this commit. `gone`: it asked for one that is not there any more. */
 export interface ReaderStart {
   position: number;
   gone: boolean;
-  /** The scores of all snapshots that come after it now: as many changes at most are to be told. */
+  /** The scores of all snapshots that come after the commit now: at most this many changes have to be sent. */
   scores: number;
 }
 
@@ -33,7 +33,7 @@ export interface Step {
 
 /**
  * The score changes between successive commits. They follow from the commit log alone, so every process computes the
- * same changes, whenever it was started. Commits that were collected are passed over.
+ * same changes, whenever it was started. Commits that were collected are skipped.
  */
 export class ScoreChangeLog {
   readonly #catalog: Catalog;
@@ -51,7 +51,7 @@ export class ScoreChangeLog {
     return this.#catalog.current()?.commit.commit ?? 0;
   }
 
-  /** Where a reader begins who has seen the snapshot `since`, or else sees the current one now. */
+  /** For a reader that has seen the snapshot `since`; one without it sees the current snapshot now. */
   async start(since: string | undefined): Promise<ReaderStart> {
     const { commit } = this.#catalog.requireCurrent();
     const known = since === undefined ? commit : await this.commitOf(since);
@@ -64,24 +64,20 @@ export class ScoreChangeLog {
     return { position, gone: known === undefined, scores };
   }
 
-  /** A commit of the log. */
   async commit(number: number): Promise<LogEntry> {
     const commit = await this.#catalog.commit(number);
     if (!commit) throw new MissingObjectError(layout.commit(number));
     return commit;
   }
 
-  /**
-   * The step from a commit that is not the newest one. Throws MissingObjectError when its snapshot was collected,
-   * CorruptObjectError or StorageError.
-   */
+  /** Takes any commit but the newest. Throws MissingObjectError when its snapshot was collected. */
   step(number: number): Promise<Step> {
     return this.#steps.get(String(number), () => this.#stepFrom(number));
   }
 
   /**
-   * The newest commit with this snapshot id, if its snapshot is still kept; undefined otherwise. Looks into the store
-   * for one that this process has not loaded yet.
+   * The newest commit with this snapshot id; undefined unless its snapshot is still kept. Looks into the store for one
+   * that this process has not loaded yet.
    */
   async commitOf(snapshotId: string): Promise<LogEntry | undefined> {
     const commit = await this.#catalog.newestWith((entry) => entry.snapshotId === snapshotId);
@@ -95,7 +91,7 @@ export class ScoreChangeLog {
     return { commit, changes: this.#compare(before, then, commit, now) };
   }
 
-  /** The first commit after another one whose snapshot is kept. */
+  /** The first commit after this number whose snapshot is kept. */
   async #nextKept(number: number) {
     const successor = await this.commit(number + 1);
     const now = await unless(MissingObjectError, () => this.#scores(successor));

@@ -4,7 +4,7 @@ import type { LogEntry } from "../catalog/commit-log.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import type { ReaderStart, ScoreChangeLog } from "./score-change-log.ts";
 
-// To tell so many takes as long as inflating a run.
+// Sending this many takes as long as inflating a run.
 const changesAtOnce = 8;
 
 const expired: FeedMessage = { type: "error", code: "SNAPSHOT_EXPIRED" };
@@ -35,13 +35,13 @@ export function scoreReader(
             if (index % changesAtOnce === 0) await awaitBudget();
             yield change;
           }
-          // Behind its scores: who hears of a snapshot has heard of all that changed.
+          // Must follow the scores: who hears of a snapshot has heard of all that changed.
           yield publicationOf(commit);
           position = commit.commit;
         }
       } catch (error) {
         if (!(error instanceof MissingObjectError)) throw error;
-        // The commit was collected before it could be told, so the reader has to look at the scores anew.
+        // The commit was collected before it could be sent, so the reader has to look at the scores anew.
         position = log.newest();
         greeted = false;
         gone = true;

@@ -13,7 +13,7 @@ import { levelOf, proveCommit } from "../catalog/log-proof.ts";
 import type { ListedSnapshot } from "../catalog/snapshot.ts";
 import { didYouMean } from "../query/parameters.ts";
 
-/** A score object of a snapshot: the list of all protocols, or an object of one of them. */
+/** The list of all protocols, or an object of one of them. */
 export type ScoreName = "list" | { kind: "records" | "histories" | "dimensions"; slug: string };
 
 /** A score object and the snapshot that has it. */
@@ -21,7 +21,7 @@ export interface FoundScore extends ListedSnapshot {
   object: ObjectRef;
 }
 
-/** The object that a path names. Throws PROTOCOL_NOT_FOUND for text that cannot be a slug. */
+/** Throws PROTOCOL_NOT_FOUND for text that cannot be a slug. */
 export function scoreNamed(
   catalog: Catalog,
   kind: "records" | "histories" | "dimensions",
@@ -31,7 +31,6 @@ export function scoreNamed(
   return { kind, slug: text };
 }
 
-/** A snapshot has no protocol of this slug. */
 function protocolNotFound(slug: string, manifest?: Manifest): Fault {
   const question = didYouMean(slug, Object.keys(manifest?.scores.records ?? {}));
   const detail = `No protocol of this slug is scored; GET /api/v1/scores lists all.${question}`;
@@ -45,14 +44,14 @@ function objectOf({ scores }: Manifest, name: ScoreName): ObjectRef | undefined 
   return Object.hasOwn(objects, name.slug) ? objects[name.slug] : undefined;
 }
 
-/** Finds a score object in a snapshot. */
+/** Throws PROTOCOL_NOT_FOUND when the snapshot has no such protocol. */
 export function findScore({ commit, manifest }: ListedSnapshot, name: ScoreName): FoundScore {
   const object = objectOf(manifest, name);
   if (!object) throw protocolNotFound(name === "list" ? "" : name.slug, manifest);
   return { commit, manifest, object };
 }
 
-/** Finds a score object in the snapshot of a commit. */
+/** In the snapshot of a commit, which a collection may delete meanwhile. */
 export async function findScoreAsOf(
   catalog: Catalog,
   commit: LogEntry,
@@ -61,7 +60,6 @@ export async function findScoreAsOf(
   return findScore(await whileKept(catalog, commit, () => catalog.listed(commit)), name);
 }
 
-/** Reads a score object from the store. */
 export function readScore(
   catalog: Catalog,
   { commit, object }: FoundScore,
@@ -90,7 +88,7 @@ export function supersededScore(
   return undefined;
 }
 
-/** The records of several protocols of the current snapshot, as the JSON of a batch. */
+/** Records of the current snapshot, as the JSON of a batch. */
 export async function readBatch(catalog: Catalog, slugs: readonly string[]) {
   const { manifest } = catalog.requireCurrent();
   const asked = [...new Set(slugs)].map((slug) => {
@@ -105,10 +103,7 @@ export async function readBatch(catalog: Catalog, slugs: readonly string[]) {
   return { snapshotId: manifest.snapshotId, json: Buffer.from(json) };
 }
 
-/**
- * What leads from the record of a protocol's score in a commit's snapshot to a checkpoint of the log
- * (snapshots/SPEC.md, "Proofs").
- */
+/** The path from the record of a protocol's score to a checkpoint of the log (snapshots/SPEC.md, "Proofs"). */
 export async function proveScore(
   catalog: Catalog,
   slug: string,

@@ -12,42 +12,41 @@ import type { LogEntry } from "../catalog/commit-log.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import { budgets, Memo } from "../memo.ts";
 
-// Reading the list of some thousand protocols is long enough for a round of the event loop, and so is its manifest.
+// Reading the list of some thousand protocols fills a round of the event loop, and so does its manifest.
 const stepsPerList = 20;
 const readAtOnce = 4;
 
-/** What of a list of scores is read; more of each would take several times as long. */
+/** Only these members are parsed: more would take several times as long. */
 const { slug, forgeScale, bri } = ScoreListEntry.shape;
 const TierList = z.object({ scores: z.array(z.object({ slug, forgeScale, bri })) });
 
-/** The tier and the BRI of each protocol. */
+/** By protocol. */
 type Scored = ReadonlyMap<string, Pick<TierChange, "to" | "bri">>;
 
-/** The log as JSON, and the SHA-256 of that. */
+/** The log as JSON, and its SHA-256. */
 interface Told {
   json: Buffer;
   hash: string;
 }
 
 /**
- * The tiers of the current snapshot, and how they came to differ from those of 30 days before. It follows from the
- * snapshots that are kept, so every process tells the same.
+ * The tiers of the current snapshot, and how they came to differ from those of 30 days before. They follow from the
+ * snapshots that are kept, so every process gives the same answer.
  */
 export class TierLog {
   readonly #catalog: Catalog;
   /** By the digests of commits. */
   readonly #scored = new Memo<Scored>(budgets.tiers, ({ size }) => size + 1);
-  /** What changed from one commit to another, by the digests of both. */
+  /** By the digests of both commits. */
   readonly #steps = new Memo<readonly TierChange[]>(budgets.tiers, ({ length }) => length + 1);
   readonly #reading = new SingleFlight<Told>();
-  /** What was told last, and of which commits. */
+  /** The last answer, and the digests of its commits. */
   #last: (Told & { of: string }) | undefined;
 
   constructor(catalog: Catalog) {
     this.#catalog = catalog;
   }
 
-  /** The log, and its snapshot. */
   async read(): Promise<Told & { snapshotId: string }> {
     const { commit } = this.#catalog.requireCurrent();
     const oldest = oldestTold(commit.publishedAt);
@@ -70,7 +69,7 @@ export class TierLog {
     let scored: Scored | undefined;
     let after: LogEntry | undefined;
     for (const commit of kept) {
-      // A collection may delete one meanwhile, as if it had never been.
+      // A collection may delete a snapshot meanwhile; the log is then as if it had never been.
       const found = after ? await this.#changesBetween(commit, after) : [];
       if (!after) scored = await unless(MissingObjectError, () => this.#scoresOf(commit));
       if (!found || !scored) continue;
@@ -86,7 +85,7 @@ export class TierLog {
     return { json, hash: sha256(json) };
   }
 
-  /** The last first; undefined when one of the two is gone. */
+  /** In the reverse order of the score list; undefined when one of the two snapshots is gone. */
   #changesBetween(older: LogEntry, newer: LogEntry): Promise<readonly TierChange[] | undefined> {
     const compare = async () => {
       const [now, before] = [await this.#scoresOf(newer), await this.#scoresOf(older)];

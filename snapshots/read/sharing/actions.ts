@@ -12,10 +12,10 @@ export interface FileAddress {
   expirationTimestamp: number;
 }
 
-/** Every table has an id. There is but one. */
+/** Every table must have an id. There is only this one. */
 const tableId = "6d61726b-6574-4073-8072-732e61726368";
 
-/** The lines that tell what a table is. `version` is told to those who asked for one. */
+/** Lines that say what the table is. `version` is sent only if it was `asked` for. */
 export function tableLines(
   format: ResponseFormat,
   { version, files }: Pick<TableVersion, "version" | "files">,
@@ -39,10 +39,10 @@ export function tableLines(
   ];
 }
 
-/** The statistics of a file, in the JSON of Delta tables. */
+/** In the JSON of Delta tables. */
 const statsOf = ({ rows, stats }: ExportFile) => JSON.stringify({ numRecords: rows, ...stats });
 
-/** The line of a file of what a version changed: `cdf` where its rows say what happened, `add` where all are new. */
+/** A file of what a version changed: "cdf" where its rows say what happened, "add" where all are new. */
 export function changeLine(
   format: ResponseFormat,
   { version, publishedAt }: Pick<TableVersion, "version" | "publishedAt">,
@@ -61,7 +61,6 @@ export function changeLine(
   return { file: { ...common, deltaSingleAction } };
 }
 
-/** The line of a file of a version. */
 export function fileLine(
   format: ResponseFormat,
   { version, publishedAt }: Pick<TableVersion, "version" | "publishedAt">,

@@ -11,17 +11,17 @@ export interface VersionChanges {
   version: number;
   publishedAt: string;
   kind: "add" | "cdf";
-  /** The hash of the change record that the files are of. */
+  /** The hash of the change record that the files are made from. */
   changes: string | undefined;
   files: readonly ParquetFile[];
 }
 
-/** Versions of an answer at most. */
+/** The most versions of an answer. */
 const maxVersions = 1000;
 
 /**
- * What the versions from a first to a last one changed, both included. Throws INVALID_PARAMETER, or
- * VERSION_NOT_FOUND that names the first version whose changes were not exported.
+ * Both ends are included. Throws INVALID_PARAMETER, or VERSION_NOT_FOUND that names the first version whose changes
+ * were not exported.
  */
 export async function changesOf(
   catalog: Catalog,

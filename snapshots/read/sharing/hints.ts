@@ -1,7 +1,7 @@
 import type { ExportFile } from "../../../schemas/store/snapshot.ts";
 import { exportedColumns } from "../../export/market-columns.ts";
 
-/** What a reader says of the rows that it wants. Hints only spare it files, so what cannot be read is passed over. */
+/** What a reader says of the rows that it wants. Hints only spare it files, so unreadable ones are ignored. */
 export interface Hints {
   /** Conditions in SQL, all of which hold for the rows that are wanted. */
   predicateHints?: readonly string[] | undefined;
@@ -10,7 +10,7 @@ export interface Hints {
   limitHint?: number | undefined;
 }
 
-/** The files that may hold rows which are wanted. A limit counts only where no condition does. */
+/** Leaves out files that cannot hold wanted rows. A limit counts only without conditions. */
 export function prunedFiles(files: readonly ExportFile[], hints: Hints): readonly ExportFile[] {
   const { predicateHints = [], jsonPredicateHints, limitHint } = hints;
   const conditions = predicateHints.map(readSql);
@@ -26,9 +26,7 @@ export function prunedFiles(files: readonly ExportFile[], hints: Hints): readonl
   });
 }
 
-/**
- * Whether a condition holds for some row of a file, and whether it is false for some. Neither is so where it is null.
- */
+/** Whether a condition holds for some row of a file, and whether it is false for some. Null is neither. */
 interface Outcome {
   holds: boolean;
   fails: boolean;
@@ -63,7 +61,7 @@ function isNull(column: string): Condition {
   };
 }
 
-/** Comparisons by what they say of the least and the greatest value, each compared with the literal. */
+/** The least and the greatest value of a column, each compared with the literal, decide the outcome. */
 const comparisons: Record<string, (least: number, greatest: number) => Outcome> = {
   equal: (least, greatest) => ({
     holds: least <= 0 && greatest >= 0,
@@ -96,7 +94,7 @@ function compared(op: string, column: string, literal: string | number): Conditi
   };
 }
 
-/** A literal as statistics have values of a column; undefined where the two cannot be compared. */
+/** A literal in the form of a column's statistics; undefined where the two cannot be compared. */
 function comparableOf(column: string, literal: string | number): string | number | undefined {
   const kind = kinds.get(column);
   if (kind === "text") return typeof literal === "string" ? literal : undefined;
@@ -106,7 +104,7 @@ function comparableOf(column: string, literal: string | number): string | number
   if (kind !== "time" || typeof literal !== "string" || !/^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(literal))
     return undefined;
   const time = new Date(literal);
-  // Finer times than those of markets would be rounded.
+  // A time finer than those of markets would be rounded.
   const coarse = !/\.\d{4}/.test(literal) && !Number.isNaN(time.getTime());
   return coarse ? time.toISOString() : undefined;
 }
@@ -117,7 +115,7 @@ function order(a: string | number, b: string | number): number {
   return Number(a) - Number(b);
 }
 
-/** The JSON of the protocol's predicates; what it says is checked as it is read. */
+/** The JSON of the protocol's predicates; its members are checked as they are read. */
 interface Node {
   op?: unknown;
   name?: unknown;
@@ -152,7 +150,7 @@ function readNode(node: Node): Condition {
   const reversed = first.op === "literal";
   const [column, literal] = reversed ? [second, first] : [first, second];
   const name = columnNamed(column.name);
-  // Values are compared as the type that the reader casts both to.
+  // Values are compared as the type to which the reader casts both.
   const fits = column.op === "column" && literal.op === "literal" && comparedAs(column.valueType, name);
   if (!fits || column.valueType !== literal.valueType || typeof literal.value !== "string") return unknown;
   return compared(reversed ? exchanged[op]! : op, name, literal.value);

@@ -13,16 +13,16 @@ export interface TableVersion {
   files: ExportRecord["files"];
 }
 
-/** Which version somebody wants: the newest one unless it says more. */
+/** The newest version by default. */
 export interface WantedVersion {
   version?: number | undefined;
   timestamp?: string | undefined;
 }
 
-/** So many versions are named to those who ask for another. */
+/** The most versions that an error names. */
 const namedVersions = 20;
 
-/** The versions of the shared table, newest first. Every commit of an exported snapshot is one, if it still counts. */
+/** Newest first. Every commit of an exported snapshot is a version, unless it was withdrawn. */
 async function versionsOf({ exports, log }: Catalog): Promise<TableVersion[]> {
   const records = new Map((await exports.list()).map((record) => [record.snapshotId, record]));
   const commits = records.size > 0 ? await log.believed() : [];
@@ -33,9 +33,7 @@ async function versionsOf({ exports, log }: Catalog): Promise<TableVersion[]> {
   });
 }
 
-/**
- * The version that is wanted. Throws INVALID_PARAMETER, or VERSION_NOT_FOUND that names those that there are.
- */
+/** Throws INVALID_PARAMETER, or VERSION_NOT_FOUND that names those that there are. */
 export async function findVersion(
   catalog: Catalog,
   { version, timestamp }: WantedVersion,
@@ -68,7 +66,7 @@ export async function versionSince(catalog: Catalog, startingTimestamp: string):
   return found ?? missing(versions, `The table has no version at or after ${time}`);
 }
 
-/** A time of the protocol as commits tell theirs. */
+/** Turns a time of the protocol into the form that commits have. */
 export const isoOf = (name: string, text: string) => new Date(timeOf(name, text, 0)).toISOString();
 
 function missing(versions: readonly TableVersion[], what: string): never {
