@@ -52,7 +52,6 @@ export function drawCard(record: ProtocolScore): Buffer {
   return picture.png();
 }
 
-/** Cuts a text to this width, with dots in place of its end. */
 function fitting(text: string, size: number, width: number): string {
   if (widthOf(text, size) <= width) return text;
   let shown = text;
@@ -183,7 +182,6 @@ class Picture {
     }
   }
 
-  /** A PNG with a palette. */
   png(): Buffer {
     const [width, height] = [this.#width, this.#height];
     const pixels = this.#pixels;

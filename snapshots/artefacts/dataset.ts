@@ -15,7 +15,7 @@ import {
   siteName,
 } from "./addresses.ts";
 
-/** The context that Croissant 1.0 asks for. */
+/** Croissant 1.0 asks for this context. */
 const context = {
   "@language": "en",
   "@vocab": "https://schema.org/",

@@ -11,7 +11,6 @@ interface DocumentParts {
   address: string;
   /** Relative to the document. */
   root: string;
-  /** More elements of the head. */
   head: Markup;
   body: Markup;
 }

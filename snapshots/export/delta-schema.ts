@@ -1,7 +1,6 @@
 import type { Shape } from "../sources/contract/table-schema.ts";
 import { exportedColumns, maxInteger } from "./market-columns.ts";
 
-/** A column or member in the schema of a Delta table. */
 interface DeltaField {
   name: string;
   type: DeltaType;

@@ -43,7 +43,6 @@ async function writeAll(file: FileHandle, lines: readonly Buffer[]): Promise<voi
   await file.appendFile(Buffer.concat(lines.flatMap((line) => [line, lineEnd])));
 }
 
-/** Fetches several pages at a time. */
 async function* fetched(storage: Storage, pages: AsyncIterable<Page>) {
   let batch: Page[] = [];
   let bytes = 0;

@@ -131,7 +131,6 @@ export class ChangePart {
     return lines;
   }
 
-  /** Compares each line with the table. */
   checked(): Buffer[] {
     const lines = this.#runs
       .keys()

@@ -39,7 +39,7 @@ const pieceOf = (raw: Buffer, bytes: Buffer): DeflatePiece => ({
   crc: crc32(raw),
 });
 
-/** The smallest output chunk that zlib accepts. */
+/** zlib accepts no smaller output chunk. */
 const minChunkBytes = 64;
 
 /**

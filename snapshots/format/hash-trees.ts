@@ -62,7 +62,7 @@ export function treesOf<H>(sha256: HashOver<H>) {
 
   const nodeHash = (left: Uint8Array | H, right: Uint8Array | H): H => sha256(nodeTag, left, right);
 
-  /** RFC 6962's tree over these hashes. */
+  /** RFC 6962. */
   const treeHead = (hashes: readonly H[]): H => {
     if (hashes.length <= 1) return hashes[0] ?? sha256();
     const split = leftSize(hashes.length);

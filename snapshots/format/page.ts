@@ -39,9 +39,7 @@ export interface Run {
 /** The part of a page's table entry that reading the page needs. */
 export interface StoredPage {
   markets: number;
-  /** SHA-256 of the stored bytes. */
   hash: string;
-  /** Stored bytes. */
   bytes: number;
   runs: Run[];
 }
@@ -179,7 +177,6 @@ export async function inflateRuns(runs: readonly StoredRun[]): Promise<Buffer> {
 
 const [brace, endBrace] = Buffer.from("{}");
 
-/** Whether each run begins and ends where its table says. */
 function fitsRuns(raw: Buffer, pieces: readonly DeflatePiece[]): boolean {
   let end = 0;
   const each = pieces.every(({ rawBytes }) => {

@@ -47,7 +47,6 @@ export interface StoredColumns {
   labels: Map<LabelName, LabelColumn>;
 }
 
-/** The part of a segment's header, or of its index header, about columns. */
 interface ColumnsHeader {
   markets: number;
   epochs: TimeColumn["epochs"];

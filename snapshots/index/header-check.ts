@@ -16,7 +16,6 @@ export function openHeader(key: string, header: Uint8Array): JsonValue {
 
 /** Compares an index header with the one that the markets give. */
 export interface HeaderCheck {
-  /** Names of members, columns and sections that differ. */
   wrong: string[];
   /** What this version cannot compute: the whole header of another version, or columns that it does not know. */
   unchecked: "version" | "columns" | undefined;

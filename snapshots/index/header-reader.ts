@@ -93,7 +93,6 @@ function sectionIn(json: JsonValue): [bytes: number, root: string] {
   return [bytes.integer(0), digestIn(root)];
 }
 
-/** The allowed sizes of each section. */
 function* sizesOf({ markets, pages, columns, sections }: IndexHeader) {
   const words = wordsFor(markets) * 4;
   const only = (size: number) => (bytes: number) => bytes === size;

@@ -58,7 +58,6 @@ export class LabelTable {
     return ids;
   }
 
-  /** Adds the label if it is new. */
   intern(label: string): number {
     const end = this.#write(label);
     const slot = this.#slotOf(this.#startOf(this.#size), end);
@@ -146,7 +145,6 @@ export class LabelTable {
     return hash ^ (hash >>> 15);
   }
 
-  /** Adds the label that was written last. */
   #append(end: number): void {
     if (this.#size === this.#ends.length) this.#ends = enlarged(this.#ends, grown(this.#size));
     if (this.#folds && this.#size >= this.#foldOf.length)

@@ -12,7 +12,6 @@ import { CorruptObjectError, requireEncoding } from "../store/errors.ts";
 import type { SectionWriter } from "./section-writer.ts";
 import { type SectionLookup, uint32s } from "./sections.ts";
 
-/** The encoding of gzip pages in `pageEncodings`. */
 const gzip = 0;
 
 /** The part of a segment's pages that reading one needs. */

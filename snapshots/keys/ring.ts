@@ -37,7 +37,6 @@ export interface KeyRing {
 interface KeyRingOptions {
   /** Epoch milliseconds. */
   now: () => number;
-  /** Called once for every unreadable record. */
   damaged: (error: CorruptObjectError) => void;
   /** Called once with the key of a revocation's object that is gone from the store. The revocation still counts. */
   lost?: (objectKey: string) => void;
@@ -91,7 +90,6 @@ export function keyRing(
   const endOf = (revocation: KeyRevocation | "unreadable") =>
     revocation === "unreadable" ? 0 : Date.parse(revocation.revokedAt);
 
-  /** Adds the revocations that are no longer listed. */
   function keepLost(next: typeof revocations): void {
     for (const objectKey of gone) if (next.has(objectKey)) gone.delete(objectKey);
     for (const [objectKey, revocation] of revocations) {

@@ -146,7 +146,6 @@ async function exportCommit(storage: Storage, commit: Commit, options: ExportOpt
   return report("exported", files, sizeOf(made));
 }
 
-/** Numbers of the commits of all exports that can be trusted. */
 async function exportedCommits(storage: Storage, trust: Trust | undefined): Promise<ReadonlySet<number>> {
   const exported = new Set<number>();
   for await (const { key } of storage.list(layout.exportRecord.prefix)) {
@@ -184,7 +183,6 @@ function sizeOf(files: readonly ExportFile[]): Size {
   return { objects: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0) };
 }
 
-/** The bytes of all stored files and lists of chunks, by key. */
 async function storedFiles(storage: Storage): Promise<Map<string, number>> {
   const stored = new Map<string, number>();
   for (const prefix of [layout.exportFile.prefix, layout.exportChunks.prefix])
@@ -214,7 +212,6 @@ async function knownFiles(
   return known;
 }
 
-/** A file's markets as text, on the local disk. */
 interface Prepared {
   path: string;
   blocks: number[];

@@ -158,7 +158,6 @@ function recordReader(storage: Storage, scores: ScoreObjects) {
 
 const countsOf = ({ added, changed, removed }: MarketChanges) => ({ added, changed, removed });
 
-/** Makes this manifest current. */
 function nextCommit(
   current: Commit | undefined,
   { feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot, counts }: Manifest,

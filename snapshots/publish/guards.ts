@@ -80,7 +80,6 @@ export class RunDifference {
     this.#sides = new ArchiveSides(previous.manifest.feedVersion);
   }
 
-  /** Adds markets that were rendered because they are new or changed. */
   add(rows: readonly RenderedMarket[]): void {
     for (const row of rows) this.#sides.add("after", row, row.json);
   }

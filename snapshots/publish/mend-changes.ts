@@ -59,7 +59,7 @@ async function hasWhole(storage: Storage, wanted: number): Promise<boolean> {
   return whole ?? false;
 }
 
-/** Reads change records and their parts, `faulty` ones as missing. */
+/** Reads `faulty` objects as missing. */
 function recordCheck(storage: Storage, faulty: ReadonlySet<string> = new Set()) {
   let bytesLeft = lookedBytes;
   const read: ReadObject = async (key, ref) => {

@@ -96,7 +96,6 @@ export class ObjectWriter {
     this.#written.add(key);
   }
 
-  /** Adopts an object that a commit may never name. */
   adoptHeld(key: string, bytes: number): void {
     this.#held.set(key, bytes);
   }

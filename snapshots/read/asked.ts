@@ -3,9 +3,7 @@ import type { LogEntry } from "./catalog/commit-log.ts";
 
 /** A query that was understood, before any of its work is done. */
 export interface Asked<Plan> {
-  /** The commit whose snapshot answers. */
   commit: LogEntry;
-  /** Entity tag of the answer. */
   etag: string;
   plan(): Promise<Plan>;
 }

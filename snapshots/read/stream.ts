@@ -28,7 +28,6 @@ export interface StoredFile {
   hash: string;
   bytes: number;
   contentType: string;
-  /** Whether ranges can be asked for. */
   ranges: boolean;
   read(range: ByteRange): Stream;
 }

@@ -14,7 +14,6 @@ export interface SampleOptions {
   protocols: number;
   /** Scoring runs per protocol, one per day. */
   days: number;
-  /** How many different outcome labels there are. */
   outcomes: number;
   seed: number;
   /** Leaves out this many last days, fewer than `days`: the sources as they were then. Default: 0. */
@@ -32,7 +31,6 @@ export interface SampleReport {
   directory: string;
   markets: number;
   protocols: number;
-  /** Protocols times days. */
   scores: number;
   files: number;
   bytes: number;

@@ -79,7 +79,6 @@ async function inTurn<From, To>(
   return results;
 }
 
-/** Checks the rows of a source one by one and together. */
 async function inspectRows(source: OpenSource, refusals: RefusalList): Promise<void> {
   for (const refuse of [countSomeRows, refuseBrokenRows, refuseDuplicates]) {
     try {

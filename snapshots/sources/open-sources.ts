@@ -112,7 +112,6 @@ export async function openSourceSession(
   return { instance, close };
 }
 
-/** What is known of the files without reading their rows. */
 interface FileContents extends HashedFiles {
   /** Of markets. */
   unchanged: ReadonlyMap<SourceFile, SourceFileRef>;
@@ -201,7 +200,6 @@ function namedContents(
   return [...here, ...[...unfetched].map(([name, { hash, bytes }]) => ({ name, hash, bytes }))];
 }
 
-/** Throws SourceRefusal unless the files are the pinned ones. */
 function requirePinned({ files }: PinnedFiles, found: readonly NamedContent[]): void {
   const [before, now] = [files, found].map((all) => new Map(all.map(({ name, hash }) => [name, hash])));
   const refusals = new RefusalList();
@@ -212,7 +210,7 @@ function requirePinned({ files }: PinnedFiles, found: readonly NamedContent[]): 
 
 const unplannedRule = "is not as it was when the run was planned; plan another run";
 
-/** Sources.files: the files of the directory in their order, and then those that were not fetched. */
+/** Implements Sources.files: the files of the directory in their order, and then those that were not fetched. */
 function marketsFiles({ files, groups }: OpenSource, content: FileContents): MarketsFile[] {
   const { unchanged, unfetched, listed } = content;
   const groupOf = new Map(groups.flatMap((group) => group.files.map((file) => [file, group])));

@@ -54,7 +54,6 @@ export class JsonValue {
     return Object.keys(this.#object()).map((name) => [name, this.member(name)]);
   }
 
-  /** The items of a list of at most `maxLength`. */
   items(maxLength = Number.POSITIVE_INFINITY): JsonValue[] {
     if (!Array.isArray(this.value) || this.value.length > maxLength) this.refuse();
     return this.value.map((item, index) => new JsonValue(this.#key, item, `${this.#path}.${index}`));
@@ -66,7 +65,6 @@ export class JsonValue {
     return [items[0]!.integer(0), items[1]!.integer(0)];
   }
 
-  /** An integer from `min` to `max`. */
   integer(min = Number.MIN_SAFE_INTEGER, max = Number.MAX_SAFE_INTEGER): number {
     const { value } = this;
     if (!Number.isSafeInteger(value)) this.refuse();

@@ -40,7 +40,6 @@ export const maxPageBytes = cuts.pageMax * maxMarketBytes + mebibyte;
 interface Rules<Content> {
   /** For kinds that are JSON; the others are bytes. */
   schema?: z.ZodType<Content>;
-  /** The most bytes of such an object. */
   maxBytes?: number;
   /** gc deletes these objects once nothing reaches them. */
   collected?: true;

@@ -1,6 +1,6 @@
 import type { ObjectInfo, Storage } from "./storage.ts";
 
-/** The most objects that S3 lists in one answer. */
+/** S3 lists no more objects in one answer. */
 const oneAnswer = 1000;
 
 /**

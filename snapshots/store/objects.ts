@@ -24,7 +24,7 @@ export function requireSize(key: string, bytes: number): void {
   if (bytes > maxBytes) throw tooLarge(key, bytes, maxBytes);
 }
 
-/** Bytes that are hashed in 0.1 ms. */
+/** Takes 0.1 ms. */
 const hashedPerStep = 128 * 1024;
 
 /**

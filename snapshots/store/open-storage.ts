@@ -79,7 +79,6 @@ export function noStoreAt({ location }: Storage): string {
 
 export const probeBody = Buffer.from('{"purpose":"shows that this store honours conditional writes"}');
 
-/** Writers that race for the probe where a store has none yet. */
 const racers = 4;
 
 /**

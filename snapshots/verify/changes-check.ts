@@ -8,7 +8,6 @@ import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 
-/** What the commit of a change record says. */
 interface Named {
   since: string | undefined;
   until: string;

@@ -12,7 +12,6 @@ import { unseal } from "../store/records.ts";
 import type { SnapshotCheck } from "./snapshot-check.ts";
 import type { StoreCheck } from "./store-check.ts";
 
-/** What the other checks found, and whether to check key records. */
 interface Known {
   keys: boolean;
   snapshots: SnapshotCheck;

@@ -129,7 +129,6 @@ function checkIndex(
     check.unchecked.push({ key, reason: "its index header is of a version that this program does not know" });
 }
 
-/** The columns in which the stored rows differ from those of the pages. */
 function wrongFields(stored: readonly IndexRow[], rows: readonly IndexRow[]): string[] {
   const wrong = new Set<string>();
   stored.forEach(({ resolvedAt, values }, position) => {

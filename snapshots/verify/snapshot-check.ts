@@ -23,7 +23,6 @@ export class SnapshotCheck {
     this.#progress = progress;
   }
 
-  /** Manifests that could be read. */
   get manifests(): Manifest[] {
     return [...this.#manifests.values()].filter((manifest) => manifest !== undefined);
   }

@@ -70,7 +70,6 @@ export class StoreCheck {
     }
   }
 
-  /** Also counts the object. */
   async read(key: string, ref: ObjectRef): Promise<Buffer> {
     const bytes = await readObject(this.storage, key, ref);
     this.count(key, bytes.length);

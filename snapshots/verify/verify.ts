@@ -95,7 +95,6 @@ async function checkProbe(check: StoreCheck): Promise<void> {
   });
 }
 
-/** The record of the newest successful publish run. */
 async function checkRun(check: StoreCheck, trust: Trust | undefined, last: number): Promise<void> {
   const parse = (bytes: Buffer) => {
     const run = unseal(layout.checked, bytes, Checked);

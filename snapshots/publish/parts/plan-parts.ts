@@ -15,7 +15,6 @@ interface Edge extends CutPoint {
   ordinal: number;
 }
 
-/** What the keys of all markets tell. */
 interface Keys {
   markets: number;
   /** Where segments begin, without the first. */

@@ -20,7 +20,6 @@ import { type PreviousPage, type PreviousSegment, pageIndexOf } from "./pages.ts
  * rewritten page mostly come from one or two old pages.
  */
 const keptLineBytes = 64 * 1024 * 1024;
-/** Segments whose rows are cached. */
 const keptSegments = 2;
 
 /** A row as the objects of a segment have it. `digest` is that of its source row. */
@@ -45,7 +44,6 @@ export interface OldMarket {
   /** Epoch milliseconds. */
   resolvedAt: number;
   ordinal: number;
-  /** JSON text. */
   line: Buffer;
 }
 

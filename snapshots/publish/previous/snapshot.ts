@@ -145,7 +145,6 @@ export class PreviousSnapshot {
     return isLoss(error) && this.present.has(error.key);
   }
 
-  /** Whether the store has all objects of the snapshot. */
   get complete(): boolean {
     return this.present.size === this.#objects;
   }

@@ -84,7 +84,6 @@ export async function updateCheckpoint(
   });
 }
 
-/** Whether a trusted commit follows this one. */
 async function isFollowed(storage: Storage, { commit, digest }: Commit, trust: Trust): Promise<boolean> {
   const next = await unless(CorruptObjectError, () => readCommit(storage, commit + 1));
   return next?.previous === digest && !trust.commit(next);
@@ -99,7 +98,6 @@ interface Place {
   foundAt: (at: string) => Promise<string | undefined>;
 }
 
-/** Adds a checkpoint's signatures to what is stored of it. */
 async function mergeCheckpoint(place: Place, note: string): Promise<void> {
   const merged = await mergeInto(layout.logCheckpointOf(place.newest.commit), place, note);
   if (merged !== undefined) await mergeInto(layout.logCheckpoint, place, merged);

@@ -47,7 +47,6 @@ export async function updatePublicLog(tree: PublicTree, newest: Commit, ends?: R
   if (!entries.includes(undefined)) await putTiles(tree, tiles, entries);
 }
 
-/** Reads the entries of the bundle in which a log ends. */
 type ReadEnd = () => Promise<readonly Buffer[] | undefined>;
 
 /**

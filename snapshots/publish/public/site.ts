@@ -14,7 +14,6 @@ export type ApiAddress = string | null;
 
 /** The site that publishers write into the public tree, so that a CDN can serve it without the proxy. */
 export interface Site {
-  /** The keys of all files in the store. */
   keys: readonly string[];
   /** The files by key, for a page that asks this API. `others` are told in `site/api.json`, except for null. */
   files(api: ApiAddress, others?: Omit<Named, "api">): Promise<ReadonlyMap<string, Buffer>>;
@@ -37,7 +36,6 @@ export function siteAddressAt(base: string): string {
 /** The members of the store's `site/api.json`, each null when it is not there. */
 export interface Named extends Terms {
   api: ApiAddress;
-  /** The address of the public tree. */
   site: string | null;
   /** An address where one gets a key. */
   contact: string | null;

@@ -9,7 +9,6 @@ import type { Columns } from "./match-columns.ts";
 import type { Matches } from "./matches.ts";
 import { addTo, type Buckets, Part, type Tally } from "./tally.ts";
 
-/** Counts one facet, segment by segment. */
 interface Counter {
   /** What has to be tallied in a segment, if anything. */
   bucketsIn(segment: SegmentColumns): Buckets[];
@@ -73,7 +72,6 @@ function counterOf(archive: Columns, name: string, limit: number): Counter {
 
 type IntegerField = Extract<FilterField, { kind: "integer" }>;
 
-/** Counts the named values of an integer, or its values in buckets. */
 class IntegerCounter implements Counter {
   readonly #row: IntegerField;
   readonly #limit: number;
@@ -124,7 +122,6 @@ const labelsAtOnce = 16_384;
 // The best labels are sorted again when there are this many too many.
 const spare = 256;
 
-/** Counts labels by their ids, and finds the most frequent ones. */
 class LabelCounter implements Counter {
   readonly #field: LabelName;
   readonly #table: LabelTable;
@@ -160,7 +157,6 @@ class LabelCounter implements Counter {
     }
   }
 
-  /** Looks at each match that has a rare label. */
   #addRare({ bits, disputed: marks }: Part, { rareIds, rare }: LoadedLabelColumn): void {
     const [counts, disputed] = [this.#counts, this.#disputed];
     for (let word = 0; word < bits.length; word += 1) {

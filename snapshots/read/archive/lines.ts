@@ -173,7 +173,6 @@ interface NeededLines {
   parts: { from: number; to: number }[];
 }
 
-/** How many lines from the beginning of a run are needed. */
 const countOf = ({ parts }: NeededLines) => parts.at(-1)!.to;
 
 function linesIn(needed: NeededLines, lines: readonly Buffer[]): Buffer[] {
@@ -208,7 +207,6 @@ function neededOf(stretches: readonly Stretch[]): NeededLines[] {
   return needed;
 }
 
-/** Groups runs that are inflated together. */
 function batchesOf(runs: readonly NeededLines[]): NeededLines[][] {
   const batches: NeededLines[][] = [];
   let bytes = Number.POSITIVE_INFINITY;

@@ -10,7 +10,6 @@ import { candidates, counted, Matches, type SegmentMatches } from "./matches.ts"
 export interface Columns {
   /** From the oldest. */
   segments: readonly SegmentColumns[];
-  /** Those that the segments were loaded with. */
   tables: LabelTables;
   /** The ordinal of each segment's oldest market, then the number of markets. */
   starts: ArrayLike<number>;

@@ -36,7 +36,6 @@ export class WordIndex {
     return this.#tables.counts().bytes;
   }
 
-  /** Keeps those matches whose questions have all of these words. */
   async keep(
     words: readonly QueryWord[],
     { archive, manifest }: Snapshot,

@@ -100,7 +100,6 @@ function wholeRunAt(puts: Uint32Array, at: number, texts: ChangeTexts): number {
   return count;
 }
 
-/** The lines before the next whole run. */
 function looseFrom(puts: Uint32Array, at: number, texts: ChangeTexts): number {
   let end = at + 1;
   while (end < puts.length && end - at < putsAtOnce && !(texts.piece && wholeRunAt(puts, end, texts)))

@@ -14,7 +14,6 @@ export interface ChangeTexts {
   readonly runLines: number;
   /** Bytes of memory. */
   readonly bytes: number;
-  /** How many lines an object has. */
   lines(source: number): number;
   /** Each line is a put with its line feed. */
   run(source: number, run: number): Promise<Buffer[]>;
@@ -47,7 +46,6 @@ export class PartTexts implements ChangeTexts {
     return this.#parts.length * partBytes;
   }
 
-  /** Returns the place of the part. */
   add(part: ChangePartRef): number {
     return this.#parts.push(part) - 1;
   }

@@ -185,7 +185,6 @@ function streamParts(parts: readonly FoundPart[], range: ByteRange): Stream {
   };
 }
 
-/** In pieces of at most `chunkBytes`. */
 async function* piecesOf(parts: readonly FoundPart[], { from, to }: ByteRange): AsyncGenerator<Buffer> {
   let start = 0;
   for (const part of parts) {

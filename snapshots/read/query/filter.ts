@@ -25,7 +25,6 @@ import {
 /** The part of a query that selects markets. `canonical` is its one spelling, equal exactly when the filters are. */
 export interface ArchiveFilter {
   conditions: Condition[];
-  /** The words that a market's question must all have. */
   words: QueryWord[];
   canonical: string;
 }

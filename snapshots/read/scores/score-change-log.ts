@@ -39,7 +39,6 @@ export class ScoreChangeLog {
   readonly #catalog: Catalog;
   readonly #steps: Memo<Step>;
 
-  /** `kept` bounds the changes kept in memory. */
   constructor(catalog: Catalog, kept: number = budgets.scoreChanges.most) {
     this.#catalog = catalog;
     // An entry without changes counts too.
@@ -91,7 +90,6 @@ export class ScoreChangeLog {
     return { commit, changes: this.#compare(before, then, commit, now) };
   }
 
-  /** The first commit after this number whose snapshot is kept. */
   async #nextKept(number: number) {
     const successor = await this.commit(number + 1);
     const now = await unless(MissingObjectError, () => this.#scores(successor));

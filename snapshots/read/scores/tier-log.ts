@@ -20,10 +20,8 @@ const readAtOnce = 4;
 const { slug, forgeScale, bri } = ScoreListEntry.shape;
 const TierList = z.object({ scores: z.array(z.object({ slug, forgeScale, bri })) });
 
-/** By protocol. */
 type Scored = ReadonlyMap<string, Pick<TierChange, "to" | "bri">>;
 
-/** The log as JSON, and its SHA-256. */
 interface Told {
   json: Buffer;
   hash: string;

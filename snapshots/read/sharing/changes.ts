@@ -16,7 +16,6 @@ export interface VersionChanges {
   files: readonly ParquetFile[];
 }
 
-/** The most versions of an answer. */
 const maxVersions = 1000;
 
 /**

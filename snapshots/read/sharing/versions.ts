@@ -19,7 +19,6 @@ export interface WantedVersion {
   timestamp?: string | undefined;
 }
 
-/** The most versions that an error names. */
 const namedVersions = 20;
 
 /** Newest first. Every commit of an exported snapshot is a version, unless it was withdrawn. */

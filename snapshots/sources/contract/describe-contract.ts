@@ -12,7 +12,6 @@ import { atMostBytes, maxCharacters, type SourceTable, textRules, within } from 
 interface Contract {
   table: SourceTable;
   members: Members;
-  /** Says what a row is. */
   row: string;
 }
 
@@ -25,7 +24,6 @@ const contracts: readonly Contract[] = [
   },
 ];
 
-/** DuckDB's names. */
 const typeNames = {
   text: "VARCHAR",
   integer: "INTEGER",
@@ -162,7 +160,6 @@ export function contractJsonSchema(): JsonSchema {
   };
 }
 
-/** Pairs each tier with its number. */
 const numbersOfTiers = forgeTiers.map((tier) => ({
   type: "object",
   properties: { forge_scale: { const: tier }, forge_scale_num: { const: forgeScaleNumber(tier) } },

@@ -130,7 +130,6 @@ const cleanedJson: Rule = {
 
 const singleRule = "must not be the name of two members of one object";
 
-/** SQL for the first of the names that occurs twice, or null. */
 const firstTwice = (names: string) =>
   `list_filter(${names}, lambda name, place: list_position(${names}, name) < place)[1]`;
 

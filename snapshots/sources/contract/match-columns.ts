@@ -7,7 +7,6 @@ import { faultyName, matchAny } from "./match-any.ts";
 import { maxDepth, maxLists } from "./record-size.ts";
 import { type Field, type Shape, within } from "./table-schema.ts";
 
-/** A column, or a part of one, that does not match the contract. */
 interface SchemaFault {
   column: string;
   value?: string;

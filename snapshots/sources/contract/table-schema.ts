@@ -61,7 +61,6 @@ type SourceName = (typeof sourceNames)[number];
 export interface SourceTable {
   /** For example `markets` for the file `markets.parquet`, or the Parquet files below `markets/`. */
   name: SourceName;
-  /** The column that identifies a row in refusals. */
   label: string;
   fields: readonly Field[];
   rowRules: readonly RowRule[];

@@ -16,7 +16,7 @@ const digestRevision = 5;
 /** DuckDB's vector size. */
 const chunkRows = 2048;
 
-/** Sources.rowDigests. It includes DuckDB's version, since another version may hash differently. */
+/** Implements Sources.rowDigests. It includes DuckDB's version, since another version may hash differently. */
 export async function digestKind(connection: DuckDBConnection): Promise<string> {
   const result = await connection.runAndReadAll("SELECT version()");
   // The latest time that a row may have differs from run to run, and is no part of the contract.

@@ -4,7 +4,7 @@ import { fileNumber, numberable } from "./markets.ts";
 import { readParquet } from "./parquet.ts";
 import { causeOf, type OpenSource, refuseChangedFiles } from "./read-source.ts";
 
-/** Sources.keys. DuckDB sorts, and spills what its memory does not hold. */
+/** Implements Sources.keys. DuckDB sorts, and spills what its memory does not hold. */
 export async function* readKeys(source: OpenSource): AsyncGenerator<FiledKey[]> {
   const selects = source.groups.flatMap(numberable).map(
     (group) =>

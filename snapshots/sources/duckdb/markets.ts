@@ -75,7 +75,6 @@ async function threadsOf(connection: DuckDBConnection): Promise<number> {
   return Number(result.getRows()[0]?.[0]);
 }
 
-/** Takes a value of each generator in turn until all have ended. */
 async function* inTurn<T>(generators: readonly AsyncGenerator<T>[]): AsyncGenerator<T> {
   const open = new Set(generators);
   try {
@@ -184,7 +183,6 @@ function comparedQuery(group: FileGroup, file: string, where: string): string {
     LEFT JOIN known USING (digest)`;
 }
 
-/** SQL for a filter's value, over a row's columns. */
 function filterValue(row: FilterField): string {
   if (row.member === "dimensions")
     return `list_transform(dimensions, lambda dimension: dimension.score)
@@ -239,7 +237,7 @@ const batchRows = 256;
 /** Keys that are sampled for cut points, about. */
 const sampledKeys = 50_000;
 
-/** Sources.cutPoints. Markets are sampled by the hash of their id, so the same sources give the same cut points. */
+/** Implements Sources.cutPoints. Markets are sampled by the hash of their id, so the same sources give the same cut points. */
 export async function readCutPoints(source: OpenSource, markets: number, parts: number): Promise<CutPoint[]> {
   if (source.groups.length === 0) return [];
   const keys = await readSource(source, async (connection) => {

@@ -55,7 +55,6 @@ export async function ownColumns(
   }));
 }
 
-/** A column of a Parquet schema, or a part of one. */
 interface Node {
   name: string;
   isNull: boolean;

@@ -11,7 +11,6 @@ export interface ListedSource {
   directory: SourceDirectory;
   table: SourceTable;
   files: readonly SourceFile[];
-  /** Names of files and folders that are passed over. */
   passed: readonly string[];
 }
 

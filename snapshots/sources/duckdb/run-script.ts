@@ -26,7 +26,6 @@ export interface ScriptOptions {
   tell?: (line: string) => void;
 }
 
-/** The most rows of a SELECT that are shown. */
 const maxTold = 100;
 
 /** The tables that a script left: a folder with a Parquet file of each, and how many rows each has. */
@@ -141,7 +140,6 @@ async function tellRows(
   if (count > maxTold) tell(`${script}: and ${count - maxTold} more rows of this SELECT`);
 }
 
-/** Returns the rows of each table. */
 async function writeTables(
   connection: DuckDBConnection,
   script: string,

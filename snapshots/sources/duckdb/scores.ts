@@ -8,7 +8,7 @@ import { readParquet, selectFromAll } from "./parquet.ts";
 import { type OpenSource, readSource } from "./read-source.ts";
 import { detailsQuery } from "./score-details.ts";
 
-/** Sources.scores. */
+/** Implements Sources.scores. */
 export async function readScores(source: OpenSource): Promise<ScoreRow[]> {
   const rows = await readSource(source, async (connection) => {
     for (const group of source.groups) {

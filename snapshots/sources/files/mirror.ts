@@ -105,7 +105,6 @@ async function runFolder(objects: string, runs: string): Promise<string> {
   return mkdtemp(join(runs, `run-${ownerMark()}`));
 }
 
-/** Throws SourceRefusal when the listed files are not those of sources. */
 async function listRemote(storage: Storage): Promise<{ files: RemoteFile[]; passed: string[] }> {
   const files: RemoteFile[] = [];
   const passed: string[] = [];

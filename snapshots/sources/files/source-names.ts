@@ -31,7 +31,6 @@ const unread = /^(?:_|\.(?!\.?$)|tmp_.*\.parquet$)/i;
 /** Parquet files with other endings than the one that is read. */
 const otherEnding = /\.(?:parquet|parq|pq)$/i;
 
-/** The most names that a message lists. */
 const shownNames = 5;
 
 /** The names of a source, as a listing brings them one by one. */
