@@ -64,7 +64,7 @@ const creatorOf = (addresses: Addresses) => ({
 });
 
 export interface DatasetFacts {
-  /** Under its public name. */
+  /** The score list under its public name. */
   list: ObjectRef;
   commit: number;
   exported?: ExportRecord | undefined;

@@ -15,7 +15,7 @@ interface Frame {
   title: string;
   /** Explains the picture. Links to it leave the frame. */
   address: string;
-  /** Relative to the frame's page. */
+  /** The root of the public tree, relative to the frame's page. */
   root: string;
   main: Markup;
   updatedAt: string;

@@ -9,7 +9,7 @@ interface DocumentParts {
   title: string;
   /** The address that search engines should use. */
   address: string;
-  /** Relative to the document. */
+  /** The root of the public tree, relative to the document. */
   root: string;
   head: Markup;
   body: Markup;

@@ -9,7 +9,7 @@ import { jsonMarkup, type Markup, markup } from "./markup.ts";
 import { bar, barred, renderPage, stepOf } from "./page.ts";
 
 export interface Place {
-  /** One more than there are protocols with a higher BRI. */
+  /** The number of protocols with a higher BRI, plus 1. */
   rank: number;
   of: number;
   /** The protocol and up to two on either side, from the highest BRI down. */

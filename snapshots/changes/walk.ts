@@ -17,7 +17,7 @@ export interface DifferingRow extends MarketKey {
   index: number;
 }
 
-/** The same place of the archive; at least one of both is there. */
+/** Markets at the same place of the archive, at least one of the two. */
 export interface DifferingRows {
   before?: DifferingRow;
   after?: DifferingRow;

@@ -6,7 +6,7 @@ import type { Storage } from "../store/storage.ts";
 
 export const exportFileName = (index: number) => `markets-${String(index + 1).padStart(4, "0")}.parquet`;
 
-/** Undefined when there is none. */
+/** Undefined when there is no such record. */
 export async function readExport(storage: Storage, snapshotId: string): Promise<ExportRecord | undefined> {
   const record = await readRecord(storage, layout.exportRecord, [snapshotId]);
   if (record && record.snapshotId !== snapshotId)
@@ -19,7 +19,7 @@ export function readSoundExport(storage: Storage, snapshotId: string): Promise<E
   return unless(CorruptObjectError, () => readExport(storage, snapshotId));
 }
 
-/** Undefined when there is none. */
+/** Undefined when there is no such record. */
 export async function readChanges(storage: Storage, changes: string): Promise<ChangeFiles | undefined> {
   const record = await readRecord(storage, layout.exportedChanges, [changes]);
   if (record && record.changes !== changes)

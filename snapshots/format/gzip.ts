@@ -17,7 +17,7 @@ const maxStoredBytes = 0xffff;
 export interface DeflatePiece {
   bytes: Buffer;
   rawBytes: number;
-  /** Of the raw bytes. */
+  /** CRC-32 of the raw bytes. */
   crc: number;
 }
 
@@ -92,7 +92,7 @@ export function storedPiece(raw: Buffer, final = false): DeflatePiece {
 export interface Spliced {
   parts: Buffer[];
   rawBytes: number;
-  /** Of the raw bytes. */
+  /** CRC-32 of the raw bytes. */
   crc: number;
 }
 

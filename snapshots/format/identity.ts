@@ -2,7 +2,7 @@
 export interface LogicalContent {
   feedVersion: string;
   counts: { markets: number; protocols: number };
-  /** Hexadecimal. */
+  /** Roots in hexadecimal. */
   archiveRoot: string;
   scoresRoot: string;
 }

@@ -22,7 +22,7 @@ export interface LabelColumn {
 export interface LoadedLabelColumn extends Omit<LabelColumn, "frequent" | "rare"> {
   frequentIds: Uint32Array;
   rareIds: Uint32Array;
-  /** Of `starts`. */
+  /** The ranks of `starts`. */
   ranks: Uint32Array;
   rare: RareMarkets;
 }

@@ -102,7 +102,7 @@ function openSegment(key: string, stored: Buffer) {
   return { header, body: stored.subarray(start) };
 }
 
-/** As stored. */
+/** The canonical header, as it is stored. */
 export function readIndexHeader(key: string, stored: Buffer): Buffer {
   const { header, body } = openSegment(key, stored);
   return sectionOf(key, header, body, "index");

@@ -65,7 +65,7 @@ function isRecordable({ whole, found: { added, changed, removed } }: ArchiveDiff
   return whole && added.length + 2 * changed.after.length + removed.length <= maxRecordLines;
 }
 
-/** Of the first snapshot, or of one whose predecessor is gone. */
+/** The changes of the first snapshot, or of one whose predecessor is gone. */
 function allNew(added: number): MarketChanges {
   return { added, changed: 0, removed: 0, first: { added: [], changed: [], removed: [] }, details: null };
 }

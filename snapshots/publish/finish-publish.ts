@@ -52,7 +52,7 @@ export interface PublishReport {
   total: Size;
   /** Uploaded beside the snapshot: the record of what it changes. */
   changeRecord: Size;
-  /** By witnesses of the publisher's policy. */
+  /** What each witness of the publisher's policy answered. */
   witnessed: Witnessed[];
 }
 

@@ -103,10 +103,10 @@ export class RunDifference {
   }
 }
 
-/** One in 2^32 formula versions shares the tag of another. */
+/** A tag for the formula version; another version has the same one once in 2^32. */
 const formulaOf = (record: Uint8Array) => crc32(memberOfLine(record, "formulaVersion")!);
 
-/** As an older version of the feed had the text. One in 2^32 texts shares the tag of another. */
+/** A tag for the text as an older version of the feed had it; another text has the same one once in 2^32. */
 const textBefore = (version: string) => (record: Uint8Array) => crc32(lineOf(record, version));
 
 const nothing: ChangeCounts = { added: 0, changed: 0, removed: 0 };

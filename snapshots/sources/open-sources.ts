@@ -113,7 +113,7 @@ export async function openSourceSession(
 }
 
 interface FileContents extends HashedFiles {
-  /** Of markets. */
+  /** Only files of markets. */
   unchanged: ReadonlyMap<SourceFile, SourceFileRef>;
   unfetched: ReadonlyMap<string, SourceFileRef>;
   listed: ReadonlyMap<string, string>;

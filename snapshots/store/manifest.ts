@@ -161,7 +161,7 @@ async function readList(storage: Storage, ref: SegmentListRef): Promise<SegmentR
 const nameOf = ({ hash, segments, pages, markets }: SegmentListRef) =>
   [hash, segments, pages, markets].join();
 
-/** By `nameOf`. */
+/** The lists of a manifest, by `nameOf`. */
 function listsOf({ parts, segments }: Manifest): Map<string, readonly SegmentRef[]> {
   let start = 0;
   return new Map(

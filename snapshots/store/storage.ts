@@ -20,7 +20,7 @@ export interface GetOptions {
   signal?: AbortSignal;
 }
 
-/** The default of `maxBytes`. */
+/** The default of `maxBytes` in GetOptions. */
 export const maxObjectBytes = 256 * 1024 * 1024;
 
 /**

@@ -46,7 +46,7 @@ export async function checkChangeRecord(
   return record;
 }
 
-/** Market by market. */
+/** Compares a change record with the two snapshots, market by market. */
 export async function compareChangeRecord(
   read: ReadObject,
   key: string,

@@ -80,7 +80,7 @@ export function placePages(
   });
 }
 
-/** Of one segment, out of all `pages`. */
+/** The pages of one segment, out of all `pages`. */
 export function pagesIn(
   { firstPage, pages: own }: PreviousSegment,
   pages: readonly PreviousPage[],

@@ -55,7 +55,7 @@ const Stored = z.strictObject({
   contact: z.string().transform(contactAt).nullable().default(null),
 });
 
-/** Of a store without `site/api.json`. */
+/** What a store without `site/api.json` names. */
 export const nothingNamed: Named = {
   api: null,
   site: null,

@@ -28,7 +28,7 @@ export interface RowsPlan extends Stream {
   snapshot: Snapshot;
   /** All matches, including those before this position. */
   total: number;
-  /** For this position. */
+  /** Continues at this position. */
   cursor: string;
 }
 

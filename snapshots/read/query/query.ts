@@ -9,7 +9,7 @@ import { dayMilliseconds, optionalInteger, type Parameters, timeOf } from "./par
 /** A snapshot by its id, or the one that was current at a time (epoch milliseconds). */
 export type AsOf = { snapshotId: string } | { time: number };
 
-/** GET /api/v1/markets/historical. What the caller left out is undefined. */
+/** A query of GET /api/v1/markets/historical. What the caller left out is undefined. */
 export interface ArchiveQuery {
   filter: ArchiveFilter;
   page: number | undefined;
@@ -18,7 +18,7 @@ export interface ArchiveQuery {
   asOf: AsOf | undefined;
 }
 
-/** The same address for all rows in one answer, which has no pages. */
+/** A query of the same address for all rows in one answer, which has no pages. */
 export interface RowsQuery extends ArchiveQuery {
   page: undefined;
   pageSize: undefined;
@@ -26,7 +26,7 @@ export interface RowsQuery extends ArchiveQuery {
   skip: number;
 }
 
-/** GET /api/v1/markets/facets. */
+/** A query of GET /api/v1/markets/facets. */
 export interface FacetQuery {
   filter: ArchiveFilter;
   /** In the order asked, each once. */
@@ -35,7 +35,7 @@ export interface FacetQuery {
   asOf: AsOf | undefined;
 }
 
-/** GET /api/v1/markets/changes. */
+/** A query of GET /api/v1/markets/changes. */
 export interface ChangesQuery {
   /** Snapshot ids; without `until` the current one is meant. */
   since: string;

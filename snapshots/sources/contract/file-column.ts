@@ -14,9 +14,9 @@ export type FileShape = { nullable: boolean } & (
 
 /** A column of a file, or a member of a struct in it. */
 export interface FileField {
-  /** In the file. */
+  /** The name in the file. */
   name: string;
-  /** In the published JSON. */
+  /** The name in the published JSON. */
   published: string;
   shape: FileShape;
 }

@@ -23,7 +23,8 @@ import { causeOf, type OpenSource, readSource, refuseChangedFiles } from "./read
 import { identifier, textList } from "./sql-literals.ts";
 
 /**
- * Sources.markets. Rows are not sorted, because DuckDB sorts nested rows only in memory and would need far too much.
+ * Implements Sources.markets. Rows are not sorted, because DuckDB sorts nested rows only in memory and would need far
+ * too much.
  */
 export async function* readMarkets(
   source: OpenSource,
@@ -237,7 +238,10 @@ const batchRows = 256;
 /** Keys that are sampled for cut points, about. */
 const sampledKeys = 50_000;
 
-/** Implements Sources.cutPoints. Markets are sampled by the hash of their id, so the same sources give the same cut points. */
+/**
+ * Implements Sources.cutPoints. Markets are sampled by the hash of their id, so the same sources give the same cut
+ * points.
+ */
 export async function readCutPoints(source: OpenSource, markets: number, parts: number): Promise<CutPoint[]> {
   if (source.groups.length === 0) return [];
   const keys = await readSource(source, async (connection) => {

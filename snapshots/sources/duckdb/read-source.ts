@@ -55,7 +55,7 @@ export async function causeOf(source: OpenSource, error: unknown): Promise<unkno
   }
 }
 
-/** In the files to read. */
+/** Counts only the files to read. */
 export async function countRows(source: OpenSource): Promise<number> {
   if (source.groups.length === 0) return 0;
   return readSource(source, async (connection) => {

@@ -283,7 +283,7 @@ function isNamed(error: unknown, name: string): boolean {
   return error instanceof S3ServiceException && error.name === name;
 }
 
-/** One line without credentials. */
+/** Describes an SDK error in one line without credentials. */
 export function describeS3Error(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const status = statusOf(error);

@@ -49,7 +49,7 @@ export function tilesAmong(keys: readonly string[], size: number): Map<string, T
   return tiles;
 }
 
-/** Counted in bundles, from 0. */
+/** The index of the bundle in which a log of this size ends. */
 export const indexOf = (size: number): number => Math.floor((size - 1) / tileWidth);
 
 /** The bundle in which a log of this size ends. */
