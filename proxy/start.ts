@@ -128,7 +128,7 @@ export async function startService(
   if (!catalog.current()) void warnOfNoStore(storage, log);
   // Reading a long log takes many requests to a remote store. Client requests that need it before then wait or are
   // retried.
-  else void catalog.readable().catch(() => {});
+  else void catalog.log.readable().catch(() => {});
   const release = async () => {
     origin.close();
     await quota.close();

@@ -89,7 +89,7 @@ export const readers: Record<ToolName, Read> = {
       return { snapshotId, page, data: { record: data } };
     }
     const commit = await commitOf(catalog, asOf);
-    const checkpoint = await checkpointFor(catalog, commit, asOf);
+    const checkpoint = await checkpointFor(catalog.publicLog, commit, asOf);
     const proven = await proveScore(catalog, String(slug), commit, checkpoint);
     return {
       snapshotId: commit.snapshotId,
@@ -143,7 +143,12 @@ export const readers: Record<ToolName, Read> = {
       const { line } = await readSnapshot(catalog, commit, (snapshot) => findMarket(catalog, snapshot, id));
       return { snapshotId, page, data: { record: textOf(line) } };
     }
-    const proven = await proveMarket(catalog, id, commit, await checkpointFor(catalog, commit, asOf));
+    const proven = await proveMarket(
+      catalog,
+      id,
+      commit,
+      await checkpointFor(catalog.publicLog, commit, asOf),
+    );
     return { snapshotId, page, data: { record: JSON.parse(proven.market), proof: proven } };
   },
 };

@@ -84,14 +84,14 @@ function requirePlanOf(endpoint: Endpoint, parts: AppParts): Check {
 function requirePlanOfSnapshot(parts: AppParts): Check {
   return async (_request, { caller, asOf }) => {
     if (caller!.plan !== "aegis" && asOf && "snapshotId" in asOf)
-      requireSince(parts, caller!, await publishedAt(parts.catalog, asOf.snapshotId));
+      requireSince(parts, caller!, await publishedAt(parts.catalog.log, asOf.snapshotId));
   };
 }
 
 /** Looking back takes a key, and looking further back than a history takes Aegis (INTERFACE 5.2). */
-function requireSince({ catalog, contact }: AppParts, caller: Identity, time: number | undefined): void {
+function requireSince({ now, contact }: AppParts, caller: Identity, time: number | undefined): void {
   const what = `${asOfParameter.name} of more than ${historyDays} days ago`;
-  requirePlan(caller, planSince(catalog, time), { what, contact });
+  requirePlan(caller, planSince(time, now()), { what, contact });
 }
 
 /** Takes a unit of the caller's day before the request is answered, or refused as malformed. */

@@ -46,7 +46,7 @@ export async function proveMarket(
   const { market, ...levels } = await readSnapshot(catalog, commit, async (snapshot) =>
     levelsOf(catalog, snapshot, await findMarket(catalog, snapshot, id)),
   );
-  const { inclusion, ...proven } = await proveCommit(catalog, commit, checkpoint);
+  const { inclusion, ...proven } = await proveCommit(catalog.publicLog, commit, checkpoint);
   return { market, ...proven, proof: { ...levels, inclusion } };
 }
 

@@ -92,9 +92,10 @@ export async function startOf(catalog: Catalog, query: ArchiveQuery): Promise<St
   if (query.cursor === undefined) return { commit: await commitOf(catalog, query.asOf) };
   const cursor = decodeCursor(query.cursor);
   requireSameFilter(query.filter, cursor.filter);
-  const commit = await catalog.standing(cursor.commit, cursor.snapshotId);
-  if (!commit) throw await unknownSnapshot(catalog, cursor, query.pageSize ?? cursor.pageSize);
-  return { commit, cursor };
+  const commit = await catalog.log.commit(cursor.commit);
+  if (commit?.snapshotId === cursor.snapshotId && !catalog.log.isWithdrawn(commit.commit))
+    return { commit, cursor };
+  throw await unknownSnapshot(catalog, cursor, query.pageSize ?? cursor.pageSize);
 }
 
 /**
@@ -191,7 +192,7 @@ function requireSameFilter(asked: ArchiveFilter, carried: ArchiveFilter): void {
 /** No cursor was ever issued for a commit beyond the newest. Any other commit's snapshot is gone. */
 async function unknownSnapshot(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<Error> {
   const newest = catalog.requireCurrent().commit.commit;
-  const commit = await catalog.commit(cursor.commit);
+  const commit = await catalog.log.commit(cursor.commit);
   const agrees = commit ? commit.snapshotId === cursor.snapshotId : cursor.commit <= newest;
   return agrees ? expired(catalog, cursor, pageSize) : invalidCursor();
 }

@@ -5,7 +5,7 @@ import { asOfParameter } from "../../../schemas/query.ts";
 import { MissingObjectError } from "../../store/errors.ts";
 import type { AsOf } from "../query/query.ts";
 import type { Catalog } from "./catalog.ts";
-import type { LogEntry } from "./commit-log.ts";
+import type { CommitLog, LogEntry } from "./commit-log.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 const dayMilliseconds = 86_400_000;
@@ -22,10 +22,10 @@ export async function commitAsOf(catalog: Catalog, asOf: AsOf): Promise<LogEntry
     if (found) return found;
     throw neverPublished("Nothing was published at or before this time");
   }
-  const found = await namedCommit(catalog, asOf.snapshotId);
+  const found = await namedCommit(catalog.log, asOf.snapshotId);
   if (!found) throw neverPublished("No snapshot of this id was ever published");
   if (catalog.log.isWithdrawn(found.commit))
-    throw await expired(catalog, found, "The snapshot was withdrawn by a rollback");
+    throw await expired(catalog.log, found, "The snapshot was withdrawn by a rollback");
   return found;
 }
 
@@ -35,12 +35,11 @@ const neverPublished = (what: string) =>
   });
 
 /** The newest commit with a snapshot, if possible one that was not withdrawn. */
-async function namedCommit(catalog: Catalog, snapshotId: string): Promise<LogEntry | undefined> {
-  const { log } = catalog;
+async function namedCommit(log: CommitLog, snapshotId: string): Promise<LogEntry | undefined> {
   const standing = await log.find(
     (entry) => entry.snapshotId === snapshotId && !log.isWithdrawn(entry.commit),
   );
-  return standing ?? catalog.newestWith((entry) => entry.snapshotId === snapshotId);
+  return standing ?? log.newestWith((entry) => entry.snapshotId === snapshotId);
 }
 
 /** The commit that `asOf` means, or the current one. */
@@ -65,7 +64,7 @@ export async function whileKept<T>(
   catalog: Catalog,
   commit: LogEntry,
   work: () => Promise<T>,
-  gone: () => Promise<Error> = () => expired(catalog, commit, "The snapshot is no longer kept"),
+  gone: () => Promise<Error> = () => expired(catalog.log, commit, "The snapshot is no longer kept"),
 ): Promise<T> {
   try {
     return await work();
@@ -76,8 +75,8 @@ export async function whileKept<T>(
   }
 }
 
-async function expired(catalog: Catalog, { commit }: LogEntry, reason: string): Promise<Fault> {
-  const readable = await catalog.readable();
+async function expired(log: CommitLog, { commit }: LogEntry, reason: string): Promise<Fault> {
+  const readable = await log.readable();
   const nearest: Nearest = {
     before: named(readable.find((entry) => entry.commit < commit)),
     after: named(readable.findLast((entry) => entry.commit > commit)),
@@ -94,8 +93,8 @@ function named(entry: LogEntry | undefined): Nearest["before"] {
 }
 
 /** When the snapshot of an id was published, in epoch milliseconds; undefined for an unknown one. */
-export async function publishedAt(catalog: Catalog, snapshotId: string): Promise<number | undefined> {
-  const commit = await namedCommit(catalog, snapshotId);
+export async function publishedAt(log: CommitLog, snapshotId: string): Promise<number | undefined> {
+  const commit = await namedCommit(log, snapshotId);
   return commit && Date.parse(commit.publishedAt);
 }
 
@@ -103,7 +102,7 @@ export async function publishedAt(catalog: Catalog, snapshotId: string): Promise
  * The plan that looking back at scores to a time takes (INTERFACE 5.2): Developer as far back as a history goes, Aegis
  * beyond.
  */
-export function planSince(catalog: Catalog, time: number | undefined): Plan {
-  const aegis = time !== undefined && time < catalog.now() - historyDays * dayMilliseconds;
+export function planSince(time: number | undefined, now: number): Plan {
+  const aegis = time !== undefined && time < now - historyDays * dayMilliseconds;
   return aegis ? "aegis" : "developer";
 }

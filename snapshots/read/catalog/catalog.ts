@@ -1,12 +1,10 @@
-import { isFault } from "../../../schemas/errors.ts";
 import { labelFields } from "../../../schemas/filters.ts";
 import { Checked, type Commit, type SegmentRef } from "../../../schemas/store/snapshot.ts";
 import { createLabelTables, type LabelTables } from "../../index/column-sections.ts";
 import { loadSegment, type Segment } from "../../index/segment.ts";
-import { CorruptObjectError, FormatError, MissingObjectError, ObjectError } from "../../store/errors.ts";
+import { CorruptObjectError, FormatError, ObjectError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
-import { readCommit } from "../../store/log/commits.ts";
 import { readManifest } from "../../store/manifest.ts";
 import { readObject } from "../../store/objects.ts";
 import { unseal } from "../../store/records.ts";
@@ -17,8 +15,8 @@ import { IdIndex } from "../archive/id-index.ts";
 import { WordIndex } from "../archive/word-index.ts";
 import { noSnapshot } from "../errors.ts";
 import { cacheShares } from "../memo.ts";
-import { createDerived, type Derived, ObjectCache, PageCache, Recent, SingleFlight } from "./caches.ts";
-import { CommitLog, type LogEntry, readableCommits, storedManifests } from "./commit-log.ts";
+import { createDerived, type Derived, ObjectCache, PageCache, SingleFlight } from "./caches.ts";
+import { CommitLog, type LogEntry, type LogOptions, storedManifests } from "./commit-log.ts";
 import { Exports } from "./exports.ts";
 import { PublicLog } from "./public-log.ts";
 import type { ListedSnapshot, Snapshot } from "./snapshot.ts";
@@ -31,14 +29,9 @@ const segmentsAtOnce = 32;
 const maxTried = 24;
 
 /** The options of a catalog. */
-export interface CatalogOptions {
+export interface CatalogOptions extends LogOptions {
   /** Bounds the three caches together. The current indexes come on top, and a quarter of this for older snapshots. */
   cacheBytes: number;
-  /** How long a listing of the readable snapshots serves. */
-  pollSeconds?: number;
-  /** Epoch milliseconds. */
-  now?: () => number;
-  /** Which commits are taken up; left out, all of them. */
   reader?: LogReader;
 }
 
@@ -64,12 +57,10 @@ export class Catalog {
   readonly now: () => number;
   readonly #storage: Storage;
   readonly #reader: LogReader;
-  readonly #readable: Recent<readonly LogEntry[]>;
   readonly #tables: LabelTables = createLabelTables();
   /** Segments by hash. Snapshots share them, and memory is freed with the last snapshot that holds a segment. */
   readonly #segments = new Map<string, WeakRef<Segment>>();
   readonly #superseded: SupersededSnapshots;
-  readonly #following = new SingleFlight<void>();
   readonly #refreshing = new SingleFlight<void>();
   readonly #listing = new SingleFlight<ListedSnapshot>();
   readonly #loading = new SingleFlight<Snapshot>();
@@ -92,11 +83,10 @@ export class Catalog {
     this.pages = new PageCache(share(cacheShares.answers));
     this.words = new WordIndex(storage, () => this.#mostMarkets());
     this.#superseded = new SupersededSnapshots(share(cacheShares.superseded));
-    this.log = new CommitLog(storage);
+    this.log = new CommitLog(storage, { reader, pollSeconds, now });
     this.publicLog = new PublicLog(storage, this.log, reader);
     this.ids = new IdIndex(storage, this.objects);
     const recent = { log: this.log, seconds: pollSeconds, now };
-    this.#readable = new Recent(() => readableCommits(storage, this.log), recent);
     this.exports = new Exports(storage, { objects: this.objects, reader, ...recent });
   }
 
@@ -168,7 +158,7 @@ export class Catalog {
 
   async #takeUpNewest(): Promise<void> {
     try {
-      await this.#followLog();
+      await this.log.follow();
       const { newest } = this.log;
       // Read beside the snapshot: a run that ends meanwhile is told by the next look.
       const checked = this.#storage.get(layout.checked, { maxBytes: 4096 });
@@ -232,69 +222,11 @@ export class Catalog {
     this.pages.clear();
   }
 
-  /**
-   * Takes up the newest commit of the store in the log. Its snapshot becomes the current one only once it is loaded.
-   */
-  #followLog(): Promise<void> {
-    return this.#following.run("log", async () => {
-      const commit = await this.#reader.newest(this.log.newest);
-      if (commit) await this.log.takeUp(commit);
-    });
-  }
-
-  /**
-   * A commit that has this snapshot and was not withdrawn, though its snapshot may be collected; undefined when the log
-   * has none of this number.
-   */
-  async standing(number: number, snapshotId: string): Promise<LogEntry | undefined> {
-    const commit = await this.commit(number);
-    return commit?.snapshotId === snapshotId && !this.log.isWithdrawn(number) ? commit : undefined;
-  }
-
-  /**
-   * A commit of the log, even when its snapshot was collected; undefined when the store has none. Looks into the store
-   * for one that is newer than all known ones, since other readers may be ahead.
-   */
-  async commit(number: number): Promise<LogEntry | undefined> {
-    if (number > (this.log.newest?.commit ?? 0)) await this.#followLog();
-    try {
-      return await this.log.entry(number);
-    } catch (error) {
-      if (isFault(error, "DAMAGED_LOG") && error.cause instanceof MissingObjectError) return undefined;
-      throw error;
-    }
-  }
-
-  /**
-   * The newest commit that fits. When there is none, looks into the store for one that is newer than all known ones.
-   * Throws as CommitLog.entry does, also when what fits may be behind the damage.
-   */
-  async newestWith(fits: (commit: LogEntry) => boolean): Promise<LogEntry | undefined> {
-    const known = await this.log.find(fits);
-    if (known) return known;
-    const before = this.log.newest;
-    await this.#followLog();
-    return this.log.newest === before ? undefined : this.log.find(fits);
-  }
-
-  /** The commits whose snapshots can be read, newest first: neither withdrawn nor collected. */
-  readable(): Promise<readonly LogEntry[]> {
-    return this.#readable.get();
-  }
-
   /** Whether a commit's snapshot can be read, by the current one or a listing. False also when that cannot be told. */
   async isReadable({ digest }: LogEntry): Promise<boolean> {
     if (digest === this.#current?.commit.digest) return true;
-    const readable = await this.readable().catch(() => []);
+    const readable = await this.log.readable().catch(() => []);
     return readable.some((commit) => commit.digest === digest);
-  }
-
-  /** The record of a commit, of which readers keep little. */
-  async record({ commit, digest }: LogEntry): Promise<Commit> {
-    const { newest } = this.log;
-    const found = newest?.digest === digest ? newest : await readCommit(this.#storage, commit);
-    if (found?.digest === digest) return found;
-    throw new MissingObjectError(layout.commit(commit));
   }
 
   /**

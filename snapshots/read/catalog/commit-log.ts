@@ -1,12 +1,14 @@
-import type { Fault } from "../../../schemas/errors.ts";
+import { type Fault, isFault } from "../../../schemas/errors.ts";
 import type { Commit, SnapshotCounts } from "../../../schemas/store/snapshot.ts";
 import { leafHash } from "../../format/tree.ts";
-import { unless } from "../../store/errors.ts";
+import { MissingObjectError, unless } from "../../store/errors.ts";
 import { hashIn, layout } from "../../store/layout.ts";
 import { commitsBefore, isBroken } from "../../store/log/commit-chain.ts";
 import { entryOf } from "../../store/log/public-log.ts";
 import type { Storage } from "../../store/storage.ts";
+import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
 import { damagedLog } from "../errors.ts";
+import { Recent, SingleFlight } from "./caches.ts";
 
 /** What readers keep of a commit. */
 export interface LogEntry
@@ -26,6 +28,16 @@ export interface LogEntry
   leaf: string;
 }
 
+/** Which commits a log takes up, and how it looks for those that can be read. */
+export interface LogOptions {
+  /** Which commits are taken up; left out, all of them. */
+  reader?: Pick<LogReader, "newest">;
+  /** How long a listing of the readable snapshots serves. */
+  pollSeconds?: number;
+  /** Epoch milliseconds. */
+  now?: () => number;
+}
+
 // Six hashes as strings, four small objects, numbers, and a place in the map.
 const entryBytes = 900;
 
@@ -36,6 +48,9 @@ const entryBytes = 900;
  */
 export class CommitLog {
   readonly #storage: Storage;
+  readonly #reader: Pick<LogReader, "newest">;
+  readonly #following = new SingleFlight<void>();
+  readonly #readable: Recent<readonly LogEntry[]>;
   #newest: Commit | undefined;
   /** The oldest commit that was fetched. Everything from there to the newest is in `#entries`. */
   #oldest: Commit | undefined;
@@ -44,8 +59,13 @@ export class CommitLog {
   /** Why the log cannot be followed further back. The store is not asked again before the next `takeUp`. */
   #broken: Fault | undefined;
 
-  constructor(storage: Storage) {
+  constructor(
+    storage: Storage,
+    { reader = readAnyLog(storage), pollSeconds = 5, now = Date.now }: LogOptions = {},
+  ) {
     this.#storage = storage;
+    this.#reader = reader;
+    this.#readable = new Recent(() => this.#findReadable(), { log: this, seconds: pollSeconds, now });
   }
 
   /** The commit that was taken up last. */
@@ -70,6 +90,14 @@ export class CommitLog {
     for (const commit of fresh ?? [newest]) this.#entries.set(commit.commit, logEntryOf(commit));
     if (!fresh) this.#oldest = newest;
     this.#newest = newest;
+  }
+
+  /** Takes up the newest commit of the store. */
+  follow(): Promise<void> {
+    return this.#following.run("log", async () => {
+      const commit = await this.#reader.newest(this.#newest);
+      if (commit) await this.takeUp(commit);
+    });
   }
 
   /** Whether a rollback withdrew a commit. */
@@ -113,6 +141,45 @@ export class CommitLog {
     const add = (entry: LogEntry) => entries.push(entry) === 0;
     await unless("DAMAGED_LOG", () => this.find(add));
     return entries;
+  }
+
+  /**
+   * A commit of the log, even when its snapshot was collected; undefined when the store has none. Looks into the store
+   * for one that is newer than all known ones, since other readers may be ahead.
+   */
+  async commit(number: number): Promise<LogEntry | undefined> {
+    if (number > (this.#newest?.commit ?? 0)) await this.follow();
+    try {
+      return await this.entry(number);
+    } catch (error) {
+      if (isFault(error, "DAMAGED_LOG") && error.cause instanceof MissingObjectError) return undefined;
+      throw error;
+    }
+  }
+
+  /**
+   * The newest commit that fits. When there is none, looks into the store for one that is newer than all known ones.
+   * Throws as `entry` does, also when what fits may be behind the damage.
+   */
+  async newestWith(fits: (commit: LogEntry) => boolean): Promise<LogEntry | undefined> {
+    const known = await this.find(fits);
+    if (known) return known;
+    const before = this.#newest;
+    await this.follow();
+    return this.#newest === before ? undefined : this.find(fits);
+  }
+
+  /** The commits whose snapshots can be read, newest first: neither withdrawn nor collected. */
+  readable(): Promise<readonly LogEntry[]> {
+    return this.#readable.get();
+  }
+
+  async #findReadable(): Promise<readonly LogEntry[]> {
+    const manifests = await storedManifests(this.#storage);
+    const entries = await this.believed();
+    return entries.filter(
+      ({ commit, manifest }) => manifests.has(manifest.hash) && !this.isWithdrawn(commit),
+    );
   }
 
   /** The commits after `known` up to `newest`; undefined when `newest` does not lead back to it. */
@@ -179,16 +246,6 @@ function logEntryOf(commit: Commit): LogEntry {
     counts: { markets, protocols },
     leaf: leafHash(entryOf(commit)).toString("hex"),
   };
-}
-
-/**
- * The commits whose snapshots can be read, newest first: no rollback withdrew them, and no collection deleted their
- * manifests.
- */
-export async function readableCommits(storage: Storage, log: CommitLog): Promise<readonly LogEntry[]> {
-  const manifests = await storedManifests(storage);
-  const entries = await log.believed();
-  return entries.filter(({ commit, manifest }) => manifests.has(manifest.hash) && !log.isWithdrawn(commit));
 }
 
 /** The hashes of the manifests that the store has. */

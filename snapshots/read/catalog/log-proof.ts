@@ -3,13 +3,13 @@ import { inclusionFromTiles, TileError } from "../../format/log-proofs.ts";
 import { auditPath, headFrom, leafHash } from "../../format/tree.ts";
 import { CorruptObjectError, ObjectError } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
-import { entryOf } from "../../store/log/public-log.ts";
 import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
 import { type Asked, weakTag } from "../asked.ts";
 import type { AsOf } from "../query/query.ts";
 import { commitOf } from "./as-of.ts";
 import type { Catalog } from "./catalog.ts";
 import type { LogEntry } from "./commit-log.ts";
+import type { PublicLog } from "./public-log.ts";
 
 /** What every proof has: the commit's entry in the public log, and what leads from there to a signature. */
 interface LogProof extends Pick<MarketProof, "snapshotId" | "commit" | "entry" | "checkpoint"> {
@@ -27,7 +27,7 @@ export async function askProven<Plan>(
   plan: (...logged: Logged) => Promise<Plan>,
 ): Promise<Asked<Plan>> {
   const commit = await commitOf(catalog, asOf);
-  const checkpoint = await checkpointFor(catalog, commit, asOf);
+  const checkpoint = await checkpointFor(catalog.publicLog, commit, asOf);
   const etag = weakTag(commit, ...name, checkpoint?.note ?? "");
   return { commit, etag, plan: () => plan(commit, checkpoint) };
 }
@@ -37,7 +37,7 @@ export async function askProven<Plan>(
  * has not taken up: readers refuse an answer that is not of the last commit of its checkpoint.
  */
 export async function checkpointFor(
-  { publicLog }: Catalog,
+  publicLog: PublicLog,
   { commit }: LogEntry,
   asOf: AsOf | undefined,
 ): Promise<NotedCheckpoint | undefined> {
@@ -52,17 +52,17 @@ export async function checkpointFor(
  * StorageError.
  */
 export async function proveCommit(
-  catalog: Catalog,
+  publicLog: PublicLog,
   logged: LogEntry,
   checkpoint: NotedCheckpoint | undefined,
 ): Promise<LogProof> {
   const { commit, snapshotId } = logged;
-  const entry = entryOf(await catalog.record(logged));
+  const entry = await publicLog.entry(logged);
   const alone = { snapshotId, commit, entry: entry.toString(), checkpoint: null, inclusion: null };
   if (!checkpoint || checkpoint.size < commit) return alone;
   const place = { index: commit - 1, size: checkpoint.size };
   // The store may be ahead of what is known, and have tiles of what its commits no longer tell.
-  for (const readTile of [catalog.publicLog.tile, catalog.publicLog.storedTile]) {
+  for (const readTile of [publicLog.tile, publicLog.storedTile]) {
     const path = await inclusionFromTiles(readTile, place.index, place.size).catch((error) => {
       if (error instanceof TileError || error instanceof ObjectError) return [];
       throw error;

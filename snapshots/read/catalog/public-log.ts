@@ -2,7 +2,7 @@ import { headFromTiles, type ReadTile } from "../../format/log-proofs.ts";
 import { decodeEntries, endOf, type Tile, tileAt, tilePath, tileWidth } from "../../format/log-tiles.ts";
 import { encodeEntries } from "../../format/log-tree.ts";
 import { leafHash, treeHead } from "../../format/tree.ts";
-import { CorruptObjectError } from "../../store/errors.ts";
+import { CorruptObjectError, MissingObjectError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import { readCommit } from "../../store/log/commits.ts";
@@ -14,7 +14,7 @@ import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import { budgets, Memo } from "../memo.ts";
 import { Recent } from "./caches.ts";
-import type { CommitLog } from "./commit-log.ts";
+import type { CommitLog, LogEntry } from "./commit-log.ts";
 
 const hashBytes = 32;
 /** What the head of a full tile takes of the time between two rounds. */
@@ -71,6 +71,14 @@ export class PublicLog {
       if (found?.size !== size) return undefined;
       return found.head.equals(await headFromTiles(this.tile, size)) ? found : undefined;
     });
+  }
+
+  /** The entry of a commit, of whose record readers keep little. */
+  async entry({ commit, digest }: LogEntry): Promise<Buffer> {
+    const { newest } = this.#log;
+    const found = newest?.digest === digest ? newest : await readCommit(this.#storage, commit);
+    if (found?.digest === digest) return entryOf(found);
+    throw new MissingObjectError(layout.commit(commit));
   }
 
   /** A tile of hashes, as the commits give it; undefined when it belongs to a larger log. */

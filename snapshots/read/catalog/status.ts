@@ -36,7 +36,7 @@ export async function publicStatus(catalog: Catalog, how: { staleAfterSeconds: n
  */
 export async function listSnapshots(catalog: Catalog): Promise<SnapshotList> {
   catalog.requireCurrent();
-  const entries = (await catalog.readable()).slice(0, maxSnapshotsListed);
+  const entries = (await catalog.log.readable()).slice(0, maxSnapshotsListed);
   const snapshots = await Promise.all(
     entries.map(async ({ snapshotId, commit, publishedAt, counts, archiveRoot }) => {
       const successor = await catalog.log.entry(commit + 1);

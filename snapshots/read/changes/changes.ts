@@ -113,7 +113,8 @@ export class ChangesReader {
   /** The commits with this snapshot id, newest first. Another process may have seen one that this one has not. */
   async #named(parameter: string, id: string): Promise<LogEntry[]> {
     const isNamed = ({ snapshotId }: LogEntry) => snapshotId === id;
-    if (await this.#catalog.newestWith(isNamed)) return (await this.#catalog.log.believed()).filter(isNamed);
+    const { log } = this.#catalog;
+    if (await log.newestWith(isNamed)) return (await log.believed()).filter(isNamed);
     throw new Fault("SNAPSHOT_NOT_FOUND", `No snapshot with the id that ${parameter} gives was published.`, {
       parameter,
     });
@@ -135,7 +136,7 @@ export class ChangesReader {
     let lines = 0;
     for (let number = first; number <= last; number += 1) {
       await yieldLoop();
-      const commit = await this.#catalog.commit(number);
+      const commit = await this.#catalog.log.commit(number);
       if (!commit?.changes) return undefined;
       const record = await readChangeRecord(this.#read, commit.changes);
       lines += [...record.before, ...record.after].reduce((sum, part) => sum + part.lines, 0);

@@ -78,7 +78,7 @@ export class IndexParts {
     const fresh = (segments: readonly Refs[]) =>
       segments.filter(({ hash }) => !seen.has(hash) && seen.add(hash));
     yield fresh(this.#catalog.requireCurrent().manifest.segments);
-    for (const commit of await this.#catalog.readable()) {
+    for (const commit of await this.#catalog.log.readable()) {
       await awaitBudget();
       const listed = await this.#unlessGone(() => this.#catalog.listed(commit));
       if (listed) yield fresh(listed.manifest.segments);

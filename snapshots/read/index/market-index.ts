@@ -26,6 +26,6 @@ export async function proveIndex(
   { indexRoot, counts }: Manifest,
   logged: Logged,
 ): Promise<Omit<MarketIndex, "segments">> {
-  const proven = await proveCommit(catalog, ...logged);
+  const proven = await proveCommit(catalog.publicLog, ...logged);
   return { ...proven, indexRoot, markets: counts.markets };
 }

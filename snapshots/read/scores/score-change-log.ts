@@ -58,13 +58,13 @@ export class ScoreChangeLog {
     const later =
       position === commit.commit
         ? []
-        : (await this.#catalog.readable()).filter((each) => each.commit > position);
+        : (await this.#catalog.log.readable()).filter((each) => each.commit > position);
     const scores = later.reduce((sum, { counts }) => sum + counts.protocols, 0);
     return { position, gone: known === undefined, scores };
   }
 
   async commit(number: number): Promise<LogEntry> {
-    const commit = await this.#catalog.commit(number);
+    const commit = await this.#catalog.log.commit(number);
     if (!commit) throw new MissingObjectError(layout.commit(number));
     return commit;
   }
@@ -79,7 +79,7 @@ export class ScoreChangeLog {
    * that this process has not loaded yet.
    */
   async commitOf(snapshotId: string): Promise<LogEntry | undefined> {
-    const commit = await this.#catalog.newestWith((entry) => entry.snapshotId === snapshotId);
+    const commit = await this.#catalog.log.newestWith((entry) => entry.snapshotId === snapshotId);
     return commit && (await unless(MissingObjectError, () => this.#scores(commit))) && commit;
   }
 
@@ -94,7 +94,7 @@ export class ScoreChangeLog {
     const successor = await this.commit(number + 1);
     const now = await unless(MissingObjectError, () => this.#scores(successor));
     if (now) return { commit: successor, now };
-    const later = (await this.#catalog.readable()).filter(({ commit }) => commit > number);
+    const later = (await this.#catalog.log.readable()).filter(({ commit }) => commit > number);
     const commit = later.at(-1) ?? this.#catalog.requireCurrent().commit;
     return { commit, now: await this.#scores(commit) };
   }

@@ -115,7 +115,7 @@ export async function proveScore(
   const score = await readScore(catalog, found, name);
   const lines = scoreLines(found.manifest.scores);
   const leaves = lines.map((line) => leafHash(Buffer.from(line)));
-  const { inclusion, ...proven } = await proveCommit(catalog, commit, checkpoint);
+  const { inclusion, ...proven } = await proveCommit(catalog.publicLog, commit, checkpoint);
   const place = lines.indexOf(`score ${slug} ${found.object.hash}`);
   return { score: score.toString(), ...proven, proof: { score: levelOf(place, leaves), inclusion } };
 }

@@ -48,7 +48,7 @@ export class TierLog {
   async read(): Promise<Told & { snapshotId: string }> {
     const { commit } = this.#catalog.requireCurrent();
     const oldest = oldestTold(commit.publishedAt);
-    const kept = (await this.#catalog.readable()).filter(
+    const kept = (await this.#catalog.log.readable()).filter(
       (one) => one.commit <= commit.commit && one.publishedAt >= oldest,
     );
     const of = kept.map(({ digest }) => digest).join();

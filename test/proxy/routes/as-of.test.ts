@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { MarketPage, SnapshotList } from "../../../schemas/envelopes.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
-import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { CommitLog } from "../../../snapshots/read/catalog/commit-log.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
@@ -250,7 +249,7 @@ describe("asOf on scores", () => {
 
   test("looks nothing up for who has no unit left, and for no unit", async () => {
     const owner = await proxy.issue({ plan: "developer", owner: "spent", quota: 1 });
-    const looks = [vi.spyOn(CommitLog.prototype, "find"), vi.spyOn(Catalog.prototype, "newestWith")];
+    const looks = [vi.spyOn(CommitLog.prototype, "find"), vi.spyOn(CommitLog.prototype, "newestWith")];
     const looked = () => looks.some(({ mock }) => mock.calls.length > 0);
     // For its plan, by the time alone.
     expect(refusalOf(await ask("scores?asOf=2026-02-01", owner))[1]).toBe("AEGIS_REQUIRED");

@@ -39,7 +39,7 @@ function catalogOver(changes: Partial<Storage> = {}, options: Partial<CatalogOpt
   const objects = new Map(published);
   const storage = changedStorage(memoryStorage(objects), changes);
   const catalog = new Catalog(storage, { cacheBytes: 2 ** 20, now: () => day(7).getTime(), ...options });
-  const commit = async (number: number) => (await catalog.commit(number))!;
+  const commit = async (number: number) => (await catalog.log.commit(number))!;
   const collect = async (number: number) => {
     objects.delete(layout.manifest((await commit(number)).manifest.hash));
   };
@@ -92,14 +92,14 @@ describe("a commit's snapshot", () => {
 
 test("a commit is there though nothing was loaded, and none where the log ends", async () => {
   const { objects, catalog } = catalogOver();
-  expect((await catalog.commit(1))?.commit).toBe(1);
-  expect(await catalog.commit(7)).toBeUndefined();
+  expect((await catalog.log.commit(1))?.commit).toBe(1);
+  expect(await catalog.log.commit(7)).toBeUndefined();
   const broken = catalogOver();
   broken.objects.delete(layout.commit(2));
-  expect(await broken.catalog.commit(1)).toBeUndefined();
+  expect(await broken.catalog.log.commit(1)).toBeUndefined();
   broken.objects.set(layout.commit(2), objects.get(layout.commit(1))!);
   await broken.catalog.refresh();
-  await expect(broken.catalog.commit(1)).rejects.toMatchObject({ code: "DAMAGED_LOG" });
+  await expect(broken.catalog.log.commit(1)).rejects.toMatchObject({ code: "DAMAGED_LOG" });
 });
 
 /** The record of a run. */
@@ -235,8 +235,8 @@ describe("looking back", () => {
   test("an id says when its snapshot was published, and an unknown one nothing", async () => {
     const { catalog, commit } = catalogOver();
     await catalog.refresh();
-    expect(await publishedAt(catalog, (await commit(2)).snapshotId)).toBe(day(2).getTime());
-    expect(await publishedAt(catalog, sha256("nobody"))).toBeUndefined();
+    expect(await publishedAt(catalog.log, (await commit(2)).snapshotId)).toBe(day(2).getTime());
+    expect(await publishedAt(catalog.log, sha256("nobody"))).toBeUndefined();
   });
 
   test("an id names a commit that stands if there is one, else one that was withdrawn, also one not seen yet", async () => {
@@ -245,7 +245,7 @@ describe("looking back", () => {
     const unseen = catalogOver().catalog;
     const id = await idOf(2);
     for (let n = 0; n < 2; n += 1)
-      expect((await unseen.newestWith(({ snapshotId }) => snapshotId === id))?.commit).toBe(2);
+      expect((await unseen.log.newestWith(({ snapshotId }) => snapshotId === id))?.commit).toBe(2);
     await catalog.refresh();
     const meant = async (number: number) =>
       (await commitAsOf(catalog, { snapshotId: await idOf(number) })).commit;
@@ -262,9 +262,8 @@ describe("looking back", () => {
   });
 
   test("takes Aegis beyond what a history goes back", () => {
-    const { catalog } = catalogOver();
     const bound = day(7 - historyDays).getTime();
-    expect([undefined, bound, bound - 1].map((time) => planSince(catalog, time))).toEqual([
+    expect([undefined, bound, bound - 1].map((time) => planSince(time, day(7).getTime()))).toEqual([
       "developer",
       "developer",
       "aegis",
@@ -274,7 +273,7 @@ describe("looking back", () => {
   test("finds that a snapshot was collected meanwhile, and names those beside it", async () => {
     const { catalog, commit, collect } = catalogOver();
     await catalog.refresh();
-    await catalog.readable();
+    await catalog.log.readable();
     await collect(3);
     const named = async (number: number) => {
       const { snapshotId, publishedAt: at } = await commit(number);

@@ -31,7 +31,7 @@ async function readerOf(bytes = published.get(tile)) {
   await catalog.refresh();
   const checkpoint = (await catalog.publicLog.checkpoint())!;
   const prove = async (number: number, by: typeof checkpoint | undefined = checkpoint) =>
-    proveCommit(catalog, (await catalog.commit(number))!, by);
+    proveCommit(catalog.publicLog, (await catalog.log.commit(number))!, by);
   const fail = () => {
     failing = true;
   };
@@ -49,8 +49,8 @@ describe("that a log has a commit", () => {
       });
     const alone = { checkpoint: null, inclusion: null };
     expect(await prove(2, { ...checkpoint, size: 1 })).toMatchObject(alone);
-    const commit = (await catalog.commit(2))!;
-    expect(await proveCommit(catalog, commit, undefined)).toMatchObject({ commit: 2, ...alone });
+    const commit = (await catalog.log.commit(2))!;
+    expect(await proveCommit(catalog.publicLog, commit, undefined)).toMatchObject({ commit: 2, ...alone });
   });
 
   test("is proven by the commits where tiles are altered or gone, and by tiles where commits are", async () => {

@@ -107,7 +107,7 @@ describe("superseded snapshots in memory", () => {
 test("superseded snapshots are counted by what dropping them frees, and the last used are kept", async () => {
   const { catalog } = await catalogOver(2 ** 30);
   const commits = await Promise.all(
-    [1, 2, 3, rounds - 1].map(async (number) => (await catalog.commit(number))!),
+    [1, 2, 3, rounds - 1].map(async (number) => (await catalog.log.commit(number))!),
   );
   const [listed, ...loaded] = [
     await catalog.listed(commits[0]!),

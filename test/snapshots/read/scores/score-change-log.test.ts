@@ -223,7 +223,7 @@ describe("the changes of a commit", () => {
     const catalog = new Catalog(storage, { cacheBytes: 1024 * 1024 });
     await catalog.refresh();
     for (const number of [2, 3])
-      await storage.delete(layout.manifest((await catalog.commit(number))!.manifest.hash));
+      await storage.delete(layout.manifest((await catalog.log.commit(number))!.manifest.hash));
     const { commit, changes } = await new ScoreChangeLog(catalog).step(1);
     expect([commit.commit, changes.length]).toEqual([3, 1]);
   });

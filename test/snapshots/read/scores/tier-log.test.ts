@@ -66,7 +66,7 @@ test("tells from the snapshots that are kept what tiers changed in 30 days, and 
   });
   // Of a snapshot that is collected meanwhile, what came before still holds.
   const missing = layout.publicObject(
-    (await followed.listed((await followed.commit(4))!)).manifest.scores.list.hash,
+    (await followed.listed((await followed.log.commit(4))!)).manifest.scores.list.hash,
   );
   const others = changedStorage(storage, {
     get: async (key, options) => (key === missing ? undefined : storage.get(key, options)),
