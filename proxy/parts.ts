@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import type { KeyRing } from "../snapshots/keys/ring.ts";
 import type { Catalog } from "../snapshots/read/catalog/catalog.ts";
+import type { Exports } from "../snapshots/read/catalog/exports.ts";
 import type { Trust } from "./access/client-address.ts";
 import type { LiveFeed } from "./feed/live-feed.ts";
 import type { Limits } from "./limits.ts";
@@ -14,6 +15,7 @@ import type { Recorder } from "./telemetry/recorder.ts";
 /** What a proxy is made of. */
 export interface ProxyParts {
   catalog: Catalog;
+  exports: Exports;
   keys: KeyRing;
   quota: Quota;
   objects: PublicObjects;

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import type { Logger } from "pino";
 import { keyRing } from "../snapshots/keys/ring.ts";
 import { Catalog } from "../snapshots/read/catalog/catalog.ts";
+import { Exports } from "../snapshots/read/catalog/exports.ts";
 import { createPoller } from "../snapshots/read/polling.ts";
 import type { S3Environment } from "../snapshots/store/backends/s3.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
@@ -110,6 +111,7 @@ export async function startService(
   const { server, drain } = createProxyServer({
     ...config,
     catalog,
+    exports: new Exports(storage, catalog, reader),
     keys,
     quota,
     objects,

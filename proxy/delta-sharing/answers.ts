@@ -22,7 +22,8 @@ const [shares, schemas, tables] = [[{ name: share }], [{ name: schema, share }],
 const maxInt32 = 2 ** 31 - 1;
 
 /** Answers of Delta Sharing (INTERFACE 4.14; PROTOCOL.md of github.com/delta-io/delta-sharing). */
-export function sharingAnswers({ catalog, keys, apiUrl, now }: AppParts) {
+export function sharingAnswers(parts: AppParts) {
+  const { catalog, exports, keys, apiUrl, now } = parts;
   const current = () => catalog.current()?.commit.snapshotId;
   const listing =
     (items: readonly object[]): Answer =>
@@ -56,7 +57,7 @@ export function sharingAnswers({ catalog, keys, apiUrl, now }: AppParts) {
     catalog.requireCurrent();
     const { hash, changes } = request.params as { hash: string; changes?: string };
     // Several snapshots may have this file.
-    return fileReply(request, await catalog.exports.openFile(hash, changes));
+    return fileReply(request, await exports.openFile(hash, changes));
   }
 
   return {
@@ -75,14 +76,14 @@ export function sharingAnswers({ catalog, keys, apiUrl, now }: AppParts) {
       const since = locals.parameters!.get("startingTimestamp");
       return answer(
         request,
-        await (since === undefined ? findVersion(catalog, {}) : versionSince(catalog, since)),
+        await (since === undefined ? findVersion(parts, {}) : versionSince(parts, since)),
       );
     },
 
     async tableMetadata(request, { locals: { parameters } }) {
       requireNames(request.params);
       const version = optionalInteger(parameters!, "version", 0, Number.MAX_SAFE_INTEGER);
-      const found = await findVersion(catalog, { version, timestamp: parameters!.get("timestamp") });
+      const found = await findVersion(parts, { version, timestamp: parameters!.get("timestamp") });
       return answer(request, found, tableLines(formatOf(request), found, parameters!.size > 0));
     },
 
@@ -94,7 +95,7 @@ export function sharingAnswers({ catalog, keys, apiUrl, now }: AppParts) {
           "startingVersion",
           "A query gives the files of one version; GET …/changes gives what changed from version to version.",
         );
-      const found = await findVersion(catalog, query);
+      const found = await findVersion(parts, query);
       const format = formatOf(request);
       const address = addressesFor(request, locals);
       const asked = query.version !== undefined || query.timestamp !== undefined;
@@ -106,7 +107,7 @@ export function sharingAnswers({ catalog, keys, apiUrl, now }: AppParts) {
 
     async tableChanges(request, { locals }) {
       requireNames(request.params);
-      const { newest, first, versions } = await changesOf(catalog, locals.parameters!);
+      const { newest, first, versions } = await changesOf(parts, locals.parameters!);
       const [format, address] = [formatOf(request), addressesFor(request, locals)];
       const lines = versions.flatMap((version) =>
         version.files.map((each) => {

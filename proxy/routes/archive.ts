@@ -24,7 +24,7 @@ import { type Answer, askedReply, jsonContent, type Reply, textContent, textRepl
 import { changesOf, nextLink, preferred, requireChunks, rowsOf } from "../reply/rows.ts";
 
 /** Answers about the archive (INTERFACE 4.5 and 4.7 to 4.12). */
-export function archiveAnswers({ catalog, now }: AppParts) {
+export function archiveAnswers({ catalog, exports, now }: AppParts) {
   const changes = new ChangesReader(catalog);
   const parts = new IndexParts(catalog);
   /** A reply with parts of indexes, which belong to no single snapshot. */
@@ -70,13 +70,13 @@ export function archiveAnswers({ catalog, now }: AppParts) {
 
     listExports: async () => {
       const { snapshotId } = catalog.requireCurrent().commit;
-      return textReply(Buffer.from(JSON.stringify(await listExports(catalog.exports))), snapshotId);
+      return textReply(Buffer.from(JSON.stringify(await listExports(exports))), snapshotId);
     },
 
     exportFile: async (request) => {
       const { snapshotId, name } = request.params as Record<"snapshotId" | "name", string>;
       catalog.requireCurrent();
-      return fileReply(request, await catalog.exports.open(snapshotId, name), snapshotId);
+      return fileReply(request, await exports.open(snapshotId, name), snapshotId);
     },
 
     indexPart: async (request, response) => partsReply(request, response, [String(request.params.hash)]),

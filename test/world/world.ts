@@ -2,6 +2,7 @@ import type { Server as HttpServer } from "node:http";
 import type { QuotaStore } from "../../proxy/quota/store.ts";
 import type { KeyRing } from "../../snapshots/keys/ring.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
+import type { Exports } from "../../snapshots/read/catalog/exports.ts";
 import type { ChangesReader } from "../../snapshots/read/changes/changes.ts";
 import type { Judge } from "./judge.ts";
 import type { Kernel, Process } from "./kernel/kernel.ts";
@@ -18,6 +19,7 @@ export interface KeysRead {
 export interface Server {
   process: Process;
   catalog: Catalog;
+  exports: Exports;
   changes: ChangesReader;
   keys: KeyRing;
   /** What the store had of keys when the proxy last read all of it. */

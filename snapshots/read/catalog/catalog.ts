@@ -17,7 +17,6 @@ import { noSnapshot } from "../errors.ts";
 import { cacheShares } from "../memo.ts";
 import { createDerived, type Derived, ObjectCache, PageCache, SingleFlight } from "./caches.ts";
 import { CommitLog, type LogEntry, type LogOptions, storedManifests } from "./commit-log.ts";
-import { Exports } from "./exports.ts";
 import { PublicLog } from "./public-log.ts";
 import type { ListedSnapshot, Snapshot } from "./snapshot.ts";
 import { SupersededSnapshots } from "./superseded.ts";
@@ -32,7 +31,6 @@ const maxTried = 24;
 export interface CatalogOptions extends LogOptions {
   /** Bounds the three caches together. The current indexes come on top, and a quarter of this for older snapshots. */
   cacheBytes: number;
-  reader?: LogReader;
 }
 
 /** The snapshots of one store. Keeps serving the last good one while the store fails. */
@@ -49,8 +47,6 @@ export class Catalog {
   readonly log: CommitLog;
   /** Finds markets by id. */
   readonly ids: IdIndex;
-  /** Parquet files of snapshots. */
-  readonly exports: Exports;
   /** The log as everybody can read it. */
   readonly publicLog: PublicLog;
   /** Epoch milliseconds. */
@@ -70,10 +66,8 @@ export class Catalog {
   #checkedAt: string | undefined;
   #heldBack: string | undefined;
 
-  constructor(
-    storage: Storage,
-    { cacheBytes, pollSeconds = 5, now = Date.now, reader = readAnyLog(storage) }: CatalogOptions,
-  ) {
+  constructor(storage: Storage, options: CatalogOptions) {
+    const { cacheBytes, now = Date.now, reader = readAnyLog(storage) } = options;
     this.#storage = storage;
     this.#reader = reader;
     this.now = now;
@@ -83,11 +77,9 @@ export class Catalog {
     this.pages = new PageCache(share(cacheShares.answers));
     this.words = new WordIndex(storage, () => this.#mostMarkets());
     this.#superseded = new SupersededSnapshots(share(cacheShares.superseded));
-    this.log = new CommitLog(storage, { reader, pollSeconds, now });
+    this.log = new CommitLog(storage, options);
     this.publicLog = new PublicLog(storage, this.log, reader);
     this.ids = new IdIndex(storage, this.objects);
-    const recent = { log: this.log, seconds: pollSeconds, now };
-    this.exports = new Exports(storage, { objects: this.objects, reader, ...recent });
   }
 
   /** The snapshot that `refresh` loaded last; undefined before the first one. Its archive may be damaged. */

@@ -31,7 +31,7 @@ export interface LogEntry
 /** Which commits a log takes up, and how it looks for those that can be read. */
 export interface LogOptions {
   /** Which commits are taken up; left out, all of them. */
-  reader?: Pick<LogReader, "newest">;
+  reader?: LogReader;
   /** How long a listing of the readable snapshots serves. */
   pollSeconds?: number;
   /** Epoch milliseconds. */
@@ -48,7 +48,9 @@ const entryBytes = 900;
  */
 export class CommitLog {
   readonly #storage: Storage;
-  readonly #reader: Pick<LogReader, "newest">;
+  readonly #reader: LogReader;
+  readonly #pollSeconds: number;
+  readonly #now: () => number;
   readonly #following = new SingleFlight<void>();
   readonly #readable: Recent<readonly LogEntry[]>;
   #newest: Commit | undefined;
@@ -65,7 +67,9 @@ export class CommitLog {
   ) {
     this.#storage = storage;
     this.#reader = reader;
-    this.#readable = new Recent(() => this.#findReadable(), { log: this, seconds: pollSeconds, now });
+    this.#pollSeconds = pollSeconds;
+    this.#now = now;
+    this.#readable = this.recent(() => this.#findReadable());
   }
 
   /** The commit that was taken up last. */
@@ -167,6 +171,11 @@ export class CommitLog {
     const before = this.#newest;
     await this.follow();
     return this.#newest === before ? undefined : this.find(fits);
+  }
+
+  /** The result of a look into the store, which serves until another commit is the newest or the store is polled. */
+  recent<T>(look: () => Promise<T>, seconds = this.#pollSeconds): Recent<T> {
+    return new Recent(look, { log: this, seconds, now: this.#now });
   }
 
   /** The commits whose snapshots can be read, newest first: neither withdrawn nor collected. */

@@ -10,8 +10,7 @@ import { hashIn, layout } from "../../store/layout.ts";
 import type { ObjectInfo, Storage } from "../../store/storage.ts";
 import type { LogReader } from "../../trust/log/log-reader.ts";
 import type { ByteRange, StoredFile, Stream } from "../stream.ts";
-import type { ObjectCache } from "./caches.ts";
-import { Recent } from "./caches.ts";
+import type { ObjectCache, Recent } from "./caches.ts";
 import type { CommitLog } from "./commit-log.ts";
 
 /** The answer to which exports there are (INTERFACE 4.11). */
@@ -42,7 +41,7 @@ export class Exports {
   readonly #storage: Storage;
   readonly #objects: ObjectCache;
   readonly #log: CommitLog;
-  readonly #reader: LogReader;
+  readonly #reader: Pick<LogReader, "believesExport" | "believesChanges">;
   readonly #recent: Recent<readonly ExportRecord[]>;
   /** The files of change records, by their hashes. A record may be made again, with other files. */
   readonly #changes = new LRUCache<string, readonly ParquetFile[]>({ max: 1000, ttl: 3_600_000 });
@@ -51,13 +50,14 @@ export class Exports {
 
   constructor(
     storage: Storage,
-    parts: { objects: ObjectCache; log: CommitLog; reader: LogReader; seconds: number; now: () => number },
+    { objects, log }: { objects: ObjectCache; log: CommitLog },
+    reader: Pick<LogReader, "believesExport" | "believesChanges">,
   ) {
     this.#storage = storage;
-    this.#objects = parts.objects;
-    this.#log = parts.log;
-    this.#reader = parts.reader;
-    this.#recent = new Recent(() => this.#look(), parts);
+    this.#objects = objects;
+    this.#log = log;
+    this.#reader = reader;
+    this.#recent = log.recent(() => this.#look());
   }
 
   /** Newest first. */

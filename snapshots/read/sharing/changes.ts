@@ -1,10 +1,9 @@
 import { Fault } from "../../../schemas/errors.ts";
 import type { ParquetFile } from "../../../schemas/store/snapshot.ts";
-import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { invalidParameter } from "../errors.ts";
 import { optionalInteger, type Parameters } from "../query/parameters.ts";
-import { findVersion, isoOf, type TableVersion } from "./versions.ts";
+import { findVersion, isoOf, type TableSource, type TableVersion } from "./versions.ts";
 
 /** What one version changed, as Parquet files. Where all its rows are new, they are those of an export. */
 export interface VersionChanges {
@@ -23,11 +22,11 @@ const maxVersions = 1000;
  * were not exported.
  */
 export async function changesOf(
-  catalog: Catalog,
+  source: TableSource,
   parameters: Parameters,
 ): Promise<{ newest: TableVersion; first: number; versions: VersionChanges[] }> {
-  const newest = await findVersion(catalog, {});
-  const commits = await catalog.log.believed();
+  const newest = await findVersion(source, {});
+  const commits = await source.catalog.log.believed();
   const known = commits.filter(({ commit }) => commit <= newest.version).reverse();
   const end = (name: "starting" | "ending") => {
     const version = optionalInteger(parameters, `${name}Version`, 0, Number.MAX_SAFE_INTEGER);
@@ -54,23 +53,23 @@ export async function changesOf(
   const versions: VersionChanges[] = [];
   for (const entry of wanted) {
     const before = known.find(({ commit }) => commit === entry.commit - 1);
-    versions.push(await changesOfVersion(catalog, entry, before));
+    versions.push(await changesOfVersion(source.exports, entry, before));
   }
   return { newest, first: Math.max(first, 1), versions };
 }
 
 async function changesOfVersion(
-  catalog: Catalog,
+  exports: TableSource["exports"],
   { commit: version, publishedAt, snapshotId, changes }: LogEntry,
   before: LogEntry | undefined,
 ): Promise<VersionChanges> {
   const of = { version, publishedAt, kind: "cdf" as const, changes: changes?.hash };
   if (before?.snapshotId === snapshotId) return { ...of, files: [] };
   if (changes) {
-    const files = await catalog.exports.changes(changes.hash);
+    const files = await exports.changes(changes.hash);
     if (files) return { ...of, files };
   } else if (version === 1) {
-    const record = (await catalog.exports.list()).find((each) => each.snapshotId === snapshotId);
+    const record = (await exports.list()).find((each) => each.snapshotId === snapshotId);
     if (record) return { ...of, kind: "add", files: record.files };
   }
   throw new Fault(

@@ -1,8 +1,15 @@
 import { Fault } from "../../../schemas/errors.ts";
 import type { ExportRecord } from "../../../schemas/store/snapshot.ts";
 import type { Catalog } from "../catalog/catalog.ts";
+import type { Exports } from "../catalog/exports.ts";
 import { invalidParameter } from "../errors.ts";
 import { timeOf } from "../query/parameters.ts";
+
+/** What the shared table is read from. */
+export interface TableSource {
+  catalog: Pick<Catalog, "requireCurrent" | "log">;
+  exports: Pick<Exports, "list" | "changes">;
+}
 
 /** A version of the shared table: a commit whose snapshot has an export. */
 export interface TableVersion {
@@ -22,7 +29,9 @@ export interface WantedVersion {
 const namedVersions = 20;
 
 /** Newest first. Every commit of an exported snapshot is a version, unless it was withdrawn. */
-async function versionsOf({ exports, log }: Catalog): Promise<TableVersion[]> {
+async function versionsOf({ catalog, exports }: TableSource): Promise<TableVersion[]> {
+  catalog.requireCurrent();
+  const { log } = catalog;
   const records = new Map((await exports.list()).map((record) => [record.snapshotId, record]));
   const commits = records.size > 0 ? await log.believed() : [];
   return commits.flatMap(({ commit, snapshotId, publishedAt }) => {
@@ -34,13 +43,12 @@ async function versionsOf({ exports, log }: Catalog): Promise<TableVersion[]> {
 
 /** Throws INVALID_PARAMETER, or VERSION_NOT_FOUND that names those that there are. */
 export async function findVersion(
-  catalog: Catalog,
+  source: TableSource,
   { version, timestamp }: WantedVersion,
 ): Promise<TableVersion> {
   if (version !== undefined && timestamp !== undefined)
     throw invalidParameter("version", "version and timestamp exclude each other; give one of them.");
-  catalog.requireCurrent();
-  const versions = await versionsOf(catalog);
+  const versions = await versionsOf(source);
   if (timestamp !== undefined) {
     const time = isoOf("timestamp", timestamp);
     const found = versions.find(({ publishedAt }) => publishedAt <= time);
@@ -57,9 +65,8 @@ export async function findVersion(
 }
 
 /** The oldest version that was published at or after a time. */
-export async function versionSince(catalog: Catalog, startingTimestamp: string): Promise<TableVersion> {
-  catalog.requireCurrent();
-  const versions = await versionsOf(catalog);
+export async function versionSince(source: TableSource, startingTimestamp: string): Promise<TableVersion> {
+  const versions = await versionsOf(source);
   const time = isoOf("startingTimestamp", startingTimestamp);
   const found = versions.findLast(({ publishedAt }) => publishedAt >= time);
   return found ?? missing(versions, `The table has no version at or after ${time}`);

@@ -14,7 +14,9 @@ import type { Problem } from "../../../schemas/problem.ts";
 import { issueKey } from "../../../snapshots/keys/records.ts";
 import { keyRing } from "../../../snapshots/keys/ring.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { Exports } from "../../../snapshots/read/catalog/exports.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
+import { readAnyLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { listenLocally } from "../servers/programs.ts";
 import { patient } from "./proxy.ts";
 import { type Answer, bearer, call, problemOf } from "./proxy-client.ts";
@@ -25,6 +27,7 @@ export type Query = Record<string, string | number>;
 /** A proxy over a store that takes up a snapshot only when a test says so. Its clock stands still. */
 export interface ArchiveProxy {
   catalog: Catalog;
+  exports: Exports;
   /** Takes up the newest snapshot, as a poll would. */
   refresh(): Promise<void>;
   /** The archive's answer to a caller on the Aegis plan, over one connection that is kept open. */
@@ -64,7 +67,8 @@ export async function startArchiveProxy(
   const origin = storeOrigin(storage);
   const objects = publicObjects(1024);
   const feed = createLiveFeed({ catalog, now: () => now, stalledSeconds: 1, failed: fail });
-  const parts = { catalog, objects, quota, feed, pollAge: () => 0, now: () => now };
+  const exports = new Exports(storage, catalog, readAnyLog(storage));
+  const parts = { catalog, exports, objects, quota, feed, pollAge: () => 0, now: () => now };
   const { server } = createProxyServer({
     ...parts,
     keys,
@@ -84,6 +88,7 @@ export async function startArchiveProxy(
     call(port, `${path}?${search(query)}`, { headers: { ...bearer(key), ...headers }, agent });
   return {
     catalog,
+    exports,
     refresh: () => catalog.refresh(),
     get,
     async page(query) {

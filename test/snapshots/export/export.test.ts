@@ -13,10 +13,12 @@ import { blockRows, blocksPerGroup } from "../../../snapshots/export/parquet-fil
 import { readPages } from "../../../snapshots/index/segment.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { Exports } from "../../../snapshots/read/catalog/exports.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { announce } from "../../../snapshots/store/log/gc-records.ts";
 import { seal } from "../../../snapshots/store/records.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
+import { readAnyLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
 import { firstColumn, withDuckDb } from "../../helpers/archive/sql.ts";
@@ -71,7 +73,9 @@ test("the description of the data names the files of the newest export, until it
 });
 
 test("a store of which nothing is published has no exports", async () => {
-  const { exports } = new Catalog(memoryStorage(new Map()), { cacheBytes: 1, pollSeconds: 1 });
+  const storage = memoryStorage(new Map());
+  const catalog = new Catalog(storage, { cacheBytes: 1, pollSeconds: 1 });
+  const exports = new Exports(storage, catalog, readAnyLog(storage));
   expect(await exports.list()).toEqual([]);
 });
 

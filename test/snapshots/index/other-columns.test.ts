@@ -119,7 +119,7 @@ test("A commit that only indexes anew, or a repair, changes nothing in the expor
   await exportNewest(storage, folder, { changes: true });
   const exportedChanges = async () => {
     const proxy = await startArchiveProxy(storage);
-    const { versions } = await changesOf(proxy.catalog, new Map([["startingVersion", "1"]]));
+    const { versions } = await changesOf(proxy, new Map([["startingVersion", "1"]]));
     await proxy.stop();
     return versions;
   };

@@ -36,13 +36,13 @@ export async function exportOnce(world: World, process: Process, { choices }: Ac
 /** Takes an export from one of the proxies. */
 export async function takeExport(world: World, process: Process): Promise<void> {
   const choice = process.draw(4);
-  const answer = await insist(world, process, async ({ catalog }) => {
-    const { exports } = await listExports(catalog.exports);
+  const answer = await insist(world, process, async (server) => {
+    const { exports } = await listExports(server.exports);
     const { snapshotId, files } = exports[choice % Math.max(1, exports.length)] ?? {};
     if (!snapshotId || !files) return undefined;
     const parts: Buffer[] = [];
     for (const { name, sha256, bytes } of files) {
-      const file = await catalog.exports.open(snapshotId, name);
+      const file = await server.exports.open(snapshotId, name);
       must("a file is the one that was listed", file.hash === sha256, () => name);
       for await (const { text } of file.read({ from: 0, to: bytes }).read()) parts.push(text);
     }

@@ -27,10 +27,11 @@ const uncounted: QuotaStore = {
   close() {},
 };
 
-function gateOf(world: World, { process, catalog, keys }: Server): HttpServer {
+function gateOf(world: World, { process, catalog, exports, keys }: Server): HttpServer {
   const failed = (error: unknown) => world.kernel.note(`${process.name} reports ${error}`);
   return createProxyServer({
     catalog,
+    exports,
     keys,
     quota: createQuota(uncounted, { onFailure: "closed", now: () => Date.now(), failed }),
     objects: publicObjects(1024),

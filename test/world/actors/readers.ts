@@ -2,10 +2,11 @@ import { Fault } from "../../../schemas/errors.ts";
 import { keyRing } from "../../../snapshots/keys/ring.ts";
 import { askPage } from "../../../snapshots/read/archive/paging.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { Exports } from "../../../snapshots/read/catalog/exports.ts";
 import { ChangesReader } from "../../../snapshots/read/changes/changes.ts";
 import { parseArchiveQuery, parseChangesQuery } from "../../../snapshots/read/query/query.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoint-file.ts";
-import { readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
+import { readAnyLog, readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { must, type Process } from "../kernel/kernel.ts";
 import type { Action } from "../plan.ts";
@@ -36,10 +37,11 @@ export async function openProxy(world: World, process: Process, machine: number)
   const refused = (error: Error) => kernel.note(`${process.name} refuses: ${error.message}`);
   const reader = plan.signed
     ? readSignedLog(storage, new Trust(plan.witnessed ? policy : [key]), { file, refused })
-    : undefined;
-  const catalog = new Catalog(storage, { cacheBytes: 300_000, pollSeconds: 5, ...(reader && { reader }) });
+    : readAnyLog(storage);
+  const catalog = new Catalog(storage, { cacheBytes: 300_000, pollSeconds: 5, reader });
+  const exports = new Exports(storage, catalog, reader);
   const keys = keyRing(storage, { now: () => Date.now(), damaged: refused });
-  const server: Server = { process, catalog, changes: new ChangesReader(catalog), keys };
+  const server: Server = { process, catalog, exports, changes: new ChangesReader(catalog), keys };
   let shown = 0;
   world.servers.push(server);
   const look = async () => {

@@ -1,11 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { ExportFile } from "../../../../schemas/store/snapshot.ts";
 import { deltaSchema } from "../../../../snapshots/export/delta-schema.ts";
-import type { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import { noSnapshot } from "../../../../snapshots/read/errors.ts";
 import { changeLine, fileLine, tableLines } from "../../../../snapshots/read/sharing/actions.ts";
 import { changesOf } from "../../../../snapshots/read/sharing/changes.ts";
-import { findVersion, versionSince } from "../../../../snapshots/read/sharing/versions.ts";
+import { findVersion, type TableSource, versionSince } from "../../../../snapshots/read/sharing/versions.ts";
 
 const iso = (n: number) => new Date(Date.UTC(2026, 0, n)).toISOString();
 const fileOf = (name: string): ExportFile => {
@@ -25,14 +24,14 @@ interface Made {
   changes?: (commit: number) => "exported" | "recorded" | undefined;
 }
 
-/** What a catalog tells of commits that are described. */
+/** What a catalog and exports tell of commits that are described. */
 function catalogOf({
   commits,
   snapshots = {},
   exported = () => true,
   withdrawn = [],
   changes,
-}: Made): Catalog {
+}: Made): TableSource {
   const numbers = Array.from({ length: commits }, (_, place) => commits - place);
   const idOf = (commit: number) => snapshots[commit] ?? `s${commit}`;
   const stateOf = changes ?? ((commit: number) => (commit > 1 ? "exported" : undefined));
@@ -49,17 +48,19 @@ function catalogOf({
     .filter(exported)
     .map((commit) => ({ snapshotId: idOf(commit), files: [fileOf("e")] }));
   const told = {
-    requireCurrent() {
-      if (commits === 0) throw noSnapshot();
+    catalog: {
+      requireCurrent() {
+        if (commits === 0) throw noSnapshot();
+      },
+      log: { believed: async () => log, isWithdrawn: (commit: number) => withdrawn.includes(commit) },
     },
     exports: {
       list: async () => records,
       changes: async (hash: string) =>
         stateOf(Number(hash.slice(1))) === "exported" ? [fileOf(hash)] : undefined,
     },
-    log: { believed: async () => log, isWithdrawn: (commit: number) => withdrawn.includes(commit) },
   };
-  return told as unknown as Catalog;
+  return told as unknown as TableSource;
 }
 
 describe("a version of the table", () => {
@@ -111,7 +112,8 @@ describe("a version of the table", () => {
 });
 
 describe("changes of the table", () => {
-  const asked = (query: string, catalog: Catalog) => changesOf(catalog, new Map(new URLSearchParams(query)));
+  const asked = (query: string, source: TableSource) =>
+    changesOf(source, new Map(new URLSearchParams(query)));
   const versions = async (query: string, made: Made = { commits: 5, exported: (commit) => commit !== 5 }) => {
     const { first, versions: told, newest } = await asked(query, catalogOf(made));
     return [first, told.map(({ version }) => version), newest.version];
