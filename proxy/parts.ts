@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { KeyRing } from "../snapshots/keys/ring.ts";
 import type { Catalog } from "../snapshots/read/catalog/catalog.ts";
 import type { Exports } from "../snapshots/read/catalog/exports.ts";
+import type { PublicLog } from "../snapshots/read/catalog/public-log.ts";
 import type { Trust } from "./access/client-address.ts";
 import type { LiveFeed } from "./feed/live-feed.ts";
 import type { Limits } from "./limits.ts";
@@ -16,6 +17,7 @@ import type { Recorder } from "./telemetry/recorder.ts";
 export interface ProxyParts {
   catalog: Catalog;
   exports: Exports;
+  publicLog: PublicLog;
   keys: KeyRing;
   quota: Quota;
   objects: PublicObjects;

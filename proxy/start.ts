@@ -4,6 +4,7 @@ import type { Logger } from "pino";
 import { keyRing } from "../snapshots/keys/ring.ts";
 import { Catalog } from "../snapshots/read/catalog/catalog.ts";
 import { Exports } from "../snapshots/read/catalog/exports.ts";
+import { PublicLog } from "../snapshots/read/catalog/public-log.ts";
 import { createPoller } from "../snapshots/read/polling.ts";
 import type { S3Environment } from "../snapshots/store/backends/s3.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
@@ -112,6 +113,7 @@ export async function startService(
     ...config,
     catalog,
     exports: new Exports(storage, catalog, reader),
+    publicLog: new PublicLog(storage, catalog.log, reader),
     keys,
     quota,
     objects,

@@ -8,7 +8,7 @@ import { findMarket, proveMarket } from "../../snapshots/read/archive/market.ts"
 import { askPage } from "../../snapshots/read/archive/paging.ts";
 import { commitOf, readSnapshot } from "../../snapshots/read/catalog/as-of.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
-import { checkpointFor } from "../../snapshots/read/catalog/log-proof.ts";
+import { checkpointFor, proveCommit } from "../../snapshots/read/catalog/log-proof.ts";
 import { budgets, Memo } from "../../snapshots/read/memo.ts";
 import { decodeCursor } from "../../snapshots/read/query/cursor.ts";
 import { type AsOf, parseArchiveQuery, parseFacetQuery } from "../../snapshots/read/query/query.ts";
@@ -82,15 +82,16 @@ export const readers: Record<ToolName, Read> = {
     return { snapshotId, page: "#/", data: { ...data, scores } };
   },
 
-  get_score: async ({ catalog }, { asOf }, { slug, proof }) => {
+  get_score: async ({ catalog, publicLog }, { asOf }, { slug, proof }) => {
     const page = `#/protocols/${slug}`;
     if (proof !== true) {
       const { snapshotId, data } = await scoreOf(catalog, asOf, scoreNamed(catalog, "records", String(slug)));
       return { snapshotId, page, data: { record: data } };
     }
     const commit = await commitOf(catalog, asOf);
-    const checkpoint = await checkpointFor(catalog.publicLog, commit, asOf);
-    const proven = await proveScore(catalog, String(slug), commit, checkpoint);
+    const checkpoint = await checkpointFor(publicLog, commit, asOf);
+    const prove = () => proveCommit(publicLog, commit, checkpoint);
+    const proven = await proveScore(catalog, String(slug), commit, prove);
     return {
       snapshotId: commit.snapshotId,
       page,
@@ -134,7 +135,7 @@ export const readers: Record<ToolName, Read> = {
     };
   },
 
-  get_market: async ({ catalog }, { asOf }, given) => {
+  get_market: async ({ catalog, publicLog }, { asOf }, given) => {
     const id = String(given.id);
     const commit = await commitOf(catalog, asOf);
     const { snapshotId } = commit;
@@ -143,12 +144,8 @@ export const readers: Record<ToolName, Read> = {
       const { line } = await readSnapshot(catalog, commit, (snapshot) => findMarket(catalog, snapshot, id));
       return { snapshotId, page, data: { record: textOf(line) } };
     }
-    const proven = await proveMarket(
-      catalog,
-      id,
-      commit,
-      await checkpointFor(catalog.publicLog, commit, asOf),
-    );
+    const checkpoint = await checkpointFor(publicLog, commit, asOf);
+    const proven = await proveMarket(catalog, id, commit, () => proveCommit(publicLog, commit, checkpoint));
     return { snapshotId, page, data: { record: JSON.parse(proven.market), proof: proven } };
   },
 };

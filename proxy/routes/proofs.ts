@@ -14,7 +14,7 @@ const media = { json: "application/json", text: "text/plain; charset=utf-8" };
 /**
  * Proofs of markets and scores (INTERFACE 4.9), as JSON or as the text of c2sp.org/tlog-proof, and of the index (4.12).
  */
-export function proofAnswers({ catalog }: AppParts) {
+export function proofAnswers({ catalog, publicLog }: AppParts) {
   const proven =
     (prove: typeof proveMarket | typeof proveScore): Answer =>
     async (request, { locals }) => {
@@ -27,7 +27,7 @@ export function proofAnswers({ catalog }: AppParts) {
         throw new Fault("NOT_FOUND", "Nobody has signed the log up to this snapshot.");
       };
       const headers = { "Content-Type": media[form] };
-      const asked = await askProven(catalog, locals.asOf, ["proof", form, name], plan);
+      const asked = await askProven(catalog, publicLog, locals.asOf, ["proof", form, name], plan);
       return askedReply(catalog, asked, async (text, coding) => ({
         ...(await textContent(text, coding)),
         headers,
@@ -37,10 +37,11 @@ export function proofAnswers({ catalog }: AppParts) {
     marketProof: proven(proveMarket),
     scoreProof: proven(proveScore),
     marketIndex: async (_request, { locals }) =>
-      askedReply(catalog, await askIndex(catalog, locals.asOf), jsonContent),
+      askedReply(catalog, await askIndex(catalog, publicLog, locals.asOf), jsonContent),
     marketAbsence: async (_request, { locals }) => {
       const id = parseAbsenceQuery(locals.parameters!);
-      return askedReply(catalog, await askAbsence(catalog, id, locals.asOf, paymentOf(locals)), jsonContent);
+      const asked = await askAbsence(catalog, publicLog, id, locals.asOf, paymentOf(locals));
+      return askedReply(catalog, asked, jsonContent);
     },
   } satisfies Record<string, Answer>;
 }

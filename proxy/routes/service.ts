@@ -7,7 +7,7 @@ import { type Answer, type Reply, textReply, uncachedJson } from "../reply/reply
 
 /** Answers about the service (INTERFACE 4.6). */
 export function serviceAnswers(parts: AppParts) {
-  const { catalog, keys, quota, listening, pollAge } = parts;
+  const { catalog, publicLog, keys, quota, listening, pollAge } = parts;
 
   async function requireReady(): Promise<void> {
     if (!listening()) throw new Fault("SNAPSHOT_UNAVAILABLE", "The process is ending.");
@@ -18,7 +18,7 @@ export function serviceAnswers(parts: AppParts) {
 
   /** A file of the public log. Throws NOT_FOUND with the message `missing` where the log lacks it. */
   async function logReply(name: string, missing: string): Promise<Reply> {
-    const content = await catalog.publicLog.file(name);
+    const content = await publicLog.file(name);
     const { snapshotId } = catalog.requireCurrent().commit;
     if (!content) throw new Fault("NOT_FOUND", missing);
     const { contentType, cacheControl } = headersOf(layout.logFile(name));

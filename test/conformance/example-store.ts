@@ -9,9 +9,12 @@ import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { type PublishOptions, publish } from "../../snapshots/publish/publish.ts";
 import { proveMarket } from "../../snapshots/read/archive/market.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
+import { proveCommit } from "../../snapshots/read/catalog/log-proof.ts";
+import { PublicLog } from "../../snapshots/read/catalog/public-log.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/records.ts";
+import { readAnyLog } from "../../snapshots/trust/log/log-reader.ts";
 import { newSigningKey, parseSigningKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { plainFilter } from "../helpers/archive/plain-filter.ts";
 import type { Query } from "../helpers/http/archive-proxy.ts";
@@ -201,9 +204,11 @@ export async function makeExample(folder: string): Promise<void> {
   await catalog.refresh();
   const { commit } = catalog.requireCurrent();
   const proofs = [];
-  const checkpoint = await catalog.publicLog.checkpoint();
+  const publicLog = new PublicLog(storage, catalog.log, readAnyLog(storage));
+  const checkpoint = await publicLog.checkpoint();
+  const prove = () => proveCommit(publicLog, commit, checkpoint);
   for (const { id } of [third[0]!, third[77]!, third.at(-1)!])
-    proofs.push(await proveMarket(catalog, id, commit, checkpoint));
+    proofs.push(await proveMarket(catalog, id, commit, prove));
   const write = (name: string, values: readonly unknown[]) =>
     writeFile(join(folder, name), `[\n${values.map((value) => JSON.stringify(value)).join(",\n")}\n]\n`);
   await write("queries.json", expected);

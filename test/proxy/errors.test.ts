@@ -13,6 +13,7 @@ import { createMetrics } from "../../proxy/telemetry/metrics.ts";
 import { keyRing } from "../../snapshots/keys/ring.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { Exports } from "../../snapshots/read/catalog/exports.ts";
+import { PublicLog } from "../../snapshots/read/catalog/public-log.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { readCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
@@ -41,7 +42,8 @@ async function withObjects(
   const objects = { get, has: () => false, counts: () => ({ bytes: 0, hits: 0, misses: 0 }) };
   const feed = createLiveFeed({ catalog, now, stalledSeconds: 1, failed: () => {} });
   const exports = new Exports(storage, catalog, readAnyLog(storage));
-  const parts = { catalog, exports, objects, quota, feed, pollAge: () => 0, now };
+  const publicLog = new PublicLog(storage, catalog.log, readAnyLog(storage));
+  const parts = { catalog, exports, publicLog, objects, quota, feed, pollAge: () => 0, now };
   const metrics = createMetrics();
   const origin = storeOrigin(storage);
   const limits = { ...defaultLimits, answerSeconds };

@@ -3,6 +3,7 @@ import type { QuotaStore } from "../../proxy/quota/store.ts";
 import type { KeyRing } from "../../snapshots/keys/ring.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import type { Exports } from "../../snapshots/read/catalog/exports.ts";
+import type { PublicLog } from "../../snapshots/read/catalog/public-log.ts";
 import type { ChangesReader } from "../../snapshots/read/changes/changes.ts";
 import type { Judge } from "./judge.ts";
 import type { Kernel, Process } from "./kernel/kernel.ts";
@@ -20,6 +21,7 @@ export interface Server {
   process: Process;
   catalog: Catalog;
   exports: Exports;
+  publicLog: PublicLog;
   changes: ChangesReader;
   keys: KeyRing;
   /** What the store had of keys when the proxy last read all of it. */

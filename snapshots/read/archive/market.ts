@@ -4,11 +4,9 @@ import { idOfLine } from "../../format/market-line.ts";
 import { leafHash } from "../../format/tree.ts";
 import { readPages } from "../../index/segment.ts";
 import { layout } from "../../store/layout.ts";
-import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
 import { readSnapshot } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
-import type { LogEntry } from "../catalog/commit-log.ts";
-import { levelOf, proveCommit } from "../catalog/log-proof.ts";
+import { type Logged, levelOf } from "../catalog/log-proof.ts";
 import type { Snapshot } from "../catalog/snapshot.ts";
 import { Lines } from "./lines.ts";
 
@@ -40,13 +38,12 @@ const hashesOf = (subtrees: readonly { root: string }[]) =>
 export async function proveMarket(
   catalog: Catalog,
   id: string,
-  commit: LogEntry,
-  checkpoint: NotedCheckpoint | undefined,
+  ...[commit, prove]: Logged
 ): Promise<MarketProof> {
   const { market, ...levels } = await readSnapshot(catalog, commit, async (snapshot) =>
     levelsOf(catalog, snapshot, await findMarket(catalog, snapshot, id)),
   );
-  const { inclusion, ...proven } = await proveCommit(catalog.publicLog, commit, checkpoint);
+  const { inclusion, ...proven } = await prove();
   return { market, ...proven, proof: { ...levels, inclusion } };
 }
 

@@ -17,7 +17,6 @@ import { noSnapshot } from "../errors.ts";
 import { cacheShares } from "../memo.ts";
 import { createDerived, type Derived, ObjectCache, PageCache, SingleFlight } from "./caches.ts";
 import { CommitLog, type LogEntry, type LogOptions, storedManifests } from "./commit-log.ts";
-import { PublicLog } from "./public-log.ts";
 import type { ListedSnapshot, Snapshot } from "./snapshot.ts";
 import { SupersededSnapshots } from "./superseded.ts";
 
@@ -47,8 +46,6 @@ export class Catalog {
   readonly log: CommitLog;
   /** Finds markets by id. */
   readonly ids: IdIndex;
-  /** The log as everybody can read it. */
-  readonly publicLog: PublicLog;
   /** Epoch milliseconds. */
   readonly now: () => number;
   readonly #storage: Storage;
@@ -78,7 +75,6 @@ export class Catalog {
     this.words = new WordIndex(storage, () => this.#mostMarkets());
     this.#superseded = new SupersededSnapshots(share(cacheShares.superseded));
     this.log = new CommitLog(storage, options);
-    this.publicLog = new PublicLog(storage, this.log, reader);
     this.ids = new IdIndex(storage, this.objects);
   }
 

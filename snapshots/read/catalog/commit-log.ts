@@ -47,10 +47,10 @@ const entryBytes = 900;
  * digest are never read.
  */
 export class CommitLog {
+  /** What a look into the store finds, for as long as a listing serves unless it is said. */
+  readonly recent: <T>(look: () => Promise<T>, seconds?: number) => Recent<T>;
   readonly #storage: Storage;
   readonly #reader: LogReader;
-  readonly #pollSeconds: number;
-  readonly #now: () => number;
   readonly #following = new SingleFlight<void>();
   readonly #readable: Recent<readonly LogEntry[]>;
   #newest: Commit | undefined;
@@ -67,8 +67,7 @@ export class CommitLog {
   ) {
     this.#storage = storage;
     this.#reader = reader;
-    this.#pollSeconds = pollSeconds;
-    this.#now = now;
+    this.recent = (look, seconds = pollSeconds) => new Recent(look, { log: this, seconds, now });
     this.#readable = this.recent(() => this.#findReadable());
   }
 
@@ -171,11 +170,6 @@ export class CommitLog {
     const before = this.#newest;
     await this.follow();
     return this.#newest === before ? undefined : this.find(fits);
-  }
-
-  /** The result of a look into the store, which serves until another commit is the newest or the store is polled. */
-  recent<T>(look: () => Promise<T>, seconds = this.#pollSeconds): Recent<T> {
-    return new Recent(look, { log: this, seconds, now: this.#now });
   }
 
   /** The commits whose snapshots can be read, newest first: neither withdrawn nor collected. */

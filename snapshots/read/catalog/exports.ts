@@ -41,7 +41,7 @@ export class Exports {
   readonly #storage: Storage;
   readonly #objects: ObjectCache;
   readonly #log: CommitLog;
-  readonly #reader: Pick<LogReader, "believesExport" | "believesChanges">;
+  readonly #reader: LogReader;
   readonly #recent: Recent<readonly ExportRecord[]>;
   /** The files of change records, by their hashes. A record may be made again, with other files. */
   readonly #changes = new LRUCache<string, readonly ParquetFile[]>({ max: 1000, ttl: 3_600_000 });
@@ -51,7 +51,7 @@ export class Exports {
   constructor(
     storage: Storage,
     { objects, log }: { objects: ObjectCache; log: CommitLog },
-    reader: Pick<LogReader, "believesExport" | "believesChanges">,
+    reader: LogReader,
   ) {
     this.#storage = storage;
     this.#objects = objects;

@@ -16,20 +16,21 @@ interface LogProof extends Pick<MarketProof, "snapshotId" | "commit" | "entry" |
   inclusion: MarketProof["proof"]["inclusion"];
 }
 
-/** A commit, and the checkpoint that leads to it. */
-export type Logged = [commit: LogEntry, checkpoint: NotedCheckpoint | undefined];
+/** A commit, and what proves that the log has it. */
+export type Logged = [commit: LogEntry, prove: () => Promise<LogProof>];
 
 /** A query for what leads from a snapshot to the newest checkpoint. */
 export async function askProven<Plan>(
   catalog: Catalog,
+  publicLog: PublicLog,
   asOf: AsOf | undefined,
   name: readonly string[],
   plan: (...logged: Logged) => Promise<Plan>,
 ): Promise<Asked<Plan>> {
   const commit = await commitOf(catalog, asOf);
-  const checkpoint = await checkpointFor(catalog.publicLog, commit, asOf);
+  const checkpoint = await checkpointFor(publicLog, commit, asOf);
   const etag = weakTag(commit, ...name, checkpoint?.note ?? "");
-  return { commit, etag, plan: () => plan(commit, checkpoint) };
+  return { commit, etag, plan: () => plan(commit, () => proveCommit(publicLog, commit, checkpoint)) };
 }
 
 /**

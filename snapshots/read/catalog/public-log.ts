@@ -13,7 +13,7 @@ import { anyCheckpoint } from "../../trust/log/stored-checkpoint.ts";
 import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import { budgets, Memo } from "../memo.ts";
-import { Recent } from "./caches.ts";
+import type { Recent } from "./caches.ts";
 import type { CommitLog, LogEntry } from "./commit-log.ts";
 
 const hashBytes = 32;
@@ -38,8 +38,7 @@ export class PublicLog {
     this.#storage = storage;
     this.#log = log;
     this.#reader = reader;
-    const readLeaves = () => this.#readLeaves();
-    this.#leaves = new Recent(readLeaves, { log, seconds: Number.POSITIVE_INFINITY, now: Date.now });
+    this.#leaves = log.recent(() => this.#readLeaves(), Number.POSITIVE_INFINITY);
   }
 
   /**

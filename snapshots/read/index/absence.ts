@@ -15,10 +15,11 @@ import { whileKept } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { askProven } from "../catalog/log-proof.ts";
+import type { PublicLog } from "../catalog/public-log.ts";
 import { type Payer, paidSteps } from "../effort.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import type { AsOf } from "../query/query.ts";
-import { proveIndex } from "./market-index.ts";
+import { indexOf } from "./market-index.ts";
 
 // Each takes at most half a megabyte.
 const readAtOnce = 8;
@@ -33,15 +34,15 @@ type ShownSegment = MarketAbsence["segments"][number];
  */
 export function askAbsence(
   catalog: Catalog,
+  publicLog: PublicLog,
   id: string,
   asOf: AsOf | undefined,
   pay: Payer["pay"],
 ): Promise<Asked<MarketAbsence>> {
-  return askProven(catalog, asOf, ["absence", id], async (...logged) => {
-    const [commit] = logged;
+  return askProven(catalog, publicLog, asOf, ["absence", id], async (commit, prove) => {
     const show = () => showAbsence(catalog, commit, id, paidSteps(pay));
     const { manifest, ...shown } = await whileKept(catalog, commit, show);
-    return { ...(await proveIndex(catalog, manifest, logged)), ...shown };
+    return { ...(await prove()), ...indexOf(manifest), ...shown };
   });
 }
 

@@ -5,11 +5,10 @@ import type { Manifest, ObjectRef } from "../../../schemas/store/snapshot.ts";
 import { scoreLines } from "../../format/snapshot-id.ts";
 import { leafHash } from "../../format/tree.ts";
 import { layout } from "../../store/layout.ts";
-import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
 import { whileKept } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
-import { levelOf, proveCommit } from "../catalog/log-proof.ts";
+import { type Logged, levelOf } from "../catalog/log-proof.ts";
 import type { ListedSnapshot } from "../catalog/snapshot.ts";
 import { didYouMean } from "../query/parameters.ts";
 
@@ -107,15 +106,14 @@ export async function readBatch(catalog: Catalog, slugs: readonly string[]) {
 export async function proveScore(
   catalog: Catalog,
   slug: string,
-  commit: LogEntry,
-  checkpoint: NotedCheckpoint | undefined,
+  ...[commit, prove]: Logged
 ): Promise<ScoreProof> {
   const name = scoreNamed(catalog, "records", slug);
   const found = await findScoreAsOf(catalog, commit, name);
   const score = await readScore(catalog, found, name);
   const lines = scoreLines(found.manifest.scores);
   const leaves = lines.map((line) => leafHash(Buffer.from(line)));
-  const { inclusion, ...proven } = await proveCommit(catalog.publicLog, commit, checkpoint);
+  const { inclusion, ...proven } = await prove();
   const place = lines.indexOf(`score ${slug} ${found.object.hash}`);
   return { score: score.toString(), ...proven, proof: { score: levelOf(place, leaves), inclusion } };
 }

@@ -15,6 +15,7 @@ import { issueKey } from "../../../snapshots/keys/records.ts";
 import { keyRing } from "../../../snapshots/keys/ring.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { Exports } from "../../../snapshots/read/catalog/exports.ts";
+import { PublicLog } from "../../../snapshots/read/catalog/public-log.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { readAnyLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { listenLocally } from "../servers/programs.ts";
@@ -68,7 +69,8 @@ export async function startArchiveProxy(
   const objects = publicObjects(1024);
   const feed = createLiveFeed({ catalog, now: () => now, stalledSeconds: 1, failed: fail });
   const exports = new Exports(storage, catalog, readAnyLog(storage));
-  const parts = { catalog, exports, objects, quota, feed, pollAge: () => 0, now: () => now };
+  const publicLog = new PublicLog(storage, catalog.log, readAnyLog(storage));
+  const parts = { catalog, exports, publicLog, objects, quota, feed, pollAge: () => 0, now: () => now };
   const { server } = createProxyServer({
     ...parts,
     keys,

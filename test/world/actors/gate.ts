@@ -27,11 +27,12 @@ const uncounted: QuotaStore = {
   close() {},
 };
 
-function gateOf(world: World, { process, catalog, exports, keys }: Server): HttpServer {
+function gateOf(world: World, { process, catalog, exports, publicLog, keys }: Server): HttpServer {
   const failed = (error: unknown) => world.kernel.note(`${process.name} reports ${error}`);
   return createProxyServer({
     catalog,
     exports,
+    publicLog,
     keys,
     quota: createQuota(uncounted, { onFailure: "closed", now: () => Date.now(), failed }),
     objects: publicObjects(1024),

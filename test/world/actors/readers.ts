@@ -3,6 +3,7 @@ import { keyRing } from "../../../snapshots/keys/ring.ts";
 import { askPage } from "../../../snapshots/read/archive/paging.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { Exports } from "../../../snapshots/read/catalog/exports.ts";
+import { PublicLog } from "../../../snapshots/read/catalog/public-log.ts";
 import { ChangesReader } from "../../../snapshots/read/changes/changes.ts";
 import { parseArchiveQuery, parseChangesQuery } from "../../../snapshots/read/query/query.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoint-file.ts";
@@ -40,8 +41,9 @@ export async function openProxy(world: World, process: Process, machine: number)
     : readAnyLog(storage);
   const catalog = new Catalog(storage, { cacheBytes: 300_000, pollSeconds: 5, reader });
   const exports = new Exports(storage, catalog, reader);
+  const publicLog = new PublicLog(storage, catalog.log, reader);
   const keys = keyRing(storage, { now: () => Date.now(), damaged: refused });
-  const server: Server = { process, catalog, exports, changes: new ChangesReader(catalog), keys };
+  const server: Server = { process, catalog, exports, publicLog, changes: new ChangesReader(catalog), keys };
   let shown = 0;
   world.servers.push(server);
   const look = async () => {

@@ -1,9 +1,11 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import { proofText, proveCommit } from "../../../../snapshots/read/catalog/log-proof.ts";
+import { PublicLog } from "../../../../snapshots/read/catalog/public-log.ts";
 import { CorruptObjectError } from "../../../../snapshots/store/errors.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
 import { StorageError } from "../../../../snapshots/store/storage.ts";
+import { readAnyLog } from "../../../../snapshots/trust/log/log-reader.ts";
 import { market, publishRecords } from "../../../helpers/publish/records.ts";
 import { testKey } from "../../../helpers/store/signing.ts";
 import { changedStorage, memoryStorage } from "../../../helpers/store/storages.ts";
@@ -29,18 +31,19 @@ async function readerOf(bytes = published.get(tile)) {
   });
   const catalog = new Catalog(storage, { cacheBytes: 2 ** 20 });
   await catalog.refresh();
-  const checkpoint = (await catalog.publicLog.checkpoint())!;
+  const publicLog = new PublicLog(storage, catalog.log, readAnyLog(storage));
+  const checkpoint = (await publicLog.checkpoint())!;
   const prove = async (number: number, by: typeof checkpoint | undefined = checkpoint) =>
-    proveCommit(catalog.publicLog, (await catalog.log.commit(number))!, by);
+    proveCommit(publicLog, (await catalog.log.commit(number))!, by);
   const fail = () => {
     failing = true;
   };
-  return { objects, catalog, checkpoint, prove, fail };
+  return { objects, catalog, publicLog, checkpoint, prove, fail };
 }
 
 describe("that a log has a commit", () => {
   test("is proven for each up to its checkpoint, and not beyond", async () => {
-    const { catalog, checkpoint, prove } = await readerOf();
+    const { catalog, publicLog, checkpoint, prove } = await readerOf();
     for (const commit of [1, 2])
       expect(await prove(commit)).toMatchObject({
         commit,
@@ -50,7 +53,7 @@ describe("that a log has a commit", () => {
     const alone = { checkpoint: null, inclusion: null };
     expect(await prove(2, { ...checkpoint, size: 1 })).toMatchObject(alone);
     const commit = (await catalog.log.commit(2))!;
-    expect(await proveCommit(catalog.publicLog, commit, undefined)).toMatchObject({ commit: 2, ...alone });
+    expect(await proveCommit(publicLog, commit, undefined)).toMatchObject({ commit: 2, ...alone });
   });
 
   test("is proven by the commits where tiles are altered or gone, and by tiles where commits are", async () => {
