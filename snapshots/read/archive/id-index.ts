@@ -6,9 +6,9 @@ import { layout } from "../../store/layout.ts";
 import { readObject } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import type { ObjectCache } from "../catalog/caches.ts";
-import { SingleFlight } from "../catalog/caches.ts";
 import type { Snapshot } from "../catalog/snapshot.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
+import { SingleFlight } from "../memo.ts";
 
 // Each takes at most half a megabyte, until its filter is made.
 const readAtOnce = 8;

@@ -7,7 +7,6 @@ import { readObject } from "../../store/objects.ts";
 import type { ByteRange, Storage } from "../../store/storage.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
 import { cacheShares, Memo, type MemoCounts } from "../memo.ts";
-import type { CommitLog } from "./commit-log.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** Caches immutable objects by key, and parts of them. Each is verified when it is read. */
@@ -125,59 +124,3 @@ export const createDerived = (shareOf: (part: number) => number): Derived => ({
   ids: new Memo({ most: shareOf(cacheShares.ids) }, () => idBytes),
   hashes: new Memo({ most: shareOf(cacheShares.hashes) }, ({ length }) => length + idBytes),
 });
-
-/** One look into the store. */
-interface Look<T> {
-  /** Digest of the commit that was the newest then. */
-  newest: string | undefined;
-  /** Epoch milliseconds. */
-  at: number;
-  found: Promise<T>;
-}
-
-/**
- * The result of a look into the store. It serves all callers for a while, or until another commit becomes the newest.
- */
-export class Recent<T> {
-  readonly #look: () => Promise<T>;
-  readonly #log: CommitLog;
-  readonly #seconds: number;
-  readonly #now: () => number;
-  #last: Look<T> | undefined;
-
-  constructor(
-    look: () => Promise<T>,
-    { log, seconds, now }: { log: CommitLog; seconds: number; now: () => number },
-  ) {
-    this.#look = look;
-    this.#log = log;
-    this.#seconds = seconds;
-    this.#now = now;
-  }
-
-  /** Throws what the look throws; the next call then looks again. */
-  async get(): Promise<T> {
-    const [newest, at, last] = [this.#log.newest?.digest, this.#now(), this.#last];
-    if (last && last.newest === newest && Math.abs(at - last.at) < this.#seconds * 1000) return last.found;
-    const look: Look<T> = { newest, at, found: this.#look() };
-    this.#last = look;
-    look.found.catch(() => {
-      if (this.#last === look) this.#last = undefined;
-    });
-    return look.found;
-  }
-}
-
-/** Lets calls of one name share the work that is under way for it. */
-export class SingleFlight<T> {
-  readonly #underway = new Map<string, Promise<T>>();
-
-  /** Throws what the work throws, to every caller. */
-  run(name: string, work: () => Promise<T>): Promise<T> {
-    const known = this.#underway.get(name);
-    if (known) return known;
-    const begun = work().finally(() => this.#underway.delete(name));
-    this.#underway.set(name, begun);
-    return begun;
-  }
-}

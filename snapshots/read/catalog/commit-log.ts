@@ -8,7 +8,7 @@ import { entryOf } from "../../store/log/public-log.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
 import { damagedLog } from "../errors.ts";
-import { Recent, SingleFlight } from "./caches.ts";
+import { Recent, SingleFlight } from "../memo.ts";
 
 /** What readers keep of a commit. */
 export interface LogEntry

@@ -9,8 +9,9 @@ import { inParallel } from "../../store/in-parallel.ts";
 import { hashIn, layout } from "../../store/layout.ts";
 import type { ObjectInfo, Storage } from "../../store/storage.ts";
 import type { LogReader } from "../../trust/log/log-reader.ts";
+import type { Recent } from "../memo.ts";
 import type { ByteRange, StoredFile, Stream } from "../stream.ts";
-import type { ObjectCache, Recent } from "./caches.ts";
+import type { ObjectCache } from "./caches.ts";
 import type { CommitLog } from "./commit-log.ts";
 
 /** The answer to which exports there are (INTERFACE 4.11). */

@@ -12,8 +12,7 @@ import type { LogReader } from "../../trust/log/log-reader.ts";
 import { anyCheckpoint } from "../../trust/log/stored-checkpoint.ts";
 import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
-import { budgets, Memo } from "../memo.ts";
-import type { Recent } from "./caches.ts";
+import { budgets, Memo, type Recent } from "../memo.ts";
 import type { CommitLog, LogEntry } from "./commit-log.ts";
 
 const hashBytes = 32;

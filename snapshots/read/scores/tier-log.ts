@@ -6,11 +6,10 @@ import { MissingObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout, sha256 } from "../../store/layout.ts";
 import { parseObject } from "../../store/parse.ts";
-import { SingleFlight } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { awaitBudget } from "../event-loop-budget.ts";
-import { budgets, Memo } from "../memo.ts";
+import { budgets, Memo, SingleFlight } from "../memo.ts";
 
 // Reading the list of some thousand protocols fills a round of the event loop, and so does its manifest.
 const stepsPerList = 20;

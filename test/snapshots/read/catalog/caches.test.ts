@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { Recent, SingleFlight } from "../../../../snapshots/read/catalog/caches.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import { CommitLog } from "../../../../snapshots/read/catalog/commit-log.ts";
 import type { Snapshot } from "../../../../snapshots/read/catalog/snapshot.ts";
+import { Recent, SingleFlight } from "../../../../snapshots/read/memo.ts";
 import { newestCommit } from "../../../../snapshots/store/log/commits.ts";
 import { StorageError } from "../../../../snapshots/store/storage.ts";
 import { append } from "../../../helpers/store/appended-commits.ts";
