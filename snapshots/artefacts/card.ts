@@ -182,6 +182,7 @@ class Picture {
     }
   }
 
+  /** A PNG with a palette. */
   png(): Buffer {
     const [width, height] = [this.#width, this.#height];
     const pixels = this.#pixels;

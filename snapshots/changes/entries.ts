@@ -22,6 +22,7 @@ export class Entries {
     );
   }
 
+  /** `leaf` is the leaf hash of the market's text. */
   add({ id, resolvedAt }: MarketKey, leaf: Buffer, tag = 0): void {
     const at = this.#grow();
     this.#ids.set(idWords(id), at * words);

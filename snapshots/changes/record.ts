@@ -61,6 +61,7 @@ export class ChangeRecordWriter {
     if (after) await this.#after.add(after);
   }
 
+  /** Returns the reference for the commit. */
   async finish(names: { since: string; until: string; counts: ChangeCounts }): Promise<ObjectRef> {
     const { since, until, counts } = names;
     const [before, after] = [await this.#before.finish(), await this.#after.finish()];

@@ -11,6 +11,7 @@ export type ReadObject = (key: string, ref: ObjectRef) => Promise<Buffer>;
 
 /** A market of which the other snapshot has no such text. */
 export interface DifferingRow extends MarketKey {
+  /** JSON text. */
   line: Buffer;
   page: StoredPage;
   /** Counted from the newest. */

@@ -39,7 +39,9 @@ export interface Run {
 /** The part of a page's table entry that reading the page needs. */
 export interface StoredPage {
   markets: number;
+  /** SHA-256 of the stored bytes. */
   hash: string;
+  /** Stored bytes. */
   bytes: number;
   runs: Run[];
 }

@@ -47,6 +47,7 @@ export interface ValueRange {
 
 /** Counts how many values are at least `width`, at least twice that, and so on up to `bounds` times. */
 export interface CountedColumn {
+  /** Bit slices. */
   slices: Uint32Array;
   width: number;
   bounds: number;

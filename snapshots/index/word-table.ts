@@ -104,6 +104,7 @@ export class WordTable {
     return firstWhere(1, this.#blocks.length / 2, isBehind) - 1;
   }
 
+  /** From a block on, ascending. */
   *#entries(block: number): Generator<Entry, void> {
     const numbers = new Numbers(
       () => this.#corrupt("dictionary is cut off"),
@@ -171,6 +172,7 @@ class Numbers {
   readonly #from: Uint8Array;
   #at: number;
 
+  /** `cutOff` makes the error for a number that does not end. */
   constructor(cutOff: () => CorruptObjectError, from: Uint8Array, at = 0) {
     this.#cutOff = cutOff;
     this.#from = from;

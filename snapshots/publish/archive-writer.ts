@@ -43,6 +43,7 @@ type NewRow = StoredRow & Pick<SortedMarket, "file">;
 /** A market in the unfinished segment: its ordinal in the current snapshot, or the values for the index. */
 type RowOrOrdinal = number | NewRow;
 
+/** Kept from the current snapshot, or new or changed. */
 type Market = OldMarket | (SortedMarket & { ordinal?: undefined });
 
 /**

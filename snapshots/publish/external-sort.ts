@@ -11,6 +11,7 @@ export interface SortedMarket extends Omit<RenderedMarket, "json"> {
   line: Buffer;
 }
 
+/** The most bytes that the write buffers of all buckets take together. */
 const bufferBytes = 16 * 1024 * 1024;
 
 /** The most bytes of one bucket's write buffer. A larger one makes writes no faster. */

@@ -48,6 +48,7 @@ export function createPoller(
   return {
     /** Runs each task once, side by side. Never throws. */
     once: () => Promise.all(states.map(round)),
+    /** Runs each task again and again, the first time in `seconds`. */
     start(seconds: number): void {
       for (const state of states) void repeat(state, seconds);
     },

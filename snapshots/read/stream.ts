@@ -28,6 +28,7 @@ export interface StoredFile {
   hash: string;
   bytes: number;
   contentType: string;
+  /** Whether ranges can be asked for. */
   ranges: boolean;
   read(range: ByteRange): Stream;
 }

@@ -31,6 +31,7 @@ export interface SampleReport {
   directory: string;
   markets: number;
   protocols: number;
+  /** Protocols times days. */
   scores: number;
   files: number;
   bytes: number;

@@ -44,6 +44,7 @@ export interface OldMarket {
   /** Epoch milliseconds. */
   resolvedAt: number;
   ordinal: number;
+  /** JSON text. */
   line: Buffer;
 }
 

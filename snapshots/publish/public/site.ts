@@ -36,6 +36,7 @@ export function siteAddressAt(base: string): string {
 /** The members of the store's `site/api.json`, each null when it is not there. */
 export interface Named extends Terms {
   api: ApiAddress;
+  /** The address of the public tree. */
   site: string | null;
   /** An address where one gets a key. */
   contact: string | null;

@@ -33,6 +33,7 @@ export class PublicTree {
     this.#listed = listed;
   }
 
+  /** Lists the folders side by side. */
   static async of(storage: Storage, faulty: ReadonlySet<string> = new Set()): Promise<PublicTree> {
     const listed = new Map<string, ObjectInfo>();
     await inParallel(folders, async (folder) => {

@@ -207,6 +207,7 @@ function neededOf(stretches: readonly Stretch[]): NeededLines[] {
   return needed;
 }
 
+/** Groups runs that are inflated together. */
 function batchesOf(runs: readonly NeededLines[]): NeededLines[][] {
   const batches: NeededLines[][] = [];
   let bytes = Number.POSITIVE_INFINITY;

@@ -234,6 +234,7 @@ export async function cursorAt(catalog: Catalog, position: Position): Promise<Cu
   };
 }
 
+/** The lowest ordinal whose market has this key or a newer one. */
 async function ordinalAtOrAfter(catalog: Catalog, snapshot: Snapshot, key: MarketKey): Promise<number> {
   if (key.id === "") return snapshot.archive.markets;
   let { from, to } = snapshot.archive.resolvedAtExactly(key.resolvedAt);

@@ -34,6 +34,7 @@ export interface ChangesPlan extends Stream {
  * about 100 bytes.
  */
 const maxEntries = 1.25 * maxRecordLines;
+/** Differences that are worked out at the same time. */
 const plansAtOnce = 2;
 /** Lines of a part that are taken between two yields: half a millisecond. */
 const linesAtOnce = 128;

@@ -185,6 +185,7 @@ function streamParts(parts: readonly FoundPart[], range: ByteRange): Stream {
   };
 }
 
+/** In pieces of at most `chunkBytes`. */
 async function* piecesOf(parts: readonly FoundPart[], { from, to }: ByteRange): AsyncGenerator<Buffer> {
   let start = 0;
   for (const part of parts) {

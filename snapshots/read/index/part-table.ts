@@ -28,6 +28,7 @@ const Told = z.object({
 /** Everything of a segment's index that can be asked for by its hash. */
 export class PartTable {
   readonly #hashes: Buffer;
+  /** The first 32 bits of each hash. */
   readonly #firsts: Uint32Array;
   /** Source, offset and bytes of each part. */
   readonly #places: Uint32Array;

@@ -39,6 +39,7 @@ export class ScoreChangeLog {
   readonly #catalog: Catalog;
   readonly #steps: Memo<Step>;
 
+  /** `kept` bounds the changes kept in memory. */
   constructor(catalog: Catalog, kept: number = budgets.scoreChanges.most) {
     this.#catalog = catalog;
     // An entry without changes counts too.

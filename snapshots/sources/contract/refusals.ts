@@ -80,6 +80,7 @@ export class RefusalList {
     }
   }
 
+  /** Throws SourceRefusal when any refusal was added. */
   throwIfAny(): void {
     if (this.#byRule.size > 0) throw new SourceRefusal([...this.#byRule.values()].flat(), this.#totals);
   }
