@@ -33,7 +33,8 @@ interface Found {
   data: unknown;
 }
 
-type Read = (parts: AppParts, exchange: Exchange, given: Arguments) => Promise<Found>;
+type ReaderParts = Pick<AppParts, "catalog" | "publicLog" | "now">;
+type Read = (parts: ReaderParts, exchange: Exchange, given: Arguments) => Promise<Found>;
 
 const textOf = (json: Buffer) => JSON.parse(json.toString());
 

@@ -28,7 +28,7 @@ export function fileAddresses(
  * Identifies the sender of a request by the key that signed its address. Headers do not count. The address must be
  * valid when the request arrives, and the key until it ends.
  */
-export function requireAddress({ keys, now }: AppParts): Check {
+export function requireAddress({ keys, now }: Pick<AppParts, "keys" | "now">): Check {
   return ({ url = "" }, exchange) => {
     const [path = ""] = url.split("?", 1);
     exchange.identify = holderOfAddress(path, exchange.search, keys, now());

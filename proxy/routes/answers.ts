@@ -78,7 +78,7 @@ const busyOwners = 1000;
 export type Bounded = <T>(endpoint: Endpoint, exchange: Exchange, work: () => Promise<T>) => Promise<T>;
 
 /** The bounds that all answers of a process share. */
-export function createBounds({ limits: { answerSeconds } }: AppParts): Bounded {
+export function createBounds({ limits: { answerSeconds } }: Pick<AppParts, "limits">): Bounded {
   const bulkhead = createBulkhead();
   return ({ heavy }, { asOf, caller }, work) =>
     // An older snapshot may have to be loaded, so its answer counts as heavy.

@@ -66,7 +66,9 @@ function requireLaunched(endpoint: Endpoint): Check {
   };
 }
 
-function requirePlanOf(endpoint: Endpoint, parts: AppParts): Check {
+type PlanParts = Pick<AppParts, "contact" | "now">;
+
+function requirePlanOf(endpoint: Endpoint, parts: PlanParts): Check {
   const { contact } = parts;
   return (_request, { caller, asOf, queryFault, search }) => {
     requirePlan(caller!, endpoint.plan, { contact });
@@ -81,7 +83,7 @@ function requirePlanOf(endpoint: Endpoint, parts: AppParts): Check {
  * Looks up when the snapshot of `asOf` was published. This comes after the unit is taken, because nobody gets it for
  * free.
  */
-function requirePlanOfSnapshot(parts: AppParts): Check {
+function requirePlanOfSnapshot(parts: PlanParts & Pick<AppParts, "catalog">): Check {
   return async (_request, { caller, asOf }) => {
     if (caller!.plan !== "aegis" && asOf && "snapshotId" in asOf)
       requireSince(parts, caller!, await publishedAt(parts.catalog.log, asOf.snapshotId));
@@ -89,13 +91,13 @@ function requirePlanOfSnapshot(parts: AppParts): Check {
 }
 
 /** Looking back takes a key, and looking further back than a history takes Aegis (INTERFACE 5.2). */
-function requireSince({ now, contact }: AppParts, caller: Identity, time: number | undefined): void {
+function requireSince({ now, contact }: PlanParts, caller: Identity, time: number | undefined): void {
   const what = `${asOfParameter.name} of more than ${historyDays} days ago`;
   requirePlan(caller, planSince(time, now()), { what, contact });
 }
 
 /** Takes a unit of the caller's day before the request is answered, or refused as malformed. */
-function takeUnit({ quota }: AppParts): Check {
+function takeUnit({ quota }: Pick<AppParts, "quota">): Check {
   return async (_request, exchange) => {
     exchange.receipt = await quota.take(exchange.caller!, 1);
     if (!exchange.receipt.allowed) throw quotaExceeded(exchange.receipt);

@@ -14,7 +14,7 @@ const media = { json: "application/json", text: "text/plain; charset=utf-8" };
 /**
  * Proofs of markets and scores (INTERFACE 4.9), as JSON or as the text of c2sp.org/tlog-proof, and of the index (4.12).
  */
-export function proofAnswers({ catalog, publicLog }: AppParts) {
+export function proofAnswers({ catalog, publicLog }: Pick<AppParts, "catalog" | "publicLog">) {
   const proven =
     (prove: typeof proveMarket | typeof proveScore): Answer =>
     async (request, { locals }) => {

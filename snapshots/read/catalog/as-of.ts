@@ -17,7 +17,7 @@ const dayMilliseconds = 86_400_000;
 export async function commitAsOf(catalog: Catalog, asOf: AsOf): Promise<LogEntry> {
   const { commit: current } = catalog.requireCurrent();
   if ("time" in asOf) {
-    if (asOf.time >= catalog.now()) return current;
+    if (asOf.time >= catalog.log.now()) return current;
     const found = await catalog.log.at(new Date(asOf.time).toISOString());
     if (found) return found;
     throw neverPublished("Nothing was published at or before this time");

@@ -46,8 +46,6 @@ export class Catalog {
   readonly log: CommitLog;
   /** Finds markets by id. */
   readonly ids: IdIndex;
-  /** Epoch milliseconds. */
-  readonly now: () => number;
   readonly #storage: Storage;
   readonly #reader: LogReader;
   readonly #tables: LabelTables = createLabelTables();
@@ -64,10 +62,9 @@ export class Catalog {
   #heldBack: string | undefined;
 
   constructor(storage: Storage, options: CatalogOptions) {
-    const { cacheBytes, now = Date.now, reader = readAnyLog(storage) } = options;
+    const { cacheBytes, reader = readAnyLog(storage) } = options;
     this.#storage = storage;
     this.#reader = reader;
-    this.now = now;
     const share = (part: number) => Math.max(1, Math.floor(cacheBytes * part));
     this.objects = new ObjectCache(storage, share(cacheShares.objects));
     this.derived = createDerived(share);
@@ -126,22 +123,20 @@ export class Catalog {
    * there is none, what is whole beside the damage is shown. Concurrent calls share one look.
    */
   refresh(): Promise<void> {
-    return this.#refreshing.run("refresh", () => this.#refresh());
+    return this.#refreshing.run("refresh", async () => {
+      try {
+        await this.#takeUpNewest();
+      } catch (error) {
+        // What a store answers that cannot be reached is none of the readers' business.
+        this.#heldBack = error instanceof CorruptObjectError ? error.message : undefined;
+        throw error;
+      }
+    });
   }
 
   /** Why what is newest in the store is not shown, as the last `refresh` found it; undefined when it is. */
   heldBack(): string | undefined {
     return this.#heldBack;
-  }
-
-  async #refresh(): Promise<void> {
-    try {
-      await this.#takeUpNewest();
-    } catch (error) {
-      // What a store answers that cannot be reached is none of the readers' business.
-      this.#heldBack = error instanceof CorruptObjectError ? error.message : undefined;
-      throw error;
-    }
   }
 
   async #takeUpNewest(): Promise<void> {

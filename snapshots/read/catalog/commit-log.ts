@@ -47,6 +47,8 @@ const entryBytes = 900;
  * digest are never read.
  */
 export class CommitLog {
+  /** Epoch milliseconds. */
+  readonly now: () => number;
   /** What a look into the store finds, for as long as a listing serves unless it is said. */
   readonly recent: <T>(look: () => Promise<T>, seconds?: number) => Recent<T>;
   readonly #storage: Storage;
@@ -67,6 +69,7 @@ export class CommitLog {
   ) {
     this.#storage = storage;
     this.#reader = reader;
+    this.now = now;
     this.recent = (look, seconds = pollSeconds) => new Recent(look, { log: this, seconds, now });
     this.#readable = this.recent(() => this.#findReadable());
   }

@@ -8,7 +8,7 @@ import type { Catalog } from "./catalog.ts";
 export function statusOf(catalog: Catalog, { staleAfterSeconds }: { staleAfterSeconds: number }): Status {
   const { commit, manifest } = catalog.requireCurrent();
   const checkedAt = catalog.checkedAt() ?? commit.publishedAt;
-  const ageSeconds = Math.max(0, Math.floor((catalog.now() - Date.parse(checkedAt)) / 1000));
+  const ageSeconds = Math.max(0, Math.floor((catalog.log.now() - Date.parse(checkedAt)) / 1000));
   return {
     snapshotId: manifest.snapshotId,
     commit: commit.commit,
@@ -31,9 +31,7 @@ export async function publicStatus(catalog: Catalog, how: { staleAfterSeconds: n
   return snapshot ? { ...status, marketsByTier: await countTiers(snapshot.archive) } : status;
 }
 
-/**
- * The snapshots that can be read, newest first (INTERFACE 4.10).
- */
+/** The snapshots that can be read, newest first (INTERFACE 4.10). */
 export async function listSnapshots(catalog: Catalog): Promise<SnapshotList> {
   catalog.requireCurrent();
   const entries = (await catalog.log.readable()).slice(0, maxSnapshotsListed);

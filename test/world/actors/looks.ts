@@ -64,7 +64,7 @@ export async function lookBack(world: World, process: Process, filter: Filter): 
       return await asked.plan();
     } finally {
       most = Math.max(most, catalog.log.newest?.commit ?? 0);
-      now = catalog.now();
+      now = catalog.log.now();
     }
   });
   if (answer === undefined) return;
