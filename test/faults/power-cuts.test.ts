@@ -109,7 +109,9 @@ test("a power cut takes nothing back that was reported, and leaves a whole snaps
   const torn = async () => {
     const objects = new Map([...left(root)].filter(([key]) => key.startsWith(layout.manifest.prefix)));
     for (const { key } of await listed(storage)) {
-      if (!key.startsWith(layout.manifest.prefix)) objects.set(key, (await storage.get(key))!);
+      // The collection deletes several at a time.
+      const bytes = key.startsWith(layout.manifest.prefix) ? undefined : await storage.get(key);
+      if (bytes) objects.set(key, bytes);
     }
     return memoryStorage(objects);
   };
