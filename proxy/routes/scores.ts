@@ -16,7 +16,7 @@ import {
 import { TierLog } from "../../snapshots/read/scores/tier-log.ts";
 import type { Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
-import { type Coding, tagsOf } from "../reply/coding.ts";
+import { tagsOf } from "../reply/coding.ts";
 import { type Answer, askedReply, type Reply, textContent, uncachedJson } from "../reply/reply.ts";
 
 /** Answers about scores (INTERFACE 4.1 to 4.4). */
@@ -82,19 +82,14 @@ function originReply(parts: AppParts, name: ScoreName, request: Request, respons
   const { catalog, objects, origin, metrics, now } = parts;
   const cached = "private, max-age=60, stale-while-revalidate=600";
   const found = findScore(catalog.requireCurrent(), name);
-  const headOf = ({ manifest, object }: FoundScore) => ({
-    snapshotId: manifest.snapshotId,
-    etag: tagsOf(object.hash),
-  });
-  const bodyOf = async ({ object }: FoundScore, coding: Coding) => [
-    (await objects.get(object, () => origin.fetch(request, response, object)))[coding],
-  ];
+  const bodiesOf = ({ object }: FoundScore) =>
+    objects.get(object, () => origin.fetch(request, response, object));
   return {
     ...headOf(found),
     ...(!response.locals.caller?.keyed && { cacheControl: cached }),
     async content(coding) {
       try {
-        return { body: await bodyOf(found, coding) };
+        return { body: [(await bodiesOf(found))[coding]] };
       } catch (error) {
         const isAway = isFault(error, "UPSTREAM_ERROR", "UPSTREAM_TIMEOUT");
         const older = isAway ? supersededScore(catalog, name, objects.has) : undefined;
@@ -103,8 +98,13 @@ function originReply(parts: AppParts, name: ScoreName, request: Request, respons
         // Age tells how long its snapshot has been superseded.
         const age = Math.max(0, Math.floor((now() - Date.parse(older.supersededAt)) / 1000));
         const headers = { Age: age, "Cache-Status": `prs; hit; ttl=-${age}; detail=origin-away` };
-        return { body: await bodyOf(older, coding), instead: { ...headOf(older), headers } };
+        return { body: [(await bodiesOf(older))[coding]], instead: { ...headOf(older), headers } };
       }
     },
   };
 }
+
+const headOf = ({ manifest, object }: FoundScore) => ({
+  snapshotId: manifest.snapshotId,
+  etag: tagsOf(object.hash),
+});
