@@ -94,7 +94,8 @@ export class Memo<V extends NonNullable<unknown>> {
   }
 }
 
-type Followed = { readonly newest: { digest: string } | undefined };
+/** The log of commits, as far as a look depends on it. */
+type NewestOf = { readonly newest: { digest: string } | undefined };
 
 /** One look into the store. */
 interface Look<T> {
@@ -110,14 +111,14 @@ interface Look<T> {
  */
 export class Recent<T> {
   readonly #look: () => Promise<T>;
-  readonly #log: Followed;
+  readonly #log: NewestOf;
   readonly #seconds: number;
   readonly #now: () => number;
   #last: Look<T> | undefined;
 
   constructor(
     look: () => Promise<T>,
-    { log, seconds, now }: { log: Followed; seconds: number; now: () => number },
+    { log, seconds, now }: { log: NewestOf; seconds: number; now: () => number },
   ) {
     this.#look = look;
     this.#log = log;

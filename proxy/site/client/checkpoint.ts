@@ -53,15 +53,19 @@ export interface CheckedHead extends CheckpointHead {
  * tree. Checks no signature. Throws IntegrityError.
  */
 export function checkpointIn(checkpoint: string | null): CheckpointHead {
-  check(typeof checkpoint === "string", "There is no checkpoint: nobody signed the log.");
-  const said = checkpointOf(noteIn(checkpoint).text);
-  check(said && !said.extended && /^\P{Cc}+$/u.test(said.origin) && said.size > 0 && said.size < 2 ** 31);
-  return { origin: said.origin, size: said.size, root: toHex(said.head) };
+  return noteIn(checkpoint).said;
 }
 
-function noteIn(checkpoint: string) {
+/** A checkpoint's note, and what it says. */
+function noteIn(checkpoint: string | null) {
+  check(typeof checkpoint === "string", "There is no checkpoint: nobody signed the log.");
   try {
-    return parseNote(checkpoint);
+    const note = parseNote(checkpoint);
+    const said = checkpointOf(note.text);
+    check(said && !said.extended);
+    const { origin, size, head } = said;
+    check(/^\P{Cc}+$/u.test(origin) && size > 0 && size < 2 ** 31);
+    return { ...note, said: { origin, size, root: toHex(head) } };
   } catch (error) {
     check(!(error instanceof NoteError));
     throw error;
@@ -122,8 +126,7 @@ export async function verifyCheckpoint(
   checkpoint: string | null,
   keys: string | readonly string[],
 ): Promise<CheckedHead> {
-  const said = checkpointIn(checkpoint);
-  const { text, signatures } = noteIn(String(checkpoint));
+  const { text, signatures, said } = noteIn(checkpoint);
   const policy = await policyBy(keys);
   const { logs, witnesses } = policy;
   const signers = new Set<VerifierKey>();

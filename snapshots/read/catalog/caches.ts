@@ -108,8 +108,8 @@ function shortened(name: string): string {
 const idBytes = 200;
 
 /**
- * Recompressed pieces, market ids and hashes. Clients that walk the archive with the same page size cut the stored pages
- * at the same places, so they need the same ones. Names contain the page's hash.
+ * Recompressed pieces, market ids and hashes. Clients that walk the archive with the same page size cut the stored
+ * pages at the same places, so they need the same ones. Names contain the page's hash.
  */
 export interface Derived {
   pieces: Memo<DeflatePiece>;

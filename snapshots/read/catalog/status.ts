@@ -22,7 +22,7 @@ export function statusOf(catalog: Catalog, { staleAfterSeconds }: { staleAfterSe
   };
 }
 
-/** What everybody may know of the current snapshot (INTERFACE 4.6). Throws SNAPSHOT_UNAVAILABLE before the first one. */
+/** What everybody may know of the current snapshot (INTERFACE 4.6). Before the first one it throws. */
 export async function publicStatus(catalog: Catalog, how: { staleAfterSeconds: number }): Promise<Status> {
   const status = statusOf(catalog, how);
   const { commit } = catalog.requireCurrent();

@@ -10,5 +10,5 @@ export const keyText = (name: string, variant = "", kind: KeyKind = "ed25519") =
 export const testKey = (name = "prs.example/scores", variant = "", kind: KeyKind = "ed25519"): SigningKey =>
   parseSigningKey(keyText(name, variant, kind));
 
-/** The same key where the platform knows none of its kind, as Node before 24.6 does of ML-DSA-44: it takes no such DER. */
+/** The same key on a platform that knows none of its kind, as Node before 24.6 knows none of ML-DSA-44. */
 export const uncheckable = <Key extends VerifierKey>(key: Key): Key => ({ ...key, raw: new Uint8Array() });

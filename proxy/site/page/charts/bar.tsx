@@ -17,19 +17,20 @@ export const Bar = ({ value, max, mark }: { value: number; max: number; mark?: n
   </Stretched>
 );
 
-/** A score with its bar. It has the colour of its tier, or of the step that it stands on. */
+interface ScoredProps {
+  value: number;
+  max?: number;
+  /** The number of its tier, where it has one. */
+  step?: number;
+}
+
+/** A score with its bar, in the colour of its tier or of the step that it stands on. */
 export const Scored = ({ value, max = 100, step = stepOf(value / max) }: ScoredProps) => (
   <span class={`score tier-${step}`}>
     <Bar value={value} max={max} />
     <b>{value}</b>
   </span>
 );
-
-interface ScoredProps {
-  value: number;
-  max?: number;
-  step?: number;
-}
 
 /** A bar to the right of the middle for a gain, to the left for a loss. `most` is the length of half the picture. */
 export function Diverging({ value, most }: { value: number; most: number }) {
