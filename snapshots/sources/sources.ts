@@ -107,7 +107,7 @@ export interface Sources {
    * iteration has ended.
    */
   markets(known?: KnownRows, range?: KeyRange): AsyncIterable<RenderedMarket[]>;
-  /** In the archive's order, without rows that have no key. */
+  /** In the archive's order, without rows whose id or time breaks a rule. */
   keys(): AsyncIterable<FiledKey[]>;
   /** Identifies how row digests are computed. Digests of different kinds cannot be compared. */
   rowDigests: string;

@@ -73,7 +73,8 @@ describe("publish in parts", () => {
     );
     const early = await run(`${publish} --join --run first`);
     expect(early.code).toBe(5);
-    expect(early.stderr).toContain("missing runs/first/part-1.json, runs/first/part-2.json");
+    expect(early.stderr).toContain("missing runs/first/part-1.json, runs/first/part-2.json;");
+    expect(early.stderr).toContain("\n  publish … --part 1 --run first\n  publish … --part 2 --run first\n");
     expect((await run(`${publish} --part 2 --run first`)).code).toBe(0);
     const first = await run(`${publish} --part JOB_COMPLETION_INDEX --run first`, {
       JOB_COMPLETION_INDEX: "0",
@@ -114,6 +115,24 @@ describe("publish in parts", () => {
     expect(changed.stderr).toMatch(
       /^markets\/b\.parquet: is not as it was when the run was planned; plan another run$/m,
     );
+  });
+
+  test.for([
+    ["early", "TIMESTAMPTZ '1999-12-31 23:59:59+00'", "resolved_at"],
+    ["late", "TIMESTAMPTZ '2100-01-01 00:00:00+00'", "resolved_at"],
+    ["twice", "'same'", "id"],
+  ])("refuses keys that break a rule when it is planned: %s", async ([name, value, column]) => {
+    const broken = `CASE WHEN hash(id) % 50 = 1 THEN ${value} ELSE ${column} END AS ${column}`;
+    await writeSegmented(name!, `SELECT * REPLACE (${broken}) FROM segmented`);
+    const told = async (step: string) => {
+      const { code, stdout } = await run(`publish --sources ${name} --store unplanned --json${step}`);
+      // How late a time may be differs from run to run.
+      return [code, stdout.replaceAll(/later than \S+,/g, "later than …,")];
+    };
+    const alone = await told("");
+    expect(alone[0]).toBe(3);
+    expect(await told(` --plan 3 --run ${name}`)).toEqual(alone);
+    expect(existsSync(join(folder, "unplanned"))).toBe(false);
   });
 
   test("makes it with processes of its own, and starts one again that is killed", async () => {

@@ -45,12 +45,12 @@ export async function planParts(options: PublishOptions, name: string, count: nu
     // Refuses bad scores as early as a run of one part does.
     await sources.scores();
     const keys = await readKeys(sources, (done) => progress("planning", done, sources.marketCount));
-    // Rows without a key break a rule. A run of one part names them, and what else is wrong.
+    // The other rows have an id or a time that breaks a rule. A run of one part names them, and what else is wrong.
     if (keys.markets < sources.marketCount) {
       const { temporaryDirectory } = options;
       const read = await readSources({ open, previous: undefined, temporaryDirectory, progress });
       await read.close();
-      throw new Error("rows have no id or no time, but nothing is wrong with them");
+      throw new Error("the id or time of a row broke a rule, but a second look found none");
     }
     await prepareStore(storage);
     await writePlan(run, {

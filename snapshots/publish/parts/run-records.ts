@@ -86,9 +86,10 @@ export async function readParts(run: Run, plan: PartsPlan): Promise<PartRecord[]
   const missing = found.flatMap((record, index) => (record ? [] : [index + 1]));
   if (missing.length === 0) return found as PartRecord[];
   const parts = missing.map((part) => layout.runPart(run.name, part)).join(", ");
+  const commands = missing.map((part) => `\n  publish … --part ${part} --run ${run.name}`).join("");
   throw new Fault(
     "PARTS_MISSING",
-    `${run.storage.location}: missing ${parts}; publish each with --part, and join again`,
+    `${run.storage.location}: missing ${parts}; make each, and join again:${commands}`,
   );
 }
 

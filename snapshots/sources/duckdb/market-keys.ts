@@ -1,4 +1,5 @@
 import { milliseconds } from "../contract/render-json.ts";
+import { soundRow } from "../contract/row-checks.ts";
 import type { FiledKey } from "../sources.ts";
 import { fileNumber, numberable } from "./markets.ts";
 import { readParquet } from "./parquet.ts";
@@ -6,11 +7,11 @@ import { causeOf, type OpenSource, refuseChangedFiles } from "./read-source.ts";
 
 /** Implements Sources.keys. DuckDB sorts, and spills what its memory does not hold. */
 export async function* readKeys(source: OpenSource): AsyncGenerator<FiledKey[]> {
-  const selects = source.groups.flatMap(numberable).map(
-    (group) =>
-      `SELECT ${milliseconds("resolved_at")}::DOUBLE AS time, id, (${fileNumber(source, group)})::INTEGER AS file
-         FROM ${readParquet(group)} WHERE id IS NOT NULL AND isfinite(resolved_at)`,
-  );
+  const selects = source.groups.flatMap(numberable).map((group) => {
+    const key = group.fields.filter(({ name }) => name === "id" || name === "resolved_at");
+    return `SELECT ${milliseconds("resolved_at")}::DOUBLE AS time, id, (${fileNumber(source, group)})::INTEGER AS file
+         FROM ${readParquet(group)} WHERE ${soundRow(key, [])}`;
+  });
   if (selects.length === 0) return;
   const connection = await source.instance.connect();
   try {
