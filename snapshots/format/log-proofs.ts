@@ -1,5 +1,12 @@
 import type { Digest } from "./sha256.ts";
-import { besideFirst, besideLeaf, type ReadTile, TileError, tileProofsOf } from "./tile-proofs.ts";
+import {
+  type BothHeads,
+  besideFirst,
+  besideLeaf,
+  type ReadTile,
+  TileError,
+  tileProofsOf,
+} from "./tile-proofs.ts";
 import { nodeHash, treeHead } from "./tree.ts";
 
 export { type ReadTile, TileError };
@@ -28,4 +35,30 @@ export async function consistencyFromTiles(
   size: number,
 ): Promise<Digest[]> {
   return headsOf(readTile, size, besideFirst(first, size, true));
+}
+
+/**
+ * The heads of the trees of the first `first` leaves and of all `size`. Both consist of the same nodes, so whoever knows
+ * the second one need not trust the tiles for the first.
+ */
+export async function headsFromTiles(
+  readTile: ReadTile,
+  first: number,
+  size: number,
+): Promise<BothHeads<Digest>> {
+  if (first === 0) return [treeHead([]), await headFromTiles(readTile, size)];
+  return headsFromPath(first, size, await headsOf(readTile, size, besideFirst(first, size, false)))!;
+}
+
+/** The hashes of the leaves at these places of a log. */
+export async function leavesFromTiles(
+  readTile: ReadTile,
+  places: readonly number[],
+  size: number,
+): Promise<Digest[]> {
+  return headsOf(
+    readTile,
+    size,
+    places.map((start) => ({ start, count: 1 })),
+  );
 }

@@ -44,9 +44,11 @@ export function isConsistent(before: TreeHead, after: TreeHead, path: readonly B
 /** By position; undefined where an entry is not known. */
 export type Entries = readonly (Buffer | undefined)[];
 
-/** Undefined where an entry of the tile is not known. */
-export function tileEncoder(entries: Entries): (tile: Tile) => Buffer | undefined {
-  const leaves = entries.map((entry) => entry && leafHash(entry));
+/** Undefined where an entry of the tile, or the hash of one, is not known. */
+export function tileEncoder(
+  entries: Entries,
+  leaves: Entries = entries.map((entry) => entry && leafHash(entry)),
+): (tile: Tile) => Buffer | undefined {
   const known = (values: Entries, start: number, count: number) => {
     const found = values.slice(start, start + count).filter((value) => value !== undefined);
     return found.length === count ? found : undefined;

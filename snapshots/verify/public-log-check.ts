@@ -1,11 +1,11 @@
 import type { Commit } from "../../schemas/store/snapshot.ts";
 import { tilesOf } from "../format/log-tiles.ts";
-import { type Entries, GrowingTree, type TreeHead, tileEncoder } from "../format/log-tree.ts";
+import { type Entries, GrowingTree, type TreeHead } from "../format/log-tree.ts";
 import { NoteError } from "../format/note.ts";
 import { leafHash } from "../format/tree.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { completeEntries, entryOf, listTiles, tileKey } from "../store/log/public-log.ts";
+import { entryOf, leavesOf, tileCheck, tileKey, tilesAmong } from "../store/log/public-log.ts";
 import { parseCheckpoint } from "../trust/notes/checkpoint.ts";
 import type { Trust } from "../trust/trust.ts";
 import type { CheckedCommit } from "./log-check.ts";
@@ -29,14 +29,14 @@ const signedSize = (commits: ReadonlyMap<number, Commit>, trust: Trust | undefin
 async function checkTrees(
   check: StoreCheck,
   commits: ReadonlyMap<number, Commit>,
-  entries: Entries,
+  leaves: Entries,
   trust: Trust | undefined,
 ): Promise<void> {
   const tree = new GrowingTree();
   const heads = [tree.head()];
-  for (const entry of entries) {
-    if (!entry) break;
-    tree.append(leafHash(entry));
+  for (const leaf of leaves) {
+    if (!leaf) break;
+    tree.append(leaf);
     heads.push(tree.head());
   }
   for (const commit of commits.values())
@@ -66,7 +66,7 @@ async function checkTrees(
       // The log may have grown since it was read.
       const named = layout.commit(size);
       if (
-        size > entries.length &&
+        size > leaves.length &&
         !check.faults.some((fault) => fault.key === named) &&
         !(await check.storage.get(named))
       )
@@ -95,8 +95,8 @@ function checkpointIn(key: string, bytes: Buffer, trust: Trust | undefined): Tre
 }
 
 /**
- * Checks that the public log is that of the commits up to the newest. Entries of commits that are gone are taken from
- * bundles that agree with their tiles. Tiles of later commits, which somebody may be adding, are left to the check of
+ * Checks that the public log is that of the commits up to the newest. For commits that are gone stand the hashes in its
+ * tiles for which the newest vouches. Tiles of later commits, which somebody may be adding, are left to the check of
  * what remains.
  */
 export async function checkPublicLog(
@@ -107,19 +107,23 @@ export async function checkPublicLog(
 ): Promise<void> {
   if (!newest) return check.countOnly(layout.log);
   const size = newest.commit.commit;
-  const listed = await listTiles(check.storage, size);
-  const known = Array.from({ length: size }, (_, index) => commits.get(index + 1)).map(
-    (commit) => commit && entryOf(commit),
-  );
-  const entries = await completeEntries(check.storage, known, listed);
-  await checkTrees(check, commits, entries, trust);
-  const encode = tileEncoder(entries);
+  const entries = Array.from({ length: size }, (_, place) => {
+    const commit = commits.get(place + 1);
+    return commit && entryOf(commit);
+  });
+  const leaves =
+    (await leavesOf(check.storage, newest.commit, entries)) ??
+    entries.map((entry) => entry && leafHash(entry));
+  await checkTrees(check, commits, leaves, trust);
+  const keys: string[] = [];
+  for await (const { key } of check.storage.list(layout.logTile.prefix)) keys.push(key);
   const needed = new Map(tilesOf(size).map((tile) => [tileKey(tile), tile]));
-  for (const [key, tile] of new Map([...listed, ...needed])) {
+  const isRight = tileCheck(leaves);
+  for (const [key, tile] of new Map([...tilesAmong(keys, size), ...needed])) {
     await check.attempt(async () => {
       const bytes = await check.storage.get(key);
       if (bytes) check.count(key, bytes.length);
-      if (bytes ? encode(tile)?.equals(bytes) : !needed.has(key)) return;
+      if (bytes ? isRight(tile, bytes) : !needed.has(key)) return;
       // A publisher that stops after its commit leaves the log of an earlier one.
       const reason = bytes
         ? "it is not what the commits give; delete it"

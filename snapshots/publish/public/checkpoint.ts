@@ -3,6 +3,7 @@ import { maxNoteBytes, NoteError, parseNote } from "../../format/note.ts";
 import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { readCommit } from "../../store/log/commits.ts";
+import { LogTree } from "../../store/log/public-log.ts";
 import { type Storage, StorageError } from "../../store/storage.ts";
 import { rememberedBy, submissionOf } from "../../trust/log/remembered.ts";
 import { type FoundLog, namedBy, requireKnown } from "../../trust/log/run-log.ts";
@@ -12,7 +13,6 @@ import { timeOf } from "../../trust/notes/cosignature.ts";
 import { mergeNotes } from "../../trust/notes/signed-note.ts";
 import { type Signing, trustOf } from "../../trust/signing.ts";
 import type { Trust } from "../../trust/trust.ts";
-import { treeUpTo } from "./log.ts";
 import type { PublicTree } from "./tree.ts";
 
 /** Another round is needed only when another publisher signed meanwhile. */
@@ -41,7 +41,7 @@ export async function updateCheckpoint(
   const trust = trustOf(signing);
   if (!key || !trust || trust.commit(newest)) return [];
   const { commit: size } = newest;
-  const tree = found?.tree ?? (await treeUpTo(storage, newest));
+  const tree = found?.tree ?? (await LogTree.upTo(storage, newest));
   const { checkpoint } =
     found?.stored?.checkpoint?.size === size ? found.stored : await storedCheckpoint(storage, trust, size);
   // Another publisher went on meanwhile, and vouches for this tree.

@@ -1,101 +1,98 @@
 import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { type Tile, tilesOf, tileWidth } from "../../format/log-tiles.ts";
-import { type Entries, tileEncoder } from "../../format/log-tree.ts";
+import { type Entries, encodeEntries, tileEncoder } from "../../format/log-tree.ts";
 import { treeHead } from "../../format/tree.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import {
-  completeEntries,
-  entriesOfCommits,
+  entriesUpTo,
   entryOf,
-  hashesOf,
-  indexOf,
   LogTree,
   lastBundle,
+  leavesOf,
   readEntries,
+  tileCheck,
   tileKey,
   tilesAmong,
 } from "../../store/log/public-log.ts";
 import type { Storage } from "../../store/storage.ts";
-import { PublicTree } from "./tree.ts";
+import type { PublicTree } from "./tree.ts";
 
 /**
- * Brings the public log to a commit. Compares the last bundle and its tile, and sees that the others are there;
- * compares those too at every 256th commit, and where some are `faulty`. What is missing or wrong is made anew from
- * bundles that agree with their tiles, or else from the commits. Where neither has an entry any more, nothing is
- * written. `ends` reads the entries in which the log ends.
+ * Brings the public log to a commit. Sees by the last bundle that the tiles give its tree, and that all of them are
+ * there; compares all at every 256th commit, and where some are `faulty`. What is missing or wrong is made anew from
+ * the commits. Of those that are gone, hashes are made from the tiles below, and entries stay as they are. `ends` reads
+ * the entries in which the log ends.
  */
 export async function updatePublicLog(tree: PublicTree, newest: Commit, ends?: ReadEnd): Promise<void> {
   const { storage, faulty } = tree;
   const size = newest.commit;
   const wanted = tilesOf(size);
-  const listed = tilesAmong(
+  const stored = tilesAmong(
     tree.under(layout.logTile.prefix).map(({ key }) => key),
     size,
   );
-  const damaged = [...faulty].some((key) => key.startsWith(layout.logTile.prefix));
-  const tail = damaged ? undefined : await tailOf(tree, newest, ends);
-  const last = indexOf(size);
-  const isLast = ({ level, index }: Tile) => (level === "entries" || level === 0) && index === last;
-  const othersAreThere = wanted.every((tile) => isLast(tile) || listed.has(tileKey(tile)));
-  if (tail && size % tileWidth !== 0 && othersAreThere)
-    return putTiles(tree, wanted.filter(isLast), [...Array(last * tileWidth), ...tail]);
-  const tiles = [...listed.values(), ...wanted.filter((tile) => !listed.has(tileKey(tile)))];
-  const known = tail && (await completeEntries(storage, [...Array(last * tileWidth), ...tail], listed));
-  if (known && !known.includes(undefined)) return putTiles(tree, tiles, known);
-  const entries = await completeEntries(storage, await entriesOfCommits(storage, newest), listed);
-  if (!entries.includes(undefined)) await putTiles(tree, tiles, entries);
+  const lacking = wanted.filter((tile) => !stored.has(tileKey(tile)));
+  const all = [...stored.values(), ...lacking];
+  const { index, width } = lastBundle(size);
+  const isLast = (tile: Tile) => (tile.level === "entries" || tile.level === 0) && tile.index === index;
+  const tail = await tailOf(storage, newest, stored, ends);
+  const ofTail: Entries = [...Array(index * tileWidth).fill(undefined), ...(tail ?? [])];
+  if (tail && ![...faulty].some((key) => key.startsWith(layout.logTile.prefix))) {
+    const grows = width < tileWidth && lacking.every(isLast);
+    if (grows && (await LogTree.byTiles(storage, newest, tail)))
+      return putTiles(tree, wanted.filter(isLast), ofTail);
+    const leaves = await leavesOf(storage, newest, ofTail);
+    const others = wanted.filter((tile) => tile.level === "entries" && !isLast(tile));
+    if (leaves && (await areRight(storage, others, leaves))) return putTiles(tree, all, ofTail, leaves);
+  }
+  const entries = (await entriesUpTo(storage, newest)).map((entry, place) => entry ?? ofTail[place]);
+  const leaves = await leavesOf(storage, newest, entries);
+  if (leaves) await putTiles(tree, all, entries, leaves);
 }
 
 type ReadEnd = () => Promise<readonly Buffer[] | undefined>;
 
-/**
- * The entries of the last bundle: as stored, or those of the log before and the new one. Undefined where neither fits
- * the commit.
- */
+/** The entries of the last bundle, of which nobody has checked those before the newest. */
 async function tailOf(
-  tree: PublicTree,
+  storage: Storage,
   newest: Commit,
+  stored: ReadonlyMap<string, Tile>,
   ends?: ReadEnd,
 ): Promise<readonly Buffer[] | undefined> {
-  const [size, entry] = [newest.commit, entryOf(newest)];
-  const stored = await bundleOf(tree, size, ends);
-  if (stored?.at(-1)?.equals(entry)) return stored;
-  if (size === 1) return [entry];
-  const before = await bundleOf(tree, size - 1);
-  if (!before?.at(-1)?.toString().endsWith(`,"record":"${newest.previous}"}`)) return undefined;
-  return before.length === tileWidth ? [entry] : [...before, entry];
+  const [last, before] = [lastBundle(newest.commit), lastBundle(newest.commit - 1)];
+  if (last.width === 1) return [entryOf(newest)];
+  const bundle = [last, before].find((tile) => stored.has(tileKey(tile)));
+  const entries = bundle && (await (bundle === last && ends ? ends() : readEntries(storage, bundle)));
+  return entries && [...entries.slice(0, last.width - 1), entryOf(newest)];
 }
 
-/** Undefined where the bundle does not agree with its tile of hashes. */
-async function bundleOf(tree: PublicTree, size: number, ends?: ReadEnd) {
-  const bundle = lastBundle(size);
-  if (!(await tree.infoOf(tileKey(bundle)))) return undefined;
-  const entries = await (ends ? ends() : readEntries(tree.storage, bundle));
-  return entries && (await tree.holds(...hashesOf(bundle, entries))) ? entries : undefined;
+/** Whether bundles hold the entries of which these are the hashes. */
+async function areRight(storage: Storage, bundles: readonly Tile[], leaves: Entries): Promise<boolean> {
+  const isRight = tileCheck(leaves);
+  const verdicts = new Set<boolean>();
+  await inParallel(bundles, async (bundle) => {
+    const entries = await readEntries(storage, bundle);
+    verdicts.add(entries !== undefined && isRight(bundle, encodeEntries(entries)));
+  });
+  return !verdicts.has(false);
 }
 
 /** Writes those tiles that the store lacks or has with other bytes. */
-async function putTiles(tree: PublicTree, tiles: readonly Tile[], entries: Entries): Promise<void> {
-  const encode = tileEncoder(entries);
+async function putTiles(
+  tree: PublicTree,
+  tiles: readonly Tile[],
+  entries: Entries,
+  leaves?: Entries,
+): Promise<void> {
+  const encode = tileEncoder(entries, leaves);
   await inParallel(tiles, async (tile) => {
     const bytes = encode(tile);
     if (bytes) await tree.putIfDifferent(tileKey(tile), bytes);
   });
 }
 
-/** The tree of the log up to a commit. Mends the tiles where they do not give it. */
-export async function treeUpTo(storage: Storage, newest: Commit): Promise<LogTree> {
-  // What a killed run left is cheap to add; damage takes reading all of the log.
-  for (const faulty of [undefined, new Set([layout.logTile.prefix])]) {
-    const tree = await LogTree.fromTiles(storage, newest);
-    if (tree) return tree;
-    await updatePublicLog(await PublicTree.of(storage, faulty), newest);
-  }
-  return LogTree.upTo(storage, newest);
-}
-
 /** In hexadecimal, over the entries up to the newest commit: `tree` of the commit that follows. */
 export async function treeBefore(storage: Storage, newest: Commit | undefined): Promise<string> {
-  return (newest ? (await treeUpTo(storage, newest)).head : treeHead([])).toString("hex");
+  return (newest ? (await LogTree.upTo(storage, newest)).head : treeHead([])).toString("hex");
 }

@@ -122,7 +122,7 @@ export class PublicLog {
   /** The bundle of the store where that agrees with the commits, and else the one that they give. */
   async #readBundle(tile: Tile, leaves: Buffer): Promise<Buffer> {
     const stored = await readEntries(this.#storage, tile);
-    if (stored && hashesOf(tile, stored)[1].equals(leaves)) return encodeEntries(stored);
+    if (stored && hashesOf(stored).equals(leaves)) return encodeEntries(stored);
     const entries: Buffer[] = [];
     await inParallel(hashesIn(leaves).entries(), async ([place, hash]) => {
       const number = tile.index * tileWidth + place + 1;
@@ -151,12 +151,12 @@ export class PublicLog {
     const entries = await this.#log.believed();
     if (entries.length === entries[0]?.commit)
       return Buffer.concat(entries.toReversed().map(({ leaf }) => Buffer.from(leaf, "hex")));
-    // What commits no longer tell, bundles may.
+    // What commits no longer tell, tiles may.
     const leaves = await leavesUpTo(this.#storage, newest);
     if (leaves) return Buffer.concat(leaves);
     throw new CorruptObjectError(
       layout.commit.prefix,
-      "neither they nor the bundles beside them tell the whole log",
+      "neither they nor the tiles beside them tell the whole log",
     );
   }
 }

@@ -1,19 +1,15 @@
 import type { Commit } from "../../../schemas/store/snapshot.ts";
-import {
-  consistencyFromTiles,
-  inclusionFromTiles,
-  type ReadTile,
-  TileError,
-} from "../../format/log-proofs.ts";
+import { headsFromTiles, leavesFromTiles, type ReadTile, TileError } from "../../format/log-proofs.ts";
 import { decodeEntries, endOf, type Tile, tileAt, tilePath, tileWidth } from "../../format/log-tiles.ts";
-import { type Entries, isConsistent, type TreeHead } from "../../format/log-tree.ts";
-import { leafHash, nodeHash, treeHead } from "../../format/tree.ts";
+import { type Entries, type TreeHead, tileEncoder } from "../../format/log-tree.ts";
+import { leafHash, treeHead } from "../../format/tree.ts";
 import { CorruptObjectError, ObjectError, unless } from "../errors.ts";
-import { inParallel } from "../in-parallel.ts";
 import { layout } from "../layout.ts";
 import type { Storage } from "../storage.ts";
 import { logFrom } from "./commit-chain.ts";
+import { readCommit } from "./commits.ts";
 
+const hashBytes = 32;
 /** Room for a bundle of the longest entries. */
 const maxBundleBytes = tileWidth * (2 + 0xff_ff);
 
@@ -23,8 +19,8 @@ export function entryOf(commit: Commit): Buffer {
   const { markets, protocols } = counts;
   const { publishedAt, withdrawn, digest: record } = commit;
   const roots = { feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot };
-  const told = { commit: number, ...roots, counts: { markets, protocols }, publishedAt, withdrawn, record };
-  return Buffer.from(JSON.stringify(told));
+  const entry = { commit: number, ...roots, counts: { markets, protocols }, publishedAt, withdrawn, record };
+  return Buffer.from(JSON.stringify(entry));
 }
 
 export const tileKey = (tile: Tile): string => layout.logTile(tilePath(tile));
@@ -33,13 +29,7 @@ export const tileKey = (tile: Tile): string => layout.logTile(tilePath(tile));
 export const tileNamed = (key: string): Tile | undefined =>
   key.startsWith(layout.logTile.prefix) ? tileAt(key.slice(layout.logTile.prefix.length)) : undefined;
 
-/** Includes tiles that the log had at earlier sizes. */
-export async function listTiles(storage: Storage, size: number): Promise<Map<string, Tile>> {
-  const keys: string[] = [];
-  for await (const { key } of storage.list(layout.logTile.prefix)) keys.push(key);
-  return tilesAmong(keys, size);
-}
-
+/** Those of a log of this size, also the partial ones that it had at earlier sizes. */
 export function tilesAmong(keys: readonly string[], size: number): Map<string, Tile> {
   const tiles = new Map<string, Tile>();
   for (const key of keys) {
@@ -49,12 +39,9 @@ export function tilesAmong(keys: readonly string[], size: number): Map<string, T
   return tiles;
 }
 
-/** The index of the bundle in which a log of this size ends. */
-export const indexOf = (size: number): number => Math.floor((size - 1) / tileWidth);
-
 /** The bundle in which a log of this size ends. */
 export function lastBundle(size: number): Tile {
-  const index = indexOf(size);
+  const index = Math.floor((size - 1) / tileWidth);
   return { level: "entries", index, width: size - index * tileWidth };
 }
 
@@ -66,22 +53,50 @@ export async function readEntries(storage: Storage, tile: Tile): Promise<Buffer[
   return entries?.length === tile.width ? entries : undefined;
 }
 
-/** The tile of the hashes of a bundle's entries: its key and its bytes. */
-export function hashesOf(tile: Tile, entries: readonly Buffer[]): [key: string, hashes: Buffer] {
-  return [tileKey({ ...tile, level: 0 }), Buffer.concat(entries.map((entry) => leafHash(entry)))];
+/** Tells whether a tile, or a bundle, is what these hashes of the log's entries give. */
+export function tileCheck(leaves: Entries): (tile: Tile, bytes: Buffer) => boolean {
+  const encode = tileEncoder([], leaves);
+  return (tile, bytes) => {
+    const isOfEntries = tile.level === "entries";
+    const entries = isOfEntries ? decodeEntries(bytes) : undefined;
+    const expected = encode(isOfEntries ? { ...tile, level: 0 } : tile);
+    return expected?.equals(entries ? hashesOf(entries) : bytes) ?? false;
+  };
 }
 
-/** Undefined where the bundle or its tile of hashes is missing or damaged, or they disagree. */
-async function readBundle(storage: Storage, tile: Tile): Promise<Buffer[] | undefined> {
-  const [entries, hashes] = await Promise.all([
-    readEntries(storage, tile),
-    tilesIn(storage)(0, tile.index, tile.width),
-  ]);
-  return entries && hashes && hashesOf(tile, entries)[1].equals(hashes) ? entries : undefined;
+/** The tile of the hashes of a bundle's entries. */
+export const hashesOf = (entries: readonly Buffer[]): Buffer =>
+  Buffer.concat(entries.map((entry) => leafHash(entry)));
+
+/** A damaged tile counts as missing. */
+export const tilesIn =
+  (storage: Storage): ReadTile =>
+  (level, index, width) =>
+    unless(CorruptObjectError, () =>
+      storage.get(tileKey({ level, index, width }), { maxBytes: hashBytes * tileWidth }),
+    );
+
+/**
+ * The tiles of the log up to a commit, whose own entry is the last leaf: a run may have been killed before it wrote
+ * them. `tail`, the entries in which the log ends, spares reading the tile of their hashes.
+ */
+function tilesUpTo(storage: Storage, commit: Commit, tail?: readonly Buffer[]): ReadTile {
+  const stored = tilesIn(storage);
+  const last = lastBundle(commit.commit);
+  const readLast = async (before: number): Promise<Uint8Array | undefined> => {
+    if (before === 0) return Buffer.alloc(0);
+    if (tail?.length === last.width) return hashesOf(tail);
+    return (await stored(0, last.index, last.width)) ?? stored(0, last.index, before);
+  };
+  return async (level, index, width) => {
+    if (level !== 0 || index !== last.index || width !== last.width) return stored(level, index, width);
+    const hashes = await readLast(width - 1);
+    return hashes && Buffer.concat([hashes.subarray(0, (width - 1) * hashBytes), leafHash(entryOf(commit))]);
+  };
 }
 
-/** The entries of `newest` and of the commits before it, as far as the log leads. */
-export async function entriesOfCommits(storage: Storage, newest: Commit): Promise<Entries> {
+/** The entries of a commit and of those before it, as far as it leads back to them. */
+export async function entriesUpTo(storage: Storage, newest: Commit): Promise<Entries> {
   const entries: (Buffer | undefined)[] = Array(newest.commit).fill(undefined);
   await unless(ObjectError, async () => {
     for await (const commit of logFrom(storage, newest)) entries[commit.commit - 1] = entryOf(commit);
@@ -89,121 +104,84 @@ export async function entriesOfCommits(storage: Storage, newest: Commit): Promis
   return entries;
 }
 
-/** Fills in entries from the bundles of a store. */
-export async function completeEntries(
+/**
+ * The hashes of these entries, and of those that are not known, because their commits are gone, as the tiles have them.
+ * Undefined where the tree that the commit names is another one: it vouches for all of them.
+ */
+export async function leavesOf(
   storage: Storage,
-  known: Entries,
-  listed: ReadonlyMap<string, Tile>,
-): Promise<Entries> {
-  const entries = [...known];
-  const bundles = [...listed.values()].filter(({ level }) => level === "entries");
-  bundles.sort((a, b) => b.width - a.width);
-  const lacking = new Set(known.flatMap((entry, position) => (entry ? [] : [indexOf(position + 1)])));
-  await inParallel(lacking, async (index) => {
-    const start = index * tileWidth;
-    const lacks = () => entries.slice(start, start + tileWidth).includes(undefined);
-    for (const bundle of bundles) {
-      if (bundle.index !== index || !lacks()) continue;
-      const found = (await readBundle(storage, bundle)) ?? [];
-      for (const [position, entry] of found.entries()) entries[start + position] ??= entry;
-    }
-  });
-  return entries;
+  newest: Commit,
+  entries: Entries,
+): Promise<Buffer[] | undefined> {
+  const gone = [...entries.keys()].filter((place) => !entries[place]);
+  const tiles = tilesUpTo(storage, newest);
+  const hashes = await unless(TileError, () => leavesFromTiles(tiles, gone, newest.commit));
+  if (!hashes) return undefined;
+  const byPlace = new Map(gone.map((place, n) => [place, hashes[n]!]));
+  const leaves = entries.map((entry, place) => (entry ? leafHash(entry) : byPlace.get(place)!));
+  return treeHead(leaves.slice(0, -1)).toString("hex") === newest.tree ? leaves : undefined;
 }
 
-/** A damaged tile counts as missing. */
-export const tilesIn =
-  (storage: Storage): ReadTile =>
-  (level, index, width) =>
-    unless(CorruptObjectError, () =>
-      storage.get(tileKey({ level, index, width }), { maxBytes: 32 * tileWidth }),
-    );
-
-/** Derives the last tile from `tail`, the entries in which a log of this size ends. */
-const tilesBefore =
-  (storage: Storage, size: number, tail: readonly Buffer[]): ReadTile =>
-  async (level, index, width) =>
-    level === 0 && index === indexOf(size) && width === tail.length
-      ? hashesOf(lastBundle(size), tail)[1]
-      : tilesIn(storage)(level, index, width);
-
-/** Whether the tiles show one tree to be the beginning of another. */
-export async function tilesConnect(storage: Storage, before: TreeHead, after: TreeHead): Promise<boolean> {
-  if (before.size >= after.size) return before.size === after.size && before.head.equals(after.head);
-  const path = await unless(TileError, () => consistencyFromTiles(tilesIn(storage), before.size, after.size));
-  return path !== undefined && isConsistent(before, after, path);
+/** As `leavesOf`, with the entries of the commits. */
+export async function leavesUpTo(storage: Storage, newest: Commit): Promise<Buffer[] | undefined> {
+  return leavesOf(storage, newest, await entriesUpTo(storage, newest));
 }
 
 /**
- * The tree of the log up to a commit, which vouches for it: its entry is the last leaf, and its `tree` is the head over
- * those before. What tiles do not tell follows from the commits.
+ * The tree of a log. Tiles tell it, which its head vouches for, and otherwise the commits, from which tiles are made.
+ * `commit` is the last one of the log where the head is known from it.
  */
 export class LogTree implements TreeHead {
   readonly size: number;
   readonly head: Buffer;
   readonly #storage: Storage;
-  readonly #commit: Commit;
+  readonly #commit: Commit | undefined;
 
-  private constructor(storage: Storage, commit: Commit, head: Buffer) {
+  constructor(storage: Storage, { size, head }: TreeHead, commit?: Commit) {
     this.#storage = storage;
     this.#commit = commit;
-    this.size = commit.commit;
+    this.size = size;
     this.head = head;
   }
 
   /** Throws CorruptObjectError when neither tiles nor commits give the tree that the commit names. */
   static async upTo(storage: Storage, commit: Commit): Promise<LogTree> {
-    const tree = (await LogTree.fromTiles(storage, commit)) ?? (await LogTree.#fromCommits(storage, commit));
-    if (tree) return tree;
-    const reason =
-      `the log before commit ${commit.commit} is gone or altered; put ${layout.commit.prefix} or ` +
-      `${layout.logTile.prefix} back`;
-    throw new CorruptObjectError(layout.commit(commit.commit), reason);
-  }
-
-  /**
-   * By tiles alone; undefined when they do not give the tree. With `tail`, the entries in which the log ends, the tile
-   * of their hashes is not read.
-   */
-  static async fromTiles(
-    storage: Storage,
-    commit: Commit,
-    tail?: readonly Buffer[],
-  ): Promise<LogTree | undefined> {
-    const { commit: size } = commit;
-    const tiles = tail ? tilesBefore(storage, size, tail) : tilesIn(storage);
-    const beside = await unless(TileError, () => inclusionFromTiles(tiles, size - 1, size));
-    if (!beside) return undefined;
-    // The nodes beside the last leaf are the heads of everything before it.
-    const [smallest, ...larger] = beside;
-    const join = (right: Buffer, left: Buffer) => nodeHash(left, right);
-    const before = smallest ? larger.reduce(join, smallest) : treeHead([]);
-    if (before.toString("hex") !== commit.tree) return undefined;
-    return new LogTree(storage, commit, beside.reduce(join, leafHash(entryOf(commit))));
-  }
-
-  static async #fromCommits(storage: Storage, commit: Commit): Promise<LogTree | undefined> {
+    const byTiles = await LogTree.byTiles(storage, commit);
+    if (byTiles) return byTiles;
+    const size = commit.commit;
     const leaves = await leavesUpTo(storage, commit);
-    return leaves && new LogTree(storage, commit, treeHead(leaves));
+    if (leaves) return new LogTree(storage, { size, head: treeHead(leaves) }, commit);
+    const reason =
+      `the log before commit ${size} is gone or altered; put ${layout.commit.prefix} or ` +
+      `${layout.logTile.prefix} back, from a backup or older versions of the objects`;
+    throw new CorruptObjectError(layout.commit(size), reason);
   }
 
-  async beginsWith(before: TreeHead): Promise<boolean> {
-    if (before.size === this.size - 1) return before.head.toString("hex") === this.#commit.tree;
-    if (await tilesConnect(this.#storage, before, this)) return true;
-    if (before.size >= this.size) return false;
-    const leaves = await leavesUpTo(this.#storage, this.#commit);
-    return leaves !== undefined && treeHead(leaves.slice(0, before.size)).equals(before.head);
+  /** Undefined when tiles alone do not give the tree. `tail` as for `tilesUpTo`. */
+  static async byTiles(storage: Storage, commit: Commit, tail?: readonly Buffer[]) {
+    const size = commit.commit;
+    const read = () => headsFromTiles(tilesUpTo(storage, commit, tail), size - 1, size);
+    const [before, head] = (await unless(TileError, read)) ?? [];
+    if (!head || before?.toString("hex") !== commit.tree) return undefined;
+    return new LogTree(storage, { size, head }, commit);
   }
-}
 
-/** Undefined where some are gone, or the commit names another tree. */
-export async function leavesUpTo(storage: Storage, commit: Commit): Promise<Buffer[] | undefined> {
-  const { commit: size } = commit;
-  const known = await entriesOfCommits(storage, commit);
-  const listed = known.includes(undefined) ? await listTiles(storage, size) : new Map();
-  const leaves = (await completeEntries(storage, known, listed)).flatMap((entry) =>
-    entry ? [leafHash(entry)] : [],
-  );
-  if (leaves.length < size) return undefined;
-  return treeHead(leaves.slice(0, -1)).toString("hex") === commit.tree ? leaves : undefined;
+  /** The head that the log had at a size; undefined where neither tiles nor commits tell it, or it was never so long. */
+  async headAt(size: number): Promise<Buffer | undefined> {
+    if (size === this.size) return this.head;
+    if (size < 1 || size > this.size) return undefined;
+    if (this.#commit && size === this.size - 1) return Buffer.from(this.#commit.tree, "hex");
+    const tiles = this.#commit ? tilesUpTo(this.#storage, this.#commit) : tilesIn(this.#storage);
+    const [before, head] = (await unless(TileError, () => headsFromTiles(tiles, size, this.size))) ?? [];
+    if (head?.equals(this.head)) return before;
+    const leaves = await this.#leaves();
+    return leaves && treeHead(leaves.slice(0, size));
+  }
+
+  async #leaves(): Promise<Buffer[] | undefined> {
+    const read = () => readCommit(this.#storage, this.size);
+    const commit = this.#commit ?? (await unless(CorruptObjectError, read));
+    const leaves = commit && (await leavesUpTo(this.#storage, commit));
+    return leaves && treeHead(leaves).equals(this.head) ? leaves : undefined;
+  }
 }

@@ -1,11 +1,9 @@
 import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../../schemas/store/snapshot.ts";
-import { headFromTiles, inclusionFromTiles, TileError } from "../../format/log-proofs.ts";
 import type { TreeHead } from "../../format/log-tree.ts";
-import { headFrom, leafHash } from "../../format/tree.ts";
 import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { newestCommit, readCommit } from "../../store/log/commits.ts";
-import { entryOf, LogTree, tilesConnect, tilesIn } from "../../store/log/public-log.ts";
+import { LogTree } from "../../store/log/public-log.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type NotedCheckpoint, told } from "../notes/checkpoint.ts";
 import { type Trust, type TrustedCheckpoint, UntrustedError } from "../trust.ts";
@@ -142,36 +140,18 @@ export class ForkedLogError extends CorruptObjectError {
 async function requireContinued(
   storage: Storage,
   before: NotedCheckpoint,
-  found: TrustedCheckpoint | undefined,
+  checkpoint: TrustedCheckpoint | undefined,
   file: CheckpointFile | undefined,
 ): Promise<void> {
   const key = layout.logCheckpoint;
   const taken = `the log of ${told(before)} that was taken up before`;
-  if (!found) throw new CorruptObjectError(key, `it is gone, and so is ${taken}`);
-  if (await tilesConnect(storage, before, found)) return;
-  if (found.size > before.size && (await (await treeByCommits(storage, found))?.beginsWith(before))) return;
-  const reason = `it is of ${told(found)}, which does not continue ${taken}`;
-  const isFork =
-    found.size === before.size || (found.size > before.size && (await tilesGive(storage, found)));
-  if (!isFork) throw new CorruptObjectError(key, reason);
-  const kept = file && (await keepEvidence(file.path, before.note, found.note));
+  if (!checkpoint) throw new CorruptObjectError(key, `it is gone, and so is ${taken}`);
+  const head = await new LogTree(storage, checkpoint).headAt(before.size);
+  if (head?.equals(before.head)) return;
+  const reason = `it is of ${told(checkpoint)}, which does not continue ${taken}`;
+  if (!head) throw new CorruptObjectError(key, reason);
+  const kept = file && (await keepEvidence(file.path, before.note, checkpoint.note));
   throw new ForkedLogError(key, reason, kept);
-}
-
-/** Whether the tiles of a store are those of a tree. Otherwise they show nothing about another one. */
-async function tilesGive(storage: Storage, { size, head }: TreeHead): Promise<boolean> {
-  const found = await unless(TileError, () => headFromTiles(tilesIn(storage), size));
-  return found?.equals(head) ?? false;
-}
-
-/** The tree of a log whose tiles are damaged or of another one; undefined when its commits do not give it either. */
-async function treeByCommits(storage: Storage, log: TreeHead): Promise<LogTree | undefined> {
-  if (await tilesGive(storage, log)) return undefined;
-  return unless(CorruptObjectError, async () => {
-    const commit = await readCommit(storage, log.size);
-    const tree = commit && (await LogTree.upTo(storage, commit));
-    return tree?.head.equals(log.head) ? tree : undefined;
-  });
 }
 
 /**
@@ -184,8 +164,7 @@ async function lastOf(storage: Storage, log: TreeHead, known: Commit | undefined
   const key = layout.commit(size);
   if (!commit) throw new CorruptObjectError(key, `it is gone, and ${layout.logCheckpoint} names it`);
   if (commit.digest === known?.digest) return commit;
-  const path = await unless(TileError, () => inclusionFromTiles(tilesIn(storage), size - 1, size));
-  const head = path && headFrom(leafHash(entryOf(commit)), { index: size - 1, size, path });
-  if (head?.equals(log.head) || (await treeByCommits(storage, log))) return commit;
+  const tree = await unless(CorruptObjectError, () => LogTree.upTo(storage, commit));
+  if (tree?.head.equals(log.head)) return commit;
   throw new CorruptObjectError(key, `its entry is not the last one of the signed log of ${told(log)}`);
 }

@@ -61,7 +61,7 @@ export async function findLog(unlisted: Storage, signing: Signing): Promise<Foun
   if (newest) requireTrusted(storage.location, newest, signing);
   let tree: LogTree | undefined;
   const treeUpTo = async (upTo: Commit) => {
-    tree ??= await LogTree.fromTiles(storage, upTo, await tail());
+    tree ??= await LogTree.byTiles(storage, upTo, await tail());
     return tree ?? LogTree.upTo(storage, upTo);
   };
   await requireKnown(storage, newest, evidence, treeUpTo);
@@ -133,7 +133,7 @@ export async function requireKnown(
     if (newest && size <= here && !isOther) {
       if (head === undefined) continue;
       tree ??= await unless(CorruptObjectError, () => treeUpTo(newest));
-      if (await tree?.beginsWith({ size, head })) continue;
+      if ((await tree?.headAt(size))?.equals(head)) continue;
     }
     const rooted = (root: Buffer | undefined) => (root ? `, root ${root.toString("hex")}` : "");
     const present = newest ? `its newest commit is ${here}${rooted(tree?.head)}` : "it has no commit";

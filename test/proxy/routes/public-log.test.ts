@@ -9,7 +9,7 @@ import { PublicLog } from "../../../snapshots/read/catalog/public-log.ts";
 import { CorruptObjectError } from "../../../snapshots/store/errors.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
-import { entriesOfCommits } from "../../../snapshots/store/log/public-log.ts";
+import { entriesUpTo } from "../../../snapshots/store/log/public-log.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { type NotedCheckpoint, signCheckpoint } from "../../../snapshots/trust/notes/checkpoint.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
@@ -180,7 +180,7 @@ describe("the files of the log", () => {
     grown = new Map();
     const storage = memoryStorage(grown);
     for (let n = 0; n < many; n += 1) await append(storage);
-    const encode = tileEncoder(await entriesOfCommits(storage, (await newestCommit(storage))!));
+    const encode = tileEncoder(await entriesUpTo(storage, (await newestCommit(storage))!));
     for (const size of [1, 2, 200, 255, 256, 257, many])
       for (const tile of tilesOf(size)) tiles.set(`tile/${tilePath(tile)}`, encode(tile)!);
   });
@@ -217,18 +217,26 @@ describe("the files of the log", () => {
     );
   });
 
-  test("are told by bundles where commits are gone, and not at all where neither tells", async () => {
+  test("are told by tiles where commits are gone, and not at all where neither tells", async () => {
     const objects = new Map(grown);
     for (const [name, bytes] of tiles) objects.set(layout.logFile(name), bytes);
     for (const number of [1, 2, 3]) objects.delete(layout.commit(number));
     const good = await logOver(memoryStorage(objects), none);
     await good.grow(0);
     for (const [name, bytes] of tiles) expect([name, await good.files.file(name)]).toEqual([name, bytes]);
-    for (const name of tiles.keys())
-      if (name.startsWith("tile/entries/")) objects.delete(layout.logFile(name));
-    const bad = await logOver(memoryStorage(objects), none);
-    await bad.grow(0);
-    await expect(bad.files.file("tile/0/000")).rejects.toBeInstanceOf(CorruptObjectError);
+    const badAre = async (bad: readonly string[]) => {
+      const { files, grow } = await logOver(memoryStorage(objects), none);
+      await grow(0);
+      for (const [name, bytes] of tiles)
+        if (bad.includes(name)) await expect(files.file(name)).rejects.toBeInstanceOf(CorruptObjectError);
+        else expect([name, await files.file(name)]).toEqual([name, bytes]);
+    };
+    // Without its bundle, nobody can tell what a commit that is gone said, and all else can be told.
+    const bundles = [...tiles.keys()].filter((name) => /^tile\/entries\/000/.test(name));
+    for (const name of bundles) objects.delete(layout.logFile(name));
+    await badAre(bundles);
+    objects.delete(layout.logFile("tile/0/000"));
+    await badAre([...tiles.keys()]);
   });
 
   test("have the checkpoints of sizes that are of this log, and look for them again after a second", async () => {

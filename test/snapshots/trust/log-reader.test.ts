@@ -123,15 +123,16 @@ describe("a newer log", () => {
     await expect(newest()).rejects.toThrow("is not the last one of the signed log of 7 entries");
   });
 
-  test("that lacks a tile is damaged, and shows no fork", async () => {
+  test("that lacks a tile is a fork by its commits, and where these are gone too, is damaged and accuses nobody", async () => {
     const { newest, show, own } = readerOf(main[6]!);
     await newest();
     show(fork[7]!);
-    own.delete(layout.logTile("0/000.p/7"));
-    await expect(newest()).rejects.toMatchObject({
-      code: "CORRUPT_OBJECT",
-      message: expect.stringContaining("which does not continue the log of 6"),
-    });
+    for (const key of [...own.keys()]) if (key.startsWith(layout.logTile.prefix)) own.delete(key);
+    const reason = "which does not continue the log of 6";
+    for (const code of ["FORKED_LOG", "CORRUPT_OBJECT"]) {
+      await expect(newest()).rejects.toMatchObject({ code, message: expect.stringContaining(reason) });
+      own.delete(layout.commit(3));
+    }
   });
 
   test("is found by the checkpoints of its sizes where the newest is gone, foreign or an older one", async () => {

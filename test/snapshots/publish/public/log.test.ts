@@ -1,12 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { decodeEntries, tilePath, tilesOf } from "../../../../snapshots/format/log-tiles.ts";
+import { encodeEntries } from "../../../../snapshots/format/log-tree.ts";
 import { leafHash, treeHead } from "../../../../snapshots/format/tree.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
 import { updatePublicLog } from "../../../../snapshots/publish/public/log.ts";
 import { PublicTree } from "../../../../snapshots/publish/public/tree.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
 import { newestCommit, readLog } from "../../../../snapshots/store/log/commits.ts";
-import { entryOf } from "../../../../snapshots/store/log/public-log.ts";
+import { entryOf, LogTree } from "../../../../snapshots/store/log/public-log.ts";
 import type { Storage } from "../../../../snapshots/store/storage.ts";
 import { append } from "../../../helpers/store/appended-commits.ts";
 import { publishNew, publishOld } from "../../../helpers/store/faulty-store.ts";
@@ -172,7 +173,7 @@ describe("a run", () => {
     }
   });
 
-  test("goes on from the entries of commits that are gone, and leaves the log as it is without them", async () => {
+  test("goes on by the tiles of commits that are gone, and leaves the log as it is without them", async () => {
     const { objects, storage } = await logged(258, 5);
     const whole = new Map(objects);
     for (let number = 1; number < 258; number += 1) objects.delete(layout.commit(number));
@@ -182,11 +183,46 @@ describe("a run", () => {
     for (const key of logKeys(whole)) expect(objects.get(key)?.equals(whole.get(key)!), key).toBe(true);
     expect(decodeEntries(objects.get(layout.logTile("entries/001.p/3"))!)).toHaveLength(3);
 
+    // What their entries were nobody can tell any more.
     objects.delete(layout.logTile("entries/000"));
+    await append(storage);
+    await update(storage);
+    expect(objects.has(layout.logTile("entries/000"))).toBe(false);
+    expect(decodeEntries(objects.get(layout.logTile("entries/001.p/4"))!)).toHaveLength(4);
+
+    objects.delete(layout.logTile("0/000"));
     await append(storage);
     const before = logKeys(objects);
     await update(storage);
     expect(logKeys(objects)).toEqual(before);
+  });
+
+  test("fills the next full tile although commits are gone", async () => {
+    const { objects, storage } = await logged(510, 2);
+    for (let number = 1; number < 510; number += 1) objects.delete(layout.commit(number));
+    for (const [full, size] of [
+      [["0/001.p/255"], 511],
+      [["entries/001", "0/001", "1/000.p/2"], 512],
+      [["entries/002.p/1", "0/002.p/1"], 513],
+    ] as const) {
+      await append(storage);
+      const newest = (await newestCommit(storage))!;
+      await update(storage);
+      expect(newest.commit).toBe(size);
+      for (const path of full) expect([path, objects.has(layout.logTile(path))]).toEqual([path, true]);
+      expect((await LogTree.byTiles(storage, newest))?.size).toBe(size);
+    }
+  });
+
+  test("makes entries anew that a thief has altered together with their hashes", async () => {
+    const { objects, storage } = await logged(5);
+    const bundle = layout.logTile("entries/000.p/5");
+    const [first, ...others] = decodeEntries(objects.get(bundle)!)!;
+    const forged = [Buffer.from(String(first).replace("test", "fake")), ...others];
+    objects.set(bundle, encodeEntries(forged));
+    objects.set(layout.logTile("0/000.p/5"), Buffer.concat(forged.map((entry) => leafHash(entry))));
+    await update(storage);
+    await expectLog(objects);
   });
 });
 
