@@ -1,12 +1,13 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { findProgram } from "../helpers/servers/programs.ts";
 
 const run = promisify(execFile);
 const script = (name: string) => new URL(`../servers/${name}`, import.meta.url).pathname;
@@ -67,6 +68,33 @@ describe.skipIf(!installed)("ceph-start.sh and ceph-stop.sh", () => {
     expect(other.kill("SIGTERM")).toBe(true);
     expect(await once(other, "exit")).toEqual([null, "SIGTERM"]);
   });
+});
+
+const slurm = findProgram("slurmctld");
+
+test.skipIf(!slurm)("slurm-stop.sh ends the jobs of its own Slurm, and leaves another's alone", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "prs-servers-"));
+  const all = ["one", "two"].map((name) => join(folder, name));
+  const stopSlurm = (directory: string) => run(script("slurm-stop.sh"), [directory]);
+  try {
+    const jobs = await Promise.all(
+      all.map(async (directory) => {
+        const { stdout } = await run(script("slurm-start.sh"), [directory]);
+        expect(stdout).toBe(`TEST_SLURM_CONF=${directory}/slurm.conf\n`);
+        const env = { ...process.env, SLURM_CONF: join(directory, "slurm.conf") };
+        await run("sbatch", ["--wrap", "echo $$ >pid && exec sleep 600"], { cwd: directory, env });
+        const readPid = () => readFile(join(directory, "pid"), "utf8").catch(() => "");
+        await expect.poll(readPid).toMatch(/^\d+\n$/);
+        return `/proc/${(await readPid()).trim()}/exe`;
+      }),
+    );
+    await stopSlurm(all[0]!);
+    expect(jobs.map(existsSync)).toEqual([false, true]);
+    await expect(run(script("slurm-start.sh"), [folder])).rejects.toThrow("holds something else");
+  } finally {
+    for (const directory of all) await stopSlurm(directory);
+    await rm(folder, { recursive: true, force: true });
+  }
 });
 
 function answers(port: number): Promise<boolean> {

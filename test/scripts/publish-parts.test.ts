@@ -1,46 +1,19 @@
 import type { ChildProcess } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, test } from "vitest";
 import { makeParts } from "../../scripts/commands/snapshot/publish-parts.ts";
 import { Shell } from "../../scripts/shell.ts";
-import { quoted } from "../../snapshots/sources/duckdb/sql-literals.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { withDuckDb } from "../helpers/archive/sql.ts";
 import { scriptProcess, snapshotCommand } from "../helpers/publish/commands.ts";
-import { segmentedMarkets } from "../helpers/publish/drawn-rows.ts";
-import { loadSample } from "../helpers/publish/editable-sources.ts";
+import { withBroken, writeSegmented } from "../helpers/publish/segmented-sources.ts";
 import { contentOf } from "../helpers/store/storages.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const run = (args: string, env = {}) => snapshotCommand(args.split(" "), { from: folder, env });
-
-/** Ids after which a segment ends, where a page has its 32 markets. */
-const ends = segmentedMarkets(0, 300).flatMap(({ id }, index) => (index % 40 === 39 ? [id] : []));
-
-/** Writes sources of several segments in two files, each with markets of all times; `change` is SQL of their rows. */
-async function writeSegmented(name: string, change = "FROM segmented"): Promise<string> {
-  const directory = join(folder, name);
-  await mkdir(join(directory, "markets"), { recursive: true });
-  await withDuckDb(folder, async (sql) => {
-    await loadSample(sql, folder, { markets: 300, protocols: 5 });
-    const list = `[${ends.map(quoted).join(", ")}]`;
-    await sql.run(`CREATE TABLE segmented AS
-      SELECT * EXCLUDE (place) REPLACE (CASE WHEN place % 40 = 0 THEN ${list}[(place // 40)::INTEGER] ELSE id END AS id)
-      FROM (SELECT *, row_number() OVER (ORDER BY resolved_at, id) AS place FROM markets)`);
-    await sql.run(`CREATE TABLE changed AS ${change}`);
-    const copy = (query: string, file: string) =>
-      sql.run(`COPY (${query}) TO ${quoted(join(directory, `${file}.parquet`))} (FORMAT parquet)`);
-    await copy("FROM changed WHERE hash(id) % 2 = 0", "markets/a");
-    await copy("FROM changed WHERE hash(id) % 2 = 1", "markets/b");
-    await copy("FROM scores", "protocol_scores");
-  });
-  return directory;
-}
 
 const childrenOf = (pid: number) =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").filter(Boolean);
@@ -55,7 +28,7 @@ const contentAt = async (store: string) => {
 };
 
 beforeAll(async () => {
-  await writeSegmented("sources");
+  await writeSegmented(folder, "sources");
   const { stdout } = await run("publish --sources sources --store alone --json");
   ({ snapshotId } = JSON.parse(stdout));
   content = await contentAt("alone");
@@ -92,9 +65,7 @@ describe("publish in parts", () => {
   });
 
   test("refuses as one process does, whichever part finds it, and names files that are others by then", async () => {
-    const broken =
-      "SELECT * REPLACE (CASE WHEN hash(id) % 50 = 1 THEN 9 ELSE composite END AS composite) FROM segmented";
-    await writeSegmented("broken", broken);
+    await writeSegmented(folder, "broken", withBroken("composite", "9"));
     const alone = await run("publish --sources broken --store refused --json");
     expect(alone.code).toBe(3);
     const publish = "publish --sources broken --store refused --json";
@@ -122,8 +93,7 @@ describe("publish in parts", () => {
     ["late", "TIMESTAMPTZ '2100-01-01 00:00:00+00'", "resolved_at"],
     ["twice", "'same'", "id"],
   ])("refuses keys that break a rule when it is planned: %s", async ([name, value, column]) => {
-    const broken = `CASE WHEN hash(id) % 50 = 1 THEN ${value} ELSE ${column} END AS ${column}`;
-    await writeSegmented(name!, `SELECT * REPLACE (${broken}) FROM segmented`);
+    await writeSegmented(folder, name!, withBroken(column!, value!));
     const told = async (step: string) => {
       const { code, stdout } = await run(`publish --sources ${name} --store unplanned --json${step}`);
       // How late a time may be differs from run to run.

@@ -11,17 +11,10 @@ set -Eeuo pipefail
 dir=$(realpath -m "${1:?usage: ceph-start.sh DIR [PORT]}")
 servers=$(cd "$(dirname "$0")" && pwd)
 conf=$dir/ceph.conf
+. "$servers/ports.sh"
 
 say() { echo "ceph-start: $*" >&2; }
-taken() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 new_uuid() { cat /proc/sys/kernel/random/uuid; }
-
-# Below the range from which the kernel takes ports for outgoing connections.
-free_port() {
-  local port
-  while port=$((20000 + RANDOM % 12000)) && taken "$port"; do :; done
-  echo "$port"
-}
 
 failed() {
   say "failed at ${step:-the beginning}; logs are in $dir/log"

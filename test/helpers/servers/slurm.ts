@@ -1,0 +1,102 @@
+import { execFile } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { promisify } from "node:util";
+import { expect } from "vitest";
+
+const run = promisify(execFile);
+
+/** What Slurm tells of a job, or of a task of an array: `JobState`, `ExitCode`, `Restarts` and others. */
+type Job = Record<string, string>;
+
+/** A running Slurm of two nodes. */
+export interface TestSlurm {
+  /** For its commands. */
+  env: { SLURM_CONF: string };
+  scontrol(...words: string[]): Promise<string>;
+  /** Waits until all of a job's tasks have ended, and tells how. */
+  ended(id: string): Promise<Job[]>;
+  /** Waits until a node runs a program with this in its command line, and stops the program in its tracks. */
+  freeze(node: string, words: string): Promise<void>;
+  /** Ends all that runs on a node, as a power cut would, and has Slurm see that. */
+  cut(node: string): Promise<void>;
+  /** Puts a node back that was cut. */
+  restore(node: string): Promise<void>;
+}
+
+/** The Slurm that TEST_SLURM_CONF names, or undefined; `.ci/run` starts one and sets it. */
+export function findSlurm(): TestSlurm | undefined {
+  const { TEST_SLURM_CONF: file, CI } = process.env;
+  if (file) return slurmAt(file);
+  if (CI) throw new Error("CI runs the tests with Slurm too: TEST_SLURM_CONF must name its configuration");
+  console.warn(
+    "Tests with Slurm are skipped: TEST_SLURM_CONF names none (test/servers/slurm-start.sh starts one)",
+  );
+  return undefined;
+}
+
+function slurmAt(file: string): TestSlurm {
+  const env = { SLURM_CONF: file };
+  const call = async (program: string, ...words: string[]) => {
+    const PATH = `${process.env.PATH}:/usr/sbin`;
+    return (await run(program, words, { env: { ...process.env, ...env, PATH } })).stdout;
+  };
+  const scontrol = (...words: string[]) => call("scontrol", ...words);
+  const jobs = async (id: string) => (await scontrol("--oneliner", "show", "job", id)).trim().split("\n");
+  const over = /^(COMPLETED|FAILED|CANCELLED)$/;
+  return {
+    env,
+    scontrol,
+    async ended(id) {
+      const told = async () => (await jobs(id)).map(valuesIn);
+      await expect
+        .poll(async () => (await told()).every(({ JobState }) => over.test(JobState!)), { interval: 100 })
+        .toBe(true);
+      return told();
+    },
+    freeze: (node, words) =>
+      expect
+        .poll(() => processesOn(file, node).some((pid) => commandOf(pid).includes(words) && stop(pid)), {
+          interval: 20,
+        })
+        .toBe(true),
+    async cut(node) {
+      await run(new URL("../../servers/slurm-stop.sh", import.meta.url).pathname, [dirname(file), node]);
+      await scontrol("update", `NodeName=${node}`, "State=DOWN", "Reason=lost");
+    },
+    restore: async (node) => void (await call("slurmd", "-N", node)),
+  };
+}
+
+/** Slurm puts blanks between, and none into the values that are read here. */
+const valuesIn = (line: string): Job =>
+  Object.fromEntries(line.split(" ").map((word) => word.split("=", 2) as [string, string]));
+
+const readProcess = (pid: string, file: "environ" | "cmdline"): string[] => {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, "utf8").split("\0");
+  } catch {
+    // It has ended.
+    return [];
+  }
+};
+
+const commandOf = (pid: string) => readProcess(pid, "cmdline").join(" ");
+
+/** The processes of jobs on a node. */
+function processesOn(file: string, node: string): string[] {
+  return readdirSync("/proc").filter((pid) => {
+    if (!/^\d+$/.test(pid)) return false;
+    const variables = readProcess(pid, "environ");
+    return variables.includes(`SLURM_CONF=${file}`) && variables.includes(`SLURMD_NODENAME=${node}`);
+  });
+}
+
+/** False when it has ended. */
+function stop(pid: string): boolean {
+  try {
+    return process.kill(Number(pid), "SIGSTOP");
+  } catch {
+    return false;
+  }
+}
