@@ -5,11 +5,10 @@ import { preflightHeaders } from "../schemas/headers.ts";
 import { createAgents } from "./agents/agents.ts";
 import { type Exchange, type Middleware, newExchange, type Response } from "./exchange.ts";
 import type { AppParts } from "./parts.ts";
-import { commonHeaders, ownPageHeaders } from "./reply/headers.ts";
 import { refusalOf } from "./reply/problem.ts";
+import { commonHeaders, ownPageHeaders } from "./reply/reply.ts";
 import { createAnswers, createBounds } from "./routes/answers.ts";
-import { checksOf, middleware, requireOneHost } from "./routes/checks.ts";
-import { detailOf, searchOf } from "./routes/target.ts";
+import { checksOf, detailOf, middleware, requireOneHost, searchOf } from "./routes/checks.ts";
 
 type Route = { id: EndpointId; endpoint: Endpoint };
 const rows = Object.entries(endpoints).map(([id, endpoint]) => ({ id, endpoint }) as Route);

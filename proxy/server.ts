@@ -15,8 +15,8 @@ import { answerMalformed, bytesOf } from "./connection/malformed.ts";
 import { pipeline } from "./connection/pipelining.ts";
 import { createGoLive, isHandshake } from "./feed/go-live.ts";
 import type { ProxyParts } from "./parts.ts";
-import { commonHeaders } from "./reply/headers.ts";
-import { canonicalTarget } from "./routes/target.ts";
+import { commonHeaders } from "./reply/reply.ts";
+import { canonicalTarget } from "./routes/checks.ts";
 import { registerGauges } from "./telemetry/gauges.ts";
 import { createRecorder } from "./telemetry/recorder.ts";
 

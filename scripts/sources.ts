@@ -10,8 +10,7 @@ import { ifPresent } from "../snapshots/store/errors.ts";
 import { isStoreLocation } from "../snapshots/store/open-storage.ts";
 import { parseS3Location, type S3Location } from "../snapshots/store/storage.ts";
 import { counted, usageError } from "./cli.ts";
-import type { Progress } from "./progress.ts";
-import type { Shell } from "./shell.ts";
+import type { Progress, Shell } from "./shell.ts";
 
 /**
  * Parses --sources into the absolute path of a directory or script, or a place on S3. Throws USAGE when it is

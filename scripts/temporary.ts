@@ -2,8 +2,7 @@ import { rmSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { removeLeftFolders } from "../snapshots/store/backends/leftovers.ts";
-import { ownerMark, ownerPattern } from "../snapshots/store/backends/process-mark.ts";
+import { ownerMark, ownerPattern, removeLeftFolders } from "../snapshots/store/backends/process-mark.ts";
 import { localFailure } from "../snapshots/store/errors.ts";
 
 const prefix = "prs-publish-";

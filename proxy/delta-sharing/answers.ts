@@ -2,19 +2,21 @@ import { Fault } from "../../schemas/errors.ts";
 import { sharedTable, sharingLines, type TableQuery } from "../../schemas/sharing.ts";
 import { invalidParameter } from "../../snapshots/read/errors.ts";
 import { optionalInteger, type Parameters } from "../../snapshots/read/query/parameters.ts";
+import { prunedFiles } from "../../snapshots/read/sharing/hints.ts";
 import {
   changeLine,
+  changesOf,
   fileLine,
+  findVersion,
   type ResponseFormat,
+  type TableVersion,
   tableLines,
-} from "../../snapshots/read/sharing/actions.ts";
-import { changesOf } from "../../snapshots/read/sharing/changes.ts";
-import { prunedFiles } from "../../snapshots/read/sharing/hints.ts";
-import { findVersion, type TableVersion, versionSince } from "../../snapshots/read/sharing/versions.ts";
+  versionSince,
+} from "../../snapshots/read/sharing/sharing.ts";
 import type { Exchange, Request } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
-import { fileReply } from "../reply/file.ts";
 import { type Answer, type Reply, textContent, uncachedJson } from "../reply/reply.ts";
+import { fileReply } from "../reply/stream.ts";
 import { fileAddresses } from "./file-address.ts";
 
 const { share, schema, name } = sharedTable;

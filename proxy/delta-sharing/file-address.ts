@@ -2,7 +2,7 @@ import { Fault } from "../../schemas/errors.ts";
 import { sharingRoot } from "../../schemas/sharing.ts";
 import type { KeyRing } from "../../snapshots/keys/ring.ts";
 import { addressQuery, addressSeconds, isAddressQuery } from "../../snapshots/keys/signed-address.ts";
-import type { FileAddress } from "../../snapshots/read/sharing/actions.ts";
+import type { FileAddress } from "../../snapshots/read/sharing/sharing.ts";
 import { holderOf, type Identity } from "../access/identity.ts";
 import type { Check } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";

@@ -5,15 +5,14 @@ import { Fault } from "../../schemas/errors.ts";
 import { feedLimits } from "../../schemas/feed.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import type { ReaderStart } from "../../snapshots/read/scores/score-change-log.ts";
-import { within } from "../../snapshots/store/deadline.ts";
+import { within } from "../../snapshots/store/in-parallel.ts";
 import { hasBody } from "../connection/pipelining.ts";
 import { type Exchange, newExchange } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
 import { type Receipt, rateLimitHeaders } from "../quota/quota.ts";
-import { commonHeaders } from "../reply/headers.ts";
 import { refusalOf } from "../reply/problem.ts";
-import { checksOf, requireOneHost } from "../routes/checks.ts";
-import { pathOf, searchOf } from "../routes/target.ts";
+import { commonHeaders } from "../reply/reply.ts";
+import { checksOf, pathOf, requireOneHost, searchOf } from "../routes/checks.ts";
 
 /**
  * Returns a function that hands the connection of a WebSocket handshake over to the live feed, or returns the refusal

@@ -5,10 +5,9 @@ import { Fault } from "../../schemas/errors.ts";
 import { feedLimits, feedProtocol } from "../../schemas/feed.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { type ReaderStart, ScoreChangeLog } from "../../snapshots/read/scores/score-change-log.ts";
-import { scoreReader } from "../../snapshots/read/scores/score-reader.ts";
+import { scoreReader } from "../../snapshots/read/scores/scores.ts";
 import type { Identity } from "../access/identity.ts";
-import { boundFrames } from "./allowance.ts";
-import { type FeedClient, type FeedClientParts, feedClient } from "./feed-client.ts";
+import { boundFrames, type FeedClient, type FeedClientParts, feedClient } from "./feed-client.ts";
 
 /** How long a client may take to answer a close. The types of the library lack this option. */
 const closing = { closeTimeout: 1000 };

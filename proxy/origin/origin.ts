@@ -6,13 +6,44 @@ import { handleWhen, retry } from "cockatiel";
 import { createProxyMiddleware } from "http-proxy-middleware";
 import { type ErrorCode, Fault, isFault } from "../../schemas/errors.ts";
 import type { ObjectRef } from "../../schemas/store/snapshot.ts";
-import { within } from "../../snapshots/store/deadline.ts";
+import { Memo } from "../../snapshots/read/memo.ts";
 import { hasCode, ObjectError } from "../../snapshots/store/errors.ts";
+import { within } from "../../snapshots/store/in-parallel.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { readObject } from "../../snapshots/store/objects.ts";
 import { collected, type Storage } from "../../snapshots/store/storage.ts";
-import { guardPeer } from "../errors/breaker.ts";
+import { guardPeer } from "../errors/errors.ts";
 import type { Request, Response } from "../exchange.ts";
+import { type Coding, inEachCoding } from "../reply/coding.ts";
+
+export type PublicObjects = ReturnType<typeof publicObjects>;
+
+/**
+ * Verified public objects in a memory cache of at most `cacheBytes`. Simultaneous requests for an object share one
+ * fetch.
+ */
+export function publicObjects(cacheBytes: number) {
+  const cache = new Memo<Record<Coding, Buffer>>(
+    { most: cacheBytes },
+    ({ identity, gzip }) => identity.length + gzip.length,
+  );
+
+  /** The object by content coding. `fetch` gets its bytes when they are not in memory. */
+  async function get(object: ObjectRef, fetch: () => Promise<Buffer>): Promise<Record<Coding, Buffer>> {
+    let own = false;
+    const make = async () => {
+      own = true;
+      return inEachCoding(await fetch());
+    };
+    // When the client whose fetch the others wait for goes away, the next of them fetches for itself.
+    const shared = await cache.get(object.hash, make).catch((error) => {
+      if (own || !(error instanceof ClientGone)) throw error;
+    });
+    return shared ?? get(object, fetch);
+  }
+
+  return { get, has: ({ hash }: ObjectRef) => cache.has(hash), counts: () => cache.counts() };
+}
 
 /** The source of public objects: the CDN or, without one, the store. */
 export interface Origin {
@@ -36,7 +67,7 @@ export function storeOrigin(storage: Storage, { deadlineSeconds = 10 } = {}): Or
 }
 
 /** The client of a forwarded request went away, which says nothing about the origin. */
-export class ClientGone extends Error {
+class ClientGone extends Error {
   override readonly name = "ClientGone";
 }
 

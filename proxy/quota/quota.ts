@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import type { Ready } from "../../schemas/envelopes.ts";
 import { type ErrorCode, Fault } from "../../schemas/errors.ts";
 import { type Plan, plans } from "../../schemas/plans.ts";
-import { guardPeer } from "../errors/breaker.ts";
+import { guardPeer } from "../errors/errors.ts";
 import { sqliteQuota } from "./sqlite.ts";
 import type { Counters, QuotaStore } from "./store.ts";
 

@@ -1,7 +1,7 @@
 import { type ErrorCode, errors, type Fault } from "../../schemas/errors.ts";
 import { foreignError } from "../../schemas/foreign-errors.ts";
 import type { Problem } from "../../schemas/problem.ts";
-import { publicError } from "../errors/public-error.ts";
+import { publicError } from "../errors/errors.ts";
 import type { Exchange } from "../exchange.ts";
 import { rateLimitHeaders, secondsUntil } from "../quota/quota.ts";
 

@@ -4,7 +4,7 @@ import { type Endpoint, type EndpointId, endpoints, type FileEndpointId } from "
 import { Fault } from "../../schemas/errors.ts";
 import { negotiatedVary } from "../../schemas/headers.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
-import { inTime, within } from "../../snapshots/store/deadline.ts";
+import { inTime, within } from "../../snapshots/store/in-parallel.ts";
 import { sharingAnswers } from "../delta-sharing/answers.ts";
 import type { Exchange, Middleware, Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";

@@ -1,4 +1,4 @@
-import { ndjson } from "../../schemas/media.ts";
+import { ndjson } from "../../schemas/headers.ts";
 import { plans } from "../../schemas/plans.ts";
 import { askFacets } from "../../snapshots/read/archive/facets.ts";
 import { findMarket } from "../../snapshots/read/archive/market.ts";
@@ -19,9 +19,9 @@ import {
 } from "../../snapshots/read/query/query.ts";
 import { paymentOf, type Request, type Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
-import { fileReply } from "../reply/file.ts";
 import { type Answer, askedReply, jsonContent, type Reply, textContent, textReply } from "../reply/reply.ts";
 import { changesOf, nextLink, preferred, requireChunks, rowsOf } from "../reply/rows.ts";
+import { fileReply } from "../reply/stream.ts";
 
 /** Answers about the archive (INTERFACE 4.5 and 4.7 to 4.12). */
 export function archiveAnswers({ catalog, exports, now }: AppParts) {

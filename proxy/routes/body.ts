@@ -2,10 +2,10 @@ import type { IncomingMessage } from "node:http";
 import type { RequestBody } from "../../schemas/endpoints.ts";
 import { maxBatchSlugs } from "../../schemas/envelopes.ts";
 import { type ErrorCode, Fault } from "../../schemas/errors.ts";
-import { headerValues } from "../access/credentials.ts";
+import { headerValues } from "../access/identity.ts";
+import type { Limits } from "../config.ts";
 import { isBroken } from "../connection/pipelining.ts";
 import type { Check } from "../exchange.ts";
-import type { Limits } from "../limits.ts";
 
 // A refused body is read up to here, because a client that is still writing would not see the answer.
 const readBeforeRefusal = 1024 * 1024;

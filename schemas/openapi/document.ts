@@ -5,7 +5,7 @@ import {
   type ZodOpenApiOverride,
   type ZodOpenApiPathsObject,
 } from "zod-openapi";
-import { contactText } from "../contact.ts";
+import { contactText } from "../addresses.ts";
 import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
 import * as envelopes from "../envelopes.ts";
 import { FeedCommand, FeedMessage } from "../feed.ts";
@@ -22,9 +22,9 @@ import {
   ScorePoint,
 } from "../records.ts";
 import { Tiers } from "../store/snapshot.ts";
-import { problemExamples } from "./examples.ts";
 import { headers } from "./headers.ts";
 import { operationsOf, tags } from "./operations.ts";
+import { problemExamples } from "./responses.ts";
 
 const { ScoreList, BatchRequest, ScoreBatch, ScoreHistory, ScoreDimensions, ScoreProof } = envelopes;
 const { LabelFacet, ScoreFacet, MonthFacet, MarketFacets } = envelopes;

@@ -11,7 +11,7 @@ import {
 } from "../envelopes.ts";
 import { feedLimits, feedProtocol, keyEnded, keyProtocolPrefix } from "../feed.ts";
 import { paging } from "../filters.ts";
-import { csv, ndjson } from "../media.ts";
+import { csv, ndjson } from "../headers.ts";
 import { Digest, ExportName, LogFileName, MarketId, ProtocolSlug } from "../primitives.ts";
 import {
   archiveParameters,
@@ -24,8 +24,7 @@ import {
   sinceParameter,
 } from "../query.ts";
 import { HistoricalMarket, ProtocolScore } from "../records.ts";
-import { answerExample, feedExamples } from "./examples.ts";
-import { type Answers, responsesOf } from "./responses.ts";
+import { type Answers, answerExample, feedExamples, responsesOf } from "./responses.ts";
 
 /** Groups of operations, in the order of /docs/. */
 export const tags = [

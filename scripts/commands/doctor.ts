@@ -1,8 +1,7 @@
 import { readFile, stat } from "node:fs/promises";
 import { parseEnv } from "node:util";
-import { type Config, readConfig, settings, variableName } from "../../proxy/config.ts";
-import { defaultLimits } from "../../proxy/limits.ts";
-import { isUrl } from "../../proxy/quota/redis-url.ts";
+import { type Config, defaultLimits, readConfig, settings, variableName } from "../../proxy/config.ts";
+import { isUrl } from "../../proxy/quota/redis.ts";
 import { openQuota } from "../../proxy/start.ts";
 import type { Commit } from "../../schemas/store/snapshot.ts";
 import { readKeys } from "../../snapshots/keys/records.ts";
@@ -10,8 +9,8 @@ import { apiPlaceAt, publishedNames, siteAddressAt } from "../../snapshots/publi
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { statusOf } from "../../snapshots/read/catalog/status.ts";
 import { nearest } from "../../snapshots/read/query/nearest.ts";
-import { inTime } from "../../snapshots/store/deadline.ts";
 import { ifPresent, messageOf } from "../../snapshots/store/errors.ts";
+import { inTime } from "../../snapshots/store/in-parallel.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { clockTolerance, describeClocks } from "../../snapshots/store/log/clock.ts";
 import { probeConditionalWrites, requireStore } from "../../snapshots/store/open-storage.ts";
@@ -20,9 +19,9 @@ import { openLogReader } from "../../snapshots/trust/log/open-log-reader.ts";
 import { requireKey, requireTrusted } from "../../snapshots/trust/signing.ts";
 import { counted, exitCodes, usageError } from "../cli.ts";
 import { command, type Program } from "../program.ts";
+import { faultAt, siteFaultAt } from "../service.ts";
 import type { Shell } from "../shell.ts";
 import { readSigning } from "../signing.ts";
-import { faultAt, siteFaultAt } from "../site-address.ts";
 import { sourcesLocation } from "../sources.ts";
 import { openNewStore, storeOption } from "../store.ts";
 

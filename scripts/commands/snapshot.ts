@@ -1,15 +1,10 @@
 import type { Program } from "../program.ts";
-import { checkCommand } from "./snapshot/check.ts";
-import { contractCommand } from "./snapshot/contract.ts";
-import { diffCommand } from "./snapshot/diff.ts";
-import { exportCommand } from "./snapshot/export.ts";
-import { gcCommand } from "./snapshot/gc.ts";
-import { listCommand } from "./snapshot/list.ts";
+import { checkCommand, contractCommand } from "./snapshot/contract.ts";
+import { diffCommand, listCommand } from "./snapshot/list.ts";
+import { exportCommand, gcCommand, rollbackCommand } from "./snapshot/maintain.ts";
 import { publishCommand } from "./snapshot/publish.ts";
-import { rollbackCommand } from "./snapshot/rollback.ts";
-import { signingKeyCommand } from "./snapshot/signing-key.ts";
+import { signingKeyCommand, witnessCommand } from "./snapshot/signing-key.ts";
 import { verifyCommand } from "./snapshot/verify.ts";
-import { witnessCommand } from "./snapshot/witness.ts";
 
 /** `npm run snapshot` */
 export const snapshotProgram: Program = {

@@ -2,13 +2,13 @@ import { Client } from "../../proxy/site/client/client.ts";
 import { isFault } from "../../schemas/errors.ts";
 import { counted, exitCodes, requiredOption } from "../cli.ts";
 import { CopyFolder } from "../copy/copy-folder.ts";
+import { PublishedIndex } from "../copy/copy-tree.ts";
 import { waitForNews } from "../copy/news.ts";
-import { PublishedIndex } from "../copy/published-index.ts";
 import { type SyncParts, type SyncReport, syncOnce } from "../copy/sync.ts";
 import { command, type Program } from "../program.ts";
-import { progressOn } from "../progress.ts";
 import { failureOf, readService, serviceOptions } from "../service.ts";
 import type { Shell } from "../shell.ts";
+import { progressOn } from "../shell.ts";
 
 /** How long --follow waits between two questions: without the live feed, and with one that says nothing. */
 const pollSeconds = { without: 60, with: 600 };

@@ -19,10 +19,10 @@ import { checkWords } from "../../snapshots/index/words-check.ts";
 import { CorruptObjectError, messageOf, unless } from "../../snapshots/store/errors.ts";
 import { referTo } from "../../snapshots/store/objects.ts";
 import { counted } from "../cli.ts";
-import type { Progress } from "../progress.ts";
+import type { Progress } from "../shell.ts";
+import type { PublishedIndex } from "./copy-tree.ts";
 import { type CopySegment, type CopyTree, segmentsOf } from "./copy-tree.ts";
 import { fileOf } from "./lines.ts";
-import type { PublishedIndex } from "./published-index.ts";
 
 /** Parts of a segment's index that this program may be unable to check. */
 const Unchecked = z.enum(["version", "columns", "words"]);

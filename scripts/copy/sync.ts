@@ -12,13 +12,12 @@ import {
 } from "../../proxy/site/client/client.ts";
 import { Fault, isFault } from "../../schemas/errors.ts";
 import { messageOf } from "../../snapshots/store/errors.ts";
-import type { Progress } from "../progress.ts";
+import type { Progress } from "../shell.ts";
 import type { CopyFolder, CopyState } from "./copy-folder.ts";
+import type { PublishedIndex } from "./copy-tree.ts";
 import { type CopyTree, treeOf } from "./copy-tree.ts";
 import { checkIndex, uncheckedIn } from "./index-check.ts";
-import { LineWriter, linesOf, wholeLines } from "./lines.ts";
-import { mergeChanges } from "./merge.ts";
-import type { PublishedIndex } from "./published-index.ts";
+import { LineWriter, linesOf, mergeChanges, wholeLines } from "./lines.ts";
 
 /** A run takes the whole archive when more markets differ, because it keeps the ids of all changes in memory. */
 const maxChanges = 500_000;

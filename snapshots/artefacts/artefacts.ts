@@ -5,10 +5,15 @@ import type { Addresses } from "./addresses.ts";
 import { renderBadge } from "./badge.ts";
 import { cardKey } from "./card.ts";
 import { type DatasetFacts, renderDataset } from "./dataset.ts";
-import { renderApiCatalog, renderLlms, renderSitemap } from "./documents.ts";
-import { renderListEmbed, renderProtocolEmbed } from "./embed.ts";
 import { renderFeed } from "./feed.ts";
-import { placeOf, renderProtocolList, renderProtocolPage } from "./protocol-page.ts";
+import { renderApiCatalog, renderLlms, renderSitemap } from "./page.ts";
+import {
+  placeOf,
+  renderListEmbed,
+  renderProtocolEmbed,
+  renderProtocolList,
+  renderProtocolPage,
+} from "./protocol-page.ts";
 
 /** Keys of the artefacts that are about all protocols. */
 export const artefactFiles = [

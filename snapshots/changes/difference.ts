@@ -1,6 +1,5 @@
 import type { ChangeCounts } from "../../schemas/store/snapshot.ts";
-import { Entries } from "./entries.ts";
-import { atOnce, range, sortIndexes, type YieldLoop } from "./sort.ts";
+import { atOnce, Entries, range, sortIndexes, type YieldLoop } from "./entries.ts";
 
 /** The texts that only the older archive has, and those that only the newer one has. */
 export interface Sides {

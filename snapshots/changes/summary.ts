@@ -2,10 +2,50 @@ import { crc32 } from "node:zlib";
 import { bucketStarts, filterFields } from "../../schemas/filters.ts";
 import { marketMembers } from "../../schemas/market.ts";
 import { bounds, forgeTiers } from "../../schemas/scales.ts";
-import type { ChangeCounts } from "../../schemas/store/snapshot.ts";
+import type { ChangeCounts, Manifest, ObjectRef } from "../../schemas/store/snapshot.ts";
 import { firstWhere } from "../format/first-where.ts";
 import { memberOfLine, textOf } from "../format/market-line.ts";
+import { ObjectError, unless } from "../store/errors.ts";
+import { inParallel } from "../store/in-parallel.ts";
 import { countsOf, type Difference, type Sides } from "./difference.ts";
+
+type Records = Manifest["scores"]["records"];
+type ReadRecord = (ref: ObjectRef) => Promise<Buffer>;
+
+/**
+ * Compares protocols by the hashes of their records, and the changed ones member by member. Damaged records are not
+ * compared.
+ */
+export async function protocolChanges(
+  before: Records,
+  after: Records,
+  read: ReadRecord,
+): Promise<ProtocolChanges> {
+  const [old, fresh] = [Object.keys(before), Object.keys(after)];
+  const added = fresh.filter((slug) => !Object.hasOwn(before, slug));
+  const removed = old.filter((slug) => !Object.hasOwn(after, slug));
+  const both = fresh.filter((slug) => Object.hasOwn(before, slug));
+  const changed = both.filter((slug) => before[slug]!.hash !== after[slug]!.hash);
+  const fields = new Map<string, number>();
+  await inParallel(changed, async (slug) => {
+    for (const name of await differingMembers(before[slug]!, after[slug]!, read))
+      fields.set(name, (fields.get(name) ?? 0) + 1);
+  });
+  const first = (slugs: readonly string[]) => slugs.toSorted().slice(0, namedFirst);
+  return {
+    added: added.length,
+    changed: changed.length,
+    removed: removed.length,
+    first: { added: first(added), changed: first(changed), removed: first(removed) },
+    fields: Object.fromEntries([...fields].sort(([a], [b]) => (a < b ? -1 : 1))),
+  };
+}
+
+async function differingMembers(before: ObjectRef, after: ObjectRef, read: ReadRecord): Promise<string[]> {
+  const records = await unless(ObjectError, async () => [await read(before), await read(after)]);
+  const [old, fresh = {}] = records?.map((bytes) => JSON.parse(String(bytes))) ?? [];
+  return Object.keys(fresh).filter((name) => JSON.stringify(old[name]) !== JSON.stringify(fresh[name]));
+}
 
 /** `first` has the first 20 ids or slugs of each kind, ascending. */
 export interface Summary extends ChangeCounts {
@@ -17,7 +57,7 @@ export interface MarketChanges extends Summary {
   details: MarketDetails | null;
 }
 
-export interface MarketDetails {
+interface MarketDetails {
   /** How many changed markets differ in each member, without those where none do. */
   fields: Record<string, number>;
   /** How many more markets have a composite from `from` to `to`, or fewer (below 0), without zeros. */
@@ -26,7 +66,7 @@ export interface MarketDetails {
   tiers: Record<string, number>;
 }
 
-export interface ProtocolChanges extends Summary {
+interface ProtocolChanges extends Summary {
   /** How many changed protocols differ in each member of the record. */
   fields: Record<string, number>;
 }
@@ -42,7 +82,7 @@ interface IdentifiedLine {
 }
 
 /** The most ids or slugs of a kind that are named. */
-export const namedFirst = 20;
+const namedFirst = 20;
 /** The lowest composite of each bucket, as in facets. */
 const starts = filterFields.flatMap((row) =>
   row.kind === "integer" && row.field === "composite" ? bucketStarts(row) : [],

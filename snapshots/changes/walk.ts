@@ -4,7 +4,7 @@ import { type Page, readRun, type StoredPage } from "../format/page.ts";
 import { readColumns, readPages } from "../index/segment.ts";
 import { timeAt } from "../index/time-column.ts";
 import { layout } from "../store/layout.ts";
-import type { YieldLoop } from "./sort.ts";
+import type { YieldLoop } from "./entries.ts";
 
 /** Checks what it reads against the reference, as readObject does. */
 export type ReadObject = (key: string, ref: ObjectRef) => Promise<Buffer>;

@@ -1,8 +1,12 @@
-import type { ChangeFiles, ExportRecord, ParquetFile } from "../../schemas/store/snapshot.ts";
-import { CorruptObjectError, unless } from "../store/errors.ts";
-import { layout } from "../store/layout.ts";
-import { readRecord } from "../store/records.ts";
+import type { ChangeFiles, Commit, ExportRecord, ParquetFile } from "../../schemas/store/snapshot.ts";
+import { CorruptObjectError, ObjectError, unless } from "../store/errors.ts";
+import { hashIn, layout } from "../store/layout.ts";
+import { logFrom } from "../store/log/commit-chain.ts";
+import { readRecord, seal } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
+import { signRecord, subjectOf } from "../trust/notes/record-notes.ts";
+import { type Signing, trustOf } from "../trust/signing.ts";
+import type { Trust } from "../trust/trust.ts";
 
 export const exportFileName = (index: number) => `markets-${String(index + 1).padStart(4, "0")}.parquet`;
 
@@ -40,3 +44,77 @@ export async function keysOfChanges(storage: Storage, changes: string): Promise<
 
 export const objectsOf = (files: readonly ParquetFile[]) =>
   files.flatMap(({ hash, chunks }) => [layout.exportFile(hash), layout.exportChunks(chunks.hash)]);
+
+/** The newest exports that gc always keeps. */
+const newestExports = 2;
+
+/**
+ * Without those that a rollback withdrew, newest first. `newest` is the store's newest commit. Leaves out damaged
+ * records, and with `trust` those that no trusted key signed.
+ */
+export async function soundExports(
+  storage: Storage,
+  newest: Pick<Commit, "withdrawn"> | undefined,
+  trust: Trust | undefined,
+): Promise<ExportRecord[]> {
+  const records: ExportRecord[] = [];
+  for await (const { key } of storage.list(layout.exportRecord.prefix)) {
+    const record = await readSoundExport(storage, hashIn(key));
+    if (record && !trust?.export(record)) records.push(record);
+  }
+  const isWithdrawn = ({ commit }: ExportRecord) =>
+    (newest?.withdrawn ?? []).some(([first, last]) => first <= commit && commit <= last);
+  return records.filter((record) => !isWithdrawn(record)).sort((a, b) => b.commit - a.commit);
+}
+
+/** The keys that a collection keeps: the newest sound exports, and those of `snapshots`. */
+export async function keptExports(
+  storage: Storage,
+  newest: Commit | undefined,
+  snapshots: ReadonlySet<string>,
+  trust: Trust | undefined,
+): Promise<string[]> {
+  const listed = await soundExports(storage, newest, trust);
+  return listed
+    .filter(({ snapshotId }, index) => index < newestExports || snapshots.has(snapshotId))
+    .flatMap(keysOf);
+}
+
+const keysOf = ({ snapshotId, files }: ExportRecord): string[] => [
+  layout.exportRecord(snapshotId),
+  ...objectsOf(files),
+];
+
+/**
+ * Signs the exports of the commit that a run signs over and of those before it, back to one that a trusted key signed.
+ * Call it before the commit: a run that breaks off then repeats all of it.
+ */
+export async function signExportsOf(storage: Storage, newest: Commit, signing: Signing): Promise<void> {
+  const { key, over } = signing;
+  const trust = trustOf(signing);
+  if (!key || !trust || over !== newest.commit) return;
+  const stored = new Set<string>();
+  for (const prefix of [layout.exportRecord.prefix, layout.exportedChanges.prefix])
+    for await (const info of storage.list(prefix)) stored.add(info.key);
+  const sign = async (
+    name: string,
+    record: { digest: string; note?: string | undefined },
+    subject: string,
+  ) => {
+    const { digest: _, note: __, ...content } = record;
+    await storage.put(name, seal(content, signRecord(key, subject)));
+  };
+  // Exports of commits that the log does not lead back to do not count.
+  await unless(ObjectError, async () => {
+    for await (const commit of logFrom(storage, newest)) {
+      if (!trust.commit(commit)) return;
+      const exported = layout.exportRecord(commit.snapshotId);
+      const record = stored.has(exported) && (await readSoundExport(storage, commit.snapshotId));
+      if (record && trust.export(record)) await sign(exported, record, subjectOf.export(record));
+      const { hash } = commit.changes ?? {};
+      const name = hash && layout.exportedChanges(hash);
+      const changes = name && stored.has(name) && (await readSoundChanges(storage, hash));
+      if (changes && trust.changes(changes)) await sign(name, changes, subjectOf.changes(changes));
+    }
+  });
+}

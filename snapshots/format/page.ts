@@ -2,8 +2,8 @@ import { crc32, inflateRawSync } from "node:zlib";
 import { CorruptObjectError } from "../store/errors.ts";
 import { maxRunBytes, sha256 } from "../store/layout.ts";
 import type { ByteRange } from "../store/storage.ts";
-import { combineCrc } from "./crc.ts";
 import {
+  combineCrc,
   compressPieceSync,
   type DeflatePiece,
   gzipHeader,

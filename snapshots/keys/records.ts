@@ -4,7 +4,7 @@ import type { KeyPlan } from "../../schemas/plans.ts";
 import { type KeyRecord, KeyRecord as KeyRecordSchema, KeyRevocation } from "../../schemas/store/keys.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { isKeyRevocation, layout, sha256 } from "../store/layout.ts";
-import { seal, unseal } from "../store/records.ts";
+import { seal, unseal } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { generateKey } from "./key-format.ts";
 

@@ -1,5 +1,6 @@
 import { Fault } from "../../schemas/errors.ts";
 import type { Commit } from "../../schemas/store/snapshot.ts";
+import { CorruptObjectError, isLoss, MissingObjectError } from "../store/errors.ts";
 import { isBroken, logFrom } from "../store/log/commit-chain.ts";
 import type { Storage } from "../store/storage.ts";
 
@@ -39,4 +40,22 @@ export async function findCommit(storage: Storage, target: string, newest: Commi
       `${number === undefined ? "a snapshot" : "commit"} ${target}: ${broken.message}`
     : `no commit has a snapshot id that begins with ${target}`;
   throw new Fault("SNAPSHOT_NOT_FOUND", `${storage.location}: ${reason}`, { cause: broken });
+}
+
+/**
+ * Works on a snapshot that a collection keeps. The error of a lost or damaged object then names the manifest, whose
+ * deletion gives the snapshot up, unless that itself is gone.
+ */
+export async function naming<T>(manifest: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const isGone = error instanceof MissingObjectError && error.key === manifest;
+    if (!isLoss(error) || isGone) throw error;
+    const reason = error.message.slice(error.key.length + 2);
+    const told =
+      `${reason}. Nothing is deleted while a snapshot that is to be kept lacks it; its manifest is ` +
+      `${manifest}`;
+    throw new CorruptObjectError(error.key, told, { cause: error });
+  }
 }

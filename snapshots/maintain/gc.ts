@@ -8,8 +8,13 @@ import type {
   SegmentRef,
 } from "../../schemas/store/snapshot.ts";
 import { changeObjects } from "../changes/record.ts";
-import { keysOfChanges, objectsOf, readSoundChanges, readSoundExport } from "../export/export-records.ts";
-import { keptExports } from "../export/kept-exports.ts";
+import {
+  keptExports,
+  keysOfChanges,
+  objectsOf,
+  readSoundChanges,
+  readSoundExport,
+} from "../export/export-records.ts";
 import { type Tile, tileWidth } from "../format/log-tiles.ts";
 import { readPages } from "../index/segment.ts";
 import { namesOfProtocols } from "../publish/public/names.ts";
@@ -25,7 +30,7 @@ import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts
 import { type Counting, countedLog } from "../trust/log/believed-log.ts";
 import { trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
-import { naming } from "./damaged-snapshot.ts";
+import { naming } from "./find-commit.ts";
 import { keepsChanges, type Retention, tierMasksOf, tiers } from "./retention.ts";
 
 export interface CollectOptions extends Retention, Counting {

@@ -1,7 +1,7 @@
 import { Fault } from "../../schemas/errors.ts";
 import { type Commit, formatVersion, type ObjectRef } from "../../schemas/store/snapshot.ts";
 import { recordBetween } from "../changes/record.ts";
-import { signExportsOf } from "../export/sign-exports.ts";
+import { signExportsOf } from "../export/export-records.ts";
 import { ObjectWriter } from "../publish/object-writer.ts";
 import { PreviousSnapshot } from "../publish/previous/snapshot.ts";
 import { treeBefore } from "../publish/public/log.ts";

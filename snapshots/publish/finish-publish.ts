@@ -5,9 +5,9 @@ import {
   type ObjectRef,
   type Size,
 } from "../../schemas/store/snapshot.ts";
-import { protocolChanges } from "../changes/protocols.ts";
 import type { Changes, MarketChanges } from "../changes/summary.ts";
-import { signExportsOf } from "../export/sign-exports.ts";
+import { protocolChanges } from "../changes/summary.ts";
+import { signExportsOf } from "../export/export-records.ts";
 import { layout } from "../store/layout.ts";
 import { publicationTime } from "../store/log/clock.ts";
 import { appendCommit, type CommitContent } from "../store/log/commits.ts";
@@ -16,9 +16,9 @@ import { namedBy, readObject, referTo } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { requireStillNewest } from "../trust/log/run-log.ts";
 import { isSigned, signerOf } from "../trust/signing.ts";
+import { mendChanges } from "./archive-changes.ts";
 import { buildManifest } from "./build-manifest.ts";
 import { type Before, type BuildOptions, type MadeArchive, prepareStore } from "./make-archive.ts";
-import { mendChanges } from "./mend-changes.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import type { PreviousSnapshot } from "./previous/snapshot.ts";
 import type { Witnessed } from "./public/checkpoint.ts";

@@ -15,8 +15,7 @@ import { cuts } from "../format/cuts.ts";
 import { CorruptObjectError, FormatError, isLoss, type MissingObjectError } from "./errors.ts";
 import { inParallel } from "./in-parallel.ts";
 import { layout, sha256 } from "./layout.ts";
-import { readObject } from "./objects.ts";
-import { parseObject, readerFor } from "./parse.ts";
+import { parseObject, readerFor, readObject } from "./objects.ts";
 import type { Storage } from "./storage.ts";
 
 // A manifest of 100,000,000 markets names 6,700 segments. They are cut into lists by the roots of the segments, so that

@@ -1,3 +1,4 @@
+import type { z } from "zod";
 import type {
   Manifest,
   ManifestRoot,
@@ -6,7 +7,8 @@ import type {
   SegmentRef,
 } from "../../schemas/store/snapshot.ts";
 import { CorruptObjectError, MissingObjectError, tooLarge } from "./errors.ts";
-import { kindOf, layout, sha256 } from "./layout.ts";
+import { parseJson, unknownVersion, versionIn } from "./json.ts";
+import { type Kind, kindOf, layout, sha256 } from "./layout.ts";
 import type { Storage } from "./storage.ts";
 
 /** A manifest of which parts may be lost or damaged. */
@@ -89,4 +91,73 @@ export function namedBy(manifest: KnownManifest): Map<string, ObjectRef> {
       ...(segment.origins ? [[layout.origins(segment.origins.hash), segment.origins] as const] : []),
     ]),
   ]);
+}
+
+/**
+ * Throws CorruptObjectError when the bytes are not JSON or do not match the schema, FormatError when this program does
+ * not know their format version.
+ */
+export function parseObject<T>(key: string, bytes: Uint8Array, schema: z.ZodType<T>): T {
+  const value = parseJson(key, bytes);
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const wrongVersion = result.error.issues.some((issue) => issue.path[0] === "formatVersion");
+  if (wrongVersion) throw unknownVersion(key, versionIn(value));
+  throw new CorruptObjectError(key, `it is not as documented: ${result.error.issues[0]?.path.join(".")}`);
+}
+
+/**
+ * Picks the reader for the format version that an object names; `readers` has one for each that this program reads.
+ * Throws CorruptObjectError, or FormatError when there is none.
+ */
+export function readerFor<Reader>(
+  key: string,
+  bytes: Uint8Array,
+  readers: Readonly<Record<number, Reader>>,
+): Reader {
+  const version = versionIn(parseJson(key, bytes));
+  const reader = typeof version === "number" ? readers[version] : undefined;
+  if (!reader) throw unknownVersion(key, version);
+  return reader;
+}
+
+/**
+ * A signed note about a record, or about a commit's entry in the public log. It stands behind the digest, which does
+ * not cover it.
+ */
+export interface Signature {
+  note?: string | undefined;
+}
+
+/**
+ * Adds `digest` at the end of the record's JSON: the SHA-256 of the JSON without it (snapshots/SPEC.md, "Sealed
+ * records"). `sign` may add a signature behind it.
+ */
+export function seal(record: object, sign: (digest: string) => Signature = () => ({})): Buffer {
+  const digest = sha256(JSON.stringify(record));
+  return Buffer.from(JSON.stringify({ ...record, digest, ...sign(digest) }));
+}
+
+/**
+ * Throws CorruptObjectError when any byte but the signature has changed since the record was sealed. Members that the
+ * schema does not know count for the digest and are left out of the result. The signature is not checked.
+ */
+export function unseal<T extends { digest: string }>(key: string, bytes: Buffer, schema: z.ZodType<T>): T {
+  const record = parseObject(key, bytes, schema);
+  const { digest: _, note, ...content } = JSON.parse(bytes.toString("utf8"));
+  if (!seal(content, () => ({ note })).equals(bytes))
+    throw new CorruptObjectError(key, "its digest does not match its content");
+  return record;
+}
+
+/** Undefined when there is no record of this name. `fresh` reads past a cache on disk. */
+export async function readRecord<Name extends unknown[], Content extends { digest: string }>(
+  storage: Storage,
+  kind: Kind<Name, Content>,
+  name: Name,
+  { fresh = false } = {},
+): Promise<Content | undefined> {
+  const key = kind(...name);
+  const bytes = await storage.get(key, { maxBytes: kind.maxBytes!, fresh });
+  return bytes && unseal(key, bytes, kind.schema!);
 }

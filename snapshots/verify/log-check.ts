@@ -2,7 +2,7 @@ import { type Commit, Head, type Manifest } from "../../schemas/store/snapshot.t
 import { CorruptObjectError, MissingObjectError, unless } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { gapsIn, listCommits, readCommit } from "../store/log/commits.ts";
-import { unseal } from "../store/records.ts";
+import { unseal } from "../store/objects.ts";
 import type { Evidence } from "../trust/log/remembered.ts";
 import { requireKnown } from "../trust/log/run-log.ts";
 import { checkAgreement, type Trust } from "../trust/trust.ts";

@@ -8,7 +8,7 @@ import type { Named } from "../publish/public/site.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { isKeyRevocation, layout, sha256 } from "../store/layout.ts";
 import { tileNamed } from "../store/log/public-log.ts";
-import { unseal } from "../store/records.ts";
+import { unseal } from "../store/objects.ts";
 import type { SnapshotCheck } from "./snapshot-check.ts";
 import type { StoreCheck } from "./store-check.ts";
 

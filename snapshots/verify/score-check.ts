@@ -6,7 +6,7 @@ import type { Manifest, ObjectRef } from "../../schemas/store/snapshot.ts";
 import { renderList } from "../publish/score-objects.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { parseObject } from "../store/parse.ts";
+import { parseObject } from "../store/objects.ts";
 
 /** Reads an object and passes its bytes to `check`. If either fails, records a fault and returns undefined. */
 export type CheckedRead = <T>(

@@ -2,7 +2,7 @@ import { type Manifest, SourceFiles } from "../../schemas/store/snapshot.ts";
 import { addRowsByFile, decodeOrigins } from "../index/origin-table.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { parseObject } from "../store/parse.ts";
+import { parseObject } from "../store/objects.ts";
 import type { CheckedRead } from "./score-check.ts";
 
 /** Every row must come from a listed file, and every file must have as many rows as the list says. */

@@ -5,7 +5,7 @@ import type { Commit } from "../../schemas/store/snapshot.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { decodeCursor, encodeCursor } from "../../snapshots/read/query/cursor.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { seal } from "../../snapshots/store/records.ts";
+import { seal } from "../../snapshots/store/objects.ts";
 import { signCheckpoint } from "../../snapshots/trust/notes/checkpoint.ts";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { recordText, signEntry, signRecord, subjectOf } from "../../snapshots/trust/notes/record-notes.ts";

@@ -3,7 +3,7 @@ import { readExport } from "../../snapshots/export/export-records.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { newestCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
-import { seal } from "../../snapshots/store/records.ts";
+import { seal } from "../../snapshots/store/objects.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { parseCheckpoint, signCheckpoint } from "../../snapshots/trust/notes/checkpoint.ts";
 import { entryText, signEntry, signRecord, subjectOf } from "../../snapshots/trust/notes/record-notes.ts";

@@ -13,7 +13,7 @@ import { proveCommit } from "../../snapshots/read/catalog/log-proof.ts";
 import { PublicLog } from "../../snapshots/read/catalog/public-log.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
-import { seal } from "../../snapshots/store/records.ts";
+import { seal } from "../../snapshots/store/objects.ts";
 import { readAnyLog } from "../../snapshots/trust/log/log-reader.ts";
 import { newSigningKey, parseSigningKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { plainFilter } from "../helpers/archive/plain-filter.ts";

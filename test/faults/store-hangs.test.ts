@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { defaultLimits, type Limits } from "../../proxy/limits.ts";
+import { defaultLimits, type Limits } from "../../proxy/config.ts";
 import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { patient, startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";

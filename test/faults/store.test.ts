@@ -10,7 +10,7 @@ import type { OpenSources } from "../../snapshots/sources/sources.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { listCommits, newestCommit } from "../../snapshots/store/log/commits.ts";
-import { seal } from "../../snapshots/store/records.ts";
+import { seal } from "../../snapshots/store/objects.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { addMarkets } from "../helpers/archive/odd-markets.ts";
 import { startArchiveProxy } from "../helpers/http/archive-proxy.ts";

@@ -35,8 +35,7 @@ import { CorruptObjectError, MissingObjectError } from "../../snapshots/store/er
 import { layout } from "../../snapshots/store/layout.ts";
 import { entryOf } from "../../snapshots/store/log/public-log.ts";
 import { divideManifest, readManifest } from "../../snapshots/store/manifest.ts";
-import { referTo } from "../../snapshots/store/objects.ts";
-import { seal, unseal } from "../../snapshots/store/records.ts";
+import { referTo, seal, unseal } from "../../snapshots/store/objects.ts";
 import { checkpointText, parseCheckpoint, signCheckpoint } from "../../snapshots/trust/notes/checkpoint.ts";
 import { parseSigningKey, parseVerifierKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { mergeNotes, signatureLine } from "../../snapshots/trust/notes/signed-note.ts";

@@ -21,7 +21,7 @@ import {
   UnknownEncodingError,
 } from "../../snapshots/store/errors.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { seal } from "../../snapshots/store/records.ts";
+import { seal } from "../../snapshots/store/objects.ts";
 import { StorageError } from "../../snapshots/store/storage.ts";
 import { ForkedLogError } from "../../snapshots/trust/log/log-reader.ts";
 import { programs, runCommand } from "../helpers/publish/commands.ts";

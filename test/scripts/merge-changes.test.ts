@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { mergeChanges } from "../../scripts/copy/merge.ts";
+import { mergeChanges } from "../../scripts/copy/lines.ts";
 
 let folder: string;
 beforeAll(async () => {

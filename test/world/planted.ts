@@ -107,7 +107,7 @@ const faults: readonly Fault[] = [
   },
   {
     name: "a copy keeps what has changed",
-    file: "scripts/copy/merge.ts",
+    file: "scripts/copy/lines.ts",
     text: 'if (named.has(line.toString("latin1", 7, 43))) continue;',
     fault: "",
   },
@@ -131,7 +131,7 @@ const faults: readonly Fault[] = [
   },
   {
     name: "gc keeps the newest export alone",
-    file: "snapshots/export/kept-exports.ts",
+    file: "snapshots/export/export-records.ts",
     text: "const newestExports = 2;",
     fault: "const newestExports = 1;",
   },

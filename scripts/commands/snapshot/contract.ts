@@ -3,9 +3,13 @@ import {
   contractMarkdown,
   contractSql,
 } from "../../../snapshots/sources/contract/describe-contract.ts";
-import { exitCodes, usageError } from "../../cli.ts";
+import { counted, exitCodes, requiredOption, usageError } from "../../cli.ts";
 import { command } from "../../program.ts";
-import { flag } from "./options.ts";
+import { progressOn } from "../../shell.ts";
+import { inspectSourcesAt, sourcesLocation } from "../../sources.ts";
+import { withTemporaryFolder } from "../../temporary.ts";
+import { common, flag } from "./options.ts";
+import { sourcesOption } from "./publish-run.ts";
 
 export const contractCommand = command({
   name: "contract",
@@ -18,6 +22,25 @@ export const contractCommand = command({
     if (sql && json) throw usageError("--sql and --json exclude each other");
     if (json) shell.report(true, contractJsonSchema(), []);
     else shell.print((sql ? contractSql() : contractMarkdown()).trimEnd());
+    return exitCodes.done;
+  },
+});
+
+export const checkCommand = command({
+  name: "check",
+  does: "says all that a publish would refuse in the sources, without a store",
+  options: { sources: { ...sourcesOption, required: true }, json: common.json },
+  async run({ sources, json = false }, _operand, shell) {
+    const location = sourcesLocation(shell, requiredOption("sources", sources));
+    const found = await withTemporaryFolder((folder) =>
+      inspectSourcesAt(shell, location, folder, progressOn(shell.stderr)),
+    );
+    const { markets, scores, protocols } = found;
+    const counts = [
+      counted(markets, "market"),
+      `${counted(scores, "score")} of ${counted(protocols, "protocol")}`,
+    ];
+    shell.report(json, found, [`${counts.join(" and ")}: nothing to refuse`]);
     return exitCodes.done;
   },
 });

@@ -7,11 +7,11 @@ import { type VerifyOptions, type VerifyReport, verify } from "../../../snapshot
 import { counted, exitCodes, usageError } from "../../cli.ts";
 import { waysBack } from "../../incidents.ts";
 import { command } from "../../program.ts";
-import { progressOn } from "../../progress.ts";
 import type { Shell } from "../../shell.ts";
+import { progressOn } from "../../shell.ts";
 import { logBegins, logBeginsOption, readSigning, trustOptions, trustPolicy } from "../../signing.ts";
 import { openStore } from "../../store.ts";
-import { describePublish, shorten } from "./describe.ts";
+import { describePublish, shorten } from "./list.ts";
 import { common, flag } from "./options.ts";
 import { allowing, publishFrom, readPublishing, sourcesOption } from "./publish-run.ts";
 

@@ -8,7 +8,7 @@ import { FormatError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { type Kind, layout } from "../../store/layout.ts";
 import { readCommit } from "../../store/log/commits.ts";
-import { readRecord, seal } from "../../store/records.ts";
+import { readRecord, seal } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import { signRecord, subjectOf } from "../../trust/notes/record-notes.ts";
 import { refuseUntrustedRun, type Signing, trustOf } from "../../trust/signing.ts";

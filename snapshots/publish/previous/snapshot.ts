@@ -3,18 +3,18 @@ import type { Page } from "../../format/page.ts";
 import { type CorruptObjectError, isLoss, MissingObjectError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout, manifestPrefixes, privateTree } from "../../store/layout.ts";
-import { listedOnce } from "../../store/listed-once.ts";
 import { readParts } from "../../store/manifest.ts";
 import { besideSegment, type KnownManifest, namedBy, readObject } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
+import { listedOnce } from "../../store/storage.ts";
 import {
   type PreviousPage,
+  PreviousRows,
   type PreviousSegment,
   pageIndexOf,
   placePages,
   readPreviousPages,
-} from "./pages.ts";
-import { PreviousRows } from "./rows.ts";
+} from "./rows.ts";
 import { PreviousSources } from "./sources.ts";
 
 type Damaged = (error: CorruptObjectError | MissingObjectError) => void;

@@ -11,11 +11,9 @@ import type { FileNumbers, KeyRange, KnownFiles } from "../../sources/sources.ts
 import { ObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
-import { besideSegment, readObject } from "../../store/objects.ts";
-import { parseObject } from "../../store/parse.ts";
+import { besideSegment, parseObject, readObject } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
-import { type PreviousPage, type PreviousSegment, pagesIn } from "./pages.ts";
-import { type PreviousRows, readDigests } from "./rows.ts";
+import { type PreviousPage, type PreviousRows, type PreviousSegment, pagesIn, readDigests } from "./rows.ts";
 
 /** The current snapshot's segments and pages, and which of its objects the store has. */
 interface Stored {

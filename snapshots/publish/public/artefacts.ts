@@ -5,12 +5,11 @@ import type { Addresses } from "../../artefacts/addresses.ts";
 import { renderArtefacts, type StoredScore } from "../../artefacts/artefacts.ts";
 import { cardKey, drawCard } from "../../artefacts/card.ts";
 import { readTiers, tiersAfter } from "../../artefacts/tiers.ts";
-import { soundExports } from "../../export/kept-exports.ts";
+import { soundExports } from "../../export/export-records.ts";
 import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
-import { readObject } from "../../store/objects.ts";
-import { parseObject } from "../../store/parse.ts";
+import { parseObject, readObject } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import type { Trust } from "../../trust/trust.ts";
 

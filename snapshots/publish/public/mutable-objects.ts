@@ -1,7 +1,7 @@
 import type { Checked } from "../../../schemas/store/snapshot.ts";
 import { layout } from "../../store/layout.ts";
 import { headCommit } from "../../store/log/commits.ts";
-import { seal } from "../../store/records.ts";
+import { seal } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import { newestBelieved } from "../../trust/log/newest-trusted.ts";
 import type { FoundLog } from "../../trust/log/run-log.ts";

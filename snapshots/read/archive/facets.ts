@@ -1,9 +1,9 @@
 import type { MarketFacets } from "../../../schemas/envelopes.ts";
 import { type Asked, weakTag } from "../asked.ts";
 import { commitOf, readSnapshot } from "../catalog/as-of.ts";
+import { requireIndexed, type Snapshot } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
-import { requireIndexed, type Snapshot } from "../catalog/snapshot.ts";
-import { awaitBudget } from "../event-loop-budget.ts";
+import { awaitBudget } from "../effort.ts";
 import type { FacetQuery } from "../query/query.ts";
 import { countFacets } from "./count-facets.ts";
 import { selectMarkets } from "./select.ts";

@@ -5,9 +5,8 @@ import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import { readObject } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
-import type { ObjectCache } from "../catalog/caches.ts";
-import type { Snapshot } from "../catalog/snapshot.ts";
-import { awaitBudget } from "../event-loop-budget.ts";
+import type { ObjectCache, Snapshot } from "../catalog/caches.ts";
+import { awaitBudget } from "../effort.ts";
 import { SingleFlight } from "../memo.ts";
 
 // Each takes at most half a megabyte, until its filter is made.

@@ -20,7 +20,7 @@ import { CorruptObjectError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import type { Derived, ObjectCache } from "../catalog/caches.ts";
-import { awaitBudget } from "../event-loop-budget.ts";
+import { awaitBudget } from "../effort.ts";
 import type { Archive, Location } from "./archive.ts";
 import { StoredRuns } from "./stored-runs.ts";
 

@@ -1,13 +1,13 @@
 import { Fault, isFault } from "../../../schemas/errors.ts";
 import { paging } from "../../../schemas/filters.ts";
-import { byMediaType, ndjson } from "../../../schemas/media.ts";
+import { byMediaType, ndjson } from "../../../schemas/headers.ts";
 import { type CsvForm, csvForms } from "../../format/csv.ts";
 import { type Asked, weakTag } from "../asked.ts";
 import { whileKept } from "../catalog/as-of.ts";
+import type { Snapshot } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
-import type { Snapshot } from "../catalog/snapshot.ts";
+import { awaitBudget } from "../effort.ts";
 import { invalidParameter } from "../errors.ts";
-import { awaitBudget } from "../event-loop-budget.ts";
 import { encodeCursor } from "../query/cursor.ts";
 import type { RowsQuery } from "../query/query.ts";
 import type { Stream } from "../stream.ts";

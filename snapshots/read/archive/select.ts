@@ -1,5 +1,5 @@
-import { requireIndexed, type Snapshot } from "../catalog/snapshot.ts";
-import { awaitBudget } from "../event-loop-budget.ts";
+import { requireIndexed, type Snapshot } from "../catalog/caches.ts";
+import { awaitBudget } from "../effort.ts";
 import type { ArchiveFilter } from "../query/filter.ts";
 import { matchColumns } from "./match-columns.ts";
 import type { Matches } from "./matches.ts";

@@ -5,7 +5,7 @@ import { layout } from "../../store/layout.ts";
 import { requireSize } from "../../store/objects.ts";
 import { joined } from "../../store/storage.ts";
 import type { ObjectCache } from "../catalog/caches.ts";
-import { awaitBudget } from "../event-loop-budget.ts";
+import { awaitBudget } from "../effort.ts";
 
 // The S3 client has this many connections.
 const fetchedAtOnce = 128;

@@ -1,6 +1,6 @@
 import type { LabelFacet, TierCounts } from "../../../schemas/envelopes.ts";
 import { type ForgeTier, forgeTiers } from "../../../schemas/scales.ts";
-import { awaitBudget } from "../event-loop-budget.ts";
+import { awaitBudget } from "../effort.ts";
 import type { Archive } from "./archive.ts";
 import { countFacets } from "./count-facets.ts";
 import { matchColumns } from "./match-columns.ts";

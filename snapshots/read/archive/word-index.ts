@@ -6,8 +6,8 @@ import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import { readObject } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
-import type { Snapshot } from "../catalog/snapshot.ts";
-import { awaitBudget } from "../event-loop-budget.ts";
+import type { Snapshot } from "../catalog/caches.ts";
+import { awaitBudget } from "../effort.ts";
 import { Memo } from "../memo.ts";
 import { counted, Matches } from "./matches.ts";
 

@@ -4,9 +4,9 @@ import type { Plan } from "../../../schemas/plans.ts";
 import { asOfParameter } from "../../../schemas/query.ts";
 import { MissingObjectError } from "../../store/errors.ts";
 import type { AsOf } from "../query/query.ts";
+import type { Snapshot } from "./caches.ts";
 import type { Catalog } from "./catalog.ts";
 import type { CommitLog, LogEntry } from "./commit-log.ts";
-import type { Snapshot } from "./snapshot.ts";
 
 const dayMilliseconds = 86_400_000;
 

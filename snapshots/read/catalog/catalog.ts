@@ -6,8 +6,7 @@ import { CorruptObjectError, FormatError, ObjectError } from "../../store/errors
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import { readManifest } from "../../store/manifest.ts";
-import { readObject } from "../../store/objects.ts";
-import { unseal } from "../../store/records.ts";
+import { readObject, unseal } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
 import { Archive } from "../archive/archive.ts";
@@ -15,9 +14,9 @@ import { IdIndex } from "../archive/id-index.ts";
 import { WordIndex } from "../archive/word-index.ts";
 import { noSnapshot } from "../errors.ts";
 import { cacheShares, SingleFlight } from "../memo.ts";
+import type { ListedSnapshot, Snapshot } from "./caches.ts";
 import { createDerived, type Derived, ObjectCache, PageCache } from "./caches.ts";
 import { CommitLog, type LogEntry, type LogOptions, storedManifests } from "./commit-log.ts";
-import type { ListedSnapshot, Snapshot } from "./snapshot.ts";
 import { SupersededSnapshots } from "./superseded.ts";
 
 // Each takes a third of a megabyte. One after the other, a remote store's latency would be most of a start.

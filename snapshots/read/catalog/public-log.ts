@@ -11,7 +11,7 @@ import type { Storage } from "../../store/storage.ts";
 import type { LogReader } from "../../trust/log/log-reader.ts";
 import { anyCheckpoint } from "../../trust/log/stored-checkpoint.ts";
 import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
-import { awaitBudget } from "../event-loop-budget.ts";
+import { awaitBudget } from "../effort.ts";
 import { budgets, Memo, type Recent } from "../memo.ts";
 import type { CommitLog, LogEntry } from "./commit-log.ts";
 

@@ -1,7 +1,7 @@
 import { filterBytes } from "../../index/id-table.ts";
 import type { Segment } from "../../index/segment.ts";
 import { partsOf } from "../../store/objects.ts";
-import type { ListedSnapshot, Snapshot } from "./snapshot.ts";
+import type { ListedSnapshot, Snapshot } from "./caches.ts";
 
 // Objects and strings of a parsed manifest, beside its JSON.
 const parsedFactor = 2;

@@ -2,9 +2,9 @@ import { bulkhead } from "cockatiel";
 import { Fault } from "../../../schemas/errors.ts";
 import type { ChangeRecord, Manifest } from "../../../schemas/store/snapshot.ts";
 import { netSides, type Sides } from "../../changes/difference.ts";
+import type { YieldLoop } from "../../changes/entries.ts";
 import { Entries } from "../../changes/entries.ts";
 import { maxRecordLines, readChangeRecord } from "../../changes/record.ts";
-import type { YieldLoop } from "../../changes/sort.ts";
 import { differingRows, type ReadObject } from "../../changes/walk.ts";
 import { ChangePart } from "../../format/change-part.ts";
 import { leafHash } from "../../format/tree.ts";
@@ -18,8 +18,16 @@ import { invalidParameter } from "../errors.ts";
 import { budgets, Memo } from "../memo.ts";
 import type { ChangesQuery } from "../query/query.ts";
 import type { Stream } from "../stream.ts";
-import { linesOf, type NetChanges, netOf, readChanges, readChangesGzip } from "./change-lines.ts";
-import { PageTexts, PartTexts, tagOf } from "./change-texts.ts";
+import {
+  linesOf,
+  type NetChanges,
+  netOf,
+  PageTexts,
+  PartTexts,
+  readChanges,
+  readChangesGzip,
+  tagOf,
+} from "./change-lines.ts";
 
 /** The net difference between two snapshots, from a line on. */
 export interface ChangesPlan extends Stream {

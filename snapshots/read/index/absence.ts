@@ -16,8 +16,7 @@ import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { askProven } from "../catalog/log-proof.ts";
 import type { PublicLog } from "../catalog/public-log.ts";
-import { type Payer, paidSteps } from "../effort.ts";
-import { awaitBudget } from "../event-loop-budget.ts";
+import { awaitBudget, type Payer, paidSteps } from "../effort.ts";
 import type { AsOf } from "../query/query.ts";
 import { indexOf } from "./market-index.ts";
 

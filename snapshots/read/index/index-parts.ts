@@ -1,4 +1,4 @@
-import { octets } from "../../../schemas/media.ts";
+import { octets } from "../../../schemas/headers.ts";
 import type { SegmentRef } from "../../../schemas/store/snapshot.ts";
 import { chunkBytes } from "../../export/chunks.ts";
 import { readRun } from "../../format/page.ts";
@@ -9,9 +9,8 @@ import { CorruptObjectError, FormatError, MissingObjectError } from "../../store
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout, sha256 } from "../../store/layout.ts";
 import type { Catalog } from "../catalog/catalog.ts";
-import { type Payer, paidSteps } from "../effort.ts";
+import { awaitBudget, type Payer, paidSteps } from "../effort.ts";
 import { sectionNotFound } from "../errors.ts";
-import { awaitBudget } from "../event-loop-budget.ts";
 import { budgets, Memo } from "../memo.ts";
 import type { ByteRange, StoredFile, Stream } from "../stream.ts";
 import { listParts, type Part, type PartTable } from "./part-table.ts";

@@ -5,7 +5,7 @@ import { indexVersion } from "../../index/header-reader.ts";
 import { chunkLeaves, sectionRootOf } from "../../index/index-header.ts";
 import { locateSections, openPages } from "../../index/segment.ts";
 import { sha256 } from "../../store/layout.ts";
-import { parseObject } from "../../store/parse.ts";
+import { parseObject } from "../../store/objects.ts";
 
 export const hashBytes = 32;
 

@@ -1,8 +1,7 @@
 import { listNames, timePattern } from "../../../schemas/filters.ts";
 import { integerOf } from "../../../schemas/shapes.ts";
 import { invalidParameter } from "../errors.ts";
-import { hintFor } from "./hints.ts";
-import { nearest } from "./nearest.ts";
+import { hintFor, nearest } from "./nearest.ts";
 
 /** A query, decoded: values by name, each name known and given once. */
 export type Parameters = ReadonlyMap<string, string>;

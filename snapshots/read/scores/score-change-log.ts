@@ -4,7 +4,7 @@ import type { ScoreListEntry } from "../../../schemas/records.ts";
 import type { ObjectRef } from "../../../schemas/store/snapshot.ts";
 import { MissingObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
-import { parseObject } from "../../store/parse.ts";
+import { parseObject } from "../../store/objects.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { budgets, Memo } from "../memo.ts";

@@ -5,10 +5,10 @@ import { maxChanges, oldestTold } from "../../artefacts/tiers.ts";
 import { MissingObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout, sha256 } from "../../store/layout.ts";
-import { parseObject } from "../../store/parse.ts";
+import { parseObject } from "../../store/objects.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
-import { awaitBudget } from "../event-loop-budget.ts";
+import { awaitBudget } from "../effort.ts";
 import { budgets, Memo, SingleFlight } from "../memo.ts";
 
 // Reading the list of some thousand protocols fills a round of the event loop, and so does its manifest.

@@ -12,9 +12,9 @@ import { type Refusal, RefusalList, SourceRefusal } from "../contract/refusals.t
 import { marketsTable, protocolScoresTable } from "../contract/source-tables.ts";
 import { type SourceTable, sourceNames } from "../contract/table-schema.ts";
 import { tableOfScript } from "../files/source-files.ts";
-import { culpritOf } from "./culprits.ts";
 import { columnsOf, openSession, withConnection } from "./duckdb.ts";
 import { faultOf, isOutOfMemory } from "./parquet.ts";
+import { culpritOf } from "./read-source.ts";
 import { identifier, quoted } from "./sql-literals.ts";
 
 export interface ScriptOptions {

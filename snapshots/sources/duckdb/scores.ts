@@ -1,12 +1,15 @@
-import { listEntryOf, type ProtocolScore } from "../../../schemas/records.ts";
+import { historyDays } from "../../../schemas/envelopes.ts";
+import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
+import { listEntryOf, type ProtocolScore, ScorePoint } from "../../../schemas/records.ts";
 import { refuseRows } from "../contract/broken-rows.ts";
-import { jsonOfRow } from "../contract/render-json.ts";
+import type { FileField } from "../contract/file-column.ts";
+import { jsonOfRow, milliseconds, timeText } from "../contract/render-json.ts";
 import { soundRow } from "../contract/row-checks.ts";
 import type { FileGroup } from "../files/file-groups.ts";
 import type { ScoreRow } from "../sources.ts";
 import { readParquet, selectFromAll } from "./parquet.ts";
 import { type OpenSource, readSource } from "./read-source.ts";
-import { detailsQuery } from "./score-details.ts";
+import { identifier, quoted, textList } from "./sql-literals.ts";
 
 /** Implements Sources.scores. */
 export async function readScores(source: OpenSource): Promise<ScoreRow[]> {
@@ -41,4 +44,59 @@ function newestQuery({ groups }: OpenSource, group: FileGroup): string {
       FROM (${selectFromAll(groups, "slug, updated_at")}) GROUP BY slug)
     SELECT ${jsonOfRow(group.fields)} FROM ${readParquet(group)}
     SEMI JOIN newest USING (slug, updated_at)`;
+}
+
+const windowMilliseconds = historyDays * 24 * 3_600_000;
+
+/**
+ * SELECT of every protocol's slug, history and dimensions, the latter two as published JSON. All rows of the source
+ * must keep every rule.
+ */
+function detailsQuery(groups: readonly FileGroup[]): string {
+  const times = selectFromAll(groups, `slug, ${milliseconds("updated_at")} AS ms`);
+  return `WITH newest AS (SELECT slug, max(ms) AS newest_ms FROM (${times}) GROUP BY slug),
+    runs AS (${groups.map(runsOf).join(" UNION ALL ")}),
+    windows AS (SELECT slug, ${timeText("max(updated_at)")} AS updated_at,
+        arg_max(evidence_hash, ms) AS evidence_hash, list(point ORDER BY ms) AS points,
+        arg_max(scores, ms) AS scores, arg_min(scores, ms) AS scores_before
+      FROM runs GROUP BY slug),
+    signals AS (SELECT slug, unnest(range(${protocolDimensionKeys.length})) AS place,
+        unnest(${textList(protocolDimensionKeys)}) AS key,
+        unnest(scores) AS score, unnest(scores_before) AS score_before
+      FROM windows),
+    ranked AS (SELECT *, rank() OVER (PARTITION BY place ORDER BY score) - 1 AS below,
+        count(*) OVER (PARTITION BY place) - 1 AS others
+      FROM signals),
+    lists AS (SELECT slug, list(${dimension} ORDER BY place) AS dimensions FROM ranked GROUP BY slug)
+    SELECT slug, to_json(${history})::VARCHAR, to_json(${dimensions})::VARCHAR
+    FROM windows JOIN lists USING (slug)`;
+}
+
+const history = `{'slug': slug, 'days': ${historyDays}, 'count': len(points), 'points': points}`;
+
+const dimensions =
+  "{'slug': slug, 'updatedAt': updated_at, 'evidenceHash': evidence_hash, 'dimensions': dimensions}";
+
+// The percent rank times 100, rounded half up. In integers, because 23 of 40 times 100 as a fraction is slightly less
+// than 57.5.
+const dimension = `{'key': key, 'score': score, 'change7d': score - score_before,
+  'percentile': CASE WHEN others = 0 THEN 0 ELSE (200 * below + others) // (2 * others) END}`;
+
+/** SELECT of one group's rows that lie within their slug's window. */
+function runsOf(group: FileGroup): string {
+  const { fields } = group;
+  // Leaves out columns that the contract does not name, whose names could clash with those used here.
+  const columns = fields.map(({ name }) => identifier(name)).join(", ");
+  const scores = protocolDimensionKeys.map((key) => `struct_extract(dimensions, ${quoted(key)})::INTEGER`);
+  return `SELECT slug, updated_at, ${milliseconds("updated_at")} AS ms, evidence_hash,
+      ${jsonOfRow(pointFields(fields))}::JSON AS point, [${scores.join(", ")}] AS scores
+    FROM (SELECT ${columns} FROM ${readParquet(group)}) JOIN newest USING (slug)
+    WHERE ${milliseconds("updated_at")} >= newest_ms - ${windowMilliseconds}`;
+}
+
+/** In the published order. */
+function pointFields(fields: readonly FileField[]): FileField[] {
+  return Object.keys(ScorePoint.shape).flatMap((name) =>
+    fields.filter(({ published }) => published === name),
+  );
 }

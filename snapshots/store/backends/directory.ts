@@ -7,8 +7,7 @@ import { CorruptObjectError, hasCode, ifPresent, messageOf, tooLarge, tooShort }
 import { kindOf, layout } from "../layout.ts";
 import { type ByteRange, maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "../storage.ts";
 import { Folders } from "./folder-sync.ts";
-import { removeLeftFiles } from "./leftovers.ts";
-import { ownerMark, ownerPattern } from "./process-mark.ts";
+import { ownerMark, ownerPattern, removeLeftFiles } from "./process-mark.ts";
 
 // A temporary file lies in the folder of its target, because rename and link do not work across file systems.
 const temporary = new RegExp(`^\\.tmp-${ownerPattern}[0-9a-f]{16}$`);

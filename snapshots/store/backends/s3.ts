@@ -12,8 +12,8 @@ import {
 } from "@aws-sdk/client-s3";
 import { NodeHttpHandler } from "@smithy/node-http-handler";
 import { isFault } from "../../../schemas/errors.ts";
-import { within } from "../deadline.ts";
 import { CorruptObjectError, tooLarge, tooShort } from "../errors.ts";
+import { within } from "../in-parallel.ts";
 import { headersOf } from "../layout.ts";
 import type { S3Location } from "../storage.ts";
 import {

@@ -4,7 +4,7 @@ import { Commit, Head } from "../../../schemas/store/snapshot.ts";
 import { CorruptObjectError, unless } from "../errors.ts";
 import { inParallel } from "../in-parallel.ts";
 import { layout } from "../layout.ts";
-import { readRecord, type Signature, seal, unseal } from "../records.ts";
+import { readRecord, type Signature, seal, unseal } from "../objects.ts";
 import { type Storage, StorageError } from "../storage.ts";
 
 /** Undefined when there is no commit of this number. */

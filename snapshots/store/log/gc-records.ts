@@ -2,7 +2,7 @@ import { Fault } from "../../../schemas/errors.ts";
 import { Collecting } from "../../../schemas/store/snapshot.ts";
 import { CorruptObjectError } from "../errors.ts";
 import { layout } from "../layout.ts";
-import { seal, unseal } from "../records.ts";
+import { seal, unseal } from "../objects.ts";
 import type { Storage } from "../storage.ts";
 import { requireClock, storeTime } from "./clock.ts";
 

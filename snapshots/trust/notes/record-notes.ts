@@ -1,7 +1,7 @@
 import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../../schemas/store/snapshot.ts";
 import { leafHash } from "../../format/tree.ts";
 import { entryOf } from "../../store/log/public-log.ts";
-import type { Signature } from "../../store/records.ts";
+import type { Signature } from "../../store/objects.ts";
 import type { SigningKey } from "./note-keys.ts";
 import { signNote } from "./signed-note.ts";
 

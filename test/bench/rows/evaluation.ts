@@ -3,7 +3,7 @@ import { createLabelTables } from "../../../snapshots/index/column-sections.ts";
 import { loadSegment, type Segment } from "../../../snapshots/index/segment.ts";
 import { Archive } from "../../../snapshots/read/archive/archive.ts";
 import { matchColumns } from "../../../snapshots/read/archive/match-columns.ts";
-import { awaitBudget } from "../../../snapshots/read/event-loop-budget.ts";
+import { awaitBudget } from "../../../snapshots/read/effort.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";

@@ -5,7 +5,7 @@ import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { PreviousSnapshot } from "../../../snapshots/publish/previous/snapshot.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
-import { seal } from "../../../snapshots/store/records.ts";
+import { seal } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { signRecord, subjectOf } from "../../../snapshots/trust/notes/record-notes.ts";

@@ -5,7 +5,7 @@ import { Writable } from "node:stream";
 import { pino } from "pino";
 import type { Registry } from "prom-client";
 import type { Config } from "../../../proxy/config.ts";
-import { defaultLimits, type Limits } from "../../../proxy/limits.ts";
+import { defaultLimits, type Limits } from "../../../proxy/config.ts";
 import { startService } from "../../../proxy/start.ts";
 import { issueKey, type KeyRequest } from "../../../snapshots/keys/records.ts";
 import type { S3Environment } from "../../../snapshots/store/backends/s3.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { presentedKey } from "../../../proxy/access/credentials.ts";
+import { presentedKey } from "../../../proxy/access/identity.ts";
 import { isFault } from "../../../schemas/errors.ts";
 import { keyProtocolPrefix } from "../../../schemas/feed.ts";
 import { generateKey } from "../../../snapshots/keys/key-format.ts";

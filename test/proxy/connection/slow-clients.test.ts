@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import type { Limits } from "../../../proxy/limits.ts";
+import type { Limits } from "../../../proxy/config.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { bearer, until } from "../../helpers/http/proxy-client.ts";
 

@@ -6,7 +6,7 @@ import { revokeKey } from "../../../snapshots/keys/records.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
-import { seal } from "../../../snapshots/store/records.ts";
+import { seal } from "../../../snapshots/store/objects.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { signRecord, subjectOf } from "../../../snapshots/trust/notes/record-notes.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";

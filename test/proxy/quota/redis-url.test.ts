@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseRedisUrl } from "../../../proxy/quota/redis-url.ts";
+import { parseRedisUrl } from "../../../proxy/quota/redis.ts";
 
 const nothing = { username: "", password: "", name: "", db: 0, sentinelUsername: "", sentinelPassword: "" };
 const node = (host: string, port: number) => ({ host, port });

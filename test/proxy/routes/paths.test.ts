@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { canonicalTarget } from "../../../proxy/routes/target.ts";
+import { canonicalTarget } from "../../../proxy/routes/checks.ts";
 import { type Endpoint, endpoints } from "../../../schemas/endpoints.ts";
 import { addressOf } from "../../helpers/http/addresses.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";

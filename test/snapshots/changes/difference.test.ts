@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { countsOf, difference, netSides, putsOf, type Sides } from "../../../snapshots/changes/difference.ts";
-import { Entries } from "../../../snapshots/changes/entries.ts";
-import { range, sortIndexes } from "../../../snapshots/changes/sort.ts";
+import { Entries, range, sortIndexes } from "../../../snapshots/changes/entries.ts";
 import { compareKeys } from "../../../snapshots/format/market-line.ts";
 import { leafHash } from "../../../snapshots/format/tree.ts";
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { readChanges, readSoundExport } from "../../../snapshots/export/export-records.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
-import { seal } from "../../../snapshots/store/records.ts";
+import { seal } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { signRecord, subjectOf } from "../../../snapshots/trust/notes/record-notes.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";

@@ -16,7 +16,7 @@ import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { Exports } from "../../../snapshots/read/catalog/exports.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { announce } from "../../../snapshots/store/log/gc-records.ts";
-import { seal } from "../../../snapshots/store/records.ts";
+import { seal } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { readAnyLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";

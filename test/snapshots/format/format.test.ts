@@ -1,10 +1,10 @@
 import { crc32, gunzipSync } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { combineCrc } from "../../../snapshots/format/crc.ts";
 import { cuts } from "../../../snapshots/format/cuts.ts";
 import { Cutter } from "../../../snapshots/format/cutter.ts";
 import {
+  combineCrc,
   compressPiece,
   GzipMember,
   gzipAround,

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { type FilterField, filterFields } from "../../../schemas/filters.ts";
 import type { SegmentRef } from "../../../schemas/store/snapshot.ts";
-import { describePublish } from "../../../scripts/commands/snapshot/describe.ts";
+import { describePublish } from "../../../scripts/commands/snapshot/list.ts";
 import type { IndexRow } from "../../../snapshots/index/build-index.ts";
 import { decodeRows } from "../../../snapshots/index/decode-rows.ts";
 import { sealSections } from "../../../snapshots/index/section-writer.ts";
 import { openSections, sectionsIn } from "../../../snapshots/index/sections.ts";
 import { encodeSegment, readColumns, readPages } from "../../../snapshots/index/segment.ts";
-import { changesOf } from "../../../snapshots/read/sharing/changes.ts";
+import { changesOf } from "../../../snapshots/read/sharing/sharing.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";

@@ -9,7 +9,7 @@ import { issueKey, readKeys, revokeKey, rotateKey } from "../../../snapshots/key
 import { type KeyRing, keyRing } from "../../../snapshots/keys/ring.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { seal } from "../../../snapshots/store/records.ts";
+import { seal } from "../../../snapshots/store/objects.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { runCommand } from "../../helpers/publish/commands.ts";

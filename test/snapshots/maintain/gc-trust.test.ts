@@ -3,7 +3,7 @@ import { formatVersion } from "../../../schemas/store/snapshot.ts";
 import type { CollectOptions } from "../../../snapshots/maintain/gc.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
-import { seal } from "../../../snapshots/store/records.ts";
+import { seal } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { signRecord, subjectOf } from "../../../snapshots/trust/notes/record-notes.ts";
 import { publishRecords } from "../../helpers/publish/records.ts";

@@ -4,7 +4,7 @@ import { Checked } from "../../../schemas/store/snapshot.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
-import { unseal } from "../../../snapshots/store/records.ts";
+import { unseal } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { withDuckDb } from "../../helpers/archive/sql.ts";
 import { type ArchiveProxy, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
-import { seal } from "../../../snapshots/store/records.ts";
+import { seal } from "../../../snapshots/store/objects.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoint-file.ts";
 import { readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { newestBelieved } from "../../../snapshots/trust/log/newest-trusted.ts";

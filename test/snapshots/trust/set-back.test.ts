@@ -4,7 +4,7 @@ import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
-import { seal } from "../../../snapshots/store/records.ts";
+import { seal } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { requireKnown, requireStillNewest } from "../../../snapshots/trust/log/run-log.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";

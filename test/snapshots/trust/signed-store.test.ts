@@ -7,7 +7,7 @@ import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
-import { seal } from "../../../snapshots/store/records.ts";
+import { seal } from "../../../snapshots/store/objects.ts";
 import type { SigningKey } from "../../../snapshots/trust/notes/note-keys.ts";
 import { parseSigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { signRecord, subjectOf } from "../../../snapshots/trust/notes/record-notes.ts";

@@ -1,4 +1,4 @@
-import { publicError } from "../../../proxy/errors/public-error.ts";
+import { publicError } from "../../../proxy/errors/errors.ts";
 import { type ErrorCode, Fault, isFault } from "../../../schemas/errors.ts";
 import { isPublic } from "../../../schemas/problem.ts";
 import { hasCode, MissingObjectError, ObjectError } from "../../../snapshots/store/errors.ts";

@@ -1,10 +1,9 @@
 import type { Server as HttpServer } from "node:http";
 import { duplexPair } from "node:stream";
 import { pino } from "pino";
+import { defaultLimits } from "../../../proxy/config.ts";
 import { createLiveFeed } from "../../../proxy/feed/live-feed.ts";
-import { defaultLimits } from "../../../proxy/limits.ts";
-import { storeOrigin } from "../../../proxy/origin/origin.ts";
-import { publicObjects } from "../../../proxy/origin/public-objects.ts";
+import { publicObjects, storeOrigin } from "../../../proxy/origin/origin.ts";
 import { createQuota } from "../../../proxy/quota/quota.ts";
 import type { QuotaStore } from "../../../proxy/quota/store.ts";
 import { createProxyServer } from "../../../proxy/server.ts";

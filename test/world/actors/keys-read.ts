@@ -1,7 +1,7 @@
 import { KeyRecord, KeyRevocation } from "../../../schemas/store/keys.ts";
 import { keyIdOf } from "../../../snapshots/keys/records.ts";
 import { isKeyRevocation, layout } from "../../../snapshots/store/layout.ts";
-import { unseal } from "../../../snapshots/store/records.ts";
+import { unseal } from "../../../snapshots/store/objects.ts";
 import { StorageError } from "../../../snapshots/store/storage.ts";
 import { must, Violation } from "../kernel/kernel.ts";
 import type { Store } from "../kernel/store.ts";

@@ -1,10 +1,10 @@
 import { ApiError, Client, IntegrityError } from "../../../proxy/site/client/client.ts";
 import { CopyFolder, CopyState } from "../../../scripts/copy/copy-folder.ts";
-import { PublishedIndex } from "../../../scripts/copy/published-index.ts";
+import { PublishedIndex } from "../../../scripts/copy/copy-tree.ts";
 import { syncOnce } from "../../../scripts/copy/sync.ts";
 import { generateKey } from "../../../snapshots/keys/key-format.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
-import { seal } from "../../../snapshots/store/records.ts";
+import { seal } from "../../../snapshots/store/objects.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { type Kernel, must, Process } from "../kernel/kernel.ts";
 import type { Store } from "../kernel/store.ts";

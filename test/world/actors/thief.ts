@@ -1,6 +1,6 @@
 import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { seal } from "../../../snapshots/store/records.ts";
+import { seal } from "../../../snapshots/store/objects.ts";
 import type { Process } from "../kernel/kernel.ts";
 import type { Action } from "../plan.ts";
 import type { World } from "../world.ts";

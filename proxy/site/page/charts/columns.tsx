@@ -1,7 +1,7 @@
 import { compact } from "../model/words.ts";
-import type { Band } from "./bands.ts";
 import { type Brushing, useBrush } from "./brush.ts";
 import { Grid, Picture, Text, ticksFor } from "./picture.tsx";
+import type { Band } from "./type.ts";
 
 export interface Piece {
   value: number;

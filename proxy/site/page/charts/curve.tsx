@@ -1,8 +1,8 @@
 import type { ScoreHistory } from "../../../../schemas/envelopes.ts";
 import type { ProtocolScore } from "../../../../schemas/records.ts";
 import { grouped, minutes } from "../model/words.ts";
-import { type Band, tierBands } from "./bands.ts";
 import { Grid, Picture, Text, ticksFor } from "./picture.tsx";
+import { type Band, tierBands } from "./type.ts";
 
 type Point = ScoreHistory["points"][number];
 

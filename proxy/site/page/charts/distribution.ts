@@ -1,8 +1,8 @@
 import type { ScoreListEntry } from "../../../../schemas/records.ts";
 import type { ForgeTier } from "../../../../schemas/scales.ts";
 import { counted, tiers } from "../model/words.ts";
-import { type Band, tierBands } from "./bands.ts";
 import type { Piece } from "./columns.tsx";
+import { type Band, tierBands } from "./type.ts";
 
 /** How many points of BRI a column spans, and how many columns span 0 to 1,000. */
 const step = 25;

@@ -1,3 +1,5 @@
+import type { ScoreListEntry } from "../../../../schemas/records.ts";
+
 /** A share with its 95 % interval. `n` is the size of the group. */
 export interface Estimate {
   share: number;
@@ -66,3 +68,22 @@ function twoSided(deviations: number) {
   ].reduceRight((sum, coefficient) => coefficient + t * sum, 0);
   return t * Math.exp(series - x ** 2);
 }
+
+export const compareAddress = (slugs: readonly string[]) => `#/compare/${slugs.join()}`;
+
+/** The address that compares a protocol with the one nearest by BRI, of its own category if there is another. */
+export function peerAddress(entry: ScoreListEntry, scores: readonly ScoreListEntry[]): string {
+  const others = scores.filter(({ slug }) => slug !== entry.slug);
+  const kin = others.filter(({ category }) => category === entry.category);
+  const distance = ({ bri }: ScoreListEntry) => Math.abs(bri - entry.bri);
+  const peer = (kin.length > 0 ? kin : others).toSorted((a, b) => distance(a) - distance(b))[0];
+  return compareAddress(peer ? [entry.slug, peer.slug] : [entry.slug]);
+}
+
+/** The time of the newest run of any protocol; an empty text when there is none. */
+export const newestRun = (scores: readonly ScoreListEntry[]) =>
+  scores.reduce((last, { updatedAt }) => (updatedAt > last ? updatedAt : last), "");
+
+/** The biggest move first. */
+export const moversOf = <T extends { delta: number }>(all: readonly T[]): T[] =>
+  all.filter(({ delta }) => delta !== 0).toSorted((a, b) => Math.abs(b.delta) - Math.abs(a.delta));

@@ -5,7 +5,7 @@ import { comparedIn, filtersOf, sides } from "../model/filters.ts";
 import { useLoaded, useSite, useStored, useTitle } from "../model/store.ts";
 import { counted, grouped, tiers } from "../model/words.ts";
 import { AskForKey, planNames } from "./access.tsx";
-import { FilterWords } from "./filter-words.tsx";
+import { FilterWords } from "./market-item.tsx";
 import { PlainButton, Tier } from "./text.tsx";
 
 /** What a key opens, in words: a picture of it would look like an answer. */

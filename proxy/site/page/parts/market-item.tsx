@@ -1,6 +1,7 @@
 import type { MarketPage } from "../../../../schemas/envelopes.ts";
-import { marketAddress } from "../model/filters.ts";
-import { tiers } from "../model/words.ts";
+import { labelOf, marketAddress, valueWords } from "../model/filters.ts";
+import { spoken, tiers } from "../model/words.ts";
+import { nameOfState } from "./as-of.tsx";
 import { Moment, Tier } from "./text.tsx";
 
 /** A market in a list, with a link to its page in the snapshot that `asOf` selects. */
@@ -38,3 +39,26 @@ export const MarketItem = ({
     </div>
   </li>
 );
+
+/** A filter in words. Texts of others keep their own direction. */
+export function FilterWords({ name, value }: { name: string; value: string }) {
+  const own = <bdi>{value}</bdi>;
+  const [, end, field] = /^(min|max)_(.*)$/.exec(name) ?? [];
+  if (field)
+    return (
+      <>
+        {spoken(field)} {end === "min" ? "≥" : "≤"} {own}
+      </>
+    );
+  if (name === "q") return <>“{own}”</>;
+  if (name === "disputed") return <>{valueWords(name, value)}</>;
+  if (name === "asOf") return <>As of: {nameOfState(value)}</>;
+  if (name === "tier") return <>Tier: {value.replaceAll(",", " or ")}</>;
+  const label =
+    name === "from" || name === "to" ? `Resolved ${name === "to" ? "up to" : name}` : `${labelOf(name)}:`;
+  return (
+    <>
+      {label} {own}
+    </>
+  );
+}

@@ -2,7 +2,7 @@ import { type ComponentChildren, render } from "preact";
 import { FixedWidth } from "../charts/picture.tsx";
 import { type Font, lengthOf, wrapped } from "../charts/type.ts";
 import { type Site, SiteContext } from "../model/store.ts";
-import { FilterWords } from "./filter-words.tsx";
+import { FilterWords } from "./market-item.tsx";
 
 /** The meaning of a colour or mark of a chart. */
 export interface LegendEntry {

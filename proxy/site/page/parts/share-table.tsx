@@ -1,6 +1,6 @@
 import { type Estimate, wilson } from "../model/statistics.ts";
 import { grouped, percents } from "../model/words.ts";
-import { Scrolls } from "./scrolls.tsx";
+import { Scrolls } from "./text.tsx";
 
 interface ShareTableProps {
   title: string;

@@ -1,5 +1,5 @@
 import type { ScoreListEntry } from "../../../../schemas/records.ts";
-import { moversOf, newestRun } from "../model/moves.ts";
+import { moversOf, newestRun } from "../model/statistics.ts";
 import { useLoaded, useSite, useTitle } from "../model/store.ts";
 import { counted, minutes } from "../model/words.ts";
 import { Loading } from "../parts/failure.tsx";

@@ -9,7 +9,7 @@ import { publishPart } from "../../../../snapshots/publish/parts/publish-part.ts
 import { type PublishOptions, publish } from "../../../../snapshots/publish/publish.ts";
 import { SourceRefusal } from "../../../../snapshots/sources/contract/refusals.ts";
 import { kindOf, layout } from "../../../../snapshots/store/layout.ts";
-import { seal } from "../../../../snapshots/store/records.ts";
+import { seal } from "../../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../../snapshots/store/storage.ts";
 import { endsSegment, idsOf, segmentedMarkets } from "../../../helpers/publish/drawn-rows.ts";
 import { publishInParts } from "../../../helpers/publish/publish-in-parts.ts";

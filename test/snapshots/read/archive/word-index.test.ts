@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { selectMarkets } from "../../../../snapshots/read/archive/select.ts";
+import type { Snapshot } from "../../../../snapshots/read/catalog/caches.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
-import type { Snapshot } from "../../../../snapshots/read/catalog/snapshot.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import { archiveQuery } from "../../../helpers/archive/query.ts";
 import { market, publishRecords } from "../../../helpers/publish/records.ts";

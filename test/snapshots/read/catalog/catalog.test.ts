@@ -13,7 +13,7 @@ import { Catalog, type CatalogOptions } from "../../../../snapshots/read/catalog
 import { publicStatus, statusOf } from "../../../../snapshots/read/catalog/status.ts";
 import { CorruptObjectError, MissingObjectError } from "../../../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
-import { seal } from "../../../../snapshots/store/records.ts";
+import { seal } from "../../../../snapshots/store/objects.ts";
 import { type Storage, StorageError } from "../../../../snapshots/store/storage.ts";
 import { readAnyLog } from "../../../../snapshots/trust/log/log-reader.ts";
 import { publishArchive } from "../../../helpers/publish/records.ts";

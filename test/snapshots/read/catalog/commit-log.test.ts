@@ -3,7 +3,7 @@ import { CommitLog } from "../../../../snapshots/read/catalog/commit-log.ts";
 import { CorruptObjectError, MissingObjectError } from "../../../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import { newestCommit, publishedAtAfter } from "../../../../snapshots/store/log/commits.ts";
-import { seal } from "../../../../snapshots/store/records.ts";
+import { seal } from "../../../../snapshots/store/objects.ts";
 import { type Storage, StorageError } from "../../../../snapshots/store/storage.ts";
 import { append, timeOf } from "../../../helpers/store/appended-commits.ts";
 import { changedStorage, countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";

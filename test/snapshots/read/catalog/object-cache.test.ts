@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { publicObjects } from "../../../../proxy/origin/public-objects.ts";
+import { publicObjects } from "../../../../proxy/origin/origin.ts";
 import { ObjectCache } from "../../../../snapshots/read/catalog/caches.ts";
 import { CorruptObjectError, MissingObjectError } from "../../../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";

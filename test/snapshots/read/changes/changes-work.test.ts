@@ -4,24 +4,21 @@ import fc from "fast-check";
 import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { ChangeRecord } from "../../../../schemas/store/snapshot.ts";
 import type { Sides } from "../../../../snapshots/changes/difference.ts";
-import { Entries, idColumn } from "../../../../snapshots/changes/entries.ts";
-import { atOnce } from "../../../../snapshots/changes/sort.ts";
+import { atOnce, Entries, idColumn } from "../../../../snapshots/changes/entries.ts";
 import { compressPiece } from "../../../../snapshots/format/gzip.ts";
 import { leafHash } from "../../../../snapshots/format/tree.ts";
 import { ObjectCache } from "../../../../snapshots/read/catalog/caches.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import {
+  type ChangeTexts,
   linesOf,
   netOf,
-  readChanges,
-  readChangesGzip,
-} from "../../../../snapshots/read/changes/change-lines.ts";
-import {
-  type ChangeTexts,
   PageTexts,
   PartTexts,
+  readChanges,
+  readChangesGzip,
   tagOf,
-} from "../../../../snapshots/read/changes/change-texts.ts";
+} from "../../../../snapshots/read/changes/change-lines.ts";
 import { ChangesReader } from "../../../../snapshots/read/changes/changes.ts";
 import type { Payer } from "../../../../snapshots/read/effort.ts";
 import type { StreamChunk } from "../../../../snapshots/read/stream.ts";

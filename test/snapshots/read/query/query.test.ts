@@ -6,7 +6,7 @@ import {
   parseFacetQuery,
   parsePartsQuery,
 } from "../../../../snapshots/read/query/query.ts";
-import { isoOf } from "../../../../snapshots/read/sharing/versions.ts";
+import { isoOf } from "../../../../snapshots/read/sharing/sharing.ts";
 import { archiveQuery, rowsQuery } from "../../../helpers/archive/query.ts";
 
 const id = "0f".repeat(32);

@@ -2,9 +2,15 @@ import { describe, expect, test } from "vitest";
 import type { ExportFile } from "../../../../schemas/store/snapshot.ts";
 import { deltaSchema } from "../../../../snapshots/export/delta-schema.ts";
 import { noSnapshot } from "../../../../snapshots/read/errors.ts";
-import { changeLine, fileLine, tableLines } from "../../../../snapshots/read/sharing/actions.ts";
-import { changesOf } from "../../../../snapshots/read/sharing/changes.ts";
-import { findVersion, type TableSource, versionSince } from "../../../../snapshots/read/sharing/versions.ts";
+import {
+  changeLine,
+  changesOf,
+  fileLine,
+  findVersion,
+  type TableSource,
+  tableLines,
+  versionSince,
+} from "../../../../snapshots/read/sharing/sharing.ts";
 
 const iso = (n: number) => new Date(Date.UTC(2026, 0, n)).toISOString();
 const fileOf = (name: string): ExportFile => {

@@ -15,7 +15,7 @@ import {
   without,
 } from "../../model/filters.ts";
 import { useSite } from "../../model/store.ts";
-import { wantedFor } from "../reliability/series.ts";
+import { wantedFor } from "../reliability/shares.tsx";
 
 const defaultPageSize = "25";
 

@@ -9,14 +9,11 @@ import { TakeAnyAlong } from "../../parts/take-along.tsx";
 import { SkipTo } from "../../parts/text.tsx";
 import { histograms, useAnswers } from "./answers.ts";
 import { ChoiceList } from "./choice-list.tsx";
-import { Chosen } from "./chosen.tsx";
+import { chartsOf } from "./files.tsx";
 import { Histogram } from "./histogram.tsx";
-import { inLabels, problemIn } from "./problem.ts";
 import { RecomputeButton, RecomputePanel, useRecomputing } from "./recompute.tsx";
-import { Search } from "./search.tsx";
-import { Sheet } from "./sheet.tsx";
-import { SideContent, Tabs } from "./side.tsx";
-import { chartsOf } from "./taken.tsx";
+import { inLabels, problemIn, Search } from "./search.tsx";
+import { Chosen, Sheet, SideContent, Tabs } from "./side.tsx";
 
 /** The archive of resolved markets to a reader with an Aegis key. */
 export function Archive({ query }: { query: URLSearchParams }) {

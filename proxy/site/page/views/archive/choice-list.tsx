@@ -1,13 +1,13 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { LabelFacet } from "../../../../../schemas/envelopes.ts";
 import { Bar } from "../../charts/bar.tsx";
-import { archiveAddress, changed, labelOf, valueWords } from "../../model/filters.ts";
-import { counted, grouped, percent, tiers } from "../../model/words.ts";
+import { archiveAddress, changed, dimensions, labelOf, valueWords } from "../../model/filters.ts";
+import { counted, grouped, percent, spoken, tiers } from "../../model/words.ts";
 import { Sketch } from "../../parts/failure.tsx";
+import { DimensionLink, type Meaning, Term } from "../../parts/meaning.tsx";
 import { Tier } from "../../parts/text.tsx";
 import type { FacetAnswer } from "./answers.ts";
 import { type Choice, choicesOf, chosenIn } from "./choices.ts";
-import { FacetTitle } from "./facet-title.tsx";
 
 const few = 7;
 
@@ -115,4 +115,18 @@ function ChoiceItem({ facet, query, choice, most, isWhole }: ChoiceItemProps) {
       </a>
     </li>
   );
+}
+
+const abouts: Record<string, Meaning> = { tier: "tier", disputed: "disputed", composite: "composite" };
+
+export function FacetTitle({ facet }: { facet: string }) {
+  const about = abouts[facet];
+  const title = facet === "month" ? "Resolved" : spoken(facet);
+  if (dimensions.includes(facet))
+    return (
+      <h3>
+        <DimensionLink name={facet} />
+      </h3>
+    );
+  return <h3>{about ? <Term about={about}>{title}</Term> : title}</h3>;
 }

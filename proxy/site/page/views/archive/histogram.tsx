@@ -4,8 +4,8 @@ import { archiveAddress, changed, labelOf, ownOf } from "../../model/filters.ts"
 import { compact, spoken } from "../../model/words.ts";
 import { Failure, Sketch } from "../../parts/failure.tsx";
 import type { FacetAnswer } from "./answers.ts";
-import { FacetTitle } from "./facet-title.tsx";
-import type { Problem } from "./problem.ts";
+import { FacetTitle } from "./choice-list.tsx";
+import type { Problem } from "./search.tsx";
 import { isMonths, type Span, SpanPicture, spansOf, totalOf, withinOf } from "./span-picture.tsx";
 
 /** By how much the highest month must exceed a typical one for a logarithmic scale to be offered. */

@@ -1,8 +1,8 @@
 import { useRef } from "preact/hooks";
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../../../../schemas/records.ts";
-import { compareAddress } from "../../model/peers.ts";
 import { go } from "../../model/router.ts";
+import { compareAddress } from "../../model/statistics.ts";
 import { useLoaded, useSite, useTitle } from "../../model/store.ts";
 import { Loading } from "../../parts/failure.tsx";
 import { DimensionLink } from "../../parts/meaning.tsx";

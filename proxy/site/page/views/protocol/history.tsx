@@ -5,9 +5,8 @@ import { Curve } from "../../charts/curve.tsx";
 import { type Loaded, useLoaded, useSite } from "../../model/store.ts";
 import { counted, signed } from "../../model/words.ts";
 import { Failure, Loading } from "../../parts/failure.tsx";
-import { Scrolls } from "../../parts/scrolls.tsx";
 import { TakeAlong } from "../../parts/take-along.tsx";
-import { Change, Moment, Tier } from "../../parts/text.tsx";
+import { Change, Moment, Scrolls, Tier } from "../../parts/text.tsx";
 
 interface HistoryProps {
   slug: string;

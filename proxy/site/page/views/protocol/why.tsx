@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import type { ScoreDimensions, SnapshotList } from "../../../../../schemas/envelopes.ts";
 import type { ProtocolScore } from "../../../../../schemas/records.ts";
 import type { Api } from "../../model/api.ts";
-import { moversOf } from "../../model/moves.ts";
+import { moversOf } from "../../model/statistics.ts";
 import { useLoaded, useSite } from "../../model/store.ts";
 import { minutes } from "../../model/words.ts";
 import { Loading } from "../../parts/failure.tsx";

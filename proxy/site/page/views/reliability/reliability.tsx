@@ -3,8 +3,7 @@ import { archiveAddress, type Counts, comparedIn, without } from "../../model/fi
 import { differenceWords, shareWords, verdictOn } from "../../model/verdict.ts";
 import { percent, tiers } from "../../model/words.ts";
 import { Term } from "../../parts/meaning.tsx";
-import { ofVersion, seriesOf, whatever } from "./series.ts";
-import { marks, Shares } from "./shares.tsx";
+import { marks, ofVersion, Shares, seriesOf, whatever } from "./shares.tsx";
 
 interface ReliabilityProps {
   query: URLSearchParams;

@@ -1,9 +1,11 @@
+import type { LabelFacet, ScoreFacet } from "../../../../../schemas/envelopes.ts";
 import { Intervals } from "../../charts/intervals.tsx";
-import { facetAsked } from "../../model/filters.ts";
-import { counted, grouped, percent } from "../../model/words.ts";
+import { type Counts, facetAsked, without } from "../../model/filters.ts";
+import { type Estimate, wilson } from "../../model/statistics.ts";
+import { whole } from "../../model/verdict.ts";
+import { counted, grouped, percent, tiers } from "../../model/words.ts";
 import { ShareTable } from "../../parts/share-table.tsx";
 import { TakeAlong } from "../../parts/take-along.tsx";
-import { ofVersion, type Series } from "./series.ts";
 
 export const marks =
   "hollow dots are of fewer than 30, and arrows with a number are shares, or upper ends of intervals, above the picture.";
@@ -62,4 +64,48 @@ export function Shares({ title, facet, names, kind, all, filters, isCompared }: 
       />
     </section>
   );
+}
+
+export function wantedFor(filters: URLSearchParams, versions: readonly string[]) {
+  const shown = versions.length > 0 ? versions.map((each) => ofVersion(filters, each)) : [whatever(filters)];
+  return [
+    ["formula_version", ofVersion(filters)],
+    ...shown.flatMap((each) => [
+      ["composite", each],
+      ["tier", each],
+    ]),
+  ] as [facet: string, filters: URLSearchParams][];
+}
+
+/** Filters for disputed markets and others. */
+export const whatever = (filters: URLSearchParams) => without(filters, ["disputed"]);
+
+/** The same for one formula version, or for any. */
+export function ofVersion(filters: URLSearchParams, version?: string) {
+  const others = without(whatever(filters), ["formula_version"]);
+  if (version !== undefined) others.set("formula_version", version);
+  return others;
+}
+
+/** The markets of a formula version, or of any, by their scores. */
+interface Series {
+  name: string;
+  filters: URLSearchParams;
+  composite: ScoreFacet["buckets"];
+  byScore: readonly Estimate[];
+  byTier: readonly Estimate[];
+  whole: Estimate;
+}
+
+export function seriesOf(counts: Counts, filters: URLSearchParams, name: string): Series {
+  const { buckets: composite } = counts("composite", filters) as ScoreFacet;
+  const { buckets } = counts("tier", filters) as LabelFacet;
+  return {
+    ...{ name, filters, composite, whole: whole(composite) },
+    byScore: composite.map(({ disputed, count }) => wilson(disputed, count)),
+    byTier: tiers.map((tier) => {
+      const { count = 0, disputed = 0 } = buckets.find(({ value }) => value === tier) ?? {};
+      return wilson(disputed, count);
+    }),
+  };
 }

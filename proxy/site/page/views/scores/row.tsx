@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
 import { Curve } from "../../charts/curve.tsx";
-import { peerAddress } from "../../model/peers.ts";
+import { peerAddress } from "../../model/statistics.ts";
 import { useLoaded, useSite } from "../../model/store.ts";
 import { counted } from "../../model/words.ts";
 import { Loading } from "../../parts/failure.tsx";

@@ -7,8 +7,7 @@ import { ago, counted, grouped, minutes, tiers } from "../../model/words.ts";
 import { Loading } from "../../parts/failure.tsx";
 import { SkipTo, Tier } from "../../parts/text.tsx";
 import { addressOf, type Choice, choiceIn, chosenFrom, sortedBy, toggled } from "./choice.ts";
-import { Distribution, TakeScores } from "./distribution.tsx";
-import { Movers } from "./movers.tsx";
+import { Distribution, Movers, TakeScores } from "./distribution.tsx";
 import { Table } from "./table.tsx";
 
 export function Scores({ query }: { query: URLSearchParams }) {

@@ -1,13 +1,78 @@
+import { realpath } from "node:fs/promises";
 import { publishedSite } from "../../../proxy/site/files.ts";
 import { retention } from "../../../schemas/store/snapshot.ts";
+import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
-import { counted, integerOption } from "../../cli.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { readCommit } from "../../../snapshots/store/log/commits.ts";
+import { counted, integerOption, usageError } from "../../cli.ts";
 import { command } from "../../program.ts";
-import { logBegins, logBeginsOption, readSigning, trustOptions } from "../../signing.ts";
+import { progressOn } from "../../shell.ts";
+import {
+  logBegins,
+  logBeginsOption,
+  lostSignature,
+  readSigning,
+  signOverOption,
+  trustOptions,
+  unsignedOption,
+} from "../../signing.ts";
 import { openStore } from "../../store.ts";
-import { removeLeftTemporaryFolders } from "../../temporary.ts";
-import { shorten } from "./describe.ts";
+import { removeLeftTemporaryFolders, withTemporaryFolder } from "../../temporary.ts";
+import { shorten } from "./list.ts";
 import { common, flag, number } from "./options.ts";
+
+export const rollbackCommand = command({
+  name: "rollback",
+  operand: "ID",
+  does: "makes an earlier snapshot current again and holds publishing; ID is a commit number or a snapshot id",
+  options: { ...common, ...trustOptions, ...signOverOption, ...unsignedOption },
+  async run(values, operand, shell) {
+    if (!operand) throw usageError("rollback takes a commit number or a snapshot id, as `list` shows them");
+    const storage = await openStore(shell, values.store);
+    const signing = await readSigning(shell, values);
+    const warn = (line: string) => shell.warn(line);
+    const commit = await rollback(storage, operand, () => new Date(), { site: publishedSite, signing, warn });
+    const before = await readCommit(storage, commit.commit - 1);
+    if (before?.note !== undefined && commit.note === undefined) shell.say(lostSignature);
+    shell.report(values.json ?? false, commit, [
+      `Commit ${commit.commit} has snapshot ${commit.snapshotId} again. Publishing is on hold until publish --resume.`,
+    ]);
+  },
+});
+
+export const exportCommand = command({
+  name: "export",
+  does: "writes a snapshot's archive into Parquet files for bulk download",
+  options: {
+    ...common,
+    ...trustOptions,
+    ...unsignedOption,
+    snapshot: {
+      type: "string",
+      value: "ID",
+      does: "a commit number or a snapshot id; the newest snapshot if left out",
+    },
+  },
+  async run(values, _operand, shell) {
+    const signing = await readSigning(shell, values);
+    const storage = await openStore(shell, values.store);
+    const progress = progressOn(shell.stderr);
+    const done = await withTemporaryFolder(async (folder) =>
+      exportSnapshot(storage, values.snapshot, {
+        temporaryDirectory: await realpath(folder),
+        progress,
+        signing,
+      }),
+    );
+    const { outcome, snapshotId, commit, rows, total, uploaded } = done;
+    shell.report(values.json ?? false, done, [
+      `${outcome === "exported" ? "Exported" : "Exported before:"} snapshot ${snapshotId} of commit ${commit}`,
+      `${counted(rows, "market")} in ${counted(total.objects, "file")} (${total.bytes} bytes), ` +
+        `${uploaded.objects} of them made now`,
+    ]);
+  },
+});
 
 export const gcCommand = command({
   name: "gc",

@@ -1,0 +1,233 @@
+import { Fault } from "../../../schemas/errors.ts";
+import { sharedTable } from "../../../schemas/sharing.ts";
+import type { ExportFile, ExportRecord, ParquetFile } from "../../../schemas/store/snapshot.ts";
+import { deltaSchema } from "../../export/delta-schema.ts";
+import type { Catalog } from "../catalog/catalog.ts";
+import type { LogEntry } from "../catalog/commit-log.ts";
+import type { Exports } from "../catalog/exports.ts";
+import { invalidParameter } from "../errors.ts";
+import { optionalInteger, type Parameters, timeOf } from "../query/parameters.ts";
+
+/** What the shared table is read from. */
+export interface TableSource {
+  catalog: Pick<Catalog, "requireCurrent" | "log">;
+  exports: Pick<Exports, "list" | "changes">;
+}
+
+/** A version of the shared table: a commit whose snapshot has an export. */
+export interface TableVersion {
+  version: number;
+  /** ISO 8601. */
+  publishedAt: string;
+  snapshotId: string;
+  files: ExportRecord["files"];
+}
+
+/** The newest version by default. */
+interface WantedVersion {
+  version?: number | undefined;
+  timestamp?: string | undefined;
+}
+
+const namedVersions = 20;
+
+/** Newest first. Every commit of an exported snapshot is a version, unless it was withdrawn. */
+async function versionsOf({ catalog, exports }: TableSource): Promise<TableVersion[]> {
+  catalog.requireCurrent();
+  const { log } = catalog;
+  const records = new Map((await exports.list()).map((record) => [record.snapshotId, record]));
+  const commits = records.size > 0 ? await log.believed() : [];
+  return commits.flatMap(({ commit, snapshotId, publishedAt }) => {
+    const record = records.get(snapshotId);
+    if (!record || log.isWithdrawn(commit)) return [];
+    return [{ version: commit, publishedAt, snapshotId, files: record.files }];
+  });
+}
+
+/** Throws INVALID_PARAMETER, or VERSION_NOT_FOUND that names those that there are. */
+export async function findVersion(
+  source: TableSource,
+  { version, timestamp }: WantedVersion,
+): Promise<TableVersion> {
+  if (version !== undefined && timestamp !== undefined)
+    throw invalidParameter("version", "version and timestamp exclude each other; give one of them.");
+  const versions = await versionsOf(source);
+  if (timestamp !== undefined) {
+    const time = isoOf("timestamp", timestamp);
+    const found = versions.find(({ publishedAt }) => publishedAt <= time);
+    return found ?? missing(versions, `The table has no version at or before ${time}`);
+  }
+  const found = version === undefined ? versions[0] : versions.find((each) => each.version === version);
+  return (
+    found ??
+    missing(
+      versions,
+      version === undefined ? "The table has no version yet" : `There is no version ${version}`,
+    )
+  );
+}
+
+/** The oldest version that was published at or after a time. */
+export async function versionSince(source: TableSource, startingTimestamp: string): Promise<TableVersion> {
+  const versions = await versionsOf(source);
+  const time = isoOf("startingTimestamp", startingTimestamp);
+  const found = versions.findLast(({ publishedAt }) => publishedAt >= time);
+  return found ?? missing(versions, `The table has no version at or after ${time}`);
+}
+
+/** Turns a time of the protocol into the form that commits have. */
+export const isoOf = (name: string, text: string) => new Date(timeOf(name, text, 0)).toISOString();
+
+function missing(versions: readonly TableVersion[], what: string): never {
+  const named = versions
+    .slice(0, namedVersions)
+    .map(({ version, publishedAt }) => `${version} (${publishedAt})`);
+  const rest = versions.length > named.length ? ` and ${versions.length - named.length} older ones` : "";
+  const there = named.length > 0 ? `it has ${named.join(", ")}${rest}` : "the publisher exports snapshots";
+  throw new Fault("VERSION_NOT_FOUND", `${what}; ${there}.`);
+}
+
+/** The two forms of answers about a table: lines of the protocol's own, and lines that hold actions of Delta logs. */
+export type ResponseFormat = "parquet" | "delta";
+
+/** Where a file is read without a header, and until when (epoch milliseconds). */
+export interface FileAddress {
+  url: string;
+  expirationTimestamp: number;
+}
+
+/** Every table must have an id. There is only this one. */
+const tableId = "6d61726b-6574-4073-8072-732e61726368";
+
+/** Lines that say what the table is. `version` is sent only if it was `asked` for. */
+export function tableLines(
+  format: ResponseFormat,
+  { version, files }: Pick<TableVersion, "version" | "files">,
+  asked: boolean,
+): object[] {
+  const size = files.reduce((sum, { bytes }) => sum + bytes, 0);
+  const about = { ...(asked && { version }), size, numFiles: files.length };
+  const delta = format === "delta";
+  const metadata = {
+    id: tableId,
+    name: sharedTable.name,
+    format: { provider: "parquet", ...(delta && { options: {} }) },
+    schemaString: deltaSchema,
+    partitionColumns: [],
+    configuration: { [delta ? "delta.enableChangeDataFeed" : "enableChangeDataFeed"]: "true" },
+  };
+  if (!delta) return [{ protocol: { minReaderVersion: 1 } }, { metaData: { ...metadata, ...about } }];
+  return [
+    { protocol: { deltaProtocol: { minReaderVersion: 1, minWriterVersion: 4 } } },
+    { metaData: { ...about, deltaMetadata: metadata } },
+  ];
+}
+
+/** In the JSON of Delta tables. */
+const statsOf = ({ rows, stats }: ExportFile) => JSON.stringify({ numRecords: rows, ...stats });
+
+/** A file of what a version changed: "cdf" where its rows say what happened, "add" where all are new. */
+export function changeLine(
+  format: ResponseFormat,
+  { version, publishedAt }: Pick<TableVersion, "version" | "publishedAt">,
+  kind: "add" | "cdf",
+  file: ParquetFile,
+  { url, expirationTimestamp }: FileAddress,
+): object {
+  const [id, size, timestamp] = [file.hash, file.bytes, Date.parse(publishedAt)];
+  const common = { id, size, version, timestamp, expirationTimestamp };
+  if (format === "parquet") return { [kind]: { url, partitionValues: {}, ...common } };
+  const action = { path: url, partitionValues: {}, size };
+  const deltaSingleAction =
+    kind === "cdf"
+      ? { cdc: { ...action, dataChange: false } }
+      : { add: { ...action, modificationTime: timestamp, dataChange: true } };
+  return { file: { ...common, deltaSingleAction } };
+}
+
+export function fileLine(
+  format: ResponseFormat,
+  { version, publishedAt }: Pick<TableVersion, "version" | "publishedAt">,
+  file: ExportFile,
+  { url, expirationTimestamp }: FileAddress,
+): object {
+  const [id, size, stats, timestamp] = [file.hash, file.bytes, statsOf(file), Date.parse(publishedAt)];
+  const common = { id, size, version, timestamp, expirationTimestamp };
+  if (format === "parquet") return { file: { url, partitionValues: {}, stats, ...common } };
+  const add = { path: url, partitionValues: {}, size, modificationTime: timestamp, dataChange: true, stats };
+  return { file: { ...common, deltaSingleAction: { add } } };
+}
+
+/** What one version changed, as Parquet files. Where all its rows are new, they are those of an export. */
+interface VersionChanges {
+  version: number;
+  publishedAt: string;
+  kind: "add" | "cdf";
+  /** The hash of the change record that the files are made from. */
+  changes: string | undefined;
+  files: readonly ParquetFile[];
+}
+
+const maxVersions = 1000;
+
+/**
+ * Both ends are included. Throws INVALID_PARAMETER, or VERSION_NOT_FOUND that names the first version whose changes
+ * were not exported.
+ */
+export async function changesOf(
+  source: TableSource,
+  parameters: Parameters,
+): Promise<{ newest: TableVersion; first: number; versions: VersionChanges[] }> {
+  const newest = await findVersion(source, {});
+  const commits = await source.catalog.log.believed();
+  const known = commits.filter(({ commit }) => commit <= newest.version).reverse();
+  const end = (name: "starting" | "ending") => {
+    const version = optionalInteger(parameters, `${name}Version`, 0, Number.MAX_SAFE_INTEGER);
+    const timestamp = parameters.get(`${name}Timestamp`);
+    if (version !== undefined && timestamp !== undefined)
+      throw invalidParameter(`${name}Version`, `${name}Version and ${name}Timestamp exclude each other.`);
+    if (timestamp === undefined) return version;
+    const time = isoOf(`${name}Timestamp`, timestamp);
+    if (name === "ending") return known.findLast(({ publishedAt }) => publishedAt <= time)?.commit ?? 0;
+    return known.find(({ publishedAt }) => publishedAt >= time)?.commit ?? newest.version + 1;
+  };
+  const [first, last = newest.version] = [end("starting"), end("ending")];
+  if (first === undefined)
+    throw invalidParameter("startingVersion", "Give startingVersion or startingTimestamp.");
+  if (first > newest.version || first > last)
+    throw invalidParameter(
+      "startingVersion",
+      `The changes begin after they end: the newest version is ${newest.version}.`,
+    );
+  // There is no version 0, which clients begin with.
+  const wanted = known.filter(({ commit }) => commit >= first && commit <= last);
+  if (wanted.length > maxVersions)
+    throw invalidParameter("endingVersion", `Ask for at most ${maxVersions} versions at a time.`);
+  const versions: VersionChanges[] = [];
+  for (const entry of wanted) {
+    const before = known.find(({ commit }) => commit === entry.commit - 1);
+    versions.push(await changesOfVersion(source.exports, entry, before));
+  }
+  return { newest, first: Math.max(first, 1), versions };
+}
+
+async function changesOfVersion(
+  exports: TableSource["exports"],
+  { commit: version, publishedAt, snapshotId, changes }: LogEntry,
+  before: LogEntry | undefined,
+): Promise<VersionChanges> {
+  const of = { version, publishedAt, kind: "cdf" as const, changes: changes?.hash };
+  if (before?.snapshotId === snapshotId) return { ...of, files: [] };
+  if (changes) {
+    const files = await exports.changes(changes.hash);
+    if (files) return { ...of, files };
+  } else if (version === 1) {
+    const record = (await exports.list()).find((each) => each.snapshotId === snapshotId);
+    if (record) return { ...of, kind: "add", files: record.files };
+  }
+  throw new Fault(
+    "VERSION_NOT_FOUND",
+    `What version ${version} changed was not exported; begin with a later version, or read the table anew. The ` +
+      "publisher exports changes with publish --export.",
+  );
+}
