@@ -16,8 +16,14 @@ const script = new URL("../../.github/deploy/publish-parts-slurm.sh", import.met
 async function submit(
   name: string,
   { sources = "sources", before = async (_jobs: string[]) => {} } = {},
-): Promise<[plan: string, part: string, join: string]> {
-  const env = { ...process.env, ...slurm!.env, SOURCES: sources, STORE: `store-${name}`, PARTS: "3" };
+): Promise<[plan: string, part: string, last: string]> {
+  const env = {
+    ...process.env,
+    ...slurm!.env,
+    SOURCES: sources,
+    STORE: join(folder, `store-${name}`),
+    PARTS: "3",
+  };
   await slurm!.scontrol("update", "PartitionName=all", "State=DOWN");
   const { stdout } = await promisify(execFile)(script, [name], { cwd: folder, env });
   const jobs = stdout.trim().split(" ") as [string, string, string];
@@ -54,14 +60,14 @@ describe.skipIf(!slurm)("publish-parts-slurm.sh", () => {
   });
 
   test("ends without an alarm when another publisher was faster, and says so", async () => {
-    const hold = async ([, , join]: string[]) => void (await slurm!.scontrol("hold", join!));
-    const [, part, join] = await submit("lost", { before: hold });
+    const hold = async ([, , last]: string[]) => void (await slurm!.scontrol("hold", last!));
+    const [, part, last] = await submit("lost", { before: hold });
     await slurm!.ended(part);
     expect((await publishAlone("sources", "store-lost")).code).toBe(0);
     const fewer = await writeSegmented(folder, "fewer", "FROM segmented WHERE hash(id) % 50 <> 1");
     expect((await publishAlone(fewer, "store-lost")).code).toBe(0);
-    await slurm!.scontrol("release", join);
-    const ended = await slurm!.ended(join);
+    await slurm!.scontrol("release", last);
+    const ended = await slurm!.ended(last);
     expect(ended).toEqual([expect.objectContaining({ JobState: "COMPLETED", ExitCode: "0:0" })]);
     expect(await saidBy("join-lost")).toContain(
       "the newest commit is 2 now, and not the one that the run lost",
@@ -69,13 +75,13 @@ describe.skipIf(!slurm)("publish-parts-slurm.sh", () => {
   });
 
   test("makes what one process makes on two nodes, one of which is lost amid a part", async () => {
-    const [, part, join] = await submit("cut");
-    await slurm!.freeze("n2", "--run cut --part");
+    const [, part, last] = await submit("cut");
+    await slurm!.freeze("n2", `--store ${join(folder, "store-cut")} --run cut --part`);
     await slurm!.cut("n2");
     const parts = await slurm!.ended(part);
     expect(parts.map(({ JobState }) => JobState)).toEqual(new Array(3).fill("COMPLETED"));
     expect(parts.map(({ Restarts }) => Restarts).sort()).toEqual(["0", "0", "1"]);
-    expect(await slurm!.ended(join)).toEqual([expect.objectContaining({ JobState: "COMPLETED" })]);
+    expect(await slurm!.ended(last)).toEqual([expect.objectContaining({ JobState: "COMPLETED" })]);
     const { snapshotId } = JSON.parse((await publishAlone("sources", "store-alone")).stdout);
     expect(await saidBy("join-cut")).toContain(`Published commit 1, snapshot ${snapshotId}`);
   });

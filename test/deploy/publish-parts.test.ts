@@ -1,35 +1,112 @@
 import { execFile } from "node:child_process";
-import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { exitCodes } from "../../scripts/cli.ts";
 import { deployed } from "../helpers/http/deployed.ts";
 import { snapshotCommand } from "../helpers/publish/commands.ts";
 import { writeSources } from "../helpers/publish/sample-sources.ts";
+import { findProgram } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 const folder = testFolder();
 const root = new URL("../..", import.meta.url).pathname;
+const file = (name: string) => join(root, ".github/deploy", name);
 const sources = join(folder, "sources");
+const jobs = parseAllDocuments(deployed("publish-parts-kubernetes.yml")).map((job) => job.toJS().spec);
+const { jobs: workflow } = parse(deployed("publish-parts.yml"));
+const where = { SOURCES: "s3://SOURCES_BUCKET", STORE: "s3://STORE_BUCKET" };
 let snapshotId: string;
+/** The options of each job that is submitted to AWS Batch. */
+let submitted: string[][];
+
+/**
+ * Programs in the place of others, which write to the folder PLAY. `npm` ends the step STEP with CODE, and other steps
+ * with 0.
+ */
+const programs = {
+  npm: 'case "$*" in *"$STEP"*) echo npm >>"$PLAY/log"; exit "$CODE" ;; esac',
+  scontrol: 'echo "$*" >>"$PLAY/log"',
+  scancel: 'echo "$*" >>"$PLAY/log"',
+  sbatch: 'cat >"$PLAY/$(echo "$STEP" | cut -d " " -f 1).job"; echo 1',
+  aws: `for a; do printf '%s\\0' "$a"; done >>"$PLAY/submitted"; echo "id-of-$4"`,
+};
+
+/** Spark's part in a program: it tries a task again that raises. */
+const pyspark = `
+class SparkConf(dict):
+    def setIfMissing(self, name, value):
+        self.setdefault(name, value)
+        return self
+
+class SparkContext:
+    def __init__(self, conf):
+        self.tries = int(conf["spark.task.maxFailures"])
+    def __enter__(self):
+        return self
+    def __exit__(self, *error):
+        pass
+    def parallelize(self, values, slices):
+        self.values = list(values)
+        return self
+    def map(self, task):
+        self.task = task
+        return self
+    def collect(self):
+        return [self.tried(value, self.tries) for value in self.values]
+    def tried(self, value, left):
+        try:
+            return self.task(value)
+        except RuntimeError:
+            if left == 1:
+                raise
+            return self.tried(value, left - 1)
+`;
+
+/** Runs a program with these in the place of others. Returns its exit code, and what was called. */
+async function play([program, ...words]: readonly string[], env: NodeJS.ProcessEnv & { PLAY: string }) {
+  const PATH = `${join(folder, "bin")}:${process.env.PATH}`;
+  const PYTHONPATH = join(folder, "python");
+  const options = { cwd: root, env: { ...process.env, ...env, PATH, PYTHONPATH } };
+  const code = await promisify(execFile)(program!, words, options).then(
+    () => 0,
+    (error) => error.code as number,
+  );
+  return { code, log: (await readFile(join(env.PLAY, "log"), "utf8").catch(() => "")).split("\n") };
+}
+
+const playFolder = () => mkdtemp(join(folder, "play-"));
 
 beforeAll(async () => {
   await writeSources(sources, { markets: 60 });
   const alone = ["publish", "--sources", sources, "--store", "alone", "--json"];
   ({ snapshotId } = JSON.parse((await snapshotCommand(alone, { from: folder })).stdout));
+  await mkdir(join(folder, "bin"));
+  for (const [name, script] of Object.entries(programs)) {
+    await writeFile(join(folder, "bin", name), `#!/bin/sh\n${script}\n`);
+    await chmod(join(folder, "bin", name), 0o755);
+  }
+  await mkdir(join(folder, "python"));
+  await writeFile(join(folder, "python/pyspark.py"), pyspark);
+  const PLAY = await playFolder();
+  const batch = { JOB_QUEUE: "queue", JOB_DEFINITION: "prs" };
+  await play([file("publish-parts-batch.sh"), "run-1"], { ...where, ...batch, PLAY });
+  const calls = (await readFile(join(PLAY, "submitted"), "utf8")).split("batch\0").slice(1);
+  submitted = calls.map((call) => call.split("\0"));
 });
 
+const commandOf = (job: string): string =>
+  workflow[job].steps.find(({ name }: { name?: string }) => name).run;
+
 test("the workflow's steps, run as its runners would, publish what one process does", async () => {
-  const { jobs } = parse(deployed("publish-parts.yml"));
-  const { part: parts } = jobs.part.strategy.matrix;
-  expect([jobs.part.needs, jobs.join.needs]).toEqual(["plan", "part"]);
+  const { part: parts } = workflow.part.strategy.matrix;
+  expect([workflow.part.needs, workflow.join.needs]).toEqual(["plan", "part"]);
   expect(parts).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
   const step = async (job: string, env = {}) => {
-    const { run } = jobs[job].steps.find(({ name }: { name?: string }) => name);
     // Two parts show as much as eight.
-    const text = run.replace("--plan 8", "--plan 2");
+    const text = commandOf(job).replace("--plan 8", "--plan 2");
     const where = { SOURCES: sources, STORE: join(folder, "workflow"), RUN: "17", RUNNER_TEMP: folder };
     const files = { GITHUB_OUTPUT: join(folder, "output"), GITHUB_STEP_SUMMARY: join(folder, "summary") };
     const options = { cwd: root, env: { ...process.env, ...where, ...files, ...env } };
@@ -50,54 +127,16 @@ const inContainer = (args: readonly string[], store: string, env = {}) => {
   return snapshotCommand([...command, "--json"], { from: folder, env });
 };
 
-test("the Jobs for Kubernetes, and those for AWS Batch, publish the same", async () => {
-  const kubernetes = parseAllDocuments(deployed("publish-parts-kubernetes.yml")).map(
-    (job) => job.toJS().spec,
-  );
-  expect(kubernetes.map(({ completions = 1 }) => completions)).toEqual([1, 8, 1]);
-  const { usage, refused, lost } = exitCodes;
-  for (const {
-    backoffLimit,
-    backoffLimitPerIndex = backoffLimit,
-    podFailurePolicy,
-    template,
-  } of kubernetes) {
-    expect([backoffLimitPerIndex, template.spec.restartPolicy]).toEqual([2, "Never"]);
-    const [{ action, onExitCodes }, ...others] = podFailurePolicy.rules;
-    expect([action, onExitCodes, others]).toEqual([
-      "FailJob",
-      { operator: "In", values: [usage, refused, lost] },
-      [],
-    ]);
-  }
+/** An option of each job that is submitted to AWS Batch. */
+const given = (name: string) =>
+  submitted.map((call) => (call.includes(name) ? call[call.indexOf(name) + 1] : undefined));
 
-  // In the place of aws, which prints the id of the job.
-  const programs = join(folder, "bin");
-  await mkdir(programs);
-  const submitted = join(folder, "submitted");
-  await writeFile(
-    join(programs, "aws"),
-    `#!/bin/sh\nfor a; do printf '%s\\0' "$a"; done >>${submitted}\necho "id-of-$4"\n`,
-  );
-  await chmod(join(programs, "aws"), 0o755);
-  const env = {
-    PATH: `${programs}:${process.env.PATH}`,
-    ...{
-      JOB_QUEUE: "queue",
-      JOB_DEFINITION: "prs",
-      SOURCES: "s3://SOURCES_BUCKET",
-      STORE: "s3://STORE_BUCKET",
-    },
-  };
-  await promisify(execFile)(join(root, ".github/deploy/publish-parts-batch.sh"), ["run-1"], { env });
-  const calls = (await readFile(submitted, "utf8")).split("batch\0").slice(1);
-  const options = calls.map((call) => call.split("\0"));
-  const given = (name: string) =>
-    options.map((call) => (call.includes(name) ? call[call.indexOf(name) + 1] : undefined));
+test("the Jobs for Kubernetes, and those for AWS Batch, publish the same", async () => {
+  expect(jobs.map(({ completions = 1 }) => completions)).toEqual([1, 8, 1]);
   expect(given("--array-properties")).toEqual([undefined, "size=8", undefined]);
   expect(given("--depends-on")).toEqual([undefined, "jobId=id-of-plan-run-1", "jobId=id-of-part-run-1"]);
 
-  const [plan, part, join_] = kubernetes.map(({ template }) => template.spec.containers[0].args);
+  const [plan, part, join_] = jobs.map(({ template }) => template.spec.containers[0].args);
   const batch = given("--container-overrides").map((text) => JSON.parse(text!).command);
   // But for the variable that tells its part they run the same commands, so that one publish shows both.
   const variables = ["JOB_COMPLETION_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX"];
@@ -111,4 +150,81 @@ test("the Jobs for Kubernetes, and those for AWS Batch, publish the same", async
   }
   const joined = await inContainer(join_, "both");
   expect([joined.code, JSON.parse(joined.stdout).snapshotId]).toEqual([0, snapshotId]);
+});
+
+const steps = ["plan", "part", "join"];
+
+/** Whether a step that ends with a code counts as success, by the file of an engine, and after how many tries. */
+type Engine = (step: string, code: number) => Promise<readonly [success: boolean, tries: number]>;
+
+const engines: Record<string, Engine> = {
+  async kubernetes(step, code) {
+    const { backoffLimit, backoffLimitPerIndex, podFailurePolicy, template } = jobs[steps.indexOf(step)];
+    expect(template.spec.restartPolicy).toBe("Never");
+    const rule = podFailurePolicy.rules.find(
+      ({ onExitCodes: { operator, values } }: { onExitCodes: { operator: string; values: number[] } }) =>
+        values.includes(code) === (operator === "In"),
+    );
+    const once = code === 0 || rule?.action === "FailJob";
+    return [code === 0, once ? 1 : 1 + (backoffLimitPerIndex ?? backoffLimit)];
+  },
+  async batch(step, code) {
+    const { attempts, evaluateOnExit } = JSON.parse(given("--retry-strategy")[steps.indexOf(step)]!);
+    const isIt = ({ onExitCode }: { onExitCode: string }) => onExitCode === String(code);
+    const once = code === 0 || evaluateOnExit.find(isIt)?.action === "EXIT";
+    return [code === 0, once ? 1 : attempts];
+  },
+  async github(step, code) {
+    expect(workflow.part.strategy["fail-fast"]).toBe(false);
+    const PLAY = await playFolder();
+    const env = {
+      ...where,
+      PLAY,
+      RUN: "17",
+      PART: "1",
+      RUNNER_TEMP: PLAY,
+      GITHUB_STEP_SUMMARY: join(PLAY, "s"),
+    };
+    const ended = await play(["bash", "-ec", commandOf(step)], { ...env, STEP: step, CODE: String(code) });
+    return [ended.code === 0, 1];
+  },
+  async slurm(step, code) {
+    const PLAY = await playFolder();
+    const env = { ...where, PLAY, RUN: "run-1", ROOT: root, STEP: `--${step}`, CODE: String(code) };
+    await play([file("publish-parts-slurm.sh"), "run-1"], env);
+    const job = ["sh", join(PLAY, `--${step}.job`)];
+    for (let restarts = 0; ; restarts += 1) {
+      const ended = await play(job, { ...env, SLURM_JOB_ID: "7", SLURM_RESTART_COUNT: String(restarts) });
+      if (ended.log.filter((call) => call === "requeue 7").length > restarts) continue;
+      const cancelled = ended.log.includes("--state=PENDING --name=join-run-1");
+      expect(cancelled).toBe(code === exitCodes.lost);
+      return [ended.code === 0, restarts + 1];
+    }
+  },
+  async spark(step, code) {
+    const env = { PLAY: await playFolder(), STEP: `--${step}`, CODE: String(code) };
+    const ended = await play(["python3", file("publish_parts.py"), "run-1", "1", "a", "b"], env);
+    return [ended.code === 0, ended.log.filter((call) => call === "npm").length];
+  },
+};
+
+describe("what ends with exit codes 0 to 6", () => {
+  const [done, final, again] = ["succeeds", "fails", "fails after 3 tries"];
+  test.for([
+    ["kubernetes", [done, again, final, final, final, again, again]],
+    ["batch", [done, again, final, final, final, again, again]],
+    // A person starts failed jobs again.
+    ["github", [done, final, final, final, done, final, final]],
+    ["slurm", [done, again, final, final, done, again, again]],
+    ["spark", [done, again, final, final, done, again, again]],
+  ] as const)("%s", async ([name, wanted], { skip }) => {
+    if (name === "spark" && !findProgram("python3")) skip();
+    for (const step of steps) {
+      const ends = await Promise.all(wanted.map((_, code) => engines[name]!(step, code)));
+      const told = ends.map(([success, tries]) => {
+        return `${success ? "succeeds" : "fails"}${tries > 1 ? ` after ${tries} tries` : ""}`;
+      });
+      expect([step, told]).toEqual([step, wanted]);
+    }
+  });
 });

@@ -1,8 +1,8 @@
 import { execFile } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "vitest";
+import { freezeProcess } from "./processes.ts";
 
 const run = promisify(execFile);
 
@@ -54,12 +54,8 @@ function slurmAt(file: string): TestSlurm {
         .toBe(true);
       return told();
     },
-    freeze: (node, words) =>
-      expect
-        .poll(() => processesOn(file, node).some((pid) => commandOf(pid).includes(words) && stop(pid)), {
-          interval: 20,
-        })
-        .toBe(true),
+    freeze: async (node, words) =>
+      void (await freezeProcess(words, [`SLURM_CONF=${file}`, `SLURMD_NODENAME=${node}`])),
     async cut(node) {
       await run(new URL("../../servers/slurm-stop.sh", import.meta.url).pathname, [dirname(file), node]);
       await scontrol("update", `NodeName=${node}`, "State=DOWN", "Reason=lost");
@@ -71,32 +67,3 @@ function slurmAt(file: string): TestSlurm {
 /** Slurm puts blanks between, and none into the values that are read here. */
 const valuesIn = (line: string): Job =>
   Object.fromEntries(line.split(" ").map((word) => word.split("=", 2) as [string, string]));
-
-const readProcess = (pid: string, file: "environ" | "cmdline"): string[] => {
-  try {
-    return readFileSync(`/proc/${pid}/${file}`, "utf8").split("\0");
-  } catch {
-    // It has ended.
-    return [];
-  }
-};
-
-const commandOf = (pid: string) => readProcess(pid, "cmdline").join(" ");
-
-/** The processes of jobs on a node. */
-function processesOn(file: string, node: string): string[] {
-  return readdirSync("/proc").filter((pid) => {
-    if (!/^\d+$/.test(pid)) return false;
-    const variables = readProcess(pid, "environ");
-    return variables.includes(`SLURM_CONF=${file}`) && variables.includes(`SLURMD_NODENAME=${node}`);
-  });
-}
-
-/** False when it has ended. */
-function stop(pid: string): boolean {
-  try {
-    return process.kill(Number(pid), "SIGSTOP");
-  } catch {
-    return false;
-  }
-}

@@ -1,0 +1,35 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { dirname, join } from "node:path";
+import { text } from "node:stream/consumers";
+
+/** The spark-submit that TEST_SPARK_SUBMIT names, or undefined; `.ci/run` installs it and sets the variable. */
+export function findSpark(): string | undefined {
+  const { TEST_SPARK_SUBMIT: program, CI } = process.env;
+  if (program) return program;
+  if (CI) throw new Error("CI runs the tests with Spark too: TEST_SPARK_SUBMIT must name its spark-submit");
+  console.warn("Tests with Spark are skipped: test/servers/spark-install.sh installs it");
+  return undefined;
+}
+
+/** Runs a program of Spark on two executors, which are processes of this machine, to its end. */
+export async function submitToSpark(
+  program: string,
+  words: readonly string[],
+  { folder, env = {} }: { folder: string; env?: NodeJS.ProcessEnv },
+): Promise<{ code: number | null; stdout: string; stderr: string }> {
+  const local = { "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false", "spark.local.dir": folder };
+  const conf = Object.entries(local).flatMap(([name, value]) => ["--conf", `${name}=${value}`]);
+  const child = spawn(program, ["--master", "local-cluster[2,1,1024]", ...conf, ...words], {
+    cwd: folder,
+    env: {
+      ...process.env,
+      SPARK_LOCAL_IP: "127.0.0.1",
+      PYSPARK_PYTHON: join(dirname(program), "python"),
+      ...env,
+    },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
+  return { code: child.exitCode, stdout, stderr };
+}
