@@ -10,7 +10,7 @@ import type { S3Environment } from "../snapshots/store/backends/s3.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
 import { noStoreAt, openStorage, storeExists } from "../snapshots/store/open-storage.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
-import { openLogReader } from "../snapshots/trust/log/open-log-reader.ts";
+import { openLogReader } from "../snapshots/trust/log/log-reader.ts";
 import type { Config } from "./config.ts";
 import { configError, defaultLimits, type Limits } from "./config.ts";
 import { listen } from "./connection/listen.ts";

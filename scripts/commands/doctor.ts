@@ -15,7 +15,7 @@ import { layout } from "../../snapshots/store/layout.ts";
 import { clockTolerance, describeClocks } from "../../snapshots/store/log/clock.ts";
 import { probeConditionalWrites, requireStore } from "../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { openLogReader } from "../../snapshots/trust/log/open-log-reader.ts";
+import { openLogReader } from "../../snapshots/trust/log/log-reader.ts";
 import { requireKey, requireTrusted } from "../../snapshots/trust/signing.ts";
 import { counted, exitCodes, usageError } from "../cli.ts";
 import { command, type Program } from "../program.ts";

@@ -10,7 +10,7 @@ import { layout } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { newestForRun } from "../trust/log/run-log.ts";
+import { readRunLog } from "../trust/log/believe.ts";
 import type { Signing } from "../trust/signing.ts";
 import { findCommit } from "./find-commit.ts";
 
@@ -30,7 +30,7 @@ export async function diff(
   newer: string,
   signing: Signing = {},
 ): Promise<DiffReport> {
-  const newest = await newestForRun(storage, signing);
+  const { newest } = await readRunLog(storage, signing);
   if (!newest) throw new Fault("SNAPSHOT_NOT_FOUND", `${storage.location}: nothing has been published yet`);
   const [since, until] = [await findCommit(storage, older, newest), await findCommit(storage, newer, newest)];
   const before = await manifestOf(storage, since);

@@ -27,7 +27,7 @@ import { refuseCollected } from "../store/log/gc-records.ts";
 import { readManifest } from "../store/manifest.ts";
 import { readObject, seal } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { newestForRun } from "../trust/log/run-log.ts";
+import { readRunLog } from "../trust/log/believe.ts";
 import { signRecord, subjectOf } from "../trust/notes/record-notes.ts";
 import { requireKey, type Signing, trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
@@ -65,7 +65,7 @@ export async function exportSnapshot(
   options: ExportOptions,
 ): Promise<ExportReport> {
   const { signing = {} } = options;
-  const newest = await newestForRun(storage, signing);
+  const { newest } = await readRunLog(storage, signing);
   if (!newest) throw new Fault("EXPORT_REFUSED", `${storage.location}: nothing has been published yet`);
   requireKey(storage, newest, signing);
   const commit = target === undefined ? newest : await findCommit(storage, target, newest);
@@ -78,7 +78,7 @@ export async function exportSnapshot(
     if (options.changes) await exportChanges(storage, commit, options);
     const report = await exportCommit(storage, commit, options);
     // The description of the public data names the exported files.
-    await updateMutableObjects(storage, { signing });
+    await updateMutableObjects(storage, { signing }, { objects: new Map(), commit: newest });
     return report;
   } catch (error) {
     const gone = error instanceof MissingObjectError && error.key === layout.manifest(commit.manifest.hash);

@@ -27,9 +27,9 @@ import { tileKey, tileNamed, tilesAmong } from "../store/log/public-log.ts";
 import { readManifest } from "../store/manifest.ts";
 import { namedBy, readObject } from "../store/objects.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
-import { type Counting, countedLog } from "../trust/log/believed-log.ts";
 import { trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
+import { type Counting, countedLog } from "./counted-log.ts";
 import { naming } from "./find-commit.ts";
 import { keepsChanges, type Retention, tierMasksOf, tiers } from "./retention.ts";
 

@@ -15,7 +15,7 @@ import { appendCommit, type CommitContent } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { newestForRun, requireStillNewest } from "../trust/log/run-log.ts";
+import { readRunLog, requireStillNewest } from "../trust/log/believe.ts";
 import { isSigned, requireKey, signerOf } from "../trust/signing.ts";
 import { findCommit } from "./find-commit.ts";
 
@@ -31,7 +31,7 @@ export async function rollback(
   { warn, ...shown }: SiteOptions & { warn?: (line: string) => void } = {},
 ): Promise<Commit> {
   const { signing = {} } = shown;
-  const current = await newestForRun(storage, signing);
+  const { newest: current } = await readRunLog(storage, signing);
   if (!current) throw new Fault("ROLLBACK_REFUSED", `${storage.location}: nothing has been published yet`);
   requireKey(storage, current, signing);
   const wanted = await findCommit(storage, target, current);
@@ -44,7 +44,7 @@ export async function rollback(
     // A rollback that this run's key did not sign is made once more.
     if (isSigned(current, signing)) {
       // An earlier run may have stopped after its commit, before it updated the public names.
-      await updateMutableObjects(storage, shown);
+      await updateMutableObjects(storage, shown, { objects: new Map(), commit: current });
       return current;
     }
   }
@@ -73,7 +73,7 @@ export async function rollback(
   await signExportsOf(storage, current, signing);
   await requireStillNewest(storage, current, signing);
   const commit = await appendCommit(storage, content, signerOf(signing));
-  await updateMutableObjects(storage, shown);
+  await updateMutableObjects(storage, shown, { objects: new Map(), commit });
   return commit;
 }
 

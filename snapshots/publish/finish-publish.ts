@@ -14,15 +14,14 @@ import { appendCommit, type CommitContent } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { namedBy, readObject, referTo } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { requireStillNewest } from "../trust/log/run-log.ts";
+import { requireStillNewest } from "../trust/log/believe.ts";
 import { isSigned, signerOf } from "../trust/signing.ts";
 import { mendChanges } from "./archive-changes.ts";
 import { buildManifest } from "./build-manifest.ts";
 import { type Before, type BuildOptions, type MadeArchive, prepareStore } from "./make-archive.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import type { PreviousSnapshot } from "./previous/snapshot.ts";
-import type { Witnessed } from "./public/checkpoint.ts";
-import { treeBefore } from "./public/log.ts";
+import { treeBefore, type Witnessed } from "./public/log.ts";
 import { finishRun, type SiteOptions } from "./public/mutable-objects.ts";
 import { namesOfProtocols } from "./public/names.ts";
 import { planRun } from "./run-plan.ts";
@@ -60,7 +59,7 @@ export interface PublishReport {
 export async function finishPublish(
   options: FinishOptions,
   made: MadeArchive,
-  { current, previous, found }: Before,
+  { current, previous, log }: Before,
 ): Promise<PublishReport> {
   const { storage, now, dryRun = false, signing = {} } = options;
   const { objects, scores, changes: archiveChanges } = made;
@@ -105,11 +104,11 @@ export async function finishPublish(
     newest = await appendCommit(storage, content, signerOf(signing));
   }
   const outcome = outcomes[kind];
-  const atHand = { objects: objectsByHash(scores), commit: newest, manifest };
+  const atHand = newest && { objects: objectsByHash(scores), commit: newest, manifest };
   const witnessed =
-    outcome === "dry-run"
+    !atHand || outcome === "dry-run"
       ? []
-      : await finishRun(storage, kind === "same" ? { ...atHand, found } : atHand, outcome, now(), options);
+      : await finishRun(storage, kind === "same" ? { ...atHand, log } : atHand, outcome, now(), options);
   if (newest && !dryRun) await mendChanges(kind === "same" ? previous?.listed : undefined, newest, options);
   const { uploaded, unchanged, total } = objects;
   return {

@@ -4,7 +4,7 @@ import type { Sources } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";
 import { probeConditionalWrites } from "../store/open-storage.ts";
 import type { Storage } from "../store/storage.ts";
-import type { FoundLog } from "../trust/log/run-log.ts";
+import type { RunLog } from "../trust/log/believe.ts";
 import { ArchiveChanges } from "./archive-changes.ts";
 import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
 import { type Allowance, type ArchiveDifference, checkGuards, requireAtMost } from "./guards.ts";
@@ -30,8 +30,8 @@ export interface BuildOptions {
 export interface Before {
   current: Commit | undefined;
   previous: PreviousSnapshot | undefined;
-  /** What the run found of the log when it began, so that it need not be read again. */
-  found?: FoundLog;
+  /** The log as it was when the run began, so that it need not be read again. */
+  log?: RunLog;
 }
 
 /** Sources that were read and found sound. `fileRows` are in the order of the files. */

@@ -2,7 +2,7 @@ import { Fault } from "../../schemas/errors.ts";
 import type { Commit } from "../../schemas/store/snapshot.ts";
 import type { OpenSources } from "../sources/sources.ts";
 import { type CorruptObjectError, isLoss, type MissingObjectError } from "../store/errors.ts";
-import { type FoundLog, findLog } from "../trust/log/run-log.ts";
+import { type RunLog, readRunLog } from "../trust/log/believe.ts";
 import { requireKey } from "../trust/signing.ts";
 import { type FinishOptions, finishPublish, type PublishReport } from "./finish-publish.ts";
 import { type Before, makeArchive } from "./make-archive.ts";
@@ -33,10 +33,10 @@ export interface PublishOptions extends FinishOptions, ReadOptions {
  * readers still see the previous snapshot; after COMMIT_UNKNOWN they may see either.
  */
 export async function publish(options: PublishOptions): Promise<PublishReport> {
-  const found = await logToFollow(options);
-  const { newest: current, storage } = found;
+  const log = await logToFollow(options);
+  const { newest: current, storage } = log;
   return overDamage({ ...options, storage }, current, (previous) =>
-    publishAfter(options, { current, previous, found }),
+    publishAfter(options, { current, previous, log }),
   );
 }
 
@@ -51,19 +51,21 @@ async function publishAfter(options: PublishOptions, before: Before): Promise<Pu
 }
 
 /** Undefined `newest` means that the run makes the first commit. */
-export async function logToFollow(options: Omit<PublishOptions, keyof ReadOptions>): Promise<FoundLog> {
+export async function logToFollow(options: Omit<PublishOptions, keyof ReadOptions>): Promise<RunLog> {
   const { storage, resume = false, signing = {} } = options;
-  const found = await findLog(storage, signing);
-  const { newest: current } = found;
+  const log = await readRunLog(storage, signing);
+  const { newest: current } = log;
   if (!options.dryRun) requireKey(storage, current, signing);
-  if (!current?.hold || resume) return found;
+  if (!current?.hold || resume) return log;
   // The rollback may have been interrupted before it updated the public names.
   if (!options.dryRun && signing.over !== current.commit)
-    await updateMutableObjects(storage, options, { objects: new Map(), found }).catch((error) => {
-      // Only a run that goes on makes lost objects anew.
-      if (!isLoss(error)) throw error;
-      options.warn?.(error.message);
-    });
+    await updateMutableObjects(storage, options, { objects: new Map(), commit: current, log }).catch(
+      (error) => {
+        // Only a run that goes on makes lost objects anew.
+        if (!isLoss(error)) throw error;
+        options.warn?.(error.message);
+      },
+    );
   const detail =
     `commit ${current.commit} is a rollback, which puts publishing on hold; publish with --resume to end ` +
     "that";

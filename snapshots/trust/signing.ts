@@ -4,7 +4,7 @@ import type { VerifierKey } from "../format/note-keys.ts";
 import type { ObjectError } from "../store/errors.ts";
 import type { SignCommit } from "../store/log/commits.ts";
 import type { Storage } from "../store/storage.ts";
-import type { CheckpointFile } from "./log/checkpoint-file.ts";
+import type { CheckpointFile } from "./log/checkpoints.ts";
 import type { SigningKey } from "./notes/note-keys.ts";
 import { signEntry } from "./notes/record-notes.ts";
 import { Trust, type UntrustedError } from "./trust.ts";

@@ -1,10 +1,9 @@
 import { type Commit, Head, type Manifest } from "../../schemas/store/snapshot.ts";
-import { CorruptObjectError, MissingObjectError, unless } from "../store/errors.ts";
+import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { gapsIn, listCommits, readCommit } from "../store/log/commits.ts";
 import { unseal } from "../store/objects.ts";
-import type { Evidence } from "../trust/log/remembered.ts";
-import { requireKnown } from "../trust/log/run-log.ts";
+import { believe, type Memory } from "../trust/log/believe.ts";
 import { checkAgreement, type Trust } from "../trust/trust.ts";
 import type { SnapshotCheck } from "./snapshot-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";
@@ -86,18 +85,13 @@ export async function checkLog(
 export async function checkKnown(
   check: StoreCheck,
   newest: Commit | undefined,
-  known: readonly Evidence[],
+  memory: Memory,
 ): Promise<void> {
   if (check.faults.some(({ key }) => key.startsWith(layout.commit.prefix))) return;
   const { storage, faults } = check;
-  await unless(
-    "UNTRUSTED_PREDECESSOR",
-    () => requireKnown(storage, newest, known),
-    ({ message }) => {
-      const reason = message.slice(storage.location.length + 2);
-      faults.push({ key: layout.commit(newest?.commit ?? 1), reason });
-    },
-  );
+  const { fault } = await believe(storage, newest, memory);
+  const key = layout.commit(newest?.commit ?? 1);
+  if (fault) faults.push({ key, reason: fault.message.slice(storage.location.length + 2) });
 }
 
 function checkCommit(

@@ -5,7 +5,7 @@ import { layout } from "../store/layout.ts";
 import { unseal } from "../store/objects.ts";
 import { probeBody } from "../store/open-storage.ts";
 import type { Storage } from "../store/storage.ts";
-import { knownLog } from "../trust/log/run-log.ts";
+import { recall } from "../trust/log/believe.ts";
 import type { Signing } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
 import { checkExports } from "./export-check.ts";
@@ -57,9 +57,9 @@ export async function verify(
 ): Promise<VerifyReport> {
   const check = new StoreCheck(storage);
   const snapshots = new SnapshotCheck(check, progress);
-  const known = await knownLog(storage, signing);
+  const memory = await recall(storage, signing, { witnesses: true });
   const { length, commits, collected, newest, last } = await checkLog(check, snapshots, { trust, begins });
-  await checkKnown(check, newest?.commit, known);
+  await checkKnown(check, newest?.commit, memory);
   // Everything after that would be faults that nobody can mend.
   const { foreign } = check;
   if (foreign && (commits.size === 0 || foreign.key.startsWith(layout.manifest.prefix))) throw foreign;

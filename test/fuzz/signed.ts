@@ -233,10 +233,8 @@ const note: Target = {
     if (parsed) {
       const lines = parsed.signatures.map(({ line }) => `${line}\n`);
       need(`${parsed.text}\n${lines.join("")}` === text, "a note is its parts");
-      const merged = mergeNotes([text, text], keys);
-      // Nothing may be left of it.
-      const again = refused(() => mergeNotes([merged, text], keys), NoteError);
-      need((again ?? merged) === merged, "merging a note with itself is done at once");
+      const merged = mergeNotes(text, text, keys);
+      need(mergeNotes(text, merged, keys) === merged, "merging a note with itself is done at once");
     }
     const checkpoint = refused(() => parseCheckpoint(text), NoteError);
     if (checkpoint) need(text.startsWith(`${checkpointText(checkpoint)}\n`), "a checkpoint is its text");

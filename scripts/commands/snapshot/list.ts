@@ -2,7 +2,7 @@ import type { Commit, Size } from "../../../schemas/store/snapshot.ts";
 import type { Changes, Summary } from "../../../snapshots/changes/summary.ts";
 import type { Witness } from "../../../snapshots/format/policy.ts";
 import { diff } from "../../../snapshots/maintain/diff.ts";
-import type { Witnessed } from "../../../snapshots/publish/public/checkpoint.ts";
+import type { Witnessed } from "../../../snapshots/publish/public/log.ts";
 import type { PublishReport } from "../../../snapshots/publish/publish.ts";
 import { gapsIn, readLog } from "../../../snapshots/store/log/commits.ts";
 import { trustOf } from "../../../snapshots/trust/signing.ts";

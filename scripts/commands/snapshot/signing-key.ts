@@ -1,6 +1,6 @@
-import { updateCheckpoint } from "../../../snapshots/publish/public/checkpoint.ts";
+import { updateLog } from "../../../snapshots/publish/public/log.ts";
 import { PublicTree } from "../../../snapshots/publish/public/tree.ts";
-import { findLog } from "../../../snapshots/trust/log/run-log.ts";
+import { readRunLog } from "../../../snapshots/trust/log/believe.ts";
 import { writeSigningKey } from "../../../snapshots/trust/notes/key-files.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { requiredOption, usageError } from "../../cli.ts";
@@ -58,10 +58,10 @@ export const witnessCommand = command({
     if (!signing.key || !signing.witnesses)
       throw usageError("witness goes with SIGNING_KEY and WITNESS_POLICY, the files of a publisher");
     const storage = await openStore(shell, values.store);
-    const found = await findLog(storage, signing);
-    const { newest } = found;
-    const tree = await PublicTree.of(found.storage);
-    const witnessed = newest ? await updateCheckpoint(tree, newest, signing, found) : [];
+    const log = await readRunLog(storage, signing);
+    const { newest } = log;
+    const tree = await PublicTree.of(log.storage);
+    const witnessed = newest ? await updateLog(storage, tree, newest, signing, log) : [];
     shell.report(values.json ?? false, { commit: newest?.commit ?? 0, witnessed }, [
       newest
         ? `Commit ${newest.commit}, snapshot ${newest.snapshotId}`

@@ -1,7 +1,10 @@
 import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { type Tile, tilesOf, tileWidth } from "../../format/log-tiles.ts";
 import { type Entries, encodeEntries, tileEncoder } from "../../format/log-tree.ts";
+import { maxNoteBytes, parseNote } from "../../format/note.ts";
+import type { VerifierKey } from "../../format/note-keys.ts";
 import { treeHead } from "../../format/tree.ts";
+import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import {
@@ -15,16 +18,60 @@ import {
   tileKey,
   tilesAmong,
 } from "../../store/log/public-log.ts";
-import type { Storage } from "../../store/storage.ts";
+import { type Storage, StorageError } from "../../store/storage.ts";
+import { believe, namedBy, type RunLog, recall, submissionOf } from "../../trust/log/believe.ts";
+import { signCheckpoint } from "../../trust/notes/checkpoint.ts";
+import { timeOf } from "../../trust/notes/cosignature.ts";
+import { mergeNotes } from "../../trust/notes/signed-note.ts";
+import { type Signing, trustOf } from "../../trust/signing.ts";
+import type { Trust } from "../../trust/trust.ts";
 import type { PublicTree } from "./tree.ts";
 
+// The public log of a store, in the order in which a run writes it:
+//
+// 1. The commit, in which its entry is signed. It was made with `treeBefore`, and vouches for all entries before it.
+// 2. The tiles. Only then is there something to check a checkpoint against.
+// 3. The checkpoint is signed, and kept in the publisher's own file before anybody sees it.
+// 4. Witnesses cosign it.
+// 5. It is stored by its size, and then as the newest, together with what they cosigned.
+//
+// A run may be killed after any of these steps. Each run repeats all but the first for the newest commit, whoever made
+// it: tiles are compared, a checkpoint of the same tree gets the same signature, and cosignatures are merged. Of two
+// runs at once, the one whose commit has been followed leaves the rest to the other, which vouches for both trees.
+
+/** In hexadecimal, over the entries up to the newest commit: `tree` of the commit that follows. */
+export async function treeBefore(storage: Storage, newest: Commit | undefined): Promise<string> {
+  return (newest ? (await LogTree.upTo(storage, newest)).head : treeHead([])).toString("hex");
+}
+
 /**
- * Brings the public log to a commit. Sees by the last bundle that the tiles give its tree, and that all of them are
- * there; compares all at every 256th commit, and where some are `faulty`. What is missing or wrong is made anew from
- * the commits. Of those that are gone, hashes are made from the tiles below, and entries stay as they are. `ends` reads
- * the entries in which the log ends.
+ * Whether a witness of the publisher's policy cosigned the newest checkpoint: when, in seconds since 1970, or why not.
  */
-export async function updatePublicLog(tree: PublicTree, newest: Commit, ends?: ReadEnd): Promise<void> {
+export type Witnessed = { name: string } & ({ time: number } | { fault: string });
+
+/**
+ * Brings the tiles of the log to the newest commit, and its checkpoint where there is a key. `log` is what the run met
+ * when it began, if this is still the newest commit. Returns what the witnesses made of the checkpoint. Throws
+ * UNTRUSTED_PREDECESSOR when the tree does not begin with every one that was signed before, or a witness remembers
+ * another one.
+ */
+export async function updateLog(
+  storage: Storage,
+  tree: PublicTree,
+  newest: Commit,
+  signing: Signing,
+  log?: RunLog,
+): Promise<Witnessed[]> {
+  await updateTiles(tree, newest, log);
+  return updateCheckpoint(storage, tree, newest, signing, log);
+}
+
+/**
+ * Sees by the last bundle that the tiles give the tree of the log, and that all of them are there; compares all at every
+ * 256th commit, and where some are `faulty`. What is missing or wrong is made anew from the commits. Of those that are
+ * gone, hashes are made from the tiles below, and entries stay as they are.
+ */
+async function updateTiles(tree: PublicTree, newest: Commit, log?: RunLog): Promise<void> {
   const { storage, faulty } = tree;
   const size = newest.commit;
   const wanted = tilesOf(size);
@@ -36,11 +83,11 @@ export async function updatePublicLog(tree: PublicTree, newest: Commit, ends?: R
   const all = [...stored.values(), ...lacking];
   const { index, width } = lastBundle(size);
   const isLast = (tile: Tile) => (tile.level === "entries" || tile.level === 0) && tile.index === index;
-  const tail = await tailOf(storage, newest, stored, ends);
+  const tail = await tailOf(storage, newest, stored, log);
   const ofTail: Entries = [...Array(index * tileWidth).fill(undefined), ...(tail ?? [])];
   if (tail && ![...faulty].some((key) => key.startsWith(layout.logTile.prefix))) {
     const grows = width < tileWidth && lacking.every(isLast);
-    if (grows && (await LogTree.byTiles(storage, newest, tail)))
+    if (grows && (log?.tree ?? (await LogTree.byTiles(storage, newest, tail))))
       return putTiles(tree, wanted.filter(isLast), ofTail);
     const leaves = await leavesOf(storage, newest, ofTail);
     const others = wanted.filter((tile) => tile.level === "entries" && !isLast(tile));
@@ -51,19 +98,17 @@ export async function updatePublicLog(tree: PublicTree, newest: Commit, ends?: R
   if (leaves) await putTiles(tree, all, entries, leaves);
 }
 
-type ReadEnd = () => Promise<readonly Buffer[] | undefined>;
-
 /** The entries of the last bundle, of which nobody has checked those before the newest. */
 async function tailOf(
   storage: Storage,
   newest: Commit,
   stored: ReadonlyMap<string, Tile>,
-  ends?: ReadEnd,
+  log?: RunLog,
 ): Promise<readonly Buffer[] | undefined> {
   const [last, before] = [lastBundle(newest.commit), lastBundle(newest.commit - 1)];
   if (last.width === 1) return [entryOf(newest)];
   const bundle = [last, before].find((tile) => stored.has(tileKey(tile)));
-  const entries = bundle && (await (bundle === last && ends ? ends() : readEntries(storage, bundle)));
+  const entries = bundle && (await (bundle === last && log ? log.tail() : readEntries(storage, bundle)));
   return entries && [...entries.slice(0, last.width - 1), entryOf(newest)];
 }
 
@@ -92,7 +137,106 @@ async function putTiles(
   });
 }
 
-/** In hexadecimal, over the entries up to the newest commit: `tree` of the commit that follows. */
-export async function treeBefore(storage: Storage, newest: Commit | undefined): Promise<string> {
-  return (newest ? (await LogTree.upTo(storage, newest)).head : treeHead([])).toString("hex");
+/**
+ * Signs the tree of the log, shows it to those witnesses that have not cosigned it yet, and stores what they made of
+ * it. Nothing is signed without a key, or where no trusted key signed the entry of the newest commit.
+ */
+async function updateCheckpoint(
+  storage: Storage,
+  shown: PublicTree,
+  newest: Commit,
+  signing: Signing,
+  log?: RunLog,
+): Promise<Witnessed[]> {
+  const { commit: size } = newest;
+  const { key, cosigner, trusted = [], witnesses, memory: file } = signing;
+  const trust = trustOf(signing);
+  if (!key || !trust || trust.commit(newest)) return [];
+  // The run has compared the log with a checkpoint of its own size. Before the first one is signed, everybody is asked.
+  const belief =
+    log?.stored?.checkpoint?.size === size
+      ? log
+      : await believe(storage, newest, await recall(storage, signing, { witnesses: true }), log?.tree);
+  if (belief.fault) throw belief.fault;
+  if (belief.followed) return [];
+  const tree = belief.tree ?? (await LogTree.upTo(storage, newest));
+  const own = signCheckpoint(signing, tree);
+  // Must be kept before anybody sees it.
+  await file?.keep(own);
+
+  const bySize = layout.logCheckpointOf(size);
+  const asked = witnesses?.policy.witnesses ?? [];
+  const keys = [key, ...trusted, ...(cosigner ? [cosigner] : []), ...asked.map((witness) => witness.key)];
+  const before = log?.stored?.shown;
+  const isStored = before !== undefined && (await shown.holds(bySize, Buffer.from(before)));
+  const known = mergeNotes(own, isStored ? before : await readNote(storage, bySize), keys);
+  const { text, signatures } = parseNote(known);
+  const lineOf = ({ name, id }: VerifierKey) =>
+    signatures.find((each) => each.name === name && each.id === id);
+  const lacking = asked.filter((witness) => !lineOf(witness.key));
+  // Stored together with what they cosign, so that readers who require cosignatures do not see it without.
+  const answers = (await witnesses?.ask(lacking, submissionOf(storage, own, tree))) ?? [];
+  const lines = answers.flatMap((answer) => ("line" in answer ? [`${answer.line}\n`] : []));
+  const note = lines.length > 0 ? mergeNotes(`${text}\n${lines.join("")}`, known, keys) : known;
+
+  const place = { storage, shown, newest, trust, tree, keys };
+  const merged = await mergeInto(bySize, place, note);
+  if (merged !== undefined) await mergeInto(layout.logCheckpoint, place, merged);
+  return asked.map(({ name, key }) => {
+    const line = lineOf(key);
+    if (line) return { name, time: timeOf(key.kind, line.signature) ?? 0 };
+    const answer = answers.find(({ witness }) => witness.key === key)!;
+    return "line" in answer ? { name, time: answer.time } : { name, fault: answer.fault };
+  });
+}
+
+interface Place {
+  storage: Storage;
+  shown: PublicTree;
+  newest: Commit;
+  trust: Trust;
+  tree: LogTree;
+  keys: readonly VerifierKey[];
+}
+
+/** Another round is needed only when another publisher signed meanwhile. */
+const maxRounds = 16;
+
+/** Returns what is stored then; undefined when another publisher went on. */
+async function mergeInto(at: string, place: Place, note: string): Promise<string | undefined> {
+  const { storage, shown, newest, trust, tree, keys } = place;
+  if (await shown.holds(at, Buffer.from(note))) return note;
+  for (let round = 0; round < maxRounds; round += 1) {
+    const tag = await tagOf(storage, at);
+    const stored = tag === undefined ? undefined : await readNote(storage, at);
+    const said = stored && trust.tree(stored);
+    if (said && "size" in said) {
+      const { fault, followed } = await believe(
+        storage,
+        newest,
+        { trust, evidence: [namedBy(at, said)] },
+        tree,
+      );
+      if (fault) throw fault;
+      if (followed) return undefined;
+    }
+    const wanted = mergeNotes(note, stored, keys);
+    if (wanted === stored) return wanted;
+    const bytes = Buffer.from(wanted);
+    const done =
+      tag === undefined ? await storage.putIfAbsent(at, bytes) : await storage.replace(at, bytes, tag);
+    if (done) return wanted;
+  }
+  throw new StorageError(`${storage.location}: other publishers keep changing ${at}; run again`);
+}
+
+/** Undefined when there is no such object. */
+async function tagOf(storage: Storage, wanted: string): Promise<string | undefined> {
+  for await (const { key, tag } of storage.list(wanted)) if (key === wanted) return tag;
+  return undefined;
+}
+
+async function readNote(storage: Storage, key: string): Promise<string | undefined> {
+  const bytes = await unless(CorruptObjectError, () => storage.get(key, { maxBytes: maxNoteBytes }));
+  return bytes?.toString();
 }

@@ -3,13 +3,11 @@ import { layout } from "../../store/layout.ts";
 import { headCommit } from "../../store/log/commits.ts";
 import { seal } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
-import { newestBelieved } from "../../trust/log/newest-trusted.ts";
-import type { FoundLog } from "../../trust/log/run-log.ts";
+import { newestFrom, type RunLog } from "../../trust/log/believe.ts";
 import { signRecord, subjectOf } from "../../trust/notes/record-notes.ts";
 import { type Signing, trustOf } from "../../trust/signing.ts";
 import type { Trust } from "../../trust/trust.ts";
-import { updateCheckpoint, type Witnessed } from "./checkpoint.ts";
-import { updatePublicLog } from "./log.ts";
+import { updateLog, type Witnessed } from "./log.ts";
 import { type AtHand, type Shown, showNewest, updatePublicNames } from "./names.ts";
 import { type ApiAddress, type Named, nothingNamed, publishedNames, type Site, updateSite } from "./site.ts";
 import { PublicTree } from "./tree.ts";
@@ -38,31 +36,29 @@ export interface SiteOptions {
 
 /** What a run has at hand, so that it need not be read again. */
 interface RunAtHand extends AtHand {
-  /** What the run found when it began, unless it made a commit. */
-  found?: FoundLog | undefined;
+  /** The log as it was when the run began, unless it made a commit. */
+  log?: RunLog | undefined;
 }
 
 /**
  * Updates head.json, the public log, its checkpoint, the public names and the artefacts to the newest commit, and the
- * site to this version. Returns the commit's number, or 0 before the first, and what the witnesses made of its
- * checkpoint. Readers of snapshots need none of these objects, and the next run repeats what was interrupted.
+ * site to this version. Returns the commit's number, and what the witnesses made of its checkpoint. Readers of snapshots need none of these objects, and the next run repeats what was interrupted.
  */
 export async function updateMutableObjects(
   storage: Storage,
-  { site, signing = {}, faulty, ...told }: SiteOptions,
-  atHand: RunAtHand = { objects: new Map() },
+  { site, signing = {}, faulty, ...names }: SiteOptions,
+  atHand: RunAtHand,
 ): Promise<{ commit: number; witnessed: Witnessed[] }> {
   // Nobody trusts what a run makes without a key, yet it has to be shown.
   const trust = signing.key && trustOf(signing);
-  const { tree, commit: newest, found } = await shownAtEnd(storage, trust, faulty, atHand);
-  if (newest && (found ? found.head : await headCommit(storage)) !== newest.commit)
+  const { log, ...shown } = await shownAtEnd(storage, trust, faulty, atHand);
+  const { tree, commit: newest } = shown;
+  if ((log ? log.head : await headCommit(storage)) !== newest.commit)
     await storage.put(layout.head, seal({ commit: newest.commit }));
-  if (newest) await updatePublicLog(tree, newest, found?.tail);
-  const witnessed = newest ? await updateCheckpoint(tree, newest, signing, found) : [];
-  const named = await namedIn(tree, site, told);
+  const witnessed = await updateLog(storage, tree, newest, signing, log);
+  const named = await namedIn(tree, site, names);
   const addresses = named.site === null ? undefined : { ...named, site: named.site };
-  const shown = newest && { tree, commit: newest };
-  const commit = shown ? await updatePublicNames(storage, shown, atHand, addresses, trust) : 0;
+  const commit = await updatePublicNames(storage, shown, atHand, addresses, trust);
   if (site) await updateSite(tree, site, named);
   return { commit, witnessed };
 }
@@ -88,17 +84,17 @@ async function namedIn(
   return complete(await publishedNames(tree.storage));
 }
 
-/** The newest commit and the public tree, as the run found them unless there is a later commit. */
+/** The newest commit and the public tree, as they were when the run began unless there is a later commit. */
 async function shownAtEnd(
   storage: Storage,
   trust: Trust | undefined,
   faulty: SiteOptions["faulty"],
-  { found, commit }: RunAtHand,
-): Promise<Shown & Pick<RunAtHand, "found">> {
-  if (found?.newest) {
-    const tree = await PublicTree.of(found.storage, faulty);
-    const newest = await newestBelieved(storage, trust, found.newest);
-    if (newest?.digest === found.newest.digest) return { tree, commit: newest, found };
+  { log, commit }: RunAtHand,
+): Promise<Shown & Pick<RunAtHand, "log">> {
+  if (log) {
+    const tree = await PublicTree.of(log.storage, faulty);
+    const newest = await newestFrom(storage, commit, trust);
+    if (newest.digest === commit.digest) return { tree, commit, log };
   }
   return showNewest(storage, trust, faulty, commit);
 }

@@ -8,7 +8,7 @@ import { artefactFolders, layout, sha256 } from "../../store/layout.ts";
 import { readManifest } from "../../store/manifest.ts";
 import { readObject, referTo } from "../../store/objects.ts";
 import { listedOnce, type ObjectInfo, type Storage, StorageError } from "../../store/storage.ts";
-import { newestBelieved } from "../../trust/log/newest-trusted.ts";
+import { newestFrom } from "../../trust/log/believe.ts";
 import type { Trust } from "../../trust/trust.ts";
 import { artefactsAt } from "./artefacts.ts";
 import { PublicTree } from "./tree.ts";
@@ -17,8 +17,8 @@ import { PublicTree } from "./tree.ts";
 export interface AtHand {
   /** By hash. */
   objects: ReadonlyMap<string, Buffer>;
-  /** The newest commit, and what its manifest says of scores. */
-  commit?: Commit | undefined;
+  /** The newest commit that the run knows of, and what its manifest says of scores. */
+  commit: Commit;
   manifest?: Pick<Manifest, "scores" | "newestUpdatedAt"> | undefined;
 }
 
@@ -33,17 +33,17 @@ const maxRounds = 16;
  */
 export async function updatePublicNames(
   storage: Storage,
-  shown: Required<Shown>,
+  shown: Shown,
   { objects, ...atHand }: AtHand,
   addresses: Addresses | undefined,
   trust: Trust | undefined,
 ): Promise<number> {
   let { tree, commit } = shown;
   for (let round = 0; round < maxRounds; round += 1) {
-    const isAtHand = atHand.commit?.digest === commit.digest;
+    const isAtHand = atHand.commit.digest === commit.digest;
     const manifest = (isAtHand && atHand.manifest) || (await readManifest(storage, commit.manifest));
     const names = publicNames(manifest);
-    const known = new Map(objects);
+    const inMemory = new Map(objects);
     const artefacts = addresses && (await artefactsAt(storage, commit, manifest, addresses, trust, objects));
     let changed = false;
     // Before the pages that name them.
@@ -52,18 +52,16 @@ export async function updatePublicNames(
     });
     for (const [key, bytes] of artefacts?.files ?? []) {
       const ref = referTo(bytes);
-      known.set(ref.hash, bytes);
+      inMemory.set(ref.hash, bytes);
       if (artefactFolders.some((folder) => key.startsWith(folder))) names.set(key, ref);
       else if (await tree.putIfDifferent(key, bytes)) changed = true;
     }
-    const found = await updateNames(tree, names, known);
-    if (!changed && found === "same") return commit.commit;
+    const outcome = await updateNames(tree, names, inMemory);
+    if (!changed && outcome === "same") return commit.commit;
     // A later commit may have kept a name that this round has just replaced, so its publisher would not put it right.
-    const newest = await newestBelieved(storage, trust, commit);
-    if (found !== "disturbed" && newest?.commit === commit.commit) return commit.commit;
-    const again = await showNewest(storage, trust, tree.faulty, commit);
-    tree = again.tree;
-    commit = again.commit ?? commit;
+    const newest = await newestFrom(storage, commit, trust);
+    if (outcome !== "disturbed" && newest.commit === commit.commit) return commit.commit;
+    ({ tree, commit } = await showNewest(storage, trust, tree.faulty, commit));
   }
   throw new StorageError(`${storage.location}: other publishers keep changing the public names; run again`);
 }
@@ -72,19 +70,18 @@ export async function updatePublicNames(
 export interface Shown {
   /** What the publisher of a later commit changes after the listing has another tag. */
   tree: PublicTree;
-  commit?: Commit;
+  commit: Commit;
 }
 
-/** Lists the public tree and finds the newest commit, if there is one. `known` was the newest before. */
+/** Lists the public tree and finds the newest commit. `known` was the newest before. */
 export async function showNewest(
   storage: Storage,
   trust: Trust | undefined,
   faulty: ReadonlySet<string> | undefined,
-  known?: Commit,
+  known: Commit,
 ): Promise<Shown> {
   const tree = await PublicTree.of(listedOnce(storage, layout.publicTree), faulty);
-  const commit = await newestBelieved(storage, trust, known);
-  return { tree, ...(commit && { commit }) };
+  return { tree, commit: await newestFrom(storage, known, trust) };
 }
 
 /** "same": none was out of date. "disturbed": another publisher changed one of them meanwhile. */
@@ -97,9 +94,9 @@ async function updateNames(
   const done: boolean[] = [];
   await inParallel(names, async ([key, ref]) => {
     const info = await tree.infoOf(key);
-    const known = inMemory.get(ref.hash);
-    if (info && (await (known ? tree.holds(key, known) : nameHolds(storage, info, ref)))) return;
-    const bytes = known ?? (await readObject(storage, layout.publicObject(ref.hash), ref));
+    const own = inMemory.get(ref.hash);
+    if (info && (await (own ? tree.holds(key, own) : nameHolds(storage, info, ref)))) return;
+    const bytes = own ?? (await readObject(storage, layout.publicObject(ref.hash), ref));
     done.push(await (info ? storage.replace(key, bytes, info.tag) : storage.putIfAbsent(key, bytes)));
   });
   if (done.length === 0) return "same";

@@ -1,15 +1,16 @@
+import { Fault } from "../../../schemas/errors.ts";
 import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../../schemas/store/snapshot.ts";
 import type { TreeHead } from "../../format/log-tree.ts";
-import { CorruptObjectError, unless } from "../../store/errors.ts";
+import { CorruptObjectError, messageOf, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { newestCommit, readCommit } from "../../store/log/commits.ts";
 import { LogTree } from "../../store/log/public-log.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type NotedCheckpoint, told } from "../notes/checkpoint.ts";
-import { type Trust, type TrustedCheckpoint, UntrustedError } from "../trust.ts";
-import { type CheckpointFile, keepEvidence } from "./checkpoint-file.ts";
-import { judge } from "./newest-trusted.ts";
-import { anyCheckpoint, storedCheckpoint } from "./stored-checkpoint.ts";
+import { Trust, type TrustedCheckpoint, UntrustedError } from "../trust.ts";
+import { believedPolicy } from "../witnesses/policy.ts";
+import { judge } from "./believe.ts";
+import { anyCheckpoint, CheckpointFile, keepEvidence, storedCheckpoint } from "./checkpoints.ts";
 
 /** Kinds of records, each with the last reason that was told. */
 type RecordKind = "commit" | "run" | "export";
@@ -118,6 +119,42 @@ export function readSignedLog(
       if (taken) await file?.keep(taken.checkpoint.note);
     },
   };
+}
+
+/** Files that say whose log a reader believes, by the variables that name them. */
+export interface TrustFiles {
+  TRUST_POLICY?: string | undefined;
+  TRUSTED_KEYS?: string | undefined;
+  CHECKPOINT_FILE?: string | undefined;
+}
+
+/** Opens these files. `warn` is told what is missing, `refused` as readSignedLog says. */
+export async function openLogReader(
+  storage: Storage,
+  { TRUST_POLICY: policyFile, TRUSTED_KEYS: keys, CHECKPOINT_FILE: path }: TrustFiles,
+  { warn, refused }: { warn: (line: string) => void; refused: (error: Error) => void },
+): Promise<LogReader> {
+  const policy = await usable(policyFile ? "TRUST_POLICY" : "TRUSTED_KEYS", () =>
+    believedPolicy({ policy: policyFile, keys }),
+  );
+  if (!policy && path)
+    throw new Fault(
+      "CONFIG",
+      "CHECKPOINT_FILE needs TRUST_POLICY or TRUSTED_KEYS, which say whose checkpoints count",
+    );
+  if (!policy) return readAnyLog(storage);
+  if (!path)
+    warn("CHECKPOINT_FILE is not set; after this start an older commit may be replayed as the newest");
+  const file = path ? await usable("CHECKPOINT_FILE", () => CheckpointFile.open(path)) : undefined;
+  return readSignedLog(storage, new Trust(policy), { file, refused });
+}
+
+async function usable<T>(variable: string, open: () => Promise<T>): Promise<T> {
+  try {
+    return await open();
+  } catch (error) {
+    throw new Fault("CONFIG", `${variable}: ${messageOf(error)}`, { cause: error });
+  }
 }
 
 /** A log shows two faces: checkpoints that a trusted key signed, and that the message names. */

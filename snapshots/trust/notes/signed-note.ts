@@ -1,4 +1,4 @@
-import { maxNoteBytes, maxSignatures, NoteError, parseNote } from "../../format/note.ts";
+import { maxNoteBytes, maxSignatures, NoteError, type NoteSignature, parseNote } from "../../format/note.ts";
 import type { VerifierKey } from "../../format/note-keys.ts";
 import { checkSignature, signatureOf } from "./cosignature.ts";
 import type { SigningKey } from "./note-keys.ts";
@@ -50,23 +50,31 @@ export function openNote(note: string, keys: readonly VerifierKey[]): OpenedNote
 }
 
 /**
- * A note with the signatures that any of several notes of one text has, each key's once. Of these keys wrong ones are
- * left out; those of others are kept, as far as there is room: whoever knows them may count them.
+ * A note with the signatures that the stored one of the same text has too, each key's once, and those first. Of these
+ * keys wrong ones are left out; those of others are kept, as far as there is room: whoever knows them may count them.
  */
-export function mergeNotes(notes: readonly string[], keys: readonly VerifierKey[]): string {
-  const parsed = notes.map(parseNote);
-  const { text } = parsed[0]!;
+export function mergeNotes(note: string, stored: string | undefined, keys: readonly VerifierKey[]): string {
+  const { text, signatures } = parseNote(note);
   const [known, others] = [new Map<string, string>(), new Map<string, string>()];
-  for (const { signatures } of parsed.filter((note) => note.text === text)) {
-    for (const { name, id, signature, line } of signatures) {
-      const key = keys.find((each) => each.name === name && each.id === id);
-      const lines = key ? known : others;
-      if (!lines.has(`${name}+${id}`) && (!key || checkSignature(key, text, signature) !== "wrong"))
-        lines.set(`${name}+${id}`, `${line}\n`);
-    }
+  for (const { name, id, signature, line } of [...signaturesOf(stored, text), ...signatures]) {
+    const key = keys.find((each) => each.name === name && each.id === id);
+    const lines = key ? known : others;
+    if (!lines.has(`${name}+${id}`) && (!key || checkSignature(key, text, signature) !== "wrong"))
+      lines.set(`${name}+${id}`, `${line}\n`);
   }
   let merged = `${text}\n`;
   for (const line of [...known.values(), ...others.values()].slice(0, maxSignatures))
     if (Buffer.byteLength(merged + line) <= maxNoteBytes) merged += line;
   return merged;
+}
+
+/** None where a note is malformed or of another text. */
+function signaturesOf(note: string | undefined, text: string): NoteSignature[] {
+  try {
+    const parsed = parseNote(note ?? "");
+    return parsed.text === text ? parsed.signatures : [];
+  } catch (error) {
+    if (!(error instanceof NoteError)) throw error;
+    return [];
+  }
 }

@@ -1,12 +1,12 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { updateCheckpoint } from "../../../snapshots/publish/public/checkpoint.ts";
+import { updateLog } from "../../../snapshots/publish/public/log.ts";
 import { PublicTree } from "../../../snapshots/publish/public/tree.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
-import { CheckpointFile } from "../../../snapshots/trust/log/checkpoint-file.ts";
+import { CheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
@@ -119,7 +119,7 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     const slow = changedStorage(storage, {
       async get(key, options) {
         // It is about to sign the tree that ends with its own commit.
-        if (key === layout.logCheckpointOf(2)) {
+        if (key === layout.checked && (await newestCommit(storage))?.commit === 2) {
           followed ??= expect(publish(killed, 603)).rejects.toThrow("killed");
           await followed;
         }
@@ -171,7 +171,8 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     const whole = noteAt(objects, layout.logCheckpoint);
     // Witnesses cosigned what the store lost: the same tree is signed and cosigned once more.
     for (const at of [layout.logCheckpoint, layout.logCheckpointOf(2)]) objects.delete(at);
-    const answers = await updateCheckpoint(
+    const answers = await updateLog(
+      storage,
       await PublicTree.of(storage),
       (await newestCommit(storage))!,
       signing(),

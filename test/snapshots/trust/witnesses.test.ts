@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Witness } from "../../../snapshots/format/policy.ts";
 import { leafHash, treeHead } from "../../../snapshots/format/tree.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { rememberedBy } from "../../../snapshots/trust/log/remembered.ts";
+import { recall } from "../../../snapshots/trust/log/believe.ts";
 import { parseVerifierKey, type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { mergeNotes, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
@@ -226,9 +226,10 @@ describe("a witness that", () => {
   test("has seen more than a store has, or another tree, is told to whoever would publish there", async () => {
     const storage = memoryStorage(new Map());
     const remembered = (listener: RequestListener, signing: Signing = { key }) =>
-      beside(listener, (witness) => {
+      beside(listener, async (witness) => {
         const policy = { logs: [{ key, url: undefined }], witnesses: [witness], quorum: undefined };
-        return rememberedBy(storage, { ...signing, witnesses: new Witnesses(policy) });
+        const asking = { ...signing, witnesses: new Witnesses(policy) };
+        return (await recall(storage, asking, { witnesses: true })).evidence;
       });
     const more = { size: 5, isOther: false, says: "witness w has seen a log with" };
     expect(await remembered(answering(409, "5\n"))).toEqual([more]);
@@ -305,16 +306,17 @@ test("cosignatures of one size are merged, each witness's once, and wrong ones l
   const text = note.slice(0, note.indexOf("\n\n") + 1);
   const line = (signer: SigningKey, of = text, time = 1) => `${signatureLine(signer, of, time)}\n`;
   const keys = [key, a, b];
-  expect(mergeNotes([note + line(a), note + line(b)], keys)).toBe(note + line(a) + line(b));
-  expect(mergeNotes([note + line(a), note + line(a, text, 2)], keys)).toBe(note + line(a));
-  expect(mergeNotes([note, note + line(a, text.replace("4", "5"))], keys)).toBe(note);
+  expect(mergeNotes(note + line(b), note + line(a), keys)).toBe(note + line(a) + line(b));
+  expect(mergeNotes(note + line(a, text, 2), note + line(a), keys)).toBe(note + line(a));
+  expect(mergeNotes(note + line(a, text.replace("4", "5")), note, keys)).toBe(note);
   // Whoever knows another key may count its signature. Those that are known have room before any others.
   const unknown = line(testKey("c"));
-  expect(mergeNotes([note + unknown, note + line(b)], keys)).toBe(note + line(b) + unknown);
+  expect(mergeNotes(note + line(b), note + unknown, keys)).toBe(note + line(b) + unknown);
   const namesake = line(testKey("a", "another", "cosignature-ed25519"));
-  expect(mergeNotes([note + namesake], keys)).toBe(note + namesake);
+  expect(mergeNotes(note + namesake, undefined, keys)).toBe(note + namesake);
   const many = Array.from({ length: 63 }, (_, n) => line(testKey(`c${n}`)));
-  const full = mergeNotes([note + many.join(""), note + line(a) + line(b)], keys);
+  const full = mergeNotes(note + line(a) + line(b), note + many.join(""), keys);
   expect(full).toBe(note + line(a) + line(b) + many.slice(0, 61).join(""));
-  expect(mergeNotes([note, submission(5).note + line(a)], keys)).toBe(note);
+  for (const stored of [submission(5).note + line(a), "anybody's", note.slice(0, -9)])
+    expect(mergeNotes(note, stored, keys)).toBe(note);
 });

@@ -5,7 +5,7 @@ import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import type { Allowance } from "../../../snapshots/publish/guards.ts";
 import { type PublishOptions, publish } from "../../../snapshots/publish/publish.ts";
 import { hasCode } from "../../../snapshots/store/errors.ts";
-import { CheckpointFile } from "../../../snapshots/trust/log/checkpoint-file.ts";
+import { CheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
 import { Witnesses } from "../../../snapshots/trust/witnesses/witnesses.ts";
 import { type Content, large, small } from "../contents.ts";

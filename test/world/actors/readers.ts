@@ -6,7 +6,7 @@ import { Exports } from "../../../snapshots/read/catalog/exports.ts";
 import { PublicLog } from "../../../snapshots/read/catalog/public-log.ts";
 import { ChangesReader } from "../../../snapshots/read/changes/changes.ts";
 import { parseArchiveQuery, parseChangesQuery } from "../../../snapshots/read/query/query.ts";
-import { CheckpointFile } from "../../../snapshots/trust/log/checkpoint-file.ts";
+import { CheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
 import { readAnyLog, readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { must, type Process } from "../kernel/kernel.ts";

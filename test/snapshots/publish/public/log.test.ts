@@ -3,7 +3,7 @@ import { decodeEntries, tilePath, tilesOf } from "../../../../snapshots/format/l
 import { encodeEntries } from "../../../../snapshots/format/log-tree.ts";
 import { leafHash, treeHead } from "../../../../snapshots/format/tree.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
-import { updatePublicLog } from "../../../../snapshots/publish/public/log.ts";
+import { updateLog } from "../../../../snapshots/publish/public/log.ts";
 import { PublicTree } from "../../../../snapshots/publish/public/tree.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
 import { newestCommit, readLog } from "../../../../snapshots/store/log/commits.ts";
@@ -18,7 +18,7 @@ import { faultsOf } from "../../../helpers/store/verified.ts";
 type Objects = Map<string, Buffer>;
 
 const update = async (storage: Storage, faulty?: ReadonlySet<string>) =>
-  updatePublicLog(await PublicTree.of(storage, faulty), (await newestCommit(storage))!);
+  updateLog(storage, await PublicTree.of(storage, faulty), (await newestCommit(storage))!, {});
 
 /** A store of so many commits, and its log; the log was brought to each of the last `followed` of them. */
 async function logged(count: number, followed = 2) {

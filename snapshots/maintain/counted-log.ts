@@ -1,14 +1,13 @@
-import { Fault } from "../../../schemas/errors.ts";
-import type { Commit } from "../../../schemas/store/snapshot.ts";
-import { FormatError, MissingObjectError, type ObjectError } from "../../store/errors.ts";
-import { layout } from "../../store/layout.ts";
-import { isBroken, logFrom } from "../../store/log/commit-chain.ts";
-import { listCommits, readCommit } from "../../store/log/commits.ts";
-import type { Storage } from "../../store/storage.ts";
-import { refuseUntrusted, type Signing, trustOf } from "../signing.ts";
-import { UntrustedError } from "../trust.ts";
-import { judge } from "./newest-trusted.ts";
-import { knownLog, requireKnown } from "./run-log.ts";
+import { Fault } from "../../schemas/errors.ts";
+import type { Commit } from "../../schemas/store/snapshot.ts";
+import { FormatError, MissingObjectError, type ObjectError } from "../store/errors.ts";
+import { layout } from "../store/layout.ts";
+import { isBroken, logFrom } from "../store/log/commit-chain.ts";
+import { listCommits, readCommit } from "../store/log/commits.ts";
+import type { Storage } from "../store/storage.ts";
+import { believe, judge, recall } from "../trust/log/believe.ts";
+import { refuseUntrusted, type Signing } from "../trust/signing.ts";
+import { UntrustedError } from "../trust/trust.ts";
 
 /** Whose commits count, and from which one on. */
 export interface Counting {
@@ -29,9 +28,8 @@ export async function countedLog(
   storage: Storage,
   { signing = {}, anybody = false, begins = 1 }: Counting,
 ): Promise<Commit[]> {
-  const whose = anybody ? {} : signing;
-  const trust = trustOf(whose);
-  const known = await knownLog(storage, whose);
+  const memory = await recall(storage, anybody ? {} : signing, { witnesses: true });
+  const { trust } = memory;
   const last = (await listCommits(storage)).at(-1) ?? 0;
   const newest = trust ? await judge(storage, trust, last) : await readCommit(storage, last);
   if (newest instanceof FormatError) throw newest;
@@ -40,7 +38,8 @@ export async function countedLog(
     const isRead = newest instanceof UntrustedError;
     throw refuseUntrusted(storage.location, newest, isRead ? ours : undefined);
   }
-  await requireKnown(storage, newest, known);
+  const { fault } = await believe(storage, newest, memory);
+  if (fault) throw fault;
   const commits = newest ? await backFrom(storage, newest, begins) : [];
   if (trust || anybody || commits.every(({ note }) => note === undefined)) return commits;
   throw new Fault(

@@ -1,0 +1,252 @@
+import { Fault } from "../../../schemas/errors.ts";
+import { Checked, type Commit } from "../../../schemas/store/snapshot.ts";
+import { consistencyFromTiles } from "../../format/log-proofs.ts";
+import type { TreeHead } from "../../format/log-tree.ts";
+import { treeHead } from "../../format/tree.ts";
+import { CorruptObjectError, isLoss, unless } from "../../store/errors.ts";
+import { layout } from "../../store/layout.ts";
+import { headCommit, newestAfter, newestAt, readCommit } from "../../store/log/commits.ts";
+import { LogTree, lastBundle, readEntries, tilesIn } from "../../store/log/public-log.ts";
+import { unseal } from "../../store/objects.ts";
+import { listedOnce, type Storage } from "../../store/storage.ts";
+import { signCheckpoint } from "../notes/checkpoint.ts";
+import { refuseUntrusted, requireTrusted, type Signing, trustOf } from "../signing.ts";
+import type { Trust, TrustedCheckpoint, UntrustedError } from "../trust.ts";
+import type { Submission } from "../witnesses/ask-witnesses.ts";
+import { type StoredCheckpoint, storedCheckpoint } from "./checkpoints.ts";
+
+// One question of trust: whether the log that ends with a store's newest commit may be believed. Whoever would build on
+// it, delete by it or judge it recalls what is known of the log, then finds the newest commit, and then believes it.
+
+/** What somebody says of a log: how many entries it had, and the head of its tree where that is told. */
+export interface Evidence extends Pick<TreeHead, "size"> {
+  head?: TreeHead["head"];
+  /** Whether it is known to be another log than that which the store has. */
+  isOther?: boolean;
+  /** Who says so, and how: the beginning of a sentence that goes on with the number of a commit. */
+  says: string;
+}
+
+/** What is known of a log. It is asked before commits are looked at, since publishers go on meanwhile. */
+export interface Memory {
+  trust: Trust | undefined;
+  evidence: readonly Evidence[];
+  /** The checkpoint of the store, where keys are trusted. */
+  stored: StoredCheckpoint | undefined;
+}
+
+/** Bounds what anybody may have put in the place of a run's record. */
+const maxRunBytes = 64 * 1024;
+
+/**
+ * What is known of a log by records in the store that a trusted key signed, by the publisher's own file, and with
+ * `witnesses` by them. A thief can delete the records, but make none.
+ */
+export async function recall(
+  storage: Storage,
+  signing: Signing,
+  { witnesses = false } = {},
+): Promise<Memory> {
+  const trust = trustOf(signing);
+  const evidence: Evidence[] = [];
+  let stored: StoredCheckpoint | undefined;
+  if (trust) {
+    const readRun = async () => {
+      const bytes = await storage.get(layout.checked, { maxBytes: maxRunBytes });
+      return bytes && unseal(layout.checked, bytes, Checked);
+    };
+    const [newest, run] = await Promise.all([
+      // An older one may have been put in the place of the newest.
+      storedCheckpoint(storage, trust, Number.POSITIVE_INFINITY),
+      unless(CorruptObjectError, readRun),
+    ]);
+    stored = newest;
+    if (stored.checkpoint) evidence.push(namedBy(layout.logCheckpoint, stored.checkpoint));
+    if (run && !trust.run(run)) evidence.push(namedBy(layout.checked, { size: run.commit }));
+  }
+  const { memory: file } = signing;
+  if (file?.newest) evidence.push({ ...file.newest, says: `${file.path} names` });
+  if (stored && witnesses) evidence.push(...(await askSeen(storage, signing, stored.checkpoint)));
+  return { trust, evidence, stored };
+}
+
+/** That a signed record of the store names a commit. */
+export const namedBy = (key: string, { size, head }: Pick<Evidence, "size" | "head">): Evidence => ({
+  size,
+  ...(head && { head }),
+  says: `${key} is signed and names`,
+});
+
+/**
+ * Witnesses are shown the checkpoint of the store once more, and tell only what does not fit it or is ahead of it.
+ * Where it is gone, a publisher shows them the empty tree, with which every log begins, and they answer with the size
+ * that they have seen.
+ */
+async function askSeen(
+  storage: Storage,
+  signing: Signing,
+  checkpoint: TrustedCheckpoint | undefined,
+): Promise<Evidence[]> {
+  const { key, witnesses } = signing;
+  const tree = checkpoint ?? { size: 0, head: treeHead([]) };
+  // Whoever has no key shows what a publisher signed.
+  const note = key ? signCheckpoint(signing, tree) : checkpoint?.note;
+  if (!witnesses || note === undefined) return [];
+  const answers = await witnesses.ask(witnesses.policy.witnesses, submissionOf(storage, note, tree));
+  return answers.flatMap((answer) => {
+    if ("line" in answer || (answer.size === undefined && !answer.otherTree)) return [];
+    const { witness, size = tree.size, otherTree: isOther = false } = answer;
+    const says = `witness ${witness.name} has seen ${isOther ? "another log with" : "a log with"}`;
+    return [{ size, isOther, says }];
+  });
+}
+
+/** A checkpoint that witnesses can cosign. */
+export function submissionOf(storage: Storage, note: string, { size }: TreeHead): Submission {
+  return { note, size, consistency: (from) => consistencyFromTiles(tilesIn(storage), from, size) };
+}
+
+/** What is to be believed of a log. */
+export interface Belief {
+  /** The tree of the log up to its newest commit, where something that is known names a head. */
+  tree?: LogTree | undefined;
+  /** UNTRUSTED_PREDECESSOR: the log neither is nor continues one that is known. */
+  fault?: Fault;
+  /** Whether another publisher has gone on: its commit is known already, and follows the one that was the newest. */
+  followed?: boolean | undefined;
+}
+
+/** Whether the log up to `newest` is or continues every one that is known. `atHand` is its tree, if that is known. */
+export async function believe(
+  storage: Storage,
+  newest: Commit | undefined,
+  { trust, evidence }: Omit<Memory, "stored">,
+  atHand?: LogTree,
+): Promise<Belief> {
+  const size = newest?.commit ?? 0;
+  const isAhead = evidence.some((each) => each.size > size);
+  if (isAhead && (await isFollowed(storage, newest, trust))) return { followed: true };
+  let tree = atHand;
+  for (const each of evidence) {
+    if (newest && each.size <= size && !each.isOther) {
+      if (!each.head) continue;
+      tree ??= await unless(CorruptObjectError, () => LogTree.upTo(storage, newest));
+      if ((await tree?.headAt(each.size))?.equals(each.head)) continue;
+    }
+    return { tree, fault: contradiction(storage, each, newest, tree) };
+  }
+  return { tree };
+}
+
+async function isFollowed(
+  storage: Storage,
+  newest: Commit | undefined,
+  trust: Trust | undefined,
+): Promise<boolean> {
+  const next = await unless(CorruptObjectError, () => readCommit(storage, (newest?.commit ?? 0) + 1));
+  return next !== undefined && next.previous === (newest?.digest ?? null) && !trust?.commit(next);
+}
+
+function contradiction(
+  { location }: Storage,
+  { says, size, head }: Evidence,
+  newest: Commit | undefined,
+  tree: LogTree | undefined,
+): Fault {
+  const here = newest?.commit ?? 0;
+  const rooted = (root: Buffer | undefined) => (root ? `, root ${root.toString("hex")}` : "");
+  const present = newest ? `its newest commit is ${here}${rooted(tree?.head)}` : "it has no commit";
+  // The newest commit is of another log than the rest of the store, or the rest is gone.
+  const isOdd = newest && size <= here && !tree;
+  const back = isOdd
+    ? `${layout.commit(here)}, or what is gone of ${layout.commit.prefix} and ${layout.logTile.prefix},`
+    : layout.commit(size);
+  return new Fault(
+    "UNTRUSTED_PREDECESSOR",
+    `${location}: ${says} commit ${size}${rooted(head)}, which the log does not lead to; ${present}. ` +
+      `Others can write to this store, or it was set back. Put ${back} back, with all that is gone before it, from ` +
+      "a backup or older versions of the objects. If you set it back yourself, delete " +
+      `${layout.logCheckpoint}, ${layout.logCheckpointOf.prefix} and ${layout.checked}, and CHECKPOINT_FILE; proxies, copies ` +
+      `and witnesses that remember commit ${size} refuse what follows`,
+  );
+}
+
+/** The log on which a run builds, as the run met it when it began. */
+export interface RunLog extends Memory, Belief {
+  /** The newest commit; undefined in an empty store. */
+  newest: Commit | undefined;
+  /** The number in head.json; undefined when it cannot be read. */
+  head: number | undefined;
+  /** The store, of which the public tree is listed once. */
+  storage: Storage;
+  /** The entries in which the log ends, whatever they are, read once; undefined where they cannot be read. */
+  tail: () => Promise<readonly Buffer[] | undefined>;
+  /** The tree of the log up to that commit, where signed records name it and its tiles give it. */
+  tree: LogTree | undefined;
+}
+
+/**
+ * The log on which a run may build. With keys in `signing`, one of them must have signed the newest commit, and the log
+ * must have what is known: a run that went on from an earlier commit would sign a second one of the same number.
+ */
+export async function readRunLog(unlisted: Storage, signing: Signing): Promise<RunLog> {
+  const storage = listedOnce(unlisted, layout.publicTree);
+  const [head, memory] = await Promise.all([headCommit(unlisted), recall(storage, signing)]);
+  const newest = await newestAt(unlisted, head ?? 0).catch((error) => {
+    throw memory.trust && isLoss(error) ? refuseUntrusted(unlisted.location, error) : error;
+  });
+  if (newest) requireTrusted(storage.location, newest, signing);
+  let entries: Promise<readonly Buffer[] | undefined> | undefined;
+  const tail = async () => {
+    entries ??= newest && readEntries(storage, lastBundle(newest.commit));
+    return entries;
+  };
+  const isNamed = memory.evidence.some((each) => each.head);
+  const tree = newest && isNamed ? await LogTree.byTiles(storage, newest, await tail()) : undefined;
+  const { fault, followed } = await believe(storage, newest, memory, tree);
+  if (fault) throw fault;
+  return { ...memory, newest, head, storage, tail, tree, followed };
+}
+
+/**
+ * The same question again, with the witnesses, right before a run makes the commit that follows `newest`. When another
+ * publisher has made it already, nothing is said: the run will find that out.
+ */
+export async function requireStillNewest(
+  storage: Storage,
+  newest: Commit | undefined,
+  signing: Signing,
+): Promise<void> {
+  const { fault } = await believe(storage, newest, await recall(storage, signing, { witnesses: true }));
+  if (fault) throw fault;
+}
+
+/**
+ * Commits that cannot be believed, one after the other, among which a search gives up: anybody may have put them there.
+ */
+const maxRefused = 100;
+
+/** The newest commit, from one on that is known; with `trust` the newest that a trusted key signed, whatever stands between. */
+export async function newestFrom(storage: Storage, known: Commit, trust: Trust | undefined): Promise<Commit> {
+  if (!trust) return newestAfter(storage, known);
+  let newest = known;
+  for (let number = known.commit + 1; number - newest.commit <= maxRefused; number += 1) {
+    const commit = await judge(storage, trust, number);
+    if (!commit) break;
+    if (!(commit instanceof Error)) newest = commit;
+  }
+  return newest;
+}
+
+/** A commit, or why it cannot be believed; undefined when there is none. */
+export function judge(
+  storage: Storage,
+  trust: Trust,
+  number: number,
+): Promise<Commit | UntrustedError | CorruptObjectError | undefined> {
+  const judged = async () => {
+    const commit = await readCommit(storage, number);
+    return (commit && trust.commit(commit)) ?? commit;
+  };
+  return unless(CorruptObjectError, judged, (error) => error);
+}
