@@ -1,7 +1,12 @@
 import { publicError } from "../../../proxy/errors/errors.ts";
 import { type ErrorCode, Fault, isFault } from "../../../schemas/errors.ts";
 import { isPublic } from "../../../schemas/problem.ts";
-import { hasCode, MissingObjectError, ObjectError } from "../../../snapshots/store/errors.ts";
+import {
+  CorruptObjectError,
+  hasCode,
+  MissingObjectError,
+  ObjectError,
+} from "../../../snapshots/store/errors.ts";
 import { StorageError } from "../../../snapshots/store/storage.ts";
 import { must, type Process, Violation } from "../kernel/kernel.ts";
 import { asked, Unreachable } from "../kernel/network.ts";
@@ -46,8 +51,10 @@ export function requireReadable(world: World, error: unknown): void {
     must("the log is whole", !isFault(error, "DAMAGED_LOG"), () => (error as Error).stack!);
     return;
   }
-  // Another one is current by then, and was collected.
+  // Another one is current by then, and was collected. A proxy that starts finds no whole one where the newest has too
+  // few cosignatures for it.
   const newest = world.judge.commits.at(-1);
-  const gone = error instanceof MissingObjectError && !newest?.reach.has(error.key);
+  const cause = error instanceof CorruptObjectError && error.cause ? error.cause : error;
+  const gone = cause instanceof MissingObjectError && !newest?.reach.has(cause.key);
   must("every error is a documented one", gone, () => String((error as Error)?.stack ?? error));
 }
