@@ -8,10 +8,12 @@ import { exitCodes } from "../../scripts/cli.ts";
 import { deployed } from "../helpers/http/deployed.ts";
 import { snapshotCommand } from "../helpers/publish/commands.ts";
 import { writeSources } from "../helpers/publish/sample-sources.ts";
+import { findDagster, playDagster } from "../helpers/servers/dagster.ts";
 import { findProgram } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 const folder = testFolder();
+const dagster = findDagster();
 const root = new URL("../..", import.meta.url).pathname;
 const file = (name: string) => join(root, ".github/deploy", name);
 const sources = join(folder, "sources");
@@ -27,7 +29,16 @@ let submitted: string[][];
  * with 0.
  */
 const programs = {
-  npm: 'case "$*" in *"$STEP"*) echo npm >>"$PLAY/log"; exit "$CODE" ;; esac',
+  npm: `report='{"parts": [1]}'
+case "$*" in
+  *"$STEP"*)
+    echo npm >>"$PLAY/log"
+    [ "$CODE" = 0 ] || report='{"error": {}}'
+    echo "$report"
+    exit "$CODE"
+    ;;
+esac
+echo "$report"`,
   scontrol: 'echo "$*" >>"$PLAY/log"',
   scancel: 'echo "$*" >>"$PLAY/log"',
   sbatch: 'cat >"$PLAY/$(echo "$STEP" | cut -d " " -f 1).job"; echo 1',
@@ -67,15 +78,18 @@ class SparkContext:
 
 /** Runs a program with these in the place of others. Returns its exit code, and what was called. */
 async function play([program, ...words]: readonly string[], env: NodeJS.ProcessEnv & { PLAY: string }) {
-  const PATH = `${join(folder, "bin")}:${process.env.PATH}`;
   const PYTHONPATH = join(folder, "python");
-  const options = { cwd: root, env: { ...process.env, ...env, PATH, PYTHONPATH } };
+  const options = { cwd: root, env: { ...process.env, ...env, PATH: pathOfPrograms(), PYTHONPATH } };
   const code = await promisify(execFile)(program!, words, options).then(
     () => 0,
     (error) => error.code as number,
   );
-  return { code, log: (await readFile(join(env.PLAY, "log"), "utf8").catch(() => "")).split("\n") };
+  return { code, log: await logIn(env.PLAY) };
 }
+
+const pathOfPrograms = () => `${join(folder, "bin")}:${process.env.PATH}`;
+
+const logIn = async (play: string) => (await readFile(join(play, "log"), "utf8").catch(() => "")).split("\n");
 
 const playFolder = () => mkdtemp(join(folder, "play-"));
 
@@ -204,9 +218,36 @@ const engines: Record<string, Engine> = {
   async spark(step, code) {
     const env = { PLAY: await playFolder(), STEP: `--${step}`, CODE: String(code) };
     const ended = await play(["python3", file("publish_parts.py"), "run-1", "1", "a", "b"], env);
-    return [ended.code === 0, ended.log.filter((call) => call === "npm").length];
+    return [ended.code === 0, triesIn(ended.log)];
+  },
+  async dagster(step, code) {
+    played ??= playSteps();
+    return (await played)[steps.indexOf(step)]![code]!;
   },
 };
+
+const triesIn = (log: readonly string[]) => log.filter((call) => call === "npm").length;
+
+let played: Promise<(readonly [boolean, number])[][]> | undefined;
+
+/** Plays each step with each code by Dagster, which takes seconds to start. */
+async function playSteps() {
+  const plays = await Promise.all(
+    steps.flatMap((step) =>
+      Array.from({ length: 7 }, async (_, code) => ({
+        ...where,
+        PLAY: await playFolder(),
+        STEP: `--${step}`,
+        CODE: String(code),
+      })),
+    ),
+  );
+  const ends = await playDagster(dagster!, plays, { PATH: pathOfPrograms() });
+  const told = await Promise.all(
+    ends.map(async ({ success }, index) => [success, triesIn(await logIn(plays[index]!.PLAY))] as const),
+  );
+  return steps.map((_, index) => told.slice(index * 7, index * 7 + 7));
+}
 
 describe("what ends with exit codes 0 to 6", () => {
   const [done, final, again] = ["succeeds", "fails", "fails after 3 tries"];
@@ -217,8 +258,10 @@ describe("what ends with exit codes 0 to 6", () => {
     ["github", [done, final, final, final, done, final, final]],
     ["slurm", [done, again, final, final, done, again, again]],
     ["spark", [done, again, final, final, done, again, again]],
+    ["dagster", [done, again, final, final, done, again, again]],
   ] as const)("%s", async ([name, wanted], { skip }) => {
     if (name === "spark" && !findProgram("python3")) skip();
+    if (name === "dagster" && !dagster) skip();
     for (const step of steps) {
       const ends = await Promise.all(wanted.map((_, code) => engines[name]!(step, code)));
       const told = ends.map(([success, tries]) => {
