@@ -19,7 +19,7 @@ let key: string;
 let snapshotId: string;
 const proxies: ProxyCommand[] = [];
 
-/** A copy of the project with the patches that the README shows, and a store that the project itself made. */
+/** A copy of the project with the patches that CONTRIBUTING.md shows, and a store that the project itself made. */
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "prs-growth-"));
   copy = join(folder, "project");
@@ -46,8 +46,8 @@ beforeAll(async () => {
     await cp(join(root, file), join(copy, file));
   }
   await symlink(join(root, "node_modules"), join(copy, "node_modules"));
-  const readme = await readFile(join(root, "README.md"), "utf8");
-  patches = [...readme.matchAll(/```diff\n(.*?)```/gs)].map(([, patch]) => patch!);
+  const guide = await readFile(join(root, ".github/CONTRIBUTING.md"), "utf8");
+  patches = [...guide.matchAll(/```diff\n(.*?)```/gs)].map(([, patch]) => patch!);
   await writeFile(join(folder, "patch"), patches.join(""));
   await run("git", ["apply", "../patch"], {
     cwd: copy,
@@ -96,7 +96,7 @@ async function serve(version: "ours" | "patched") {
 const archive = "/api/v1/markets/historical";
 const facets = "/api/v1/markets/facets";
 
-test("the README's patches add a filter, an endpoint and a kind of object in few lines", async () => {
+test("the patches of CONTRIBUTING.md add a filter, an endpoint and a kind of object in few lines", async () => {
   const [filter, ...others] = patches;
   expect(filter!.match(/^\+(?!\+)/gm)!.length).toBeLessThanOrEqual(12);
   expect(filter!.match(/^\+\+\+ /gm)!.length).toBeLessThanOrEqual(4);
@@ -104,7 +104,7 @@ test("the README's patches add a filter, an endpoint and a kind of object in few
   for (const patch of others) expect(patch.split("\n").length).toBeLessThanOrEqual(60);
 });
 
-test("the kind of object of the README's patch is checked, kept, and made anew where it is damaged", async () => {
+test("the kind of object of the patch is checked, kept, and made anew where it is damaged", async () => {
   await patched("sample", "--out", "tiered", "--markets", "400", "--protocols", "3");
   const publish = ["publish", "--store", "kinds", "--sources", "tiered"];
   await patched("snapshot", ...publish);
@@ -131,7 +131,7 @@ test("the kind of object of the README's patch is checked, kept, and made anew w
   expect(await readFile(path, "utf8")).toBe(content);
 });
 
-test("the endpoint of the README's patch is checked, described and answered like any other", async () => {
+test("the endpoint of the patch is checked, described and answered like any other", async () => {
   const { ask } = await serve("patched");
   const { paths } = (await ask("/openapi.json")).json();
   expect(Object.keys(paths["/api/v1/scores/{slug}/place"].get.responses)).toContain("429");

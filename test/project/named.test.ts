@@ -215,7 +215,13 @@ describe("settings", () => {
   ];
 
   test("that a document names are read", () => {
-    const files = ["README.md", "proxy/README.md", operating, "schemas/INTERFACE.md"];
+    const files = [
+      "README.md",
+      ".github/CONTRIBUTING.md",
+      "proxy/README.md",
+      operating,
+      "schemas/INTERFACE.md",
+    ];
     const named = new Set(files.flatMap((file) => capitalsIn(guide(file))));
     expect([...named].filter((name) => !known.includes(name)).sort()).toEqual(others);
   });

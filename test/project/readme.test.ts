@@ -59,9 +59,9 @@ describe("documents", () => {
     expect(guides.slice(1).filter((file) => !guide("README.md").includes(`](${file})`))).toEqual([]);
   });
 
-  test("README.md says what every folder of the code holds", () => {
+  test("CONTRIBUTING.md says what every folder of the code holds", () => {
     const folders = globSync("{schemas,snapshots,proxy}/*/", { cwd: root });
-    const [layout = ""] = /## Layout[\s\S]*?\n### /.exec(guide("README.md")) ?? [];
+    const [layout = ""] = /## Layout[\s\S]*?\n## /.exec(guide(".github/CONTRIBUTING.md")) ?? [];
     expect(folders.filter((folder) => !layout.includes(`\`${folder.replace(/\/?$/, "/")}\``))).toEqual([]);
     expect(folders.length).toBeGreaterThan(15);
   });

@@ -1,8 +1,9 @@
 import { readFileSync } from "node:fs";
 
-/** What a user reads, from the first page on: the README and the files into which it leads. */
+/** What whoever uses, runs or changes the service reads: the README and the files into which it leads. */
 export const guides = [
   "README.md",
+  ".github/CONTRIBUTING.md",
   "proxy/README.md",
   ".github/deploy/README.md",
   ".github/deploy/OPERATING.md",
