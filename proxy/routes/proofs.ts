@@ -1,8 +1,7 @@
 import { Fault } from "../../schemas/errors.ts";
 import { proveMarket } from "../../snapshots/read/archive/market.ts";
 import { askProven, type Logged, proofText } from "../../snapshots/read/catalog/log-proof.ts";
-import { askAbsence } from "../../snapshots/read/index/absence.ts";
-import { askIndex } from "../../snapshots/read/index/market-index.ts";
+import { askAbsence, askIndex } from "../../snapshots/read/index/market-index.ts";
 import { parseAbsenceQuery } from "../../snapshots/read/query/query.ts";
 import { proveScore } from "../../snapshots/read/scores/scores.ts";
 import { paymentOf } from "../exchange.ts";

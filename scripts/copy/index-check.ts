@@ -7,15 +7,18 @@ import type { HistoricalMarket } from "../../schemas/records.ts";
 import { textOf } from "../../snapshots/format/bytes.ts";
 import { sha256 } from "../../snapshots/format/sha256.ts";
 import { indexRootOf } from "../../snapshots/format/snapshot-id.ts";
-import { buildIndex, type IndexRow } from "../../snapshots/index/build-index.ts";
-import { encodeWords } from "../../snapshots/index/encode-words.ts";
-import { checkHeader, openHeader } from "../../snapshots/index/header-check.ts";
+import { checkWords, encodeWords, unicodeVersion } from "../../snapshots/index/encode-words.ts";
 import { indexVersion, type WordsRef } from "../../snapshots/index/header-reader.ts";
 import { encodeIds, idHash } from "../../snapshots/index/id-table.ts";
-import { indexHeader, sectionRootOf } from "../../snapshots/index/index-header.ts";
-import { unicodeVersion } from "../../snapshots/index/unicode.ts";
+import {
+  buildIndex,
+  checkHeader,
+  type IndexRow,
+  indexHeader,
+  openHeader,
+  sectionRootOf,
+} from "../../snapshots/index/index-header.ts";
 import { wordsOf } from "../../snapshots/index/words.ts";
-import { checkWords } from "../../snapshots/index/words-check.ts";
 import { CorruptObjectError, messageOf, unless } from "../../snapshots/store/errors.ts";
 import { referTo } from "../../snapshots/store/objects.ts";
 import { counted } from "../cli.ts";

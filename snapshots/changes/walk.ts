@@ -1,7 +1,8 @@
 import type { Manifest, ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
 import { compareKeys, idOfLine, type MarketKey } from "../format/market-line.ts";
 import { type Page, readRun, type StoredPage } from "../format/page.ts";
-import { readColumns, readPages } from "../index/segment.ts";
+import { readTimes } from "../index/columns.ts";
+import { openColumns, readPages } from "../index/segment.ts";
 import { timeAt } from "../index/time-column.ts";
 import { layout } from "../store/layout.ts";
 import type { YieldLoop } from "./entries.ts";
@@ -80,7 +81,7 @@ class Side {
   async *rows(shared: ReadonlySet<string>): AsyncGenerator<DifferingRow[], void, void> {
     for (const ref of this.#segments) {
       const { key, stored } = await this.#open(ref);
-      const { times } = readColumns(key, stored);
+      const times = readTimes(openColumns(key, stored));
       let end = 0;
       for (const page of readPages(key, stored)) {
         end += page.markets;

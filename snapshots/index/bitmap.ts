@@ -25,15 +25,6 @@ export function countRange(bitmap: Bitmap, from: number, to: number, other = bit
   return count;
 }
 
-/** Counts bits at position `from` or above. */
-export function countFrom(bitmap: Bitmap, from: number): number {
-  const first = from >>> 5;
-  if (first >= bitmap.length) return 0;
-  let count = popCount(bitmap[first]! & (0xffffffff << (from & 31)));
-  for (let word = first + 1; word < bitmap.length; word += 1) count += popCount(bitmap[word]!);
-  return count;
-}
-
 /** The position must lie within the bitmap. */
 export function hasBit(bitmap: Bitmap, bit: number): boolean {
   return ((bitmap[bit >>> 5]! >>> (bit & 31)) & 1) === 1;

@@ -1,6 +1,27 @@
-import { type FilterField, filterFields } from "../../schemas/filters.ts";
-import { maxLabelBytes } from "../../schemas/shapes.ts";
-import type { JsonValue } from "../store/json.ts";
+import {
+  type FacetName,
+  type FilterField,
+  filterFields,
+  type IntegerName,
+  type LabelName,
+  labelFields,
+} from "../../schemas/filters.ts";
+import { fitsIn, maxLabelBytes } from "../../schemas/shapes.ts";
+import { CorruptObjectError } from "../store/errors.ts";
+import { type JsonValue, parseJson } from "../store/json.ts";
+import { wordsFor } from "./bitmap.ts";
+import { type IntegerColumn, sliceCount } from "./integer-column.ts";
+import {
+  faultIn,
+  frequentShare,
+  type LabelColumn,
+  type LoadedLabelColumn,
+  loadLabels,
+  lowestCode,
+} from "./label-column.ts";
+import { LabelTable } from "./label-table.ts";
+import { uint32s } from "./sections.ts";
+import { type TimeColumn, timesFrom } from "./time-column.ts";
 
 export type KnownColumn = { name: string } & (
   | { kind: "integer"; min: number; max: number }
@@ -15,9 +36,6 @@ export const isKnown = (column: ColumnHeader): column is KnownColumn =>
 /** In the order of a header. */
 export const sectionsOf = ({ name, kind }: { name: string; kind: KnownColumn["kind"] }): string[] =>
   kind === "integer" ? [name] : ["codes", "postings", "starts", "rare"].map((part) => `${name}.${part}`);
-
-/** Labels of at least one in this many of a segment's markets are frequent, and coded in bit slices. */
-export const frequentShare = 32;
 
 export const frequentOf = (column: ColumnHeader): readonly string[] =>
   isKnown(column) && column.kind === "label" ? column.frequent : [];
@@ -43,5 +61,98 @@ export function fieldOf(column: ColumnHeader): FilterField | undefined {
   return same ? row : undefined;
 }
 
-export const isForeign = (column: ColumnHeader) =>
-  !isKnown(column) || !filterFields.some(({ field }) => field === column.name);
+/** The fields with a column, in the order of the columns. A segment of another version may lack some. */
+export const fieldsIn = (columns: readonly ColumnHeader[]): FilterField[] =>
+  columns.flatMap((column) => fieldOf(column) ?? []);
+
+/** The names of columns that no field of this version has, or whose kind it does not know. */
+export const foreignIn = (columns: readonly ColumnHeader[]): string[] =>
+  columns
+    .filter((column) => !isKnown(column) || !filterFields.some(({ field }) => field === column.name))
+    .map(({ name }) => name);
+
+/** Where the columns of a segment are read. */
+export interface ColumnSource {
+  /** The object's, for errors. */
+  key: string;
+  markets: number;
+  epochs: TimeColumn["epochs"];
+  columns: readonly ColumnHeader[];
+  /**
+   * The bytes of a section, which begin at a multiple of 4 in their buffer. Throws CorruptObjectError unless there are
+   * `expectedBytes`.
+   */
+  section(name: string, expectedBytes?: number): Uint8Array;
+}
+
+export const readTimes = ({ key, markets, epochs, section }: ColumnSource): TimeColumn =>
+  timesFrom(key, { low: uint32s(section("times", markets * 4)), epochs });
+
+export function readIntegers(
+  { markets, section }: ColumnSource,
+  { field, min, max }: { field: string; min: number; max: number },
+): IntegerColumn {
+  const bytes = wordsFor(markets) * sliceCount(max - min) * 4;
+  return { min, max, slices: uint32s(section(field, bytes)) };
+}
+
+export function readLabels(source: ColumnSource, row: LabelField): LabelColumn {
+  const { field } = row;
+  const { key, markets, columns, section } = source;
+  const frequent = [...frequentOf(columns.find((column) => fieldOf(column) === row)!)];
+  const rare = parseLabels(key, `${field}.rare`, section(`${field}.rare`));
+  const { buffer, byteOffset, length } = section(`${field}.postings`);
+  if (length % 2 !== 0) throw new CorruptObjectError(key, `its section ${field}.postings is cut`);
+  const postings = new Uint16Array(buffer, byteOffset, length / 2);
+  const [min, max] = [lowestCode(rare), frequent.length];
+  if (max < min) throw new CorruptObjectError(key, `it has no label of ${field}`);
+  const starts = uint32s(section(`${field}.starts`, wordsFor(postings.length) * 4));
+  const codes = readIntegers(source, { field: `${field}.codes`, min, max });
+  const read = { codes, frequent, rare, postings, starts };
+  const fault = faultIn(read, markets);
+  if (fault) throw new CorruptObjectError(key, `its section ${field}.${fault}`);
+  return read;
+}
+
+type LabelField = Extract<FilterField, { kind: "label" }>;
+
+function parseLabels(key: string, name: string, bytes: Uint8Array): string[] {
+  const labels = parseJson(key, bytes, `its section ${name}`);
+  const isLabel = (value: unknown) => typeof value === "string" && fitsIn(value, maxLabelBytes);
+  if (!Array.isArray(labels) || !labels.every(isLabel))
+    throw new CorruptObjectError(key, `its section ${name} is not a list of labels`);
+  return labels;
+}
+
+/** One table for each text field, shared by all segments of a process. */
+export type LabelTables = Record<LabelName, LabelTable>;
+
+/** Each table ignores letter case if the filter of its field does. */
+export function createLabelTables(): LabelTables {
+  return Object.fromEntries(
+    labelFields.map(({ field, fold }) => [field, new LabelTable(fold)]),
+  ) as LabelTables;
+}
+
+/** The columns of a segment in memory. Ordinal 0 is its oldest market. */
+export interface SegmentColumns {
+  markets: number;
+  /** Those that the segment has a column for. */
+  fields: readonly FilterField[];
+  times: TimeColumn;
+  integers: Map<IntegerName, IntegerColumn>;
+  labels: Map<LabelName, LoadedLabelColumn>;
+  /** Reads the columns of fields, where not all are in memory from the beginning. */
+  load?(fields: readonly FacetName[]): void;
+}
+
+/** Reads a column into memory. Adds its labels to `tables`. */
+export function loadColumn(
+  { integers, labels }: SegmentColumns,
+  source: ColumnSource,
+  row: FilterField,
+  tables: LabelTables,
+): void {
+  if (row.kind === "integer") integers.set(row.field, readIntegers(source, row));
+  else labels.set(row.field, loadLabels(readLabels(source, row), source.markets, tables[row.field]));
+}

@@ -1,10 +1,15 @@
-import { bytesOf } from "../format/bytes.ts";
+import { type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
+import { bytesOf, textOf } from "../format/bytes.ts";
 import { type Digest, hexOf } from "../format/sha256.ts";
-import { leafHash, rootOf } from "../format/tree.ts";
-import { chunksOf } from "./chunks.ts";
+import { leafHash, rootOf, rootOver, type Subtree } from "../format/tree.ts";
+import { CorruptObjectError } from "../store/errors.ts";
+import { JsonValue, parseJson } from "../store/json.ts";
 import type { KnownColumn } from "./columns.ts";
-import { indexVersion, type WordsRef } from "./header-reader.ts";
-import { type TimeColumn, timeAt } from "./time-column.ts";
+import { chunksOf, indexVersion, type WordsRef } from "./header-reader.ts";
+import { buildIntegerColumn } from "./integer-column.ts";
+import { buildLabelColumn } from "./label-column.ts";
+import type { SectionData } from "./sections.ts";
+import { buildTimeColumn, type TimeColumn } from "./time-column.ts";
 
 // The index root covers what follows from a segment's markets, not how it is stored (snapshots/SPEC.md, "Index root").
 
@@ -17,6 +22,47 @@ export interface SegmentIndex {
   times: TimeColumn;
   columns: readonly KnownColumn[];
   sections: ReadonlyMap<string, Uint8Array>;
+}
+
+export interface IndexRow {
+  /** Epoch milliseconds. */
+  resolvedAt: number;
+  values: FilterValues;
+}
+
+/** Pages and rows come in order from the oldest. Throws RangeError when a value is outside the range of its field. */
+export function buildIndex(
+  pages: readonly Subtree[],
+  rows: readonly IndexRow[],
+  fields: readonly FilterField[] = filterFields,
+): SegmentIndex {
+  const sections = new Map<string, Uint8Array>();
+  const add = (name: string, data: SectionData) =>
+    sections.set(name, new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+  const times = buildTimeColumn(rows.map((row) => row.resolvedAt));
+  add(
+    "pageMarkets",
+    Uint16Array.from(pages, ({ markets }) => markets),
+  );
+  add("pageRoots", Buffer.from(pages.map(({ root }) => root).join(""), "hex"));
+  add("times", times.low);
+  const columns = fields.map((row): KnownColumn => {
+    const name = row.field;
+    if (row.kind === "integer") {
+      const { min, max } = row;
+      const values = rows.map(({ values }) => values[row.field]);
+      add(name, buildIntegerColumn(values, min, max).slices);
+      return { name, kind: "integer", min, max };
+    }
+    const column = buildLabelColumn(rows.map(({ values }) => values[row.field]));
+    add(`${name}.codes`, column.codes.slices);
+    add(`${name}.postings`, column.postings);
+    add(`${name}.starts`, column.starts);
+    add(`${name}.rare`, Buffer.from(JSON.stringify(column.rare)));
+    return { name, kind: "label", frequent: column.frequent };
+  });
+  const root = rootOver("segment", pages).toString("hex");
+  return { markets: rows.length, pages: pages.length, root, times, columns, sections };
 }
 
 /** The leaves of a section's tree. The ids object counts as the section `ids`. */
@@ -39,11 +85,65 @@ export function indexHeader(index: SegmentIndex, words: WordsRef): Uint8Array {
     pages,
     root,
     epochs: times.epochs,
-    oldest: timeAt(times, 0),
-    newest: timeAt(times, markets - 1),
+    oldest: times.oldest,
+    newest: times.newest,
     columns,
     sections: Object.fromEntries(sections),
     words: { unicode: words.unicode, hash: words.hash, bytes: words.bytes },
   };
   return bytesOf(JSON.stringify(header));
+}
+
+export const isSame = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
+
+/** Nothing but the spelling is checked. */
+export function openHeader(key: string, header: Uint8Array): JsonValue {
+  const value = parseJson(key, header);
+  // Readers could disagree on a member that comes twice.
+  if (JSON.stringify(value) !== textOf(header))
+    throw new CorruptObjectError(key, "its index header is not in the spelling of the format");
+  return new JsonValue(key, value);
+}
+
+/** Compares an index header with the one that the markets give. */
+export interface HeaderCheck {
+  wrong: string[];
+  /** What this version cannot compute: the whole header of another version, or columns that it does not know. */
+  unchecked: "version" | "columns" | undefined;
+}
+
+/** `own` is the header that the markets give. */
+export function checkHeader(key: string, header: Uint8Array, own: Uint8Array): HeaderCheck {
+  const version = new JsonValue(key, parseJson(key, header)).member("version").integer();
+  if (version !== indexVersion) return { wrong: [], unchecked: "version" };
+  const [told, made] = [partsOf(openHeader(key, header)), partsOf(openHeader(key, own))];
+  const wrong: string[] = [];
+  for (const [name, value] of made.members) if (!isSame(told.members.get(name), value)) wrong.push(name);
+  for (const [name, column] of told.columns)
+    if (made.columns.has(name) && !isSame(column, made.columns.get(name))) wrong.push(`column ${name}`);
+  for (const [name, ref] of made.sections) {
+    const [column = ""] = name.split(".");
+    // A header of another version may lack a column; it then does not list it.
+    const lacks = made.columns.has(column) && !told.columns.has(column);
+    if (!lacks && !isSame(told.sections.get(name), ref)) wrong.push(`section ${name}`);
+  }
+  const more = (these: Map<string, unknown>, those: Map<string, unknown>) =>
+    [...these.keys()].some((name) => !those.has(name));
+  const others = more(told.columns, made.columns) || more(told.sections, made.sections);
+  const lacks = more(made.columns, told.columns);
+  if (wrong.length === 0 && !others && !lacks && textOf(own) !== textOf(header))
+    wrong.push("order of its members");
+  return { wrong, unchecked: others ? "columns" : undefined };
+}
+
+function partsOf(header: JsonValue) {
+  const valuesOf = (from: JsonValue) => new Map(from.members().map(([name, { value }]) => [name, value]));
+  const members = valuesOf(header);
+  const columns = header.member("columns").items();
+  for (const name of ["columns", "sections"]) members.delete(name);
+  return {
+    members,
+    columns: new Map(columns.map((column) => [column.member("name").text(), column.value])),
+    sections: valuesOf(header.member("sections")),
+  };
 }

@@ -1,5 +1,5 @@
 import type { IntegerRange } from "../../schemas/filters.ts";
-import { type Bitmap, wordsFor } from "./bitmap.ts";
+import { type Bitmap, hasBit, wordsFor } from "./bitmap.ts";
 import { sliceKernel, type ValueRange } from "./slice-kernel.ts";
 
 /** Integers from `min` to `max` in bit slices: slice s is a bitmap with bit s of (value - min) for every ordinal. */
@@ -26,6 +26,18 @@ export function buildIntegerColumn(values: readonly number[], min: number, max: 
       if (rest & 1) slices[word]! |= bit;
   });
   return { min, max, slices };
+}
+
+/** The values by ordinal. */
+export function decodeIntegers({ min, max, slices }: IntegerColumn, count: number): Uint32Array {
+  const words = wordsFor(count);
+  const values = new Uint32Array(count).fill(min);
+  for (let slice = 0; slice < sliceCount(max - min); slice += 1) {
+    const bits = slices.subarray(slice * words);
+    for (let ordinal = 0; ordinal < count; ordinal += 1)
+      if (hasBit(bits, ordinal)) values[ordinal]! += 2 ** slice;
+  }
+  return values;
 }
 
 /** Clears in `result` every ordinal whose value is in none of the ranges. */

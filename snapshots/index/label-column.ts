@@ -1,7 +1,10 @@
 import { firstWhere } from "../format/first-where.ts";
-import { type Bitmap, copyBits, countFrom, hasBit, nthBit, setBit, wordsFor } from "./bitmap.ts";
-import { frequentShare } from "./columns.ts";
-import { buildIntegerColumn, type IntegerColumn, keepRanges } from "./integer-column.ts";
+import { type Bitmap, copyBits, countRange, hasBit, nthBit, ranksOf, setBit, wordsFor } from "./bitmap.ts";
+import { buildIntegerColumn, decodeIntegers, type IntegerColumn, keepRanges } from "./integer-column.ts";
+import type { LabelTable } from "./label-table.ts";
+
+/** Labels of at least one in this many of a segment's markets are frequent, and coded in bit slices. */
+export const frequentShare = 32;
 
 /**
  * A text column of a segment as stored: frequent labels have codes, rare ones posting lists. Labels are sorted by
@@ -86,10 +89,38 @@ export function faultIn({ rare, frequent, postings, starts }: LabelColumn, marke
     if ((position - first + 1) * frequentShare >= markets) return "postings has too many markets of a label";
     last = ordinal;
   }
-  const each = label + 1 === rare.length && countFrom(starts, 0) === rare.length;
+  const each = label + 1 === rare.length && countRange(starts, 0, starts.length * 32) === rare.length;
   const begun = rare.length > 0 ? hasBit(starts, 0) : postings.length === 0;
   return each && begun ? undefined : "starts does not begin a list for each label";
 }
+
+/** The labels by ordinal. */
+export function decodeLabels({ codes, frequent, rare, postings, starts }: LabelColumn, markets: number) {
+  const values = Array.from(decodeIntegers(codes, markets), (code) => frequent[code - 1]);
+  let label = -1;
+  postings.forEach((ordinal, position) => {
+    if (hasBit(starts, position)) label += 1;
+    values[ordinal] = rare[label];
+  });
+  return values;
+}
+
+/** Adds the labels to `table`. */
+export function loadLabels(stored: LabelColumn, markets: number, table: LabelTable): LoadedLabelColumn {
+  const { frequent, rare, ...column } = stored;
+  const intern = (text: string) => table.intern(text);
+  return {
+    ...column,
+    frequentIds: Uint32Array.from(frequent, intern),
+    rareIds: Uint32Array.from(rare, intern),
+    ranks: ranksOf(column.starts),
+    rare: rareMarketsOf(stored, markets),
+  };
+}
+
+/** Bytes of memory that a column takes beside its sections. */
+export const tableBytes = ({ frequentIds, rareIds, ranks, rare }: LoadedLabelColumn): number =>
+  [frequentIds, rareIds, ranks, ...Object.values(rare)].reduce((sum, { byteLength }) => sum + byteLength, 0);
 
 /** Lets a count of labels look at each match, instead of at each market with a rare label. */
 export function rareMarketsOf({ rare, postings, starts }: LabelColumn, markets: number): RareMarkets {

@@ -12,7 +12,6 @@ export class LabelTable {
   /** Label n ends at #ends[n] in #text. */
   #ends = new Uint32Array(64);
   #size = 0;
-  #generation = 0;
   /**
    * A hash table with open addressing, of ids or `nothing`. Its length is a power of two, and it is at most half full.
    */
@@ -28,9 +27,8 @@ export class LabelTable {
     if (fold) this.#folds = new LabelTable();
   }
 
-  /** Changes whenever ids are renumbered. */
-  get generation(): number {
-    return this.#generation;
+  get fold(): boolean {
+    return this.#folds !== undefined;
   }
 
   get size(): number {
@@ -86,29 +84,6 @@ export class LabelTable {
     return endA - atA - (endB - atB);
   }
 
-  /**
-   * Once labels whose ids are not in `live` are more than half of the table, drops them and renumbers `live` in place.
-   * Otherwise a process would keep the labels of all snapshots that it has seen.
-   */
-  retain(live: readonly Uint32Array[]): void {
-    const renumbered = new Uint32Array(this.#size).fill(nothing);
-    for (const ids of live) for (const id of ids) renumbered[id] = 0;
-    const kept = renumbered.reduce((count, mark) => count + Number(mark === 0), 0);
-    if (kept * 2 >= this.#size) return;
-    const fresh = new LabelTable(this.#folds !== undefined);
-    for (let id = 0; id < this.#size; id += 1)
-      if (renumbered[id] === 0) renumbered[id] = fresh.intern(this.label(id));
-    for (const ids of live) for (let n = 0; n < ids.length; n += 1) ids[n] = renumbered[ids[n]!]!;
-    this.#generation += 1;
-    this.#seed = fresh.#seed;
-    this.#text = fresh.#text;
-    this.#ends = fresh.#ends;
-    this.#slots = fresh.#slots;
-    this.#size = fresh.#size;
-    this.#folds = fresh.#folds;
-    this.#foldOf = fresh.#foldOf;
-  }
-
   #startOf(id: number): number {
     return id === 0 ? 0 : this.#ends[id - 1]!;
   }
@@ -158,6 +133,22 @@ export class LabelTable {
     for (let id = 0; id < this.#size; id += 1)
       this.#slots[this.#slotOf(this.#startOf(id), this.#ends[id]!)] = id;
   }
+}
+
+/**
+ * A table without the labels whose ids are not in `live`, which it renumbers in place; the same table while these are at
+ * most half of it. Otherwise a process would keep the labels of all snapshots that it has seen.
+ */
+export function retained(table: LabelTable, live: readonly Uint32Array[]): LabelTable {
+  const renumbered = new Uint32Array(table.size).fill(nothing);
+  for (const ids of live) for (const id of ids) renumbered[id] = 0;
+  const kept = renumbered.reduce((count, mark) => count + Number(mark === 0), 0);
+  if (kept * 2 >= table.size) return table;
+  const fresh = new LabelTable(table.fold);
+  for (let id = 0; id < table.size; id += 1)
+    if (renumbered[id] === 0) renumbered[id] = fresh.intern(table.label(id));
+  for (const ids of live) for (let n = 0; n < ids.length; n += 1) ids[n] = renumbered[ids[n]!]!;
+  return fresh;
 }
 
 /**

@@ -1,6 +1,6 @@
 import { CorruptObjectError } from "../store/errors.ts";
-import { hasBit, wordsFor } from "./bitmap.ts";
-import { buildIntegerColumn, sliceCount } from "./integer-column.ts";
+import { wordsFor } from "./bitmap.ts";
+import { buildIntegerColumn, decodeIntegers, sliceCount } from "./integer-column.ts";
 
 const countBytes = 4;
 const hashBytes = 32;
@@ -39,22 +39,16 @@ export function addRowsByFile(rows: Map<string, number>, { hashes, places }: Ori
 
 export function decodeOrigins(key: string, stored: Buffer, markets: number): Origins {
   const files = stored.length < countBytes ? 0 : stored.readUInt32LE();
-  const words = wordsFor(markets);
   const table = countBytes + files * hashBytes;
   const slices = files > 0 ? sliceCount(files - 1) : 0;
-  if (files === 0 || stored.length !== table + slices * words * Uint32Array.BYTES_PER_ELEMENT)
+  if (files === 0 || stored.length !== table + slices * wordsFor(markets) * 4)
     throw new CorruptObjectError(key, "it does not tell the file of every market");
   const hashes = Array.from({ length: files }, (_, file) => {
     const start = countBytes + file * hashBytes;
     return stored.toString("hex", start, start + hashBytes);
   });
   const bits = new Uint32Array(new Uint8Array(stored.subarray(table)).buffer);
-  const places = new Uint32Array(markets);
-  for (let slice = 0; slice < slices; slice += 1) {
-    const bitmap = bits.subarray(slice * words);
-    for (let ordinal = 0; ordinal < markets; ordinal += 1)
-      if (hasBit(bitmap, ordinal)) places[ordinal]! += 2 ** slice;
-  }
+  const places = decodeIntegers({ min: 0, max: files - 1, slices: bits }, markets);
   if (places.some((place) => place >= files))
     throw new CorruptObjectError(key, "it names a file that it does not list");
   return { hashes, places };

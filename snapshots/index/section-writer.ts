@@ -1,4 +1,4 @@
-import { padding } from "./sections.ts";
+import { padding, type SectionData } from "./sections.ts";
 
 /** Pads each section to the alignment. */
 export class SectionWriter {
@@ -6,7 +6,7 @@ export class SectionWriter {
   readonly parts: Buffer[] = [];
   bytes = 0;
 
-  add(name: string, data: Uint8Array | Uint16Array | Uint32Array): void {
+  add(name: string, data: SectionData): void {
     const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
     const filler = Buffer.alloc(padding(bytes.length));
     this.sections[name] = [this.bytes, bytes.length];

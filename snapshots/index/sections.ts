@@ -48,25 +48,27 @@ export function openSections<Header>(
 }
 
 /** Throws CorruptObjectError when the section is missing, cut off, or not of the expected size. */
-export type SectionLookup = (name: string, expectedBytes?: number) => [offset: number, bytes: number];
+export type Sections<Bytes extends Uint8Array> = (name: string, expectedBytes?: number) => Bytes;
 
-/** Finds sections in the first `limit` bytes behind a header. */
-export function sectionLookup(
+/** Views of sections in the bytes behind a header. */
+export function sectionViews<Bytes extends Uint8Array>(
   key: string,
   { sections }: { sections: SectionTable },
-  limit: number,
-): SectionLookup {
+  body: Bytes,
+): Sections<Bytes> {
   return (name, expectedBytes) => {
     // A header may name a section `constructor`, which every object has as a member.
     const place = Object.hasOwn(sections, name) ? sections[name] : undefined;
     const [offset, bytes] = place ?? [0, Number.POSITIVE_INFINITY];
     const sized = expectedBytes === undefined || bytes === expectedBytes;
-    if (!sized || offset % alignment !== 0 || offset + bytes > limit)
+    if (!sized || offset % alignment !== 0 || offset + bytes > body.length)
       throw new CorruptObjectError(key, `its section ${name} is missing or cut`);
-    return [offset, bytes];
+    return body.subarray(offset, offset + bytes) as Bytes;
   };
 }
 
-export function uint32s(buffer: ArrayBuffer, [offset, bytes]: [number, number]): Uint32Array {
-  return new Uint32Array(buffer, offset, bytes / 4);
-}
+/** `bytes` begin at a multiple of 4 in their buffer. */
+export const uint32s = ({ buffer, byteOffset, length }: Uint8Array) =>
+  new Uint32Array(buffer, byteOffset, length / 4);
+
+export type SectionData = Uint8Array | Uint16Array | Uint32Array;

@@ -1,38 +1,34 @@
-import { type FilterField, filterFields } from "../../schemas/filters.ts";
+import { type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
 import { formatVersion } from "../../schemas/store/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
-import type { CompressedPage, Page } from "../format/page.ts";
+import type { Page } from "../format/page.ts";
 import type { JsonValue } from "../store/json.ts";
 import { maxResidentBytes } from "../store/layout.ts";
-import { buildIndex, type IndexRow } from "./build-index.ts";
 import {
-  columnsFrom,
+  type ColumnHeader,
+  type ColumnSource,
+  columnsIn,
+  fieldsIn,
   type LabelTables,
-  loadColumns,
+  loadColumn,
+  readIntegers,
+  readLabels,
+  readTimes,
   type SegmentColumns,
-  type StoredColumns,
-} from "./column-sections.ts";
-import { type ColumnHeader, columnsIn } from "./columns.ts";
-import { isSame, openHeader } from "./header-check.ts";
+} from "./columns.ts";
 import type { WordsRef } from "./header-reader.ts";
-import { indexHeader, sectionRootOf } from "./index-header.ts";
-import { addPageDigests, addPageTable, type PageTable, readPageTable, readWholePages } from "./page-table.ts";
+import { buildIndex, type IndexRow, indexHeader, isSame, openHeader, sectionRootOf } from "./index-header.ts";
+import { decodeIntegers } from "./integer-column.ts";
+import { decodeLabels, tableBytes } from "./label-column.ts";
+import { type PageTable, pageSections, readPageTable } from "./page-table.ts";
 import { SectionWriter, sealSections } from "./section-writer.ts";
-import {
-  openSections,
-  type SectionLookup,
-  type SectionTable,
-  sectionLookup,
-  sectionsIn,
-} from "./sections.ts";
-import { epochsIn, type TimeColumn } from "./time-column.ts";
+import { openSections, type Sections, type SectionTable, sectionsIn, sectionViews } from "./sections.ts";
+import { epochsIn, type TimeColumn, timeAt } from "./time-column.ts";
 
-export interface Segment extends SegmentColumns {
-  /** The ordinal of each page's oldest market, then the number of markets. */
-  pageStarts: Uint32Array;
-  /** Bytes of memory that the index takes. */
+/** A segment's index in memory. */
+export interface Segment extends SegmentColumns, PageTable {
+  /** Bytes of memory that it takes. */
   residentBytes: number;
-  page(index: number): CompressedPage;
 }
 
 const magic = "PRSSEG\r\n";
@@ -59,7 +55,8 @@ function segmentHeader(header: JsonValue): SegmentHeader {
   };
 }
 
-const isResident = (name: string) => !name.endsWith(".rare");
+/** Whether queries need a section in memory. */
+const isResident = (name: string) => !/^(pageRoots|runHashes)$|\.rare$/.test(name);
 
 /**
  * The bytes of a segment (snapshots/SPEC.md, "Segments") with columns for these fields. Pages and rows come in order
@@ -73,15 +70,13 @@ export function encodeSegment(
 ): Buffer {
   const index = buildIndex(pages, rows, fields);
   const { markets, times, columns } = index;
+  const all = new Map([...pageSections(pages, index.sections), ...index.sections]);
   const sections = new SectionWriter();
-  addPageTable(sections, pages);
-  const ofColumns = [...index.sections].filter(([name]) => !name.startsWith("page"));
   const addWhere = (needed: boolean) => {
-    for (const [name, bytes] of ofColumns) if (isResident(name) === needed) sections.add(name, bytes);
+    for (const [name, data] of all) if (isResident(name) === needed) sections.add(name, data);
   };
   addWhere(true);
   const residentBytes = sections.bytes;
-  addPageDigests(sections, pages);
   addWhere(false);
   sections.add("index", indexHeader(index, words));
 
@@ -99,101 +94,96 @@ export function encodeSegment(
 
 function openSegment(key: string, stored: Buffer) {
   const { header, start } = openSections(key, stored, magic, segmentHeader);
-  return { header, body: stored.subarray(start) };
+  const body = stored.subarray(start);
+  return { header, body, section: sectionViews(key, header, body) };
 }
 
 /** The canonical header, as it is stored. */
-export function readIndexHeader(key: string, stored: Buffer): Buffer {
-  const { header, body } = openSegment(key, stored);
-  return sectionOf(key, header, body, "index");
-}
+export const readIndexHeader = (key: string, stored: Buffer): Buffer => readSections(key, stored)("index");
 
-/** Finds sections in the stored bytes. Throws CorruptObjectError, as the lookup does. */
-export function locateSections(key: string, stored: Buffer): SectionLookup {
-  const { header, body } = openSegment(key, stored);
-  const lookup = sectionLookup(key, header, body.length);
-  return (name, expectedBytes) => {
-    const [offset, bytes] = lookup(name, expectedBytes);
-    return [stored.length - body.length + offset, bytes];
-  };
-}
-
-function sectionOf(key: string, header: SegmentHeader, body: Buffer, name: string): Buffer {
-  const [offset, bytes] = sectionLookup(key, header, body.length)(name);
-  return body.subarray(offset, offset + bytes);
-}
+/** The sections as they are stored. */
+export const readSections = (key: string, stored: Buffer): Sections<Buffer> =>
+  openSegment(key, stored).section;
 
 /** Names of members, columns and sections in which the segment differs from its index header. */
 export function differencesFromHeader(key: string, stored: Buffer): string[] {
-  const { header, body } = openSegment(key, stored);
-  const told = openHeader(key, sectionOf(key, header, body, "index"));
+  const { header, section } = openSegment(key, stored);
+  const told = openHeader(key, section("index"));
   const members = (["markets", "pages", "epochs"] as const).filter(
     (name) => !isSame(header[name], told.member(name).value),
   );
   const columns = isSame(columnsIn(told.member("columns")), header.columns) ? [] : ["columns"];
   const sections = told.member("sections").members();
   const wrong = sections.filter(([name, ref]) => {
-    const section = sectionOf(key, header, body, name);
-    return !isSame(ref.value, [section.length, sectionRootOf(name, section)]);
+    const bytes = section(name);
+    return !isSame(ref.value, [bytes.length, sectionRootOf(name, bytes)]);
   });
   return [...members, ...columns, ...wrong.map(([name]) => `section ${name}`)];
-}
-
-export function openPages(key: string, stored: Buffer): PageTable {
-  const { header, body } = openSegment(key, stored);
-  const { resident: buffer, lookup } = residentPart(key, header, body);
-  const runHashes = sectionOf(key, header, body, "runHashes");
-  return readPageTable(key, { buffer, section: lookup, runHashes }, header);
-}
-
-/** The whole page table, oldest page first. */
-export function readPages(key: string, stored: Buffer): Page[] {
-  const { header, body } = openSegment(key, stored);
-  const copy = new Uint8Array(body).buffer;
-  const section = sectionLookup(key, header, copy.byteLength);
-  return readWholePages(key, copy, section, header);
-}
-
-/** The columns are views of a copy of the part that queries need. */
-export function readColumns(key: string, stored: Buffer): StoredColumns {
-  const { header, body } = openSegment(key, stored);
-  return columnsFrom(key, header, residentPart(key, header, body).section);
 }
 
 /**
  * Copies the part that queries need: it must be aligned for typed arrays, and free of the part that only loading needs.
  */
-function residentPart(key: string, header: SegmentHeader, body: Buffer) {
-  const resident = new Uint8Array(body.subarray(0, header.residentBytes)).buffer;
-  const lookup = sectionLookup(key, header, resident.byteLength);
-  const section = (name: string, expectedBytes?: number) =>
-    isResident(name)
-      ? new Uint8Array(resident, ...lookup(name, expectedBytes))
-      : sectionOf(key, header, body, name);
-  return { resident, lookup, section };
+function copyResident(key: string, stored: Buffer) {
+  const { header, body, section: read } = openSegment(key, stored);
+  const resident = Buffer.from(new Uint8Array(body.subarray(0, header.residentBytes)).buffer);
+  const view = sectionViews(key, header, resident);
+  const section: Sections<Buffer> = (name, bytes) => (isResident(name) ? view : read)(name, bytes);
+  return { key, ...header, residentBytes: resident.length, section };
 }
+
+export function openPages(key: string, stored: Buffer): PageTable {
+  const { section, ...header } = copyResident(key, stored);
+  return readPageTable(key, section, header);
+}
+
+/** The whole page table, oldest page first. */
+export function readPages(key: string, stored: Buffer): Page[] {
+  const { section, ...header } = copyResident(key, stored);
+  const { page } = readPageTable(key, section, header);
+  const roots = section("pageRoots", header.pages * 32);
+  return Array.from({ length: header.pages }, (_, index) => ({
+    ...page(index),
+    root: roots.toString("hex", index * 32, index * 32 + 32),
+  }));
+}
+
+/** Columns are read as views of a copy of the part that queries need. */
+export const openColumns = (key: string, stored: Buffer): ColumnSource => copyResident(key, stored);
 
 /** The bytes must have been checked against the hash. Adds the labels to `tables`. */
 export function loadSegment(key: string, stored: Buffer, tables: LabelTables): Segment {
-  const { header, body } = openSegment(key, stored);
-  const { resident, lookup, section } = residentPart(key, header, body);
-  const runHashes = new Uint8Array(sectionOf(key, header, body, "runHashes"));
-  const pages = { buffer: resident, section: lookup, runHashes };
-  const { pageMarkets, page } = readPageTable(key, pages, header);
-  const { tableBytes, ...columns } = loadColumns(columnsFrom(key, header, section), tables);
+  const source = copyResident(key, stored);
+  const { markets, residentBytes } = source;
+  const pages = readPageTable(key, source.section, source);
+  const fields = fieldsIn(source.columns);
+  const columns = { markets, fields, times: readTimes(source), integers: new Map(), labels: new Map() };
+  for (const row of fields) loadColumn(columns, source, row, tables);
+  const beside = [source.section("runHashes").length, ...Array.from(columns.labels.values(), tableBytes)];
   return {
     ...columns,
-    pageStarts: startsOf(pageMarkets),
-    residentBytes: resident.byteLength + runHashes.length + tableBytes,
-    page,
+    ...pages,
+    residentBytes: beside.reduce((sum, bytes) => sum + bytes, residentBytes),
   };
 }
 
-/** The ordinal of each page's oldest market, then the number of markets. */
-function startsOf(pageMarkets: Uint16Array): Uint32Array {
-  const starts = new Uint32Array(pageMarkets.length + 1);
-  pageMarkets.forEach((markets, index) => {
-    starts[index + 1] = starts[index]! + markets;
+/**
+ * The inverse of encodeSegment: index rows by ordinal, with the fields that have columns. `key` is the segment's, for
+ * errors.
+ */
+export function decodeRows(key: string, stored: Buffer): IndexRow[] {
+  const source = openColumns(key, stored);
+  const { markets } = source;
+  const times = readTimes(source);
+  const fields = fieldsIn(source.columns);
+  const columns = fields.map((row) =>
+    row.kind === "integer"
+      ? decodeIntegers(readIntegers(source, row), markets)
+      : decodeLabels(readLabels(source, row), markets),
+  );
+  return Array.from({ length: markets }, (_, ordinal) => {
+    const values: Record<string, unknown> = {};
+    for (let n = 0; n < fields.length; n += 1) values[fields[n]!.field] = columns[n]![ordinal];
+    return { resolvedAt: timeAt(times, ordinal), values: values as FilterValues };
   });
-  return starts;
 }

@@ -5,7 +5,7 @@ import { firstWhere } from "../format/first-where.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import type { JsonValue } from "../store/json.ts";
 import { addBits, type Bitmap, hasBit, keepBits, setBit, wordsFor } from "./bitmap.ts";
-import { openSections, sectionLookup, sectionsIn, uint32s } from "./sections.ts";
+import { openSections, sectionsIn, sectionViews, uint32s } from "./sections.ts";
 
 export const wordsMagic = "PRSWRD\r\n";
 /** Bytes of postings that are read in 0.1 ms, and the bytes that count for a word beside its posting. */
@@ -44,16 +44,16 @@ export class WordTable {
   constructor(key: string, stored: Uint8Array) {
     const { header, start } = openSections(key, stored, wordsMagic, wordsHeader);
     // A copy is aligned for typed arrays.
-    const copy = new Uint8Array(stored.subarray(start)).buffer;
-    const section = sectionLookup(key, header, copy.byteLength);
+    const copy = new Uint8Array(stored.subarray(start));
+    const section = sectionViews(key, header, copy);
     this.#key = key;
     this.markets = header.markets;
     this.unicode = header.unicode;
     this.#words = header.words;
-    this.#blocks = uint32s(copy, section("blocks", Math.ceil(header.words / blockWords) * 8));
-    this.#dictionary = new Uint8Array(copy, ...section("dictionary"));
-    this.#postings = new Uint8Array(copy, ...section("postings"));
-    this.residentBytes = copy.byteLength;
+    this.#blocks = uint32s(section("blocks", Math.ceil(header.words / blockWords) * 8));
+    this.#dictionary = section("dictionary");
+    this.#postings = section("postings");
+    this.residentBytes = copy.length;
   }
 
   /**
@@ -86,13 +86,6 @@ export class WordTable {
   *words(): Generator<[word: string, ordinals: Iterable<number>], void> {
     for (const entry of this.#entries(0))
       yield [textOf(entry.bytes.subarray(0, entry.length)), this.#ordinals(entry)];
-  }
-
-  /** By ordinal. */
-  decode(): string[][] {
-    const markets = Array.from({ length: this.markets }, (): string[] => []);
-    for (const [word, ordinals] of this.words()) for (const ordinal of ordinals) markets[ordinal]!.push(word);
-    return markets;
   }
 
   /** The last block that begins no later than the wanted word; the first when all begin later. */

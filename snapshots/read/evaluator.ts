@@ -1,33 +1,24 @@
-import type { MarketFacets } from "../../schemas/envelopes.ts";
-import {
-  type Condition,
-  type FacetName,
-  type FilterField,
-  facetLimit,
-  filterFields,
-  filterNames,
-} from "../../schemas/filters.ts";
-import { rangeBitmap } from "../index/bitmap.ts";
+import { type Condition, type FacetName, filterFields, filterNames } from "../../schemas/filters.ts";
+import type { Market } from "../../schemas/market.ts";
+import { foldCase } from "../../schemas/names.ts";
 import {
   type ColumnSource,
   createLabelTables,
+  fieldsIn,
   type LabelTables,
-  loadLabels,
-  readIntegers,
-  readLabels,
+  loadColumn,
   readTimes,
   type SegmentColumns,
-} from "../index/column-sections.ts";
-import { fieldOf, sectionsOf } from "../index/columns.ts";
+  sectionsOf,
+} from "../index/columns.ts";
 import type { IndexHeader } from "../index/header-reader.ts";
 import type { TimeColumn } from "../index/time-column.ts";
 import { WordTable } from "../index/word-table.ts";
+import { isSettled, wordsOf } from "../index/words.ts";
 import { CorruptObjectError } from "../store/errors.ts";
-import { countFacets } from "./archive/count-facets.ts";
-import { matchColumns } from "./archive/match-columns.ts";
-import { counted, Matches } from "./archive/matches.ts";
-import { invalidParameter } from "./errors.ts";
-import { type ArchiveFilter, parseFacetNames, parseFilter } from "./query/filter.ts";
+import { ArchiveIndex, isLeftOut } from "./archive/evaluate.ts";
+import type { Matches } from "./archive/matches.ts";
+import { type ArchiveFilter, parseFilter } from "./query/filter.ts";
 import { readParameters } from "./query/parameters.ts";
 
 // Answers a query over sections of the index, in a reader's hands as in the proxy. Nothing here needs Node or a
@@ -35,10 +26,11 @@ import { readParameters } from "./query/parameters.ts";
 // the same, so bytes that no segment has throw a CorruptObjectError that names the section.
 
 export { parseIndexHeader } from "../index/header-reader.ts";
+export { countFacets } from "./archive/count-facets.ts";
 export { csvHead, csvOf } from "./archive/csv.ts";
-export { isSelected } from "./archive/is-selected.ts";
+export { evaluate, isLeftOut } from "./archive/evaluate.ts";
 export { parseFacetNames } from "./query/filter.ts";
-export type { ArchiveFilter, IndexHeader };
+export type { ArchiveFilter, ArchiveIndex, IndexHeader, Matches };
 
 /** The index of a segment, as far as it is at hand. */
 export interface SegmentIndex {
@@ -49,19 +41,9 @@ export interface SegmentIndex {
   words?: Uint8Array | undefined;
 }
 
-/** Waits for the caller's turn to do this many steps of 0.05 to 0.15 ms. */
-type Turn = (steps?: number) => Promise<void>;
-
 /** Takes the text of a query that has nothing but filters. */
 export function readFilter(search: string): ArchiveFilter {
   return parseFilter(readParameters(search, filterNames));
-}
-
-/** The query's times exclude all markets of a segment, so nothing of its index is needed. */
-export function isLeftOut({ oldest, newest }: IndexHeader, conditions: readonly Condition[]): boolean {
-  return conditions.some(
-    (condition) => condition.kind === "time" && (condition.from > newest || condition.to < oldest),
-  );
 }
 
 /** The sections of a segment that an answer needs: those that its conditions read, and those that facets count. */
@@ -78,181 +60,116 @@ export function sectionsFor(
     conditions.flatMap((condition) => (condition.kind === "time" ? [] : condition.field)),
   );
   for (const name of by) if (name !== "month") fields.add(name);
-  // Every count says how many of the markets were disputed.
   if (by.length > 0) fields.add("disputed");
   // Columns that a segment lacks are named when the filter is evaluated.
-  const rows = filterFields.filter((row) => fields.has(row.field) && columnOf(header, row));
+  const rows = fieldsIn(header.columns).filter(({ field }) => fields.has(field));
   return [
     ...(cut || by.includes("month") ? ["times"] : []),
     ...rows.flatMap(({ field, kind }) => sectionsOf({ name: field, kind })),
   ];
 }
 
-const columnOf = ({ columns }: IndexHeader, row: FilterField) =>
-  columns.find((column) => fieldOf(column) === row);
-
-/** The markets that a filter selects. */
-export class Evaluation {
-  readonly total: number;
-  readonly #index: LoadedIndex;
-  readonly #matches: Matches;
-  readonly #turn: Turn;
-
-  constructor(index: LoadedIndex, matches: Matches, turn: Turn) {
-    this.#index = index;
-    this.#matches = matches;
-    this.#turn = turn;
-    this.total = matches.total;
-  }
-
-  async facets(
-    by: readonly FacetName[],
-    limit: number = facetLimit.otherwise,
-  ): Promise<MarketFacets["facets"]> {
-    const names = parseFacetNames(by.join());
-    if (!(Number.isInteger(limit) && limit >= 1 && limit <= facetLimit.max))
-      throw invalidParameter("limit", `limit must be an integer from 1 to ${facetLimit.max}.`);
-    const matched = this.#index.segments.filter((_, index) => this.#matches.segments[index]!.count > 0);
-    for (const segment of matched) segment.load(["disputed", ...names]);
-    return countFacets(this.#index, this.#matches, names, limit, this.#turn);
-  }
-
-  /** Ordinals over the whole archive, newest first: up to `count` after the first `skip`. */
-  ordinals(skip: number, count: number): number[] {
-    return this.#matches.slice(skip, count);
-  }
+/** The index of an archive, whose columns and words are read when they are first needed, and kept. */
+export function openIndex(segments: readonly SegmentIndex[]): ArchiveIndex {
+  const tables = createLabelTables();
+  const words: WordTable[] = [];
+  return new ArchiveIndex(
+    segments.map((segment) => columnsOf(segment, tables)),
+    tables,
+    {
+      name: "The archive",
+      words: async (index) => (words[index] ??= wordsIn(segments[index]!)),
+    },
+  );
 }
 
-/**
- * Segments come from the oldest. What was read of their sections is kept for as long as `segments` is, so that the next
- * filter over the same segments is faster. Throws INVALID_PARAMETER where the index has no column of a condition, and
- * CorruptObjectError.
- */
-export async function evaluate(
-  segments: readonly SegmentIndex[],
-  { conditions, words }: Pick<ArchiveFilter, "conditions" | "words">,
-  turn: Turn = async () => {},
-): Promise<Evaluation> {
-  const index = loaded.get(segments) ?? new LoadedIndex(segments);
-  loaded.set(segments, index);
-  const fields = conditions.flatMap((condition) => (condition.kind === "time" ? [] : condition.field));
-  for (const segment of index.segments) if (!segment.isLeftOut(conditions)) segment.load(fields);
-  let matches = await matchColumns(index, conditions, turn);
-  if (words.length > 0) {
-    const kept = [];
-    for (const [position, { markets, count, bits }] of matches.segments.entries()) {
-      const left = bits ?? rangeBitmap(markets, 0, count);
-      if (count > 0) await index.segments[position]!.words.keepWords(words, left, turn);
-      kept.push(counted(markets, left));
-    }
-    matches = new Matches(kept, index.starts);
-  }
-  return new Evaluation(index, matches, turn);
+function columnsOf(segment: SegmentIndex, tables: LabelTables): SegmentColumns {
+  const { header } = segment;
+  const source = sourceOf(segment);
+  const fields = fieldsIn(header.columns);
+  const unread = new Set(fields);
+  const columns: SegmentColumns = {
+    markets: header.markets,
+    fields,
+    times: timesOf(source, header),
+    integers: new Map(),
+    labels: new Map(),
+    load(names) {
+      for (const row of unread) {
+        if (!names.includes(row.field)) continue;
+        loadColumn(columns, source, row, tables);
+        unread.delete(row);
+      }
+    },
+  };
+  return columns;
 }
 
-const loaded = new WeakMap<readonly SegmentIndex[], LoadedIndex>();
-
-/** Reads columns only when they are asked for. */
-class LoadedIndex {
-  readonly segments: readonly LoadedSegment[];
-  readonly tables: LabelTables = createLabelTables();
-  readonly starts: readonly number[];
-  readonly labelGeneration = 0;
-
-  constructor(segments: readonly SegmentIndex[]) {
-    this.segments = segments.map((segment) => new LoadedSegment(segment, this.tables));
-    const starts = [0];
-    for (const { markets } of this.segments) starts.push(starts.at(-1)! + markets);
-    this.starts = starts;
-  }
-}
-
-/** Reads columns only when they are asked for. */
-class LoadedSegment implements SegmentColumns {
-  readonly markets: number;
-  readonly times: TimeColumn;
-  readonly integers: SegmentColumns["integers"] = new Map();
-  readonly labels: SegmentColumns["labels"] = new Map();
-  readonly #index: SegmentIndex;
-  readonly #tables: LabelTables;
-  #words: WordTable | undefined;
-
-  constructor(index: SegmentIndex, tables: LabelTables) {
-    this.#index = index;
-    this.#tables = tables;
-    this.markets = index.header.markets;
-    this.times = new LazyTimes(this.#source, index.header);
-  }
-
-  isLeftOut(conditions: readonly Condition[]): boolean {
-    return isLeftOut(this.#index.header, conditions);
-  }
-
-  /** Months need no column. */
-  load(fields: readonly FacetName[]): void {
-    for (const row of filterFields) if (fields.includes(row.field)) this.#load(row);
-  }
-
-  get words(): WordTable {
-    const { header, words } = this.#index;
-    if (!words) throw new Error(`the words of ${header.key} are missing`);
-    this.#words ??= new WordTable(`${header.key}.words`, words);
-    if (this.#words.markets !== header.markets)
-      throw new CorruptObjectError(header.key, `its words are of ${this.#words.markets} markets`);
-    return this.#words;
-  }
-
-  #load(row: FilterField): void {
-    if (this.integers.has(row.field as never) || this.labels.has(row.field as never)) return;
-    const column = columnOf(this.#index.header, row);
-    if (!column)
-      throw invalidParameter(row.field, `The archive has no index for ${row.field}; leave it out.`);
-    if (row.kind === "integer") this.integers.set(row.field, readIntegers(this.#source, row));
-    else {
-      const labels = readLabels(this.#source, row.field, column);
-      this.labels.set(row.field, loadLabels(labels, this.markets, this.#tables[row.field]));
-    }
-  }
-
-  get #source(): ColumnSource {
-    const { header } = this.#index;
-    const { key, markets } = header;
-    const section = (name: string, expectedBytes = header.sections[name]![0]) => {
-      const bytes = this.#index.section(name);
-      if (bytes.length !== expectedBytes)
-        throw new CorruptObjectError(
-          key,
-          `its section ${name} has ${bytes.length} bytes, not ${expectedBytes}`,
-        );
-      return bytes.byteOffset % 4 === 0 ? bytes : new Uint8Array(bytes);
-    };
-    return { key, markets, section };
-  }
+function sourceOf(segment: SegmentIndex): ColumnSource {
+  const { key, markets, epochs, columns, sections } = segment.header;
+  const section = (name: string, expectedBytes = sections[name]![0]) => {
+    const bytes = segment.section(name);
+    if (bytes.length !== expectedBytes)
+      throw new CorruptObjectError(
+        key,
+        `its section ${name} has ${bytes.length} bytes, not ${expectedBytes}`,
+      );
+    return bytes.byteOffset % 4 === 0 ? bytes : new Uint8Array(bytes);
+  };
+  return { key, markets, epochs, columns, section };
 }
 
 /** Reads the times only when the ends of the segment do not suffice. */
-class LazyTimes implements TimeColumn {
-  readonly markets: number;
-  readonly oldest: number;
-  readonly newest: number;
-  readonly epochs: TimeColumn["epochs"];
-  readonly #source: ColumnSource;
-  #low: Uint32Array | undefined;
+function timesOf(source: ColumnSource, { markets, oldest, newest, epochs }: IndexHeader): TimeColumn {
+  let read: TimeColumn | undefined;
+  return {
+    markets,
+    oldest,
+    newest,
+    epochs,
+    get low() {
+      read ??= readTimes(source);
+      if (read.oldest !== oldest || read.newest !== newest)
+        throw new CorruptObjectError(source.key, "its section times has other ends than its header");
+      return read.low;
+    },
+  };
+}
 
-  constructor(source: ColumnSource, { markets, oldest, newest, epochs }: IndexHeader) {
-    this.#source = source;
-    this.markets = markets;
-    this.oldest = oldest;
-    this.newest = newest;
-    this.epochs = epochs;
-  }
+function wordsIn({ header, words }: SegmentIndex): WordTable {
+  if (!words) throw new Error(`the words of ${header.key} are missing`);
+  const table = new WordTable(`${header.key}.words`, words);
+  if (table.markets !== header.markets)
+    throw new CorruptObjectError(header.key, `its words are of ${table.markets} markets`);
+  return table;
+}
 
-  get low(): Uint32Array {
-    if (this.#low) return this.#low;
-    const { low, oldest, newest } = readTimes(this.#source, this.epochs);
-    if (oldest !== this.oldest || newest !== this.newest)
-      throw new CorruptObjectError(this.#source.key, "its section times has other ends than its header");
-    this.#low = low;
-    return low;
+/**
+ * Judges a market by its record alone. Ignores words where versions of Unicode may find different ones in its question.
+ * Throws an Error when the record lacks a dimension.
+ */
+export function isSelected(
+  market: Market,
+  { conditions, words }: Pick<ArchiveFilter, "conditions" | "words">,
+): boolean {
+  if (!conditions.every((condition) => meets(market, condition))) return false;
+  if (words.length === 0 || !isSettled(market.question)) return true;
+  const own = wordsOf(market.question);
+  return words.every(({ text, prefix }) =>
+    own.some((word) => (prefix ? word.startsWith(text) : word === text)),
+  );
+}
+
+function meets(market: Market, condition: Condition): boolean {
+  if (condition.kind === "time") {
+    const time = Date.parse(market.resolvedAt);
+    return condition.from <= time && time <= condition.to;
   }
+  const row = filterFields.find(({ field }) => field === condition.field)!;
+  if (condition.kind === "integer") {
+    const value = Number(row.of(market));
+    return condition.ranges.some(({ min, max }) => min <= value && value <= max);
+  }
+  const [own, asked] = [String(row.of(market)), condition.value];
+  return row.kind === "label" && row.fold ? foldCase(own) === foldCase(asked) : own === asked;
 }

@@ -7,22 +7,20 @@ import { Cutter } from "../format/cutter.ts";
 import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import { type Page, pageText, readRun, runHashesOf, separator } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
-import { buildIndex, type IndexRow } from "../index/build-index.ts";
-import { decodeRows } from "../index/decode-rows.ts";
-import { checkHeader } from "../index/header-check.ts";
+import { fieldsIn } from "../index/columns.ts";
+import { checkWords, unicodeVersion } from "../index/encode-words.ts";
 import type { WordsRef } from "../index/header-reader.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
-import { indexHeader, sectionRootOf } from "../index/index-header.ts";
+import { buildIndex, checkHeader, type IndexRow, indexHeader, sectionRootOf } from "../index/index-header.ts";
 import {
+  decodeRows,
   differencesFromHeader,
   encodeSegment,
-  readColumns,
+  openColumns,
   readIndexHeader,
   readPages,
 } from "../index/segment.ts";
-import { unicodeVersion } from "../index/unicode.ts";
 import { WordTable } from "../index/word-table.ts";
-import { checkWords } from "../index/words-check.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout, maxRunBytes, sha256 } from "../store/layout.ts";
 import { besideSegment, referTo } from "../store/objects.ts";
@@ -113,7 +111,9 @@ function checkIndex(
   stored: Buffer,
   { pages, rows, words }: { pages: readonly Page[]; rows: readonly CheckedRow[]; words: WordsRef },
 ): void {
-  const { fields, others } = readColumns(key, stored);
+  const { columns } = openColumns(key, stored);
+  const fields = fieldsIn(columns);
+  const others = fields.length < columns.length;
   if (!others && encodeSegment(pages, rows, words, fields).equals(stored)) return;
   // Other columns, other sections or another header come from another version.
   const own = indexHeader(buildIndex(pages, rows, fields), words);

@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Client } from "../../proxy/site/client/client.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
-import { encodeWords } from "../../snapshots/index/encode-words.ts";
-import { unicodeVersion } from "../../snapshots/index/unicode.ts";
+import { decodeWords, encodeWords, unicodeVersion } from "../../snapshots/index/encode-words.ts";
 import { WordTable } from "../../snapshots/index/word-table.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { referTo } from "../../snapshots/store/objects.ts";
@@ -133,7 +132,7 @@ test.each<[name: string, change: (newest: HistoricalMarket, next: HistoricalMark
 describe("Words that another version of Unicode is said to have made", () => {
   const replaceWords = (change: (words: string[][]) => string[][]) => {
     const [, segment] = newestManifest(objects).segments;
-    const words = new WordTable("words", objects.get(layout.words(segment!.words.hash))!).decode();
+    const words = decodeWords(new WordTable("words", objects.get(layout.words(segment!.words.hash))!));
     const bytes = encodeWords(change(words), "15.0");
     objects.set(layout.words(referTo(bytes).hash), bytes);
     replaceBesides(objects, 1, { words: referTo(bytes) });

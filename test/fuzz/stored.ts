@@ -16,17 +16,17 @@ import {
 } from "../../snapshots/format/page.ts";
 import { leafHash, pageRootOf } from "../../snapshots/format/tree.ts";
 import { rangeBitmap, wordsFor } from "../../snapshots/index/bitmap.ts";
-import { createLabelTables } from "../../snapshots/index/column-sections.ts";
-import { decodeRows } from "../../snapshots/index/decode-rows.ts";
-import { encodeWords } from "../../snapshots/index/encode-words.ts";
+import { createLabelTables, fieldsIn } from "../../snapshots/index/columns.ts";
+import { decodeWords, encodeWords } from "../../snapshots/index/encode-words.ts";
 import { encodeIds, idHash } from "../../snapshots/index/id-table.ts";
 import { padding } from "../../snapshots/index/sections.ts";
 import {
+  decodeRows,
   differencesFromHeader,
   encodeSegment,
   loadSegment,
+  openColumns,
   openPages,
-  readColumns,
   readIndexHeader,
   readPages,
 } from "../../snapshots/index/segment.ts";
@@ -87,9 +87,9 @@ const segment: Target = {
     if (header) read(() => parseIndexHeader("index", header));
     const same = read(() => differencesFromHeader("segment", stored))?.length === 0;
     const table = read(() => openPages("segment", stored));
-    table?.pageMarkets.forEach((count, index) => {
+    table?.pageStarts.slice(1).forEach((end, index) => {
       need(
-        table.page(index).runs.length === Math.ceil(count / 16),
+        table.page(index).runs.length === Math.ceil((end - table.pageStarts[index]!) / 16),
         "a page has as many runs as its markets ask for",
       );
     });
@@ -97,13 +97,13 @@ const segment: Target = {
     const loaded = read(() => loadSegment("segment", stored, createLabelTables()));
     if (loaded) need(loaded.residentBytes < 2 ** 20 + 64 * input.length, "memory follows from the bytes");
     const pages = read(() => readPages("segment", stored));
-    const columns = read(() => readColumns("segment", stored));
+    const columns = read(() => openColumns("segment", stored));
     const rows = read(() => decodeRows("segment", stored));
     if (!(pages && columns && rows && same)) return;
     need(rows.length === columns.markets, "there is a row for each market");
     const ref = { unicode: "16.0", hash: sha256(words), bytes: words.length };
     // Values beyond a column's range fit its slices.
-    const again = refused(() => encodeSegment(pages, rows, ref, columns.fields), RangeError);
+    const again = refused(() => encodeSegment(pages, rows, ref, fieldsIn(columns.columns)), RangeError);
     if (!again) return;
     needSame(decodeRows("again", again), rows, "rows that were encoded again");
     needSame(readPages("again", again), pages, "pages that were encoded again");
@@ -178,11 +178,11 @@ const wordTable: Target = {
       need(turns <= 2 + (11 * input.length) / 4096, `${turns} turns`);
       need(bits.length === wordsFor(table.markets), "as many bits as markets");
     }
-    const decoded = refused(() => table.decode(), CorruptObjectError);
+    const decoded = refused(() => decodeWords(table), CorruptObjectError);
     if (!decoded) return;
     need(decoded.length === table.markets, "there are words for each market");
     const sorted = (all: readonly (readonly string[])[]) => all.map((some) => [...new Set(some)].sort());
-    const again = new WordTable("again", encodeWords(sorted(decoded))).decode();
+    const again = decodeWords(new WordTable("again", encodeWords(sorted(decoded))));
     needSame(sorted(again), sorted(decoded), "words that were encoded again");
   },
 };

@@ -3,8 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Commit } from "../../schemas/store/snapshot.ts";
-import { encodeWords } from "../../snapshots/index/encode-words.ts";
-import { unicodeVersion } from "../../snapshots/index/unicode.ts";
+import { decodeWords, encodeWords, unicodeVersion } from "../../snapshots/index/encode-words.ts";
 import { WordTable } from "../../snapshots/index/word-table.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import type { PublishOptions } from "../../snapshots/publish/publish.ts";
@@ -150,7 +149,7 @@ test("Segments that did not change are not computed again", async () => {
 describe("Words that another version of Unicode made", () => {
   const replaceWords = (change: (words: string[][]) => string[][]) => {
     const [segment] = newestManifest(objects).segments;
-    const words = new WordTable("words", objects.get(layout.words(segment!.words.hash))!).decode();
+    const words = decodeWords(new WordTable("words", objects.get(layout.words(segment!.words.hash))!));
     const bytes = encodeWords(change(words), "15.0");
     const ref = referTo(bytes);
     objects.set(layout.words(ref.hash), bytes);

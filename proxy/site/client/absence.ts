@@ -1,6 +1,6 @@
 import { fromBase64, hashFrom, toHex } from "../../../snapshots/format/bytes.ts";
 import { cuts } from "../../../snapshots/format/cuts.ts";
-import { chunkBytesOf } from "../../../snapshots/index/chunks.ts";
+import { chunkBytesOf } from "../../../snapshots/index/header-reader.ts";
 import { isOneOf, maxSegments, type SaidOfIndex } from "./archive.ts";
 import type { Asker } from "./asker.ts";
 import type { MarketProof } from "./declarations.d.ts";

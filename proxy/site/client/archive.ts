@@ -2,11 +2,13 @@ import { hashFrom, toHex } from "../../../snapshots/format/bytes.ts";
 import { cuts } from "../../../snapshots/format/cuts.ts";
 import { hashesIn, isCount } from "../../../snapshots/format/hash-trees.ts";
 import { maxHeaderBytes } from "../../../snapshots/format/maxima.ts";
-import { chunksOf } from "../../../snapshots/index/chunks.ts";
+import { chunksOf } from "../../../snapshots/index/header-reader.ts";
 import {
   type ArchiveFilter,
+  type ArchiveIndex,
   type IndexHeader,
   isLeftOut,
+  openIndex,
   parseIndexHeader,
 } from "../../../snapshots/read/evaluator.ts";
 import type { Vouched } from "./answers.ts";
@@ -25,8 +27,10 @@ export interface Archive {
   /** Of its index. */
   root: string;
   archiveRoot: string;
-  /** From the oldest. The evaluator keeps what it decoded as long as this array. */
+  /** From the oldest. */
   segments: readonly Segment[];
+  /** Keeps what it decoded. */
+  index: ArchiveIndex;
   /** Of which parts that is, and their bytes. */
   decoded: Map<string, number>;
 }
@@ -146,7 +150,7 @@ export class Archives {
     const root = await this.requireRoot(believed.entry, answer, listed, children);
     if (this.#last?.root !== root) {
       const { segments, archiveRoot } = await this.#segments(job, believed.entry, listed);
-      this.#last = { root, archiveRoot, segments, decoded: new Map() };
+      this.#last = { root, archiveRoot, segments, index: openIndex(segments), decoded: new Map() };
     }
     const archive = this.#last;
     this.#asker.need(

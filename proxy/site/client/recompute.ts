@@ -2,14 +2,17 @@
 // checked against a root that the log's entry names (snapshots/SPEC.md, "Index root") before it is used. The evaluator
 // is the service's own. The client loads this module when it is first needed, and lends it what both use.
 
+import { facetLimit } from "../../../schemas/filters.ts";
 import { bytesOf } from "../../../snapshots/format/bytes.ts";
 import {
   type ArchiveFilter,
+  countFacets,
   csvHead,
   csvOf,
-  type Evaluation,
   evaluate,
   isLeftOut,
+  type Matches,
+  openIndex,
   parseFacetNames,
   readFilter,
   sectionsFor,
@@ -34,6 +37,9 @@ import { Parts } from "./parts.ts";
 import { Walk } from "./rows.ts";
 import { TrustedLog } from "./trusted-log.ts";
 
+/** Nobody else waits for a turn. */
+const atOnce = async () => {};
+
 /** Recomputes answers for one client. */
 export class Prover {
   #asker: Asker;
@@ -54,7 +60,7 @@ export class Prover {
   async recompute({
     filters = {},
     by = [],
-    limit,
+    limit = facetLimit.otherwise,
     trust = {},
     asOf,
     signal,
@@ -66,7 +72,7 @@ export class Prover {
     const known = await this.#archives.know(job, trust, asOf);
     const { total, facets } = await this.#evaluate(job, known, { filter, by: names }, async (found) => ({
       total: found.total,
-      facets: names.length > 0 ? await found.facets(names, limit) : {},
+      facets: names.length > 0 ? await countFacets(known.archive.index, found, names, limit, atOnce) : {},
     }));
     const { snapshotId, commit } = known;
     const { bytes, requests } = job;
@@ -85,9 +91,9 @@ export class Prover {
   ): AsyncGenerator<string, void, void> {
     const job = new Job(signal);
     const { need, tools } = this.#asker;
-    const { walk, known, evaluation, filter, from } = await this.#start(job, filters, trust);
+    const { walk, known, matches, filter, from } = await this.#start(job, filters, trust);
     const { snapshotId, entry } = known;
-    const { total } = evaluation;
+    const { total } = matches;
     const { skip = 0, asOf: _, ...query } = filters;
     const pinned = query.cursor === undefined ? { ...query, asOf: snapshotId } : query;
     const { answer, lines } = tools.rows({ ...pinned, skip }, { signal });
@@ -107,7 +113,7 @@ export class Prover {
       const { count, cursor } = answer;
       Object.assign(rows, { snapshotId, count, total, cursor, vouched: vouchedFor(known, filter) });
       rows.csvHead = csvHead(entry.feedVersion);
-      rows.csvOf = (text) => csvOf([bytesOf(text)], entry.feedVersion, async () => {});
+      rows.csvOf = (text) => csvOf([bytesOf(text)], entry.feedVersion, atOnce);
       const take = async (wanted: number) => {
         const texts: string[] = [];
         while (texts.length < wanted) {
@@ -140,10 +146,10 @@ export class Prover {
   ): AsyncGenerator<MarketPage & { vouched: Vouched }, void, void> {
     const job = new Job(signal);
     const { need } = this.#asker;
-    const { walk, known, evaluation, filter, from, place } = await this.#start(job, filters, trust);
+    const { walk, known, matches, filter, from, place } = await this.#start(job, filters, trust);
     const { snapshotId, entry } = known;
     const vouched = vouchedFor(known, filter);
-    const { total } = evaluation;
+    const { total } = matches;
     let query = filters.cursor === undefined ? { ...filters, asOf: snapshotId } : filters;
     let [at, pageSize] = [from, filters.pageSize ?? place?.pageSize];
     for (let first = true; ; first = false) {
@@ -178,7 +184,7 @@ export class Prover {
         this.#requireCursor("nextCursor", page.nextCursor, {
           commit: place?.commit ?? known.commit,
           snapshotId,
-          ordinal: Number(evaluation.ordinals(at - 1, 1)[0]),
+          ordinal: Number(matches.slice(at - 1, 1)[0]),
           resolvedAt: Date.parse(resolvedAt),
           id,
           pageSize,
@@ -207,14 +213,14 @@ export class Prover {
     const { snapshotId } = known;
     const wrong = `The index is of snapshot ${snapshotId}, not of the cursor's.`;
     this.#asker.need(!place || place.snapshotId === snapshotId, "answer", wrong);
-    const evaluation = await this.#evaluate(job, known, { filter, by: [] }, async (found) => found);
-    let [from, to] = [0, place ? evaluation.total : 0];
+    const matches = await this.#evaluate(job, known, { filter, by: [] }, async (found) => found);
+    let [from, to] = [0, place ? matches.total : 0];
     while (from < to) {
       const middle = (from + to) >>> 1;
-      if (Number(evaluation.ordinals(middle, 1)[0]) >= Number(place?.ordinal)) from = middle + 1;
+      if (Number(matches.slice(middle, 1)[0]) >= Number(place?.ordinal)) from = middle + 1;
       else to = middle;
     }
-    const found = { known, evaluation, filter };
+    const found = { known, matches, filter };
     const walk = new Walk({ asker: this.#asker, archives: this.#archives, parts: this.#parts }, found);
     return { ...found, walk, from, place };
   }
@@ -269,9 +275,9 @@ export class Prover {
     job: Job,
     { archive }: Known,
     { filter, by }: { filter: ArchiveFilter; by: ReturnType<typeof parseFacetNames> },
-    work: (evaluation: Evaluation) => Promise<T>,
+    work: (matches: Matches) => Promise<T>,
   ) {
-    const { segments, decoded } = archive;
+    const { segments, index, decoded } = archive;
     const { conditions, words } = filter;
     const parts = segments.flatMap((segment) => {
       const names = sectionsFor(segment.header, { conditions, by });
@@ -280,11 +286,11 @@ export class Prover {
       return needsWords ? [...sections, segment.wordsPart] : sections;
     });
     const found = await this.#parts.with(job, parts, () =>
-      this.#asker.checking("section", "The index", async () => work(await evaluate(segments, filter))),
+      this.#asker.checking("section", "The index", async () => work(await evaluate(index, filter, atOnce))),
     );
     for (const { hash, bytes } of parts) decoded.set(hash, bytes);
     const bytes = [...decoded.values()].reduce((sum, each) => sum + each, 0);
-    if (bytes > this.#keepBytes) [archive.segments, archive.decoded] = [[...segments], new Map()];
+    if (bytes > this.#keepBytes) [archive.index, archive.decoded] = [openIndex(segments), new Map()];
     return found;
   }
 }

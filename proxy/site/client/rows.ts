@@ -1,6 +1,6 @@
 import { bytesOf, toHex } from "../../../snapshots/format/bytes.ts";
 import { hashesIn } from "../../../snapshots/format/hash-trees.ts";
-import { type ArchiveFilter, type Evaluation, isSelected } from "../../../snapshots/read/evaluator.ts";
+import { type ArchiveFilter, isSelected, type Matches } from "../../../snapshots/read/evaluator.ts";
 import type { Archives, Known, Pages, Segment } from "./archive.ts";
 import type { Asker, Job } from "./asker.ts";
 import { type Part, type Parts, partsAtOnce } from "./parts.ts";
@@ -32,17 +32,17 @@ export class Walk {
   #archives: Archives;
   #parts: Parts;
   #known: Known;
-  #evaluation: Evaluation;
+  #matches: Matches;
   #filter: ArchiveFilter;
   /** Which one came last. */
   #before: { time: number; id: string } | undefined;
 
   constructor(
     { asker, archives, parts }: { asker: Asker; archives: Archives; parts: Parts },
-    { known, evaluation, filter }: { known: Known; evaluation: Evaluation; filter: ArchiveFilter },
+    { known, matches, filter }: { known: Known; matches: Matches; filter: ArchiveFilter },
   ) {
     [this.#asker, this.#archives, this.#parts] = [asker, archives, parts];
-    [this.#known, this.#evaluation, this.#filter] = [known, evaluation, filter];
+    [this.#known, this.#matches, this.#filter] = [known, matches, filter];
   }
 
   /**
@@ -71,7 +71,7 @@ export class Walk {
     const { segments } = this.#known.archive;
     // A page has at most 512 markets, so the first is there whole.
     const window = Math.min(most, 1024);
-    const ordinals = this.#evaluation.ordinals(at, window);
+    const ordinals = this.#matches.slice(at, window);
     const ahead = ordinals.length < window || window < 1024 ? 0 : 24;
     const groups: Group[] = [];
     let index = segments.length;

@@ -3,7 +3,7 @@ import { feedVersion } from "../../../schemas/market.ts";
 import type { PartsPlan } from "../../../schemas/store/parts.ts";
 import { type Commit, formatVersion } from "../../../schemas/store/snapshot.ts";
 import { Cutter } from "../../format/cutter.ts";
-import { unicodeVersion } from "../../index/unicode.ts";
+import { unicodeVersion } from "../../index/encode-words.ts";
 import type { CutPoint, NamedContent, Sources } from "../../sources/sources.ts";
 import { prepareStore } from "../make-archive.ts";
 import { logToFollow, type PublishOptions } from "../publish.ts";

@@ -2,7 +2,7 @@ import { Fault } from "../../../schemas/errors.ts";
 import { feedVersion } from "../../../schemas/market.ts";
 import type { PartRecord, PartsPlan } from "../../../schemas/store/parts.ts";
 import type { Commit } from "../../../schemas/store/snapshot.ts";
-import { unicodeVersion } from "../../index/unicode.ts";
+import { unicodeVersion } from "../../index/encode-words.ts";
 import type { KeyRange, PinnedFiles } from "../../sources/sources.ts";
 import { FormatError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";

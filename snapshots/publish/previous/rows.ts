@@ -6,12 +6,12 @@ import { cuts } from "../../format/cuts.ts";
 import { firstWhere } from "../../format/first-where.ts";
 import { idOfLine, keyOfLine, textOf } from "../../format/market-line.ts";
 import { type Page, readRun } from "../../format/page.ts";
-import type { IndexRow } from "../../index/build-index.ts";
-import { decodeRows } from "../../index/decode-rows.ts";
+import { fieldsIn, foreignIn, readTimes } from "../../index/columns.ts";
+import { decodeWords, unicodeVersion } from "../../index/encode-words.ts";
 import { decodeIds, requireIds } from "../../index/id-table.ts";
-import { readColumns, readPages } from "../../index/segment.ts";
+import type { IndexRow } from "../../index/index-header.ts";
+import { decodeRows, openColumns, readPages } from "../../index/segment.ts";
 import { timeAt } from "../../index/time-column.ts";
-import { unicodeVersion } from "../../index/unicode.ts";
 import { WordTable } from "../../index/word-table.ts";
 import { wordsOf } from "../../index/words.ts";
 import { FormatError } from "../../store/errors.ts";
@@ -50,19 +50,21 @@ export interface PreviousPage extends Span {
 
 /** Throws FormatError where a newer program made an index that this one would lose. */
 export function readPreviousPages(key: string, stored: Buffer): Pick<PreviousSegment, "indexed" | "pages"> {
-  const { times, fields, unknown } = readColumns(key, stored);
+  const source = openColumns(key, stored);
+  const unknown = foreignIn(source.columns);
   if (unknown.length > 0) {
     const reason =
       `it has columns that this version does not know (${unknown.join(", ")}), and would not have any ` +
       "more";
     throw new FormatError(key, `${reason}: use a newer version of this program`);
   }
+  const times = readTimes(source);
   let end = 0;
   const pages = readPages(key, stored).map((page) => {
     end += page.markets;
     return { ...page, oldest: timeAt(times, end - page.markets), newest: timeAt(times, end - 1) };
   });
-  return { indexed: fields.length === filterFields.length, pages };
+  return { indexed: fieldsIn(source.columns).length === filterFields.length, pages };
 }
 
 /** `present` are the objects that the store has; the whole archive has `markets` markets. */
@@ -202,7 +204,7 @@ export class PreviousRows {
   async #wordsOf({ words }: SegmentRef): Promise<string[][] | undefined> {
     const key = layout.words(words.hash);
     const table = new WordTable(key, await readObject(this.#storage, key, words));
-    return table.unicode === unicodeVersion ? table.decode() : undefined;
+    return table.unicode === unicodeVersion ? decodeWords(table) : undefined;
   }
 
   async #lineOf(ordinal: number): Promise<Buffer> {

@@ -1,9 +1,8 @@
-import { type IntegerName, type LabelName, labelFields } from "../../../schemas/filters.ts";
 import { firstWhere } from "../../format/first-where.ts";
 import type { CompressedPage } from "../../format/page.ts";
-import type { LabelTables } from "../../index/column-sections.ts";
 import type { Segment } from "../../index/segment.ts";
 import { lowerBound, timeAt } from "../../index/time-column.ts";
+import { ArchiveIndex } from "./evaluate.ts";
 
 /** `page` is counted within the segment, `line` within the page, newest first. */
 export interface Location {
@@ -12,36 +11,8 @@ export interface Location {
   line: number;
 }
 
-/** The in-memory index of one snapshot: its columns, and where each market is stored. */
-export class Archive {
-  readonly markets: number;
-  readonly segments: readonly Segment[];
-  readonly tables: LabelTables;
-  /** Ordinal of each segment's oldest market, then the number of markets. */
-  readonly starts: Float64Array;
-
-  /** `segments` come from the oldest. `tables` are those the segments were loaded with. */
-  constructor(segments: readonly Segment[], tables: LabelTables) {
-    this.segments = segments;
-    this.tables = tables;
-    this.starts = new Float64Array(segments.length + 1);
-    segments.forEach((segment, index) => {
-      this.starts[index + 1] = this.starts[index]! + segment.markets;
-    });
-    this.markets = this.starts[segments.length]!;
-  }
-
-  indexes(field: LabelName | IntegerName): boolean {
-    return this.segments.every(
-      ({ labels, integers }) => labels.has(field as LabelName) || integers.has(field as IntegerName),
-    );
-  }
-
-  /** Changes when a table was made smaller, so that ids of labels mean other labels than before. */
-  get labelGeneration(): number {
-    return labelFields.reduce((sum, { field }) => sum + this.tables[field].generation, 0);
-  }
-
+/** The index of one snapshot in memory, and where each market is stored. */
+export class Archive extends ArchiveIndex<Segment> {
   /** Epoch milliseconds. */
   resolvedAt(ordinal: number): number {
     const index = this.#segmentOf(ordinal);

@@ -1,19 +1,27 @@
 import type { LabelFacet, MarketFacets, MonthFacet, ScoreFacet } from "../../../schemas/envelopes.ts";
-import { bucketStarts, type FilterField, filterFields, type LabelName } from "../../../schemas/filters.ts";
+import {
+  bucketStarts,
+  type FacetName,
+  type FilterField,
+  facetLimit,
+  filterFields,
+  type LabelName,
+} from "../../../schemas/filters.ts";
 import { countRange, popCount, rangeBitmap } from "../../index/bitmap.ts";
-import type { SegmentColumns } from "../../index/column-sections.ts";
+import type { SegmentColumns } from "../../index/columns.ts";
 import type { LoadedLabelColumn } from "../../index/label-column.ts";
 import type { LabelTable } from "../../index/label-table.ts";
 import { lowerBound, type TimeColumn, timeAt } from "../../index/time-column.ts";
-import type { Columns } from "./match-columns.ts";
+import { invalidParameter } from "../errors.ts";
+import type { ArchiveIndex } from "./evaluate.ts";
 import type { Matches } from "./matches.ts";
 import { addTo, type Buckets, Part, type Tally } from "./tally.ts";
 
 interface Counter {
   /** What has to be tallied in a segment, if anything. */
-  bucketsIn(segment: SegmentColumns): Buckets[];
-  /** Adds the matches of a segment. Its tallies begin at `at`. */
-  add(part: Part, tallies: Uint32Array, at: number): void;
+  bucketsIn?(segment: SegmentColumns): Buckets;
+  /** Adds the matches of a segment, which were tallied so. */
+  add(part: Part, tallies: Uint32Array): void;
   result(turn: Turn): Promise<Facet>;
 }
 
@@ -25,36 +33,33 @@ const marketsPerStep = 2 ** 17;
 /** Waits for the caller's turn to do this many steps of 0.05 to 0.15 ms. */
 type Turn = (steps: number) => Promise<void>;
 
-/** Waits for a `turn` before each segment. */
+/** Waits for a `turn` before each segment. Throws INVALID_PARAMETER where the index has no column of a facet. */
 export async function countFacets(
-  archive: Columns,
+  index: ArchiveIndex,
   matches: Matches,
-  by: readonly string[],
+  by: readonly FacetName[],
   limit: number,
   turn: Turn,
 ): Promise<MarketFacets["facets"]> {
-  for (;;) {
-    const before = archive.labelGeneration;
-    const counters = by.map((name) => [name, counterOf(archive, name, limit)] as const);
-    for (const part of partsOf(archive, matches)) {
-      const buckets = counters.map(([, counter]) => counter.bucketsIn(part.segment));
+  if (!(Number.isInteger(limit) && limit >= 1 && limit <= facetLimit.max))
+    throw invalidParameter("limit", `limit must be an integer from 1 to ${facetLimit.max}.`);
+  // Every count says how many of the markets were disputed.
+  index.load(["disputed", ...by], (_, position) => matches.segments[position]!.count > 0);
+  return index.settled(async () => {
+    const counters = by.map((name) => [name, counterOf(index, name, limit)] as const);
+    for (const part of partsOf(index, matches)) {
       await turn(Math.ceil((counters.length * part.segment.markets) / marketsPerStep));
-      const tallies = part.tally(buckets.flat());
-      let at = 0;
-      for (const [position, [, counter]] of counters.entries()) {
-        counter.add(part, tallies, at);
-        for (const { buckets: count } of buckets[position]!) at += count * 2;
-      }
+      const tallies = part.tally(counters.map(([, counter]) => counter.bucketsIn?.(part.segment)));
+      for (const [place, [, counter]] of counters.entries()) counter.add(part, tallies[place]!);
     }
     const facets: Record<string, Facet> = {};
     for (const [name, counter] of counters) facets[name] = await counter.result(turn);
-    // A new snapshot may have renumbered the labels meanwhile. The counts are then of other labels.
-    if (archive.labelGeneration === before) return facets;
-  }
+    return facets;
+  });
 }
 
 /** Yields segments with matches one at a time, so that only the bitmaps of one are in memory. */
-function* partsOf({ segments }: Columns, matches: Matches): Generator<Part> {
+function* partsOf({ segments }: ArchiveIndex, matches: Matches): Generator<Part> {
   for (const [index, segment] of segments.entries()) {
     const { markets, count, bits = rangeBitmap(markets, 0, markets) } = matches.segments[index]!;
     if (count === 0) continue;
@@ -62,11 +67,11 @@ function* partsOf({ segments }: Columns, matches: Matches): Generator<Part> {
   }
 }
 
-function counterOf(archive: Columns, name: string, limit: number): Counter {
+function counterOf(index: ArchiveIndex, name: string, limit: number): Counter {
   if (name === "month") return new MonthCounter();
   const row = filterFields.find(({ field }) => field === name)!;
   return row.kind === "label"
-    ? new LabelCounter(row.field, archive.tables[row.field], limit)
+    ? new LabelCounter(row.field, index.tables[row.field], limit)
     : new IntegerCounter(row, limit);
 }
 
@@ -85,13 +90,13 @@ class IntegerCounter implements Counter {
     this.#tallies = this.#starts.map(() => ({ count: 0, disputed: 0 }));
   }
 
-  bucketsIn({ integers }: SegmentColumns): Buckets[] {
+  bucketsIn({ integers }: SegmentColumns): Buckets {
     const { field, bucketWidth } = this.#row;
-    return [{ column: integers.get(field)!, width: bucketWidth, buckets: this.#starts.length }];
+    return { column: integers.get(field)!, width: bucketWidth, buckets: this.#starts.length };
   }
 
-  add(_part: Part, tallies: Uint32Array, at: number): void {
-    let next = at;
+  add(_part: Part, tallies: Uint32Array): void {
+    let next = 0;
     for (const tally of this.#tallies) {
       tally.count += tallies[next]!;
       tally.disputed += tallies[next + 1]!;
@@ -137,14 +142,14 @@ class LabelCounter implements Counter {
     this.#disputed = new Uint32Array(table.size);
   }
 
-  bucketsIn({ labels }: SegmentColumns): Buckets[] {
+  bucketsIn({ labels }: SegmentColumns): Buckets {
     const { codes } = labels.get(this.#field)!;
-    return [{ column: codes, width: 1, buckets: codes.max - codes.min + 1 }];
+    return { column: codes, width: 1, buckets: codes.max - codes.min + 1 };
   }
 
-  add(part: Part, tallies: Uint32Array, at: number): void {
+  add(part: Part, tallies: Uint32Array): void {
     const column = part.segment.labels.get(this.#field)!;
-    let next = at;
+    let next = 0;
     // Code 0 stands for all rare labels together.
     if (column.codes.min === 0) {
       if (tallies[next]! > 0) this.#addRare(part, column);
@@ -209,10 +214,6 @@ class LabelCounter implements Counter {
 class MonthCounter implements Counter {
   /** By the number of months since year 0. */
   readonly #months = new Map<number, Tally>();
-
-  bucketsIn(): Buckets[] {
-    return [];
-  }
 
   add({ segment: { times }, bits, disputed }: Part): void {
     for (const { month, from, to } of monthsOf(times)) {

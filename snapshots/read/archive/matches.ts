@@ -1,4 +1,4 @@
-import { type Bitmap, countFrom, hasBit, rangeBitmap, selectDescending } from "../../index/bitmap.ts";
+import { type Bitmap, countRange, hasBit, rangeBitmap, selectDescending } from "../../index/bitmap.ts";
 import { sliceKernel } from "../../index/slice-kernel.ts";
 
 /** The matching ordinals of one segment. Without `bits`, either all match or, with count 0, none. */
@@ -36,7 +36,7 @@ export class Matches {
     this.segments.forEach(({ markets, count, bits }, index) => {
       const local = ordinal - this.starts[index]!;
       if (local <= 0) sum += count;
-      else if (local < markets && count > 0) sum += bits ? countFrom(bits, local) : markets - local;
+      else if (local < markets && count > 0) sum += bits ? countRange(bits, local, markets) : markets - local;
     });
     return sum;
   }

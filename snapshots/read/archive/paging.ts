@@ -7,13 +7,14 @@ import { commitOf, whileKept } from "../catalog/as-of.ts";
 import type { PlannedPage, Snapshot } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
+import { awaitBudget } from "../effort.ts";
 import { invalidCursor } from "../errors.ts";
 import { type Cursor, decodeCursor, encodeCursor } from "../query/cursor.ts";
 import type { ArchiveFilter } from "../query/filter.ts";
 import type { ArchiveQuery } from "../query/query.ts";
+import { evaluate } from "./evaluate.ts";
 import { Lines } from "./lines.ts";
 import type { Matches } from "./matches.ts";
-import { selectMarkets } from "./select.ts";
 
 /** A planned archive page. Its headers are known before its body is built. */
 export interface PagePlan {
@@ -120,7 +121,7 @@ export async function positionOf(
   const snapshot = await catalog.snapshot(commit);
   const { filter } = cursor ?? query;
   const pageSize = query.pageSize ?? cursor?.pageSize ?? paging.defaultPageSize;
-  const matches = await selectMarkets(catalog, snapshot, filter);
+  const matches = await evaluate(snapshot.archive, filter, awaitBudget);
   const skip = cursor
     ? await matchesUpTo(catalog, snapshot, matches, cursor)
     : ((query.page ?? 1) - 1) * pageSize;
@@ -200,7 +201,7 @@ async function unknownSnapshot(catalog: Catalog, cursor: Cursor, pageSize: numbe
 async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<Fault> {
   const snapshot = await catalog.snapshot();
   const { filter, after } = cursor;
-  const matches = await selectMarkets(catalog, snapshot, filter);
+  const matches = await evaluate(snapshot.archive, filter, awaitBudget);
   const position = {
     snapshot,
     filter,

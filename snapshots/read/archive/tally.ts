@@ -1,5 +1,5 @@
 import type { Bitmap } from "../../index/bitmap.ts";
-import type { SegmentColumns } from "../../index/column-sections.ts";
+import type { SegmentColumns } from "../../index/columns.ts";
 import { type IntegerColumn, sliceCount } from "../../index/integer-column.ts";
 import { everyValue, sliceKernel } from "../../index/slice-kernel.ts";
 
@@ -41,50 +41,54 @@ export class Part {
   }
 
   /** Counts in all these buckets at once: for each, its matches and, behind that, the disputed ones. */
-  tally(all: readonly Buckets[]): Uint32Array {
-    const tallies = new Uint32Array(all.reduce((sum, { buckets }) => sum + buckets * 2, 0));
+  tally(all: readonly (Buckets | undefined)[]): Uint32Array[] {
+    const ends = [0];
+    for (const asked of all) ends.push(ends.at(-1)! + (asked?.buckets ?? 0) * 2);
+    // One array for all: each takes time to be made.
+    const together = new Uint32Array(ends.at(-1)!);
+    const tallies = all.map((_, place) => together.subarray(ends[place], ends[place + 1]));
     if (this.#count * sparseShare <= this.bits.length * 32) this.#tallyEach(all, tallies);
     else this.#tallyTogether(all, tallies);
     return tallies;
   }
 
-  #tallyTogether(all: readonly Buckets[], tallies: Uint32Array): void {
+  #tallyTogether(all: readonly (Buckets | undefined)[], tallies: readonly Uint32Array[]): void {
     const columns = [everyValue];
-    for (const { column, width, buckets } of all)
-      columns.push({ slices: column.slices, width, bounds: buckets - 1 });
+    for (const asked of all)
+      if (asked) columns.push({ slices: asked.column.slices, width: asked.width, bounds: asked.buckets - 1 });
     const above = sliceKernel.countColumns(this.bits, this.disputed, columns);
-    let [at, next] = [0, 2];
-    for (const { buckets } of all) {
-      tallies[at] = above[0]!;
-      tallies[at + 1] = above[1]!;
+    let next = 2;
+    for (const own of tallies) {
+      own[0] = above[0]!;
+      own[1] = above[1]!;
       // What is above a bound is in the buckets behind it.
-      for (const end = at + buckets * 2 - 2; at < end; at += 2, next += 2) {
-        tallies[at]! -= above[next]!;
-        tallies[at + 1]! -= above[next + 1]!;
-        tallies[at + 2] = above[next]!;
-        tallies[at + 3] = above[next + 1]!;
+      for (let at = 0; at < own.length - 2; at += 2, next += 2) {
+        own[at]! -= above[next]!;
+        own[at + 1]! -= above[next + 1]!;
+        own[at + 2] = above[next]!;
+        own[at + 3] = above[next + 1]!;
       }
-      at += 2;
     }
   }
 
-  #tallyEach(all: readonly Buckets[], tallies: Uint32Array): void {
+  #tallyEach(all: readonly (Buckets | undefined)[], tallies: readonly Uint32Array[]): void {
     const words = this.bits.length;
     const ordinals = ordinalsOf(this.bits, this.#count);
-    let first = 0;
-    for (const { column, width, buckets } of all) {
-      const { min, max, slices } = column;
+    for (const [place, own] of tallies.entries()) {
+      const asked = all[place];
+      if (!asked) continue;
+      const { min, max, slices } = asked.column;
+      const { width, buckets } = asked;
       const highest = (sliceCount(max - min) - 1) * words;
       for (const ordinal of ordinals) {
         const [word, bit] = [ordinal >>> 5, ordinal & 31];
         let value = 0;
         for (let at = highest + word; at >= 0; at -= words)
           value = (value << 1) | ((slices[at]! >>> bit) & 1);
-        const bucket = first + Math.min(Math.trunc(value / width), buckets - 1) * 2;
-        tallies[bucket]! += 1;
-        tallies[bucket + 1]! += (this.disputed[word]! >>> bit) & 1;
+        const bucket = Math.min(Math.trunc(value / width), buckets - 1) * 2;
+        own[bucket]! += 1;
+        own[bucket + 1]! += (this.disputed[word]! >>> bit) & 1;
       }
-      first += buckets * 2;
     }
   }
 }

@@ -1,6 +1,5 @@
 import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import type { IntegerName, LabelName } from "../../../schemas/filters.ts";
 import type { Manifest, ObjectRef } from "../../../schemas/store/snapshot.ts";
 import type { DeflatePiece, Spliced } from "../../format/gzip.ts";
 import { MissingObjectError } from "../../store/errors.ts";
@@ -8,7 +7,6 @@ import { readObject } from "../../store/objects.ts";
 import type { ByteRange, Storage } from "../../store/storage.ts";
 import type { Archive } from "../archive/archive.ts";
 import { awaitBudget } from "../effort.ts";
-import { invalidParameter } from "../errors.ts";
 import { cacheShares, Memo, type MemoCounts } from "../memo.ts";
 import type { LogEntry } from "./commit-log.ts";
 
@@ -21,17 +19,6 @@ export interface ListedSnapshot {
 /** A snapshot whose indexes are all loaded and verified. */
 export interface Snapshot extends ListedSnapshot {
   archive: Archive;
-}
-
-/** Throws INVALID_PARAMETER when a segment of the snapshot has no column for a field. */
-export function requireIndexed({ archive, commit }: Snapshot, field: LabelName | IntegerName): void {
-  const { snapshotId, publishedAt } = commit;
-  if (!archive.indexes(field))
-    throw invalidParameter(
-      field,
-      `The snapshot ${snapshotId}, published at ${publishedAt}, has no index for ${field}; leave it out, or ` +
-        "ask for another snapshot.",
-    );
 }
 
 /** Caches immutable objects by key, and parts of them. Each is verified when it is read. */

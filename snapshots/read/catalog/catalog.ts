@@ -1,6 +1,7 @@
 import { labelFields } from "../../../schemas/filters.ts";
 import { Checked, type Commit, type SegmentRef } from "../../../schemas/store/snapshot.ts";
-import { createLabelTables, type LabelTables } from "../../index/column-sections.ts";
+import { createLabelTables, type LabelTables } from "../../index/columns.ts";
+import { retained } from "../../index/label-table.ts";
 import { loadSegment, type Segment } from "../../index/segment.ts";
 import { CorruptObjectError, FormatError, ObjectError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
@@ -14,8 +15,14 @@ import { IdIndex } from "../archive/id-index.ts";
 import { WordIndex } from "../archive/word-index.ts";
 import { noSnapshot } from "../errors.ts";
 import { cacheShares, SingleFlight } from "../memo.ts";
-import type { ListedSnapshot, Snapshot } from "./caches.ts";
-import { createDerived, type Derived, ObjectCache, PageCache } from "./caches.ts";
+import {
+  createDerived,
+  type Derived,
+  type ListedSnapshot,
+  ObjectCache,
+  PageCache,
+  type Snapshot,
+} from "./caches.ts";
 import { CommitLog, type LogEntry, type LogOptions, storedManifests } from "./commit-log.ts";
 import { SupersededSnapshots } from "./superseded.ts";
 
@@ -254,9 +261,12 @@ export class Catalog {
       },
       segmentsAtOnce,
     );
-    const snapshot = { commit, manifest, archive: new Archive(segments, this.#tables) };
+    const archive = new Archive(segments, this.#tables, {
+      name: `The snapshot ${commit.snapshotId}, published at ${commit.publishedAt},`,
+      words: (index) => this.words.read(manifest.segments[index]!.words, manifest.counts.markets),
+    });
     this.#forgetLabels();
-    return snapshot;
+    return { commit, manifest, archive };
   }
 
   async #loadSegment(ref: SegmentRef): Promise<Segment> {
@@ -277,7 +287,8 @@ export class Catalog {
     for (const [hash, reference] of this.#segments) if (!reference.deref()) this.#segments.delete(hash);
     for (const { field } of labelFields) {
       const columns = this.#liveSegments().flatMap((segment) => segment.labels.get(field) ?? []);
-      this.#tables[field].retain(columns.flatMap((column) => [column.frequentIds, column.rareIds]));
+      const live = columns.flatMap((column) => [column.frequentIds, column.rareIds]);
+      this.#tables[field] = retained(this.#tables[field], live);
     }
   }
 

@@ -1,7 +1,6 @@
-import type { Status } from "../../../schemas/envelopes.ts";
-import { maxSnapshotsListed, type SnapshotList } from "../../../schemas/envelopes.ts";
+import { maxSnapshotsListed, type SnapshotList, type Status } from "../../../schemas/envelopes.ts";
 import { ObjectError, unless } from "../../store/errors.ts";
-import { countTiers } from "../archive/tier-counts.ts";
+import { countTiers } from "../archive/facets.ts";
 import type { Catalog } from "./catalog.ts";
 
 /** The state of the current snapshot and of its publisher. Throws SNAPSHOT_UNAVAILABLE before the first snapshot. */

@@ -1,10 +1,22 @@
-import type { MarketIndex } from "../../../schemas/envelopes.ts";
-import type { Manifest } from "../../../schemas/store/snapshot.ts";
+import type { MarketAbsence, MarketIndex } from "../../../schemas/envelopes.ts";
+import { Fault } from "../../../schemas/errors.ts";
+import type { Manifest, SegmentRef } from "../../../schemas/store/snapshot.ts";
+import { idOfLine } from "../../format/market-line.ts";
+import { pathInLevels, treeLevels } from "../../format/tree.ts";
+import { chunkBytesOf } from "../../index/header-reader.ts";
+import { chunksOfEntries, entriesOf, idHash, ordinalsOf, requireIds } from "../../index/id-table.ts";
+import { chunkLeaves } from "../../index/index-header.ts";
+import { inParallel } from "../../store/in-parallel.ts";
+import { layout } from "../../store/layout.ts";
+import { Lines } from "../archive/lines.ts";
+import { levelsOf } from "../archive/market.ts";
 import type { Asked } from "../asked.ts";
 import { whileKept } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
+import type { LogEntry } from "../catalog/commit-log.ts";
 import { askProven } from "../catalog/log-proof.ts";
 import type { PublicLog } from "../catalog/public-log.ts";
+import { awaitBudget, type Payer, paidSteps } from "../effort.ts";
 import type { AsOf } from "../query/query.ts";
 
 /** What the index of a snapshot consists of, and the path from its root to a checkpoint of the log (INTERFACE 4.12). */
@@ -26,3 +38,101 @@ export function askIndex(
 
 /** The root of a manifest's index, and how many markets are below it. */
 export const indexOf = ({ indexRoot, counts: { markets } }: Manifest) => ({ indexRoot, markets });
+
+// Each takes at most half a megabyte.
+const readAtOnce = 8;
+// Hashing the ids of a segment takes as long as inflating this many runs.
+const stepsPerTree = 15;
+
+type ShownSegment = MarketAbsence["segments"][number];
+
+/**
+ * Shows that no market of a snapshot has an id, and the path from there to a checkpoint of the log (INTERFACE 4.12).
+ * `pay` pays for hashing segments.
+ */
+export function askAbsence(
+  catalog: Catalog,
+  publicLog: PublicLog,
+  id: string,
+  asOf: AsOf | undefined,
+  pay: Payer["pay"],
+): Promise<Asked<MarketAbsence>> {
+  return askProven(catalog, publicLog, asOf, ["absence", id], async (commit, prove) => {
+    const show = () => showAbsence(catalog, commit, id, paidSteps(pay));
+    const { manifest, ...shown } = await whileKept(catalog, commit, show);
+    return { ...(await prove()), ...indexOf(manifest), ...shown };
+  });
+}
+
+async function showAbsence(
+  catalog: Catalog,
+  commit: LogEntry,
+  id: string,
+  spend: (steps: number) => Promise<void>,
+) {
+  const { manifest } = await catalog.listed(commit);
+  const segments: ShownSegment[] = [];
+  const sharing: number[][] = [];
+  const show = async ([index, ref]: [number, SegmentRef]) => {
+    const key = layout.ids(ref.ids.hash);
+    const stored = await catalog.objects.get(key, ref.ids);
+    requireIds(key, stored, ref.markets);
+    sharing[index] = ordinalsOf(stored, idHash(id));
+    let hashed = false;
+    const tree = await catalog.derived.hashes.get(`ids/${ref.ids.hash}`, async () => {
+      hashed = true;
+      await awaitBudget();
+      return Buffer.from(treeLevels(chunkLeaves("ids", stored)));
+    });
+    if (hashed) await spend(stepsPerTree);
+    segments[index] = showAround(ref, stored, tree, idHash(id));
+  };
+  await inParallel(manifest.segments.entries(), show, readAtOnce);
+  return { manifest, segments, others: await showOthers(catalog, commit, id, sharing) };
+}
+
+/** The chunks of a segment's ids that hold this hash, and those next to it on both sides. */
+function showAround(
+  { markets, index: header, ids }: SegmentRef,
+  stored: Buffer,
+  tree: Buffer,
+  hash: number,
+): ShownSegment {
+  const { from, to, entries } = entriesOf(stored, hash);
+  const bytes = chunkBytesOf("ids");
+  const size = Math.ceil(ids.bytes / bytes);
+  const chunks = chunksOfEntries(Math.max(0, from - 1), Math.min(entries - 1, to), bytes).map((index) => ({
+    index,
+    path: pathInLevels(tree, index, size).map((digest) => Buffer.from(digest).toString("hex")),
+    content: stored.toString("base64", index * bytes, (index + 1) * bytes),
+  }));
+  return { markets, header: header.hash, ids: { bytes: ids.bytes, size, chunks } };
+}
+
+/** Markets whose ids share the hash of this one. `sharing` has their ordinals within each segment. */
+async function showOthers(
+  catalog: Catalog,
+  commit: LogEntry,
+  id: string,
+  sharing: readonly (readonly number[])[],
+): Promise<MarketAbsence["others"]> {
+  if (sharing.every((ordinals) => ordinals.length === 0)) return [];
+  const snapshot = await catalog.snapshot(commit);
+  const { archive } = snapshot;
+  const others: MarketAbsence["others"] = [];
+  for (const [segment, ordinals] of sharing.entries()) {
+    for (const ordinal of ordinals.map((within) => archive.starts[segment]! + within)) {
+      const [line] = await (await Lines.read(archive, [ordinal], catalog)).all();
+      if (idOfLine(line!) === id) throw present(id);
+      others.push(await levelsOf(catalog, snapshot, { ordinal, line: line! }));
+    }
+  }
+  return others;
+}
+
+function present(id: string): Fault {
+  return new Fault(
+    "NOT_FOUND",
+    `The archive has a market of this id: GET /api/v1/markets/${id} answers it, with the same asOf if any.`,
+  );
+}

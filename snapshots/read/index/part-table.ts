@@ -1,13 +1,12 @@
 import { z } from "zod";
 import { Count, Digest } from "../../../schemas/primitives.ts";
-import { chunkBytesOf } from "../../index/chunks.ts";
-import { indexVersion } from "../../index/header-reader.ts";
-import { chunkLeaves, sectionRootOf } from "../../index/index-header.ts";
-import { locateSections, openPages } from "../../index/segment.ts";
+import { hashBytes, hashesIn } from "../../format/hash-trees.ts";
+import { leafHash } from "../../format/tree.ts";
+import { chunksOf, indexVersion } from "../../index/header-reader.ts";
+import { sectionRootOf } from "../../index/index-header.ts";
+import { openPages, readSections } from "../../index/segment.ts";
 import { sha256 } from "../../store/layout.ts";
 import { parseObject } from "../../store/objects.ts";
-
-export const hashBytes = 32;
 
 /** Where a part is: in the object of its segment, of its ids or of its words, or a page of it. */
 const sources = ["segment", "ids", "words", "page"] as const;
@@ -18,6 +17,9 @@ export interface Part {
   offset: number;
   bytes: number;
 }
+
+/** Hashes are in hexadecimal, or as bytes. */
+type Named = [hash: string | Uint8Array, part: Part];
 
 const Version = z.object({ version: z.int() });
 const Told = z.object({
@@ -33,7 +35,7 @@ export class PartTable {
   /** Source, offset and bytes of each part. */
   readonly #places: Uint32Array;
 
-  constructor(parts: readonly [hash: string | Buffer, part: Part][]) {
+  constructor(parts: readonly Named[]) {
     this.#hashes = Buffer.concat(
       parts.map(([hash]) => (typeof hash === "string" ? Buffer.from(hash, "hex") : hash)),
     );
@@ -64,51 +66,43 @@ export class PartTable {
  * none where the header is of an unknown version.
  */
 export function listParts(key: string, segment: Buffer, ids: Buffer): PartTable {
-  const locate = locateSections(key, segment);
-  const locatePart = (name: string, expectedBytes?: number): Part => {
-    const [offset, bytes] = locate(name, expectedBytes);
-    return { source: "segment", offset, bytes };
-  };
-  const header = locatePart("index");
-  const text = segment.subarray(header.offset, header.offset + header.bytes);
-  if (parseObject(key, text, Version).version !== indexVersion) return new PartTable([]);
-  const told = parseObject(key, text, Told);
-  const sections = [
-    ...Object.entries(told.sections).map(([name, [bytes, root]]) => ({
-      name,
-      root,
-      part: locatePart(name, bytes),
-    })),
-    {
-      name: "ids",
-      root: sectionRootOf("ids", ids),
-      part: { source: "ids", offset: 0, bytes: ids.length } satisfies Part,
-    },
-  ];
-  const chunks = sections.flatMap(({ name, part }) => {
-    const object = part.source === "ids" ? ids : segment;
-    const size = chunkBytesOf(name);
-    return chunkLeaves(name, object.subarray(part.offset, part.offset + part.bytes)).map(
-      (hash, chunk): [Buffer, Part] => [
-        hash,
-        { ...part, offset: part.offset + chunk * size, bytes: Math.min(size, part.bytes - chunk * size) },
-      ],
-    );
-  });
-  const { pageMarkets } = openPages(key, segment);
-  const [rootsAt] = locate("pageRoots", pageMarkets.length * hashBytes);
-  const pages = Array.from(pageMarkets, (markets, page): [Buffer, Part] => {
-    const at = rootsAt + page * hashBytes;
-    return [
-      segment.subarray(at, at + hashBytes),
-      { source: "page", offset: page, bytes: markets * hashBytes },
-    ];
+  const section = readSections(key, segment);
+  const [ofSegment, ofIds] = [partsOf("segment", segment), partsOf("ids", ids)];
+  const header = section("index");
+  if (parseObject(key, header, Version).version !== indexVersion) return new PartTable([]);
+  const told = parseObject(key, header, Told);
+  const { pageStarts } = openPages(key, segment);
+  const roots = section("pageRoots", (pageStarts.length - 1) * hashBytes);
+  const pages = hashesIn(roots).map((root, page): Named => {
+    const markets = pageStarts[page + 1]! - pageStarts[page]!;
+    return [root, { source: "page", offset: page, bytes: markets * hashBytes }];
   });
   return new PartTable([
-    [sha256(text), header],
+    [sha256(header), ofSegment(header)],
     [told.words.hash, { source: "words", offset: 0, bytes: told.words.bytes }],
-    ...sections.map(({ root, part }): [string, Part] => [root, part]),
-    ...chunks,
+    ...Object.entries(told.sections).flatMap(([name, [bytes, root]]) =>
+      withChunks(name, root, section(name, bytes), ofSegment),
+    ),
+    ...withChunks("ids", sectionRootOf("ids", ids), ids, ofIds),
     ...pages,
   ]);
 }
+
+/** Takes views of an object for parts of it. */
+const partsOf =
+  (source: Part["source"], object: Uint8Array) =>
+  ({ byteOffset, length }: Uint8Array): Part => ({
+    source,
+    offset: byteOffset - object.byteOffset,
+    bytes: length,
+  });
+
+const withChunks = (
+  name: string,
+  root: string,
+  section: Uint8Array,
+  partOf: (view: Uint8Array) => Part,
+): Named[] => [
+  [root, partOf(section)],
+  ...chunksOf(name, section).map((chunk): Named => [leafHash(chunk), partOf(chunk)]),
+];

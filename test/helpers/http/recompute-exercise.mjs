@@ -2,18 +2,23 @@
 // page of the service.
 
 /** `index` has the parts of each segment's index in base64, and `queries` what to evaluate. Returns the answers. */
-export async function recompute({ parseIndexHeader, readFilter, evaluate }, { index, queries }) {
+export async function recompute(
+  { parseIndexHeader, readFilter, openIndex, evaluate, countFacets },
+  { index, queries },
+) {
   const bytesOf = (base64) => Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
   const segments = index.map(({ header, sections, words }, number) => ({
     header: parseIndexHeader(`segment ${number}`, bytesOf(header)),
     section: (name) => bytesOf(sections[name]),
     words: bytesOf(words),
   }));
+  const opened = openIndex(segments);
+  const atOnce = async () => {};
   const answers = [];
   for (const { search, by } of queries) {
     const filter = readFilter(search);
-    const found = await evaluate(segments, filter);
-    answers.push({ total: found.total, facets: await found.facets(by, 1000) });
+    const found = await evaluate(opened, filter, atOnce);
+    answers.push({ total: found.total, facets: await countFacets(opened, found, by, 1000, atOnce) });
   }
   return answers;
 }

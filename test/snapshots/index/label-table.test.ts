@@ -1,7 +1,6 @@
 import { afterEach, expect, test, vi } from "vitest";
 import { rangeBitmap } from "../../../snapshots/index/bitmap.ts";
-import { loadLabels } from "../../../snapshots/index/column-sections.ts";
-import { buildLabelColumn, keepLabels } from "../../../snapshots/index/label-column.ts";
+import { buildLabelColumn, keepLabels, loadLabels } from "../../../snapshots/index/label-column.ts";
 import { LabelTable } from "../../../snapshots/index/label-table.ts";
 
 afterEach(() => vi.restoreAllMocks());

@@ -2,11 +2,10 @@ import { expect, test } from "vitest";
 import { type FilterField, filterFields } from "../../../schemas/filters.ts";
 import type { SegmentRef } from "../../../schemas/store/snapshot.ts";
 import { describePublish } from "../../../scripts/commands/snapshot/list.ts";
-import type { IndexRow } from "../../../snapshots/index/build-index.ts";
-import { decodeRows } from "../../../snapshots/index/decode-rows.ts";
+import type { IndexRow } from "../../../snapshots/index/index-header.ts";
 import { sealSections } from "../../../snapshots/index/section-writer.ts";
 import { openSections, sectionsIn } from "../../../snapshots/index/sections.ts";
-import { encodeSegment, readColumns, readPages } from "../../../snapshots/index/segment.ts";
+import { decodeRows, encodeSegment, openColumns, readPages } from "../../../snapshots/index/segment.ts";
 import { changesOf } from "../../../snapshots/read/sharing/sharing.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
@@ -222,7 +221,7 @@ test("Columns of another kind are passed over too, and those of a known kind wit
   const wrong = withHeader(objects.get(key)!, (header) => {
     header.columns = [{ name: "tier", kind: "integer" }];
   });
-  expect(() => readColumns("segment", wrong)).toThrow("segment: it is not as documented: columns.0");
+  expect(() => openColumns("segment", wrong)).toThrow("segment: it is not as documented: columns.0");
 });
 
 test("An index header of another version, and pages of another encoding, are told as not checked", async () => {

@@ -2,19 +2,19 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type FilterValues, filterFields } from "../../../schemas/filters.ts";
 import type { Page } from "../../../snapshots/format/page.ts";
-import { createLabelTables } from "../../../snapshots/index/column-sections.ts";
-import { decodeRows } from "../../../snapshots/index/decode-rows.ts";
-import { checkHeader } from "../../../snapshots/index/header-check.ts";
+import { createLabelTables } from "../../../snapshots/index/columns.ts";
 import { parseIndexHeader } from "../../../snapshots/index/header-reader.ts";
+import { checkHeader } from "../../../snapshots/index/index-header.ts";
 import { buildLabelColumn, faultIn } from "../../../snapshots/index/label-column.ts";
 import { addRowsByFile, decodeOrigins, encodeOrigins } from "../../../snapshots/index/origin-table.ts";
 import {
+  decodeRows,
   encodeSegment,
   loadSegment,
-  locateSections,
   openPages,
   readIndexHeader,
   readPages,
+  readSections,
 } from "../../../snapshots/index/segment.ts";
 
 // What is wrong in an index is said before anything is made of it.
@@ -47,14 +47,14 @@ describe("a segment", () => {
     const loaded = loadSegment("it", stored, createLabelTables());
     expect(loaded.markets).toBe(count);
     expect(loaded.residentBytes).toBeGreaterThan(
-      locateSections("it", stored)("runHashes", 38 * 16)[1] + 4 * count,
+      readSections("it", stored)("runHashes", 38 * 16).length + 4 * count,
     );
   });
 
   /** The segment with other bytes at a place of a section. */
   function withBytes(section: string, at: number, bytes: readonly number[]): Buffer {
     const changed = Buffer.from(stored);
-    changed.set(bytes, locateSections("it", stored)(section)[0] + at);
+    readSections("it", changed)(section).set(bytes, at);
     return changed;
   }
 
@@ -103,7 +103,7 @@ describe("a segment", () => {
     ["times is missing or cut", (header) => (header.sections.times[0] += 4)],
     ["times is missing or cut", (header) => (header.sections.times[1] -= 4)],
     ["times is missing or cut", (header) => (header.sections.times[0] = 2 ** 30)],
-    ["runHashes is cut", (header) => (header.sections.runHashes[1] -= 16)],
+    ["runHashes is missing or cut", (header) => (header.sections.runHashes[1] -= 16)],
     [`${label}.postings is cut`, (header) => (header.sections[`${label}.postings`][1] -= 1)],
     ["has no format version", (header) => delete header.formatVersion],
     ["is not as documented: columns.0.name", (header) => (header.columns[0].name = 1)],

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { hasBit, rangeBitmap } from "../../../snapshots/index/bitmap.ts";
-import { encodeWords } from "../../../snapshots/index/encode-words.ts";
+import { decodeWords, encodeWords } from "../../../snapshots/index/encode-words.ts";
 import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { wordsOf } from "../../../snapshots/index/words.ts";
 import { CorruptObjectError } from "../../../snapshots/store/errors.ts";
@@ -106,7 +106,7 @@ describe("a table of words", () => {
     fc.assert(
       fc.property(fc.array(text, { minLength: 1, maxLength: 100, size: "max" }), (texts) => {
         const { words, table } = tableOf(texts);
-        const decoded = table.decode();
+        const decoded = decodeWords(table);
         expect(decoded.map((all) => all.toSorted())).toEqual(words.map((all) => all.toSorted()));
         expect(encodeWords(decoded).equals(encodeWords(words))).toBe(true);
       }),
@@ -120,7 +120,7 @@ describe("a table of words", () => {
     const words: string[][] = Array.from({ length: ordinals.at(-1)! + 1 }, () => []);
     for (const ordinal of ordinals) words[ordinal] = ["far"];
     const table = new WordTable("words", encodeWords(words));
-    expect(table.decode()).toEqual(words);
+    expect(decodeWords(table)).toEqual(words);
     const result = rangeBitmap(words.length, 0, words.length);
     await table.keepWords([{ text: "far", prefix: false }], result, async () => {});
     expect([...words.keys()].filter((n) => hasBit(result, n))).toEqual(ordinals);
@@ -141,7 +141,7 @@ describe("a table of words", () => {
     const at = stored.indexOf(from);
     expect(at).toBeGreaterThan(0);
     stored.write(to, at);
-    expect(() => new WordTable("it", stored).decode()).toThrow(fault);
+    expect(() => decodeWords(new WordTable("it", stored))).toThrow(fault);
   });
 
   test("is refused, or read otherwise, when any byte of it is another", () => {
@@ -150,7 +150,7 @@ describe("a table of words", () => {
       const changed = Buffer.from(stored);
       changed[place]! ^= 0xff;
       try {
-        new WordTable("words", changed).decode();
+        decodeWords(new WordTable("words", changed));
       } catch (error) {
         expect(error).toBeInstanceOf(CorruptObjectError);
       }

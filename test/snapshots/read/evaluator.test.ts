@@ -2,8 +2,10 @@ import fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
 import { facetNames } from "../../../schemas/filters.ts";
 import {
+  countFacets,
   evaluate,
   isLeftOut,
+  openIndex,
   parseIndexHeader,
   readFilter,
   sectionsFor,
@@ -31,6 +33,8 @@ async function twoSegments() {
   return { markets, storage, parts };
 }
 
+const atOnce = async () => {};
+
 let stored: Awaited<ReturnType<typeof twoSegments>>;
 beforeAll(async () => {
   stored = await twoSegments();
@@ -51,6 +55,7 @@ test("headers, sections and words alone give the totals, facets and rows that th
       return words;
     },
   }));
+  const known = openIndex(segments);
   const proxy = await startArchiveProxy(storage);
   try {
     await fc.assert(
@@ -68,10 +73,11 @@ test("headers, sections and words alone give the totals, facets and rows that th
           ]);
           needed = new Set(names.flatMap((all, index) => all.map((name) => `${index} ${name}`)));
           // What was read before is not read again.
-          const found = await evaluate(again ? segments : [...segments], filter);
+          const index = again ? known : openIndex(segments);
+          const found = await evaluate(index, filter, atOnce);
           const matching = plainFilter(markets, filters);
           expect(found.total).toBe(matching.length);
-          const rows = found.ordinals(1, 50).map((ordinal) => newestFirst[markets.length - 1 - ordinal]!);
+          const rows = found.slice(1, 50).map((ordinal) => newestFirst[markets.length - 1 - ordinal]!);
           const times = matching
             .map(({ resolvedAt }) => resolvedAt)
             .toSorted()
@@ -79,7 +85,7 @@ test("headers, sections and words alone give the totals, facets and rows that th
           expect(rows.map(({ resolvedAt }) => resolvedAt)).toEqual(times.slice(1, 51));
           if (by.length === 0) return;
           const told = await proxy.facets({ ...filters, by: by.join(), limit: 1000 });
-          expect(await found.facets(by, 1000)).toEqual(told.facets);
+          expect(await countFacets(index, found, by, 1000, atOnce)).toEqual(told.facets);
         },
       ),
       { numRuns: 60 },
@@ -110,9 +116,11 @@ test("a reader fetches the sections that an answer needs, once", async () => {
   expect(sectionsOf("", ["month"])).toEqual(["times", "disputed"]);
   expect(sectionsOf("min_composite=500")).toEqual(["composite"]);
   expect(sectionsOf("", ["tier"])).toEqual(["tier", "disputed"]);
+  const index = openIndex(segments);
+  const filter = readFilter(`from=${newest}&category=crypto&min_composite=500`);
   for (let time = 0; time < 2; time += 1) {
-    const found = await evaluate(segments, readFilter(`from=${newest}&category=crypto&min_composite=500`));
-    await found.facets(["category", "composite", "month"]);
+    const found = await evaluate(index, filter, atOnce);
+    await countFacets(index, found, ["category", "composite", "month"], 100, atOnce);
     expect(read.toSorted()).toEqual([...new Set(read)].toSorted());
   }
 });
@@ -123,7 +131,9 @@ test("times with other ends than their header says are told", async () => {
   const filter = readFilter(`from=${new Date(header.newest).toISOString()}`);
   for (const ends of [{ oldest: header.oldest - 1 }, { newest: header.newest + 1 }]) {
     const segment = { header: { ...header, ...ends }, section: (name: string) => sections.get(name)! };
-    await expect(evaluate([segment], filter)).rejects.toThrow("its section times has other ends");
+    await expect(evaluate(openIndex([segment]), filter, atOnce)).rejects.toThrow(
+      "its section times has other ends",
+    );
   }
 });
 
@@ -139,9 +149,11 @@ test("sections may begin anywhere in memory, and limits of facets are those of t
       return memory.subarray(begin);
     },
   }));
-  const found = await evaluate(segments, readFilter("category=crypto&min_composite=500"));
+  const index = openIndex(segments);
+  const found = await evaluate(index, readFilter("category=crypto&min_composite=500"), atOnce);
+  const facets = (limit: number) => countFacets(index, found, ["tier"], limit, atOnce);
   expect(found.total).toBe(plainFilter(markets, { category: "crypto", min_composite: 500 }).length);
-  expect(await found.facets(["tier"], 1)).toMatchObject({ tier: { buckets: [{}] } });
+  expect(await facets(1)).toMatchObject({ tier: { buckets: [{}] } });
   for (const limit of [0, 1.5, 1001])
-    await expect(found.facets(["tier"], limit)).rejects.toThrow("limit must be an integer from 1 to 1000");
+    await expect(facets(limit)).rejects.toThrow("limit must be an integer from 1 to 1000");
 });

@@ -297,7 +297,7 @@ function hostileWords(words: Uint8Array, choose: Choose): Uint8Array {
 
 /** What comes of a query, and how often others had a turn meanwhile. */
 async function answer(
-  { parseIndexHeader, readFilter, sectionsFor, evaluate }: typeof Evaluator,
+  { parseIndexHeader, readFilter, sectionsFor, openIndex, evaluate, countFacets }: typeof Evaluator,
   parts: readonly IndexParts[],
   { search, by, skip }: { search: string; by: readonly FacetName[]; skip: number },
 ) {
@@ -314,12 +314,14 @@ async function answer(
       };
       return { header: parsed, section, words };
     });
-    const found = await evaluate(segments, readFilter(search), async () => {
+    const turn = async () => {
       turns += 1;
-    });
+    };
+    const index = openIndex(segments);
+    const found = await evaluate(index, readFilter(search), turn);
     const total = segments.reduce((sum, { header }) => sum + header.markets, 0);
-    const ordinals = found.ordinals(skip, rowsAsked);
-    const facets = by.length > 0 ? await found.facets(by, facetLimit) : {};
+    const ordinals = found.slice(skip, rowsAsked);
+    const facets = by.length > 0 ? await countFacets(index, found, by, facetLimit, turn) : {};
     return { markets: total, total: found.total, ordinals, facets, turns };
   } catch (error) {
     return { error: error as Error & { parameter?: string }, turns };

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { maxProtocols, maxSegments } from "../../../schemas/store/snapshot.ts";
 import { maxPageRunBytes } from "../../../snapshots/format/page.ts";
-import { createLabelTables } from "../../../snapshots/index/column-sections.ts";
+import { createLabelTables } from "../../../snapshots/index/columns.ts";
 import { loadSegment } from "../../../snapshots/index/segment.ts";
 import { ObjectWriter } from "../../../snapshots/publish/object-writer.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";

@@ -1,7 +1,6 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import type { SegmentRef } from "../../../schemas/store/snapshot.ts";
-import { decodeRows } from "../../../snapshots/index/decode-rows.ts";
-import { encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
+import { decodeRows, encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 

@@ -1,8 +1,7 @@
 import { afterEach, expect, test } from "vitest";
-import { encodeWords } from "../../../snapshots/index/encode-words.ts";
+import { decodeWords, encodeWords, unicodeVersion } from "../../../snapshots/index/encode-words.ts";
 import { encodeIds, idHash } from "../../../snapshots/index/id-table.ts";
 import { sectionRootOf } from "../../../snapshots/index/index-header.ts";
-import { unicodeVersion } from "../../../snapshots/index/unicode.ts";
 import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { referTo } from "../../../snapshots/store/objects.ts";
@@ -18,7 +17,7 @@ afterEach(() => objects.clear());
 /** Puts other words in the place of the only segment's, and makes all above agree. Returns their key. */
 function replaceWords(change: (words: string[][]) => string[][], unicode?: string): string {
   const [segment] = newestManifest(objects).segments;
-  const words = new WordTable("words", objects.get(layout.words(segment!.words.hash))!).decode();
+  const words = decodeWords(new WordTable("words", objects.get(layout.words(segment!.words.hash))!));
   return replaceBeside("words", layout.words, encodeWords(change(words), unicode));
 }
 
@@ -117,5 +116,5 @@ test("a publisher makes words anew that another version of Unicode made", async 
   const key = layout.words(segment!.words.hash);
   const table = new WordTable(key, objects.get(key)!);
   expect(table.unicode).toBe(unicodeVersion);
-  expect(table.decode().flat()).not.toContain("other");
+  expect(decodeWords(table).flat()).not.toContain("other");
 });

@@ -1,32 +1,30 @@
 import { expect, test } from "vitest";
 import type { LabelFacet } from "../../../../schemas/envelopes.ts";
-import {
-  createLabelTables,
-  loadLabels,
-  type SegmentColumns,
-} from "../../../../snapshots/index/column-sections.ts";
+import { type Condition, filterFields } from "../../../../schemas/filters.ts";
+import { createLabelTables, type SegmentColumns } from "../../../../snapshots/index/columns.ts";
 import { buildIntegerColumn } from "../../../../snapshots/index/integer-column.ts";
-import { buildLabelColumn } from "../../../../snapshots/index/label-column.ts";
-import { Archive } from "../../../../snapshots/read/archive/archive.ts";
+import { buildLabelColumn, loadLabels } from "../../../../snapshots/index/label-column.ts";
+import { retained } from "../../../../snapshots/index/label-table.ts";
 import { countFacets } from "../../../../snapshots/read/archive/count-facets.ts";
-import { matchColumns } from "../../../../snapshots/read/archive/match-columns.ts";
+import { ArchiveIndex, evaluate } from "../../../../snapshots/read/archive/evaluate.ts";
 import { candidates, Matches } from "../../../../snapshots/read/archive/matches.ts";
 
 /** A segment that says to have so many markets; the columns hold its oldest one. */
 function segment(markets: number): SegmentColumns {
   return {
     markets,
+    fields: filterFields,
     times: { markets: 1, oldest: 0, newest: 0, epochs: [[0, 0]], low: Uint32Array.of(0) },
     integers: new Map([["disputed", { min: 0, max: 1, slices: Uint32Array.of(0) }]]),
     labels: new Map(),
   };
 }
 
-const archive = (...sizes: number[]) => {
-  const starts = [0];
-  for (const size of sizes) starts.push(starts.at(-1)! + size);
-  return { segments: sizes.map(segment), tables: createLabelTables(), starts, labelGeneration: 0 };
-};
+const archive = (...sizes: number[]) =>
+  new ArchiveIndex(sizes.map(segment), createLabelTables(), {
+    name: "It",
+    words: () => Promise.reject(new Error("it has no words")),
+  });
 
 /** Notes for how many steps of the event loop's budget somebody waited. */
 function noted() {
@@ -96,22 +94,25 @@ test("the most frequent values are found wherever they stand, and equally freque
 
 test("filtering waits for a turn before each segment, unless there is nothing to compare", async () => {
   const columns = archive(1, 1);
-  for (const [conditions, turns] of [
+  const cases: [Condition[], number][] = [
     [[], 0],
     [[{ kind: "time", from: 0, to: 0 }], 2],
-  ] as const) {
+  ];
+  for (const [conditions, turns] of cases) {
     const { steps, turn } = noted();
-    expect((await matchColumns(columns, conditions, turn)).total).toBe(2);
+    expect((await evaluate(columns, { conditions, words: [] }, turn)).total).toBe(2);
     expect(steps).toHaveLength(turns);
   }
 });
 
-test("an archive tells when its labels were numbered anew", () => {
-  const tables = createLabelTables();
-  const archive = new Archive([], tables);
-  const before = archive.labelGeneration;
-  tables.outcome.intern("Yes");
-  expect(archive.labelGeneration).toBe(before);
-  tables.outcome.retain([]);
-  expect(archive.labelGeneration).not.toBe(before);
+test("work during which labels are numbered anew is done again", async () => {
+  const columns = archive();
+  let runs = 0;
+  const found = await columns.settled(async () => {
+    runs += 1;
+    columns.tables.outcome.intern("Yes");
+    if (runs === 1) columns.tables.outcome = retained(columns.tables.outcome, []);
+    return runs;
+  });
+  expect([found, runs]).toEqual([2, 2]);
 });

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
-import { selectMarkets } from "../../../../snapshots/read/archive/select.ts";
+import { evaluate } from "../../../../snapshots/read/archive/evaluate.ts";
 import type { Snapshot } from "../../../../snapshots/read/catalog/caches.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
+import { awaitBudget } from "../../../../snapshots/read/effort.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import { archiveQuery } from "../../../helpers/archive/query.ts";
 import { market, publishRecords } from "../../../helpers/publish/records.ts";
@@ -25,7 +26,7 @@ test("words of one archive stay in memory, however many snapshots are searched",
   const wordsRead = () => storage.calls.filter(({ key }) => key.startsWith(layout.words.prefix)).length;
   const search = async (snapshot: Snapshot) => {
     const before = wordsRead();
-    expect((await selectMarkets(catalog, snapshot, filter)).total).toBe(markets);
+    expect((await evaluate(snapshot.archive, filter, awaitBudget)).total).toBe(markets);
     return wordsRead() - before;
   };
 
@@ -57,7 +58,7 @@ test("a search in a small snapshot leaves the words of a large one in memory", a
   const wordsRead = async (snapshot: Snapshot, by = filter) => {
     const reads = () => storage.calls.filter(({ key }) => key.startsWith(layout.words.prefix)).length;
     const before = reads();
-    await selectMarkets(catalog, snapshot, by);
+    await evaluate(snapshot.archive, by, awaitBudget);
     return reads() - before;
   };
   expect(await wordsRead(large, archiveQuery("category=crypto").filter)).toBe(0);

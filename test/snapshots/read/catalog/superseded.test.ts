@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { filterBytes } from "../../../../snapshots/index/id-table.ts";
 import type { Segment } from "../../../../snapshots/index/segment.ts";
-import { matchColumns } from "../../../../snapshots/read/archive/match-columns.ts";
+import { evaluate } from "../../../../snapshots/read/archive/evaluate.ts";
 import { commitAsOf, readSnapshot } from "../../../../snapshots/read/catalog/as-of.ts";
 import type { ListedSnapshot, Snapshot } from "../../../../snapshots/read/catalog/caches.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
@@ -35,7 +35,7 @@ async function catalogOver(cacheBytes: number) {
   const reads = (prefix: string) => storage.calls.filter(({ key }) => key.startsWith(prefix)).length;
   const marketsAsOf = async (id: string) =>
     readSnapshot(catalog, await commitAsOf(catalog, { snapshotId: id }), async ({ archive, commit }) => [
-      (await matchColumns(archive, [], async () => {})).total,
+      (await evaluate(archive, { conditions: [], words: [] }, async () => {})).total,
       commit.snapshotId,
     ]);
   return { catalog, marketsAsOf, reads };

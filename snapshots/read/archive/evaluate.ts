@@ -1,0 +1,156 @@
+import { type Condition, type FacetName, filterFields, type LabelName } from "../../../schemas/filters.ts";
+import { rangeBitmap } from "../../index/bitmap.ts";
+import type { LabelTables, SegmentColumns } from "../../index/columns.ts";
+import { keepRanges } from "../../index/integer-column.ts";
+import { keepLabels } from "../../index/label-column.ts";
+import { lowerBound, type TimeColumn } from "../../index/time-column.ts";
+import type { WordTable } from "../../index/word-table.ts";
+import { inParallel } from "../../store/in-parallel.ts";
+import { invalidParameter } from "../errors.ts";
+import type { ArchiveFilter } from "../query/filter.ts";
+import { candidates, counted, Matches, type SegmentMatches } from "./matches.ts";
+
+// Each takes up to some megabytes while it is read.
+const wordsAtOnce = 8;
+
+/** Whose columns an index has. */
+export interface IndexOrigin {
+  /** How errors name the archive, at the beginning of a sentence. */
+  name: string;
+  /** The words of a segment. */
+  words(segment: number): Promise<WordTable>;
+}
+
+/**
+ * What filters and facets are answered from: the columns of an archive, resident in a service, fetched when they are
+ * needed by a reader.
+ */
+export class ArchiveIndex<Segment extends SegmentColumns = SegmentColumns> {
+  /** From the oldest. */
+  readonly segments: readonly Segment[];
+  readonly tables: LabelTables;
+  readonly markets: number;
+  /** The ordinal of each segment's oldest market, then the number of markets. */
+  readonly starts: Float64Array;
+  readonly words: IndexOrigin["words"];
+  readonly #name: string;
+  /** Fields that not every segment has a column for. */
+  readonly #lacking: ReadonlySet<string>;
+
+  /** `tables` are those the segments were or will be loaded with. */
+  constructor(segments: readonly Segment[], tables: LabelTables, { name, words }: IndexOrigin) {
+    this.segments = segments;
+    this.tables = tables;
+    this.words = words;
+    this.#name = name;
+    this.starts = new Float64Array(segments.length + 1);
+    segments.forEach((segment, index) => {
+      this.starts[index + 1] = this.starts[index]! + segment.markets;
+    });
+    this.markets = this.starts[segments.length]!;
+    const lacking = filterFields.filter((row) => !segments.every(({ fields }) => fields.includes(row)));
+    this.#lacking = new Set(lacking.map(({ field }) => field));
+  }
+
+  /** Repeats work while which a new snapshot replaced a table: ids of labels then mean other labels than before. */
+  async settled<T>(work: () => Promise<T>): Promise<T> {
+    for (;;) {
+      const before = Object.values(this.tables);
+      const result = await work();
+      if (Object.values(this.tables).every((table, place) => table === before[place])) return result;
+    }
+  }
+
+  /**
+   * Has the columns of these fields read in the segments that need them. Throws INVALID_PARAMETER when a segment has
+   * none for a field.
+   */
+  load(fields: readonly FacetName[], needs: (segment: Segment, index: number) => boolean): void {
+    const lacking = fields.find((field) => this.#lacking.has(field));
+    if (lacking)
+      throw invalidParameter(
+        lacking,
+        `${this.#name} has no index for ${lacking}; leave it out, or ask for another snapshot.`,
+      );
+    this.segments.forEach((segment, index) => {
+      if (segment.load && needs(segment, index)) segment.load(fields);
+    });
+  }
+}
+
+/** A filter's times exclude all markets of a segment, so nothing else of its index is needed. */
+export function isLeftOut(
+  { oldest, newest }: Pick<TimeColumn, "oldest" | "newest">,
+  conditions: readonly Condition[],
+): boolean {
+  return conditions.some(
+    (condition) => condition.kind === "time" && (condition.from > newest || condition.to < oldest),
+  );
+}
+
+/**
+ * Selects by columns first, then by words. Waits for a `turn` before each segment. Throws INVALID_PARAMETER where the
+ * index has no column of a condition.
+ */
+export async function evaluate(
+  index: ArchiveIndex,
+  { conditions, words }: Pick<ArchiveFilter, "conditions" | "words">,
+  turn: () => Promise<void>,
+): Promise<Matches> {
+  const fields = conditions.flatMap((condition) => (condition.kind === "time" ? [] : condition.field));
+  index.load(fields, ({ times }) => !isLeftOut(times, conditions));
+  const segments = await index.settled(async () => {
+    const resolved = resolvedIn(index, conditions);
+    const found: SegmentMatches[] = [];
+    for (const segment of index.segments) {
+      if (resolved.length > 0) await turn();
+      found.push(matchSegment(segment, resolved));
+    }
+    return found;
+  });
+  const look = async ([position, segment]: [number, SegmentMatches]) => {
+    const { markets, count, bits = rangeBitmap(markets, 0, markets) } = segment;
+    if (count === 0) return;
+    await (await index.words(position)).keepWords(words, bits, turn);
+    segments[position] = counted(markets, bits);
+  };
+  if (words.length > 0) await inParallel(segments.entries(), look, wordsAtOnce);
+  return new Matches(segments, index.starts);
+}
+
+type ResolvedCondition =
+  | Exclude<Condition, { kind: "label" }>
+  | { kind: "label"; field: LabelName; ids: number[] };
+
+/** Cheap and selective conditions run first. Integer ranges are the most expensive. */
+const evaluationOrder = { time: 0, label: 1, integer: 2 };
+
+/** In the order of evaluation, with ids in place of labels. */
+function resolvedIn({ tables }: ArchiveIndex, conditions: readonly Condition[]): ResolvedCondition[] {
+  return conditions
+    .map((condition) =>
+      condition.kind === "label"
+        ? { ...condition, ids: tables[condition.field].matching(condition.value) }
+        : condition,
+    )
+    .toSorted((a, b) => evaluationOrder[a.kind] - evaluationOrder[b.kind]);
+}
+
+function matchSegment(segment: SegmentColumns, conditions: readonly ResolvedCondition[]): SegmentMatches {
+  let [from, to] = [0, segment.markets];
+  for (const condition of conditions) {
+    if (condition.kind !== "time") continue;
+    from = Math.max(from, lowerBound(segment.times, condition.from));
+    // `to` is inclusive, and times are whole milliseconds.
+    to = Math.min(to, lowerBound(segment.times, condition.to + 1));
+  }
+  const others = conditions.filter((condition) => condition.kind !== "time");
+  const start = candidates(segment.markets, from, to);
+  if (others.length === 0 || start.count === 0) return start;
+  const bits = start.bits ?? rangeBitmap(segment.markets, 0, segment.markets);
+  for (const condition of others) {
+    if (condition.kind === "label") keepLabels(segment.labels.get(condition.field)!, condition.ids, bits);
+    else keepRanges(segment.integers.get(condition.field)!, condition.ranges, bits);
+  }
+  return counted(segment.markets, bits);
+}
