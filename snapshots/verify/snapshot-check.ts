@@ -1,13 +1,22 @@
-import type { Commit, Manifest, ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
+import {
+  type Commit,
+  type Manifest,
+  type ObjectRef,
+  type SegmentRef,
+  SourceFiles,
+} from "../../schemas/store/snapshot.ts";
+import { compareKeys } from "../format/market-line.ts";
+import { indexRootOf, scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
+import { rootOver } from "../format/tree.ts";
+import { addRowsByFile, decodeOrigins } from "../index/origin-table.ts";
 import { publicNames } from "../publish/public/names.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";
-import { namedBy, partsOf } from "../store/objects.ts";
+import { namedBy, parseObject, partsOf } from "../store/objects.ts";
 import { checkChangeRecord, compareChangeRecord } from "./changes-check.ts";
-import { checkManifest } from "./manifest-check.ts";
 import { type CheckedRead, checkScores } from "./score-check.ts";
 import { type CheckedSegment, checkSegment } from "./segment-check.ts";
-import { checkSources } from "./sources-check.ts";
 import type { StoreCheck } from "./store-check.ts";
 
 /** What several snapshots share is checked once. */
@@ -112,4 +121,80 @@ export class SnapshotCheck {
     await this.#check.attempt(() => checkScores(manifestKey, manifest, read));
     await this.#check.attempt(() => checkSources(manifestKey, manifest, read));
   }
+}
+
+/** Compares a manifest with its segments, and its roots and id with what they follow from. */
+function checkManifest(key: string, manifest: Manifest, segments: readonly CheckedSegment[]): void {
+  segments.forEach((segment, index) => {
+    const before = segments[index - 1];
+    if (before && compareKeys(before.newest, segment.oldest) >= 0) {
+      throw new CorruptObjectError(key, `its segments ${index - 1} and ${index} overlap`);
+    }
+  });
+  const pages = segments.flatMap((segment) => segment.pages);
+  const counts = {
+    markets: pages.reduce((sum, page) => sum + page.markets, 0),
+    protocols: Object.keys(manifest.scores.records).length,
+    segments: segments.length,
+    pages: pages.length,
+  };
+  if (JSON.stringify(counts) !== JSON.stringify(manifest.counts))
+    throw new CorruptObjectError(key, "its counts are wrong");
+  const { records, histories, dimensions } = manifest.scores;
+  const slugs = [records, histories, dimensions].map((refs) => Object.keys(refs).sort().join());
+  if (new Set(slugs).size > 1)
+    throw new CorruptObjectError(key, "its records, histories and dimensions name different protocols");
+  const newest = segments.at(-1)?.newest.resolvedAt ?? 0;
+  if (new Date(newest).toISOString() !== manifest.newestResolvedAt) {
+    throw new CorruptObjectError(key, "its newestResolvedAt differs from its newest market's");
+  }
+  if (rootOver("archive", manifest.segments).toString("hex") !== manifest.archiveRoot) {
+    throw new CorruptObjectError(key, "its archive root does not match its segments");
+  }
+  segments.forEach(({ index, ids }, position) => {
+    const told = manifest.segments[position]!;
+    if (JSON.stringify(index) !== JSON.stringify(told.index))
+      throw new CorruptObjectError(
+        key,
+        `it names another index header than ${layout.segment(told.hash)} has`,
+      );
+    if (ids.root !== told.ids.root)
+      throw new CorruptObjectError(
+        key,
+        `it names another root of the ids than ${layout.segment(told.hash)} has`,
+      );
+  });
+  if (indexRootOf(manifest.segments) !== manifest.indexRoot) {
+    throw new CorruptObjectError(key, "its index root does not match its segments");
+  }
+  if (scoresRootOf(manifest.scores) !== manifest.scoresRoot) {
+    throw new CorruptObjectError(key, "its scores root does not match its scores");
+  }
+  if (snapshotIdOf(manifest) !== manifest.snapshotId) {
+    throw new CorruptObjectError(key, "its snapshot id does not match its content");
+  }
+}
+
+/** Every row must come from a listed file, and every file must have as many rows as the list says. */
+async function checkSources(manifestKey: string, manifest: Manifest, read: CheckedRead): Promise<void> {
+  const { sources, segments } = manifest;
+  const origins = segments.flatMap((segment) => segment.origins ?? []);
+  if (!sources && origins.length === 0) return;
+  if (!sources || origins.length !== segments.length)
+    throw new CorruptObjectError(manifestKey, "it does not tell the origins of every segment");
+  const rows = new Map<string, number>();
+  let whole = true;
+  for (const [index, ref] of origins.entries()) {
+    const key = layout.origins(ref.hash);
+    const table = await read(key, ref, (bytes) => decodeOrigins(key, bytes, segments[index]!.markets));
+    whole &&= table !== undefined;
+    if (table) addRowsByFile(rows, table);
+  }
+  const key = layout.sourceFiles(sources.hash);
+  await read(key, sources, (bytes) => {
+    const { files } = parseObject(key, bytes, SourceFiles);
+    const told = new Map(files.filter((file) => file.rows > 0).map((file) => [file.hash, file.rows]));
+    const same = told.size === rows.size && [...rows].every(([hash, count]) => told.get(hash) === count);
+    if (whole && !same) throw new CorruptObjectError(key, "its numbers of rows are not those of the origins");
+  });
 }
