@@ -1,7 +1,7 @@
 import { totalmem } from "node:os";
 import { constrainedMemory } from "node:process";
 import { z } from "zod";
-import { contactAt } from "../schemas/addresses.ts";
+import { contactAt } from "../schemas/contact.ts";
 import { Fault } from "../schemas/errors.ts";
 import { integerOf } from "../schemas/shapes.ts";
 import type { S3Limits } from "../snapshots/store/backends/s3.ts";

@@ -25,7 +25,7 @@ import {
   Usage,
 } from "./envelopes.ts";
 import { FeedMessage } from "./feed.ts";
-import { octets, parquet } from "./headers.ts";
+import { octets, parquet } from "./media.ts";
 import type { Plan } from "./plans.ts";
 import {
   archiveParameters,

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { contactText } from "../../schemas/addresses.ts";
+import { contactText } from "../../schemas/contact.ts";
 import { Fault } from "../../schemas/errors.ts";
 import { keyProtocolPrefix } from "../../schemas/feed.ts";
 import { type Plan, plans } from "../../schemas/plans.ts";

@@ -1,5 +1,5 @@
 import { Fault } from "../../schemas/errors.ts";
-import { ndjson } from "../../schemas/headers.ts";
+import { ndjson } from "../../schemas/media.ts";
 import { type TableId, tableColumns } from "../../schemas/tables.ts";
 import { type CsvForm, csvByType } from "../../snapshots/format/csv.ts";
 import type { PagePlan } from "../../snapshots/read/archive/paging.ts";

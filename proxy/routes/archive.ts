@@ -1,4 +1,4 @@
-import { ndjson } from "../../schemas/headers.ts";
+import { ndjson } from "../../schemas/media.ts";
 import { plans } from "../../schemas/plans.ts";
 import { askFacets } from "../../snapshots/read/archive/facets.ts";
 import { findMarket } from "../../snapshots/read/archive/market.ts";

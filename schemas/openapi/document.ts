@@ -5,7 +5,7 @@ import {
   type ZodOpenApiOverride,
   type ZodOpenApiPathsObject,
 } from "zod-openapi";
-import { contactText } from "../addresses.ts";
+import { contactText } from "../contact.ts";
 import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
 import * as envelopes from "../envelopes.ts";
 import { FeedCommand, FeedMessage } from "../feed.ts";

@@ -11,7 +11,7 @@ import {
 } from "../envelopes.ts";
 import { feedLimits, feedProtocol, keyEnded, keyProtocolPrefix } from "../feed.ts";
 import { paging } from "../filters.ts";
-import { csv, ndjson } from "../headers.ts";
+import { csv, ndjson } from "../media.ts";
 import { Digest, ExportName, LogFileName, MarketId, ProtocolSlug } from "../primitives.ts";
 import {
   archiveParameters,

@@ -4,7 +4,7 @@ import type { ZodOpenApiResponseObject, ZodOpenApiResponsesObject } from "zod-op
 import type { Endpoint, EndpointId } from "../endpoints.ts";
 import { type ErrorCode, errors } from "../errors.ts";
 import { FeedMessage } from "../feed.ts";
-import { csv, ndjson } from "../headers.ts";
+import { csv, ndjson } from "../media.ts";
 import { plans } from "../plans.ts";
 import { errorCodes, Problem } from "../problem.ts";
 import { asOfParameter } from "../query.ts";

@@ -1,4 +1,4 @@
-import { byMediaType, csv } from "../../schemas/headers.ts";
+import { byMediaType, csv } from "../../schemas/media.ts";
 
 export type Cell = string | number | boolean;
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { z } from "zod";
-import { csv, ndjson } from "../../schemas/headers.ts";
+import { csv, ndjson } from "../../schemas/media.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
 import { publish } from "../../snapshots/publish/publish.ts";
 import { writeSample } from "../../snapshots/sample/sample.ts";

@@ -6,7 +6,7 @@ import { verifyProof, verifyScoreProof } from "../../proxy/site/client/client.ts
 import { type Endpoint, type EndpointId, endpoints } from "../../schemas/endpoints.ts";
 import { ChangeLine, type ExportList, type MarketIndex } from "../../schemas/envelopes.ts";
 import type { ErrorCode } from "../../schemas/errors.ts";
-import { csv, ndjson, octets, parquet } from "../../schemas/headers.ts";
+import { csv, ndjson, octets, parquet } from "../../schemas/media.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
 import { ofLines } from "../../schemas/openapi/headers.ts";
 import { HistoricalMarket } from "../../schemas/records.ts";

@@ -4,8 +4,9 @@ import { chunkBytesOf } from "../../../snapshots/index/header-reader.ts";
 import { isOneOf, maxSegments, type SaidOfIndex } from "./archive.ts";
 import type { Asker } from "./asker.ts";
 import type { MarketProof } from "./declarations.d.ts";
+import { idHash, trees } from "./hashes.ts";
 import type { Entry } from "./proofs.ts";
-import { archiveFrom, idHash, trees } from "./trees.ts";
+import { archiveFrom } from "./trees.ts";
 
 /** What shows that an id is not in a segment. */
 export interface Absent {

@@ -14,9 +14,9 @@ import {
 import type { Vouched } from "./answers.ts";
 import type { Asker, Job } from "./asker.ts";
 import type { Trust } from "./calls.ts";
+import { ownUnicode, sha256, trees } from "./hashes.ts";
 import type { Part, Parts } from "./parts.ts";
 import type { Entry } from "./proofs.ts";
-import { ownUnicode, sha256, trees } from "./trees.ts";
 import type { Believed, SaidOfLog, TrustedLog } from "./trusted-log.ts";
 
 /** See snapshots/SPEC.md, "Maxima". */

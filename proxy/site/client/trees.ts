@@ -18,7 +18,7 @@ export const webSha256 = async (bytes: Uint8Array<ArrayBuffer>) =>
 export type Hash = Uint8Array | Promise<Uint8Array>;
 
 /** @internal Trees by a hash function, at once where that is. */
-const treesBy = (sha256: Sha256) =>
+export const treesBy = (sha256: Sha256) =>
   treesOf<Hash>((...parts) =>
     parts.some((part) => "then" in part)
       ? Promise.all(parts).then((all) => sha256(joined(all)))
@@ -128,33 +128,4 @@ export async function* linesFromEnd(file: CopyFile): AsyncGenerator<Uint8Array, 
     check(last < end, `A line is longer than ${maxLine} bytes.`);
     end = last;
   }
-}
-
-/** What Node tells of itself, undefined elsewhere. */
-const node = (
-  globalThis as {
-    process?: {
-      getBuiltinModule?: (name: string) => {
-        hash?: (name: "sha256", bytes: Uint8Array, encoding: "buffer") => Uint8Array;
-      };
-      versions?: { unicode?: string };
-    };
-  }
-).process;
-// On small inputs, of which there are thousands, it is several times as fast as Web Crypto.
-const nodeHash = node?.getBuiltinModule?.("node:crypto")?.hash;
-
-/** The version of Unicode, where the platform tells it. */
-export const ownUnicode: string | undefined = node?.versions?.unicode;
-
-export const sha256 = (bytes: Uint8Array): Uint8Array | Promise<Uint8Array> =>
-  nodeHash?.("sha256", bytes, "buffer") ??
-  crypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>).then((hash) => new Uint8Array(hash));
-
-export const trees = treesBy(sha256);
-
-/** The first 32 bits of an id's hash. */
-export async function idHash(id: string): Promise<number> {
-  const hash = await sha256(bytesOf(id));
-  return new DataView(hash.buffer, hash.byteOffset).getUint32(0);
 }

@@ -9,8 +9,8 @@ import {
 import type { Vouched } from "./answers.ts";
 import type { Asker } from "./asker.ts";
 import type { CallOptions, Trust } from "./calls.ts";
+import { sha256, trees } from "./hashes.ts";
 import type { Entry } from "./proofs.ts";
-import { sha256, trees } from "./trees.ts";
 import { isPolicy, timeIn } from "./trusted.ts";
 
 /** What the service says of its log. Nothing of it is believed before it was checked. */

@@ -1,5 +1,5 @@
 import { type FileHandle, open, realpath } from "node:fs/promises";
-import { contactAt, contactRule } from "../../../schemas/addresses.ts";
+import { contactAt, contactRule } from "../../../schemas/contact.ts";
 import { maxNoteBytes } from "../../../snapshots/format/note.ts";
 import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { joinParts } from "../../../snapshots/publish/parts/join-parts.ts";

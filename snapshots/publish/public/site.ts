@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { contactAt } from "../../../schemas/addresses.ts";
+import { contactAt } from "../../../schemas/contact.ts";
 import type { Terms } from "../../artefacts/addresses.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";

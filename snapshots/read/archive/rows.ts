@@ -1,6 +1,6 @@
 import { Fault, isFault } from "../../../schemas/errors.ts";
 import { paging } from "../../../schemas/filters.ts";
-import { byMediaType, ndjson } from "../../../schemas/headers.ts";
+import { byMediaType, ndjson } from "../../../schemas/media.ts";
 import { type CsvForm, csvForms } from "../../format/csv.ts";
 import { type Asked, weakTag } from "../asked.ts";
 import { whileKept } from "../catalog/as-of.ts";

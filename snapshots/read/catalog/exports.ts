@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { ExportList } from "../../../schemas/envelopes.ts";
 import { Fault } from "../../../schemas/errors.ts";
-import { parquet } from "../../../schemas/headers.ts";
+import { parquet } from "../../../schemas/media.ts";
 import type { ExportRecord, ParquetFile } from "../../../schemas/store/snapshot.ts";
 import { checkedHashes, readChunks } from "../../export/chunks.ts";
 import { exportFileName, readSoundChanges, readSoundExport } from "../../export/export-records.ts";

@@ -1,4 +1,4 @@
-import { octets } from "../../../schemas/headers.ts";
+import { octets } from "../../../schemas/media.ts";
 import type { SegmentRef } from "../../../schemas/store/snapshot.ts";
 import { chunkBytes } from "../../export/chunks.ts";
 import { readRun } from "../../format/page.ts";

@@ -1,4 +1,4 @@
-import { csv, ndjson } from "../../../schemas/headers.ts";
+import { csv, ndjson } from "../../../schemas/media.ts";
 
 /** Longer texts are never near misses. */
 const maxLength = 60;

@@ -1,5 +1,5 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { contactText } from "../../../../schemas/addresses.ts";
+import { contactText } from "../../../../schemas/contact.ts";
 import type { Usage } from "../../client/client.ts";
 import { useSite, useStored } from "../model/store.ts";
 import { grouped } from "../model/words.ts";
