@@ -128,7 +128,7 @@ describe("the environment files", () => {
     expect(names.filter((name) => !isRead(name))).toEqual([]);
     expect(isRead("CACHE_SIZE")).toBe(false);
     const operating = deployed("OPERATING.md");
-    const [, table = ""] = /^## Configuration of the proxy\n([\s\S]*?)\n##/m.exec(operating) ?? [];
+    const [, table = ""] = /^### Configuration of the proxy\n([\s\S]*?)\n##/m.exec(operating) ?? [];
     const rows = [...table.matchAll(/^\| (`[A-Z_]+`(?:, `[A-Z_]+`)*) \|/gm)].flatMap(([, first]) =>
       [...first!.matchAll(/[A-Z_]+/g)].map(([name]) => name),
     );
