@@ -29,7 +29,7 @@ for program in slurmctld slurmd sbatch munged; do
 done
 if [ -e "$dir/slurm.conf" ]; then
   "$servers/slurm-stop.sh" "$dir"
-  rm -rf "$dir"/{log,state,spool-*,munge.*,slurm.conf}
+  rm -rf "$dir"/{log,state,spool-*,munge.*,cgroup.conf,slurm.conf}
 elif [ -n "$(ls -A "$dir" 2>/dev/null)" ]; then
   say "$dir holds something else; give a new or empty folder"
   exit 1
@@ -61,6 +61,13 @@ NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$(free_port) CPUs=1
 NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=$(free_port) CPUs=1
 PartitionName=all Nodes=n1,n2 Default=YES
 CONF
+
+# The default fails where systemd does not run.
+case $(slurmd -V) in
+  *" 2"[0-3].*) plugin=cgroup/v1 ;;
+  *) plugin=disabled ;;
+esac
+echo "CgroupPlugin=$plugin" >"$dir/cgroup.conf"
 
 (umask 077 && head -c 128 /dev/urandom >"$dir/munge.key")
 munged --force --socket="$dir/munge.sock" --key-file="$dir/munge.key" --seed-file="$dir/munge.seed" \
