@@ -11,6 +11,9 @@ export const guides = [
   "test/bench/README.md",
 ];
 
+/** What one looks something up in; it is read as a whole. */
+export const shortGuides = [".github/CHANGELOG.md", ".github/SECURITY.md"];
+
 /** A fenced block of a guide. */
 export interface Block {
   /** What follows the fence; "" where nothing does. */
