@@ -1,7 +1,7 @@
 import { isKeyName } from "../snapshots/format/note-keys.ts";
 import type { Policy } from "../snapshots/format/policy.ts";
 import { CheckpointFile } from "../snapshots/trust/log/checkpoints.ts";
-import { readSigningKeys } from "../snapshots/trust/notes/key-files.ts";
+import { readSigningKeys } from "../snapshots/trust/notes/note-keys.ts";
 import type { Signing } from "../snapshots/trust/signing.ts";
 import { believedPolicy, readPolicy } from "../snapshots/trust/witnesses/policy.ts";
 import { Witnesses } from "../snapshots/trust/witnesses/witnesses.ts";

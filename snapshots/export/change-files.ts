@@ -13,7 +13,7 @@ import { layout } from "../store/layout.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { readObject, seal } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { signRecord, subjectOf } from "../trust/notes/record-notes.ts";
+import { signRecord, subjectOf } from "../trust/notes/texts.ts";
 import type { Signing } from "../trust/signing.ts";
 import { putFile } from "./chunks.ts";
 import { objectsOf } from "./export-records.ts";

@@ -1,10 +1,10 @@
 import type { ChangeFiles, Commit, ExportRecord, ParquetFile } from "../../schemas/store/snapshot.ts";
 import { CorruptObjectError, ObjectError, unless } from "../store/errors.ts";
 import { hashIn, layout } from "../store/layout.ts";
-import { logFrom } from "../store/log/commit-chain.ts";
+import { logFrom } from "../store/log/commits.ts";
 import { readRecord, seal } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { signRecord, subjectOf } from "../trust/notes/record-notes.ts";
+import { signRecord, subjectOf } from "../trust/notes/texts.ts";
 import { type Signing, trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
 

@@ -1,4 +1,3 @@
-import { headsFromPath } from "./log-proofs.ts";
 import { spanOf, type Tile, tileWidth } from "./log-tiles.ts";
 import { leafHash, nodeHash, treeHead } from "./tree.ts";
 
@@ -32,13 +31,6 @@ export class GrowingTree {
 export interface TreeHead {
   size: number;
   head: Buffer;
-}
-
-/** Whether `path` shows `before` to be the beginning of `after`. */
-export function isConsistent(before: TreeHead, after: TreeHead, path: readonly Buffer[]): boolean {
-  if (!(before.size >= 1 && before.size <= after.size)) return false;
-  const [first, whole] = headsFromPath(before.size, after.size, path, before.head) ?? [];
-  return first?.equals(before.head) === true && whole?.equals(after.head) === true;
 }
 
 /** By position; undefined where an entry is not known. */

@@ -1,9 +1,8 @@
 import { Fault } from "../../schemas/errors.ts";
 import type { Commit } from "../../schemas/store/snapshot.ts";
-import { FormatError, MissingObjectError, type ObjectError } from "../store/errors.ts";
+import { FormatError, MissingObjectError, ObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { isBroken, logFrom } from "../store/log/commit-chain.ts";
-import { listCommits, readCommit } from "../store/log/commits.ts";
+import { listCommits, logFrom, readCommit } from "../store/log/commits.ts";
 import type { Storage } from "../store/storage.ts";
 import { believe, judge, recall } from "../trust/log/believe.ts";
 import { refuseUntrusted, type Signing } from "../trust/signing.ts";
@@ -57,7 +56,7 @@ async function backFrom(storage: Storage, newest: Commit, begins: number): Promi
   try {
     for await (const commit of logFrom(storage, newest)) commits.push(commit);
   } catch (error) {
-    if (!isBroken(error)) throw error;
+    if (!(error instanceof ObjectError)) throw error;
     if (commits.at(-1)!.commit > begins) throw broken(storage, error);
   }
   return commits.reverse();

@@ -1,7 +1,7 @@
 import { Fault } from "../../schemas/errors.ts";
 import type { Commit } from "../../schemas/store/snapshot.ts";
-import { CorruptObjectError, isLoss, MissingObjectError } from "../store/errors.ts";
-import { isBroken, logFrom } from "../store/log/commit-chain.ts";
+import { CorruptObjectError, isLoss, MissingObjectError, ObjectError } from "../store/errors.ts";
+import { logFrom } from "../store/log/commits.ts";
 import type { Storage } from "../store/storage.ts";
 
 /**
@@ -28,7 +28,7 @@ export async function findCommit(storage: Storage, target: string, newest: Commi
       if (fits && !found.has(snapshotId)) found.set(snapshotId, commit);
     }
   } catch (error) {
-    if (!isBroken(error)) throw error;
+    if (!(error instanceof ObjectError)) throw error;
     broken = error;
   }
   const [commit, another] = [...found.values()];

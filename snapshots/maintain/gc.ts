@@ -26,7 +26,7 @@ import { announce, deletingMinutes, recordKeys } from "../store/log/gc-records.t
 import { tileKey, tileNamed, tilesAmong } from "../store/log/public-log.ts";
 import { readManifest } from "../store/manifest.ts";
 import { namedBy, readObject } from "../store/objects.ts";
-import { type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
+import { infoOf, type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 import { trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
 import { type Counting, countedLog } from "./counted-log.ts";
@@ -186,7 +186,7 @@ class Survey {
     listed.unshift(...(await this.#list(holders)));
     const masks = tierMasksOf(commits, this.#options);
     await this.#reachSnapshots(commits, masks);
-    const published = newest && (await modifiedOf(this.#storage, layout.commit(newest.commit)));
+    const published = newest && (await infoOf(this.#storage, layout.commit(newest.commit)))?.modified;
     const planned = this.#reachRuns(listed);
     const superseded = new Set(commits.slice(0, -1).map(({ manifest }) => layout.manifest(manifest.hash)));
     const isOld = (info: ObjectInfo) =>
@@ -391,9 +391,4 @@ function neededTiles(listed: readonly ObjectInfo[], size: number): string[] {
   const isFilled = (tile: Tile | undefined) =>
     tile && tile.width < tileWidth && held.has(tileKey({ ...tile, width: tileWidth }));
   return keys.filter((key) => key.startsWith(layout.logTile.prefix) && !isFilled(tileNamed(key)));
-}
-
-async function modifiedOf(storage: Storage, key: string): Promise<Date | undefined> {
-  for await (const info of storage.list(key)) if (info.key === key) return info.modified;
-  return undefined;
 }

@@ -4,7 +4,7 @@ import { DetailCount, type MarketChanges, summaryOf } from "../changes/summary.t
 import type { ReadObject } from "../changes/walk.ts";
 import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { hashIn, layout } from "../store/layout.ts";
-import { logFrom } from "../store/log/commit-chain.ts";
+import { logFrom } from "../store/log/commits.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import type { ArchiveDifference } from "./guards.ts";

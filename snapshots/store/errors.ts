@@ -81,6 +81,20 @@ export async function unless<T, Failure extends Error = Fault, Other = undefined
   }
 }
 
+/** As `unless`, of work that is done at once. */
+export function unlessSync<T, Failure extends Error, Other = undefined>(
+  failure: ErrorClass<Failure>,
+  work: () => T,
+  otherwise: (error: Failure) => Other = () => undefined as Other,
+): T | Other {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof failure)) throw error;
+    return otherwise(error);
+  }
+}
+
 /** Undefined when there is no such file or folder. */
 export function ifPresent<T>(work: Promise<T>): Promise<T | undefined> {
   return work.catch((error) => {

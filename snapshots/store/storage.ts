@@ -101,6 +101,12 @@ export async function collected(
   return joined(chunks);
 }
 
+/** An object as the store lists it; undefined where there is no such object. */
+export async function infoOf(storage: Storage, key: string): Promise<ObjectInfo | undefined> {
+  for await (const info of storage.list(key)) if (info.key === key) return info;
+  return undefined;
+}
+
 /** S3 lists no more objects in one answer. */
 const oneAnswer = 1000;
 

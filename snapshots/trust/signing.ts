@@ -6,7 +6,7 @@ import type { SignCommit } from "../store/log/commits.ts";
 import type { Storage } from "../store/storage.ts";
 import type { CheckpointFile } from "./log/checkpoints.ts";
 import type { SigningKey } from "./notes/note-keys.ts";
-import { signEntry } from "./notes/record-notes.ts";
+import { signEntry } from "./notes/texts.ts";
 import { Trust, type UntrustedError } from "./trust.ts";
 import type { Witnesses } from "./witnesses/witnesses.ts";
 

@@ -2,12 +2,11 @@ import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../schemas/s
 import { NoteError, parseNote } from "../format/note.ts";
 import type { VerifierKey } from "../format/note-keys.ts";
 import { type Policy, policyOf } from "../format/policy.ts";
-import { CorruptObjectError } from "../store/errors.ts";
+import { CorruptObjectError, unlessSync } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { type NotedCheckpoint, parseCheckpoint } from "./notes/checkpoint.ts";
-import { entryText, recordText, subjectOf } from "./notes/record-notes.ts";
 import { openNote } from "./notes/signed-note.ts";
-import { type Cosigner, type Judged, judgeNote } from "./witnesses/judge.ts";
+import { entryText, type NotedCheckpoint, parseCheckpoint, recordText, subjectOf } from "./notes/texts.ts";
+import { type Cosigner, type Judged, judgeNote } from "./witnesses/policy.ts";
 
 /** A record of the store is not signed by a trusted key. The message begins with the record's key in the store. */
 export class UntrustedError extends Error {
@@ -54,13 +53,11 @@ export class Trust {
 
   /** The same of one that a log signed, whoever cosigned it. */
   signedTree(note: string): (TrustedCheckpoint & Pick<Judged, "lacking">) | { reason: string } {
-    try {
+    const judged = () => {
       const { note: checked, cosigners, lacking } = judgeNote(this.#policy, note);
       return { ...parseCheckpoint(checked), note: checked, cosigners, lacking };
-    } catch (error) {
-      if (!(error instanceof NoteError)) throw error;
-      return { reason: error.message };
-    }
+    };
+    return unlessSync(NoteError, judged, ({ message }) => ({ reason: message }));
   }
 
   /** Why the record of a publish run is not trusted; undefined when it is. */
@@ -99,27 +96,30 @@ export class Trust {
     expected: (name: string) => string,
   ): UntrustedError | undefined {
     if (note === undefined) return new UntrustedError(key, "nobody signed it");
-    try {
+    const refused = (reason: string) => new UntrustedError(key, reason);
+    const judged = () => {
       const { text, signers } = openNote(note, this.#keys);
       if (signers.some(({ name }) => text === expected(name))) return undefined;
-      return new UntrustedError(key, "its signature is for something else");
-    } catch (error) {
-      if (!(error instanceof NoteError)) throw error;
-      return new UntrustedError(key, `its signature does not count: ${error.message}`);
-    }
+      return refused("its signature is for something else");
+    };
+    return unlessSync(NoteError, judged, ({ message }) =>
+      refused(`its signature does not count: ${message}`),
+    );
   }
 }
 
 /** Throws CorruptObjectError when a commit's note is malformed or is about another one. Checks no signature. */
 export function checkAgreement(commit: Commit): void {
-  if (commit.note === undefined) return;
-  try {
-    const { text } = parseNote(commit.note);
-    const [origin = ""] = text.split("\n", 1);
-    if (text !== entryText(origin, commit)) throw new NoteError("it is about something else");
-  } catch (error) {
-    if (!(error instanceof NoteError)) throw error;
-    const reason = `its note cannot be right: ${error.message}`;
-    throw new CorruptObjectError(layout.commit(commit.commit), reason, { cause: error });
-  }
+  const { note } = commit;
+  if (note === undefined) return;
+  const refuse = (reason: string): never => {
+    throw new CorruptObjectError(layout.commit(commit.commit), `its note cannot be right: ${reason}`);
+  };
+  const { text } = unlessSync(
+    NoteError,
+    () => parseNote(note),
+    ({ message }) => refuse(message),
+  );
+  const [origin = ""] = text.split("\n", 1);
+  if (text !== entryText(origin, commit)) refuse("it is about something else");
 }

@@ -3,10 +3,10 @@ import { tilesOf } from "../format/log-tiles.ts";
 import { type Entries, GrowingTree, type TreeHead } from "../format/log-tree.ts";
 import { NoteError } from "../format/note.ts";
 import { leafHash } from "../format/tree.ts";
-import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
+import { CorruptObjectError, MissingObjectError, unlessSync } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { entryOf, leavesOf, tileCheck, tileKey, tilesAmong } from "../store/log/public-log.ts";
-import { parseCheckpoint } from "../trust/notes/checkpoint.ts";
+import { parseCheckpoint } from "../trust/notes/texts.ts";
 import type { Trust } from "../trust/trust.ts";
 import type { CheckedCommit } from "./log-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";
@@ -82,16 +82,12 @@ async function checkTrees(
  * the policy, and those of single sizes must be signed by the log.
  */
 function checkpointIn(key: string, bytes: Buffer, trust: Trust | undefined): TreeHead {
-  try {
-    const note = bytes.toString();
-    const judge = (by: Trust) => (key === layout.logCheckpoint ? by.tree(note) : by.signedTree(note));
-    const found = trust ? judge(trust) : parseCheckpoint(note);
-    if ("size" in found) return found;
-    throw new CorruptObjectError(key, found.reason);
-  } catch (error) {
-    if (!(error instanceof NoteError)) throw error;
-    throw new CorruptObjectError(key, error.message, { cause: error });
-  }
+  const note = bytes.toString();
+  const parsed = () => parseCheckpoint(note);
+  const judge = (by: Trust) => (key === layout.logCheckpoint ? by.tree(note) : by.signedTree(note));
+  const said = trust ? judge(trust) : unlessSync(NoteError, parsed, ({ message }) => ({ reason: message }));
+  if ("size" in said) return said;
+  throw new CorruptObjectError(key, said.reason);
 }
 
 /**

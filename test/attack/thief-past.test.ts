@@ -6,10 +6,15 @@ import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { decodeCursor, encodeCursor } from "../../snapshots/read/query/cursor.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/objects.ts";
-import { signCheckpoint } from "../../snapshots/trust/notes/checkpoint.ts";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
-import { recordText, signEntry, signRecord, subjectOf } from "../../snapshots/trust/notes/record-notes.ts";
 import { signNote } from "../../snapshots/trust/notes/signed-note.ts";
+import {
+  recordText,
+  signCheckpoint,
+  signEntry,
+  signRecord,
+  subjectOf,
+} from "../../snapshots/trust/notes/texts.ts";
 import {
   addresses,
   answersOf,

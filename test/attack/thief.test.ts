@@ -5,9 +5,15 @@ import { newestCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
 import { seal } from "../../snapshots/store/objects.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { parseCheckpoint, signCheckpoint } from "../../snapshots/trust/notes/checkpoint.ts";
-import { entryText, signEntry, signRecord, subjectOf } from "../../snapshots/trust/notes/record-notes.ts";
 import { signNote } from "../../snapshots/trust/notes/signed-note.ts";
+import {
+  entryText,
+  parseCheckpoint,
+  signCheckpoint,
+  signEntry,
+  signRecord,
+  subjectOf,
+} from "../../snapshots/trust/notes/texts.ts";
 import { exportNewest } from "../helpers/archive/exports.ts";
 import {
   addresses,

@@ -4,16 +4,16 @@ import { expect, test } from "vitest";
 import { Client, verifyProof } from "../../proxy/site/client/client.ts";
 import { consistencyFromTiles, type ReadTile } from "../../snapshots/format/log-proofs.ts";
 import { tileAt } from "../../snapshots/format/log-tiles.ts";
-import { isConsistent } from "../../snapshots/format/log-tree.ts";
 import { NoteKeyError } from "../../snapshots/format/note-keys.ts";
 import { headFrom, leafHash, treeHead } from "../../snapshots/format/tree.ts";
 import { unless } from "../../snapshots/store/errors.ts";
-import { checkpointText, parseCheckpoint } from "../../snapshots/trust/notes/checkpoint.ts";
 import { parseVerifierKey } from "../../snapshots/trust/notes/note-keys.ts";
+import { checkpointText, parseCheckpoint } from "../../snapshots/trust/notes/texts.ts";
 import { Trust } from "../../snapshots/trust/trust.ts";
 import { type LogProof, randomProofs } from "../helpers/archive/random-proofs.ts";
 import { findProgram } from "../helpers/servers/programs.ts";
 import { findWitness } from "../helpers/servers/witness.ts";
+import { isConsistent } from "../helpers/store/consistency.ts";
 
 // Verifiers that others wrote, or that were written from the specification alone, say of each proof what ours say.
 

@@ -17,7 +17,7 @@ import {
   TileError,
 } from "../../snapshots/format/log-proofs.ts";
 import { decodeEntries, tileAt, tilePath } from "../../snapshots/format/log-tiles.ts";
-import { encodeEntries, isConsistent } from "../../snapshots/format/log-tree.ts";
+import { encodeEntries } from "../../snapshots/format/log-tree.ts";
 import { NoteError, parseNote } from "../../snapshots/format/note.ts";
 import { NoteKeyError } from "../../snapshots/format/note-keys.ts";
 import { type Group, isQuorum, type Witness } from "../../snapshots/format/policy.ts";
@@ -36,11 +36,12 @@ import { layout } from "../../snapshots/store/layout.ts";
 import { entryOf } from "../../snapshots/store/log/public-log.ts";
 import { divideManifest, readManifest } from "../../snapshots/store/manifest.ts";
 import { referTo, seal, unseal } from "../../snapshots/store/objects.ts";
-import { checkpointText, parseCheckpoint, signCheckpoint } from "../../snapshots/trust/notes/checkpoint.ts";
 import { parseSigningKey, parseVerifierKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { mergeNotes, signatureLine } from "../../snapshots/trust/notes/signed-note.ts";
+import { checkpointText, parseCheckpoint, signCheckpoint } from "../../snapshots/trust/notes/texts.ts";
 import { checkAgreement, Trust } from "../../snapshots/trust/trust.ts";
 import { parsePolicy } from "../../snapshots/trust/witnesses/policy.ts";
+import { isConsistent } from "../helpers/store/consistency.ts";
 import { keyText, testKey } from "../helpers/store/signing.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
 import { need, needSame, parted, refused, refusedLater, type Target } from "./target.ts";

@@ -1,8 +1,7 @@
 import { updateLog } from "../../../snapshots/publish/public/log.ts";
 import { PublicTree } from "../../../snapshots/publish/public/tree.ts";
 import { readRunLog } from "../../../snapshots/trust/log/believe.ts";
-import { writeSigningKey } from "../../../snapshots/trust/notes/key-files.ts";
-import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
+import { verifierText, writeSigningKey } from "../../../snapshots/trust/notes/note-keys.ts";
 import { requiredOption, usageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { defaultSigningName, readSigning, signingName, trustOptions } from "../../signing.ts";

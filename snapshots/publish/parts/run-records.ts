@@ -10,7 +10,7 @@ import { type Kind, layout } from "../../store/layout.ts";
 import { readCommit } from "../../store/log/commits.ts";
 import { readRecord, seal } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
-import { signRecord, subjectOf } from "../../trust/notes/record-notes.ts";
+import { signRecord, subjectOf } from "../../trust/notes/texts.ts";
 import { refuseUntrustedRun, type Signing, trustOf } from "../../trust/signing.ts";
 import { UntrustedError } from "../../trust/trust.ts";
 

@@ -1,10 +1,9 @@
 import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { type Tile, tilesOf, tileWidth } from "../../format/log-tiles.ts";
 import { type Entries, encodeEntries, tileEncoder } from "../../format/log-tree.ts";
-import { maxNoteBytes, parseNote } from "../../format/note.ts";
+import { parseNote } from "../../format/note.ts";
 import type { VerifierKey } from "../../format/note-keys.ts";
 import { treeHead } from "../../format/tree.ts";
-import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import {
@@ -18,11 +17,10 @@ import {
   tileKey,
   tilesAmong,
 } from "../../store/log/public-log.ts";
-import { type Storage, StorageError } from "../../store/storage.ts";
+import { infoOf, type Storage, StorageError } from "../../store/storage.ts";
 import { believe, namedBy, type RunLog, recall, submissionOf } from "../../trust/log/believe.ts";
-import { signCheckpoint } from "../../trust/notes/checkpoint.ts";
-import { timeOf } from "../../trust/notes/cosignature.ts";
-import { mergeNotes } from "../../trust/notes/signed-note.ts";
+import { mergeNotes, readNote, timeOf } from "../../trust/notes/signed-note.ts";
+import { signCheckpoint } from "../../trust/notes/texts.ts";
 import { type Signing, trustOf } from "../../trust/signing.ts";
 import type { Trust } from "../../trust/trust.ts";
 import type { PublicTree } from "./tree.ts";
@@ -207,8 +205,8 @@ async function mergeInto(at: string, place: Place, note: string): Promise<string
   const { storage, shown, newest, trust, tree, keys } = place;
   if (await shown.holds(at, Buffer.from(note))) return note;
   for (let round = 0; round < maxRounds; round += 1) {
-    const tag = await tagOf(storage, at);
-    const stored = tag === undefined ? undefined : await readNote(storage, at);
+    const info = await infoOf(storage, at);
+    const stored = info && (await readNote(storage, at));
     const said = stored && trust.tree(stored);
     if (said && "size" in said) {
       const { fault, followed } = await believe(
@@ -223,20 +221,8 @@ async function mergeInto(at: string, place: Place, note: string): Promise<string
     const wanted = mergeNotes(note, stored, keys);
     if (wanted === stored) return wanted;
     const bytes = Buffer.from(wanted);
-    const done =
-      tag === undefined ? await storage.putIfAbsent(at, bytes) : await storage.replace(at, bytes, tag);
-    if (done) return wanted;
+    const put = info ? storage.replace(at, bytes, info.tag) : storage.putIfAbsent(at, bytes);
+    if (await put) return wanted;
   }
   throw new StorageError(`${storage.location}: other publishers keep changing ${at}; run again`);
-}
-
-/** Undefined when there is no such object. */
-async function tagOf(storage: Storage, wanted: string): Promise<string | undefined> {
-  for await (const { key, tag } of storage.list(wanted)) if (key === wanted) return tag;
-  return undefined;
-}
-
-async function readNote(storage: Storage, key: string): Promise<string | undefined> {
-  const bytes = await unless(CorruptObjectError, () => storage.get(key, { maxBytes: maxNoteBytes }));
-  return bytes?.toString();
 }

@@ -3,8 +3,8 @@ import { layout } from "../../store/layout.ts";
 import { headCommit } from "../../store/log/commits.ts";
 import { seal } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
-import { newestFrom, type RunLog } from "../../trust/log/believe.ts";
-import { signRecord, subjectOf } from "../../trust/notes/record-notes.ts";
+import { newestTrustedFrom, type RunLog } from "../../trust/log/believe.ts";
+import { signRecord, subjectOf } from "../../trust/notes/texts.ts";
 import { type Signing, trustOf } from "../../trust/signing.ts";
 import type { Trust } from "../../trust/trust.ts";
 import { updateLog, type Witnessed } from "./log.ts";
@@ -93,7 +93,7 @@ async function shownAtEnd(
 ): Promise<Shown & Pick<RunAtHand, "log">> {
   if (log) {
     const tree = await PublicTree.of(log.storage, faulty);
-    const newest = await newestFrom(storage, commit, trust);
+    const newest = await newestTrustedFrom(storage, commit, trust);
     if (newest.digest === commit.digest) return { tree, commit, log };
   }
   return showNewest(storage, trust, faulty, commit);

@@ -8,7 +8,7 @@ import { artefactFolders, layout, sha256 } from "../../store/layout.ts";
 import { readManifest } from "../../store/manifest.ts";
 import { readObject, referTo } from "../../store/objects.ts";
 import { listedOnce, type ObjectInfo, type Storage, StorageError } from "../../store/storage.ts";
-import { newestFrom } from "../../trust/log/believe.ts";
+import { newestTrustedFrom } from "../../trust/log/believe.ts";
 import type { Trust } from "../../trust/trust.ts";
 import { artefactsAt } from "./artefacts.ts";
 import { PublicTree } from "./tree.ts";
@@ -59,7 +59,7 @@ export async function updatePublicNames(
     const outcome = await updateNames(tree, names, inMemory);
     if (!changed && outcome === "same") return commit.commit;
     // A later commit may have kept a name that this round has just replaced, so its publisher would not put it right.
-    const newest = await newestFrom(storage, commit, trust);
+    const newest = await newestTrustedFrom(storage, commit, trust);
     if (outcome !== "disturbed" && newest.commit === commit.commit) return commit.commit;
     ({ tree, commit } = await showNewest(storage, trust, tree.faulty, commit));
   }
@@ -81,7 +81,7 @@ export async function showNewest(
   known: Commit,
 ): Promise<Shown> {
   const tree = await PublicTree.of(listedOnce(storage, layout.publicTree), faulty);
-  return { tree, commit: await newestFrom(storage, known, trust) };
+  return { tree, commit: await newestTrustedFrom(storage, known, trust) };
 }
 
 /** "same": none was out of date. "disturbed": another publisher changed one of them meanwhile. */

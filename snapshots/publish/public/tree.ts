@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { artefactFolders, layout } from "../../store/layout.ts";
-import type { ObjectInfo, Storage } from "../../store/storage.ts";
+import { infoOf, type ObjectInfo, type Storage } from "../../store/storage.ts";
 
 /** Folders in which a run updates many objects. */
 const folders = [
@@ -45,8 +45,7 @@ export class PublicTree {
   /** As it was listed; undefined where there was no such object. One outside of the folders is listed now. */
   async infoOf(wanted: string): Promise<ObjectInfo | undefined> {
     if (folders.some((folder) => wanted.startsWith(folder))) return this.#listed.get(wanted);
-    for await (const info of this.storage.list(wanted)) if (info.key === wanted) return info;
-    return undefined;
+    return infoOf(this.storage, wanted);
   }
 
   /** `folder` is one of those that were listed. */

@@ -1,9 +1,9 @@
 import { type Fault, isFault } from "../../../schemas/errors.ts";
 import type { Commit, SnapshotCounts } from "../../../schemas/store/snapshot.ts";
 import { leafHash } from "../../format/tree.ts";
-import { MissingObjectError, unless } from "../../store/errors.ts";
+import { MissingObjectError, ObjectError, unless } from "../../store/errors.ts";
 import { hashIn, layout } from "../../store/layout.ts";
-import { commitsBefore, isBroken } from "../../store/log/commit-chain.ts";
+import { commitsBefore } from "../../store/log/commits.ts";
 import { entryOf } from "../../store/log/public-log.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
@@ -196,7 +196,7 @@ export class CommitLog {
       for (let oldest = newest; oldest.commit > known.commit + 1; oldest = fresh.at(-1)!)
         fresh.push(...(await commitsBefore(this.#storage, oldest, known.commit + 1)));
     } catch (error) {
-      if (isBroken(error)) return undefined;
+      if (error instanceof ObjectError) return undefined;
       throw error;
     }
     return fresh.at(-1)!.previous === known.digest ? fresh : undefined;
@@ -220,7 +220,7 @@ export class CommitLog {
       for (const commit of older) this.#entries.set(commit.commit, logEntryOf(commit));
       this.#oldest = older.at(-1);
     } catch (error) {
-      if (!isBroken(error)) throw error;
+      if (!(error instanceof ObjectError)) throw error;
       const damaged = damagedLog(successor.publishedAt, error);
       if (this.#oldest === successor) this.#broken = damaged;
       throw damaged;

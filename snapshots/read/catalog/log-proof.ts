@@ -3,7 +3,7 @@ import { inclusionFromTiles, TileError } from "../../format/log-proofs.ts";
 import { auditPath, headFrom, leafHash } from "../../format/tree.ts";
 import { CorruptObjectError, ObjectError } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
-import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
+import type { NotedCheckpoint } from "../../trust/notes/texts.ts";
 import { type Asked, weakTag } from "../asked.ts";
 import type { AsOf } from "../query/query.ts";
 import { commitOf } from "./as-of.ts";

@@ -10,7 +10,7 @@ import { entryOf, hashesOf, leavesUpTo, readEntries, tileKey, tilesIn } from "..
 import type { Storage } from "../../store/storage.ts";
 import { anyCheckpoint } from "../../trust/log/checkpoints.ts";
 import type { LogReader } from "../../trust/log/log-reader.ts";
-import type { NotedCheckpoint } from "../../trust/notes/checkpoint.ts";
+import type { NotedCheckpoint } from "../../trust/notes/texts.ts";
 import { awaitBudget } from "../effort.ts";
 import { budgets, Memo, type Recent } from "../memo.ts";
 import type { CommitLog, LogEntry } from "./commit-log.ts";

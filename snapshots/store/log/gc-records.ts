@@ -3,7 +3,7 @@ import { Collecting } from "../../../schemas/store/snapshot.ts";
 import { CorruptObjectError } from "../errors.ts";
 import { layout } from "../layout.ts";
 import { seal, unseal } from "../objects.ts";
-import type { Storage } from "../storage.ts";
+import { infoOf, type Storage } from "../storage.ts";
 import { requireClock, storeTime } from "./clock.ts";
 
 /** The longest time, in minutes, that a collection takes to delete the keys of one record. */
@@ -93,9 +93,8 @@ async function readRecord(storage: Storage, record: string): Promise<string[]> {
 /** When the store got one of these objects, in epoch milliseconds. No later than when it got the newest of them. */
 async function modifiedOf(storage: Storage, objects: ReadonlySet<string>): Promise<number> {
   const [one] = objects;
-  if (one === undefined) return Number.NEGATIVE_INFINITY;
-  for await (const { key, modified } of storage.list(one)) if (key === one) return modified.getTime();
-  return Number.NEGATIVE_INFINITY;
+  const info = one === undefined ? undefined : await infoOf(storage, one);
+  return info?.modified.getTime() ?? Number.NEGATIVE_INFINITY;
 }
 
 /** One object that the store does not list, if any, and the newest one's time in epoch milliseconds. */

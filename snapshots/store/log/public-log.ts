@@ -6,8 +6,7 @@ import { leafHash, treeHead } from "../../format/tree.ts";
 import { CorruptObjectError, ObjectError, unless } from "../errors.ts";
 import { layout } from "../layout.ts";
 import type { Storage } from "../storage.ts";
-import { logFrom } from "./commit-chain.ts";
-import { readCommit } from "./commits.ts";
+import { logFrom, readCommit } from "./commits.ts";
 
 const hashBytes = 32;
 /** Room for a bundle of the longest entries. */

@@ -9,10 +9,10 @@ import { headCommit, newestAfter, newestAt, readCommit } from "../../store/log/c
 import { LogTree, lastBundle, readEntries, tilesIn } from "../../store/log/public-log.ts";
 import { unseal } from "../../store/objects.ts";
 import { listedOnce, type Storage } from "../../store/storage.ts";
-import { signCheckpoint } from "../notes/checkpoint.ts";
+import { signCheckpoint } from "../notes/texts.ts";
 import { refuseUntrusted, requireTrusted, type Signing, trustOf } from "../signing.ts";
 import type { Trust, TrustedCheckpoint, UntrustedError } from "../trust.ts";
-import type { Submission } from "../witnesses/ask-witnesses.ts";
+import type { Submission } from "../witnesses/witnesses.ts";
 import { type StoredCheckpoint, storedCheckpoint } from "./checkpoints.ts";
 
 // One question of trust: whether the log that ends with a store's newest commit may be believed. Whoever would build on
@@ -227,7 +227,11 @@ export async function requireStillNewest(
 const maxRefused = 100;
 
 /** The newest commit, from one on that is known; with `trust` the newest that a trusted key signed, whatever stands between. */
-export async function newestFrom(storage: Storage, known: Commit, trust: Trust | undefined): Promise<Commit> {
+export async function newestTrustedFrom(
+  storage: Storage,
+  known: Commit,
+  trust: Trust | undefined,
+): Promise<Commit> {
   if (!trust) return newestAfter(storage, known);
   let newest = known;
   for (let number = known.commit + 1; number - newest.commit <= maxRefused; number += 1) {

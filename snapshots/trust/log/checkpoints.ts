@@ -1,10 +1,11 @@
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { Fault } from "../../../schemas/errors.ts";
-import { maxNoteBytes, NoteError } from "../../format/note.ts";
-import { CorruptObjectError, hasCode, messageOf, unless } from "../../store/errors.ts";
+import { NoteError } from "../../format/note.ts";
+import { hasCode, messageOf, unlessSync } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import type { Storage } from "../../store/storage.ts";
-import { type NotedCheckpoint, parseCheckpoint } from "../notes/checkpoint.ts";
+import { readNote } from "../notes/signed-note.ts";
+import { type NotedCheckpoint, parseCheckpoint } from "../notes/texts.ts";
 import { type Trust, type TrustedCheckpoint, UntrustedError } from "../trust.ts";
 
 // The newest checkpoint, as a store shows it, and as a file outside of the store remembers it.
@@ -56,9 +57,8 @@ export async function anyCheckpoint(
   storage: Storage,
   key: string = layout.logCheckpoint,
 ): Promise<NotedCheckpoint | undefined> {
-  const bytes = await unless(CorruptObjectError, () => storage.get(key, { maxBytes: maxNoteBytes }));
-  const note = bytes?.toString() ?? "";
-  return unless(NoteError, async () => (bytes ? { ...parseCheckpoint(note), note } : undefined));
+  const note = await readNote(storage, key);
+  return unlessSync(NoteError, () => note && { ...parseCheckpoint(note), note }) || undefined;
 }
 
 /** The checkpoint of a key that counts; else the size of one that only lacks cosignatures, and why neither is there. */
@@ -67,8 +67,7 @@ async function readCheckpoint(
   trust: Trust,
   key: string,
 ): Promise<StoredCheckpoint & { lacking?: number }> {
-  const bytes = await unless(CorruptObjectError, () => storage.get(key, { maxBytes: maxNoteBytes }));
-  const shown = bytes?.toString();
+  const shown = await readNote(storage, key);
   const none = { checkpoint: undefined, refused: undefined, shown };
   if (shown === undefined) return none;
   const found = trust.signedTree(shown);

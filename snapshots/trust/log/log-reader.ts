@@ -1,12 +1,12 @@
 import { Fault } from "../../../schemas/errors.ts";
-import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../../schemas/store/snapshot.ts";
+import type { Checked, Commit } from "../../../schemas/store/snapshot.ts";
 import type { TreeHead } from "../../format/log-tree.ts";
 import { CorruptObjectError, messageOf, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { newestCommit, readCommit } from "../../store/log/commits.ts";
 import { LogTree } from "../../store/log/public-log.ts";
 import type { Storage } from "../../store/storage.ts";
-import { type NotedCheckpoint, told } from "../notes/checkpoint.ts";
+import type { NotedCheckpoint } from "../notes/texts.ts";
 import { Trust, type TrustedCheckpoint, UntrustedError } from "../trust.ts";
 import { believedPolicy } from "../witnesses/policy.ts";
 import { judge } from "./believe.ts";
@@ -29,10 +29,8 @@ export interface LogReader {
   refusal(): string | undefined;
   /** Whether the record of a publish run is believed, where `newest` is the number of the newest commit. */
   believesRun(run: Checked, newest: number): boolean;
-  /** Whether the record of an export is believed. */
-  believesExport(record: ExportRecord): boolean;
-  /** The same of a change as Parquet files. */
-  believesChanges(record: ChangeFiles): boolean;
+  /** Whether the record of an export, or of a change as Parquet files, is believed by what trust makes of it. */
+  believesExport(refusal: (trust: Trust) => UntrustedError | undefined): boolean;
   /** Remembers over restarts the log that was taken up. */
   remember(): Promise<void>;
 }
@@ -50,7 +48,6 @@ export function readAnyLog(storage: Storage): LogReader {
     refusal: () => undefined,
     believesRun: () => true,
     believesExport: () => true,
-    believesChanges: () => true,
     async remember() {},
   };
 }
@@ -105,13 +102,8 @@ export function readSignedLog(
       tell("run", error);
       return error === undefined && !ahead;
     },
-    believesExport(record) {
-      const error = trust.export(record);
-      tell("export", error);
-      return error === undefined;
-    },
-    believesChanges(record) {
-      const error = trust.changes(record);
+    believesExport(refusal) {
+      const error = refusal(trust);
       tell("export", error);
       return error === undefined;
     },
@@ -169,6 +161,8 @@ export class ForkedLogError extends CorruptObjectError {
   }
 }
 
+const describeTree = ({ size, head }: TreeHead) => `${size} entries with root ${head.toString("hex")}`;
+
 /**
  * Throws ForkedLogError when a checkpoint is of another log than the one that was taken up before, and keeps both
  * beside `file`; CorruptObjectError when that cannot be told, because the newer one or its tiles are gone; StorageError
@@ -181,11 +175,11 @@ async function requireContinued(
   file: CheckpointFile | undefined,
 ): Promise<void> {
   const key = layout.logCheckpoint;
-  const taken = `the log of ${told(before)} that was taken up before`;
+  const taken = `the log of ${describeTree(before)} that was taken up before`;
   if (!checkpoint) throw new CorruptObjectError(key, `it is gone, and so is ${taken}`);
   const head = await new LogTree(storage, checkpoint).headAt(before.size);
   if (head?.equals(before.head)) return;
-  const reason = `it is of ${told(checkpoint)}, which does not continue ${taken}`;
+  const reason = `it is of ${describeTree(checkpoint)}, which does not continue ${taken}`;
   if (!head) throw new CorruptObjectError(key, reason);
   const kept = file && (await keepEvidence(file.path, before.note, checkpoint.note));
   throw new ForkedLogError(key, reason, kept);
@@ -203,5 +197,8 @@ async function lastOf(storage: Storage, log: TreeHead, known: Commit | undefined
   if (commit.digest === known?.digest) return commit;
   const tree = await unless(CorruptObjectError, () => LogTree.upTo(storage, commit));
   if (tree?.head.equals(log.head)) return commit;
-  throw new CorruptObjectError(key, `its entry is not the last one of the signed log of ${told(log)}`);
+  throw new CorruptObjectError(
+    key,
+    `its entry is not the last one of the signed log of ${describeTree(log)}`,
+  );
 }

@@ -1,16 +1,34 @@
-import { maxNoteBytes, maxSignatures, NoteError, type NoteSignature, parseNote } from "../../format/note.ts";
-import type { VerifierKey } from "../../format/note-keys.ts";
-import { checkSignature, signatureOf } from "./cosignature.ts";
-import type { SigningKey } from "./note-keys.ts";
+import { sign, verify } from "node:crypto";
+import {
+  cosignatureTime,
+  cosignedMessage,
+  maxNoteBytes,
+  maxSignatures,
+  NoteError,
+  parseNote,
+  signedIn,
+} from "../../format/note.ts";
+import type { KeyKind, VerifierKey } from "../../format/note-keys.ts";
+import { CorruptObjectError, unless, unlessSync } from "../../store/errors.ts";
+import type { Storage } from "../../store/storage.ts";
+import { publicKeyOf, type SigningKey } from "./note-keys.ts";
 
 /** A note of which at least one signature was checked. */
 export interface OpenedNote {
   text: string;
   signers: VerifierKey[];
+  /** When witnesses signed, in seconds since 1970. */
+  times: ReadonlyMap<VerifierKey, number | undefined>;
   /** Those of the keys whose signatures this platform cannot check. They count for nothing. */
   unchecked: VerifierKey[];
   /** The note with the checked signatures alone. Anybody can add lines of keys that nobody knows. */
   note: string;
+}
+
+/** A note as it is stored, whoever signed it; undefined where there is none that could be one. */
+export async function readNote(storage: Storage, key: string): Promise<string | undefined> {
+  const bytes = await unless(CorruptObjectError, () => storage.get(key, { maxBytes: maxNoteBytes }));
+  return bytes?.toString();
 }
 
 /** A note of this text, which ends with a line feed, signed by one key. The same text and key give the same note. */
@@ -33,17 +51,22 @@ export function signatureLine(key: SigningKey, text: string, time?: number): str
  */
 export function openNote(note: string, keys: readonly VerifierKey[]): OpenedNote {
   const { text, signatures } = parseNote(note);
-  const [signers, unchecked]: [VerifierKey[], VerifierKey[]] = [[], []];
+  const times = new Map<VerifierKey, number | undefined>();
+  const unchecked: VerifierKey[] = [];
   const lines: string[] = [];
   for (const { name, id, signature, line } of signatures) {
     const key = keys.find((known) => known.name === name && known.id === id);
-    if (!key || signers.includes(key)) continue;
+    if (!key || times.has(key)) continue;
     const finding = checkSignature(key, text, signature);
     if (finding === "wrong") throw new NoteError(`the signature of ${name}+${id} is wrong`);
-    if (finding === "right") lines.push(`${line}\n`);
-    (finding === "right" ? signers : unchecked).push(key);
+    if (finding === "unchecked") unchecked.push(key);
+    else {
+      times.set(key, timeOf(key.kind, signature));
+      lines.push(`${line}\n`);
+    }
   }
-  if (signers.length > 0) return { text, signers, unchecked, note: `${text}\n${lines.join("")}` };
+  const signers = [...times.keys()];
+  if (signers.length > 0) return { text, signers, times, unchecked, note: `${text}\n${lines.join("")}` };
   const [{ name, id } = { name: "", id: "" }] = unchecked.length > 0 ? unchecked : signatures;
   const reason = unchecked.length > 0 ? `${name}+${id}, which this platform cannot check` : `${name}+${id}`;
   throw new NoteError(`no trusted key signed it, but ${reason}`);
@@ -55,8 +78,10 @@ export function openNote(note: string, keys: readonly VerifierKey[]): OpenedNote
  */
 export function mergeNotes(note: string, stored: string | undefined, keys: readonly VerifierKey[]): string {
   const { text, signatures } = parseNote(note);
+  const before = unlessSync(NoteError, () => parseNote(stored ?? ""));
+  const kept = before?.text === text ? before.signatures : [];
   const [known, others] = [new Map<string, string>(), new Map<string, string>()];
-  for (const { name, id, signature, line } of [...signaturesOf(stored, text), ...signatures]) {
+  for (const { name, id, signature, line } of [...kept, ...signatures]) {
     const key = keys.find((each) => each.name === name && each.id === id);
     const lines = key ? known : others;
     if (!lines.has(`${name}+${id}`) && (!key || checkSignature(key, text, signature) !== "wrong"))
@@ -68,13 +93,32 @@ export function mergeNotes(note: string, stored: string | undefined, keys: reado
   return merged;
 }
 
-/** None where a note is malformed or of another text. */
-function signaturesOf(note: string | undefined, text: string): NoteSignature[] {
-  try {
-    const parsed = parseNote(note ?? "");
-    return parsed.text === text ? parsed.signatures : [];
-  } catch (error) {
-    if (!(error instanceof NoteError)) throw error;
-    return [];
-  }
+// Cosignatures of checkpoints as c2sp.org/tlog-cosignature has them: a time, in eight bytes, and a signature over it
+// and the text.
+
+/** What was found of a signature. `unchecked`: this platform knows no such keys. */
+export type Finding = "right" | "wrong" | "unchecked";
+
+/** What a key makes of a text. `time` is in seconds since 1970; notes that are signed as they are have none. */
+export function signatureOf(key: SigningKey, text: string, time = Math.floor(Date.now() / 1000)): Buffer {
+  if (key.kind === "ed25519") return sign(null, Buffer.from(text), key.privateKey);
+  const message = cosignedMessage(key, text, BigInt(time));
+  if (!message) throw new RangeError("A cosignature is about a checkpoint without extension lines.");
+  const seconds = Buffer.alloc(8);
+  seconds.writeBigUInt64BE(BigInt(time));
+  return Buffer.concat([seconds, sign(null, message, key.privateKey)]);
+}
+
+/** Checks what a key made of a text. */
+export function checkSignature(key: VerifierKey, text: string, signature: Uint8Array<ArrayBuffer>): Finding {
+  const publicKey = publicKeyOf(key);
+  if (!publicKey) return "unchecked";
+  const signed = signedIn(key, text, signature);
+  return signed && verify(null, signed.message, publicKey, signed.signature) ? "right" : "wrong";
+}
+
+/** When a cosignature was made, in seconds since 1970; undefined for other signatures. 0 says nothing of the time. */
+export function timeOf(kind: KeyKind, signature: Uint8Array): number | undefined {
+  const time = kind === "ed25519" ? undefined : cosignatureTime(signature);
+  return time === undefined ? undefined : Number(time);
 }

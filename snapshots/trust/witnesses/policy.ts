@@ -1,7 +1,13 @@
 import { readFile } from "node:fs/promises";
-import { type Policy, policyIn, policyOf } from "../../format/policy.ts";
-import { keyFileError, parsed, readTrustedKeys, unusable } from "../notes/key-files.ts";
-import { parseVerifierKey } from "../notes/note-keys.ts";
+import { type Note, NoteError, parseNote } from "../../format/note.ts";
+import { kindName, type VerifierKey } from "../../format/note-keys.ts";
+import { isQuorum, type Policy, policyIn, policyOf, type Witness } from "../../format/policy.ts";
+import { unlessSync } from "../../store/errors.ts";
+import { inParallel } from "../../store/in-parallel.ts";
+import { layout } from "../../store/layout.ts";
+import type { Storage } from "../../store/storage.ts";
+import { keyFileError, parsed, parseVerifierKey, readTrustedKeys, unusable } from "../notes/note-keys.ts";
+import { checkSignature, openNote, readNote, timeOf } from "../notes/signed-note.ts";
 
 const maxBytes = 1024 * 1024;
 
@@ -40,4 +46,96 @@ export function parsePolicy(bytes: Uint8Array, path: string): Policy {
   });
   if (policy) return policy;
   throw keyFileError(`${path} has no quorum line; "quorum none" asks for no witness`);
+}
+
+/** Who signed a checkpoint, and when a witness did, in seconds since 1970. */
+export interface Cosigner {
+  witness: Witness;
+  time: number;
+}
+
+/** What a policy makes of a checkpoint that one of its logs signed. */
+export interface Judged {
+  text: string;
+  /** Keys of the log whose name the first line is. */
+  signers: VerifierKey[];
+  cosigners: Cosigner[];
+  /** Why those are not enough; undefined when they are. */
+  lacking: string | undefined;
+  /** The note with the checked signatures alone. */
+  note: string;
+}
+
+/**
+ * Checks who signed a checkpoint. Throws NoteError when it is malformed, no log did, or a known key's signature is
+ * wrong.
+ */
+export function judgeNote(policy: Policy, note: string): Judged {
+  const { logs, witnesses } = policy;
+  const keys = [...logs, ...witnesses].map(({ key }) => key);
+  const { text, times, unchecked, note: checked } = openNote(note, keys);
+  const origin = text.slice(0, text.indexOf("\n"));
+  const signers = logs.flatMap(({ key }) => (times.has(key) && key.name === origin ? [key] : []));
+  if (signers.length === 0) throw new NoteError(`no log of the policy called ${origin} signed it`);
+  const cosigners = witnesses.flatMap((witness) => {
+    const time = times.get(witness.key);
+    return time === undefined ? [] : [{ witness, time }];
+  });
+  const isEnough = isQuorum(policy, new Set(times.keys()));
+  const lacking = isEnough ? undefined : whyLacking(policy, cosigners, unchecked);
+  return { text, signers, cosigners, lacking, note: checked };
+}
+
+function whyLacking(
+  { quorum, witnesses }: Policy,
+  cosigners: readonly Cosigner[],
+  unchecked: readonly VerifierKey[],
+): string {
+  const did = cosigners.map(({ witness }) => witness.name);
+  const cannot = witnesses.filter(({ key }) => unchecked.includes(key));
+  const others = witnesses.filter((witness) => !did.includes(witness.name) && !cannot.includes(witness));
+  const parts = [
+    `${did.join(", ") || "no witness"} cosigned`,
+    ...(others.length > 0 ? [`${others.map(({ name }) => name).join(", ")} did not`] : []),
+    ...cannot.map(
+      ({ name, key }) => `${name} did with ${kindName(key.kind)}, which this platform cannot check`,
+    ),
+  ];
+  return `the quorum ${quorum?.name} is not reached: ${parts.join("; ")}`;
+}
+
+/** Who cosigned a checkpoint, and when. */
+export interface Cosigned {
+  name: string;
+  /** ISO 8601; null where the signature tells none. */
+  time: string | null;
+}
+
+/**
+ * Who cosigned the checkpoints of these sizes, where the store has them. Witnesses that are given are checked and
+ * called as their policy calls them; without any it is what the notes say, by the names of the keys and unchecked.
+ */
+export async function cosignersOf(
+  storage: Storage,
+  sizes: readonly number[],
+  witnesses: readonly Witness[],
+): Promise<Map<number, Cosigned[]>> {
+  const bySize = new Map<number, Cosigned[]>();
+  await inParallel(sizes, async (size) => {
+    const note = await readNote(storage, layout.logCheckpointOf(size));
+    if (note === undefined) return;
+    bySize.set(size, unlessSync(NoteError, () => cosignersIn(parseNote(note), witnesses)) ?? []);
+  });
+  return bySize;
+}
+
+function cosignersIn({ text, signatures }: Note, witnesses: readonly Witness[]): Cosigned[] {
+  const origin = text.slice(0, text.indexOf("\n"));
+  if (witnesses.length === 0)
+    return signatures.flatMap(({ name }) => (name === origin ? [] : [{ name, time: null }]));
+  return witnesses.flatMap(({ name, key }) => {
+    const own = signatures.find((each) => each.name === key.name && each.id === key.id);
+    if (!own || checkSignature(key, text, own.signature) !== "right") return [];
+    return [{ name, time: new Date((timeOf(key.kind, own.signature) ?? 0) * 1000).toISOString() }];
+  });
 }

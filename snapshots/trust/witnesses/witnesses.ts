@@ -1,5 +1,9 @@
+import { TileError } from "../../format/log-proofs.ts";
+import { NoteError, type NoteSignature, parseSignature } from "../../format/note.ts";
+import { kindName } from "../../format/note-keys.ts";
 import type { Policy, Witness } from "../../format/policy.ts";
-import { type Answer, askWitnesses, type Submission } from "./ask-witnesses.ts";
+import { unlessSync } from "../../store/errors.ts";
+import { checkSignature, timeOf } from "../notes/signed-note.ts";
 
 /**
  * The witnesses of a publisher's policy during one run. Nobody who failed once in it is asked, or waited for, again.
@@ -21,4 +25,180 @@ export class Witnesses {
         this.#failed.set(answer.witness, answer);
     return among.map((each) => this.#failed.get(each) ?? answers.find(({ witness }) => witness === each)!);
   }
+}
+
+// The client of c2sp.org/tlog-witness: a witness that has seen nothing else of a log cosigns its checkpoint.
+
+/** A signed checkpoint to be cosigned. */
+export interface Submission {
+  /** With no more than the log's own signatures: witnesses bound what they read. */
+  note: string;
+  size: number;
+  /**
+   * The hashes that show the first entries, `from` of them, 1 or more, to be the beginning of the checkpoint's tree.
+   */
+  consistency(from: number): Promise<readonly Buffer[]>;
+}
+
+/** What became of one request for a cosignature. */
+export type Answer = { witness: Witness } & (
+  | { line: string; time: number }
+  /** Where `line` is missing, `fault` says why; `size` is that of a larger tree that the witness has seen. */
+  | { fault: string; size?: number | undefined; otherTree?: true }
+);
+
+export interface Asking {
+  /** The size up to which a witness is thought to have seen the log; 0 where nothing is known. */
+  seen?: (witness: Witness) => number;
+  deadlineMs?: number;
+}
+
+const maxAnswerBytes = 64 * 1024;
+const maxProof = 63;
+
+/** A witness did not do what it was asked for. */
+class Refusal extends Error {
+  readonly more: { size?: number; otherTree?: true };
+
+  constructor(message: string, more: { size?: number; otherTree?: true } = {}) {
+    super(message);
+    this.more = more;
+  }
+}
+
+/**
+ * Asks all witnesses at once, each within ten seconds. Throws nothing that a witness is to blame for; `consistency`
+ * may.
+ */
+export function askWitnesses(
+  witnesses: readonly Witness[],
+  submission: Submission,
+  { seen = () => 0, deadlineMs = 10_000 }: Asking = {},
+): Promise<Answer[]> {
+  return Promise.all(
+    witnesses.map(async (witness) => {
+      try {
+        return { witness, ...(await ask(witness, submission, seen(witness), deadlineMs)) };
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error;
+        return { witness, fault: error.message, ...error.more };
+      }
+    }),
+  );
+}
+
+async function ask(
+  witness: Witness,
+  submission: Submission,
+  seen: number,
+  deadlineMs: number,
+): Promise<{ line: string; time: number }> {
+  const url = addressOf(witness);
+  const signal = AbortSignal.timeout(deadlineMs);
+  const first = await post(url, await requestOf(submission, seen <= submission.size ? seen : 0), signal);
+  if (first.status !== 409) return cosignatureIn(first, witness, submission);
+  const size = sizeIn(first.body, submission.size);
+  const second = await post(url, await requestOf(submission, size), signal);
+  // It has seen another tree in between, or does not know itself what it has seen.
+  if (second.status === 409) throw new Refusal(`it answers 409 again, to the size ${size} that it named`);
+  return cosignatureIn(second, witness, submission);
+}
+
+function addressOf({ url }: Witness): string {
+  if (url === undefined) throw new Refusal("the policy has no address of it");
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) throw new Refusal(`${url} is no http(s) address`);
+  return `${url.replace(/\/+$/, "")}/add-checkpoint`;
+}
+
+async function requestOf({ note, consistency }: Submission, from: number): Promise<string> {
+  const proof = from === 0 ? [] : await consistency(from).catch(refuseUnproved);
+  if (proof.length > maxProof) throw new Refusal(`the proof from ${from} has more than ${maxProof} hashes`);
+  return [`old ${from}`, ...proof.map((hash) => hash.toString("base64")), "", note].join("\n");
+}
+
+/** The log's own tiles lack what a proof consists of. */
+function refuseUnproved(error: unknown): never {
+  if (error instanceof TileError) throw new Refusal(`it cannot be asked: ${error.message}`);
+  throw error;
+}
+
+interface Reply {
+  status: number;
+  body: string;
+}
+
+async function post(url: string, body: string, signal: AbortSignal): Promise<Reply> {
+  try {
+    const headers = { "content-type": "text/plain; charset=utf-8" };
+    const response = await fetch(url, { method: "POST", body, headers, redirect: "error", signal });
+    const parts: Uint8Array[] = [];
+    let bytes = 0;
+    // Leaving the loop cancels the rest.
+    for await (const part of response.body ?? []) {
+      bytes += part.length;
+      if (bytes > maxAnswerBytes) throw new Refusal(`its answer has more than ${maxAnswerBytes} bytes`);
+      parts.push(part);
+    }
+    return { status: response.status, body: Buffer.concat(parts).toString() };
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    if (signal.aborted) throw new Refusal("it did not answer in time");
+    const { cause } = error as Error;
+    throw new Refusal(
+      `it cannot be asked: ${cause instanceof Error ? cause.message : (error as Error).message}`,
+    );
+  }
+}
+
+/** The size in an answer 409: that of the newest tree the witness has seen. */
+function sizeIn(body: string, ours: number): number {
+  if (!/^(0|[1-9]\d{0,15})\n?$/.test(body)) throw new Refusal("it answers 409 without a size");
+  const size = Number(body);
+  if (size > ours) throw new Refusal(`it has seen ${size} entries of the log, not ${ours}`, { size });
+  return size;
+}
+
+function cosignatureIn(
+  { status, body }: Reply,
+  { key }: Witness,
+  { note, size }: Submission,
+): { line: string; time: number } {
+  if (status === 422)
+    throw new Refusal(`it has seen another tree than the one of ${size} entries (422)`, { otherTree: true });
+  if (status !== 200) throw new Refusal(`it answers ${status}${beginningOf(body)}`);
+  const text = note.slice(0, note.lastIndexOf("\n\n") + 1);
+  const own = body
+    .split("\n")
+    .filter((line) => line !== "")
+    .map(parsed)
+    .find(({ name, id }) => name === key.name && id === key.id);
+  if (!own) throw new Refusal(`its answer has no signature of ${key.name}+${key.id}`);
+  const finding = checkSignature(key, text, own.signature);
+  if (finding === "wrong") throw new Refusal("its signature is wrong, or of another checkpoint");
+  if (finding === "unchecked")
+    throw new Refusal(
+      `it cosigns with ${kindName(key.kind)}, which Node checks from version 24 on, not ${process.version}`,
+    );
+  const time = timeOf(key.kind, own.signature);
+  if (!time) throw new Refusal("its signature tells no time");
+  return { line: own.line, time };
+}
+
+function parsed(line: string): NoteSignature {
+  return unlessSync(
+    NoteError,
+    () => parseSignature(line),
+    () => {
+      throw new Refusal("its answer has a line that is no signature");
+    },
+  );
+}
+
+/** The beginning of a text from outside, for one line of a terminal. */
+function beginningOf(body: string): string {
+  const line = body
+    .replaceAll(/[\p{C}\s]+/gu, " ")
+    .trim()
+    .slice(0, 100);
+  return line && `: ${line}`;
 }

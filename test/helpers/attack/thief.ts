@@ -8,7 +8,7 @@ import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.t
 import { seal } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
-import { signRecord, subjectOf } from "../../../snapshots/trust/notes/record-notes.ts";
+import { signRecord, subjectOf } from "../../../snapshots/trust/notes/texts.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../http/proxy.ts";
 import { type Answer, bearer, until } from "../http/proxy-client.ts";
 import { market, publishRecords, slugs } from "../publish/records.ts";

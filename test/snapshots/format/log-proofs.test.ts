@@ -7,9 +7,10 @@ import {
   TileError,
 } from "../../../snapshots/format/log-proofs.ts";
 import { tilePath, tilesOf } from "../../../snapshots/format/log-tiles.ts";
-import { GrowingTree, isConsistent, tileEncoder } from "../../../snapshots/format/log-tree.ts";
+import { GrowingTree, tileEncoder } from "../../../snapshots/format/log-tree.ts";
 import { auditPath, headFrom, leafHash } from "../../../snapshots/format/tree.ts";
 import { consistencyPath } from "../../helpers/archive/consistency-path.ts";
+import { isConsistent } from "../../helpers/store/consistency.ts";
 
 // Three levels of tiles, the last two of which are partial.
 const size = 256 * 256 + 700;

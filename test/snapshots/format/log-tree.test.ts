@@ -9,9 +9,10 @@ import {
   tilePath,
   tilesOf,
 } from "../../../snapshots/format/log-tiles.ts";
-import { encodeEntries, GrowingTree, isConsistent, tileEncoder } from "../../../snapshots/format/log-tree.ts";
+import { encodeEntries, GrowingTree, tileEncoder } from "../../../snapshots/format/log-tree.ts";
 import { leafHash, treeHead } from "../../../snapshots/format/tree.ts";
 import { consistencyPath } from "../../helpers/archive/consistency-path.ts";
+import { isConsistent } from "../../helpers/store/consistency.ts";
 
 const sha = (...parts: Buffer[]) => createHash("sha256").update(Buffer.concat(parts)).digest();
 const node = (left: Buffer, right: Buffer) => sha(Buffer.of(1), left, right);

@@ -5,7 +5,7 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { signRecord, subjectOf } from "../../../snapshots/trust/notes/record-notes.ts";
+import { signRecord, subjectOf } from "../../../snapshots/trust/notes/texts.ts";
 import { publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { listed } from "../../helpers/store/storages.ts";

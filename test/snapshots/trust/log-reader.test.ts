@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
-import { newestFrom } from "../../../snapshots/trust/log/believe.ts";
+import { newestTrustedFrom } from "../../../snapshots/trust/log/believe.ts";
 import { CheckpointFile, storedCheckpoint } from "../../../snapshots/trust/log/checkpoints.ts";
 import { readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
@@ -289,7 +289,7 @@ test("the newest signed commit is found above 99 that nobody did, and not above 
   };
   for (let number = 5; number <= 305; number += 1) put(number, number === 104 || number === 204);
   const known = (await readCommit(storage, 4))!;
-  const newest = async () => (await newestFrom(storage, known, new Trust([ours]))).commit;
+  const newest = async () => (await newestTrustedFrom(storage, known, new Trust([ours]))).commit;
   expect(await newest()).toBe(204);
   put(305, true);
   expect(await newest()).toBe(204);

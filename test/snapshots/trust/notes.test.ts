@@ -5,11 +5,14 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { NoteError, parseNote, parseSignature } from "../../../snapshots/format/note.ts";
 import { isKeyName, NoteKeyError } from "../../../snapshots/format/note-keys.ts";
-import { parseCheckpoint, signCheckpoint } from "../../../snapshots/trust/notes/checkpoint.ts";
-import { timeOf } from "../../../snapshots/trust/notes/cosignature.ts";
-import { readSigningKeys } from "../../../snapshots/trust/notes/key-files.ts";
-import { parseSigningKey, parseVerifierKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
-import { openNote, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
+import {
+  parseSigningKey,
+  parseVerifierKey,
+  readSigningKeys,
+  verifierText,
+} from "../../../snapshots/trust/notes/note-keys.ts";
+import { openNote, signatureLine, signNote, timeOf } from "../../../snapshots/trust/notes/signed-note.ts";
+import { parseCheckpoint, signCheckpoint } from "../../../snapshots/trust/notes/texts.ts";
 import { findProgram } from "../../helpers/servers/programs.ts";
 import { keyText, testKey, uncheckable } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";

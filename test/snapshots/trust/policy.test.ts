@@ -10,8 +10,7 @@ import {
   verifierText,
 } from "../../../snapshots/trust/notes/note-keys.ts";
 import { openNote, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
-import { judgeNote } from "../../../snapshots/trust/witnesses/judge.ts";
-import { parsePolicy, readPolicy } from "../../../snapshots/trust/witnesses/policy.ts";
+import { judgeNote, parsePolicy, readPolicy } from "../../../snapshots/trust/witnesses/policy.ts";
 import { findNode, nodeOptions } from "../../helpers/servers/programs.ts";
 import { keyText, testKey, uncheckable } from "../../helpers/store/signing.ts";
 
@@ -235,7 +234,7 @@ test.skipIf(!node22)(
   () => {
     const script = `
     const { parseVerifierKey, newSigningKey } = await import("./snapshots/trust/notes/note-keys.ts");
-    const { judgeNote } = await import("./snapshots/trust/witnesses/judge.ts");
+    const { judgeNote } = await import("./snapshots/trust/witnesses/policy.ts");
     const { parsePolicy } = await import("./snapshots/trust/witnesses/policy.ts");
     const [policy, note] = JSON.parse(process.argv[1]);
     console.log(judgeNote(parsePolicy(Buffer.from(policy), "policy"), note).lacking);

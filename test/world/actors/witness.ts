@@ -1,10 +1,11 @@
-import { isConsistent, type TreeHead } from "../../../snapshots/format/log-tree.ts";
+import type { TreeHead } from "../../../snapshots/format/log-tree.ts";
 import { NoteError } from "../../../snapshots/format/note.ts";
 import type { Policy } from "../../../snapshots/format/policy.ts";
-import { parseCheckpoint } from "../../../snapshots/trust/notes/checkpoint.ts";
 import { parseSigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { openNote, signatureLine } from "../../../snapshots/trust/notes/signed-note.ts";
+import { parseCheckpoint } from "../../../snapshots/trust/notes/texts.ts";
 import { parsePolicy } from "../../../snapshots/trust/witnesses/policy.ts";
+import { isConsistent } from "../../helpers/store/consistency.ts";
 import { keyText, testKey } from "../../helpers/store/signing.ts";
 import { type Kernel, must, type Process } from "../kernel/kernel.ts";
 import { asked, Unreachable } from "../kernel/network.ts";
