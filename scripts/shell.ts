@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { printable } from "../snapshots/sources/contract/printable.ts";
+import { printable } from "../snapshots/sources/contract/refusals.ts";
 
 export type Progress = (step: string, done: number, of: number) => void;
 

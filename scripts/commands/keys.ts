@@ -4,7 +4,7 @@ import { sharingRoot } from "../../schemas/sharing.ts";
 import { KeyId, type KeyRecord, type KeyRevocation } from "../../schemas/store/keys.ts";
 import { issueKey, readKeys, revokeKey, rotateKey } from "../../snapshots/keys/records.ts";
 import { apiPlaceAt } from "../../snapshots/publish/public/site.ts";
-import { printable } from "../../snapshots/sources/contract/printable.ts";
+import { printable } from "../../snapshots/sources/contract/refusals.ts";
 import { messageOf } from "../../snapshots/store/errors.ts";
 import { exitCodes, integerOption, requiredOption, usageError } from "../cli.ts";
 import { command, type Program } from "../program.ts";

@@ -4,7 +4,7 @@ import { Fault } from "../../schemas/errors.ts";
 import { idOfLine } from "../format/market-line.ts";
 import type { Page } from "../format/page.ts";
 import { leafHash, pageRootOf } from "../format/tree.ts";
-import { maxRecordBytes } from "../sources/contract/record-size.ts";
+import { maxRecordBytes } from "../sources/contract/row-checks.ts";
 import { openSession, type SessionOptions, withConnection } from "../sources/duckdb/duckdb.ts";
 import { literalPath, quoted } from "../sources/duckdb/sql-literals.ts";
 import { exportColumns } from "./market-columns.ts";

@@ -1,5 +1,4 @@
-import { refuseBrokenRows } from "./contract/broken-rows.ts";
-import { refuseDuplicates } from "./contract/duplicate-keys.ts";
+import { refuseBrokenRows, refuseDuplicates } from "./contract/broken-rows.ts";
 import { RefusalList, SourceRefusal } from "./contract/refusals.ts";
 import { selectFromAll } from "./duckdb/parquet.ts";
 import { type OpenSource, readSource } from "./duckdb/read-source.ts";

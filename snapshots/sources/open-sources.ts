@@ -4,7 +4,7 @@ import type { DuckDBInstance } from "@duckdb/node-api";
 import { Fault } from "../../schemas/errors.ts";
 import type { SourceFileRef } from "../../schemas/store/snapshot.ts";
 import { clockTolerance } from "../store/log/clock.ts";
-import { refuseDuplicates } from "./contract/duplicate-keys.ts";
+import { refuseDuplicates } from "./contract/broken-rows.ts";
 import { RefusalList, SourceRefusal } from "./contract/refusals.ts";
 import { marketsTable, protocolScoresTable } from "./contract/source-tables.ts";
 import type { SourceTable } from "./contract/table-schema.ts";

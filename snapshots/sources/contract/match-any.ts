@@ -8,7 +8,7 @@ import {
 import { foldCase, isInteger, isText, membersOf } from "../duckdb/duckdb.ts";
 import { cleanJson, controlsRule } from "./control-characters.ts";
 import { type FileShape, leaf } from "./file-column.ts";
-import { bareJson, maxDepth, maxLists, maxRecordBytes, shallowJson } from "./record-size.ts";
+import { bareJson, maxDepth, maxLists, maxRecordBytes, shallowJson } from "./row-checks.ts";
 import { between, finite, noControls, type Rule, textRules } from "./table-schema.ts";
 
 /**

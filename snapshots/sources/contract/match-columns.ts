@@ -4,7 +4,7 @@ import { isInteger, isText, membersOf, type NamedType } from "../duckdb/duckdb.t
 import { controlsRule, unwanted } from "./control-characters.ts";
 import { type FileField, type FileShape, leaf } from "./file-column.ts";
 import { faultyName, matchAny } from "./match-any.ts";
-import { maxDepth, maxLists } from "./record-size.ts";
+import { maxDepth, maxLists } from "./row-checks.ts";
 import { type Field, type Shape, within } from "./table-schema.ts";
 
 interface SchemaFault {

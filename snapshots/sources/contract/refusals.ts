@@ -1,5 +1,4 @@
 import { unless } from "../../store/errors.ts";
-import { printable } from "./printable.ts";
 
 /** The most places that are named for one rule. */
 export const placesPerRule = 20;
@@ -98,4 +97,15 @@ export function rowNumber(columns: ReadonlySet<string>): string {
 export function describeRow(row: unknown, label: unknown): string {
   const shown = typeof label === "string" ? label.slice(0, 100) : "null";
   return row === null ? shown : `row ${row} (${shown})`;
+}
+
+/** Control characters, and characters that are invisible or change the direction of text. A space is none of them. */
+const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+/**
+ * Escapes text for a terminal. Text that others chose, such as a key's owner, could otherwise move the cursor, forge
+ * lines or hide itself.
+ */
+export function printable(text: string): string {
+  return text.replace(unprintable, (character) => `\\u{${character.codePointAt(0)!.toString(16)}}`);
 }

@@ -3,7 +3,7 @@ import { protocol } from "../../../schemas/protocol.ts";
 import { forgeTiers } from "../../../schemas/scales.ts";
 import { type Members, type Shape as RecordShape, sourceName } from "../../../schemas/shapes.ts";
 import { textList } from "../duckdb/sql-literals.ts";
-import { milliseconds } from "./render-json.ts";
+import { milliseconds } from "./file-column.ts";
 import {
   atMostBytes,
   double,

@@ -1,6 +1,6 @@
 import { type DuckDBConnection, DuckDBDataChunk, INTEGER, UBIGINT } from "@duckdb/node-api";
 import { sha256 } from "../../store/layout.ts";
-import { boundedRow } from "../contract/record-size.ts";
+import { boundedRow } from "../contract/row-checks.ts";
 import { marketsTable } from "../contract/source-tables.ts";
 import type { SourceTable } from "../contract/table-schema.ts";
 import type { FileGroup } from "../files/file-groups.ts";

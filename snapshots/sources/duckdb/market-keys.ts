@@ -1,4 +1,4 @@
-import { milliseconds } from "../contract/render-json.ts";
+import { milliseconds } from "../contract/file-column.ts";
 import { soundRow } from "../contract/row-checks.ts";
 import type { FiledKey } from "../sources.ts";
 import { fileNumber, numberable } from "./markets.ts";

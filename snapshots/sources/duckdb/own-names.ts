@@ -7,8 +7,7 @@ import {
   DuckDBTypeId,
   SQLNULL,
 } from "@duckdb/node-api";
-import { type FileField, type FileShape, member } from "../contract/file-column.ts";
-import { typeOf } from "../contract/render-json.ts";
+import { type FileField, type FileShape, member, typeOf } from "../contract/file-column.ts";
 import type { SourceFile } from "../files/source-files.ts";
 import { foldCase, membersOf, type NamedType } from "./duckdb.ts";
 import { fileList } from "./parquet.ts";

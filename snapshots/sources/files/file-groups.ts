@@ -1,8 +1,8 @@
 import type { DuckDBConnection } from "@duckdb/node-api";
 import type { FileField } from "../contract/file-column.ts";
 import { matchColumns } from "../contract/match-columns.ts";
-import { sizeRules } from "../contract/record-size.ts";
 import { RefusalList } from "../contract/refusals.ts";
+import { sizeRules } from "../contract/row-checks.ts";
 import type { RowRule, SourceTable } from "../contract/table-schema.ts";
 import { columnsOf, foldCase } from "../duckdb/duckdb.ts";
 import { type Column, ownColumns, renamedColumns } from "../duckdb/own-names.ts";

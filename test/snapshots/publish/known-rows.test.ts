@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { DuckDBConnection } from "@duckdb/node-api";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
-import { jsonOfRow } from "../../../snapshots/sources/contract/render-json.ts";
+import { jsonOfRow } from "../../../snapshots/sources/contract/file-column.ts";
 import { marketsTable } from "../../../snapshots/sources/contract/source-tables.ts";
 import { type Field, integer, text } from "../../../snapshots/sources/contract/table-schema.ts";
 import { contractDigest, digestKind, rowDigest } from "../../../snapshots/sources/duckdb/known-rows.ts";
