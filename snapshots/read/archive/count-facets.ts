@@ -7,7 +7,7 @@ import {
   filterFields,
   type LabelName,
 } from "../../../schemas/filters.ts";
-import { countRange, popCount, rangeBitmap } from "../../index/bitmap.ts";
+import { countRange, popCount } from "../../index/bitmap.ts";
 import type { SegmentColumns } from "../../index/columns.ts";
 import type { LoadedLabelColumn } from "../../index/label-column.ts";
 import type { LabelTable } from "../../index/label-table.ts";
@@ -47,24 +47,17 @@ export async function countFacets(
   index.load(["disputed", ...by], (_, position) => matches.segments[position]!.count > 0);
   return index.settled(async () => {
     const counters = by.map((name) => [name, counterOf(index, name, limit)] as const);
-    for (const part of partsOf(index, matches)) {
-      await turn(Math.ceil((counters.length * part.segment.markets) / marketsPerStep));
-      const tallies = part.tally(counters.map(([, counter]) => counter.bucketsIn?.(part.segment)));
-      for (const [place, [, counter]] of counters.entries()) counter.add(part, tallies[place]!);
+    for (const [place, segment] of index.segments.entries()) {
+      if (matches.segments[place]!.count === 0) continue;
+      await turn(Math.ceil((counters.length * segment.markets) / marketsPerStep));
+      const part = new Part(segment, matches.segments[place]!);
+      const tallies = part.tally(counters.map(([, counter]) => counter.bucketsIn?.(segment)));
+      for (const [asked, [, counter]] of counters.entries()) counter.add(part, tallies[asked]!);
     }
     const facets: Record<string, Facet> = {};
     for (const [name, counter] of counters) facets[name] = await counter.result(turn);
     return facets;
   });
-}
-
-/** Yields segments with matches one at a time, so that only the bitmaps of one are in memory. */
-function* partsOf({ segments }: ArchiveIndex, matches: Matches): Generator<Part> {
-  for (const [index, segment] of segments.entries()) {
-    const { markets, count, bits = rangeBitmap(markets, 0, markets) } = matches.segments[index]!;
-    if (count === 0) continue;
-    yield new Part(segment, count, bits);
-  }
 }
 
 function counterOf(index: ArchiveIndex, name: string, limit: number): Counter {

@@ -245,26 +245,19 @@ function stretchesOf(archive: Archive, ordinals: readonly number[]): Stretch[] {
 /** With `runs`, whole runs from `first` to `last`; otherwise lines within one run. */
 type Part = Stretch & { runs?: [first: number, last: number] };
 
-/** Splits a stretch into an incomplete run at its beginning, whole runs, and an incomplete run at its end. */
+/** Parts runs that are whole from those that are not. */
 function splitAtRuns({ page, from, to }: Stretch): Part[] {
-  const end = to === page.markets ? Math.ceil(to / runMarkets) : Math.floor(to / runMarkets);
-  const first = Math.ceil(from / runMarkets);
-  if (first >= end) return splitWithinRuns({ page, from, to });
-  const [start, stop] = [first * runMarkets, Math.min(end * runMarkets, to)];
-  const parts: Part[] = [{ page, from: start, to: stop, runs: [first, end - 1] }];
-  if (from < start) parts.unshift({ page, from, to: start });
-  if (stop < to) parts.push({ page, from: stop, to });
+  const parts: Part[] = [];
+  for (let line = from; line < to; ) {
+    const run = Math.floor(line / runMarkets);
+    const [first, end] = [run * runMarkets, Math.min((run + 1) * runMarkets, page.markets)];
+    const last = parts.at(-1);
+    if (line > first || end > to) parts.push({ page, from: line, to: Math.min(end, to) });
+    else if (last?.runs) last.runs[1] = run;
+    else parts.push({ page, from: line, to, runs: [run, run] });
+    line = end;
+  }
   return parts;
-}
-
-/** A stretch without a whole run may hold the end of one run and the beginning of the next. */
-function splitWithinRuns({ page, from, to }: Stretch): Part[] {
-  const border = Math.ceil(from / runMarkets) * runMarkets;
-  if (border <= from || border >= to) return [{ page, from, to }];
-  return [
-    { page, from, to: border },
-    { page, from: border, to },
-  ];
 }
 
 // Joining a page of 1.7 MB and computing its checksum takes as long as inflating this many runs.

@@ -1,7 +1,8 @@
-import type { Bitmap } from "../../index/bitmap.ts";
+import { type Bitmap, rangeBitmap } from "../../index/bitmap.ts";
 import type { SegmentColumns } from "../../index/columns.ts";
 import { type IntegerColumn, sliceCount } from "../../index/integer-column.ts";
 import { everyValue, sliceKernel } from "../../index/slice-kernel.ts";
+import type { SegmentMatches } from "./matches.ts";
 
 /** How often a value occurs, and how often in disputed markets. */
 export interface Tally {
@@ -32,8 +33,10 @@ export class Part {
   readonly disputed: Bitmap;
   readonly #count: number;
 
-  /** `count` is the number of bits set in `bits`. */
-  constructor(segment: SegmentColumns, count: number, bits: Bitmap) {
+  constructor(
+    segment: SegmentColumns,
+    { markets, count, bits = rangeBitmap(markets, 0, markets) }: SegmentMatches,
+  ) {
     this.segment = segment;
     this.bits = bits;
     this.disputed = segment.integers.get("disputed")!.slices;

@@ -23,7 +23,6 @@ const readAtOnce = 8;
 const stepsPerTable = 30;
 
 interface FoundPart {
-  hash: string;
   bytes: number;
   /** Throws SECTION_NOT_FOUND when its snapshot was collected meanwhile. */
   read(): Promise<Buffer>;
@@ -96,7 +95,7 @@ export class IndexParts {
       const part = table!.find(hash);
       if (!part) continue;
       wanted.delete(name);
-      found.set(name, { hash: name, bytes: part.bytes, read: () => this.#read(name, ref, part) });
+      found.set(name, { bytes: part.bytes, read: () => this.#read(name, ref, part) });
     }
     return listed;
   }
