@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { snapshotCommand } from "../helpers/publish/commands.ts";
 import { writeSegmented } from "../helpers/publish/segmented-sources.ts";
-import { ancestorOf, freezeProcess } from "../helpers/servers/processes.ts";
+import { ancestorOf, freezeProcess, signalTo } from "../helpers/servers/processes.ts";
 import { findSpark, submitToSpark } from "../helpers/servers/spark.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
@@ -21,8 +21,8 @@ test.skipIf(!spark)(
     const submitted = submitToSpark(spark!, words, { folder, env: { PRS_HOME: root } });
     const early = submitted.then(({ stderr }) => expect.unreachable(stderr));
     const part = await Promise.race([freezeProcess(`--store ${store} --run cut --part`), early]);
-    process.kill(ancestorOf(part, "ExecutorBackend"), "SIGKILL");
-    process.kill(part, "SIGKILL");
+    signalTo(ancestorOf(part, "ExecutorBackend"), "SIGKILL");
+    signalTo(part, "SIGKILL");
     const { code, stdout, stderr } = await submitted;
     expect(stderr).toMatch(/Lost executor \d/);
     expect(stdout).toContain(`Published commit 1, snapshot ${snapshotId}`);

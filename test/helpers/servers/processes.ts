@@ -13,9 +13,9 @@ function read(pid: number, file: "environ" | "cmdline" | "stat"): string {
 const commandOf = (pid: number) => read(pid, "cmdline").replaceAll("\0", " ");
 
 /** False when it has ended. */
-function stop(pid: number): boolean {
+export function signalTo(pid: number, signal: NodeJS.Signals): boolean {
   try {
-    return process.kill(pid, "SIGSTOP");
+    return process.kill(pid, signal);
   } catch {
     return false;
   }
@@ -34,7 +34,7 @@ export async function freezeProcess(words: string, variables: readonly string[] 
   const look = () => {
     frozen = readdirSync("/proc")
       .map(Number)
-      .find((pid) => pid > 0 && isIt(pid) && stop(pid));
+      .find((pid) => pid > 0 && isIt(pid) && signalTo(pid, "SIGSTOP"));
     return frozen;
   };
   await expect.poll(look, { interval: 20 }).toBeDefined();
