@@ -17,13 +17,18 @@ const rowsByPath = [...Map.groupBy(rows, ({ endpoint }) => endpoint.path)].sort(
   ([a], [b]) => Number(a.includes(":")) - Number(b.includes(":")),
 );
 
+const foreign = new Set<string>(rows.flatMap(({ endpoint }) => (endpoint.foreign ? endpoint.path : [])));
+
 /**
  * The Express app: every row of the endpoint table with its checks (routes/checks.ts) and its answer
  * (routes/answers.ts).
  */
 export function createApp(parts: AppParts): Express {
   const bounded = createBounds(parts);
-  const answers = { ...createAnswers(parts, bounded), agents: createAgents(parts, bounded) };
+  const answers = {
+    ...createAnswers(parts, bounded),
+    ...createAgents(parts, bounded),
+  };
   const app = express();
   app.disable("x-powered-by").disable("etag").disable("query parser");
   app.enable("case sensitive routing").enable("strict routing");
@@ -63,7 +68,7 @@ function openExchange({ catalog, recorder, limits, apiUrl }: AppParts): Middlewa
         delete request.headers[name];
     const exchange = newExchange(searchOf(url), (id) => ({
       ...commonHeaders(catalog, path, id),
-      ...(path === endpoints.agents.path && ownPageHeaders(request.headers.origin, apiUrl)),
+      ...(foreign.has(path) && ownPageHeaders(request.headers.origin, apiUrl)),
     }));
     response.locals = exchange;
     const end = recorder.begin(request, exchange);

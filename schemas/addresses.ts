@@ -1,8 +1,8 @@
 import { type Endpoint, endpoints } from "./endpoints.ts";
+import { foreignAt } from "./foreign.ts";
 import { marketIdPattern } from "./market.ts";
 import { exportNamePattern, logFilePattern } from "./primitives.ts";
 import { digestPattern } from "./shapes.ts";
-import { apiRootOf } from "./sharing.ts";
 
 const all: readonly Endpoint[] = Object.values(endpoints);
 
@@ -16,6 +16,13 @@ const fixed = new Set(
 );
 
 const crossSite = new Set(all.flatMap((endpoint) => (endpoint.crossSite ? endpoint.path : [])));
+
+/** The root of the part of the API that a path belongs to, even if no endpoint has that path. */
+export function apiRootOf(path: string): string | undefined {
+  if (path === "/api/v1" || path.startsWith("/api/v1/")) return "/api/v1";
+  const { root, below } = foreignAt(path) ?? {};
+  return below ? root : undefined;
+}
 
 /** Whether pages of other sites may read what is answered at a path. */
 export const isCrossSite = (path: string): boolean => apiRootOf(path) !== undefined || crossSite.has(path);

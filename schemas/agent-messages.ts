@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { endpoints } from "./endpoints.ts";
+import type { Problem } from "./problem.ts";
 
 const Party = z.object({ name: z.string(), version: z.string() });
 
@@ -36,3 +38,13 @@ export const requiredParams: ReadonlyMap<string, readonly (keyof AgentMessage["p
   ["initialize", ["protocolVersion", "capabilities", "clientInfo"]],
   ["tools/call", ["name"]],
 ]);
+
+export const agentProtocol = {
+  root: endpoints.agents.path,
+  below: false,
+  problemOf: (problem: Problem) => ({
+    jsonrpc: "2.0",
+    id: null,
+    error: { code: -32000, message: problem.detail, data: problem },
+  }),
+};

@@ -73,6 +73,8 @@ export interface Endpoint {
   asIs?: true;
   /** Pages of other sites may read the answer, as they may all of the API's. */
   crossSite?: true;
+  /** What answers it speaks a protocol of its own, and lets pages of the service itself and of loopback read that. */
+  foreign?: true;
   body?: RequestBody | undefined;
   /** Schema of the body of a 200, or of a message of a WebSocket. */
   response?: z.ZodType;
@@ -383,6 +385,7 @@ export const endpoints = {
   agents: {
     ...open,
     credentials: "checked",
+    foreign: true,
     method: "POST",
     path: "/mcp",
     body: { schema: z.unknown(), maxBytes: 16 * 1024 },
@@ -501,6 +504,11 @@ export const endpoints = {
 } as const satisfies Record<string, Endpoint>;
 
 export type EndpointId = keyof typeof endpoints;
+
+/** Endpoints that are answered by a middleware of their own. */
+export type ForeignEndpointId = {
+  [Id in EndpointId]: (typeof endpoints)[Id] extends { foreign: true } ? Id : never;
+}[EndpointId];
 
 /** Endpoints whose answers are files of the service. */
 export type FileEndpointId = {

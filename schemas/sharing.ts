@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Problem } from "./problem.ts";
 
 // Delta Sharing (INTERFACE 4.14), specified in PROTOCOL.md of github.com/delta-io/delta-sharing.
 
@@ -7,9 +8,11 @@ export const sharedTable = { share: "prs", schema: "archive", name: "markets" } 
 
 export const sharingRoot = "/delta-sharing";
 
-/** The root of the part of the API that a path belongs to, even if no endpoint has that path. */
-export const apiRootOf = (path: string): string | undefined =>
-  ["/api/v1", sharingRoot].find((root) => path === root || path.startsWith(`${root}/`));
+export const sharingProtocol = {
+  root: sharingRoot,
+  below: true,
+  problemOf: ({ code, detail }: Problem) => ({ errorCode: code, message: detail }),
+};
 
 /** Media type of answers about a table, one JSON object per line. */
 export const sharingLines = "application/x-ndjson; charset=utf-8";

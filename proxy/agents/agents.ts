@@ -43,7 +43,7 @@ const toolNamed = (name: string | undefined) => names.find((one) => one === name
  * Answers POST /mcp: the Model Context Protocol over streamable HTTP, without sessions (INTERFACE 4.13). A call of a
  * tool passes the checks of the request that it stands for, and costs the same.
  */
-export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
+export function createAgents(parts: AppParts, bounded: Bounded): Record<"agents", Middleware> {
   const { apiUrl, now } = parts;
   const base = apiUrl?.href.replace(/\/$/, "") ?? "";
 
@@ -82,7 +82,7 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
     }
   }
 
-  return async (request, response) => {
+  const agents: Middleware = async (request, response) => {
     const { locals } = response;
     const told: Told = {};
     let fault: Error | undefined;
@@ -128,6 +128,7 @@ export function createAgents(parts: AppParts, bounded: Bounded): Middleware {
     });
     response.end(body);
   };
+  return { agents };
 }
 
 const [json, events] = ["application/json", "text/event-stream"] as const;

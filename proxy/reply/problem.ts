@@ -1,5 +1,5 @@
 import { type ErrorCode, errors, type Fault } from "../../schemas/errors.ts";
-import { foreignError } from "../../schemas/foreign-errors.ts";
+import { foreignAt } from "../../schemas/foreign.ts";
 import type { Problem } from "../../schemas/problem.ts";
 import { publicError } from "../errors/errors.ts";
 import type { Exchange } from "../exchange.ts";
@@ -58,7 +58,7 @@ export function problemReply(error: Fault<ErrorCode>, requestId: string, path = 
     ...(parameter !== undefined && { parameter: withoutKeys(parameter) }),
     ...extras,
   };
-  const shaped = foreignError(path, problem);
+  const shaped = foreignAt(path)?.problemOf(problem);
   const body = Buffer.from(JSON.stringify(shaped ?? problem));
   return {
     status,

@@ -3,7 +3,7 @@ import { pipeline } from "node:stream/promises";
 import { constants, createGzip } from "node:zlib";
 import { Fault } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
-import { chunkBytes } from "../../snapshots/export/chunks.ts";
+import { chunkBytes } from "../../snapshots/format/cuts.ts";
 import {
   type ByteRange,
   beginStream,

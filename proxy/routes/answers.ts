@@ -1,6 +1,12 @@
 import { type BulkheadPolicy, bulkhead } from "cockatiel";
 import { LRUCache } from "lru-cache";
-import { type Endpoint, type EndpointId, endpoints, type FileEndpointId } from "../../schemas/endpoints.ts";
+import {
+  type Endpoint,
+  type EndpointId,
+  endpoints,
+  type FileEndpointId,
+  type ForeignEndpointId,
+} from "../../schemas/endpoints.ts";
 import { Fault } from "../../schemas/errors.ts";
 import { negotiatedVary } from "../../schemas/headers.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
@@ -8,6 +14,7 @@ import { inTime, within } from "../../snapshots/store/in-parallel.ts";
 import { sharingAnswers } from "../delta-sharing/answers.ts";
 import type { Exchange, Middleware, Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
+import { recomputeAnswers } from "../recompute/answers.ts";
 import { type Answer, prepare, send } from "../reply/reply.ts";
 import { orTable } from "../reply/rows.ts";
 import { createStreamSender, requireUnits } from "../reply/stream.ts";
@@ -17,9 +24,10 @@ import { proofAnswers } from "./proofs.ts";
 import { scoreAnswers } from "./scores.ts";
 import { serviceAnswers } from "./service.ts";
 
-/** All endpoints but the one whose protocol answers by itself. */
-type AnsweredId = Exclude<EndpointId, "agents">;
-const ids = (Object.keys(endpoints) as EndpointId[]).filter((id): id is AnsweredId => id !== "agents");
+/** All endpoints but those whose protocol answers by itself. */
+type AnsweredId = Exclude<EndpointId, ForeignEndpointId>;
+const table: Record<string, Endpoint> = endpoints;
+const ids = Object.keys(endpoints).filter((id): id is AnsweredId => !table[id]!.foreign);
 
 /** The last middleware of each endpoint. An endpoint without an answer does not compile. */
 export function createAnswers(parts: AppParts, bounded: Bounded): Record<AnsweredId, Middleware> {
@@ -30,6 +38,7 @@ export function createAnswers(parts: AppParts, bounded: Bounded): Record<Answere
     ...scoreAnswers(parts),
     ...archiveAnswers(parts),
     ...proofAnswers(parts),
+    ...recomputeAnswers(parts),
     ...serviceAnswers(parts),
     ...sharingAnswers(parts),
     scoreFeed: upgradeRequired,

@@ -9,34 +9,21 @@ import { commitOf, readSnapshot } from "../../snapshots/read/catalog/as-of.ts";
 import { listExports } from "../../snapshots/read/catalog/exports.ts";
 import { ChangesReader } from "../../snapshots/read/changes/changes.ts";
 import type { Payer } from "../../snapshots/read/effort.ts";
-import { IndexParts } from "../../snapshots/read/index/index-parts.ts";
 import {
   parseArchiveQuery,
   parseChangesQuery,
   parseFacetQuery,
-  parsePartsQuery,
   parseRowsQuery,
 } from "../../snapshots/read/query/query.ts";
-import { paymentOf, type Request, type Response } from "../exchange.ts";
+import { paymentOf } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
-import { type Answer, askedReply, jsonContent, type Reply, textContent, textReply } from "../reply/reply.ts";
+import { type Answer, askedReply, jsonContent, textContent, textReply } from "../reply/reply.ts";
 import { changesOf, nextLink, preferred, requireChunks, rowsOf } from "../reply/rows.ts";
 import { fileReply } from "../reply/stream.ts";
 
-/** Answers about the archive (INTERFACE 4.5 and 4.7 to 4.12). */
+/** Answers about the archive (INTERFACE 4.5 and 4.7 to 4.11). */
 export function archiveAnswers({ catalog, exports, now }: AppParts) {
   const changes = new ChangesReader(catalog);
-  const parts = new IndexParts(catalog);
-  /** A reply with parts of indexes, which belong to no single snapshot. */
-  const partsReply = async (
-    request: Request,
-    { locals }: Response,
-    hashes: string[],
-    ranges = true,
-  ): Promise<Reply> => ({
-    ...fileReply(request, await parts.open(hashes, ranges, paymentOf(locals))),
-    cacheControl: "private, max-age=31536000, immutable",
-  });
   return {
     marketChanges: async (request, response) => {
       requireChunks(request, ndjson);
@@ -78,10 +65,6 @@ export function archiveAnswers({ catalog, exports, now }: AppParts) {
       catalog.requireCurrent();
       return fileReply(request, await exports.open(snapshotId, name), snapshotId);
     },
-
-    indexPart: async (request, response) => partsReply(request, response, [String(request.params.hash)]),
-    indexParts: async (request, response) =>
-      partsReply(request, response, parsePartsQuery(response.locals.parameters!), false),
 
     getMarket: async ({ params }, { locals }) => {
       const id = String(params.id);

@@ -1,9 +1,8 @@
-import { isAddress } from "../../schemas/addresses.ts";
+import { apiRootOf, isAddress } from "../../schemas/addresses.ts";
 import type { Endpoint } from "../../schemas/endpoints.ts";
 import { historyDays } from "../../schemas/envelopes.ts";
 import { Fault } from "../../schemas/errors.ts";
 import { asOfParameter } from "../../schemas/query.ts";
-import { apiRootOf } from "../../schemas/sharing.ts";
 import { planSince, publishedAt } from "../../snapshots/read/catalog/as-of.ts";
 import { readParameters } from "../../snapshots/read/query/parameters.ts";
 import { parseAsOf } from "../../snapshots/read/query/query.ts";

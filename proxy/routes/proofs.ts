@@ -1,18 +1,13 @@
 import { Fault } from "../../schemas/errors.ts";
 import { proveMarket } from "../../snapshots/read/archive/market.ts";
 import { askProven, type Logged, proofText } from "../../snapshots/read/catalog/log-proof.ts";
-import { askAbsence, askIndex } from "../../snapshots/read/index/market-index.ts";
-import { parseAbsenceQuery } from "../../snapshots/read/query/query.ts";
 import { proveScore } from "../../snapshots/read/scores/scores.ts";
-import { paymentOf } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
-import { type Answer, askedReply, jsonContent, textContent } from "../reply/reply.ts";
+import { type Answer, askedReply, textContent } from "../reply/reply.ts";
 
 const media = { json: "application/json", text: "text/plain; charset=utf-8" };
 
-/**
- * Proofs of markets and scores (INTERFACE 4.9), as JSON or as the text of c2sp.org/tlog-proof, and of the index (4.12).
- */
+/** Proofs of markets and scores (INTERFACE 4.9), as JSON or as the text of c2sp.org/tlog-proof. */
 export function proofAnswers({ catalog, publicLog }: Pick<AppParts, "catalog" | "publicLog">) {
   const proven =
     (prove: typeof proveMarket | typeof proveScore): Answer =>
@@ -35,12 +30,5 @@ export function proofAnswers({ catalog, publicLog }: Pick<AppParts, "catalog" | 
   return {
     marketProof: proven(proveMarket),
     scoreProof: proven(proveScore),
-    marketIndex: async (_request, { locals }) =>
-      askedReply(catalog, await askIndex(catalog, publicLog, locals.asOf), jsonContent),
-    marketAbsence: async (_request, { locals }) => {
-      const id = parseAbsenceQuery(locals.parameters!);
-      const asked = await askAbsence(catalog, publicLog, id, locals.asOf, paymentOf(locals));
-      return askedReply(catalog, asked, jsonContent);
-    },
   } satisfies Record<string, Answer>;
 }

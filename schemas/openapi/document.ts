@@ -86,7 +86,7 @@ given back for 304, unless it was asked for with \`If-None-Match: *\`, and for 5
 
 Errors have one shape, \`Problem\`, as \`application/problem+json\`; \`code\` is what a program should look at.
 
-Agents have the same as tools, with the same keys, at \`POST ${endpoints.agents.path}\`, by the Model Context Protocol.
+Agents have the same as tools, with the same keys, at \`POST /mcp\`, by the Model Context Protocol.
 
 ## What the numbers mean
 

@@ -1,14 +1,10 @@
-import { type FileHandle, open } from "node:fs/promises";
 import { KeyPlan, plans } from "../../schemas/plans.ts";
-import { sharingRoot } from "../../schemas/sharing.ts";
 import { KeyId, type KeyRecord, type KeyRevocation } from "../../schemas/store/keys.ts";
 import { issueKey, readKeys, revokeKey, rotateKey } from "../../snapshots/keys/records.ts";
-import { apiPlaceAt } from "../../snapshots/publish/public/site.ts";
 import { printable } from "../../snapshots/sources/contract/refusals.ts";
-import { messageOf } from "../../snapshots/store/errors.ts";
 import { exitCodes, integerOption, requiredOption, usageError } from "../cli.ts";
 import { command, type Program } from "../program.ts";
-import type { Shell } from "../shell.ts";
+import { profileOption, profileTo } from "../sharing-profile.ts";
 import { openStore, openStoreToWrite, storeOption } from "../store.ts";
 
 const json = { type: "boolean", does: "one JSON object on stdout, nothing else" } as const;
@@ -27,11 +23,7 @@ const issue = command({
       does: "the last day, YYYY-MM-DD (UTC), or the moment, YYYY-MM-DDThh:mm:ssZ",
       otherwise: "never",
     },
-    profile: {
-      type: "string",
-      value: "FILE",
-      does: "also writes a profile for clients of Delta Sharing (mode 0600), which holds the key; API_URL names the service",
-    },
+    profile: profileOption,
     ...storeOption,
     create: { type: "boolean", does: "makes the store's directory where there is no store" },
     json,
@@ -48,18 +40,12 @@ const issue = command({
     const expiresAt = values.expires ? moment("expires", values.expires, dayMilliseconds) : undefined;
     if (expiresAt && expiresAt <= now) throw usageError("--expires lies in the past");
 
-    const endpoint = values.profile === undefined ? undefined : sharingEndpoint(shell, plan.data);
-
+    const profile = profileTo(shell, values.profile, plan.data);
     const storage = await openStoreToWrite(shell, values.store, values.create ?? false);
     // Opened before the key is made, so that a path that is taken or cannot be written to fails now.
-    await using profile = endpoint === undefined ? undefined : await openProfile(shell.path(values.profile!));
+    await using file = await profile?.open();
     const { key, record } = await issueKey(storage, { plan: plan.data, owner, quota, expiresAt }, now);
-    if (profile) {
-      const { expiresAt: expirationTime } = record;
-      const said = { shareCredentialsVersion: 1, endpoint, bearerToken: key, expirationTime };
-      await profile.writeFile(`${JSON.stringify(said, null, 2)}\n`);
-      shell.say(`${shell.path(values.profile!)} holds the key; hand it over as you would the key`);
-    }
+    await file?.write(key, record.expiresAt);
     shell.say(`${describe(record, undefined)}\nThe key is shown this once:`);
     shell.report(values.json ?? false, { key, ...shown(record, undefined) }, [key]);
     return exitCodes.done;
@@ -149,26 +135,6 @@ function keyIdOption(name: string, operand: string): string {
 }
 
 const unknownKey = (id: string) => usageError(`there is no key ${id} in this store`);
-
-/** A new file that nobody else may read. */
-async function openProfile(path: string): Promise<FileHandle> {
-  try {
-    return await open(path, "wx", 0o600);
-  } catch (error) {
-    throw usageError(`--profile: ${messageOf(error)}`);
-  }
-}
-
-function sharingEndpoint({ env }: Shell, plan: KeyPlan): string {
-  if (plan !== "aegis") throw usageError("--profile is for keys of the aegis plan, which the archive needs");
-  const named = "--profile needs the address of the service: set API_URL to https://HOST";
-  if (!env.API_URL) throw usageError(named);
-  try {
-    return `${apiPlaceAt(env.API_URL).replace(/\/api\/v1$/, sharingRoot)}/`;
-  } catch {
-    throw usageError(named);
-  }
-}
 
 /** Parses a time span of at most 30 days into milliseconds. */
 function duration(name: string, value: string): number {

@@ -1,8 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
-import { foreignError } from "../../schemas/foreign-errors.ts";
+import { foreignAt } from "../../schemas/foreign.ts";
 import { plans } from "../../schemas/plans.ts";
-import type { Problem } from "../../schemas/problem.ts";
 import { type Attacked, expectOwnRequest, startAttacked } from "../helpers/attack/target.ts";
 import { answersIn, headerOf, type WireAnswer } from "../helpers/attack/wire.ts";
 import { addressOf } from "../helpers/http/addresses.ts";
@@ -34,7 +33,7 @@ function codeOf(answer: WireAnswer): string | undefined {
 }
 
 /** Whether errors at a path have the shape of another protocol. */
-const isForeign = (path: string) => foreignError(path, {} as Problem) !== undefined;
+const isForeign = (path: string) => foreignAt(path) !== undefined;
 
 /** The methods a path answers beside OPTIONS, by the table. */
 function answeredAt(path: string): string[] {

@@ -1,6 +1,6 @@
 import { octets } from "../../../schemas/media.ts";
 import type { SegmentRef } from "../../../schemas/store/snapshot.ts";
-import { chunkBytes } from "../../export/chunks.ts";
+import { chunkBytes } from "../../format/cuts.ts";
 import { readRun } from "../../format/page.ts";
 import { digestFrom } from "../../format/sha256.ts";
 import { leafHash } from "../../format/tree.ts";

@@ -1,0 +1,47 @@
+import { open } from "node:fs/promises";
+import type { KeyPlan } from "../schemas/plans.ts";
+import { sharingRoot } from "../schemas/sharing.ts";
+import { apiPlaceAt } from "../snapshots/publish/public/site.ts";
+import { messageOf } from "../snapshots/store/errors.ts";
+import { usageError } from "./cli.ts";
+import type { Shell } from "./shell.ts";
+
+export const profileOption = {
+  type: "string",
+  value: "FILE",
+  does: "also writes a profile for clients of Delta Sharing (mode 0600), which holds the key; API_URL names the service",
+} as const;
+
+/** A profile for clients of Delta Sharing, to be written to `path`; undefined without one. */
+export function profileTo(shell: Shell, path: string | undefined, plan: KeyPlan) {
+  if (path === undefined) return undefined;
+  const endpoint = sharingEndpoint(shell, plan);
+  const file = shell.path(path);
+  return {
+    /** Opens a new file that nobody else may read. */
+    async open() {
+      const handle = await open(file, "wx", 0o600).catch((error: unknown) => {
+        throw usageError(`--profile: ${messageOf(error)}`);
+      });
+      return {
+        async write(bearerToken: string, expirationTime: string | undefined): Promise<void> {
+          const profile = { shareCredentialsVersion: 1, endpoint, bearerToken, expirationTime };
+          await handle.writeFile(`${JSON.stringify(profile, null, 2)}\n`);
+          shell.say(`${file} holds the key; hand it over as you would the key`);
+        },
+        [Symbol.asyncDispose]: () => handle.close(),
+      };
+    },
+  };
+}
+
+function sharingEndpoint({ env }: Shell, plan: KeyPlan): string {
+  if (plan !== "aegis") throw usageError("--profile is for keys of the aegis plan, which the archive needs");
+  const named = "--profile needs the address of the service: set API_URL to https://HOST";
+  if (!env.API_URL) throw usageError(named);
+  try {
+    return `${apiPlaceAt(env.API_URL).replace(/\/api\/v1$/, sharingRoot)}/`;
+  } catch {
+    throw usageError(named);
+  }
+}
