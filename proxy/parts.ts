@@ -1,3 +1,5 @@
+import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
 import type { Logger } from "pino";
 import type { KeyRing } from "../snapshots/keys/ring.ts";
 import type { Catalog } from "../snapshots/read/catalog/catalog.ts";
@@ -5,12 +7,30 @@ import type { Exports } from "../snapshots/read/catalog/exports.ts";
 import type { PublicLog } from "../snapshots/read/catalog/public-log.ts";
 import type { Trust } from "./access/client-address.ts";
 import type { Limits } from "./config.ts";
-import type { LiveFeed } from "./feed/live-feed.ts";
 import type { Origin, PublicObjects } from "./origin/origin.ts";
 import type { Quota } from "./quota/quota.ts";
+import type { ProblemReply } from "./reply/problem.ts";
 import type { StaticFile } from "./site/static-file.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import type { Recorder } from "./telemetry/recorder.ts";
+
+/** What does more than answer requests: it follows what is polled, and takes over connections. */
+export interface Companion {
+  /** The store was looked at, with success or not: for snapshots, or for keys. */
+  polled: Record<"snapshot" | "keys", () => void>;
+  /** Whether a request asks for the companion's protocol, whoever sends it. */
+  isHandshake: (request: IncomingMessage) => boolean;
+  /**
+   * Returns a function that takes over the connection of such a request, or returns the refusal to send. Those requests
+   * never reach the app, because Node has no response for them, but they pass the same checks in the same order. The
+   * connection is untouched until all have passed.
+   */
+  takeOver: (
+    parts: AppParts,
+  ) => (request: IncomingMessage, socket: Socket, head: Buffer) => Promise<ProblemReply | undefined>;
+  /** Ends the connections that were taken over. */
+  close: () => void;
+}
 
 /** What a proxy is made of. */
 export interface ProxyParts {
@@ -21,7 +41,7 @@ export interface ProxyParts {
   quota: Quota;
   objects: PublicObjects;
   origin: Origin;
-  feed: LiveFeed;
+  companions: Record<string, Companion>;
   /** Seconds since the store was last polled with success, for snapshots or for keys, whichever is longer. */
   pollAge: () => number;
   metrics: Metrics;
@@ -42,7 +62,7 @@ export interface ProxyParts {
   log: Logger;
 }
 
-/** What the app and the live feed's handshakes stand on. */
+/** What the app and its companions stand on. */
 export interface AppParts extends ProxyParts {
   recorder: Recorder;
   /** Whether new connections are accepted. */

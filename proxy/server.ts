@@ -13,7 +13,6 @@ import { createApp } from "./app.ts";
 import { acceptPending, drain, followConnections } from "./connection/connections.ts";
 import { answerMalformed, bytesOf } from "./connection/malformed.ts";
 import { pipeline } from "./connection/pipelining.ts";
-import { createGoLive, isHandshake } from "./feed/go-live.ts";
 import type { ProxyParts } from "./parts.ts";
 import { commonHeaders } from "./reply/reply.ts";
 import { canonicalTarget } from "./routes/checks.ts";
@@ -24,15 +23,16 @@ const maxHeadBytes = 16 * 1024;
 // Balancers may send a request on an idle connection that is just being closed, so few are closed at a time.
 const spareShare = 1 / 32;
 
-/** Joins the app, the handshakes of the live feed, and the connections that carry both. */
+/** Joins the app, its companions, and the connections that carry both. */
 export function createProxyServer(proxy: ProxyParts) {
-  const { limits, catalog, feed, metrics, log, trustProxy } = proxy;
+  const { limits, catalog, metrics, log, trustProxy } = proxy;
+  const companions = Object.values(proxy.companions);
   const spare = Math.ceil(limits.connections * spareShare);
   const recorder = createRecorder(log, metrics, trustProxy);
   const parts = { ...proxy, recorder, listening: () => server.listening };
   const app = createApp(parts);
   const server = boundedServer(proxy, messagesOf(app));
-  const goLive = createGoLive(parts);
+  const takeOver = new Map(companions.map((each) => [each, each.takeOver(parts)]));
   const connections = followConnections(server);
   registerGauges(metrics.registry, proxy, promisify(server.getConnections.bind(server)));
 
@@ -60,7 +60,8 @@ export function createProxyServer(proxy: ProxyParts) {
   server.on("upgrade", async (request, socket: Socket, head) => {
     // The connection cannot change its protocol while another request is answered on it.
     if (finish(socket)) return;
-    const refusal = await goLive(request, socket, head);
+    const companion = companions.find(({ isHandshake }) => isHandshake(request))!;
+    const refusal = await takeOver.get(companion)!(request, socket, head);
     if (refusal) connections.end(socket, bytesOf(refusal));
   });
   answerMalformed(server, {
@@ -74,7 +75,7 @@ export function createProxyServer(proxy: ProxyParts) {
     server,
     /** Ends the server. Requests in progress get at most `seconds` to finish. */
     async drain(seconds: number): Promise<void> {
-      feed.close();
+      for (const companion of companions) companion.close();
       closing = acceptPending(server);
       await closing;
       await drain(server, { underway: underway(), connections }, seconds);
@@ -97,7 +98,7 @@ function messagesOf(app: Express): Messages {
   return { IncomingMessage: AppRequest, ServerResponse: AppResponse };
 }
 
-function boundedServer({ limits, keepAliveSeconds }: ProxyParts, messages: Messages): Server {
+function boundedServer({ limits, keepAliveSeconds, companions }: ProxyParts, messages: Messages): Server {
   const server = createServer({
     ...messages,
     maxHeaderSize: maxHeadBytes,
@@ -107,7 +108,8 @@ function boundedServer({ limits, keepAliveSeconds }: ProxyParts, messages: Messa
     // How often the two timeouts above are checked. Node's default is half a minute.
     connectionsCheckingInterval: 1000,
     // Requests for any other upgrade are answered as plain requests.
-    shouldUpgradeCallback: isHandshake,
+    shouldUpgradeCallback: (request) =>
+      Object.values(companions).some(({ isHandshake }) => isHandshake(request)),
     // The app refuses a missing Host with a problem.
     requireHostHeader: false,
   });

@@ -15,8 +15,9 @@ import type { Config } from "./config.ts";
 import { configError, defaultLimits, type Limits } from "./config.ts";
 import { listen } from "./connection/listen.ts";
 import { docsFiles } from "./docs/files.ts";
-import { createLiveFeed } from "./feed/live-feed.ts";
+import { liveFeed } from "./feed/go-live.ts";
 import { cdnOrigin, publicObjects, storeOrigin } from "./origin/origin.ts";
+import type { Companion, ProxyParts } from "./parts.ts";
 import { createQuota } from "./quota/quota.ts";
 import { isUrl, redisQuota } from "./quota/redis.ts";
 import { threadedQuota } from "./quota/sqlite-thread.ts";
@@ -92,15 +93,15 @@ export async function startService(
     ? cdnOrigin(config.publicOrigin, { ...deadline, proxyEnv: environment })
     : storeOrigin(storage, deadline);
   const objects = publicObjects(Math.floor(config.cacheBytes * publicShare));
-  const feed = createLiveFeed({
-    catalog,
-    now,
-    stalledSeconds: limits.stalledSeconds,
-    failed: (error) => log.error({ err: error }, "the live feed could not go on"),
-  });
+  const companions: ProxyParts["companions"] = {
+    feed: liveFeed({ catalog, now, limits, metrics: metrics.registry, log }),
+  };
+  const polled = (what: keyof Companion["polled"]) => () => {
+    for (const companion of Object.values(companions)) companion.polled[what]();
+  };
   const tasks = [
-    { name: "snapshot", run: () => catalog.refresh().finally(feed.advance) },
-    { name: "keys", run: () => keys.reload().finally(feed.recheck) },
+    { name: "snapshot", run: () => catalog.refresh().finally(polled("snapshot")) },
+    { name: "keys", run: () => keys.reload().finally(polled("keys")) },
   ];
   const poller = createPoller(tasks, limits.roundSeconds, now, (task, error) => {
     metrics.polls.inc({ task, outcome: error === undefined ? "success" : "failure" });
@@ -115,7 +116,7 @@ export async function startService(
     quota,
     objects,
     origin,
-    feed,
+    companions,
     pollAge: poller.age,
     metrics,
     files: [...servedSite(config.contact), ...clientFiles, ...docsFiles(config)],

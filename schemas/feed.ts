@@ -4,10 +4,6 @@ import { Count, Digest, Timestamp } from "./primitives.ts";
 import { ScoreListEntry } from "./records.ts";
 import { ChangeCounts } from "./store/snapshot.ts";
 
-/** The subprotocol of the live feed. A browser offers its key beside it, as `bearer.KEY` (INTERFACE 6). */
-export const feedProtocol = "scores.v1";
-export const keyProtocolPrefix = "bearer.";
-
 const snapshot = { snapshotId: Digest, publishedAt: Timestamp };
 const change = { slug: z.string(), ...snapshot };
 

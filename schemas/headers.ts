@@ -55,3 +55,7 @@ export function preflightHeaders(methods: string): Record<string, string> {
     "Access-Control-Max-Age": "86400",
   };
 }
+
+/** The subprotocol of the live feed. A browser offers its key beside it, as `bearer.KEY` (INTERFACE 6). */
+export const feedProtocol = "scores.v1";
+export const keyProtocolPrefix = "bearer.";

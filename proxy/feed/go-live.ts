@@ -1,26 +1,61 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
+import { Gauge, type Registry } from "prom-client";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { Fault } from "../../schemas/errors.ts";
 import { feedLimits } from "../../schemas/feed.ts";
+import type { ReaderStart } from "../../snapshots/read/feed/score-change-log.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
-import type { ReaderStart } from "../../snapshots/read/scores/score-change-log.ts";
 import { within } from "../../snapshots/store/in-parallel.ts";
 import { hasBody } from "../connection/pipelining.ts";
 import { type Exchange, newExchange } from "../exchange.ts";
-import type { AppParts } from "../parts.ts";
+import type { AppParts, Companion } from "../parts.ts";
 import { type Receipt, rateLimitHeaders } from "../quota/quota.ts";
 import { refusalOf } from "../reply/problem.ts";
-import { commonHeaders } from "../reply/reply.ts";
+import { type Answer, commonHeaders } from "../reply/reply.ts";
 import { checksOf, pathOf, requireOneHost, searchOf } from "../routes/checks.ts";
+import { createLiveFeed, type LiveFeed } from "./live-feed.ts";
 
-/**
- * Returns a function that hands the connection of a WebSocket handshake over to the live feed, or returns the refusal
- * to send. Handshakes never reach the app, because Node has no response for them, but they pass the same checks in the
- * same order. The connection is untouched until all have passed.
- */
-export function createGoLive(parts: AppParts) {
-  const { catalog, feed, recorder, limits, now } = parts;
+interface LiveFeedOptions extends Pick<AppParts, "catalog" | "now" | "limits" | "log"> {
+  metrics: Registry;
+}
+
+/** The live feed of score changes (INTERFACE 6). */
+export function liveFeed({ catalog, now, limits, metrics, log }: LiveFeedOptions): Companion {
+  const feed = createLiveFeed({
+    catalog,
+    now,
+    stalledSeconds: limits.stalledSeconds,
+    failed: (error) => log.error({ err: error }, "the live feed could not go on"),
+  });
+  new Gauge({
+    name: "prs_feed_connections",
+    help: "Clients of the live feed",
+    aggregator: "sum",
+    registers: [metrics],
+    collect() {
+      this.set(feed.connections());
+    },
+  });
+  return {
+    polled: { snapshot: feed.advance, keys: feed.recheck },
+    isHandshake,
+    takeOver: (parts) => goLive(parts, feed),
+    close: feed.close,
+  };
+}
+
+/** Answers plain HTTP requests for the live feed. */
+export const feedAnswers = {
+  scoreFeed: (_request, { locals }) => {
+    snapshotIdOf(locals.parameters!, "since");
+    throw new Fault("UPGRADE_REQUIRED", "Connect with a WebSocket client, protocol version 13.");
+  },
+} satisfies Record<string, Answer>;
+
+/** Hands the connection of a WebSocket handshake over to the live feed. */
+function goLive(parts: AppParts, feed: LiveFeed): ReturnType<Companion["takeOver"]> {
+  const { catalog, recorder, limits, now } = parts;
   const { path } = endpoints.scoreFeed;
   const checks = [requireOneHost, ...checksOf(endpoints.scoreFeed, parts)];
   return async (request: IncomingMessage, socket: Socket, head: Buffer) => {
@@ -56,8 +91,8 @@ async function payFor({ scores }: ReaderStart, receipt: Receipt): Promise<void> 
   while (receipt.units < units) await receipt.more();
 }
 
-/** Whether a request is a WebSocket handshake with the live feed (RFC 6455, 4.1), whoever sends it. */
-export function isHandshake(request: IncomingMessage): boolean {
+/** Whether a request is a WebSocket handshake with the live feed (RFC 6455, 4.1). */
+function isHandshake(request: IncomingMessage): boolean {
   const { url = "", method, headers } = request;
   const { "sec-websocket-version": version, "sec-websocket-key": nonce = "" } = headers;
   return (

@@ -2,10 +2,10 @@ import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { type WebSocket, WebSocketServer } from "ws";
 import { Fault } from "../../schemas/errors.ts";
-import { feedLimits, feedProtocol } from "../../schemas/feed.ts";
+import { feedLimits } from "../../schemas/feed.ts";
+import { feedProtocol } from "../../schemas/headers.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
-import { type ReaderStart, ScoreChangeLog } from "../../snapshots/read/scores/score-change-log.ts";
-import { scoreReader } from "../../snapshots/read/scores/scores.ts";
+import { type ReaderStart, ScoreChangeLog, scoreReader } from "../../snapshots/read/feed/score-change-log.ts";
 import type { Identity } from "../access/identity.ts";
 import { boundFrames, type FeedClient, type FeedClientParts, feedClient } from "./feed-client.ts";
 

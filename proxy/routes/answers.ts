@@ -7,12 +7,11 @@ import {
   type FileEndpointId,
   type ForeignEndpointId,
 } from "../../schemas/endpoints.ts";
-import { Fault } from "../../schemas/errors.ts";
 import { negotiatedVary } from "../../schemas/headers.ts";
-import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { inTime, within } from "../../snapshots/store/in-parallel.ts";
 import { sharingAnswers } from "../delta-sharing/answers.ts";
 import type { Exchange, Middleware, Request, Response } from "../exchange.ts";
+import { feedAnswers } from "../feed/go-live.ts";
 import type { AppParts } from "../parts.ts";
 import { recomputeAnswers } from "../recompute/answers.ts";
 import { type Answer, prepare, send } from "../reply/reply.ts";
@@ -41,7 +40,7 @@ export function createAnswers(parts: AppParts, bounded: Bounded): Record<Answere
     ...recomputeAnswers(parts),
     ...serviceAnswers(parts),
     ...sharingAnswers(parts),
-    scoreFeed: upgradeRequired,
+    ...feedAnswers,
   };
   const { now } = parts;
   const { openOf, sendStream } = createStreamSender(parts);
@@ -69,12 +68,6 @@ export function createAnswers(parts: AppParts, bounded: Bounded): Record<Answere
   const answered = ids.map((id) => [id, answering(endpoints[id], orTable(id, answers[id]))]);
   return Object.fromEntries(answered) as Record<AnsweredId, Middleware>;
 }
-
-/** Answers plain HTTP requests for the live feed. WebSocket handshakes go to feed/go-live.ts. */
-const upgradeRequired: Answer = (_request, { locals }) => {
-  snapshotIdOf(locals.parameters!, "since");
-  throw new Fault("UPGRADE_REQUIRED", "Connect with a WebSocket client, protocol version 13.");
-};
 
 // A page of rare matches may hold hundreds of stored pages in memory until it is put together. The number of
 // connections bounds the waiting requests, since each connection waits for one answer.

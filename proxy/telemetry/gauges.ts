@@ -8,7 +8,7 @@ type Reading = () => number | Promise<number>;
 /** Registers what is read at every scrape. Over several processes the worst value is shown, and memory is summed. */
 export function registerGauges(
   registry: Registry,
-  { catalog, objects, quota, feed, pollAge, now }: ProxyParts,
+  { catalog, objects, quota, pollAge, now }: ProxyParts,
   connections: () => Promise<number>,
 ): void {
   const registers = [registry];
@@ -51,7 +51,6 @@ export function registerGauges(
       this.set({ store, on_failure: onFailure, replica: replica ?? "none" }, 1);
     },
   });
-  gauge("prs_feed_connections", "Clients of the live feed", "sum", () => feed.connections());
   gauge("http_connections", "Open connections", "sum", connections);
 
   const caches = () => Object.entries({ public: objects.counts(), private: catalog.objects.counts() });

@@ -8,7 +8,7 @@ import {
 import { contactText } from "../contact.ts";
 import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
 import * as envelopes from "../envelopes.ts";
-import { FeedCommand, FeedMessage } from "../feed.ts";
+import { FeedCommand } from "../feed.ts";
 import { meanings } from "../meanings.ts";
 import { plans } from "../plans.ts";
 import { AnyJson, Digest, ForgeTier, Timestamp } from "../primitives.ts";
@@ -22,6 +22,7 @@ import {
   ScorePoint,
 } from "../records.ts";
 import { Tiers } from "../store/snapshot.ts";
+import { feedComponents } from "./feed.ts";
 import { headers } from "./headers.ts";
 import { operationsOf, tags } from "./operations.ts";
 import { problemExamples } from "./responses.ts";
@@ -67,8 +68,7 @@ const schemas = {
   Alive,
   Ready,
   ApiDescription,
-  FeedMessage,
-  FeedCommand,
+  ...feedComponents,
   Nearest,
   Problem,
 };
@@ -150,6 +150,12 @@ export function describeApi(
   return api;
 }
 
+/** What clients send. */
+const sent: Record<string, unknown> = {
+  BatchRequest,
+  FeedCommand,
+};
+
 /**
  * Rewrites what zod says into what generators of clients can compile: null, and what can be null, in one schema without
  * alternatives; whether a number is an integer; a time by its format alone. It does not close answers, because they may
@@ -160,8 +166,8 @@ const forGenerators: ZodOpenApiOverride = ({ zodSchema, jsonSchema }) => {
     delete jsonSchema.type;
     jsonSchema.const = null;
   }
-  const sent = zodSchema === BatchRequest || zodSchema === FeedCommand;
-  if (!sent && jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
+  if (!Object.values(sent).includes(zodSchema) && jsonSchema.additionalProperties === false)
+    delete jsonSchema.additionalProperties;
   if (Number.isInteger(jsonSchema.const)) jsonSchema.type = "integer";
   if (jsonSchema.format === "date-time") delete jsonSchema.pattern;
   if (!(zodSchema instanceof z.ZodNullable && jsonSchema.anyOf)) return;

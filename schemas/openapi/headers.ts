@@ -1,5 +1,4 @@
 import type { ErrorCode, errors } from "../errors.ts";
-import { feedProtocol } from "../feed.ts";
 
 const text = { type: "string" } as const;
 const number = { type: "integer", minimum: 0 } as const;
@@ -60,7 +59,7 @@ export const headers = {
   Upgrade: { description: "websocket", schema: text },
   "Sec-WebSocket-Accept": { description: "As RFC 6455 has it.", schema: text },
   "Sec-WebSocket-Version": { description: "The one version spoken, 13.", schema: text },
-  "Sec-WebSocket-Protocol": { description: `${feedProtocol}, when it was offered.`, schema: text },
+  "Sec-WebSocket-Protocol": { description: "The protocol that was taken of those offered.", schema: text },
 } as const;
 
 export type HeaderName = keyof typeof headers;

@@ -9,7 +9,6 @@ import {
   maxSnapshotsListed,
   ScoreBatch,
 } from "../envelopes.ts";
-import { feedLimits, feedProtocol, keyEnded, keyProtocolPrefix } from "../feed.ts";
 import { paging } from "../filters.ts";
 import { csv, ndjson } from "../media.ts";
 import { Digest, ExportName, LogFileName, MarketId, ProtocolSlug } from "../primitives.ts";
@@ -24,7 +23,8 @@ import {
   sinceParameter,
 } from "../query.ts";
 import { HistoricalMarket, ProtocolScore } from "../records.ts";
-import { type Answers, answerExample, feedExamples, responsesOf } from "./responses.ts";
+import { feedMessages, feedText } from "./feed.ts";
+import { type Answers, answerExample, responsesOf } from "./responses.ts";
 
 /** Groups of operations, in the order of /docs/. */
 export const tags = [
@@ -40,6 +40,8 @@ interface Notes extends Answers {
   /** Set where they are not those of the archive. */
   parameters?: readonly QueryParameter[];
   text?: string;
+  /** Messages of a WebSocket. */
+  messages?: object;
 }
 
 /** Endpoints in the document: those that answer data. Pages for people are not part of the API. */
@@ -97,6 +99,7 @@ const notes: Record<DescribedId, Notes> = {
     tag: "Scores",
     codes: [...fromStore, "UPGRADE_REQUIRED", "TOO_MANY_CONNECTIONS"],
     text: feedText(),
+    messages: feedMessages,
   },
   marketsHistorical: {
     tag: "Archive",
@@ -232,28 +235,6 @@ const notes: Record<DescribedId, Notes> = {
   openapi: { tag: "Service", etag: true },
 };
 
-function feedText(): string {
-  const messages = feedExamples.map((message) => JSON.stringify(message)).join("\n");
-  return [
-    "A WebSocket. Messages are JSON, one to a frame: `FeedMessage` from the service, `FeedCommand` from " +
-      "the client. The changes of every publish are sent, commit by commit; `hello` names the snapshot " +
-      "from which the feed goes on.",
-    `\`\`\`json\n${messages}\n\`\`\``,
-    '`{"type":"subscribe","slugs":["…"]}` limits what is sent from then on. `"snapshots":true` in it adds a ' +
-      "`snapshot.published` behind the changes of every commit, with the numbers of markets added, changed " +
-      "and removed. After a lost connection, resume with `since`; when that snapshot is no longer kept, an " +
-      "`error` with `SNAPSHOT_EXPIRED` comes, then `hello`.",
-    `Browsers send the key as a subprotocol: \`new WebSocket(url, ["${feedProtocol}", ` +
-      `"${keyProtocolPrefix}KEY"])\`. A connection costs one unit, and with \`since\` one for every ` +
-      `${feedLimits.scoresPerUnit} scores of the snapshots that are stepped through; an owner may hold ` +
-      `${feedLimits.connectionsPerOwner} with each process. A message of the client has at most ` +
-      `${feedLimits.messageBytes} bytes, and it may send ${feedLimits.framesPerSecond} frames a second behind a ` +
-      `burst of ${feedLimits.burstFrames}, pings and pongs included. Close code ${keyEnded.code}: the key was ` +
-      "revoked or has expired; 1001: the process stops, connect again; 1008: too many frames; 1009: too large " +
-      "a message.",
-  ].join("\n\n");
-}
-
 /** The operation of every endpoint in the document. A WebSocket becomes the GET that opens it. */
 export function operationsOf(table: Record<EndpointId, Endpoint>) {
   return described.map((id) => ({
@@ -266,7 +247,7 @@ export function operationsOf(table: Record<EndpointId, Endpoint>) {
 const described = Object.keys(endpoints).filter((id): id is DescribedId => id in notes);
 
 function operationOf(id: DescribedId, endpoint: Endpoint): ZodOpenApiOperationObject {
-  const { tag, text, parameters, ...answers } = notes[id];
+  const { tag, text, parameters, messages, ...answers } = notes[id];
   const example = endpoint.method === "WS" ? undefined : answerExample(id);
   const body = requestBodyOf(endpoint);
   return {
@@ -279,15 +260,9 @@ function operationOf(id: DescribedId, endpoint: Endpoint): ZodOpenApiOperationOb
     requestParams: parametersOf(endpoint, parameters),
     ...(body && { requestBody: body }),
     responses: responsesOf(id, endpoint, { ...answers, example }),
-    ...(endpoint.method === "WS" && { "x-messages": feedSchemas }),
+    ...(messages && { "x-messages": messages }),
   };
 }
-
-const feedSchemas = {
-  subprotocol: feedProtocol,
-  receives: { $ref: "#/components/schemas/FeedMessage" },
-  sends: { $ref: "#/components/schemas/FeedCommand" },
-};
 
 function planText({ plan, metered, credentials, availability, query }: Endpoint): string {
   if (credentials === "none") return "Open to everyone; a key is ignored.";

@@ -3,7 +3,6 @@ import { z } from "zod";
 import type { ZodOpenApiResponseObject, ZodOpenApiResponsesObject } from "zod-openapi";
 import type { Endpoint, EndpointId } from "../endpoints.ts";
 import { type ErrorCode, errors } from "../errors.ts";
-import { FeedMessage } from "../feed.ts";
 import { csv, ndjson } from "../media.ts";
 import { plans } from "../plans.ts";
 import { errorCodes, Problem } from "../problem.ts";
@@ -41,9 +40,6 @@ function hasProblemExample(code: ErrorCode, id: EndpointId): boolean {
   const { endpoint } = problemExamples[code] ?? {};
   return endpoint === id || (endpoint !== undefined && !ofOneAddress.includes(code));
 }
-
-/** Examples of messages of the live feed. */
-export const feedExamples = z.array(FeedMessage).safeParse(stored("scoreFeed")).data ?? [];
 
 /** What an endpoint can answer beyond what follows from its row of the endpoint table. */
 export interface Answers {

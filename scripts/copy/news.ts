@@ -1,4 +1,4 @@
-import { feedProtocol, keyProtocolPrefix } from "../../schemas/feed.ts";
+import { feedProtocol, keyProtocolPrefix } from "../../schemas/headers.ts";
 
 export interface NewsParts {
   url: string;

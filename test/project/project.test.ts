@@ -27,7 +27,6 @@ const proxyRoot = [
   "app.ts",
   "config.ts",
   "exchange.ts",
-  "limits.ts",
   "parts.ts",
   "server.ts",
   "start.ts",

@@ -1,70 +1,16 @@
 import type { ScoreProof } from "../../../schemas/envelopes.ts";
 import { Fault } from "../../../schemas/errors.ts";
-import type { FeedMessage } from "../../../schemas/feed.ts";
 import { ProtocolSlug } from "../../../schemas/primitives.ts";
 import type { Manifest, ObjectRef } from "../../../schemas/store/snapshot.ts";
 import { scoreLines } from "../../format/snapshot-id.ts";
 import { leafHash } from "../../format/tree.ts";
-import { MissingObjectError } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { whileKept } from "../catalog/as-of.ts";
 import type { ListedSnapshot } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { type Logged, levelOf } from "../catalog/log-proof.ts";
-import { awaitBudget } from "../effort.ts";
 import { didYouMean } from "../query/parameters.ts";
-import type { ReaderStart, ScoreChangeLog } from "./score-change-log.ts";
-
-// Sending this many takes as long as inflating a run.
-const changesAtOnce = 8;
-
-const expired: FeedMessage = { type: "error", code: "SNAPSHOT_EXPIRED" };
-
-function publicationOf({ snapshotId, commit, publishedAt, counts, changeCounts }: LogEntry): FeedMessage {
-  return { type: "snapshot.published", snapshotId, commit, publishedAt, counts, changes: changeCounts };
-}
-
-/**
- * Returns a function that yields the messages that one reader has not got yet, up to the current snapshot. The first
- * call yields a greeting; where the reader's start is gone, that news precedes it. One call must end before the next.
- * It throws as the log does, and the next call goes on there.
- */
-export function scoreReader(
-  log: Pick<ScoreChangeLog, "newest" | "commit" | "step">,
-  start: Pick<ReaderStart, "position" | "gone">,
-): () => AsyncGenerator<FeedMessage> {
-  let { position, gone } = start;
-  let greeted = false;
-  return async function* pending() {
-    while (gone || position < log.newest()) {
-      if (gone) yield expired;
-      gone = false;
-      try {
-        while (position < log.newest()) {
-          const { commit, changes } = await log.step(position);
-          for (const [index, change] of changes.entries()) {
-            if (index % changesAtOnce === 0) await awaitBudget();
-            yield change;
-          }
-          // Must follow the scores: who hears of a snapshot has heard of all that changed.
-          yield publicationOf(commit);
-          position = commit.commit;
-        }
-      } catch (error) {
-        if (!(error instanceof MissingObjectError)) throw error;
-        // The commit was collected before it could be sent, so the reader has to look at the scores anew.
-        position = log.newest();
-        greeted = false;
-        gone = true;
-      }
-    }
-    if (greeted) return;
-    const { snapshotId, publishedAt } = await log.commit(position);
-    yield { type: "hello", snapshotId, publishedAt };
-    greeted = true;
-  };
-}
 
 /** The list of all protocols, or an object of one of them. */
 export type ScoreName = "list" | { kind: "records" | "histories" | "dimensions"; slug: string };

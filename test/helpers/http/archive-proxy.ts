@@ -2,7 +2,6 @@ import { once } from "node:events";
 import { Agent } from "node:http";
 import { pino } from "pino";
 import { expect } from "vitest";
-import { createLiveFeed } from "../../../proxy/feed/live-feed.ts";
 import { publicObjects, storeOrigin } from "../../../proxy/origin/origin.ts";
 import { createQuota } from "../../../proxy/quota/quota.ts";
 import { sqliteQuota } from "../../../proxy/quota/sqlite.ts";
@@ -66,10 +65,18 @@ export async function startArchiveProxy(
   const quota = createQuota(sqliteQuota(":memory:"), { onFailure: "closed", now: () => now, failed: fail });
   const origin = storeOrigin(storage);
   const objects = publicObjects(1024);
-  const feed = createLiveFeed({ catalog, now: () => now, stalledSeconds: 1, failed: fail });
   const exports = new Exports(storage, catalog, readAnyLog(storage));
   const publicLog = new PublicLog(storage, catalog.log, readAnyLog(storage));
-  const parts = { catalog, exports, publicLog, objects, quota, feed, pollAge: () => 0, now: () => now };
+  const parts = {
+    catalog,
+    exports,
+    publicLog,
+    objects,
+    quota,
+    companions: {},
+    pollAge: () => 0,
+    now: () => now,
+  };
   const { server } = createProxyServer({
     ...parts,
     keys,

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { presentedKey } from "../../../proxy/access/identity.ts";
 import { isFault } from "../../../schemas/errors.ts";
-import { keyProtocolPrefix } from "../../../schemas/feed.ts";
+import { keyProtocolPrefix } from "../../../schemas/headers.ts";
 import { generateKey } from "../../../snapshots/keys/key-format.ts";
 import { readKeys, revokeKey } from "../../../snapshots/keys/records.ts";
 import { layout } from "../../../snapshots/store/layout.ts";

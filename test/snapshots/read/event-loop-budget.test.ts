@@ -16,7 +16,7 @@ import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import type { ChangeTexts } from "../../../snapshots/read/changes/change-lines.ts";
 import { readChanges } from "../../../snapshots/read/changes/change-lines.ts";
 import { awaitBudget, paidYields } from "../../../snapshots/read/effort.ts";
-import { scoreReader } from "../../../snapshots/read/scores/scores.ts";
+import { scoreReader } from "../../../snapshots/read/feed/score-change-log.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { archiveQuery, rowsQuery } from "../../helpers/archive/query.ts";

@@ -2,7 +2,6 @@ import type { Server as HttpServer } from "node:http";
 import { duplexPair } from "node:stream";
 import { pino } from "pino";
 import { defaultLimits } from "../../../proxy/config.ts";
-import { createLiveFeed } from "../../../proxy/feed/live-feed.ts";
 import { publicObjects, storeOrigin } from "../../../proxy/origin/origin.ts";
 import { createQuota } from "../../../proxy/quota/quota.ts";
 import type { QuotaStore } from "../../../proxy/quota/store.ts";
@@ -36,7 +35,7 @@ function gateOf(world: World, { process, catalog, exports, publicLog, keys }: Se
     quota: createQuota(uncounted, { onFailure: "closed", now: () => Date.now(), failed }),
     objects: publicObjects(1024),
     origin: storeOrigin(world.store.of(process)),
-    feed: createLiveFeed({ catalog, now: () => Date.now(), stalledSeconds: 30, failed }),
+    companions: {},
     pollAge: () => 0,
     metrics: createMetrics(),
     files: [],

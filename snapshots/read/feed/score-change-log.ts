@@ -1,5 +1,5 @@
 import { ScoreList } from "../../../schemas/envelopes.ts";
-import type { ScoreChange } from "../../../schemas/feed.ts";
+import type { FeedMessage, ScoreChange } from "../../../schemas/feed.ts";
 import type { ScoreListEntry } from "../../../schemas/records.ts";
 import type { ObjectRef } from "../../../schemas/store/snapshot.ts";
 import { MissingObjectError, unless } from "../../store/errors.ts";
@@ -7,6 +7,7 @@ import { layout } from "../../store/layout.ts";
 import { parseObject } from "../../store/objects.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
+import { awaitBudget } from "../effort.ts";
 import { budgets, Memo } from "../memo.ts";
 
 /** A protocol in one snapshot: its row in the list, and its record, whose hash changes with any field. */
@@ -132,4 +133,54 @@ export class ScoreChangeLog {
       }),
     );
   }
+}
+
+// Sending this many takes as long as inflating a run.
+const changesAtOnce = 8;
+
+const expired: FeedMessage = { type: "error", code: "SNAPSHOT_EXPIRED" };
+
+function publicationOf({ snapshotId, commit, publishedAt, counts, changeCounts }: LogEntry): FeedMessage {
+  return { type: "snapshot.published", snapshotId, commit, publishedAt, counts, changes: changeCounts };
+}
+
+/**
+ * Returns a function that yields the messages that one reader has not got yet, up to the current snapshot. The first
+ * call yields a greeting; where the reader's start is gone, that news precedes it. One call must end before the next.
+ * It throws as the log does, and the next call goes on there.
+ */
+export function scoreReader(
+  log: Pick<ScoreChangeLog, "newest" | "commit" | "step">,
+  start: Pick<ReaderStart, "position" | "gone">,
+): () => AsyncGenerator<FeedMessage> {
+  let { position, gone } = start;
+  let greeted = false;
+  return async function* pending() {
+    while (gone || position < log.newest()) {
+      if (gone) yield expired;
+      gone = false;
+      try {
+        while (position < log.newest()) {
+          const { commit, changes } = await log.step(position);
+          for (const [index, change] of changes.entries()) {
+            if (index % changesAtOnce === 0) await awaitBudget();
+            yield change;
+          }
+          // Must follow the scores: who hears of a snapshot has heard of all that changed.
+          yield publicationOf(commit);
+          position = commit.commit;
+        }
+      } catch (error) {
+        if (!(error instanceof MissingObjectError)) throw error;
+        // The commit was collected before it could be sent, so the reader has to look at the scores anew.
+        position = log.newest();
+        greeted = false;
+        gone = true;
+      }
+    }
+    if (greeted) return;
+    const { snapshotId, publishedAt } = await log.commit(position);
+    yield { type: "hello", snapshotId, publishedAt };
+    greeted = true;
+  };
 }

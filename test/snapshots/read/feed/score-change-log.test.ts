@@ -6,7 +6,7 @@ import type { ProtocolScore, ScoreListEntry } from "../../../../schemas/records.
 import { forgeScaleNumber, forgeTiers } from "../../../../schemas/scales.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
-import { ScoreChangeLog } from "../../../../snapshots/read/scores/score-change-log.ts";
+import { ScoreChangeLog } from "../../../../snapshots/read/feed/score-change-log.ts";
 import { MissingObjectError } from "../../../../snapshots/store/errors.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../../snapshots/store/log/commits.ts";
