@@ -510,6 +510,11 @@ export type ForeignEndpointId = {
   [Id in EndpointId]: (typeof endpoints)[Id] extends { foreign: true } ? Id : never;
 }[EndpointId];
 
+/** Endpoints that speak over a WebSocket. */
+export type UpgradeEndpointId = {
+  [Id in EndpointId]: (typeof endpoints)[Id] extends { method: "WS" } ? Id : never;
+}[EndpointId];
+
 /** Endpoints whose answers are files of the service. */
 export type FileEndpointId = {
   [Id in EndpointId]: (typeof endpoints)[Id] extends { asIs: true } ? Id : never;

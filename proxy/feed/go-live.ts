@@ -1,6 +1,5 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { Gauge, type Registry } from "prom-client";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { Fault } from "../../schemas/errors.ts";
 import { feedLimits } from "../../schemas/feed.ts";
@@ -12,31 +11,13 @@ import { type Exchange, newExchange } from "../exchange.ts";
 import type { AppParts, Companion } from "../parts.ts";
 import { type Receipt, rateLimitHeaders } from "../quota/quota.ts";
 import { refusalOf } from "../reply/problem.ts";
-import { type Answer, commonHeaders } from "../reply/reply.ts";
+import { commonHeaders } from "../reply/reply.ts";
 import { checksOf, pathOf, requireOneHost, searchOf } from "../routes/checks.ts";
-import { createLiveFeed, type LiveFeed } from "./live-feed.ts";
-
-interface LiveFeedOptions extends Pick<AppParts, "catalog" | "now" | "limits" | "log"> {
-  metrics: Registry;
-}
+import { createLiveFeed, type LiveFeed, type LiveFeedParts } from "./live-feed.ts";
 
 /** The live feed of score changes (INTERFACE 6). */
-export function liveFeed({ catalog, now, limits, metrics, log }: LiveFeedOptions): Companion {
-  const feed = createLiveFeed({
-    catalog,
-    now,
-    stalledSeconds: limits.stalledSeconds,
-    failed: (error) => log.error({ err: error }, "the live feed could not go on"),
-  });
-  new Gauge({
-    name: "prs_feed_connections",
-    help: "Clients of the live feed",
-    aggregator: "sum",
-    registers: [metrics],
-    collect() {
-      this.set(feed.connections());
-    },
-  });
+export function liveFeed(parts: LiveFeedParts): Companion {
+  const feed = createLiveFeed(parts);
   return {
     polled: { snapshot: feed.advance, keys: feed.recheck },
     isHandshake,
@@ -44,14 +25,6 @@ export function liveFeed({ catalog, now, limits, metrics, log }: LiveFeedOptions
     close: feed.close,
   };
 }
-
-/** Answers plain HTTP requests for the live feed. */
-export const feedAnswers = {
-  scoreFeed: (_request, { locals }) => {
-    snapshotIdOf(locals.parameters!, "since");
-    throw new Fault("UPGRADE_REQUIRED", "Connect with a WebSocket client, protocol version 13.");
-  },
-} satisfies Record<string, Answer>;
 
 /** Hands the connection of a WebSocket handshake over to the live feed. */
 function goLive(parts: AppParts, feed: LiveFeed): ReturnType<Companion["takeOver"]> {

@@ -1,13 +1,14 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
+import { Gauge, type Registry } from "prom-client";
 import { type WebSocket, WebSocketServer } from "ws";
 import { Fault } from "../../schemas/errors.ts";
 import { feedLimits } from "../../schemas/feed.ts";
 import { feedProtocol } from "../../schemas/headers.ts";
-import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { type ReaderStart, ScoreChangeLog, scoreReader } from "../../snapshots/read/feed/score-change-log.ts";
 import type { Identity } from "../access/identity.ts";
-import { boundFrames, type FeedClient, type FeedClientParts, feedClient } from "./feed-client.ts";
+import type { AppParts } from "../parts.ts";
+import { boundFrames, type FeedClient, feedClient } from "./feed-client.ts";
 
 /** How long a client may take to answer a close. The types of the library lack this option. */
 const closing = { closeTimeout: 1000 };
@@ -22,24 +23,31 @@ export interface Upgrade {
   headers: Record<string, string | number>;
 }
 
-interface LiveFeedParts extends Pick<FeedClientParts, "stalledSeconds" | "failed"> {
-  catalog: Catalog;
-  /** Epoch milliseconds. */
-  now: () => number;
+export interface LiveFeedParts extends Pick<AppParts, "catalog" | "now" | "limits" | "log"> {
+  metrics: Registry;
 }
 
 export type LiveFeed = ReturnType<typeof createLiveFeed>;
 
-export function createLiveFeed(parts: LiveFeedParts) {
-  const log = new ScoreChangeLog(parts.catalog);
+export function createLiveFeed({ catalog, now, limits, log, metrics }: LiveFeedParts) {
+  const changes = new ScoreChangeLog(catalog);
   let closed = false;
   let told = false;
   /** A store that fails does so for all clients, so it is reported once per round. */
   function failed(error: unknown): void {
-    if (!told) parts.failed(error);
+    if (!told) log.error({ err: error }, "the live feed could not go on");
     told = true;
   }
   const clients = new Set<FeedClient>();
+  new Gauge({
+    name: "prs_feed_connections",
+    help: "Clients of the live feed",
+    aggregator: "sum",
+    registers: [metrics],
+    collect() {
+      this.set(clients.size);
+    },
+  });
   const server = new WebSocketServer({
     noServer: true,
     clientTracking: false,
@@ -68,8 +76,9 @@ export function createLiveFeed(parts: LiveFeedParts) {
   }
 
   function serve(socket: WebSocket, identify: () => Identity, start: ReaderStart): void {
-    const { stalledSeconds } = parts;
-    const client = feedClient(socket, { identify, pending: scoreReader(log, start), stalledSeconds, failed });
+    const pending = scoreReader(changes, start);
+    const { stalledSeconds } = limits;
+    const client = feedClient(socket, { identify, pending, stalledSeconds, failed });
     clients.add(client);
     socket.on("close", () => clients.delete(client));
     void client.advance();
@@ -79,14 +88,14 @@ export function createLiveFeed(parts: LiveFeedParts) {
     /** Returns where a client begins that has seen the snapshot `since`. */
     async begin(since: string | undefined, owner: string): Promise<ReaderStart> {
       requireRoom(owner);
-      return log.start(since);
+      return changes.start(since);
     },
     /** Throws as `begin` does, before it touches the socket. */
     open({ request, socket, head, headers }: Upgrade, identify: () => Identity, start: ReaderStart): void {
       requireRoom(identify().owner);
       answers.set(request, headers);
       server.handleUpgrade(request, socket, head, (live) => {
-        boundFrames(socket, live, parts.now);
+        boundFrames(socket, live, now);
         serve(live, identify, start);
       });
     },
@@ -99,7 +108,6 @@ export function createLiveFeed(parts: LiveFeedParts) {
     recheck(): void {
       for (const client of clients) client.recheck();
     },
-    connections: () => clients.size,
     close(): void {
       closed = true;
       clearInterval(pings);

@@ -6,12 +6,14 @@ import {
   endpoints,
   type FileEndpointId,
   type ForeignEndpointId,
+  type UpgradeEndpointId,
 } from "../../schemas/endpoints.ts";
+import { Fault } from "../../schemas/errors.ts";
 import { negotiatedVary } from "../../schemas/headers.ts";
+import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { inTime, within } from "../../snapshots/store/in-parallel.ts";
 import { sharingAnswers } from "../delta-sharing/answers.ts";
 import type { Exchange, Middleware, Request, Response } from "../exchange.ts";
-import { feedAnswers } from "../feed/go-live.ts";
 import type { AppParts } from "../parts.ts";
 import { recomputeAnswers } from "../recompute/answers.ts";
 import { type Answer, prepare, send } from "../reply/reply.ts";
@@ -33,14 +35,15 @@ export function createAnswers(parts: AppParts, bounded: Bounded): Record<Answere
   const fileAt = staticReplies(parts.files);
   const file: Answer = ({ path }) => fileAt(path);
   const answers: Record<AnsweredId, Answer> = {
-    ...(Object.fromEntries(ids.map((id) => [id, file])) as Record<FileEndpointId, Answer>),
+    ...(Object.fromEntries(
+      ids.map((id) => [id, table[id]!.method === "WS" ? upgradeRequired : file]),
+    ) as Record<FileEndpointId | UpgradeEndpointId, Answer>),
     ...scoreAnswers(parts),
     ...archiveAnswers(parts),
     ...proofAnswers(parts),
     ...recomputeAnswers(parts),
     ...serviceAnswers(parts),
     ...sharingAnswers(parts),
-    ...feedAnswers,
   };
   const { now } = parts;
   const { openOf, sendStream } = createStreamSender(parts);
@@ -68,6 +71,12 @@ export function createAnswers(parts: AppParts, bounded: Bounded): Record<Answere
   const answered = ids.map((id) => [id, answering(endpoints[id], orTable(id, answers[id]))]);
   return Object.fromEntries(answered) as Record<AnsweredId, Middleware>;
 }
+
+/** Answers plain HTTP requests for what speaks over a WebSocket. */
+const upgradeRequired: Answer = (_request, { locals }) => {
+  snapshotIdOf(locals.parameters!, "since");
+  throw new Fault("UPGRADE_REQUIRED", "Connect with a WebSocket client, protocol version 13.");
+};
 
 // A page of rare matches may hold hundreds of stored pages in memory until it is put together. The number of
 // connections bounds the waiting requests, since each connection waits for one answer.
