@@ -1,21 +1,14 @@
 import type { Digest } from "./sha256.ts";
-import {
-  type BothHeads,
-  besideFirst,
-  besideLeaf,
-  type ReadTile,
-  TileError,
-  tileProofsOf,
-} from "./tile-proofs.ts";
+import { besideFirst, besideLeaf, type ReadTile, TileError, tileProofsOf } from "./tile-proofs.ts";
 import { nodeHash, treeHead } from "./tree.ts";
 
 export { type ReadTile, TileError };
 
 const asDigest = ({ buffer, byteOffset, length }: Uint8Array) => Buffer.from(buffer, byteOffset, length);
 
-const { headsOf, headsFromPath } = tileProofsOf<Digest>({ nodeHash, treeHead }, asDigest);
+const { headsOf, headsFromPath, headsFromTiles } = tileProofsOf<Digest>({ nodeHash, treeHead }, asDigest);
 
-export { headsFromPath };
+export { headsFromPath, headsFromTiles };
 
 /** The head of the tree of the first `size` leaves. */
 export async function headFromTiles(readTile: ReadTile, size: number): Promise<Digest> {
@@ -35,19 +28,6 @@ export async function consistencyFromTiles(
   size: number,
 ): Promise<Digest[]> {
   return headsOf(readTile, size, besideFirst(first, size, true));
-}
-
-/**
- * The heads of the trees of the first `first` leaves and of all `size`. Both consist of the same nodes, so whoever knows
- * the second one need not trust the tiles for the first.
- */
-export async function headsFromTiles(
-  readTile: ReadTile,
-  first: number,
-  size: number,
-): Promise<BothHeads<Digest>> {
-  if (first === 0) return [treeHead([]), await headFromTiles(readTile, size)];
-  return headsFromPath(first, size, await headsOf(readTile, size, besideFirst(first, size, false)))!;
 }
 
 /** The hashes of the leaves at these places of a log. */

@@ -123,7 +123,16 @@ export function tileProofsOf<H>(
     return rest.length === 0 ? found : undefined;
   };
 
-  return { headsOf, headsFromPath };
+  /**
+   * The heads of the first `first` leaves, at least one, and of all `size`. Both consist of the same nodes, so whoever
+   * knows the second one need not trust the tiles for the first.
+   */
+  const headsFromTiles = async (readTile: ReadTile, first: number, size: number) => {
+    const path = await headsOf(readTile, size, besideFirst(first, size, false));
+    return Promise.all(headsFromPath(first, size, path as H[])!);
+  };
+
+  return { headsOf, headsFromPath, headsFromTiles };
 }
 
 /** A partial tile that is no longer stored is the beginning of the full one. */

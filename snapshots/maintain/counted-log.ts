@@ -4,9 +4,9 @@ import { FormatError, MissingObjectError, ObjectError } from "../store/errors.ts
 import { layout } from "../store/layout.ts";
 import { listCommits, logFrom, readCommit } from "../store/log/commits.ts";
 import type { Storage } from "../store/storage.ts";
-import { believe, judge, recall } from "../trust/log/believe.ts";
+import { believe, recall } from "../trust/log/believe.ts";
 import { refuseUntrusted, type Signing } from "../trust/signing.ts";
-import { UntrustedError } from "../trust/trust.ts";
+import { judge, UntrustedError } from "../trust/trust.ts";
 
 /** Whose commits count, and from which one on. */
 export interface Counting {

@@ -2,8 +2,10 @@ import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../schemas/s
 import { NoteError, parseNote } from "../format/note.ts";
 import type { VerifierKey } from "../format/note-keys.ts";
 import { type Policy, policyOf } from "../format/policy.ts";
-import { CorruptObjectError, unlessSync } from "../store/errors.ts";
+import { CorruptObjectError, unless, unlessSync } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
+import { newestAfter, readCommit } from "../store/log/commits.ts";
+import type { Storage } from "../store/storage.ts";
 import { openNote } from "./notes/signed-note.ts";
 import { entryText, type NotedCheckpoint, parseCheckpoint, recordText, subjectOf } from "./notes/texts.ts";
 import { type Cosigner, type Judged, judgeNote } from "./witnesses/policy.ts";
@@ -122,4 +124,38 @@ export function checkAgreement(commit: Commit): void {
   );
   const [origin = ""] = text.split("\n", 1);
   if (text !== entryText(origin, commit)) refuse("it is about something else");
+}
+
+/**
+ * Commits that cannot be believed, one after the other, among which a search gives up: anybody may have put them there.
+ */
+const maxRefused = 100;
+
+/** The newest commit, from one on that is known; with `trust` the newest that a trusted key signed, whatever stands between. */
+export async function newestTrustedFrom(
+  storage: Storage,
+  known: Commit,
+  trust: Trust | undefined,
+): Promise<Commit> {
+  if (!trust) return newestAfter(storage, known);
+  let newest = known;
+  for (let number = known.commit + 1; number - newest.commit <= maxRefused; number += 1) {
+    const commit = await judge(storage, trust, number);
+    if (!commit) break;
+    if (!(commit instanceof Error)) newest = commit;
+  }
+  return newest;
+}
+
+/** A commit, or why it cannot be believed; undefined when there is none. */
+export function judge(
+  storage: Storage,
+  trust: Trust,
+  number: number,
+): Promise<Commit | UntrustedError | CorruptObjectError | undefined> {
+  const judged = async () => {
+    const commit = await readCommit(storage, number);
+    return (commit && trust.commit(commit)) ?? commit;
+  };
+  return unless(CorruptObjectError, judged, (error) => error);
 }

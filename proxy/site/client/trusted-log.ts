@@ -1,11 +1,6 @@
 import { bytesOf, fromOctets, textOf, toHex, toOctets } from "../../../snapshots/format/bytes.ts";
 import { decodeEntries, tilePath, tileWidth } from "../../../snapshots/format/log-tiles.ts";
-import {
-  besideFirst,
-  besideLeaf,
-  type ReadTile,
-  tileProofsOf,
-} from "../../../snapshots/format/tile-proofs.ts";
+import { besideLeaf, type ReadTile, tileProofsOf } from "../../../snapshots/format/tile-proofs.ts";
 import type { Vouched } from "./answers.ts";
 import type { Asker } from "./asker.ts";
 import type { CallOptions, Trust } from "./calls.ts";
@@ -150,14 +145,9 @@ export class TrustedLog {
   async requireSameLog(before: string, after: string, { signal }: CallOptions = {}): Promise<void> {
     const { checkpointIn, ForkedLogError } = this.#asker.tools;
     const [old, now] = [checkpointIn(before), checkpointIn(after)];
-    const heads = await this.#asker.checking("checkpoint", "The tiles of the log", async () => {
-      const path = await proofs.headsOf(
-        this.#tiles(signal),
-        now.size,
-        besideFirst(old.size, now.size, false),
-      );
-      return Promise.all(proofs.headsFromPath(old.size, now.size, path) ?? []);
-    });
+    const heads = await this.#asker.checking("checkpoint", "The tiles of the log", async () =>
+      proofs.headsFromTiles(this.#tiles(signal), old.size, now.size),
+    );
     const [first, whole] = heads.map(toHex);
     this.#asker.need(
       whole === now.root,

@@ -18,11 +18,12 @@ import {
   tilesAmong,
 } from "../../store/log/public-log.ts";
 import { infoOf, type Storage, StorageError } from "../../store/storage.ts";
-import { believe, namedBy, type RunLog, recall, submissionOf } from "../../trust/log/believe.ts";
+import { believe, namedBy, type RunLog, recall } from "../../trust/log/believe.ts";
 import { mergeNotes, readNote, timeOf } from "../../trust/notes/signed-note.ts";
 import { signCheckpoint } from "../../trust/notes/texts.ts";
 import { type Signing, trustOf } from "../../trust/signing.ts";
 import type { Trust } from "../../trust/trust.ts";
+import { submissionOf } from "../../trust/witnesses/witnesses.ts";
 import type { PublicTree } from "./tree.ts";
 
 // The public log of a store, in the order in which a run writes it:

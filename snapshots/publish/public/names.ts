@@ -8,8 +8,7 @@ import { artefactFolders, layout, sha256 } from "../../store/layout.ts";
 import { readManifest } from "../../store/manifest.ts";
 import { readObject, referTo } from "../../store/objects.ts";
 import { listedOnce, type ObjectInfo, type Storage, StorageError } from "../../store/storage.ts";
-import { newestTrustedFrom } from "../../trust/log/believe.ts";
-import type { Trust } from "../../trust/trust.ts";
+import { newestTrustedFrom, type Trust } from "../../trust/trust.ts";
 import { artefactsAt } from "./artefacts.ts";
 import { PublicTree } from "./tree.ts";
 

@@ -159,8 +159,9 @@ export class LogTree implements TreeHead {
   /** Undefined when tiles alone do not give the tree. `tail` as for `tilesUpTo`. */
   static async byTiles(storage: Storage, commit: Commit, tail?: readonly Buffer[]) {
     const size = commit.commit;
-    const read = () => headsFromTiles(tilesUpTo(storage, commit, tail), size - 1, size);
-    const [before, head] = (await unless(TileError, read)) ?? [];
+    const tiles = tilesUpTo(storage, commit, tail);
+    const [first, head] = (await unless(TileError, () => headsFromTiles(tiles, size - 1 || 1, size))) ?? [];
+    const before = size === 1 ? treeHead([]) : first;
     if (!head || before?.toString("hex") !== commit.tree) return undefined;
     return new LogTree(storage, { size, head }, commit);
   }

@@ -1,18 +1,17 @@
 import { Fault } from "../../../schemas/errors.ts";
 import { Checked, type Commit } from "../../../schemas/store/snapshot.ts";
-import { consistencyFromTiles } from "../../format/log-proofs.ts";
 import type { TreeHead } from "../../format/log-tree.ts";
 import { treeHead } from "../../format/tree.ts";
 import { CorruptObjectError, isLoss, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
-import { headCommit, newestAfter, newestAt, readCommit } from "../../store/log/commits.ts";
-import { LogTree, lastBundle, readEntries, tilesIn } from "../../store/log/public-log.ts";
+import { headCommit, newestAt, readCommit } from "../../store/log/commits.ts";
+import { LogTree, lastBundle, readEntries } from "../../store/log/public-log.ts";
 import { unseal } from "../../store/objects.ts";
 import { listedOnce, type Storage } from "../../store/storage.ts";
 import { signCheckpoint } from "../notes/texts.ts";
 import { refuseUntrusted, requireTrusted, type Signing, trustOf } from "../signing.ts";
-import type { Trust, TrustedCheckpoint, UntrustedError } from "../trust.ts";
-import type { Submission } from "../witnesses/witnesses.ts";
+import type { Trust, TrustedCheckpoint } from "../trust.ts";
+import { submissionOf } from "../witnesses/witnesses.ts";
 import { type StoredCheckpoint, storedCheckpoint } from "./checkpoints.ts";
 
 // One question of trust: whether the log that ends with a store's newest commit may be believed. Whoever would build on
@@ -101,11 +100,6 @@ async function askSeen(
   });
 }
 
-/** A checkpoint that witnesses can cosign. */
-export function submissionOf(storage: Storage, note: string, { size }: TreeHead): Submission {
-  return { note, size, consistency: (from) => consistencyFromTiles(tilesIn(storage), from, size) };
-}
-
 /** What is to be believed of a log. */
 export interface Belief {
   /** The tree of the log up to its newest commit, where something that is known names a head. */
@@ -123,19 +117,21 @@ export async function believe(
   { trust, evidence }: Omit<Memory, "stored">,
   atHand?: LogTree,
 ): Promise<Belief> {
-  const size = newest?.commit ?? 0;
-  const isAhead = evidence.some((each) => each.size > size);
-  if (isAhead && (await isFollowed(storage, newest, trust))) return { followed: true };
   let tree = atHand;
+  let followed: boolean | undefined;
   for (const each of evidence) {
-    if (newest && each.size <= size && !each.isOther) {
+    const isAhead = each.size > (newest?.commit ?? 0);
+    if (isAhead && !each.isOther) {
+      followed ??= await isFollowed(storage, newest, trust);
+      if (followed) continue;
+    } else if (newest && !each.isOther) {
       if (!each.head) continue;
       tree ??= await unless(CorruptObjectError, () => LogTree.upTo(storage, newest));
       if ((await tree?.headAt(each.size))?.equals(each.head)) continue;
     }
     return { tree, fault: contradiction(storage, each, newest, tree) };
   }
-  return { tree };
+  return { tree, followed };
 }
 
 async function isFollowed(
@@ -219,38 +215,4 @@ export async function requireStillNewest(
 ): Promise<void> {
   const { fault } = await believe(storage, newest, await recall(storage, signing, { witnesses: true }));
   if (fault) throw fault;
-}
-
-/**
- * Commits that cannot be believed, one after the other, among which a search gives up: anybody may have put them there.
- */
-const maxRefused = 100;
-
-/** The newest commit, from one on that is known; with `trust` the newest that a trusted key signed, whatever stands between. */
-export async function newestTrustedFrom(
-  storage: Storage,
-  known: Commit,
-  trust: Trust | undefined,
-): Promise<Commit> {
-  if (!trust) return newestAfter(storage, known);
-  let newest = known;
-  for (let number = known.commit + 1; number - newest.commit <= maxRefused; number += 1) {
-    const commit = await judge(storage, trust, number);
-    if (!commit) break;
-    if (!(commit instanceof Error)) newest = commit;
-  }
-  return newest;
-}
-
-/** A commit, or why it cannot be believed; undefined when there is none. */
-export function judge(
-  storage: Storage,
-  trust: Trust,
-  number: number,
-): Promise<Commit | UntrustedError | CorruptObjectError | undefined> {
-  const judged = async () => {
-    const commit = await readCommit(storage, number);
-    return (commit && trust.commit(commit)) ?? commit;
-  };
-  return unless(CorruptObjectError, judged, (error) => error);
 }

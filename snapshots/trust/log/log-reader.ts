@@ -7,9 +7,8 @@ import { newestCommit, readCommit } from "../../store/log/commits.ts";
 import { LogTree } from "../../store/log/public-log.ts";
 import type { Storage } from "../../store/storage.ts";
 import type { NotedCheckpoint } from "../notes/texts.ts";
-import { Trust, type TrustedCheckpoint, UntrustedError } from "../trust.ts";
+import { judge, Trust, type TrustedCheckpoint, UntrustedError } from "../trust.ts";
 import { believedPolicy } from "../witnesses/policy.ts";
-import { judge } from "./believe.ts";
 import { anyCheckpoint, CheckpointFile, keepEvidence, storedCheckpoint } from "./checkpoints.ts";
 
 /** Kinds of records, each with the last reason that was told. */

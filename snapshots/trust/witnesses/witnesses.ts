@@ -1,8 +1,11 @@
-import { TileError } from "../../format/log-proofs.ts";
+import { consistencyFromTiles, TileError } from "../../format/log-proofs.ts";
+import type { TreeHead } from "../../format/log-tree.ts";
 import { NoteError, type NoteSignature, parseSignature } from "../../format/note.ts";
 import { kindName } from "../../format/note-keys.ts";
 import type { Policy, Witness } from "../../format/policy.ts";
 import { unlessSync } from "../../store/errors.ts";
+import { tilesIn } from "../../store/log/public-log.ts";
+import type { Storage } from "../../store/storage.ts";
 import { checkSignature, timeOf } from "../notes/signed-note.ts";
 
 /**
@@ -38,6 +41,11 @@ export interface Submission {
    * The hashes that show the first entries, `from` of them, 1 or more, to be the beginning of the checkpoint's tree.
    */
   consistency(from: number): Promise<readonly Buffer[]>;
+}
+
+/** The submission of a checkpoint of the log whose tiles a store has. */
+export function submissionOf(storage: Storage, note: string, { size }: TreeHead): Submission {
+  return { note, size, consistency: (from) => consistencyFromTiles(tilesIn(storage), from, size) };
 }
 
 /** What became of one request for a cosignature. */
