@@ -65,6 +65,10 @@ describe("documents", () => {
     ).toEqual([]);
   });
 
+  test("README.md is short", () => {
+    expect(guide("README.md").trimEnd().split("\n").length).toBeLessThanOrEqual(180);
+  });
+
   test("CONTRIBUTING.md says what every folder of the code holds", () => {
     const folders = globSync("{schemas,snapshots,proxy}/*/", { cwd: root });
     const [layout = ""] = /## Layout[\s\S]*?\n## /.exec(guide(".github/CONTRIBUTING.md")) ?? [];
