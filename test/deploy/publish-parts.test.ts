@@ -29,16 +29,9 @@ let submitted: string[][];
  * with 0.
  */
 const programs = {
-  npm: `report='{"parts": [1]}'
-case "$*" in
-  *"$STEP"*)
-    echo npm >>"$PLAY/log"
-    [ "$CODE" = 0 ] || report='{"error": {}}'
-    echo "$report"
-    exit "$CODE"
-    ;;
-esac
-echo "$report"`,
+  npm: `case "$*" in *"$STEP"*) echo npm >>"$PLAY/log" ;; *) CODE=0 ;; esac
+[ "$CODE" = 0 ] && echo '{"parts": [1]}' || echo '{"error": {}}'
+exit "$CODE"`,
   scontrol: 'echo "$*" >>"$PLAY/log"',
   scancel: 'echo "$*" >>"$PLAY/log"',
   sbatch: 'cat >"$PLAY/$(echo "$STEP" | cut -d " " -f 1).job"; echo 1',
