@@ -151,7 +151,7 @@ export class WordTable {
 
   *#gaps(entry: Entry): Generator<number, void> {
     const numbers = new Numbers(() => this.#corrupt("postings is cut off"), this.#posting(entry));
-    for (let next = 0; !numbers.ended; next += 1) {
+    for (let next = 0; numbers.left > 0; next += 1) {
       next += numbers.next();
       if (next >= this.markets) throw this.#corrupt("postings names a market beyond the last");
       yield next;
@@ -170,10 +170,6 @@ class Numbers {
     this.#cutOff = cutOff;
     this.#from = from;
     this.#at = at;
-  }
-
-  get ended(): boolean {
-    return this.#at >= this.#from.length;
   }
 
   next(): number {

@@ -1,4 +1,4 @@
-import { type Bitmap, countRange, hasBit, rangeBitmap, selectDescending } from "../../index/bitmap.ts";
+import { type Bitmap, countRange, rangeBitmap, selectDescending } from "../../index/bitmap.ts";
 import { sliceKernel } from "../../index/slice-kernel.ts";
 
 /** The matching ordinals of one segment. Without `bits`, either all match or, with count 0, none. */
@@ -22,12 +22,7 @@ export class Matches {
   }
 
   has(ordinal: number): boolean {
-    for (let index = 0; index < this.segments.length; index += 1) {
-      const local = ordinal - this.starts[index]!;
-      const { markets, count, bits } = this.segments[index]!;
-      if (local >= 0 && local < markets) return count > 0 && (!bits || hasBit(bits, local));
-    }
-    return false;
+    return this.countFrom(ordinal) > this.countFrom(ordinal + 1);
   }
 
   /** Counts the matches with this ordinal or a higher one: those at or before it in the newest-first order. */

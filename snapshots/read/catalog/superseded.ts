@@ -14,8 +14,6 @@ export class SupersededSnapshots {
   readonly #maxBytes: number;
   /** By commit, those used last at the end. */
   readonly #held = new Map<number, ListedSnapshot | Snapshot>();
-  /** How many of them have a segment. */
-  readonly #users = new Map<Segment, number>();
   #shared: ReadonlySet<Segment> = new Set();
   #bytes = 0;
 
@@ -42,21 +40,15 @@ export class SupersededSnapshots {
    */
   set(snapshot: ListedSnapshot | Snapshot): void {
     const { commit } = snapshot.commit;
-    this.drop(commit);
+    this.#held.delete(commit);
     this.#held.set(commit, snapshot);
-    this.#count(snapshot, 1);
-    for (const oldest of this.#held.keys()) {
-      if (this.#bytes <= this.#maxBytes) break;
-      this.drop(oldest);
-    }
+    this.#fit();
   }
 
   /** Takes another snapshot as the current one, whose segments cost nothing. */
   share(current: ListedSnapshot | Snapshot): void {
-    const all = [...this.#held.values()];
-    for (const { commit } of all) this.drop(commit.commit);
-    this.#shared = new Set("archive" in current ? current.archive.segments : []);
-    for (const snapshot of all) if (snapshot.commit.commit !== current.commit.commit) this.set(snapshot);
+    this.#shared = new Set(segmentsOf(current));
+    this.drop(current.commit.commit);
   }
 
   values(): (ListedSnapshot | Snapshot)[] {
@@ -65,23 +57,27 @@ export class SupersededSnapshots {
 
   /** Forgets a snapshot. */
   drop(commit: number): void {
-    const held = this.#held.get(commit);
-    if (!held) return;
     this.#held.delete(commit);
-    this.#count(held, -1);
+    this.#fit();
   }
 
-  #count(snapshot: ListedSnapshot | Snapshot, sign: 1 | -1): void {
-    const parts = partsOf(snapshot.manifest).values();
-    const json = parts.reduce((sum, { bytes }) => sum + bytes, snapshot.commit.manifest.bytes);
-    this.#bytes += sign * json * parsedFactor;
-    for (const segment of "archive" in snapshot ? snapshot.archive.segments : []) {
-      if (this.#shared.has(segment)) continue;
-      const users = this.#users.get(segment) ?? 0;
-      if (users === (sign > 0 ? 0 : 1))
-        this.#bytes += sign * (segment.residentBytes + filterBytes(segment.markets));
-      if (users + sign === 0) this.#users.delete(segment);
-      else this.#users.set(segment, users + sign);
+  /** Counts from the one used last on, and drops the first that does not fit and all before it. */
+  #fit(): void {
+    const counted = new Set(this.#shared);
+    let bytes = 0;
+    this.#bytes = 0;
+    for (const [commit, snapshot] of [...this.#held].toReversed()) {
+      const parts = partsOf(snapshot.manifest).values();
+      bytes += parsedFactor * parts.reduce((sum, part) => sum + part.bytes, snapshot.commit.manifest.bytes);
+      for (const segment of segmentsOf(snapshot)) {
+        if (!counted.has(segment)) bytes += segment.residentBytes + filterBytes(segment.markets);
+        counted.add(segment);
+      }
+      if (bytes > this.#maxBytes) this.#held.delete(commit);
+      else this.#bytes = bytes;
     }
   }
 }
+
+const segmentsOf = (snapshot: ListedSnapshot | Snapshot): readonly Segment[] =>
+  "archive" in snapshot ? snapshot.archive.segments : [];
