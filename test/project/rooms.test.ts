@@ -38,6 +38,10 @@ const rooms: Record<string, Room> = {
     files: ["proxy/recompute/", "snapshots/read/index/"],
     endpoints: ["marketIndex", "indexParts", "indexPart", "marketAbsence"],
   },
+  parts: {
+    files: ["snapshots/publish/parts/", "scripts/commands/snapshot/publish-parts.ts"],
+    endpoints: [],
+  },
   feed: {
     files: ["proxy/feed/", "snapshots/read/feed/", "schemas/feed.ts", "schemas/openapi/feed.ts"],
     endpoints: ["scoreFeed"],
@@ -55,6 +59,7 @@ const tables = [
   "schemas/openapi/document.ts",
   "schemas/openapi/operations.ts",
   "scripts/commands/keys.ts",
+  "scripts/commands/snapshot/publish.ts",
 ];
 
 const files = execFileSync(

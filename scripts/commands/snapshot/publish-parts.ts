@@ -4,10 +4,15 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { maxParts, type PartRecord, type PartsPlan } from "../../../schemas/store/parts.ts";
+import { joinParts } from "../../../snapshots/publish/parts/join-parts.ts";
+import { planParts } from "../../../snapshots/publish/parts/plan-parts.ts";
+import { publishPart } from "../../../snapshots/publish/parts/publish-part.ts";
+import { isScript } from "../../../snapshots/sources/duckdb/run-script.ts";
 import { counted, type ExitCode, exitCodes, integerOption, usageError } from "../../cli.ts";
 import type { ValuesOf } from "../../program.ts";
 import type { Shell } from "../../shell.ts";
 import { flag, number } from "./options.ts";
+import type { readPublishing, Way } from "./publish-run.ts";
 
 /** A run in parts: on this machine by itself, or step by step wherever a scheduler runs them. */
 export const inParts = {
@@ -22,15 +27,17 @@ export const inParts = {
   run: { type: "string", value: "ID", does: "the run that --plan, --part and --join belong to" },
 } as const;
 
-export type Step =
-  | { kind: "all" }
+type Step =
   | { kind: "workers"; count: number; run: string }
   | { kind: "plan"; count: number; run: string }
   | { kind: "part"; part: number; run: string }
   | { kind: "join"; run: string };
 
-/** Throws USAGE where options do not go together. */
-export function stepIn({ env }: Shell, { run, workers, plan, part, join }: ValuesOf<typeof inParts>): Step {
+/** The step that the options ask for, if any. Throws USAGE where they do not go together. */
+function stepIn(
+  { env }: Shell,
+  { run, workers, plan, part, join }: ValuesOf<typeof inParts>,
+): Step | undefined {
   // Schedulers put a number that counts from 0 into such a variable, and images without a shell cannot add to it.
   const index = part !== undefined && /^[A-Z_]+$/.test(part) ? env[part] : undefined;
   const steps = { workers, plan, part: index === undefined ? part : String(Number(index) + 1), join };
@@ -39,7 +46,7 @@ export function stepIn({ env }: Shell, { run, workers, plan, part, join }: Value
   const [step] = asked;
   if (!step) {
     if (run !== undefined) throw usageError("--run goes with --plan, --part or --join");
-    return { kind: "all" };
+    return undefined;
   }
   const most = (name: "workers" | "plan" | "part") =>
     integerOption(name, steps[name], { min: 1, max: maxParts, otherwise: 1 });
@@ -47,7 +54,7 @@ export function stepIn({ env }: Shell, { run, workers, plan, part, join }: Value
     if (run !== undefined) throw usageError("--workers names its run itself; leave --run out");
     const count = most("workers");
     return count === 1
-      ? { kind: "all" }
+      ? undefined
       : { kind: "workers", count, run: `workers-${randomBytes(8).toString("hex")}` };
   }
   if (run === undefined) throw usageError(`--${step} needs --run`);
@@ -58,7 +65,76 @@ export function stepIn({ env }: Shell, { run, workers, plan, part, join }: Value
   return { kind: "join", run };
 }
 
-export function describePlan(run: string, { parts, commit }: PartsPlan): string[] {
+type Location = ReturnType<typeof readPublishing>["location"];
+
+/** How a command publishes whose options ask for parts; nothing when they ask for none. */
+export function partsWay(
+  shell: Shell,
+  values: ValuesOf<typeof inParts> & Readonly<Record<string, string | boolean | undefined>>,
+  location: Location,
+): Partial<Way> {
+  const step = stepIn(shell, values);
+  if (!step) return {};
+  requireDivisible(location, values["dry-run"] === true);
+  const { run } = step;
+  const json = values.json === true;
+  const join: Way["publish"] = (options) => joinParts(options, run);
+  switch (step.kind) {
+    case "plan":
+      return {
+        async instead(publishWith) {
+          const { report } = await publishWith((options) => planParts(options, run, step.count));
+          const sizes = report.parts.map(({ markets }) => markets);
+          shell.report(json, { run, parts: sizes }, describePlan(run, report));
+          return exitCodes.done;
+        },
+      };
+    case "part":
+      return {
+        makesStore: false,
+        async instead(publishWith) {
+          const { report } = await publishWith((options) => publishPart(options, run, step.part));
+          const { part, markets, pages, segments, seconds, refused = [] } = report;
+          const told = { run, part, markets, pages, segments: segments.length, seconds, refused };
+          shell.report(json, told, describePart(run, report));
+          return exitCodes.done;
+        },
+      };
+    case "join":
+      return { makesStore: false, publish: join };
+    case "workers":
+      return {
+        async before(publishWith) {
+          await publishWith((options) => planParts(options, run, step.count));
+          return makeParts(shell, argumentsOfPart(values, run), step.count);
+        },
+        publish: join,
+      };
+  }
+}
+
+function requireDivisible(location: Location, dryRun: boolean): void {
+  if (dryRun)
+    throw usageError("--dry-run goes with a run of one part: the others leave what they make in the store");
+  if (typeof location === "string" && isScript(location))
+    throw usageError(
+      "a script goes with a run of one part: it may leave other rows each time; let it write Parquet files first",
+    );
+}
+
+/** The arguments of the process that makes a part, all but its number. */
+function argumentsOfPart(
+  values: Readonly<Record<string, string | boolean | undefined>>,
+  run: string,
+): string[] {
+  const passed = ["sources", "store", "cache", "trusted-key", "trust-policy"];
+  const given = passed.flatMap((name) =>
+    typeof values[name] === "string" ? [`--${name}`, values[name]] : [],
+  );
+  return ["publish", ...given, "--run", run];
+}
+
+function describePlan(run: string, { parts, commit }: PartsPlan): string[] {
   const sizes = parts.map(({ markets }) => markets);
   const markets = sizes.reduce((sum, size) => sum + size, 0);
   return [
@@ -67,7 +143,7 @@ export function describePlan(run: string, { parts, commit }: PartsPlan): string[
   ];
 }
 
-export function describePart(
+function describePart(
   run: string,
   { part, refused, markets, pages, segments, seconds }: PartRecord,
 ): string[] {

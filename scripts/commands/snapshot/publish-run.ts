@@ -1,12 +1,12 @@
 import { publishedSite } from "../../../proxy/site/files.ts";
 import type { Allowance } from "../../../snapshots/publish/guards.ts";
-import type { PublishOptions } from "../../../snapshots/publish/publish.ts";
+import type { PublishOptions, PublishReport } from "../../../snapshots/publish/publish.ts";
 import { type Refusal, SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { lateRule } from "../../../snapshots/sources/contract/table-schema.ts";
 import type { NamedContent, OpenSources } from "../../../snapshots/sources/sources.ts";
 import { describeClocks } from "../../../snapshots/store/log/clock.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { integerOption, requiredOption } from "../../cli.ts";
+import { type ExitCode, integerOption, requiredOption } from "../../cli.ts";
 import type { ValuesOf } from "../../program.ts";
 import type { Shell } from "../../shell.ts";
 import { progressOn } from "../../shell.ts";
@@ -58,37 +58,53 @@ type More = Pick<
   "api" | "siteUrl" | "license" | "citeAs" | "contact" | "signing" | "dryRun" | "faulty"
 >;
 
-/** Publishes from the sources at a place, all at once or a `step` of it. Also returns which files the sources were. */
-export async function publishFrom<Report>(
+/** Publishes, or makes a `step` of it. Also returns which files the sources were. */
+export type PublishWith = <Report>(
+  step: (options: PublishOptions) => Promise<Report>,
+) => Promise<{ report: Report; files: readonly NamedContent[] }>;
+
+/** How a command publishes. */
+export interface Way {
+  /** Whether the command makes a store where there is none. */
+  makesStore: boolean;
+  /** Makes a step that ends without a snapshot. */
+  instead?: (publishWith: PublishWith) => Promise<ExitCode>;
+  /** What comes before the snapshot; the command ends there unless it is done. */
+  before?: (publishWith: PublishWith) => Promise<ExitCode>;
+  publish: (options: PublishOptions) => Promise<PublishReport>;
+}
+
+/** Publishes from the sources at a place. */
+export function publishFrom(
   shell: Shell,
   { location, ...choices }: ReturnType<typeof readPublishing>,
   storage: Storage,
   more: More,
-  step: (options: PublishOptions) => Promise<Report>,
-): Promise<{ report: Report; files: readonly NamedContent[] }> {
+): PublishWith {
   const progress = progressOn(shell.stderr);
-  return withTemporaryFolder(async (temporaryDirectory) => {
-    const open = sourcesAt(shell, location, temporaryDirectory, progress);
-    let files: readonly NamedContent[] = [];
-    const sources: OpenSources = async (known, pinned) => {
-      const opened = await open(known, pinned);
-      files = [...opened.files, ...opened.scoreFiles];
-      return opened;
-    };
-    const report = await step({
-      site: publishedSite,
-      sources,
-      storage,
-      temporaryDirectory,
-      now: () => new Date(),
-      warn: (line) => shell.warn(line),
-      progress,
-      ...choices,
-      ...more,
-    }).catch(async (error: unknown) => {
-      await warnOfClock(shell, storage, error);
-      throw error;
+  return (step) =>
+    withTemporaryFolder(async (temporaryDirectory) => {
+      const open = sourcesAt(shell, location, temporaryDirectory, progress);
+      let files: readonly NamedContent[] = [];
+      const sources: OpenSources = async (known, pinned) => {
+        const opened = await open(known, pinned);
+        files = [...opened.files, ...opened.scoreFiles];
+        return opened;
+      };
+      const report = await step({
+        site: publishedSite,
+        sources,
+        storage,
+        temporaryDirectory,
+        now: () => new Date(),
+        warn: (line) => shell.warn(line),
+        progress,
+        ...choices,
+        ...more,
+      }).catch(async (error: unknown) => {
+        await warnOfClock(shell, storage, error);
+        throw error;
+      });
+      return { report, files };
     });
-    return { report, files };
-  });
 }

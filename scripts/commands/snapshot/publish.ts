@@ -2,19 +2,15 @@ import { type FileHandle, open, realpath } from "node:fs/promises";
 import { contactAt, contactRule } from "../../../schemas/contact.ts";
 import { maxNoteBytes } from "../../../snapshots/format/note.ts";
 import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
-import { joinParts } from "../../../snapshots/publish/parts/join-parts.ts";
-import { planParts } from "../../../snapshots/publish/parts/plan-parts.ts";
-import { publishPart } from "../../../snapshots/publish/parts/publish-part.ts";
 import { apiPlaceAt, citationIn, licenseAt, siteAddressAt } from "../../../snapshots/publish/public/site.ts";
 import { type PublishReport, publish } from "../../../snapshots/publish/publish.ts";
-import { isScript } from "../../../snapshots/sources/duckdb/run-script.ts";
 import type { NamedContent } from "../../../snapshots/sources/sources.ts";
 import { messageOf } from "../../../snapshots/store/errors.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { noStoreAt, storeExists } from "../../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
-import { counted, type ExitCode, exitCodes, usageError } from "../../cli.ts";
+import { counted, exitCodes, usageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { siteFaultAt } from "../../service.ts";
 import type { Shell } from "../../shell.ts";
@@ -24,8 +20,8 @@ import { openNewStore } from "../../store.ts";
 import { withTemporaryFolder } from "../../temporary.ts";
 import { describePublish } from "./list.ts";
 import { common, flag } from "./options.ts";
-import { describePart, describePlan, inParts, makeParts, type Step, stepIn } from "./publish-parts.ts";
-import { allowing, publishFrom, readPublishing, sourcesOption } from "./publish-run.ts";
+import { inParts, partsWay } from "./publish-parts.ts";
+import { allowing, publishFrom, readPublishing, sourcesOption, type Way } from "./publish-run.ts";
 
 export const publishCommand = command({
   name: "publish",
@@ -82,10 +78,12 @@ export const publishCommand = command({
     "dry-run": flag("writes nothing"),
   },
   async run(values, _operand, shell) {
-    const step = stepIn(shell, values);
     const dryRun = values["dry-run"] ?? false;
     const choices = readPublishing(shell, values);
-    if (step.kind !== "all") requireDivisible(choices.location, values);
+    const way: Way = {
+      ...atOnce,
+      ...partsWay(shell, values, choices.location),
+    };
     const told = {
       api: namedOption("api-url", values["api-url"] ?? shell.env.API_URL, apiPlaceAt),
       siteUrl: namedOption("site-url", values["site-url"] ?? shell.env.SITE_URL, siteAddressAt),
@@ -96,26 +94,18 @@ export const publishCommand = command({
     const signing = await readSigning(shell, values);
     if (!signing.key && shell.env.WITNESS_POLICY)
       throw usageError("WITNESS_POLICY goes with SIGNING_KEY: witnesses cosign what a publisher has signed");
-    if (step.kind === "plan" || step.kind === "part")
-      return makeStep(shell, step, choices, values, { ...told, signing });
+    const openStore = () => openOrMakeStore(shell, values, way);
+    const publishing = (storage: Storage) =>
+      publishFrom(shell, choices, storage, { ...told, signing, dryRun });
+    if (way.instead) return way.instead(publishing(await openStore()));
     // Opened before anything is published, so that a path that cannot be written to fails now.
     await using statement =
       values.statement && !dryRun ? await open(shell.path(values.statement), "w") : undefined;
-    const storage = await openOrMakeStore(shell, values, step);
-    const more = { ...told, signing, dryRun };
-    if (step.kind === "workers") {
-      const { count, run } = step;
-      await publishFrom(shell, choices, storage, more, (options) => planParts(options, run, count));
-      const code = await makeParts(shell, argumentsOfPart(values, run), count);
-      if (code !== exitCodes.done) return code;
-    }
-    const { report, files } = await publishFrom(
-      shell,
-      choices,
-      storage,
-      more,
-      step.kind === "all" ? publish : (options) => joinParts(options, step.run),
-    );
+    const storage = await openStore();
+    const publishWith = publishing(storage);
+    const code = (await way.before?.(publishWith)) ?? exitCodes.done;
+    if (code !== exitCodes.done) return code;
+    const { report, files } = await publishWith(way.publish);
     if (report.signature === "lost") shell.say(lostSignature);
     if (values.export && !dryRun) await exportNewest(shell, storage, signing);
     shell.report(values.json ?? false, report, describePublish(report));
@@ -131,6 +121,8 @@ export const publishCommand = command({
   },
 });
 
+const atOnce: Way = { makesStore: true, publish };
+
 /**
  * Opens a store, which need not exist: the first run of a schedule needs nothing else. Says that it makes one, because
  * a mistyped address is no store either.
@@ -138,62 +130,11 @@ export const publishCommand = command({
 async function openOrMakeStore(
   shell: Shell,
   { store, cache = shell.env.CACHE_DIR }: { store?: string | undefined; cache?: string | undefined },
-  { kind }: Step,
+  { makesStore }: Way,
 ): Promise<Storage> {
   const storage = await openNewStore(shell, store, cache);
-  if (kind !== "part" && kind !== "join" && !(await storeExists(storage)))
-    shell.say(`${noStoreAt(storage)} yet: publish makes one`);
+  if (makesStore && !(await storeExists(storage))) shell.say(`${noStoreAt(storage)} yet: publish makes one`);
   return storage;
-}
-
-async function makeStep(
-  shell: Shell,
-  step: Extract<Step, { kind: "plan" | "part" }>,
-  choices: ReturnType<typeof readPublishing>,
-  values: { store?: string | undefined; cache?: string | undefined; json?: boolean | undefined },
-  more: Parameters<typeof publishFrom>[3],
-): Promise<ExitCode> {
-  const storage = await openOrMakeStore(shell, values, step);
-  const { run } = step;
-  const json = values.json ?? false;
-  if (step.kind === "plan") {
-    const { report } = await publishFrom(shell, choices, storage, more, (options) =>
-      planParts(options, run, step.count),
-    );
-    shell.report(json, { run, parts: report.parts.map(({ markets }) => markets) }, describePlan(run, report));
-  } else {
-    const { report } = await publishFrom(shell, choices, storage, more, (options) =>
-      publishPart(options, run, step.part),
-    );
-    const { part, markets, pages, segments, seconds, refused = [] } = report;
-    const told = { run, part, markets, pages, segments: segments.length, seconds, refused };
-    shell.report(json, told, describePart(run, report));
-  }
-  return exitCodes.done;
-}
-
-function requireDivisible(
-  location: ReturnType<typeof readPublishing>["location"],
-  values: { "dry-run"?: boolean | undefined },
-): void {
-  if (values["dry-run"])
-    throw usageError("--dry-run goes with a run of one part: the others leave what they make in the store");
-  if (typeof location === "string" && isScript(location))
-    throw usageError(
-      "a script goes with a run of one part: it may leave other rows each time; let it write Parquet files first",
-    );
-}
-
-/** The arguments of the process that makes a part, all but its number. */
-function argumentsOfPart(
-  values: Readonly<Record<string, string | boolean | undefined>>,
-  run: string,
-): string[] {
-  const passed = ["sources", "store", "cache", "trusted-key", "trust-policy"];
-  const given = passed.flatMap((name) =>
-    typeof values[name] === "string" ? [`--${name}`, values[name]] : [],
-  );
-  return ["publish", ...given, "--run", run];
 }
 
 async function exportNewest(shell: Shell, storage: Storage, signing: Signing): Promise<void> {

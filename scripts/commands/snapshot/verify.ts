@@ -72,13 +72,8 @@ async function verifyAndRepair(
   // Printed before publishing, which may be refused.
   for (const line of shorten(before.faults.map(({ key, reason }) => `${key}: ${reason}`))) shell.say(line);
   const faulty = new Set(before.faults.map(({ key }) => key));
-  const { report } = await publishFrom(
-    shell,
-    choices,
-    storage,
-    { faulty, signing: options.signing },
-    publish,
-  );
+  const publishWith = publishFrom(shell, choices, storage, { faulty, signing: options.signing });
+  const { report } = await publishWith(publish);
   for (const line of describePublish(report)) shell.say(line);
   const after = await check();
   const repaired = [...faulty.difference(new Set(after.faults.map(({ key }) => key)))];
