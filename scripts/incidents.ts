@@ -49,7 +49,12 @@ export const incidents: readonly Incident[] = [
     back: "issue its owner another key, and revoke this one; a key whose revocation is damaged stays revoked",
   },
   { of: [layout.probe], back: "delete it; the next publish makes it again" },
-  { of: [layout.logTile.prefix], back: "delete it, and publish again, which makes it anew from the commits" },
+  {
+    of: [layout.logTile.prefix],
+    back:
+      "delete it, and publish again, which makes it anew from the commits; where older ones are gone, whose hashes " +
+      "only tiles still have, put it back from a backup or an earlier version of the bucket",
+  },
   {
     of: [layout.head, layout.checked, layout.publicTree],
     back: "publish again, which writes what every run writes",

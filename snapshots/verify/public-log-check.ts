@@ -107,9 +107,9 @@ export async function checkPublicLog(
     const commit = commits.get(place + 1);
     return commit && entryOf(commit);
   });
-  const leaves =
-    (await leavesOf(check.storage, newest.commit, entries)) ??
-    entries.map((entry) => entry && leafHash(entry));
+  const whole = await leavesOf(check.storage, newest.commit, entries);
+  const leaves = whole ?? entries.map((entry) => entry && leafHash(entry));
+  const wayBack = whole || !entries.includes(undefined) ? "delete it" : "put what is gone of them back";
   await checkTrees(check, commits, leaves, trust);
   const keys: string[] = [];
   for await (const { key } of check.storage.list(layout.logTile.prefix)) keys.push(key);
@@ -122,7 +122,7 @@ export async function checkPublicLog(
       if (bytes ? isRight(tile, bytes) : !needed.has(key)) return;
       // A publisher that stops after its commit leaves the log of an earlier one.
       const reason = bytes
-        ? "it is not what the commits give; delete it"
+        ? `it is not what the commits give; ${wayBack}`
         : `projection behind commit ${size}`;
       throw new CorruptObjectError(key, reason);
     }, publishAgain);

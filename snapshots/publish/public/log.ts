@@ -206,7 +206,7 @@ async function mergeInto(at: string, place: Place, note: string): Promise<string
   const { storage, shown, newest, trust, tree, keys } = place;
   if (await shown.holds(at, Buffer.from(note))) return note;
   for (let round = 0; round < maxRounds; round += 1) {
-    const info = await infoOf(storage, at);
+    const info = await (round === 0 ? shown.infoOf(at) : infoOf(storage, at));
     const stored = info && (await readNote(storage, at));
     const said = stored && trust.tree(stored);
     if (said && "size" in said) {

@@ -129,10 +129,10 @@ export async function appendCommit(
   if (created === true) await delay(Math.min(2 * (performance.now() - begun), maxMoment));
   // "Already exists" may refer to our own earlier attempt, and an error may have occurred after the object was stored.
   if (!(await isStored(storage, key, bytes, created))) {
-    const told = created === true ? "at the same time, and the store kept that" : "first";
+    const when = created === true ? "at the same time, and the store kept that" : "first";
     throw new Fault(
       "COMMIT_LOST",
-      `${storage.location}: another publisher made commit ${content.commit} ${told}`,
+      `${storage.location}: another publisher made commit ${content.commit} ${when}`,
     );
   }
   return unseal(key, bytes, Commit);

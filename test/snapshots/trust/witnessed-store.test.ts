@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
+import { parseNote } from "../../../snapshots/format/note.ts";
 import { updateLog } from "../../../snapshots/publish/public/log.ts";
 import { PublicTree } from "../../../snapshots/publish/public/tree.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
@@ -8,6 +9,7 @@ import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
+import { signatureLine } from "../../../snapshots/trust/notes/signed-note.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { judgeNote, parsePolicy } from "../../../snapshots/trust/witnesses/policy.ts";
@@ -233,6 +235,40 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     expect(noteAt(objects, layout.logCheckpointOf(1))).toBe(noteAt(objects, layout.logCheckpoint));
     expect(witnesses.map((witness) => witness.seen("prs.example/together").size)).toEqual([1, 1, 1]);
   });
+});
+
+test("a checkpoint that another publisher stores or changes meanwhile is merged with one's own", async () => {
+  const objects: Objects = new Map();
+  const storage = memoryStorage(objects);
+  const line = (body: Uint8Array) =>
+    `${signatureLine(testKey("other.example"), parseNote(String(Buffer.from(body))).text)}\n`;
+  const met = new Set<string>();
+  const meanwhile = async (key: string, body: Uint8Array) => {
+    if (!key.startsWith(layout.logCheckpoint) || met.has(key)) return;
+    met.add(key);
+    objects.set(key, Buffer.concat([body, Buffer.from(line(body))]));
+  };
+  const slow = changedStorage(storage, {
+    async putIfAbsent(key, body) {
+      await meanwhile(key, body);
+      return storage.putIfAbsent(key, body);
+    },
+    async replace(key, body, tag) {
+      await meanwhile(key, body);
+      return storage.replace(key, body, tag);
+    },
+  });
+  for (const [bri, size] of [
+    [601, 1],
+    [602, 2],
+  ] as const) {
+    met.clear();
+    await publishRecords(slow, records, bri, { signing: { key: testKey() } });
+    const [bySize, newest] = [layout.logCheckpointOf(size), layout.logCheckpoint];
+    expect([...met]).toEqual([bySize, newest]);
+    for (const at of met) expect(String(objects.get(at)), at).toContain(line(objects.get(at)!));
+    expect(objects.get(newest)).toEqual(objects.get(bySize));
+  }
 });
 
 test("a publisher's own file remembers what the store has forgotten", async () => {

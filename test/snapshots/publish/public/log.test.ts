@@ -264,6 +264,9 @@ describe("verify", () => {
     objects.delete(layout.commit(1));
     const gone = one("commits/0000000001.json", "it is missing");
     expect(await faultyWith("0/000.p/9", first)).toEqual(gone);
+    expect(await faultyWith("0/000.p/2", Buffer.alloc(64))).toEqual(
+      expect.arrayContaining(one("0/000.p/2", "put what is gone of them back")),
+    );
     expect(await faultyWith("entries/000.p/2", Buffer.alloc(3))).toEqual(
       expect.arrayContaining(one("entries/000.p/2", "not what the commits give")),
     );
