@@ -1,12 +1,12 @@
 import { z } from "zod";
 import { type FacetName, filterFields, paging } from "./filters.ts";
-import { feedVersions } from "./market.ts";
 import { meanings } from "./meanings.ts";
 import { planNames } from "./plans.ts";
 import { Count, Digest, ExportName, integerBetween, ProtocolSlug, Timestamp } from "./primitives.ts";
 import { protocolDimensionKeys } from "./protocol.ts";
 import { HistoricalMarket, ProtocolScore, ScoreListEntry, ScorePoint } from "./records.ts";
 import { bounds, type ForgeTier, forgeTiers } from "./scales.ts";
+import { feedVersions } from "./versions.ts";
 
 /** Answer of GET /api/v1/scores (INTERFACE 4.1), rows by bri descending, then by slug. */
 export const ScoreList = z.strictObject({

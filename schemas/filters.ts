@@ -1,11 +1,12 @@
 import {
+  dimensionKeysIn,
   type Market,
   type MarketDimensionKey,
   type MarketMember,
-  market,
-  marketDimensionKeys,
+  marketIn,
 } from "./market.ts";
-import { bounds } from "./scales.ts";
+import { boundsIn } from "./scales.ts";
+import { feedVersion, feedVersions } from "./versions.ts";
 
 /** A row for a label, a text that is compared whole. `of` reads it off a market. */
 interface LabelField<Name extends string> {
@@ -39,7 +40,7 @@ interface IntegerField<Name extends string> {
 /** Names of the values 0 and 1 of a boolean field. */
 export const booleanNames = ["false", "true"] as const;
 
-type Table = typeof market;
+type Table = ReturnType<typeof marketIn>;
 /** The names of the filters of members whose shape is a `Kind`. */
 type FilterOf<Kind> = {
   [Name in keyof Table]: Table[Name] extends Kind & { filter: { name: infer Filter } } ? Filter : never;
@@ -75,34 +76,48 @@ function fieldOf([name, shape]: [name: string, shape: MarketMember]): FilterFiel
   ];
 }
 
-const dimensionField = (field: MarketDimensionKey): FilterField => ({
+const dimensionField = (field: MarketDimensionKey, version: string): FilterField => ({
   field,
   kind: "integer",
   member: "dimensions",
-  ...bounds.score,
+  ...boundsIn(version).score,
   bucketWidth: 10,
-  of: (market) => {
-    const dimension = market.dimensions.find(({ key }) => key === field);
-    if (!dimension) throw new Error(`market ${market.id} has no dimension ${field}`);
-    return dimension.score;
-  },
+  of: (market) => market.dimensions?.find(({ key }) => key === field)?.score ?? Number.NaN,
 });
 
 /** Whether queries give bounds for a field, rather than names. */
 export const isRange = (row: FilterField) => row.kind === "integer" && !row.values;
-const memberFields = Object.entries<MarketMember>(market).flatMap(fieldOf);
+
+/** First those that choose by name, then ranges. */
+function fieldsWith(version: string): readonly FilterField[] {
+  const fields = Object.entries<MarketMember>(marketIn(version)).flatMap(fieldOf);
+  return [
+    ...fields.filter((row) => !isRange(row)),
+    ...fields.filter(isRange),
+    ...dimensionKeysIn(version).map((key) => dimensionField(key, version)),
+  ];
+}
+
+const fieldsByVersion = new Map<string, readonly FilterField[]>(
+  feedVersions.map((version) => [version, fieldsWith(version)]),
+);
+
+/** The filters in a version of the feed; of an unknown one, those of the newest. */
+export const feedFields = (version: string) =>
+  fieldsByVersion.get(version) ?? fieldsByVersion.get(feedVersion)!;
 
 /**
- * The filters (INTERFACE 4.5), from the table of the market: first those that choose by name, then ranges. Query
- * parameters, reading of sources, index, evaluation and documentation derive from them.
+ * The filters (INTERFACE 4.5), from the table of the market. Query parameters, reading of sources, index, evaluation and
+ * documentation derive from them.
  */
-export const filterFields: readonly FilterField[] = [
-  ...memberFields.filter((row) => !isRange(row)),
-  ...memberFields.filter(isRange),
-  ...marketDimensionKeys.map(dimensionField),
-];
+export const filterFields = feedFields(feedVersion);
 
-export const labelFields = filterFields.filter((row) => row.kind === "label");
+/** The filters of every version by name, each as the newest version with it has it. */
+export const everyField: ReadonlyMap<string, FilterField> = new Map(
+  [...fieldsByVersion.values()].flat().map((row) => [row.field, row] as const),
+);
+
+export const labelFields = [...everyField.values()].filter((row) => row.kind === "label");
 
 /** The lowest value of each bucket of an integer's histogram (INTERFACE 4.7). */
 export function bucketStarts({ min, max, bucketWidth }: IntegerField<IntegerName>): number[] {
@@ -117,8 +132,8 @@ export type FacetName = (typeof facetNames)[number];
 /** The values of one market that filters compare, one per row of the filter table. */
 export type FilterValues = Record<LabelName, string> & Record<IntegerName, number>;
 
-export function filterValuesOf(market: Market): FilterValues {
-  return Object.fromEntries(filterFields.map((row) => [row.field, row.of(market)])) as FilterValues;
+export function filterValuesOf(market: Market, fields = filterFields): FilterValues {
+  return Object.fromEntries(fields.map((row) => [row.field, row.of(market)])) as FilterValues;
 }
 
 export const parameterNames = (row: FilterField): readonly string[] =>

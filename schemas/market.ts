@@ -1,4 +1,4 @@
-import { bounds, forgeTiers } from "./scales.ts";
+import { boundsIn, tiersIn } from "./scales.ts";
 import {
   any,
   boolean,
@@ -16,17 +16,24 @@ import {
   text,
   time,
 } from "./shapes.ts";
+import { feedVersion, isIn, type Lifetime } from "./versions.ts";
 
 /** Keys of a market's dimensions, in the order of INTERFACE 2.5. */
-export const marketDimensionKeys = [
-  "informed",
-  "integrity",
-  "oracle",
-  "catalyst",
-  "design",
-  "counterparty",
-] as const;
-export type MarketDimensionKey = (typeof marketDimensionKeys)[number];
+const marketDimensions = {
+  informed: {},
+  integrity: {},
+  oracle: {},
+  catalyst: {},
+  design: {},
+  counterparty: {},
+} as const satisfies Record<string, Lifetime>;
+export type MarketDimensionKey = keyof typeof marketDimensions;
+
+/** The keys of every version. */
+export const everyDimensionKey = Object.keys(marketDimensions) as MarketDimensionKey[];
+export const dimensionKeysIn = (version: string) =>
+  everyDimensionKey.filter((key) => isIn(version, marketDimensions[key]));
+export const marketDimensionKeys = dimensionKeysIn(feedVersion);
 
 export const marketIdPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
@@ -39,16 +46,17 @@ export const evidence = struct({
 });
 
 /** One risk signal of a market (INTERFACE 2.5). `references`, `raises` and `lowers` are passed through unchanged. */
-export const marketDimension = struct({
-  key: oneOf(marketDimensionKeys),
-  name: text,
-  score: integer(bounds.score),
-  weight: { kind: "double", ...bounds.weight },
-  description: text,
-  evidence: list(evidence),
-  references: list(any),
-  computation: struct({ baseline: double, raises: list(any), lowers: list(any) }),
-});
+const dimensionIn = (version: string) =>
+  struct({
+    key: oneOf(dimensionKeysIn(version)),
+    name: text,
+    score: integer(boundsIn(version).score),
+    weight: { kind: "double", ...boundsIn(version).weight },
+    description: text,
+    evidence: list(evidence),
+    references: list(any),
+    computation: struct({ baseline: double, raises: list(any), lowers: list(any) }),
+  });
 
 /**
  * How a query chooses by a member. A text is compared whole. A boolean and a text of few values are chosen by name, and
@@ -65,50 +73,63 @@ interface Filter {
   bucketWidth?: number;
 }
 
-/** Versions of the feed, the oldest first (INTERFACE 9). A new member of the market names its version in `since`. */
-export const feedVersions = ["bri-pm-v1"] as const;
-export type FeedVersion = (typeof feedVersions)[number];
-export const feedVersion: FeedVersion = feedVersions.at(-1)!;
-
 /** A member of the market. The filters of `dimensions` choose by the scores in it. */
-export type MarketMember = Shape & { filter?: Filter; since?: FeedVersion };
+export type MarketMember = Shape & Lifetime & { filter?: Filter };
 
 /**
- * The market of the archive (INTERFACE 2.4): the one table from which the published record, the rules for the source's
- * columns (named in snake case), filters, facets, CSV and export columns derive. market-meanings.ts says what its rows
- * mean, each by its own object.
+ * The members of the market of the archive (INTERFACE 2.4), with the scales of a version of the feed: the one table from
+ * which the published record, the rules for the source's columns (named in snake case), filters, facets, CSV and export
+ * columns derive.
  */
-export const market = {
-  id: { ...text, pattern: marketIdPattern, rule: "must be a UUID in lower-case digits" },
-  slug: someText,
-  question: someText,
-  category: { ...label, notEmpty: true, filter: { name: "category", fold: true } },
-  composite: { ...integer(bounds.composite), filter: { name: "composite", bucketWidth: 50 } },
-  tier: { ...oneOf(forgeTiers), filter: { name: "tier", several: true } },
-  status: oneOf(["resolved"]),
-  resolvedOutcome: { ...label, notEmpty: true, filter: { name: "outcome" } },
-  resolvedAt: { ...time },
-  resolutionSource: { ...httpUrl },
-  disputed: { ...boolean, filter: { name: "disputed" } },
-  topRiskDriver: { ...text },
-  flaggedCount: { ...count },
-  formulaVersion: { ...label, filter: { name: "formula_version" } },
-  weightVersion: { ...label, filter: { name: "weight_version" } },
-  dimensions: { ...list(marketDimension), each: { member: "key", values: marketDimensionKeys } },
-} as const satisfies Record<string, MarketMember>;
+const membersWith = (version: string) =>
+  ({
+    id: { ...text, pattern: marketIdPattern, rule: "must be a UUID in lower-case digits" },
+    slug: someText,
+    question: someText,
+    category: { ...label, notEmpty: true, filter: { name: "category", fold: true } },
+    composite: { ...integer(boundsIn(version).composite), filter: { name: "composite", bucketWidth: 50 } },
+    tier: { ...oneOf(tiersIn(version)), filter: { name: "tier", several: true } },
+    status: oneOf(["resolved"]),
+    resolvedOutcome: { ...label, notEmpty: true, filter: { name: "outcome" } },
+    resolvedAt: { ...time },
+    resolutionSource: { ...httpUrl },
+    disputed: { ...boolean, filter: { name: "disputed" } },
+    topRiskDriver: { ...text },
+    flaggedCount: { ...count },
+    formulaVersion: { ...label, filter: { name: "formula_version" } },
+    weightVersion: { ...label, filter: { name: "weight_version" } },
+    dimensions: {
+      ...list(dimensionIn(version)),
+      each: { member: "key", values: dimensionKeysIn(version) },
+    },
+  }) as const satisfies Record<string, MarketMember>;
 
-export type Market = RecordOf<typeof market>;
+type Table = ReturnType<typeof membersWith>;
+export type Market = RecordOf<Table>;
 
-/** In the order of the market's JSON text. */
-export const marketMembers = Object.keys(market) as (keyof Market)[];
+/** The members of every version, in the order of the market's JSON text. */
+export const everyMember: Table = membersWith(feedVersion);
+export const marketMembers = Object.keys(everyMember) as (keyof Market)[];
 
 /** Whether markets of a version of the feed have a member. */
-export function isMemberIn(version: string, name: keyof Market): boolean {
-  const { since = feedVersions[0] }: MarketMember = market[name];
-  return feedVersions.indexOf(since) <= feedVersions.indexOf(version as FeedVersion);
+export const isMemberIn = (version: string, name: keyof Market) =>
+  isIn(version, everyMember[name] as Lifetime);
+
+/** The market in a version of the feed. */
+export function marketIn(version: string): Table {
+  const members = Object.entries(membersWith(version)).filter(([, member]) =>
+    isIn(version, member as Lifetime),
+  );
+  return Object.fromEntries(members) as Table;
 }
 
+/** The market as it is published. market-meanings.ts says what its rows mean, each by its own object. */
+export const market = marketIn(feedVersion);
+export const marketDimension = market.dimensions.of;
+
 /** The columns of CSV: the members that are plain values, without those that are the same for all markets. */
-export const plainMembers = Object.entries<MarketMember>(market)
-  .filter(([, shape]) => shape.kind !== "list" && !(shape.kind === "text" && shape.values?.length === 1))
-  .map(([name]) => name as Exclude<keyof Market, "dimensions">);
+export const plainMembersIn = (version: string) =>
+  Object.entries<MarketMember>(everyMember)
+    .filter(([, shape]) => isIn(version, shape) && shape.kind !== "list")
+    .filter(([, shape]) => !(shape.kind === "text" && shape.values?.length === 1))
+    .map(([name]) => name as Exclude<keyof Market, "dimensions">);

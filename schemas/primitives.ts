@@ -88,7 +88,7 @@ function plainSchema(shape: Shape): z.ZodType {
 }
 
 function choiceOf(values: readonly string[]): z.ZodType {
-  if (values === forgeTiers) return ForgeTier;
+  if (String(values) === String(forgeTiers)) return ForgeTier;
   return values.length === 1 ? z.literal(values[0]!) : z.enum(values);
 }
 

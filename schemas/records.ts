@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { evidence, isMemberIn, type Market, market, marketDimension } from "./market.ts";
+import { evidence, market, marketDimension, marketIn } from "./market.ts";
 import { recordOf } from "./primitives.ts";
 import { described, protocol, scoreHead } from "./protocol.ts";
 import { type ForgeTier, forgeScaleNumber } from "./scales.ts";
@@ -44,8 +44,5 @@ export type MarketDimension = z.infer<typeof MarketDimension>;
 export const HistoricalMarket = recordOf(market);
 export type HistoricalMarket = z.infer<typeof HistoricalMarket>;
 
-/** The schema of a market in a version of the feed: without the members of later versions. */
-export function marketOf(version: string): typeof HistoricalMarket {
-  const members = Object.entries(market).filter(([name]) => isMemberIn(version, name as keyof Market));
-  return recordOf(Object.fromEntries(members)) as unknown as typeof HistoricalMarket;
-}
+/** The schema of a market in a version of the feed. */
+export const marketOf = (version: string): typeof HistoricalMarket => recordOf(marketIn(version));

@@ -1,6 +1,14 @@
+import { type FeedVersion, isIn, type Lifetime } from "./versions.ts";
+
 /** The tiers, lowest to highest (INTERFACE 2.3). The position, counted from 1, is forgeScaleNum. */
 export const forgeTiers = ["RAW", "CAST", "FORGED", "TEMPERED", "DAMASCUS", "MITHRIL", "ADAMANTINE"] as const;
 export type ForgeTier = (typeof forgeTiers)[number];
+
+/** Tiers that the first version of the feed did not have. */
+const laterTiers: Partial<Record<ForgeTier, Lifetime>> = {};
+
+export const tiersIn = (version: string) =>
+  forgeTiers.filter((tier) => isIn(version, laterTiers[tier] ?? {}));
 
 export function forgeScaleNumber(tier: ForgeTier): number {
   return forgeTiers.indexOf(tier) + 1;
@@ -14,4 +22,12 @@ export const bounds = {
   composite: { min: 300, max: 1000 },
   score: { min: 0, max: 100 },
   weight: { min: 0, max: 1 },
-} as const;
+};
+
+/** Bounds that were others before a version of the feed, the oldest first. */
+const earlierBounds: readonly ({ until: FeedVersion } & Partial<typeof bounds>)[] = [];
+
+export function boundsIn(version: string): typeof bounds {
+  const earlier = earlierBounds.filter(({ until }) => isIn(version, { until }));
+  return Object.assign({}, bounds, ...earlier.reverse());
+}

@@ -1,18 +1,21 @@
 import { z } from "zod";
 import { ApiError, linesFromEnd } from "../../proxy/site/client/client.ts";
-import { Fault } from "../../schemas/errors.ts";
-import { filterFields, filterValuesOf } from "../../schemas/filters.ts";
+import { Fault, isFault } from "../../schemas/errors.ts";
+import { everyField, type FilterField, feedFields, filterValuesOf } from "../../schemas/filters.ts";
 import { Digest } from "../../schemas/primitives.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
+import { isKnownFeed } from "../../schemas/versions.ts";
 import { textOf } from "../../snapshots/format/bytes.ts";
 import { sha256 } from "../../snapshots/format/sha256.ts";
 import { indexRootOf } from "../../snapshots/format/snapshot-id.ts";
+import { holds } from "../../snapshots/index/columns.ts";
 import { checkWords, encodeWords, unicodeVersion } from "../../snapshots/index/encode-words.ts";
 import { indexVersion, type WordsRef } from "../../snapshots/index/header-reader.ts";
 import { encodeIds, idHash } from "../../snapshots/index/id-table.ts";
 import {
   buildIndex,
   checkHeader,
+  fieldsInHeader,
   type IndexRow,
   indexHeader,
   openHeader,
@@ -24,7 +27,7 @@ import { referTo } from "../../snapshots/store/objects.ts";
 import { counted } from "../cli.ts";
 import type { Progress } from "../shell.ts";
 import type { PublishedIndex } from "./copy-tree.ts";
-import { type CopySegment, type CopyTree, segmentsOf } from "./copy-tree.ts";
+import { type CopyTree, segmentsOf } from "./copy-tree.ts";
 import { fileOf } from "./lines.ts";
 
 /** Parts of a segment's index that this program may be unable to check. */
@@ -48,7 +51,11 @@ const method = sha256(
     2,
     indexVersion,
     unicodeVersion,
-    filterFields.map((row) => [row.field, row.kind, ...(row.kind === "integer" ? [row.min, row.max] : [])]),
+    Array.from(everyField.values(), (row) => [
+      row.field,
+      row.kind,
+      ...(row.kind === "integer" ? [row.min, row.max] : []),
+    ]),
   ]),
 );
 
@@ -59,6 +66,8 @@ export interface IndexParts {
   /** The index root in the log's entry for the snapshot. */
   indexRoot: string;
   snapshotId: string;
+  /** The version of the feed in that entry. */
+  feedVersion: string;
   /** The result of an earlier run. */
   known: CopyIndex | undefined;
   published: PublishedIndex;
@@ -70,7 +79,9 @@ export interface IndexParts {
  * run computed are not computed again. Memory holds the index of one segment.
  */
 export async function checkIndex(parts: IndexParts): Promise<CopyIndex> {
-  const { tree, progress } = parts;
+  const { tree, feedVersion, progress } = parts;
+  // Of a later version only columns that are told can be judged.
+  const fields = isKnownFeed(feedVersion) ? feedFields(feedVersion) : [];
   const known = new Map(
     parts.known?.method === method ? parts.known.segments.map((one) => [one.root, one]) : [],
   );
@@ -79,7 +90,7 @@ export async function checkIndex(parts: IndexParts): Promise<CopyIndex> {
   let done = 0;
   for (const [place, segment] of tree.segments.entries()) {
     const found = known.get(segment.root);
-    segments.push(found ?? knownOf(segment.root, await readSegment(file, segment, nameOf(tree, place))));
+    segments.push(found ?? knownOf(segment.root, await readSegment(parts, file, place, fields)));
     done += segment.markets;
     progress("markets indexed", done, tree.lines);
   }
@@ -117,23 +128,39 @@ interface SegmentParts {
   questions: string[];
 }
 
-async function readSegment(file: File, { start, end }: CopySegment, name: string): Promise<SegmentParts> {
+/** Of a later version of the feed, columns are left out where this one knows no such values. */
+async function readSegment(
+  { tree, feedVersion }: IndexParts,
+  file: File,
+  place: number,
+  fields: readonly FilterField[],
+): Promise<SegmentParts> {
+  const name = nameOf(tree, place);
+  const { start, end } = tree.segments[place]!;
   const rows: IndexRow[] = [];
   const hashes: number[] = [];
   const questions: string[] = [];
   const take = (line: Uint8Array) => {
     const market: HistoricalMarket = JSON.parse(textOf(line));
-    rows.push({ resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market) });
+    rows.push({ resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market, fields) });
     hashes.push(idHash(market.id));
     questions.push(market.question);
   };
+  const judged = () =>
+    isKnownFeed(feedVersion)
+      ? fields
+      : fields.filter((row) => rows.every(({ values }) => holds(row, values[row.field])));
   const part = {
     size: end - start,
     slice: (from: number, to: number) => file.slice(start + from, start + to),
   };
   try {
     for await (const { pages } of segmentsOf(linesFromEnd(part), take))
-      return { index: buildIndex(pages, rows), ids: sectionRootOf("ids", encodeIds(hashes)), questions };
+      return {
+        index: buildIndex(pages, rows, judged()),
+        ids: sectionRootOf("ids", encodeIds(hashes)),
+        questions,
+      };
   } catch (error) {
     const unreadable =
       error instanceof SyntaxError || error instanceof TypeError || error instanceof RangeError;
@@ -165,23 +192,24 @@ async function compared(
   told: { header: string; ids: string },
 ): Promise<KnownSegment> {
   const name = nameOf(parts.tree, place);
-  const segment = parts.tree.segments[place]!;
-  const own = await readSegment(file, segment, name);
-  const differing = told.ids === own.ids ? [] : ["ids"];
+  const { root } = parts.tree.segments[place]!;
+  const differing: string[] = [];
   const unchecked: Unchecked[] = [];
   try {
     const header = await parts.published.header(told.header);
+    const own = await readSegment(parts, file, place, fieldsInHeader(name, header));
+    if (told.ids !== own.ids) differing.push("ids");
     const { words, wordsUnchecked } = await wordsFor(parts.published, name, header, own.questions);
     const found = checkHeader(name, header, indexHeader(own.index, words));
     differing.push(...found.wrong);
     if (found.unchecked) unchecked.push(found.unchecked);
     if (wordsUnchecked) unchecked.push("words");
   } catch (error) {
-    if (error instanceof ApiError) throw error;
+    if (error instanceof ApiError || isFault(error, "WRONG_INDEX")) throw error;
     differing.push(`header (${messageOf(error)})`);
   }
   if (differing.length > 0) throw wrong(parts, `: in ${name}, ${differing.join(", ")}`);
-  return { root: segment.root, ...told, unchecked };
+  return { root, ...told, unchecked };
 }
 
 /**

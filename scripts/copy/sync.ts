@@ -284,11 +284,20 @@ interface Checked {
 async function check(parts: SyncParts, { path, snapshotId, tree, before }: Checked) {
   const { copy, published, progress } = parts;
   const found = { archiveRoot: tree.archiveRoot, lines: tree.lines, bytes: tree.bytes };
-  const said = await requirePublished(parts, path, snapshotId, { ...found, before });
+  const { feedVersion, ...said } = await requirePublished(parts, path, snapshotId, { ...found, before });
   if (before) requireNewer(said.commit, before);
   const { indexRoot } = said;
   const known = await copy.index();
-  const index = await checkIndex({ path, tree, indexRoot, snapshotId, known, published, progress });
+  const index = await checkIndex({
+    path,
+    tree,
+    indexRoot,
+    snapshotId,
+    feedVersion,
+    known,
+    published,
+    progress,
+  });
   const state: CopyState = { snapshotId, ...said, ...found };
   return { state, index };
 }
@@ -304,7 +313,7 @@ async function requirePublished(
   path: string,
   snapshotId: string,
   { archiveRoot: root, lines, before }: Found & { before: CopyState | undefined },
-): Promise<Pick<CopyState, "commit" | "checkpoint"> & { indexRoot: string }> {
+): Promise<Pick<CopyState, "commit" | "checkpoint"> & { indexRoot: string; feedVersion: string }> {
   const { client, trusted } = parts;
   const id = await firstId(path);
   const ask = () =>
@@ -319,16 +328,20 @@ async function requirePublished(
     answer = await ask();
   }
   const known = { snapshotId, ...(trusted && { key: trusted }) };
-  const { commit, indexRoot } = await verifyCopy(answer, { archiveRoot: root, markets: lines }, known);
+  const { commit, indexRoot, feedVersion } = await verifyCopy(
+    answer,
+    { archiveRoot: root, markets: lines },
+    known,
+  );
   const checkpoints = [before?.checkpoint, trusted && answer.checkpoint].filter(
     (note) => typeof note === "string",
   );
   // The service's processes may be at different commits.
   checkpoints.sort((a, b) => checkpointIn(a).size - checkpointIn(b).size);
   const [older, newer = older] = checkpoints;
-  if (newer === undefined) return { commit, indexRoot };
+  if (newer === undefined) return { commit, indexRoot, feedVersion };
   await client.requireSameLog(older!, newer);
-  return { commit, indexRoot, checkpoint: newer };
+  return { commit, indexRoot, feedVersion, checkpoint: newer };
 }
 
 async function firstId(path: string): Promise<string> {

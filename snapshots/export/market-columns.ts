@@ -1,11 +1,11 @@
-import { marketDimensionKeys } from "../../schemas/market.ts";
+import { everyDimensionKey, everyMember } from "../../schemas/market.ts";
 import { member } from "../sources/contract/file-column.ts";
-import { marketsTable } from "../sources/contract/source-tables.ts";
+import { fieldsOf } from "../sources/contract/source-tables.ts";
 import { type Field, integer, type Shape, text } from "../sources/contract/table-schema.ts";
 import { identifier, quoted } from "../sources/duckdb/sql-literals.ts";
 
-/** The latest time that the table allows does not matter here. */
-const { fields } = marketsTable(new Date(0));
+/** The members of every version of the feed. Those that a market's version does not have are null. */
+const fields = fieldsOf(everyMember, undefined);
 
 /** The largest value of an INT column; larger ones need BIGINT. */
 export const maxInteger = 2 ** 31 - 1;
@@ -14,7 +14,7 @@ export const maxInteger = 2 ** 31 - 1;
 export const exportedColumns: readonly { name: string; shape: Shape }[] = [
   ...fields,
   // Readers filter by plain columns; few of them look into lists.
-  ...marketDimensionKeys.map((name) => ({ name, shape: integer({ min: 0, max: maxInteger }) })),
+  ...everyDimensionKey.map((name) => ({ name, shape: integer({ min: 0, max: maxInteger }) })),
   { name: "json", shape: text() },
 ];
 
@@ -24,16 +24,16 @@ export function exportColumns(line: string): { from: string; columns: string } {
     const value = member("market", published);
     return `${shape.kind === "time" ? `${value}::TIMESTAMPTZ` : value} AS ${identifier(name)}`;
   });
-  const scores = marketDimensionKeys.map(
+  const scores = everyDimensionKey.map(
     (key) =>
       `list_filter(${member("market", "dimensions")}, lambda dimension: dimension.key = ${quoted(key)})[1].score ` +
       `AS ${identifier(key)}`,
   );
-  const from = `from_json_strict(${line}, ${quoted(JSON.stringify(structureOf(fields)))}) AS market`;
+  const from = `from_json(${line}, ${quoted(JSON.stringify(structureOf(fields)))}) AS market`;
   return { from, columns: [...columns, ...scores].join(", ") };
 }
 
-/** The types of a struct's members for `from_json_strict`, by their published names. */
+/** The types of a struct's members for `from_json`, by their published names. */
 function structureOf(members: readonly Field[]): Record<string, unknown> {
   return Object.fromEntries(
     members.map(({ name, published = name, shape }) => [published, structure(shape)]),

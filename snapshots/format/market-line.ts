@@ -1,4 +1,11 @@
-import { isMemberIn, type Market, marketMembers } from "../../schemas/market.ts";
+import {
+  dimensionKeysIn,
+  isMemberIn,
+  type Market,
+  marketDimensionKeys,
+  marketMembers,
+} from "../../schemas/market.ts";
+import { feedVersion } from "../../schemas/versions.ts";
 
 // A market's text is published JSON without spaces, with `id` first and the one member that holds others last. Quotes
 // are escaped within texts, so the first `,"name":` is the member's. The order of members is not used, since a later
@@ -65,17 +72,13 @@ function bufferOf(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** Leaves out the members that came with later versions of the feed. */
-export function lineOf(bytes: Uint8Array, version: string): Buffer {
-  let line = bufferOf(bytes);
-  for (const name of marketMembers) {
-    if (isMemberIn(version, name)) continue;
-    const value = memberOfLine(line, name);
-    if (!value) continue;
-    const start = value.byteOffset - line.byteOffset;
-    line = Buffer.concat([line.subarray(0, start - marks[name].length), line.subarray(start + value.length)]);
-  }
-  return line;
+/** The values of a market's members that are in this version of the feed and in another one, as JSON. */
+export function sharedText(line: Uint8Array, other: string): string {
+  const market: Market = JSON.parse(bufferOf(line).toString("utf8"));
+  const members = marketMembers.filter((name) => [other, feedVersion].every((one) => isMemberIn(one, name)));
+  const keys: readonly string[] = dimensionKeysIn(other).filter((key) => marketDimensionKeys.includes(key));
+  const dimensions = market.dimensions?.filter(({ key }) => keys.includes(key));
+  return JSON.stringify(members.map((name) => (name === "dimensions" ? dimensions : market[name])));
 }
 
 /** Its order is that of the archive: by time, then by id. */

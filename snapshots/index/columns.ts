@@ -1,7 +1,7 @@
 import {
+  everyField,
   type FacetName,
   type FilterField,
-  filterFields,
   type IntegerName,
   type LabelName,
   labelFields,
@@ -53,23 +53,32 @@ function columnIn(column: JsonValue): ColumnHeader {
   return { name, kind, frequent: frequent.map((label) => label.text(maxLabelBytes)) };
 }
 
-/** Undefined where this version has no such field, or indexes it in another way. */
+/**
+ * With the column's own bounds, which must lie within those of the field, whole buckets apart. Undefined where no known
+ * version of the feed has such a field, or this version indexes it in another way.
+ */
 export function fieldOf(column: ColumnHeader): FilterField | undefined {
-  const row = filterFields.find(({ field }) => field === column.name);
-  if (row?.kind === "label") return column.kind === "label" ? row : undefined;
-  const same = column.kind === "integer" && column.min === row?.min && column.max === row?.max;
-  return same ? row : undefined;
+  const row = everyField.get(column.name);
+  if (!row || !isKnown(column) || row.kind !== column.kind) return undefined;
+  if (row.kind === "label" || column.kind === "label") return row;
+  const { min, max } = column;
+  const within = row.min <= min && min <= max && max <= row.max && (min - row.min) % row.bucketWidth === 0;
+  return within ? { ...row, min, max } : undefined;
 }
 
 /** The fields with a column, in the order of the columns. A segment of another version may lack some. */
 export const fieldsIn = (columns: readonly ColumnHeader[]): FilterField[] =>
   columns.flatMap((column) => fieldOf(column) ?? []);
 
-/** The names of columns that no field of this version has, or whose kind it does not know. */
+/** Whether a field has this value. */
+export const holds = (row: FilterField, value: unknown): boolean =>
+  row.kind === "integer"
+    ? Number.isInteger(value) && row.min <= Number(value) && Number(value) <= row.max
+    : typeof value === "string" && fitsIn(value, maxLabelBytes);
+
+/** The names of columns that no known version of the feed has, or whose kind this version does not know. */
 export const foreignIn = (columns: readonly ColumnHeader[]): string[] =>
-  columns
-    .filter((column) => !isKnown(column) || !filterFields.some(({ field }) => field === column.name))
-    .map(({ name }) => name);
+  columns.filter((column) => !isKnown(column) || !everyField.has(column.name)).map(({ name }) => name);
 
 /** Where the columns of a segment are read. */
 export interface ColumnSource {
@@ -99,7 +108,7 @@ export function readIntegers(
 export function readLabels(source: ColumnSource, row: LabelField): LabelColumn {
   const { field } = row;
   const { key, markets, columns, section } = source;
-  const frequent = [...frequentOf(columns.find((column) => fieldOf(column) === row)!)];
+  const frequent = [...frequentOf(columns.find(({ name }) => name === field)!)];
   const rare = parseLabels(key, `${field}.rare`, section(`${field}.rare`));
   const { buffer, byteOffset, length } = section(`${field}.postings`);
   if (length % 2 !== 0) throw new CorruptObjectError(key, `its section ${field}.postings is cut`);

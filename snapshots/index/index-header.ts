@@ -4,7 +4,7 @@ import { type Digest, hexOf } from "../format/sha256.ts";
 import { leafHash, rootOf, rootOver, type Subtree } from "../format/tree.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { JsonValue, parseJson } from "../store/json.ts";
-import type { KnownColumn } from "./columns.ts";
+import { columnsIn, fieldsIn, type KnownColumn } from "./columns.ts";
 import { chunksOf, indexVersion, type WordsRef } from "./header-reader.ts";
 import { buildIntegerColumn } from "./integer-column.ts";
 import { buildLabelColumn } from "./label-column.ts";
@@ -103,6 +103,13 @@ export function openHeader(key: string, header: Uint8Array): JsonValue {
   if (JSON.stringify(value) !== textOf(header))
     throw new CorruptObjectError(key, "its index header is not in the spelling of the format");
   return new JsonValue(key, value);
+}
+
+/** The fields whose columns a header has. */
+export function fieldsInHeader(key: string, header: Uint8Array): FilterField[] {
+  const json = openHeader(key, header);
+  if (json.member("version").integer() !== indexVersion) return [];
+  return fieldsIn(columnsIn(json.member("columns")));
 }
 
 /** Compares an index header with the one that the markets give. */

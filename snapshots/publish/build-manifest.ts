@@ -1,4 +1,3 @@
-import { feedVersion } from "../../schemas/market.ts";
 import {
   formatVersion,
   type Manifest,
@@ -6,6 +5,7 @@ import {
   type ObjectRef,
   type SourceFiles,
 } from "../../schemas/store/snapshot.ts";
+import { feedVersion } from "../../schemas/versions.ts";
 import { indexRootOf, scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
 import { rootOver } from "../format/tree.ts";
 import { nameOfAll } from "../sources/files/source-files.ts";

@@ -1,10 +1,10 @@
 import { crc32 } from "node:zlib";
 import { Fault } from "../../schemas/errors.ts";
-import { feedVersion } from "../../schemas/market.ts";
 import type { ChangeCounts, SnapshotCounts } from "../../schemas/store/snapshot.ts";
+import { feedVersion } from "../../schemas/versions.ts";
 import { type Difference, difference, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
-import { keyOfLine, lineOf, type MarketKey, memberOfLine } from "../format/market-line.ts";
+import { keyOfLine, type MarketKey, memberOfLine, sharedText } from "../format/market-line.ts";
 import { leafHash } from "../format/tree.ts";
 import { SourceRefusal } from "../sources/contract/refusals.ts";
 import type { FileNumbers, RenderedMarket } from "../sources/sources.ts";
@@ -23,8 +23,8 @@ export interface ArchiveDifference {
   sides: Sides;
   found: Difference;
   /**
-   * What the guards judge. `changed` counts markets that changed under the same formula version or, in an upgrade of
-   * the feed, in more than what the new version adds.
+   * What the guards judge. `changed` counts markets that changed under the same formula version and, in an upgrade of
+   * the feed, in what both versions have.
    */
   judged: ChangeCounts;
   /** Whether every removed or changed market of the current snapshot can still be read. */
@@ -33,7 +33,7 @@ export interface ArchiveDifference {
 
 /**
  * Two archives side by side, filled market by market. One is the current snapshot's. The tag of an entry tells formula
- * versions apart or, in an upgrade of the feed, texts without what is new.
+ * versions apart and, in an upgrade of the feed, in its lower half what both versions have.
  */
 export class ArchiveSides {
   readonly before = new Entries();
@@ -44,7 +44,8 @@ export class ArchiveSides {
   /** `versionBefore` is the feed version of the current snapshot. */
   constructor(versionBefore: string) {
     this.#upgrade = versionBefore !== feedVersion;
-    this.#tagOf = this.#upgrade ? textBefore(versionBefore) : formulaOf;
+    const sharedOf = (record: Uint8Array) => (this.#upgrade ? crc32(sharedText(record, versionBefore)) : 0);
+    this.#tagOf = (record) => ((formulaOf(record) & 0xffff0000) | (sharedOf(record) & 0xffff)) >>> 0;
   }
 
   add(side: keyof Sides, key: MarketKey, line: Uint8Array): void {
@@ -57,8 +58,8 @@ export class ArchiveSides {
     const found = await difference({ before, after });
     const { added, changed, removed } = found;
     const judgedChanges = changed.before.filter((index, position) => {
-      const same = before.tag(index) === after.tag(changed.after[position]!);
-      return same !== this.#upgrade;
+      const [old, fresh] = [before.tag(index), after.tag(changed.after[position]!)];
+      return this.#upgrade ? old >>> 16 === fresh >>> 16 && old !== fresh : old === fresh;
     });
     const judged = { added: added.length, changed: judgedChanges.length, removed: removed.length };
     return { sides: { before, after }, found, judged, whole };
@@ -103,11 +104,8 @@ export class RunDifference {
   }
 }
 
-/** A tag for the formula version; another version has the same one once in 2^32. */
+/** Another formula version has the same one once in 2^16, in half of it. */
 const formulaOf = (record: Uint8Array) => crc32(memberOfLine(record, "formulaVersion")!);
-
-/** A tag for the text as an older version of the feed had it; another text has the same one once in 2^32. */
-const textBefore = (version: string) => (record: Uint8Array) => crc32(lineOf(record, version));
 
 const nothing: ChangeCounts = { added: 0, changed: 0, removed: 0 };
 

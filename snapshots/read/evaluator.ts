@@ -1,6 +1,13 @@
-import { type Condition, type FacetName, filterFields, filterNames } from "../../schemas/filters.ts";
+import {
+  type Condition,
+  type FacetName,
+  type FilterField,
+  feedFields,
+  filterNames,
+} from "../../schemas/filters.ts";
 import type { Market } from "../../schemas/market.ts";
 import { foldCase } from "../../schemas/names.ts";
+import { isKnownFeed } from "../../schemas/versions.ts";
 import {
   type ColumnSource,
   createLabelTables,
@@ -31,6 +38,7 @@ export { csvHead, csvOf } from "./archive/csv.ts";
 export { evaluate, isLeftOut } from "./archive/evaluate.ts";
 export { parseFacetNames } from "./query/filter.ts";
 export type { ArchiveFilter, ArchiveIndex, IndexHeader, Matches };
+export { isKnownFeed };
 
 /** The index of a segment, as far as it is at hand. */
 export interface SegmentIndex {
@@ -145,14 +153,16 @@ function wordsIn({ header, words }: SegmentIndex): WordTable {
 }
 
 /**
- * Judges a market by its record alone. Ignores words where versions of Unicode may find different ones in its question.
- * Throws an Error when the record lacks a dimension.
+ * Judges a market by its record alone, of a version of the feed. Ignores words where versions of Unicode may find
+ * different ones in its question, and fields where a later version of the feed may have other values.
  */
 export function isSelected(
   market: Market,
   { conditions, words }: Pick<ArchiveFilter, "conditions" | "words">,
+  version: string,
 ): boolean {
-  if (!conditions.every((condition) => meets(market, condition))) return false;
+  const judged = isKnownFeed(version) ? conditions : conditions.filter(({ kind }) => kind === "time");
+  if (!judged.every((condition) => meets(market, condition, feedFields(version)))) return false;
   if (words.length === 0 || !isSettled(market.question)) return true;
   const own = wordsOf(market.question);
   return words.every(({ text, prefix }) =>
@@ -160,12 +170,12 @@ export function isSelected(
   );
 }
 
-function meets(market: Market, condition: Condition): boolean {
+function meets(market: Market, condition: Condition, fields: readonly FilterField[]): boolean {
   if (condition.kind === "time") {
     const time = Date.parse(market.resolvedAt);
     return condition.from <= time && time <= condition.to;
   }
-  const row = filterFields.find(({ field }) => field === condition.field)!;
+  const row = fields.find(({ field }) => field === condition.field)!;
   if (condition.kind === "integer") {
     const value = Number(row.of(market));
     return condition.ranges.some(({ min, max }) => min <= value && value <= max);

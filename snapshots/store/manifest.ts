@@ -1,4 +1,3 @@
-import { feedVersions } from "../../schemas/market.ts";
 import {
   formatVersion,
   type Manifest,
@@ -11,6 +10,7 @@ import {
   type SegmentListRef,
   type SegmentRef,
 } from "../../schemas/store/snapshot.ts";
+import { feedVersions } from "../../schemas/versions.ts";
 import { cuts } from "../format/cuts.ts";
 import { CorruptObjectError, FormatError, isLoss, type MissingObjectError } from "./errors.ts";
 import { inParallel } from "./in-parallel.ts";

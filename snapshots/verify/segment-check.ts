@@ -1,5 +1,5 @@
 import { gunzipSync } from "node:zlib";
-import { type FilterValues, filterValuesOf } from "../../schemas/filters.ts";
+import { type FilterField, type FilterValues, feedFields, filterValuesOf } from "../../schemas/filters.ts";
 import { type HistoricalMarket, marketOf } from "../../schemas/records.ts";
 import type { ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
@@ -7,7 +7,7 @@ import { Cutter } from "../format/cutter.ts";
 import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import { type Page, pageText, readRun, runHashesOf, separator } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
-import { fieldsIn } from "../index/columns.ts";
+import { fieldsIn, holds } from "../index/columns.ts";
 import { checkWords, unicodeVersion } from "../index/encode-words.ts";
 import type { WordsRef } from "../index/header-reader.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
@@ -26,6 +26,12 @@ import { layout, maxRunBytes, sha256 } from "../store/layout.ts";
 import { besideSegment, referTo } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import type { StoreCheck } from "./store-check.ts";
+
+/** The table of a version of the feed. */
+interface FeedShape {
+  schema: typeof HistoricalMarket;
+  fields: readonly FilterField[];
+}
 
 type CheckedRow = IndexRow & MarketKey & { question: string };
 
@@ -57,7 +63,7 @@ export async function checkSegment(
     if (bytes) beside.push(bytes);
   }
   const pages = readPages(key, stored);
-  const schema = marketOf(feedVersion);
+  const shape = { schema: marketOf(feedVersion), fields: feedFields(feedVersion) };
   const rows: CheckedRow[] = [];
   let faulty = false;
   for (const page of pages) {
@@ -65,7 +71,7 @@ export async function checkSegment(
     const found = await check.attempt(async () => {
       const bytes = await readPage(check.storage, pageKey, key, page);
       check.count(pageKey, bytes.length);
-      return checkPage(pageKey, key, bytes, page, schema);
+      return checkPage(pageKey, key, bytes, page, shape);
     });
     if (found) rows.push(...found);
     else faulty = true;
@@ -114,6 +120,12 @@ function checkIndex(
   const { columns } = openColumns(key, stored);
   const fields = fieldsIn(columns);
   const others = fields.length < columns.length;
+  const beyond = fields.filter((row) => rows.some(({ values }) => !holds(row, values[row.field])));
+  if (beyond.length > 0)
+    throw new CorruptObjectError(
+      key,
+      `its index does not match its pages: column ${beyond.map(({ field }) => field).join(", column ")}`,
+    );
   if (!others && encodeSegment(pages, rows, words, fields).equals(stored)) return;
   // Other columns, other sections or another header come from another version.
   const own = indexHeader(buildIndex(pages, rows, fields), words);
@@ -175,7 +187,7 @@ function checkPage(
   segmentKey: string,
   stored: Buffer,
   page: Page,
-  schema: typeof HistoricalMarket,
+  shape: FeedShape,
 ): CheckedRow[] {
   const wrongTable = (what: string) =>
     new CorruptObjectError(segmentKey, `its page table is wrong about ${what} of ${pageKey}`);
@@ -186,7 +198,7 @@ function checkPage(
   if (runHashesOf(stored, page.runs) !== page.runHashes) throw wrongTable("the hashes of the runs");
   const root = pageRootOf(lines.toReversed().map(leafHash)).toString("hex");
   if (root !== page.root) throw wrongTable("the root");
-  return lines.map((line) => parseMarket(pageKey, line, schema)).reverse();
+  return lines.map((line) => parseMarket(pageKey, line, shape)).reverse();
 }
 
 const maxPageBytes = maxRunBytes(cuts.pageMax, separator.length) + 4;
@@ -204,13 +216,13 @@ function readRuns(segmentKey: string, stored: Buffer, page: Page): Buffer[] {
   return page.runs.flatMap((_, run) => readRun(segmentKey, stored, page.runs, run));
 }
 
-function parseMarket(key: string, line: Buffer, schema: typeof HistoricalMarket): CheckedRow {
+function parseMarket(key: string, line: Buffer, { schema, fields }: FeedShape): CheckedRow {
   try {
     const market = schema.parse(JSON.parse(line.toString("utf8")));
     return {
       id: market.id,
       resolvedAt: Date.parse(market.resolvedAt),
-      values: filterValuesOf(market),
+      values: filterValuesOf(market, fields),
       question: market.question,
     };
   } catch (error) {

@@ -1,5 +1,4 @@
 import { ApiError, checkpointIn, IntegrityError, verifyCheckpoint } from "../../proxy/site/client/client.ts";
-import { feedVersions } from "../../schemas/market.ts";
 import {
   ChangeFiles,
   Checked,
@@ -10,6 +9,7 @@ import {
   Head,
   type Manifest,
 } from "../../schemas/store/snapshot.ts";
+import { feedVersions } from "../../schemas/versions.ts";
 import {
   consistencyFromTiles,
   headFromTiles,

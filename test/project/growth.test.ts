@@ -13,16 +13,41 @@ const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
 
 let patches: string[];
+let signal: string;
 let folder: string;
-let copy: string;
 let key: string;
 let snapshotId: string;
 const proxies: ProxyCommand[] = [];
 
-/** A copy of the project with the patches that CONTRIBUTING.md shows, and a store that the project itself made. */
+/** Copies of the project with patches that CONTRIBUTING.md shows, and stores that the project itself made. */
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "prs-growth-"));
-  copy = join(folder, "project");
+  const guide = await readFile(join(root, ".github/CONTRIBUTING.md"), "utf8");
+  const all = [...guide.matchAll(/```diff\n(.*?)```/gs)].map(([, patch]) => patch!);
+  signal = all.find((patch) => patch.includes("+  depth: {"))!;
+  patches = all.filter((patch) => patch !== signal);
+  await makeCopy("patched", patches.join(""));
+  await makeCopy("signal", signal);
+
+  const options = { from: folder };
+  await runCommand("sample", ["--out", "sources", "--markets", "400", "--protocols", "3"], options);
+  const published = await snapshotCommand(["publish", "--store", "store", "--sources", "sources"], options);
+  snapshotId = /snapshot ([0-9a-f]{64})/.exec(published.stdout)![1]!;
+  const issued = await runCommand(
+    "keys",
+    ["issue", "--store", "store", "--plan", "aegis", "--owner", "me"],
+    options,
+  );
+  key = /prs_live_\w+/.exec(issued.stdout)![0];
+  await cp(join(folder, "store"), join(folder, "signals"), { recursive: true });
+});
+afterEach(async () => {
+  for (const proxy of proxies.splice(0)) await proxy.kill();
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+async function makeCopy(name: string, patch: string): Promise<void> {
+  const copy = join(folder, name);
   const { stdout } = await run(
     "git",
     [
@@ -46,51 +71,36 @@ beforeAll(async () => {
     await cp(join(root, file), join(copy, file));
   }
   await symlink(join(root, "node_modules"), join(copy, "node_modules"));
-  const guide = await readFile(join(root, ".github/CONTRIBUTING.md"), "utf8");
-  patches = [...guide.matchAll(/```diff\n(.*?)```/gs)].map(([, patch]) => patch!);
-  await writeFile(join(folder, "patch"), patches.join(""));
+  await writeFile(join(folder, "patch"), patch);
   await run("git", ["apply", "../patch"], {
     cwd: copy,
     env: { ...process.env, GIT_DIR: join(folder, "none") },
   });
+}
 
-  const options = { from: folder };
-  await runCommand("sample", ["--out", "sources", "--markets", "400", "--protocols", "3"], options);
-  const published = await snapshotCommand(["publish", "--store", "store", "--sources", "sources"], options);
-  snapshotId = /snapshot ([0-9a-f]{64})/.exec(published.stdout)![1]!;
-  const issued = await runCommand(
-    "keys",
-    ["issue", "--store", "store", "--plan", "aegis", "--owner", "me"],
-    options,
-  );
-  key = /prs_live_\w+/.exec(issued.stdout)![0];
-});
-afterEach(async () => {
-  for (const proxy of proxies.splice(0)) await proxy.kill();
-});
-afterAll(() => rm(folder, { recursive: true, force: true }));
-
-/** Runs a command of the patched copy. */
-const patched = (script: string, ...args: string[]) =>
-  run(process.execPath, [...nodeOptions, join(copy, "scripts", `${script}.ts`), ...args], {
+/** Runs a command of a copy. */
+const runIn = (copy: string, script: string, args: readonly string[]) =>
+  run(process.execPath, [...nodeOptions, join(folder, copy, "scripts", `${script}.ts`), ...args], {
     cwd: folder,
     env: { ...process.env, INIT_CWD: folder },
   });
+const patched = (script: string, ...args: string[]) => runIn("patched", script, args);
 
-/** Starts a proxy over the store, of the project or of the patched copy. Returns what asks it. */
-async function serve(version: "ours" | "patched") {
-  const env = { INIT_CWD: folder, SNAPSHOT_STORE: "store", PORT: "0", POLL_SECONDS: "1" };
-  const args = [...nodeOptions, join(copy, "scripts/proxy.ts")];
+/** Starts a proxy over a store, of the project or of a copy. Returns what asks it. */
+async function serve(version: "ours" | "patched" | "signal", store = "store") {
+  const env = { INIT_CWD: folder, SNAPSHOT_STORE: store, PORT: "0", POLL_SECONDS: "1" };
+  const cwd = join(folder, version);
+  const args = [...nodeOptions, join(cwd, "scripts/proxy.ts")];
   const proxy =
     version === "ours"
       ? startProxyCommand(folder, env)
-      : startUnit({ program: process.execPath, args, cwd: copy, env });
+      : startUnit({ program: process.execPath, args, cwd, env });
   proxies.push(proxy);
   const port = await proxy.listening();
   expect(proxy.child.exitCode, proxy.output.err + proxy.output.out).toBe(null);
   const ask = (path: string, headers = {}) => call(port, path, { headers: { ...bearer(key), ...headers } });
   await until("the proxy to be ready", async () => (await ask("/readyz")).status === 200);
-  return { proxy, ask };
+  return { proxy, ask, url: `http://127.0.0.1:${port}` };
 }
 
 const archive = "/api/v1/markets/historical";
@@ -220,4 +230,107 @@ test("the patched project takes over an older store, and the older project tells
     const ended = await snapshotCommand([...command, "--store", "store"], { from: folder });
     expect([ended.code, ended.stdout + ended.stderr]).toEqual([3, expect.stringContaining(line)]);
   }
+});
+
+test("a risk signal that the patch adds leaves older snapshots as they were published", async () => {
+  expect(signal.split("\n").length).toBeLessThanOrEqual(60);
+  const inSignal = (script: string, ...args: string[]) => runIn("signal", script, args);
+  const older = await serve("ours", "signals");
+  const newer = await serve("signal", "signals");
+  await writeFile(join(folder, "key"), key, { mode: 0o600 });
+  const reached = (url: string) => ["--url", url, "--key-file", "key"];
+  const verified = async (commits: number) => {
+    const check = inSignal("snapshot", "verify", "--store", "signals", "--json");
+    const found = JSON.parse((await check.catch((error) => error)).stdout);
+    // Every version publishes its own site.
+    const faults = found.faults.filter(({ key }: { key: string }) => !key.startsWith("public/site/"));
+    expect([found.commits, faults, found.unchecked]).toEqual([commits, [], []]);
+  };
+  const csv = { accept: "text/csv" };
+  const ndjson = { accept: "application/x-ndjson" };
+  const refused = async (path: string, parameter: string) => {
+    const { code, parameter: named, detail } = (await newer.ask(path)).json();
+    expect([code, named]).toEqual(["INVALID_PARAMETER", parameter]);
+    expect(detail).toContain(`The snapshot ${snapshotId}, published at `);
+  };
+
+  // The older snapshot, by the newer project.
+  await verified(1);
+  const paths = [`${facets}?by=tier,composite,informed,month`, `${archive}?min_informed=50&tier=CAST,FORGED`];
+  for (const path of paths)
+    expect({ ...(await newer.ask(path)).json(), timestamp: 0 }).toEqual({
+      ...(await older.ask(path)).json(),
+      timestamp: 0,
+    });
+  const before = await older.ask(archive, csv);
+  expect((await newer.ask(archive, csv)).text).toBe(before.text);
+  await refused(`${archive}?min_depth=1`, "depth");
+  await refused(`${facets}?by=depth`, "depth");
+  const syncInto = (to: string) => [...reached(newer.url), "--to", to, "--json"];
+  const synced = async (from: typeof inSignal | "ours", to: string) => {
+    if (from === "ours") {
+      const ended = await runCommand("sync", syncInto(to), { from: folder });
+      expect([ended.code, ended.stderr]).toEqual([0, expect.any(String)]);
+      return JSON.parse(ended.stdout);
+    }
+    return JSON.parse((await from("sync", ...syncInto(to))).stdout);
+  };
+  expect(await synced(inSignal, "copy-newer")).toMatchObject({ snapshotId, how: "whole", unchecked: [] });
+  expect(await synced("ours", "copy-older")).toMatchObject({ snapshotId, how: "whole", unchecked: [] });
+
+  // A snapshot with the signal.
+  await inSignal("sample", "--out", "signal-sources", "--markets", "400", "--protocols", "3");
+  const publish = ["publish", "--store", "signals", "--sources", "signal-sources"];
+  const { stdout } = await inSignal("snapshot", ...publish);
+  expect(stdout).toContain("It changes +0 ~400 -0 markets");
+  await verified(2);
+  await until("the new commit", async () => (await newer.ask(`${archive}?min_depth=0`)).status === 200);
+  const rows: { dimensions: { key: string; score: number }[] }[] = (await newer.ask(archive, ndjson)).text
+    .trimEnd()
+    .split("\n")
+    .map((row) => JSON.parse(row));
+  const depths = rows.map(({ dimensions }) => dimensions.find(({ key }) => key === "depth")!.score);
+  const deep = depths.filter((depth) => depth >= 50).length;
+  const { total, facets: counted } = (await newer.ask(`${facets}?min_depth=50&by=depth`)).json();
+  expect([total, counted.depth.buckets.length]).toEqual([deep, 10]);
+  const [head, first] = (await newer.ask(`${archive}?min_depth=50`, csv)).text.split("\r\n");
+  expect([head, Number(first!.split(",").at(-1)) >= 50]).toEqual([expect.stringMatching(/,depth$/), true]);
+
+  // Both kinds of reader, over both snapshots.
+  for (const asOf of [snapshotId, (await newer.ask("/api/v1/status")).json().snapshotId]) {
+    const answer = (await newer.ask(`${facets}?min_informed=50&by=informed,composite&asOf=${asOf}`)).json();
+    const args = [
+      ...reached(newer.url),
+      "--as-of",
+      asOf,
+      "--by",
+      "informed,composite",
+      "--json",
+      "min_informed=50",
+    ];
+    const ours = await runCommand("ask", args, { from: folder });
+    for (const { stdout } of [ours, await inSignal("ask", ...args)])
+      expect(JSON.parse(stdout)).toMatchObject(answer);
+  }
+  const changes = await newer.ask(`/api/v1/markets/changes?since=${snapshotId}`);
+  expect(changes.text.trimEnd().split("\n")).toHaveLength(400);
+  const current = (await newer.ask("/api/v1/status")).json().snapshotId;
+  expect(await synced(inSignal, "copy-newer")).toMatchObject({
+    snapshotId: current,
+    how: "changes",
+    unchecked: [],
+  });
+  const unjudged = await synced("ours", "copy-older");
+  expect(unjudged).toMatchObject({ snapshotId: current, how: "changes", unchecked: [expect.any(String)] });
+  expect((await newer.ask(`${archive}?asOf=${snapshotId}`, csv)).text).toBe(before.text);
+  await refused(`${archive}?min_depth=1&asOf=${snapshotId}`, "depth");
+  for (const id of [snapshotId, current]) {
+    const exported = await inSignal("snapshot", "export", "--store", "signals", "--snapshot", id);
+    expect(exported.stdout).toContain("400");
+  }
+  await inSignal("snapshot", "rollback", snapshotId, "--store", "signals");
+  await until("the rollback", async () => (await newer.ask(archive, csv)).text === before.text);
+  expect(await synced(inSignal, "copy-newer")).toMatchObject({ snapshotId, how: "changes", unchecked: [] });
+  expect(await synced("ours", "copy-older")).toMatchObject({ snapshotId, how: "changes", unchecked: [] });
+  await verified(3);
 });

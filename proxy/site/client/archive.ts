@@ -7,6 +7,7 @@ import {
   type ArchiveFilter,
   type ArchiveIndex,
   type IndexHeader,
+  isKnownFeed,
   isLeftOut,
   openIndex,
   parseIndexHeader,
@@ -242,10 +243,10 @@ export class Archives {
 
 /**
  * What vouches for an answer to a filter. Whoever checks an index by its markets cannot judge all words that another
- * version of Unicode made, so those are not shown to be complete.
+ * version of Unicode made, nor all values of a later version of the feed, so those are not shown to be complete.
  */
 export function vouchedFor(
-  { vouched, archive: { segments } }: Known,
+  { vouched, entry, archive: { segments } }: Known,
   { conditions, words }: ArchiveFilter,
 ): Vouched {
   const needed = words.length > 0 ? segments.filter(({ header }) => !isLeftOut(header, conditions)) : [];
@@ -254,6 +255,9 @@ export function vouchedFor(
   const unjudged = [...versions]
     .filter((version) => version !== ownUnicode)
     .map((version) => `Words that Unicode ${version} made; this platform has ${own}.`);
+  const judged = isKnownFeed(entry.feedVersion) || conditions.every(({ kind }) => kind === "time");
+  if (!judged)
+    unjudged.push(`Whether markets of version ${entry.feedVersion} of the feed match; it is a later one.`);
   return { ...vouched, unjudged, complete: vouched.complete && unjudged.length === 0 };
 }
 

@@ -127,7 +127,8 @@ export class Walk {
       await checking("row", name, () => {
         const market = JSON.parse(text);
         const { id } = market;
-        need(isSelected(market, this.#filter), "row", `${name}, ${id}, does not match: the index lies.`);
+        const matches = isSelected(market, this.#filter, this.#known.entry.feedVersion);
+        need(matches, "row", `${name}, ${id}, does not match: the index lies.`);
         const before = this.#before;
         const key = { time: Date.parse(market.resolvedAt), id };
         const behind = !before || key.time < before.time || (key.time === before.time && key.id < before.id);

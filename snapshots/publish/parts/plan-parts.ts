@@ -1,7 +1,7 @@
 import { Fault } from "../../../schemas/errors.ts";
-import { feedVersion } from "../../../schemas/market.ts";
 import type { PartsPlan } from "../../../schemas/store/parts.ts";
 import { type Commit, formatVersion } from "../../../schemas/store/snapshot.ts";
+import { feedVersion } from "../../../schemas/versions.ts";
 import { Cutter } from "../../format/cutter.ts";
 import { unicodeVersion } from "../../index/encode-words.ts";
 import type { CutPoint, NamedContent, Sources } from "../../sources/sources.ts";

@@ -1,7 +1,7 @@
 import { Fault } from "../../../schemas/errors.ts";
-import { feedVersion } from "../../../schemas/market.ts";
 import type { PartRecord, PartsPlan } from "../../../schemas/store/parts.ts";
 import type { Commit } from "../../../schemas/store/snapshot.ts";
+import { feedVersion } from "../../../schemas/versions.ts";
 import { unicodeVersion } from "../../index/encode-words.ts";
 import type { KeyRange, PinnedFiles } from "../../sources/sources.ts";
 import { FormatError } from "../../store/errors.ts";

@@ -24,7 +24,7 @@ export interface PreviousSegment {
   /** Ordinal of its oldest market in the whole archive. */
   start: number;
   firstPage: number;
-  /** Whether it has a column for every filter of this version. */
+  /** Whether it has a column for every filter of this version, and no other. */
   indexed: boolean;
   pages: (Page & Span)[];
 }
@@ -64,7 +64,9 @@ export function readPreviousPages(key: string, stored: Buffer): Pick<PreviousSeg
     end += page.markets;
     return { ...page, oldest: timeAt(times, end - page.markets), newest: timeAt(times, end - 1) };
   });
-  return { indexed: fieldsIn(source.columns).length === filterFields.length, pages };
+  const names = new Set<string>(fieldsIn(source.columns).map(({ field }) => field));
+  const indexed = names.size === filterFields.length && filterFields.every(({ field }) => names.has(field));
+  return { indexed, pages };
 }
 
 /** `present` are the objects that the store has; the whole archive has `markets` markets. */

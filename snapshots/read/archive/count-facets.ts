@@ -9,6 +9,7 @@ import {
 } from "../../../schemas/filters.ts";
 import { countRange, popCount } from "../../index/bitmap.ts";
 import type { SegmentColumns } from "../../index/columns.ts";
+import type { IntegerColumn } from "../../index/integer-column.ts";
 import type { LoadedLabelColumn } from "../../index/label-column.ts";
 import type { LabelTable } from "../../index/label-table.ts";
 import { lowerBound, type TimeColumn, timeAt } from "../../index/time-column.ts";
@@ -85,12 +86,19 @@ class IntegerCounter implements Counter {
 
   bucketsIn({ integers }: SegmentColumns): Buckets {
     const { field, bucketWidth } = this.#row;
-    return { column: integers.get(field)!, width: bucketWidth, buckets: this.#starts.length };
+    const column = integers.get(field)!;
+    return { column, width: bucketWidth, buckets: this.#talliesOf(column).length };
   }
 
-  add(_part: Part, tallies: Uint32Array): void {
+  /** Those of the buckets that have values of a column. */
+  #talliesOf({ min, max }: IntegerColumn): Tally[] {
+    const first = Math.floor((min - this.#row.min) / this.#row.bucketWidth);
+    return this.#tallies.filter((_, place) => place >= first && this.#starts[place]! <= max);
+  }
+
+  add({ segment }: Part, tallies: Uint32Array): void {
     let next = 0;
-    for (const tally of this.#tallies) {
+    for (const tally of this.#talliesOf(segment.integers.get(this.#row.field)!)) {
       tally.count += tallies[next]!;
       tally.disputed += tallies[next + 1]!;
       next += 2;

@@ -1,15 +1,16 @@
-import { isMemberIn, marketDimensionKeys, plainMembers } from "../../../schemas/market.ts";
+import { dimensionKeysIn, plainMembersIn } from "../../../schemas/market.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { textOf } from "../../format/bytes.ts";
 import { type Cell, csvRecord } from "../../format/csv.ts";
-
-const membersIn = (version: string) => plainMembers.filter((name) => isMemberIn(version, name));
 
 /**
  * The columns of a market in CSV (INTERFACE 4.5): its members in a version of the feed, then the score of each
  * dimension.
  */
-const csvColumns = (version: string): readonly string[] => [...membersIn(version), ...marketDimensionKeys];
+const csvColumns = (version: string): readonly string[] => [
+  ...plainMembersIn(version),
+  ...dimensionKeysIn(version),
+];
 
 // Parsing this many markets takes about as long as inflating a run.
 const marketsPerStep = 8;
@@ -23,16 +24,20 @@ export async function csvOf(
   version: string,
   turn: () => Promise<void>,
 ): Promise<string> {
-  const members = membersIn(version);
+  const [members, keys] = [plainMembersIn(version), dimensionKeysIn(version)];
   let text = "";
   for (const [index, market] of markets.entries()) {
     if (index % marketsPerStep === 0) await turn();
-    text += csvRecord(valuesOf(JSON.parse(textOf(market)), members));
+    text += csvRecord(valuesOf(JSON.parse(textOf(market)), members, keys));
   }
   return text;
 }
 
-function valuesOf(market: HistoricalMarket, members: typeof plainMembers): Cell[] {
+function valuesOf(
+  market: HistoricalMarket,
+  members: ReturnType<typeof plainMembersIn>,
+  keys: ReturnType<typeof dimensionKeysIn>,
+): Cell[] {
   const scores = new Map(market.dimensions.map(({ key, score }) => [key, score]));
-  return [...members.map((name) => market[name]), ...marketDimensionKeys.map((key) => scores.get(key)!)];
+  return [...members.map((name) => market[name]), ...keys.map((key) => scores.get(key)!)];
 }

@@ -1,4 +1,4 @@
-import { type Condition, type FacetName, filterFields, type LabelName } from "../../../schemas/filters.ts";
+import { type Condition, everyField, type FacetName, type LabelName } from "../../../schemas/filters.ts";
 import { rangeBitmap } from "../../index/bitmap.ts";
 import type { LabelTables, SegmentColumns } from "../../index/columns.ts";
 import { keepRanges } from "../../index/integer-column.ts";
@@ -48,8 +48,8 @@ export class ArchiveIndex<Segment extends SegmentColumns = SegmentColumns> {
       this.starts[index + 1] = this.starts[index]! + segment.markets;
     });
     this.markets = this.starts[segments.length]!;
-    const lacking = filterFields.filter((row) => !segments.every(({ fields }) => fields.includes(row)));
-    this.#lacking = new Set(lacking.map(({ field }) => field));
+    const names = segments.map(({ fields }) => new Set<string>(fields.map(({ field }) => field)));
+    this.#lacking = new Set([...everyField.keys()].filter((name) => !names.every((own) => own.has(name))));
   }
 
   /** Repeats work while which a new snapshot replaced a table: ids of labels then mean other labels than before. */

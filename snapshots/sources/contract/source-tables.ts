@@ -20,7 +20,7 @@ import {
   timeUntil,
 } from "./table-schema.ts";
 
-function fieldsOf(members: Members, latest: Date | undefined): Field[] {
+export function fieldsOf(members: Members, latest: Date | undefined): Field[] {
   return Object.entries(members).map(([published, shape]) => {
     const name = sourceName(published);
     return { name, ...(name !== published && { published }), shape: ruled(shape, latest) };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { feedVersion } from "../../../schemas/market.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { formatVersion, type Manifest, type SegmentRef } from "../../../schemas/store/snapshot.ts";
+import { feedVersion } from "../../../schemas/versions.ts";
 import { diff } from "../../../snapshots/maintain/diff.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
