@@ -55,12 +55,6 @@ export type Answer = { witness: Witness } & (
   | { fault: string; size?: number | undefined; otherTree?: true }
 );
 
-export interface Asking {
-  /** The size up to which a witness is thought to have seen the log; 0 where nothing is known. */
-  seen?: (witness: Witness) => number;
-  deadlineMs?: number;
-}
-
 const maxAnswerBytes = 64 * 1024;
 const maxProof = 63;
 
@@ -81,12 +75,12 @@ class Refusal extends Error {
 export function askWitnesses(
   witnesses: readonly Witness[],
   submission: Submission,
-  { seen = () => 0, deadlineMs = 10_000 }: Asking = {},
+  deadlineMs = 10_000,
 ): Promise<Answer[]> {
   return Promise.all(
     witnesses.map(async (witness) => {
       try {
-        return { witness, ...(await ask(witness, submission, seen(witness), deadlineMs)) };
+        return { witness, ...(await ask(witness, submission, deadlineMs)) };
       } catch (error) {
         if (!(error instanceof Refusal)) throw error;
         return { witness, fault: error.message, ...error.more };
@@ -98,12 +92,11 @@ export function askWitnesses(
 async function ask(
   witness: Witness,
   submission: Submission,
-  seen: number,
   deadlineMs: number,
 ): Promise<{ line: string; time: number }> {
   const url = addressOf(witness);
   const signal = AbortSignal.timeout(deadlineMs);
-  const first = await post(url, await requestOf(submission, seen <= submission.size ? seen : 0), signal);
+  const first = await post(url, await requestOf(submission, 0), signal);
   if (first.status !== 409) return cosignatureIn(first, witness, submission);
   const size = sizeIn(first.body, submission.size);
   const second = await post(url, await requestOf(submission, size), signal);
