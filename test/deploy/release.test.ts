@@ -2,9 +2,9 @@ import { execFile } from "node:child_process";
 import { chmod, cp, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { beforeAll, beforeEach, expect, test } from "vitest";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { nodeOptions } from "../helpers/servers/programs.ts";
+import { findProgram, nodeOptions } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 // The steps of release.yml as bash runs them, in a copy of the project whose version was raised as CONTRIBUTING.md says.
@@ -47,93 +47,95 @@ async function step(title: string, tag = "v1.0.0") {
   return run("bash", ["--noprofile", "--norc", "-eo", "pipefail", "-c", script], { cwd: copy, env });
 }
 
-beforeAll(async () => {
-  const { stdout } = await run("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
-    cwd: root,
+describe.skipIf(!findProgram("jq"))("release.yml", () => {
+  beforeAll(async () => {
+    const { stdout } = await run("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
+      cwd: root,
+    });
+    for (const file of stdout.split("\0").filter((each) => each !== "" && !each.startsWith("test/"))) {
+      await mkdir(join(copy, dirname(file)), { recursive: true });
+      await cp(join(root, file), join(copy, file));
+    }
+    const changelog = join(copy, ".github/CHANGELOG.md");
+    const text = await readFile(changelog, "utf8");
+    const heading = "## Unreleased\n";
+    expect(text.split(heading)).toHaveLength(2);
+    const older = "\n## 0.9.0 - 2026-01-01\n\nOlder.\n";
+    await writeFile(changelog, `${text.replace(heading, `${heading}\n## 1.0.0 - 2026-12-01\n`)}${older}`);
+    await inCopy("git", "init", "--quiet");
+    await inCopy("git", "add", "--all");
+    await inCopy("git", "commit", "--quiet", "--message", "Begin");
+    // In place of programs that reach other machines.
+    await mkdir(programs);
+    const fakes = {
+      docker: `if [ "$1" = inspect ]; then echo "ghcr.io/owner/scores@${digest}"; fi; if [ "$1" = login ]; then cat >>"$CALLS"; fi`,
+      gh: "true",
+    };
+    for (const [program, does] of Object.entries(fakes)) {
+      const lines = ["#!/bin/bash", `echo "${program} $*" >>"$CALLS"`, does];
+      await writeFile(join(programs, program), `${lines.join("\n")}\n`);
+      await chmod(join(programs, program), 0o755);
+    }
   });
-  for (const file of stdout.split("\0").filter((each) => each !== "" && !each.startsWith("test/"))) {
-    await mkdir(join(copy, dirname(file)), { recursive: true });
-    await cp(join(root, file), join(copy, file));
-  }
-  const changelog = join(copy, ".github/CHANGELOG.md");
-  const text = await readFile(changelog, "utf8");
-  const heading = "## Unreleased\n";
-  expect(text.split(heading)).toHaveLength(2);
-  const older = "\n## 0.9.0 - 2026-01-01\n\nOlder.\n";
-  await writeFile(changelog, `${text.replace(heading, `${heading}\n## 1.0.0 - 2026-12-01\n`)}${older}`);
-  await inCopy("git", "init", "--quiet");
-  await inCopy("git", "add", "--all");
-  await inCopy("git", "commit", "--quiet", "--message", "Begin");
-  // In place of programs that reach other machines.
-  await mkdir(programs);
-  const fakes = {
-    docker: `if [ "$1" = inspect ]; then echo "ghcr.io/owner/scores@${digest}"; fi; if [ "$1" = login ]; then cat >>"$CALLS"; fi`,
-    gh: "true",
-  };
-  for (const [program, does] of Object.entries(fakes)) {
-    const lines = ["#!/bin/bash", `echo "${program} $*" >>"$CALLS"`, does];
-    await writeFile(join(programs, program), `${lines.join("\n")}\n`);
-    await chmod(join(programs, program), 0o755);
-  }
-});
-beforeEach(async () => {
-  await rm(temporary, { recursive: true, force: true });
-  await mkdir(temporary);
-});
-
-test("npm version commits the new version and nothing else, and tags the commit", async () => {
-  await inCopy("npm", "version", "1.0.0");
-  const { stdout: changed } = await inCopy("git", "show", "--format=%D", "--numstat", "HEAD");
-  expect(changed).toMatch(/tag: v1\.0\.0\b[^\n]*\n\n2\t2\tpackage-lock\.json\n1\t1\tpackage\.json\n$/);
-});
-
-test("the tarball has the notes of its version, is the same each time, and runs", async () => {
-  await step("Make the tarball");
-  const file = join(temporary, "release", `${name}.tar.gz`);
-  const [bytes, notes] = [await readFile(file), await readFile(join(temporary, "notes.md"), "utf8")];
-  expect(notes).toContain("### Added\n");
-  expect(notes).not.toMatch(/^## |Older/m);
-  await rm(join(temporary, "release"), { recursive: true });
-  await step("Make the tarball");
-  expect(bytes.equals(await readFile(file))).toBe(true);
-  await run("tar", ["-xzf", file, "-C", folder]);
-  await symlink(join(root, "node_modules"), join(folder, name, "node_modules"));
-  const { stdout } = await run(process.execPath, [...nodeOptions, "scripts/snapshot.ts", "contract"], {
-    cwd: join(folder, name),
+  beforeEach(async () => {
+    await rm(temporary, { recursive: true, force: true });
+    await mkdir(temporary);
   });
-  expect(stdout).toContain("resolved_at");
-  for (const needed of [".npmrc", "package-lock.json", ".github/deploy/prs-proxy.service"])
-    await readFile(join(folder, name, needed));
-});
 
-test.each([
-  ["v1.0.1", "package.json has version 1.0.0"],
-  ["1.0.0", "package.json has version 1.0.0"],
-])("a tag %s that names another version ends the release", async (tag, reason) => {
-  await expect(step("Make the tarball", tag)).rejects.toMatchObject({ code: 1, stderr: `${reason}\n` });
-});
+  test("npm version commits the new version and nothing else, and tags the commit", async () => {
+    await inCopy("npm", "version", "1.0.0");
+    const { stdout: changed } = await inCopy("git", "show", "--format=%D", "--numstat", "HEAD");
+    expect(changed).toMatch(/tag: v1\.0\.0\b[^\n]*\n\n2\t2\tpackage-lock\.json\n1\t1\tpackage\.json\n$/);
+  });
 
-test("the image is pushed under its version, and its digest is what is attested", async () => {
-  await step("Make the tarball");
-  await step("Build the image and push it");
-  await step("Release");
-  const image = "ghcr.io/owner/scores:1.0.0";
-  const calls = (await readFile(join(folder, "calls.txt"), "utf8")).trimEnd().split("\n");
-  expect(calls).toEqual([
-    `docker build --file .github/deploy/Dockerfile --tag ${image} .`,
-    "docker login ghcr.io --username me --password-stdin",
-    "a-token",
-    `docker push ${image}`,
-    `docker inspect --format {{index .RepoDigests 0}} ${image}`,
-    `gh release create v1.0.0 --verify-tag --notes-file ${temporary}/notes.md ${temporary}/release/${name}.tar.gz`,
-  ]);
-  expect(await readFile(join(folder, "output.txt"), "utf8")).toBe(
-    `name=ghcr.io/owner/scores\ndigest=${digest}\n`,
-  );
-});
+  test("the tarball has the notes of its version, is the same each time, and runs", async () => {
+    await step("Make the tarball");
+    const file = join(temporary, "release", `${name}.tar.gz`);
+    const [bytes, notes] = [await readFile(file), await readFile(join(temporary, "notes.md"), "utf8")];
+    expect(notes).toContain("### Added\n");
+    expect(notes).not.toMatch(/^## |Older/m);
+    await rm(join(temporary, "release"), { recursive: true });
+    await step("Make the tarball");
+    expect(bytes.equals(await readFile(file))).toBe(true);
+    await run("tar", ["-xzf", file, "-C", folder]);
+    await symlink(join(root, "node_modules"), join(folder, name, "node_modules"));
+    const { stdout } = await run(process.execPath, [...nodeOptions, "scripts/snapshot.ts", "contract"], {
+      cwd: join(folder, name),
+    });
+    expect(stdout).toContain("resolved_at");
+    for (const needed of [".npmrc", "package-lock.json", ".github/deploy/prs-proxy.service"])
+      await readFile(join(folder, name, needed));
+  });
 
-test("a version of which the changelog says nothing ends the release", async () => {
-  await inCopy("npm", "version", "1.0.1");
-  const stderr = ".github/CHANGELOG.md says nothing of 1.0.1\n";
-  await expect(step("Make the tarball", "v1.0.1")).rejects.toMatchObject({ code: 1, stderr });
+  test.each([
+    ["v1.0.1", "package.json has version 1.0.0"],
+    ["1.0.0", "package.json has version 1.0.0"],
+  ])("a tag %s that names another version ends the release", async (tag, reason) => {
+    await expect(step("Make the tarball", tag)).rejects.toMatchObject({ code: 1, stderr: `${reason}\n` });
+  });
+
+  test("the image is pushed under its version, and its digest is what is attested", async () => {
+    await step("Make the tarball");
+    await step("Build the image and push it");
+    await step("Release");
+    const image = "ghcr.io/owner/scores:1.0.0";
+    const calls = (await readFile(join(folder, "calls.txt"), "utf8")).trimEnd().split("\n");
+    expect(calls).toEqual([
+      `docker build --file .github/deploy/Dockerfile --tag ${image} .`,
+      "docker login ghcr.io --username me --password-stdin",
+      "a-token",
+      `docker push ${image}`,
+      `docker inspect --format {{index .RepoDigests 0}} ${image}`,
+      `gh release create v1.0.0 --verify-tag --notes-file ${temporary}/notes.md ${temporary}/release/${name}.tar.gz`,
+    ]);
+    expect(await readFile(join(folder, "output.txt"), "utf8")).toBe(
+      `name=ghcr.io/owner/scores\ndigest=${digest}\n`,
+    );
+  });
+
+  test("a version of which the changelog says nothing ends the release", async () => {
+    await inCopy("npm", "version", "1.0.1");
+    const stderr = ".github/CHANGELOG.md says nothing of 1.0.1\n";
+    await expect(step("Make the tarball", "v1.0.1")).rejects.toMatchObject({ code: 1, stderr });
+  });
 });

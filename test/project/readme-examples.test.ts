@@ -449,6 +449,21 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     expect(answer.status).toBe(200);
   });
 
+  test("keys of callers: issued, rotated and revoked", async () => {
+    const lines = linesOf(block("sh", "npm run keys -- issue --plan aegis --owner"));
+    const call = (line: string) => bash(`${npm}; STORE=store\n${line}`, "own");
+    const listed = async () => JSON.parse(await call("npm run keys -- list --store store --json"));
+    const [issue = "", ...others] = lines;
+    expect(await call(issue)).toMatch(/^prs_live_\w+\n$/);
+    const { id } = (await listed()).keys.find(({ owner }: { owner: string }) => owner === "Example Ltd");
+    const printed = [];
+    for (const line of others) printed.push(await call(line.replace(" ID ", ` ${id} `)));
+    expect(printed).toEqual([
+      expect.stringMatching(/^prs_live_\w+\n$/),
+      expect.stringContaining(`key ${id} ends`),
+    ]);
+  });
+
   test("signing: a key, a signed publish that verifies, and its checkpoint from a proxy", async () => {
     await mkdir(join(folder, "signing"));
     const text = block("sh", "npm run snapshot -- signing-key");
