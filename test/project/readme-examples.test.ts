@@ -42,6 +42,7 @@ const elsewhere: [start: string, covered: string][] = [
   ["export SIGNING_KEY=publisher.key WITNESS_POLICY", "with a real witness: witness-commands.test.ts"],
   ["tools/monitor -policy", "with real witnesses and a static server: monitor.test.ts"],
   ["--- a/schemas/market-meanings.ts\n", "growth.test.ts applies it"],
+  ["--- a/schemas/market.ts\n", "growth.test.ts applies it"],
   ["--- a/proxy/routes/scores.ts\n", "growth.test.ts applies it"],
   ["--- a/schemas/store/snapshot.ts\n", "growth.test.ts applies it"],
   ["import bisect, datetime", "conformance/recompute.test.ts, with many queries and altered answers"],
