@@ -14,7 +14,7 @@ import { readObject } from "../../snapshots/store/objects.ts";
 import { collected, type Storage } from "../../snapshots/store/storage.ts";
 import { guardPeer } from "../errors/errors.ts";
 import type { Request, Response } from "../exchange.ts";
-import { type Coding, inEachCoding } from "../reply/coding.ts";
+import { type Coding, inEachCoding } from "../reply/reply.ts";
 
 export type PublicObjects = ReturnType<typeof publicObjects>;
 

@@ -9,8 +9,8 @@ import { budgets, Memo } from "../../snapshots/read/memo.ts";
 import type { Stream } from "../../snapshots/read/stream.ts";
 import { asTable } from "../../snapshots/read/tables.ts";
 import type { Request } from "../exchange.ts";
-import { type Coding, inEachCoding } from "./coding.ts";
 import type { Answer, Content, Reply } from "./reply.ts";
+import { type Coding, inEachCoding } from "./reply.ts";
 
 type Preferred<Form> = { form: Form; contentType: string };
 

@@ -14,9 +14,8 @@ import { within } from "../../snapshots/store/in-parallel.ts";
 import type { Exchange, Request, Response } from "../exchange.ts";
 import type { ProxyParts } from "../parts.ts";
 import { quotaExceeded, type Receipt } from "../quota/quota.ts";
-import { heldTag } from "./coding.ts";
 import { noteError } from "./problem.ts";
-import { type Prepared, type Reply, type Streamed, writeHead } from "./reply.ts";
+import { heldTag, type Prepared, type Reply, type Streamed, writeHead } from "./reply.ts";
 
 /**
  * How many rows or bytes a unit pays for (as many rows as the largest page has), and how many such answers an owner may

@@ -16,8 +16,7 @@ import {
 import { TierLog } from "../../snapshots/read/scores/tier-log.ts";
 import type { Request, Response } from "../exchange.ts";
 import type { AppParts } from "../parts.ts";
-import { tagsOf } from "../reply/coding.ts";
-import { type Answer, askedReply, type Reply, textContent, uncachedJson } from "../reply/reply.ts";
+import { type Answer, askedReply, type Reply, tagsOf, textContent, uncachedJson } from "../reply/reply.ts";
 
 /** Answers about scores (INTERFACE 4.1 to 4.4). */
 export function scoreAnswers(parts: AppParts) {

@@ -1,6 +1,6 @@
 import { sha256 } from "../../snapshots/store/layout.ts";
-import { compress, tagsOf } from "../reply/coding.ts";
 import type { Reply } from "../reply/reply.ts";
+import { compress, tagsOf } from "../reply/reply.ts";
 import type { StaticFile } from "./static-file.ts";
 
 /**

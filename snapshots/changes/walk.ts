@@ -2,8 +2,8 @@ import type { Manifest, ObjectRef, SegmentRef } from "../../schemas/store/snapsh
 import { compareKeys, idOfLine, type MarketKey } from "../format/market-line.ts";
 import { type Page, readRun, type StoredPage } from "../format/page.ts";
 import { readTimes } from "../index/columns.ts";
+import { timeAt } from "../index/number-columns.ts";
 import { openColumns, readPages } from "../index/segment.ts";
-import { timeAt } from "../index/time-column.ts";
 import { layout } from "../store/layout.ts";
 import type { YieldLoop } from "./entries.ts";
 

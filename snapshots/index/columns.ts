@@ -10,7 +10,6 @@ import { fitsIn, maxLabelBytes } from "../../schemas/shapes.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { type JsonValue, parseJson } from "../store/json.ts";
 import { wordsFor } from "./bitmap.ts";
-import { type IntegerColumn, sliceCount } from "./integer-column.ts";
 import {
   faultIn,
   frequentShare,
@@ -20,8 +19,8 @@ import {
   lowestCode,
 } from "./label-column.ts";
 import { LabelTable } from "./label-table.ts";
+import { type IntegerColumn, sliceCount, type TimeColumn, timesFrom } from "./number-columns.ts";
 import { uint32s } from "./sections.ts";
-import { type TimeColumn, timesFrom } from "./time-column.ts";
 
 export type KnownColumn = { name: string } & (
   | { kind: "integer"; min: number; max: number }

@@ -5,8 +5,7 @@ import { CorruptObjectError, FormatError } from "../store/errors.ts";
 import { JsonValue, parseJson } from "../store/json.ts";
 import { wordsFor } from "./bitmap.ts";
 import { type ColumnHeader, columnsIn, fieldOf, frequentOf } from "./columns.ts";
-import { sliceCount } from "./integer-column.ts";
-import { epochsIn, maxTime, type TimeColumn } from "./time-column.ts";
+import { epochsIn, maxTime, sliceCount, type TimeColumn } from "./number-columns.ts";
 
 /** The version of the encoding of an index and its header. */
 export const indexVersion = 1;

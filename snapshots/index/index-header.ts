@@ -6,10 +6,9 @@ import { CorruptObjectError } from "../store/errors.ts";
 import { JsonValue, parseJson } from "../store/json.ts";
 import { columnsIn, fieldsIn, type KnownColumn } from "./columns.ts";
 import { chunksOf, indexVersion, type WordsRef } from "./header-reader.ts";
-import { buildIntegerColumn } from "./integer-column.ts";
 import { buildLabelColumn } from "./label-column.ts";
+import { buildIntegerColumn, buildTimeColumn, type TimeColumn } from "./number-columns.ts";
 import type { SectionData } from "./sections.ts";
-import { buildTimeColumn, type TimeColumn } from "./time-column.ts";
 
 // The index root covers what follows from a segment's markets, not how it is stored (snapshots/SPEC.md, "Index root").
 

@@ -1,7 +1,7 @@
 import { firstWhere } from "../format/first-where.ts";
 import { type Bitmap, copyBits, countRange, hasBit, nthBit, ranksOf, setBit, wordsFor } from "./bitmap.ts";
-import { buildIntegerColumn, decodeIntegers, type IntegerColumn, keepRanges } from "./integer-column.ts";
 import type { LabelTable } from "./label-table.ts";
+import { buildIntegerColumn, decodeIntegers, type IntegerColumn, keepRanges } from "./number-columns.ts";
 
 /** Labels of at least one in this many of a segment's markets are frequent, and coded in bit slices. */
 export const frequentShare = 32;

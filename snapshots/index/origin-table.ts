@@ -1,6 +1,6 @@
 import { CorruptObjectError } from "../store/errors.ts";
 import { wordsFor } from "./bitmap.ts";
-import { buildIntegerColumn, decodeIntegers, sliceCount } from "./integer-column.ts";
+import { buildIntegerColumn, decodeIntegers, sliceCount } from "./number-columns.ts";
 
 const countBytes = 4;
 const hashBytes = 32;

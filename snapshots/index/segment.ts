@@ -18,12 +18,11 @@ import {
 } from "./columns.ts";
 import type { WordsRef } from "./header-reader.ts";
 import { buildIndex, type IndexRow, indexHeader, isSame, openHeader, sectionRootOf } from "./index-header.ts";
-import { decodeIntegers } from "./integer-column.ts";
 import { decodeLabels, tableBytes } from "./label-column.ts";
+import { decodeIntegers, epochsIn, type TimeColumn, timeAt } from "./number-columns.ts";
 import { type PageTable, pageSections, readPageTable } from "./page-table.ts";
 import { SectionWriter, sealSections } from "./section-writer.ts";
 import { openSections, type Sections, type SectionTable, sectionsIn, sectionViews } from "./sections.ts";
-import { epochsIn, type TimeColumn, timeAt } from "./time-column.ts";
 
 /** A segment's index in memory. */
 export interface Segment extends SegmentColumns, PageTable {

@@ -19,7 +19,7 @@ import {
   sectionsOf,
 } from "../index/columns.ts";
 import type { IndexHeader } from "../index/header-reader.ts";
-import type { TimeColumn } from "../index/time-column.ts";
+import type { TimeColumn } from "../index/number-columns.ts";
 import { WordTable } from "../index/word-table.ts";
 import { isSettled, wordsOf } from "../index/words.ts";
 import { CorruptObjectError } from "../store/errors.ts";

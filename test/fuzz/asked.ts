@@ -6,7 +6,7 @@ import { presentedKey } from "../../proxy/access/identity.ts";
 import { defaultLimits } from "../../proxy/config.ts";
 import { newExchange, type Request } from "../../proxy/exchange.ts";
 import { feedClient } from "../../proxy/feed/feed-client.ts";
-import { heldTag, preferredCoding, tagsOf } from "../../proxy/reply/coding.ts";
+import { heldTag, preferredCoding, tagsOf } from "../../proxy/reply/reply.ts";
 import { preferred } from "../../proxy/reply/rows.ts";
 import { fileReply } from "../../proxy/reply/stream.ts";
 import { readBody } from "../../proxy/routes/body.ts";

@@ -12,7 +12,7 @@ import type { SegmentColumns } from "../../index/columns.ts";
 import type { IntegerColumn } from "../../index/integer-column.ts";
 import type { LoadedLabelColumn } from "../../index/label-column.ts";
 import type { LabelTable } from "../../index/label-table.ts";
-import { lowerBound, type TimeColumn, timeAt } from "../../index/time-column.ts";
+import { lowerBound, type TimeColumn, timeAt } from "../../index/number-columns.ts";
 import { invalidParameter } from "../errors.ts";
 import type { ArchiveIndex } from "./evaluate.ts";
 import type { Matches } from "./matches.ts";

@@ -1,9 +1,8 @@
 import { type Condition, everyField, type FacetName, type LabelName } from "../../../schemas/filters.ts";
 import { rangeBitmap } from "../../index/bitmap.ts";
 import type { LabelTables, SegmentColumns } from "../../index/columns.ts";
-import { keepRanges } from "../../index/integer-column.ts";
 import { keepLabels } from "../../index/label-column.ts";
-import { lowerBound, type TimeColumn } from "../../index/time-column.ts";
+import { keepRanges, lowerBound, type TimeColumn } from "../../index/number-columns.ts";
 import type { WordTable } from "../../index/word-table.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { invalidParameter } from "../errors.ts";

@@ -1,6 +1,6 @@
 import { type Bitmap, rangeBitmap } from "../../index/bitmap.ts";
 import type { SegmentColumns } from "../../index/columns.ts";
-import { type IntegerColumn, sliceCount } from "../../index/integer-column.ts";
+import { type IntegerColumn, sliceCount } from "../../index/number-columns.ts";
 import { everyValue, sliceKernel } from "../../index/slice-kernel.ts";
 import type { SegmentMatches } from "./matches.ts";
 

@@ -10,9 +10,8 @@ import { readManifest } from "../../store/manifest.ts";
 import { readObject, unseal } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
-import { Archive } from "../archive/archive.ts";
+import { Archive, WordIndex } from "../archive/archive.ts";
 import { IdIndex } from "../archive/id-index.ts";
-import { WordIndex } from "../archive/word-index.ts";
 import { noSnapshot } from "../errors.ts";
 import { cacheShares, SingleFlight } from "../memo.ts";
 import {

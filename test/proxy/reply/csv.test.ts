@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import express from "express";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { tagsOf } from "../../../proxy/reply/coding.ts";
+import { tagsOf } from "../../../proxy/reply/reply.ts";
 import { orTable } from "../../../proxy/reply/rows.ts";
 import type { LabelFacet, ScoreFacet } from "../../../schemas/envelopes.ts";
 import { marketDimensionKeys } from "../../../schemas/market.ts";

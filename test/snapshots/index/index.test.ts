@@ -13,11 +13,16 @@ import {
   wordsFor,
 } from "../../../snapshots/index/bitmap.ts";
 import { createLabelTables } from "../../../snapshots/index/columns.ts";
-import { buildIntegerColumn, keepRanges } from "../../../snapshots/index/integer-column.ts";
 import { buildLabelColumn, keepLabels, rareMarketsOf } from "../../../snapshots/index/label-column.ts";
 import { LabelTable, retained } from "../../../snapshots/index/label-table.ts";
+import {
+  buildIntegerColumn,
+  buildTimeColumn,
+  keepRanges,
+  lowerBound,
+  timeAt,
+} from "../../../snapshots/index/number-columns.ts";
 import { encodeSegment, loadSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
-import { buildTimeColumn, lowerBound, timeAt } from "../../../snapshots/index/time-column.ts";
 
 const bitsOf = (bitmap: Uint32Array, size: number) =>
   Array.from({ length: size }, (_, n) => n).filter((n) => hasBit(bitmap, n));
