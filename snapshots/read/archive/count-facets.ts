@@ -9,9 +9,9 @@ import {
 } from "../../../schemas/filters.ts";
 import { countRange, popCount } from "../../index/bitmap.ts";
 import type { SegmentColumns } from "../../index/columns.ts";
-import type { IntegerColumn } from "../../index/integer-column.ts";
 import type { LoadedLabelColumn } from "../../index/label-column.ts";
 import type { LabelTable } from "../../index/label-table.ts";
+import type { IntegerColumn } from "../../index/number-columns.ts";
 import { lowerBound, type TimeColumn, timeAt } from "../../index/number-columns.ts";
 import { invalidParameter } from "../errors.ts";
 import type { ArchiveIndex } from "./evaluate.ts";
