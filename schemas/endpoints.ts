@@ -481,6 +481,12 @@ export const endpoints = {
     path: "/recompute.mjs",
     summary: "What the client loads to evaluate queries itself, as one JavaScript module",
   },
+  clientPython: {
+    ...crossSiteFile,
+    method: "GET",
+    path: "/client.py",
+    summary: "The client for Python, as one file",
+  },
   openapi: {
     ...crossSiteFile,
     method: "GET",

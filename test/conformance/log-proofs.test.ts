@@ -22,25 +22,29 @@ import { bearer, until } from "../helpers/http/proxy-client.ts";
 import { market, publishRecords, slugs } from "../helpers/publish/records.ts";
 import { findProgram } from "../helpers/servers/programs.ts";
 import { testKey } from "../helpers/store/signing.ts";
+import { pythonPath } from "./python.ts";
 
 const signing = { key: testKey() };
 const key = verifierText(signing.key);
 const python = findProgram("python3");
 const records = Array.from({ length: 60 }, (_, n) => market(n));
 
-/** What verify_proof.py says to each text, JSON or tlog-proof: the snapshot id, or "" where it refuses. */
+/** What client.py says to each text, JSON or tlog-proof: the snapshot id, or "" where it refuses. */
 function pythonSays(texts: readonly string[], asked: string): string[] {
   const script = `
 import json, sys
-from verify_proof import read, verify
-known, texts = json.load(sys.stdin)
+from client import IntegrityError, Trust, verify_proof
+from tlog_proof import read
+key, asked, texts = json.load(sys.stdin)
 for text in texts:
     try:
-        print(verify(**read(text), **known))
-    except Exception:
+        answer = read(text)
+        verify_proof(answer, asked, Trust(key), answer["snapshotId"])
+        print(answer["snapshotId"])
+    except (IntegrityError, ValueError, KeyError):
         print()`;
-  const input = JSON.stringify([{ key, asked }, texts]);
-  const env = { ...process.env, PYTHONPATH: import.meta.dirname, PYTHONDONTWRITEBYTECODE: "1" };
+  const input = JSON.stringify([key, asked, texts]);
+  const env = { ...process.env, ...pythonPath };
   const said = execFileSync(python!, ["-c", script], { input, env, encoding: "utf8", maxBuffer: 2 ** 26 });
   return said.split("\n").slice(0, -1);
 }

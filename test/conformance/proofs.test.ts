@@ -9,25 +9,26 @@ import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, until } from "../helpers/http/proxy-client.ts";
 import { market, publishArchive } from "../helpers/publish/records.ts";
 import { findProgram } from "../helpers/servers/programs.ts";
+import { pythonPath } from "./python.ts";
 
 const key = noteKey("prs.example/log");
 const python = findProgram("python3");
 
-/** What verify_proof.py says to each text of an answer: the snapshot id, or "" where it refuses. */
+/** What client.py says to each text of an answer: the snapshot id, or "" where it refuses. */
 function pythonSays(texts: readonly string[], known: { key?: string; id?: string } = {}): string[] {
   const script = `
 import json, sys
-from verify_proof import verify
-given, texts = json.load(sys.stdin)
+from client import IntegrityError, Trust, verify_proof
+(key, id), texts = json.load(sys.stdin)
 for text in texts:
     try:
-        print(verify(**json.loads(text), **given))
-    except Exception:
+        answer = json.loads(text)
+        verify_proof(answer, id, Trust(key), answer["snapshotId"])
+        print(answer["snapshotId"])
+    except (IntegrityError, ValueError, KeyError):
         print()`;
-  const { key: vkey, id } = known;
-  const given = { ...(vkey && { key: vkey }), ...(id && { asked: id }) };
-  const input = JSON.stringify([given, texts]);
-  const env = { ...process.env, PYTHONPATH: import.meta.dirname, PYTHONDONTWRITEBYTECODE: "1" };
+  const input = JSON.stringify([[known.key ?? null, known.id ?? null], texts]);
+  const env = { ...process.env, ...pythonPath };
   const said = execFileSync(python!, ["-c", script], { input, env, encoding: "utf8", maxBuffer: 2 ** 26 });
   return said.split("\n").slice(0, -1);
 }

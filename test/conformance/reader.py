@@ -1,23 +1,16 @@
 """Reads every byte of a store without a site, as snapshots/SPEC.md says, with Python's standard library alone.
 usage: reader.py STORE KEY|"" [QUERIES.json PROOFS.json]     Answers come from the indexes of the newest snapshot."""
-import base64, datetime, hashlib, json, re, struct, sys, zlib
+import base64, json, re, struct, sys, zlib
 from collections import Counter
 from pathlib import Path
-from index_header import above, dumps, head, index_header, leaves, root, section, sha
-from verify_proof import need, signed_text
+from client import INTEGERS, above, fold, head, milliseconds, root, sha, signed_text
+from index_header import dumps, index_header, leaves, need, section
 from words import read_words, with_words
-TIERS = "RAW CAST FORGED TEMPERED DAMASCUS MITHRIL ADAMANTINE".split()
-RANGES = {"tier": (1, 7), "disputed": (0, 1), "composite": (300, 1000),
-          **dict.fromkeys("informed integrity oracle catalyst design counterparty".split(), (0, 100))}
-EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+TIERS, RANGES = INTEGERS["tier"][3], {name: ends[:2] for name, ends in INTEGERS.items()}
 ROOTS = ("feedVersion", "snapshotId", "archiveRoot", "scoresRoot", "indexRoot")
 LABELS = dict(category="category", outcome="resolvedOutcome", formula_version="formulaVersion", weight_version="weightVersion")
 def in_order(texts):  # by UTF-16 code units
     return sorted(texts, key=lambda text: text.encode("utf-16-be"))
-def fold(text):  # Unicode simple case folding
-    return "".join(next((one for one in (c.casefold(), c.lower()) if len(one) == 1), c) for c in text)
-def millis(time):
-    return (datetime.datetime.fromisoformat(time.replace("Z", "+00:00")) - EPOCH) // datetime.timedelta(milliseconds=1)
 def level(index, total, hashes):  # a level of a proof
     found = {"index": index, "size": len(hashes), "markets": total, "path": []}
     while len(hashes) > 1:
@@ -95,7 +88,7 @@ def read_segment(store, ref):
         else:
             expected = [value_of(market, name) for market in markets]
         need(values == expected, f"the index of {name} is wrong")
-    need(times == [millis(market["resolvedAt"]) for market in markets], "the index of times is wrong")
+    need(times == [milliseconds(market["resolvedAt"]) for market in markets], "the index of times is wrong")
     need([*zip(times, ids)] == sorted({*zip(times, ids)}), "the markets are not in order")
     entries = sorted((int(sha(id_.encode())[:4].hex(), 16), n) for n, id_ in enumerate(ids))
     beside = [store.get(f"private/{kind}/{ref[kind]['hash']}", ref[kind]) for kind in ("ids", "rows", "words")]
@@ -192,7 +185,7 @@ def read_store(folder, vkey):
     return commit, manifest, segments, entries, store.get("public/log/checkpoint").decode()
 def holds(segment, name, value):
     if name in ("from", "to"):
-        bound = millis(value if "T" in value else value + {"from": "T00:00:00.000Z", "to": "T23:59:59.999Z"}[name])
+        bound = milliseconds(value, name, end=name == "to")
         return [time >= bound if name == "from" else time <= bound for time in segment["times"]]
     if name[:4] in ("min_", "max_"):
         return [one >= int(value) if name[:4] == "min_" else one <= int(value) for one in segment["columns"][name[4:]]]

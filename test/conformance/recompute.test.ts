@@ -1,52 +1,55 @@
 import { execFile } from "node:child_process";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { facetNames } from "../../schemas/filters.ts";
 import { combinations } from "../helpers/archive/combinations.ts";
 import { segmentEnds } from "../helpers/archive/odd-markets.ts";
 import { plainFilter } from "../helpers/archive/plain-filter.ts";
-import { type ArchiveProxy, search, startArchiveProxy } from "../helpers/http/archive-proxy.ts";
-import { blocksIn, guide } from "../helpers/publish/guides.ts";
+import { type ArchiveProxy, type Query, startArchiveProxy } from "../helpers/http/archive-proxy.ts";
 import { publishRecords, recordsOf } from "../helpers/publish/records.ts";
 import { findProgram } from "../helpers/servers/programs.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
+import { pythonPath } from "./python.ts";
 
-// The script of proxy/README.md, which has nothing of ours in it, against the records themselves and against answers
+// What client.py evaluates, which shares no code with the service, against the records themselves and against answers
 // that somebody altered. ALTERED=10000 alters so many.
 
 const python = findProgram("python3");
-const script = blocksIn(guide("proxy/README.md")).find(({ text }) => text.startsWith("import bisect"))!.text;
 const altered = Number(process.env.ALTERED ?? 300);
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31));
 
-/** Runs the script for each query in one process, first as it is, then with one of its answers altered each time. */
+/** Asks each question in one process, first as it is, then with one of its answers altered each time. */
 const harness = `
-import contextlib, io, json, os, random, sys, urllib.request
-script, queries, altered, seed = json.load(sys.stdin)
-code, really, answers, alter = compile(script, "recompute.py", "exec"), urllib.request.urlopen, {}, None
-def answering(request):
-    url = request.full_url
-    if url not in answers:
-        with really(request) as answer:
-            answers[url] = answer.read()
-    asked.append(url)
-    return contextlib.closing(io.BytesIO(alter(len(asked) - 1, answers[url]) if alter else answers[url]))
-urllib.request.urlopen = answering
-def says(query):
-    global asked
-    asked, sys.argv, out = [], ["", query], io.StringIO()
-    try:
-        with contextlib.redirect_stdout(out):
-            exec(code, {})
-    except (Exception, SystemExit) as error:
-        return {"refused": repr(error)}
-    return json.loads(out.getvalue())
-right = [says(query) for query in queries]
-os.environ["ENTRY"] = right[0]["entry"]
+import email.message, io, json, random, sys, urllib.request
+from client import ApiError, Client, IntegrityError, Trust, VerificationError
+url, key, questions, altered, seed = json.load(sys.stdin)
+class Answer(io.BytesIO):
+    headers = email.message.Message()
+class Opener:
+    answers, alter = {}, None
+    def open(self, request, timeout):
+        url = request.full_url
+        if url not in self.answers:
+            with urllib.request.urlopen(urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"})) as answer:
+                self.answers[url] = answer.read()
+        self.asked.append(url)
+        data = self.answers[url]
+        return Answer(self.alter(len(self.asked) - 1, data) if self.alter else data)
+opener = Opener()
+def says(question, trust=Trust()):
+    opener.asked, client = [], Client(url, key, opener=opener)
+    if "id" in question:
+        found = client.absent(question["id"], trust)
+        return {"markets": found.markets}, found.vouched
+    found = client.recompute(question["filters"], question["by"], 1000, trust)
+    return {"total": found.total, "facets": found.facets}, found.vouched
+pairs = [says(question) for question in questions]
+right, trust = [said for said, _ in pairs], Trust(entry=pairs[0][1].entry)
 requests = []
-for query in queries:
-    says(query)
-    requests.append(asked)
-chance, others, wrong, refused = random.Random(seed), list(answers.values()), [], 0
+for question in questions:
+    says(question, trust)
+    requests.append(opener.asked)
+chance, others, wrong, refused = random.Random(seed), list(opener.answers.values()), [], {}
 def change(data):
     at, end = sorted(chance.randrange(len(data) + 1) for _ in "ab")
     bit = bytes([data[at % len(data)] ^ 1 << chance.randrange(8)]) if data else b"x"
@@ -55,35 +58,37 @@ def change(data):
         data[:at] + bit + data[at + 1:], data[:at], data + bit, data[:at] + data[end:], data[:end] + data[at:],
         other, data[:at] + other[at:end] + data[end:], data[end:] + data[:end], data.replace(b"0", b"1", 1), b""])
 for _ in range(altered):
-    place = chance.randrange(len(queries))
+    place = chance.randrange(len(questions))
     request = chance.randrange(len(requests[place]))
-    alter = lambda number, data: change(data) if number == request else data
-    found = says(queries[place])
-    if "refused" in found:
-        refused += 1
-    elif found != right[place]:
-        wrong.append([queries[place], found])
-print(json.dumps({"right": right, "wrong": wrong, "refused": refused}))
+    opener.alter = lambda number, data: change(data) if number == request else data
+    try:
+        found, _ = says(questions[place], trust)
+        if found != right[place]:
+            wrong.append([questions[place], found])
+    except VerificationError as error:
+        refused[error.what] = refused.get(error.what, 0) + 1
+print(json.dumps({"right": right, "unjudged": [vouched.unjudged for _, vouched in pairs], "wrong": wrong, "refused": refused}))
 `;
 
+type Question = { filters: Query; by: string[] } | { id: string };
 interface Said {
-  right: { total: number; snapshotId: string; entry: string }[];
+  right: unknown[];
+  unjudged: string[][];
   wrong: unknown[];
-  refused: number;
+  refused: Record<string, number>;
 }
 
-function pythonSays(address: string, key: string, queries: readonly string[]): Promise<Said> {
+function pythonSays(address: string, key: string, questions: readonly Question[]): Promise<Said> {
   return new Promise((resolve, reject) => {
-    const env = { ...process.env, BASE: address, KEY: key, ENTRY: undefined };
-    const options = { env: JSON.parse(JSON.stringify(env)), maxBuffer: 2 ** 26 };
-    const child = execFile(python!, ["-c", harness], options, (error, said) =>
+    const env = { ...process.env, ...pythonPath };
+    const child = execFile(python!, ["-c", harness], { env, maxBuffer: 2 ** 26 }, (error, said) =>
       error ? reject(error) : resolve(JSON.parse(said)),
     );
-    child.stdin!.end(JSON.stringify([script, queries, altered, seed]));
+    child.stdin!.end(JSON.stringify([address, key, questions, altered, seed]));
   });
 }
 
-describe.skipIf(!python)("the script that recomputes a total", () => {
+describe.skipIf(!python)("the client in Python", () => {
   const [segmentEnd] = segmentEnds().take(1);
   const markets = recordsOf(0, 150).map((market, index) =>
     index === 70 ? { ...market, id: segmentEnd! } : market,
@@ -96,22 +101,29 @@ describe.skipIf(!python)("the script that recomputes a total", () => {
   });
   afterAll(() => proxy?.stop());
 
-  test("gives the totals of the records, and none from an answer that somebody altered", async () => {
+  test("gives the totals and facets of the records, and none from an answer that somebody altered", async () => {
     const filters = fc
       .sample(combinations(markets), { seed, numRuns: 150 })
       .map((combination) => combination.filters)
-      .filter(({ q, tier = "" }) => q === undefined && !String(tier).includes(","))
-      .filter((query) => Object.keys(query).length > 0);
+      .filter(({ q }) => q === undefined);
+    const by = [...facetNames];
+    const questions = filters.map((each, at) => ({ filters: each, by: at % 3 === 0 ? by : [] }));
     const key = proxy.headers.authorization!.replace("Bearer ", "");
-    const said = await pythonSays(new URL(proxy.address).origin, key, filters.map(search));
-    console.log(
-      `seed ${seed}: ${filters.length} queries; of ${altered} altered answers ${said.refused} refused`,
-    );
-    expect(said.right.map(({ total }) => total)).toEqual(
-      filters.map((query) => plainFilter(markets, query).length),
-    );
+    const missing = "0000dead-0000-4000-8000-000000000000";
+    const said = await pythonSays(new URL(proxy.address).origin, key, [...questions, { id: missing }]);
+    console.log(`seed ${seed}: ${filters.length} queries; refused ${JSON.stringify(said.refused)}`);
+    for (const [at, question] of questions.entries()) {
+      const { total, facets } = await proxy.facets({ ...question.filters, by: by.join(), limit: 1000 });
+      expect(total).toBe(plainFilter(markets, question.filters).length);
+      expect([question, said.right[at]]).toEqual([
+        question,
+        { total, facets: question.by.length > 0 ? facets : {} },
+      ]);
+    }
+    expect(said.right.at(-1)).toEqual({ markets: markets.length });
     expect(said.wrong).toEqual([]);
-    expect(said.refused).toBeGreaterThan(altered / 2);
-    expect(script.trimEnd().split("\n").length).toBeLessThanOrEqual(100);
+    const refused = Object.values(said.refused).reduce((sum, count) => sum + count, 0);
+    expect(refused).toBeGreaterThan(altered / 2);
+    expect(said.refused).toMatchObject({ entry: expect.any(Number), section: expect.any(Number) });
   });
 });

@@ -25,6 +25,7 @@ import { rowsQuery } from "../helpers/archive/query.ts";
 import { findProgram } from "../helpers/servers/programs.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
 import { makeExample } from "./example-store.ts";
+import { pythonPath } from "./python.ts";
 
 const example = join(import.meta.dirname, `format-${formatVersion}`);
 const read = async (name: string) => JSON.parse(await readFile(join(example, name), "utf8"));
@@ -198,22 +199,22 @@ test("verify names the object in which a bit of any byte is flipped", {
 
 describe.runIf(python)("reader.py", () => {
   const reader = join(import.meta.dirname, "reader.py");
-  const env = { ...process.env, PYTHONDONTWRITEBYTECODE: "1" };
+  const env = { ...process.env, ...pythonPath };
   const files = ["queries.json", "proofs.json"].map((name) => join(example, name));
 
   test("was written in few lines, and imports nothing but the standard library", async () => {
     for (const [name, most] of [
-      ["reader.py", 228],
-      ["verify_proof.py", 100],
+      ["reader.py", 221],
+      ["tlog_proof.py", 12],
       ["words.py", 60],
-      ["index_header.py", 40],
+      ["index_header.py", 20],
     ] as const) {
       const text = await readFile(join(import.meta.dirname, name), "utf8");
       expect(text.split("\n").length - 1, name).toBeLessThanOrEqual(most);
       const imported = [...text.matchAll(/^(?:import|from) ([\w, ]+?)(?: import .*)?$/gm)].flatMap(
         ([, names]) => names!.split(", "),
       );
-      const own = '{"verify_proof", "words", "index_header"}';
+      const own = '{"client", "words", "index_header"}';
       const script = `import sys; print(set(${JSON.stringify(imported)}) - sys.stdlib_module_names - ${own})`;
       expect((await run(python!, ["-c", script])).stdout, name).toBe("set()\n");
     }
@@ -230,7 +231,6 @@ describe.runIf(python)("reader.py", () => {
     await cp(join(example, "store"), store, { recursive: true });
     const script = `
 import pathlib, sys
-sys.path.insert(0, ${JSON.stringify(import.meta.dirname)})
 from reader import read_store
 store, key, step, place = sys.argv[1], sys.argv[2], int(sys.argv[3]), 0
 for file in sorted(at for at in pathlib.Path(store).rglob("*") if at.is_file()):
@@ -259,7 +259,7 @@ read_store(store, key)`;
         (error) => String(error.stderr).trim().split("\n").at(-1),
       );
     expect(await refused()).toBe("");
-    expect(await refused(key.replace("example.org", "example.com"))).toMatch(/the key is no Ed25519 key/);
+    expect(await refused(key.replace("example.org", "example.com"))).toMatch(/This is no Ed25519 key/);
     await writeFile(join(store, "more.json"), "{}");
     expect(await refused()).toMatch(/nothing names/);
     await rm(join(store, "more.json"));

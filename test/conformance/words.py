@@ -1,6 +1,6 @@
 """Reads the words of a segment, as snapshots/SPEC.md, "Words", says, with Python's standard library alone."""
 import itertools, json, struct, unicodedata
-from verify_proof import need
+from index_header import need
 
 def words_of(text):
     lower = unicodedata.normalize("NFKC", text).lower()

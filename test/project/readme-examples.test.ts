@@ -45,8 +45,6 @@ const elsewhere: [start: string, covered: string][] = [
   ["--- a/schemas/market.ts\n", "growth.test.ts applies it"],
   ["--- a/proxy/routes/scores.ts\n", "growth.test.ts applies it"],
   ["--- a/schemas/store/snapshot.ts\n", "growth.test.ts applies it"],
-  ["import bisect, datetime", "conformance/recompute.test.ts, with many queries and altered answers"],
-  ["python3 recompute.py ", "the same"],
 ];
 
 /**
@@ -64,6 +62,16 @@ function block(language: string, start: string): string {
   expect([start, found.length]).toEqual([start, 1]);
   ran.add(found[0]!);
   return found[0]!.text;
+}
+
+/** The one block of Python that begins with imports and has these words. */
+function pythonBlock(words: string): string {
+  const [found, ...others] = blocks.filter(
+    ({ language, text }) => language === "python" && text.includes(words),
+  );
+  expect([words, others]).toEqual([words, []]);
+  ran.add(found!);
+  return found!.text;
 }
 
 const linesOf = (text: string) => text.trimEnd().split("\n");
@@ -104,6 +112,8 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
       PATH: [join(root, "node_modules/.bin"), process.env.PATH].join(delimiter),
       BASE: `http://127.0.0.1:${proxy.port}`,
       KEY: key,
+      PYTHONPATH: folder,
+      PYTHONDONTWRITEBYTECODE: "1",
       npm_config_offline: "true",
       npm_config_cache: join(folder, "npm-cache"),
     };
@@ -184,10 +194,24 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
   });
 
   test("Python: a walk through all pages", async () => {
-    await writeFile(join(folder, "walk.py"), block("python", "import gzip, json, os, urllib.parse"));
+    await bash(block("sh", 'curl -sS --fail -O "$BASE/client.py"'));
+    await writeFile(join(folder, "walk.py"), pythonBlock("client, ids"));
     const total = await totalOf({ min_composite: 400 });
     expect(total).toBeGreaterThan(500);
-    expect(await prints("python3", ["walk.py"])).toBe(`${total} markets of snapshot ${newest}\n`);
+    expect(await prints("python3", ["walk.py"])).toBe(`${total} of ${total} markets\n`);
+  });
+
+  test("Python: a total, an absence and a score that the client checks", async () => {
+    await writeFile(join(folder, "recompute.py"), pythonBlock("verify_score_proof"));
+    const total = await totalOf({ category: "Politics", min_composite: 700, disputed: "false" });
+    expect(total).toBeGreaterThan(0);
+    const { scores } = (await proxy.get("/api/v1/scores")).json();
+    expect(await prints("python3", ["recompute.py"])).toMatch(
+      new RegExp(
+        `^${total} markets, [1-7] tiers; the entry to pin is [0-9a-f]{64}\nUnicode [0-9.]+ of this Python .*\n` +
+          `None left out of ${await totalOf({})} markets; ${scores[0].slug} has ${scores[0].bri} points\n$`,
+      ),
+    );
   });
 
   test("NDJSON: a download, and going on behind its last whole line", async () => {
@@ -213,9 +237,10 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
     const archiveNow = () => read(`archive-${newest}.ndjson`);
 
     test("is the archive, by Python", async () => {
-      const program = block("python", "import hashlib, json");
-      await writeFile(join(folder, "copy/copy.py"), program);
-      await sync();
+      await writeFile(join(folder, "copy/copy.py"), pythonBlock("client.copy"));
+      expect(await sync()).toMatch(
+        new RegExp(`^archive-${newest}\\.ndjson: ${await totalOf({})} markets with`),
+      );
       expect((await archiveNow()) === (await wholeArchive())).toBe(true);
     });
 
@@ -256,7 +281,7 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
       const held = await archiveNow();
       const path = join(folder, "copy", `archive-${newest}.ndjson`);
       await writeFile(path, held.replace("disputed", "disputeD"));
-      await expect(sync()).rejects.toThrow("this is not the archive");
+      await expect(sync()).rejects.toThrow("The copy is not the archive");
       await writeFile(path, held);
     });
 

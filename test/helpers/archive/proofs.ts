@@ -69,6 +69,7 @@ export function proofIn(
   const lines = shape[segment]![page]!;
   const counts = { markets: shape.flat(2).length, protocols: 7 };
   const scoresRoot = hash("sha256", "scores");
+  const publishedAt = "2026-02-02T08:21:59.229Z";
   const content = { feedVersion: "bri-pm-v1", counts, scoresRoot };
   const archiveRoot = rootOver("archive", segments).toString("hex");
   const snapshotId = snapshotIdOf({ ...content, archiveRoot });
@@ -76,7 +77,7 @@ export function proofIn(
     market: lines[market]!,
     snapshotId,
     commit: 12,
-    entry: JSON.stringify({ commit: 12, ...content, archiveRoot, snapshotId }),
+    entry: JSON.stringify({ commit: 12, publishedAt, ...content, archiveRoot, snapshotId }),
     checkpoint: null,
     proof: {
       page: level(market, lines.length, lines.map(leaf)),

@@ -8,7 +8,14 @@ import { sha256 } from "../../../snapshots/store/layout.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { outcome, until } from "../../helpers/http/proxy-client.ts";
 
-const clients = ["/client.js", "/client.d.ts", "/client.mjs", "/client.d.mts", "/recompute.mjs"];
+const clients = [
+  "/client.js",
+  "/client.d.ts",
+  "/client.mjs",
+  "/client.d.mts",
+  "/recompute.mjs",
+  "/client.py",
+];
 
 let proxy: TestProxy;
 beforeAll(async () => {

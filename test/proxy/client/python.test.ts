@@ -1,0 +1,309 @@
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Client } from "../../../proxy/site/client/client.ts";
+import { foldCase } from "../../../schemas/names.ts";
+import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
+import { pythonPath } from "../../conformance/python.ts";
+import { type AlteringLink, startAlteringLink } from "../../helpers/http/altering-link.ts";
+import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
+import { until } from "../../helpers/http/proxy-client.ts";
+import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { findProgram, freePort, listenLocally } from "../../helpers/servers/programs.ts";
+import { testKey } from "../../helpers/store/signing.ts";
+
+// What the client in Python asks and checks over HTTP. test/conformance has it evaluate and verify at random.
+
+const python = findProgram("python3");
+const file = new URL("../../../proxy/site/client/client.py", import.meta.url).pathname;
+const signing = { key: testKey() };
+const trusted = verifierText(signing.key);
+
+async function listed<Each>(some: AsyncIterable<Each>): Promise<Each[]> {
+  const found = [];
+  for await (const each of some) found.push(each);
+  return found;
+}
+
+/** What a program prints as JSON, with the client imported and `given` at hand. */
+async function says<Said>(program: string, given: unknown): Promise<Said> {
+  const script = `import json, sys
+from client import *
+given = json.load(sys.stdin)
+def failing(work):
+    try:
+        work()
+        return []
+    except ApiError as error:
+        return [type(error).__name__, getattr(error, "what", error.code), error.status, error.parameter]
+${program}`;
+  const env = { ...process.env, ...pythonPath };
+  const running = promisify(execFile)(python!, ["-c", script], { env, maxBuffer: 2 ** 27 });
+  running.child.stdin!.end(JSON.stringify(given));
+  return JSON.parse((await running).stdout);
+}
+
+test.skipIf(!python)("is one file of the standard library that Python 3.9 can read, and typed", async () => {
+  const text = readFileSync(file, "utf8");
+  expect(text.split("\n").length - 1).toBeLessThanOrEqual(600);
+  const said = await says<[string[], string[]]>(
+    `
+import ast
+tree = [*ast.walk(ast.parse(given, feature_version=(3, 9)))]
+names = {name.name.split(".")[0] for one in tree if isinstance(one, ast.Import) for name in one.names}
+names |= {one.module for one in tree if isinstance(one, ast.ImportFrom)}
+functions = [one for one in tree if isinstance(one, ast.FunctionDef) and one.name != "__init__"]
+print(json.dumps([sorted(names - {*sys.stdlib_module_names}), [one.name for one in functions if not one.returns]]))`,
+    text,
+  );
+  expect(said).toEqual([[], []]);
+});
+
+test.skipIf(!python)(
+  "folds the case of every character that its Unicode knows as the service does",
+  async () => {
+    const folded = await says<[string, string][]>(
+      `
+import unicodedata
+known = (chr(code) for code in range(0x110000) if not 0xd800 <= code < 0xe000)
+print(json.dumps([[char, fold(char)] for char in known if unicodedata.category(char) != "Cn" and char != fold(char)]))`,
+      null,
+    );
+    expect(folded.length).toBeGreaterThan(1300);
+    for (const [char, fold] of folded) expect([char, foldCase(fold)]).toEqual([char, foldCase(char)]);
+    const apart = folded.filter(([char, fold]) => !new RegExp(`^${fold}$`, "iu").test(char));
+    expect(apart).toEqual([]);
+  },
+);
+
+describe.skipIf(!python)("the client in Python", () => {
+  const before = Array.from({ length: 150 }, (_, n) => market(n));
+  const now = before
+    .slice(20)
+    .map((one, n): HistoricalMarket => (n === 5 ? { ...one, question: "Corrected?" } : one));
+  const absent = market(3).id;
+  const present = market(30).id;
+  let proxy: TestProxy;
+  let link: AlteringLink;
+  let key: string;
+  let url: string;
+  let js: Client;
+  const snapshots: string[] = [];
+
+  beforeAll(async () => {
+    proxy = await startTestProxy({ empty: true });
+    key = await proxy.issue();
+    for (const markets of [before, now])
+      snapshots.push(
+        (await publishRecords(proxy.storage, markets, 700 + snapshots.length, { signing })).snapshotId,
+      );
+    link = await startAlteringLink(proxy.port);
+    url = `http://127.0.0.1:${proxy.port}`;
+    js = new Client({ url, key });
+    await until("the snapshot", async () => (await js.status()).snapshotId === snapshots[1]);
+  });
+  afterAll(async () => {
+    await link?.stop();
+    await proxy?.stop();
+  });
+
+  test("gives what the client in JavaScript gives", async () => {
+    const [since = ""] = snapshots;
+    const { scores } = await js.scores();
+    const slug = scores[0]!.slug;
+    const said = await says<Record<string, unknown>>(
+      `
+client, (slug, id, since) = Client(given["url"], given["key"]), given["asked"]
+rows, changes = client.rows({"disputed": True}), client.changes(since)
+print(json.dumps({
+    "answers": [client.scores(), client.score(slug), client.batch([slug, "none"]), client.history(slug), client.dimensions(slug),
+                client.tiers(), client.snapshots(), client.exports(), client.market(id), client.proof(id),
+                client.score_proof(slug), client.checkpoint(), client.scores(as_of=since),
+                client.facets(["tier"], {"disputed": True})],
+    "pages": [page["markets"] for page in client.pages({"min_composite": 400, "pageSize": 30})],
+    "rows": [row.text for row in rows], "of rows": [rows.snapshot_id, rows.total, rows.count, rows.skip],
+    "changes": [[row.op, row.id, row.text] for row in changes], "of changes": [changes.snapshot_id, changes.archive_root]}))`,
+      { url, key, asked: [slug, present, since] },
+    );
+    expect(said.answers).toEqual([
+      await js.scores(),
+      await js.score(slug),
+      await js.batch([slug, "none"]),
+      await js.history(slug),
+      await js.dimensions(slug),
+      await js.tiers(),
+      await js.snapshots(),
+      await js.exports(),
+      await js.market(present),
+      await js.proof(present),
+      await js.scoreProof(slug),
+      await js.checkpoint(),
+      await js.scores({ asOf: since }),
+      await js.facets(["tier"], { disputed: true }),
+    ]);
+    expect(said.pages).toEqual(
+      (await listed(js.pages({ min_composite: 400, pageSize: 30 }))).map(({ markets }) => markets),
+    );
+    const rows = js.rows({ disputed: true });
+    expect(said.rows).toEqual((await listed(rows)).map(({ text }) => text));
+    expect(said["of rows"]).toEqual([rows.snapshotId, rows.total, rows.count, rows.skip]);
+    const changes = js.changes(since);
+    const lines = await listed(changes);
+    expect(lines.length).toBe(21);
+    expect(said.changes).toEqual(lines.map(({ op, id, text }) => [op, id, text]));
+    expect(said["of changes"]).toEqual([changes.snapshotId, changes.archiveRoot]);
+  });
+
+  test("checks proofs, totals and an absence against the publisher's key", async () => {
+    const found = await js.recompute({
+      filters: { disputed: true },
+      by: ["tier", "month"],
+      trust: { key: trusted },
+    });
+    const said = await says<unknown[]>(
+      `
+client, trust = Client(given["url"], given["key"]), Trust(key=given["trusted"])
+found = client.recompute({"disputed": True}, ["tier", "month"], trust=trust)
+record = verify_proof(client.proof(given["present"]), given["present"], trust)
+nobody = client.absent(given["absent"], trust)
+then = client.absent(given["other"], trust, as_of=given["since"])
+print(json.dumps([found.total, found.facets, found.vouched.entry, found.vouched.by, found.vouched.complete,
+                  found.vouched.checkpoint.signed, record, nobody.markets, then.markets]))`,
+      { url, key, trusted, present, absent, other: market(200).id, since: snapshots[0] },
+    );
+    const { total, facets, vouched } = found;
+    expect(said).toEqual([
+      total,
+      facets,
+      vouched.entry,
+      ["key"],
+      true,
+      true,
+      await js.market(present),
+      130,
+      150,
+    ]);
+  });
+
+  test("goes on behind rows that broke off", async () => {
+    link.alter = (target, answer) => {
+      const lines = answer.body.split("\n");
+      return target.includes("skip=")
+        ? undefined
+        : { ...answer, body: lines.slice(0, 40).join("\n").slice(0, -9) };
+    };
+    const said = await says<[unknown, string[]]>(
+      `
+client = Client(given["url"], given["key"])
+rows, texts = client.rows(), []
+failed = failing(lambda: [texts.append(row.text) for row in rows])
+texts += [row.text for row in client.rows({"cursor": rows.cursor, "skip": rows.skip})]
+print(json.dumps([failed, texts]))`,
+      { url: link.url, key },
+    );
+    link.alter = () => undefined;
+    expect(said[0]).toEqual(["ApiError", "BROKEN_ANSWER", 0, null]);
+    expect(said[1]).toEqual((await listed(js.rows())).map(({ text }) => text));
+  });
+
+  test("names what is wrong with an answer that somebody altered", async () => {
+    const flipped = (text: string, at: number) =>
+      text.slice(0, at) + (text[at] === "1" ? "2" : "1") + text.slice(at + 1);
+    /** Changes the digit behind these words. */
+    const behind = (words: string) => (body: string) => flipped(body, body.indexOf(words) + words.length + 3);
+    const swapped = (body: string) => body.replace(/"checkpoint":"[^"]*"/, '"checkpoint":null');
+    const unsigned = (body: string) => body.replace(/(— [^ ]+ .{20})./, "$1A");
+    const ways: [call: string, what: string, (body: string) => string][] = [
+      ["proof", "proof", (body) => body.replace('\\"question\\":\\"', '\\"question\\":\\"!')],
+      ["proof", "proof", behind('"path":["')],
+      ["proof", "entry", (body) => body.replace('\\"protocols\\":', '\\"protocols\\":1')],
+      ["proof", "inclusion", (body) => body.replace('\\"record\\":\\"', '\\"record\\":\\"0')],
+      ["proof", "checkpoint", swapped],
+      ["proof", "checkpoint", unsigned],
+      ["score_proof", "proof", (body) => body.replace('\\"bri\\":', '\\"bri\\":1')],
+      ["recompute", "checkpoint", swapped],
+      ["recompute", "index root", behind('"header":{"hash":"')],
+      ["recompute", "inclusion", behind('"inclusion":["')],
+      ["recompute", "answer", (body) => body.slice(1)],
+      ["absent", "index root", behind('"header":"')],
+      ["absent", "absence", (body) => body.replace(/"chunks":\[\{.*?\}\]/, '"chunks":[]')],
+      ["copy", "archive root", (body) => body.replace("Will", "Shall")],
+      ["copy", "answer", (body) => body.replace('{"id":"', '{"di":"').repeat(2)],
+    ];
+    const program = `
+import tempfile
+client, trust = Client(given["url"], given["key"]), Trust(key=given["trusted"])
+print(json.dumps(failing({
+    "proof": lambda: verify_proof(client.proof(given["present"]), given["present"], trust),
+    "score_proof": lambda: verify_score_proof(client.score_proof("aave"), "aave", trust),
+    "recompute": lambda: client.recompute({"disputed": True}, trust=trust),
+    "absent": lambda: client.absent(given["absent"], trust),
+    "copy": lambda: client.copy(tempfile.mkdtemp(), trust)}[given["call"]])))`;
+    const given = { url: link.url, key, trusted, present, absent };
+    for (const [call, what, change] of ways) {
+      let altered = 0;
+      link.alter = (target, answer) => {
+        if (target.includes("sections") || (call === "copy" && !target.includes("historical")))
+          return undefined;
+        const body = change(answer.body);
+        if (body !== answer.body) altered += 1;
+        return { ...answer, body };
+      };
+      const said = await says<unknown[]>(program, { ...given, call });
+      expect([call, what, altered, ...said.slice(0, 2)]).toEqual([call, what, 1, "VerificationError", what]);
+    }
+    link.alter = () => undefined;
+    const older = await says<unknown[][]>(
+      `
+client = Client(given["url"], given["key"])
+old, trust = client.proof(given["present"], as_of=given["since"]), Trust(key=given["trusted"])
+print(json.dumps([failing(lambda: verify_proof(old, None, trust)), failing(lambda: verify_proof(old, None, trust, given["since"])),
+                  failing(lambda: verify_proof(old, given["absent"], trust, given["since"]))]))`,
+      { ...given, since: snapshots[0] },
+    );
+    expect(older.map(([name, what]) => [name, what])).toEqual([
+      ["VerificationError", "entry"],
+      [undefined, undefined],
+      ["VerificationError", "proof"],
+    ]);
+  });
+
+  test("has the service's errors, and its own", async () => {
+    const elsewhere = createServer((_, response) => response.writeHead(302, { location: link.url }).end());
+    const port = await listenLocally(elsewhere);
+    const said = await says<unknown[]>(
+      `
+client, alone = Client(given["url"], given["key"]), Client(given["url"])
+print(json.dumps([failing(work) for work in (
+    lambda: client.score("nothing"), lambda: alone.market(given["present"]), lambda: client.absent(given["present"]),
+    lambda: client.page({"min_composite": 7}), lambda: Client("ftp://here"), lambda: Client(given["url"], "a key"),
+    lambda: Client(given["closed"]).scores(), lambda: Client(given["elsewhere"]).scores(),
+    lambda: client.recompute({"q": "will"}), lambda: client.recompute({"tier": "IRON"}), lambda: client.recompute(by=["id"]),
+    lambda: client.recompute({"from": "2026-02-30"}), lambda: client.recompute(trust=Trust(snapshot_id="0" * 64)),
+    lambda: client.recompute(trust=Trust(key="name+id+key")), lambda: client.recompute(as_of="2026-02-01"))]))`,
+      {
+        url,
+        key,
+        present,
+        closed: `http://127.0.0.1:${await freePort()}`,
+        elsewhere: `http://127.0.0.1:${port}`,
+      },
+    );
+    elsewhere.close();
+    const own = (parameter: string) => ["ApiError", "INVALID_PARAMETER", 0, parameter];
+    expect(said).toEqual([
+      ["ApiError", "PROTOCOL_NOT_FOUND", 404, null],
+      ["ApiError", "API_KEY_REQUIRED", 401, null],
+      ["ApiError", "NOT_FOUND", 404, null],
+      ["ApiError", "INVALID_PARAMETER", 400, "min_composite"],
+      ["ApiError", "INVALID_URL", 0, null],
+      ["ApiError", "INVALID_API_KEY", 0, null],
+      ["ApiError", "UNREACHABLE", 0, null],
+      ["ApiError", "UNEXPECTED_ANSWER", 302, null],
+      ...["q", "tier", "by", "from", "trust", "key", "asOf"].map(own),
+    ]);
+  });
+});
