@@ -30,10 +30,12 @@ const environment = {
 };
 const inCopy = (program: string, ...args: string[]) => run(program, args, { cwd: copy, env: environment });
 
+const readJobs = async () => parse(await readFile(join(root, ".github/workflows/release.yml"), "utf8")).jobs;
+
 /** Runs a step of the job that releases, for a tag. */
 async function step(title: string, tag = "v1.0.0") {
-  const { jobs } = parse(await readFile(join(root, ".github/workflows/release.yml"), "utf8"));
-  const { run: script } = jobs.release.steps.find((one: { name?: string }) => one.name === title);
+  const { release } = await readJobs();
+  const { run: script } = release.steps.find((one: { name?: string }) => one.name === title);
   const env = {
     ...environment,
     RUNNER_TEMP: temporary,
@@ -80,6 +82,16 @@ describe.skipIf(!findProgram("jq"))("release.yml", () => {
   beforeEach(async () => {
     await rm(temporary, { recursive: true, force: true });
     await mkdir(temporary);
+  });
+
+  test("runs all tests before, and shows a release whose two parts are attested", async () => {
+    const { test: tests, release } = await readJobs();
+    expect([tests.steps.at(-1).run, release.needs]).toEqual([".ci/run", "test"]);
+    const [tarball, image, last] = release.steps.slice(-3);
+    for (const { uses } of [tarball, image]) expect(uses).toMatch(/^actions\/attest@/);
+    expect(tarball.with["subject-path"]).toMatch(/runner\.temp \}\}\/release\/\*\.tar\.gz$/);
+    expect(image.with["subject-digest"]).toContain("steps.image.outputs.digest");
+    expect(last.name).toBe("Release");
   });
 
   test("npm version commits the new version and nothing else, and tags the commit", async () => {
