@@ -4,11 +4,11 @@ import { Fault } from "../schemas/errors.ts";
 import { preflightHeaders } from "../schemas/headers.ts";
 import { createAgents } from "./agents/agents.ts";
 import { type Exchange, type Middleware, newExchange, type Response } from "./exchange.ts";
-import type { AppParts } from "./parts.ts";
 import { refusalOf } from "./reply/problem.ts";
 import { commonHeaders, ownPageHeaders } from "./reply/reply.ts";
 import { createAnswers, createBounds } from "./routes/answers.ts";
 import { checksOf, detailOf, middleware, requireOneHost, searchOf } from "./routes/checks.ts";
+import type { AppServices } from "./services.ts";
 
 type Route = { id: EndpointId; endpoint: Endpoint };
 const rows = Object.entries(endpoints).map(([id, endpoint]) => ({ id, endpoint }) as Route);
@@ -23,17 +23,17 @@ const foreign = new Set<string>(rows.flatMap(({ endpoint }) => (endpoint.foreign
  * The Express app: every row of the endpoint table with its checks (routes/checks.ts) and its answer
  * (routes/answers.ts).
  */
-export function createApp(parts: AppParts): Express {
-  const bounded = createBounds(parts);
+export function createApp(services: AppServices): Express {
+  const bounded = createBounds(services);
   const answers = {
-    ...createAnswers(parts, bounded),
-    ...createAgents(parts, bounded),
+    ...createAnswers(services, bounded),
+    ...createAgents(services, bounded),
   };
   const app = express();
   app.disable("x-powered-by").disable("etag").disable("query parser");
   app.enable("case sensitive routing").enable("strict routing");
 
-  app.use(openExchange(parts), middleware(requireOneHost));
+  app.use(openExchange(services), middleware(requireOneHost));
   for (const [path, endpointsOfPath] of rowsByPath) {
     const route = app.route(path).all((_request, { locals }: Response, next) => {
       locals.route = path;
@@ -43,7 +43,7 @@ export function createApp(parts: AppParts): Express {
     // Without this line, Express would pass HEAD to the GET of a WebSocket.
     if (endpointsOfPath.some(({ endpoint }) => endpoint.method === "WS")) route.head(otherwise);
     for (const { id, endpoint } of endpointsOfPath) {
-      const checks = middleware(...checksOf(endpoint, parts));
+      const checks = middleware(...checksOf(endpoint, services));
       route[endpoint.method === "POST" ? "post" : "get"](checks, answers[id]);
     }
     route.all(otherwise);
@@ -51,7 +51,7 @@ export function createApp(parts: AppParts): Express {
   app.use(({ path }) => {
     throw new Fault("NOT_FOUND", detailOf(path));
   });
-  app.use(writeProblem(parts));
+  app.use(writeProblem(services));
   return app;
 }
 
@@ -60,7 +60,7 @@ export function createApp(parts: AppParts): Express {
 const longestWeighed = 1024;
 
 /** Opens the exchange of a request, bounds the time to send its answer, and reports it when it is over. */
-function openExchange({ catalog, recorder, limits, apiUrl }: AppParts): Middleware {
+function openExchange({ catalog, recorder, limits, apiUrl }: AppServices): Middleware {
   return (request, response, next) => {
     const { path, url } = request;
     for (const name of ["accept", "accept-encoding"] as const)
@@ -97,7 +97,9 @@ function otherMethod(rowsOfPath: readonly Route[]): Middleware {
 }
 
 /** Answers every error with a problem. If the answer has begun, ends the connection instead. */
-function writeProblem({ now }: AppParts): ErrorRequestHandler<unknown, unknown, unknown, unknown, Exchange> {
+function writeProblem({
+  now,
+}: AppServices): ErrorRequestHandler<unknown, unknown, unknown, unknown, Exchange> {
   return async (thrown: unknown, request, response, _next) => {
     if (response.destroyed) return;
     const { status, headers, body } = await refusalOf(thrown, response.locals, now(), request.path);

@@ -13,9 +13,9 @@ import { createApp } from "./app.ts";
 import { acceptPending, drain, followConnections } from "./connection/connections.ts";
 import { answerMalformed, bytesOf } from "./connection/malformed.ts";
 import { pipeline } from "./connection/pipelining.ts";
-import type { ProxyParts } from "./parts.ts";
 import { commonHeaders } from "./reply/reply.ts";
 import { canonicalTarget } from "./routes/checks.ts";
+import type { ProxyServices } from "./services.ts";
 import { registerGauges } from "./telemetry/gauges.ts";
 import { createRecorder } from "./telemetry/recorder.ts";
 
@@ -24,15 +24,15 @@ const maxHeadBytes = 16 * 1024;
 const spareShare = 1 / 32;
 
 /** Joins the app, its companions, and the connections that carry both. */
-export function createProxyServer(proxy: ProxyParts) {
+export function createProxyServer(proxy: ProxyServices) {
   const { limits, catalog, metrics, log, trustProxy } = proxy;
   const companions = Object.values(proxy.companions);
   const spare = Math.ceil(limits.connections * spareShare);
   const recorder = createRecorder(log, metrics, trustProxy);
-  const parts = { ...proxy, recorder, listening: () => server.listening };
-  const app = createApp(parts);
+  const services = { ...proxy, recorder, listening: () => server.listening };
+  const app = createApp(services);
   const server = boundedServer(proxy, messagesOf(app));
-  const takeOver = new Map(companions.map((each) => [each, each.takeOver(parts)]));
+  const takeOver = new Map(companions.map((each) => [each, each.takeOver(services)]));
   const connections = followConnections(server);
   registerGauges(metrics.registry, proxy, promisify(server.getConnections.bind(server)));
 
@@ -98,7 +98,7 @@ function messagesOf(app: Express): Messages {
   return { IncomingMessage: AppRequest, ServerResponse: AppResponse };
 }
 
-function boundedServer({ limits, keepAliveSeconds, companions }: ProxyParts, messages: Messages): Server {
+function boundedServer({ limits, keepAliveSeconds, companions }: ProxyServices, messages: Messages): Server {
   const server = createServer({
     ...messages,
     maxHeaderSize: maxHeadBytes,

@@ -17,11 +17,11 @@ import { listen } from "./connection/listen.ts";
 import { docsFiles } from "./docs/files.ts";
 import { liveFeed } from "./feed/go-live.ts";
 import { cdnOrigin, publicObjects, storeOrigin } from "./origin/origin.ts";
-import type { Companion, ProxyParts } from "./parts.ts";
 import { createQuota } from "./quota/quota.ts";
 import { isUrl, redisQuota } from "./quota/redis.ts";
 import { threadedQuota } from "./quota/sqlite-thread.ts";
 import { createProxyServer } from "./server.ts";
+import type { Companion, ProxyServices } from "./services.ts";
 import { clientFiles } from "./site/client/files.ts";
 import { servedSite } from "./site/files.ts";
 import { createMetrics } from "./telemetry/metrics.ts";
@@ -93,7 +93,7 @@ export async function startService(
     ? cdnOrigin(config.publicOrigin, { ...deadline, proxyEnv: environment })
     : storeOrigin(storage, deadline);
   const objects = publicObjects(Math.floor(config.cacheBytes * publicShare));
-  const companions: ProxyParts["companions"] = {
+  const companions: ProxyServices["companions"] = {
     feed: liveFeed({ catalog, now, limits, metrics: metrics.registry, log }),
   };
   const polled = (what: keyof Companion["polled"]) => () => {

@@ -22,12 +22,12 @@ import {
 } from "../../schemas/tools.ts";
 import { invalidParameter } from "../../snapshots/read/errors.ts";
 import type { Exchange, Request as Incoming, Middleware } from "../exchange.ts";
-import type { AppParts } from "../parts.ts";
 import { rateLimitHeaders } from "../quota/quota.ts";
 import { refusalOf } from "../reply/problem.ts";
 import { compress, preferredCoding } from "../reply/reply.ts";
 import type { Bounded } from "../routes/answers.ts";
 import { checksOf } from "../routes/checks.ts";
+import type { AppServices } from "../services.ts";
 import { type Arguments, readers } from "./readers.ts";
 
 const info = { name: "protocol-risk-scores", title: "Protocol Risk Scores", version: "1" };
@@ -43,8 +43,8 @@ const toolNamed = (name: string | undefined) => names.find((one) => one === name
  * Answers POST /mcp: the Model Context Protocol over streamable HTTP, without sessions (INTERFACE 4.13). A call of a
  * tool passes the checks of the request that it stands for, and costs the same.
  */
-export function createAgents(parts: AppParts, bounded: Bounded): Record<"agents", Middleware> {
-  const { apiUrl, now } = parts;
+export function createAgents(services: AppServices, bounded: Bounded): Record<"agents", Middleware> {
+  const { apiUrl, now } = services;
   const base = apiUrl?.href.replace(/\/$/, "") ?? "";
 
   /** Calls a tool. A refusal is a result too, which tells the agent why. */
@@ -58,10 +58,10 @@ export function createAgents(parts: AppParts, bounded: Bounded): Record<"agents"
     try {
       locals.search = queryOf(given);
       // The arguments came in the body of the request for this call, so it has no body of its own to check.
-      for (const check of checksOf({ ...row, body: undefined }, parts)) await check(request, locals);
+      for (const check of checksOf({ ...row, body: undefined }, services)) await check(request, locals);
       requireArguments(tool, given);
       const { snapshotId, page, data } = await bounded(row, locals, () =>
-        readers[known](parts, locals, given),
+        readers[known](services, locals, given),
       );
       told["X-Snapshot-Id"] = snapshotId;
       // The notice must stand before the texts that it is about.

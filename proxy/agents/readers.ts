@@ -21,7 +21,7 @@ import {
   scoreNamed,
 } from "../../snapshots/read/scores/scores.ts";
 import type { Exchange } from "../exchange.ts";
-import type { AppParts } from "../parts.ts";
+import type { AppServices } from "../services.ts";
 
 export type Arguments = Readonly<Record<string, unknown>>;
 
@@ -33,8 +33,8 @@ interface Found {
   data: unknown;
 }
 
-type ReaderParts = Pick<AppParts, "catalog" | "publicLog" | "now">;
-type Read = (parts: ReaderParts, exchange: Exchange, given: Arguments) => Promise<Found>;
+type ReaderServices = Pick<AppServices, "catalog" | "publicLog" | "now">;
+type Read = (services: ReaderServices, exchange: Exchange, given: Arguments) => Promise<Found>;
 
 const textOf = (json: Buffer) => JSON.parse(json.toString());
 

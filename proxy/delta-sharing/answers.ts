@@ -14,9 +14,9 @@ import {
   versionSince,
 } from "../../snapshots/read/sharing/sharing.ts";
 import type { Exchange, Request } from "../exchange.ts";
-import type { AppParts } from "../parts.ts";
 import { type Answer, type Reply, textContent, uncachedJson } from "../reply/reply.ts";
 import { fileReply } from "../reply/stream.ts";
+import type { AppServices } from "../services.ts";
 import { fileAddresses } from "./file-address.ts";
 
 const { share, schema, name } = sharedTable;
@@ -24,8 +24,8 @@ const [shares, schemas, tables] = [[{ name: share }], [{ name: schema, share }],
 const maxInt32 = 2 ** 31 - 1;
 
 /** Answers of Delta Sharing (INTERFACE 4.14; PROTOCOL.md of github.com/delta-io/delta-sharing). */
-export function sharingAnswers(parts: AppParts) {
-  const { catalog, exports, keys, apiUrl, now } = parts;
+export function sharingAnswers(services: AppServices) {
+  const { catalog, exports, keys, apiUrl, now } = services;
   const current = () => catalog.current()?.commit.snapshotId;
   const listing =
     (items: readonly object[]): Answer =>
@@ -78,14 +78,14 @@ export function sharingAnswers(parts: AppParts) {
       const since = locals.parameters!.get("startingTimestamp");
       return answer(
         request,
-        await (since === undefined ? findVersion(parts, {}) : versionSince(parts, since)),
+        await (since === undefined ? findVersion(services, {}) : versionSince(services, since)),
       );
     },
 
     async tableMetadata(request, { locals: { parameters } }) {
       requireNames(request.params);
       const version = optionalInteger(parameters!, "version", 0, Number.MAX_SAFE_INTEGER);
-      const found = await findVersion(parts, { version, timestamp: parameters!.get("timestamp") });
+      const found = await findVersion(services, { version, timestamp: parameters!.get("timestamp") });
       return answer(request, found, tableLines(formatOf(request), found, parameters!.size > 0));
     },
 
@@ -97,7 +97,7 @@ export function sharingAnswers(parts: AppParts) {
           "startingVersion",
           "A query gives the files of one version; GET …/changes gives what changed from version to version.",
         );
-      const found = await findVersion(parts, query);
+      const found = await findVersion(services, query);
       const format = formatOf(request);
       const address = addressesFor(request, locals);
       const asked = query.version !== undefined || query.timestamp !== undefined;
@@ -109,7 +109,7 @@ export function sharingAnswers(parts: AppParts) {
 
     async tableChanges(request, { locals }) {
       requireNames(request.params);
-      const { newest, first, versions } = await changesOf(parts, locals.parameters!);
+      const { newest, first, versions } = await changesOf(services, locals.parameters!);
       const [format, address] = [formatOf(request), addressesFor(request, locals)];
       const lines = versions.flatMap((version) =>
         version.files.map((each) => {

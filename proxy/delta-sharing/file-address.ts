@@ -5,7 +5,7 @@ import { addressQuery, addressSeconds, isAddressQuery } from "../../snapshots/ke
 import type { FileAddress } from "../../snapshots/read/sharing/sharing.ts";
 import { holderOf, type Identity } from "../access/identity.ts";
 import type { Check } from "../exchange.ts";
-import type { AppParts } from "../parts.ts";
+import type { AppServices } from "../services.ts";
 
 /** Makes addresses of files that need no header and are counted to the caller. `base` is the service's own address. */
 export function fileAddresses(
@@ -28,7 +28,7 @@ export function fileAddresses(
  * Identifies the sender of a request by the key that signed its address. Headers do not count. The address must be
  * valid when the request arrives, and the key until it ends.
  */
-export function requireAddress({ keys, now }: Pick<AppParts, "keys" | "now">): Check {
+export function requireAddress({ keys, now }: Pick<AppServices, "keys" | "now">): Check {
   return ({ url = "" }, exchange) => {
     const [path = ""] = url.split("?", 1);
     exchange.identify = holderOfAddress(path, exchange.search, keys, now());

@@ -8,29 +8,29 @@ import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { within } from "../../snapshots/store/in-parallel.ts";
 import { hasBody } from "../connection/pipelining.ts";
 import { type Exchange, newExchange } from "../exchange.ts";
-import type { AppParts, Companion } from "../parts.ts";
 import { type Receipt, rateLimitHeaders } from "../quota/quota.ts";
 import { refusalOf } from "../reply/problem.ts";
 import { commonHeaders } from "../reply/reply.ts";
 import { checksOf, pathOf, requireOneHost, searchOf } from "../routes/checks.ts";
-import { createLiveFeed, type LiveFeed, type LiveFeedParts } from "./live-feed.ts";
+import type { AppServices, Companion } from "../services.ts";
+import { createLiveFeed, type LiveFeed, type LiveFeedServices } from "./live-feed.ts";
 
 /** The live feed of score changes (INTERFACE 6). */
-export function liveFeed(parts: LiveFeedParts): Companion {
-  const feed = createLiveFeed(parts);
+export function liveFeed(services: LiveFeedServices): Companion {
+  const feed = createLiveFeed(services);
   return {
     polled: { snapshot: feed.advance, keys: feed.recheck },
     isHandshake,
-    takeOver: (parts) => goLive(parts, feed),
+    takeOver: (services) => goLive(services, feed),
     close: feed.close,
   };
 }
 
 /** Hands the connection of a WebSocket handshake over to the live feed. */
-function goLive(parts: AppParts, feed: LiveFeed): ReturnType<Companion["takeOver"]> {
-  const { catalog, recorder, limits, now } = parts;
+function goLive(services: AppServices, feed: LiveFeed): ReturnType<Companion["takeOver"]> {
+  const { catalog, recorder, limits, now } = services;
   const { path } = endpoints.scoreFeed;
-  const checks = [requireOneHost, ...checksOf(endpoints.scoreFeed, parts)];
+  const checks = [requireOneHost, ...checksOf(endpoints.scoreFeed, services)];
   return async (request: IncomingMessage, socket: Socket, head: Buffer) => {
     const opened = newExchange(searchOf(request.url ?? ""), (id) => commonHeaders(catalog, path, id));
     const exchange: Exchange = { ...opened, route: path };

@@ -7,7 +7,7 @@ import { feedLimits } from "../../schemas/feed.ts";
 import { feedProtocol } from "../../schemas/headers.ts";
 import { type ReaderStart, ScoreChangeLog, scoreReader } from "../../snapshots/read/feed/score-change-log.ts";
 import type { Identity } from "../access/identity.ts";
-import type { AppParts } from "../parts.ts";
+import type { AppServices } from "../services.ts";
 import { boundFrames, type FeedClient, feedClient } from "./feed-client.ts";
 
 /** How long a client may take to answer a close. The types of the library lack this option. */
@@ -23,13 +23,13 @@ export interface Upgrade {
   headers: Record<string, string | number>;
 }
 
-export interface LiveFeedParts extends Pick<AppParts, "catalog" | "now" | "limits" | "log"> {
+export interface LiveFeedServices extends Pick<AppServices, "catalog" | "now" | "limits" | "log"> {
   metrics: Registry;
 }
 
 export type LiveFeed = ReturnType<typeof createLiveFeed>;
 
-export function createLiveFeed({ catalog, now, limits, log, metrics }: LiveFeedParts) {
+export function createLiveFeed({ catalog, now, limits, log, metrics }: LiveFeedServices) {
   const changes = new ScoreChangeLog(catalog);
   let closed = false;
   let told = false;

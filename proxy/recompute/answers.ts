@@ -2,12 +2,12 @@ import { IndexParts } from "../../snapshots/read/index/index-parts.ts";
 import { askAbsence, askIndex } from "../../snapshots/read/index/market-index.ts";
 import { parseAbsenceQuery, parsePartsQuery } from "../../snapshots/read/query/query.ts";
 import { paymentOf, type Request, type Response } from "../exchange.ts";
-import type { AppParts } from "../parts.ts";
 import { type Answer, askedReply, jsonContent, type Reply } from "../reply/reply.ts";
 import { fileReply } from "../reply/stream.ts";
+import type { AppServices } from "../services.ts";
 
 /** What readers evaluate queries from by themselves: the index with its proof, its parts, and absence (INTERFACE 4.12). */
-export function recomputeAnswers({ catalog, publicLog }: Pick<AppParts, "catalog" | "publicLog">) {
+export function recomputeAnswers({ catalog, publicLog }: Pick<AppServices, "catalog" | "publicLog">) {
   const parts = new IndexParts(catalog);
   /** A reply with parts of indexes, which belong to no single snapshot. */
   const partsReply = async (

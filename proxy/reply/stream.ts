@@ -12,8 +12,8 @@ import {
 } from "../../snapshots/read/stream.ts";
 import { within } from "../../snapshots/store/in-parallel.ts";
 import type { Exchange, Request, Response } from "../exchange.ts";
-import type { ProxyParts } from "../parts.ts";
 import { quotaExceeded, type Receipt } from "../quota/quota.ts";
+import type { ProxyServices } from "../services.ts";
 import { noteError } from "./problem.ts";
 import { heldTag, type Prepared, type Reply, type Streamed, writeHead } from "./reply.ts";
 
@@ -44,7 +44,7 @@ export function requireUnits(
 }
 
 /** Sends answers of any length, and to each owner only so many at a time. */
-export function createStreamSender({ quota, metrics, limits, now }: ProxyParts) {
+export function createStreamSender({ quota, metrics, limits, now }: ProxyServices) {
   /** By price and owner. */
   const open = new Map<string, number>();
 

@@ -14,11 +14,11 @@ import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { inTime, within } from "../../snapshots/store/in-parallel.ts";
 import { sharingAnswers } from "../delta-sharing/answers.ts";
 import type { Exchange, Middleware, Request, Response } from "../exchange.ts";
-import type { AppParts } from "../parts.ts";
 import { recomputeAnswers } from "../recompute/answers.ts";
+import { orTable } from "../reply/forms.ts";
 import { type Answer, prepare, send } from "../reply/reply.ts";
-import { orTable } from "../reply/rows.ts";
 import { createStreamSender, requireUnits } from "../reply/stream.ts";
+import type { AppServices } from "../services.ts";
 import { staticReplies } from "../site/static-replies.ts";
 import { archiveAnswers } from "./archive.ts";
 import { proofAnswers } from "./proofs.ts";
@@ -31,22 +31,22 @@ const table: Record<string, Endpoint> = endpoints;
 const ids = Object.keys(endpoints).filter((id): id is AnsweredId => !table[id]!.foreign);
 
 /** The last middleware of each endpoint. An endpoint without an answer does not compile. */
-export function createAnswers(parts: AppParts, bounded: Bounded): Record<AnsweredId, Middleware> {
-  const fileAt = staticReplies(parts.files);
+export function createAnswers(services: AppServices, bounded: Bounded): Record<AnsweredId, Middleware> {
+  const fileAt = staticReplies(services.files);
   const file: Answer = ({ path }) => fileAt(path);
   const answers: Record<AnsweredId, Answer> = {
     ...(Object.fromEntries(
       ids.map((id) => [id, table[id]!.method === "WS" ? upgradeRequired : file]),
     ) as Record<FileEndpointId | UpgradeEndpointId, Answer>),
-    ...scoreAnswers(parts),
-    ...archiveAnswers(parts),
-    ...proofAnswers(parts),
-    ...recomputeAnswers(parts),
-    ...serviceAnswers(parts),
-    ...sharingAnswers(parts),
+    ...scoreAnswers(services),
+    ...archiveAnswers(services),
+    ...proofAnswers(services),
+    ...recomputeAnswers(services),
+    ...serviceAnswers(services),
+    ...sharingAnswers(services),
   };
-  const { now } = parts;
-  const { openOf, sendStream } = createStreamSender(parts);
+  const { now } = services;
+  const { openOf, sendStream } = createStreamSender(services);
 
   /** Prepares an answer within the deadline, settles its price and sends it. */
   function answering(endpoint: Endpoint, answer: Answer): Middleware {
@@ -89,7 +89,7 @@ const busyOwners = 1000;
 export type Bounded = <T>(endpoint: Endpoint, exchange: Exchange, work: () => Promise<T>) => Promise<T>;
 
 /** The bounds that all answers of a process share. */
-export function createBounds({ limits: { answerSeconds } }: Pick<AppParts, "limits">): Bounded {
+export function createBounds({ limits: { answerSeconds } }: Pick<AppServices, "limits">): Bounded {
   const bulkhead = createBulkhead();
   return ({ heavy }, { asOf, caller }, work) =>
     // An older snapshot may have to be loaded, so its answer counts as heavy.

@@ -16,13 +16,13 @@ import {
   parseRowsQuery,
 } from "../../snapshots/read/query/query.ts";
 import { paymentOf } from "../exchange.ts";
-import type { AppParts } from "../parts.ts";
+import { changesOf, nextLink, preferred, requireChunks, rowsOf } from "../reply/forms.ts";
 import { type Answer, askedReply, jsonContent, textContent, textReply } from "../reply/reply.ts";
-import { changesOf, nextLink, preferred, requireChunks, rowsOf } from "../reply/rows.ts";
 import { fileReply } from "../reply/stream.ts";
+import type { AppServices } from "../services.ts";
 
 /** Answers about the archive (INTERFACE 4.5 and 4.7 to 4.11). */
-export function archiveAnswers({ catalog, exports, now }: AppParts) {
+export function archiveAnswers({ catalog, exports, now }: AppServices) {
   const changes = new ChangesReader(catalog);
   return {
     marketChanges: async (request, response) => {

@@ -9,8 +9,8 @@ import { parseAsOf } from "../../snapshots/read/query/query.ts";
 import { headerValues, type Identity, requirePlan, senderOf } from "../access/identity.ts";
 import { requireAddress } from "../delta-sharing/file-address.ts";
 import type { Check, Middleware } from "../exchange.ts";
-import type { AppParts } from "../parts.ts";
 import { quotaExceeded } from "../quota/quota.ts";
+import type { AppServices } from "../services.ts";
 import { readBody } from "./body.ts";
 
 /** Every target without an endpoint ends with `nowhere`. `slash` follows where only a slash at the end is wrong. */
@@ -43,17 +43,17 @@ export const searchOf = (target: string): string => target.slice(pathOf(target).
  * The checks of an endpoint in the documented order (INTERFACE 5.3). Express has matched target (404) and method (405)
  * before. What needs the data comes after: slug (404), cursor (400, 410), snapshot (503), then 304 and 200.
  */
-export function checksOf(endpoint: Endpoint, parts: AppParts): Check[] {
+export function checksOf(endpoint: Endpoint, services: AppServices): Check[] {
   const { credentials, metered, body, path } = endpoint;
   return [
-    ...(credentials === "checked" ? [authenticate(endpoint, parts)] : []), // 400, 401
-    ...(credentials === "address" ? [requireAddress(parts)] : []), // 401, 403
+    ...(credentials === "checked" ? [authenticate(endpoint, services)] : []), // 400, 401
+    ...(credentials === "address" ? [requireAddress(services)] : []), // 401, 403
     ...(apiRootOf(path) ? [readQuery(endpoint)] : []), // pages and files ignore their query
     requireLaunched(endpoint), // 501
-    ...(credentials === "none" ? [] : [requirePlanOf(endpoint, parts)]), // 401, 403
-    ...(metered ? [takeUnit(parts)] : []), // 429
-    ...(endpoint.query.includes(asOfParameter.name) ? [requirePlanOfSnapshot(parts)] : []), // 403
-    ...(body ? [readBody(body, parts.limits)] : []), // 415, 413, 400
+    ...(credentials === "none" ? [] : [requirePlanOf(endpoint, services)]), // 401, 403
+    ...(metered ? [takeUnit(services)] : []), // 429
+    ...(endpoint.query.includes(asOfParameter.name) ? [requirePlanOfSnapshot(services)] : []), // 403
+    ...(body ? [readBody(body, services.limits)] : []), // 415, 413, 400
     requireQuery, // 400
   ];
 }
@@ -77,7 +77,7 @@ export const requireOneHost: Check = ({ httpVersion, rawHeaders }) => {
   throw new Fault("BAD_REQUEST", "A request must have exactly one Host header.");
 };
 
-function authenticate({ method }: Endpoint, { keys, trustProxy = { hops: 0 } }: AppParts): Check {
+function authenticate({ method }: Endpoint, { keys, trustProxy = { hops: 0 } }: AppServices): Check {
   return (request, exchange) => {
     exchange.identify = senderOf(request, { keys, trust: trustProxy, webSocket: method === "WS" });
     exchange.caller = exchange.identify();
@@ -91,16 +91,16 @@ function requireLaunched(endpoint: Endpoint): Check {
   };
 }
 
-type PlanParts = Pick<AppParts, "contact" | "now">;
+type PlanServices = Pick<AppServices, "contact" | "now">;
 
-function requirePlanOf(endpoint: Endpoint, parts: PlanParts): Check {
-  const { contact } = parts;
+function requirePlanOf(endpoint: Endpoint, services: PlanServices): Check {
+  const { contact } = services;
   return (_request, { caller, asOf, queryFault, search }) => {
     requirePlan(caller!, endpoint.plan, { contact });
     const faulty = queryFault !== undefined && endpoint.query.includes(asOfParameter.name);
     if (asOf || (faulty && search.includes(`${asOfParameter.name}=`)))
       requirePlan(caller!, "developer", { what: asOfParameter.name, contact });
-    if (asOf && "time" in asOf) requireSince(parts, caller!, asOf.time);
+    if (asOf && "time" in asOf) requireSince(services, caller!, asOf.time);
   };
 }
 
@@ -108,21 +108,21 @@ function requirePlanOf(endpoint: Endpoint, parts: PlanParts): Check {
  * Looks up when the snapshot of `asOf` was published. This comes after the unit is taken, because nobody gets it for
  * free.
  */
-function requirePlanOfSnapshot(parts: PlanParts & Pick<AppParts, "catalog">): Check {
+function requirePlanOfSnapshot(services: PlanServices & Pick<AppServices, "catalog">): Check {
   return async (_request, { caller, asOf }) => {
     if (caller!.plan !== "aegis" && asOf && "snapshotId" in asOf)
-      requireSince(parts, caller!, await publishedAt(parts.catalog.log, asOf.snapshotId));
+      requireSince(services, caller!, await publishedAt(services.catalog.log, asOf.snapshotId));
   };
 }
 
 /** Looking back takes a key, and looking further back than a history takes Aegis (INTERFACE 5.2). */
-function requireSince({ now, contact }: PlanParts, caller: Identity, time: number | undefined): void {
+function requireSince({ now, contact }: PlanServices, caller: Identity, time: number | undefined): void {
   const what = `${asOfParameter.name} of more than ${historyDays} days ago`;
   requirePlan(caller, planSince(time, now()), { what, contact });
 }
 
 /** Takes a unit of the caller's day before the request is answered, or refused as malformed. */
-function takeUnit({ quota }: Pick<AppParts, "quota">): Check {
+function takeUnit({ quota }: Pick<AppServices, "quota">): Check {
   return async (_request, exchange) => {
     exchange.receipt = await quota.take(exchange.caller!, 1);
     if (!exchange.receipt.allowed) throw quotaExceeded(exchange.receipt);

@@ -2,13 +2,13 @@ import { Fault } from "../../schemas/errors.ts";
 import { proveMarket } from "../../snapshots/read/archive/market.ts";
 import { askProven, type Logged, proofText } from "../../snapshots/read/catalog/log-proof.ts";
 import { proveScore } from "../../snapshots/read/scores/scores.ts";
-import type { AppParts } from "../parts.ts";
 import { type Answer, askedReply, textContent } from "../reply/reply.ts";
+import type { AppServices } from "../services.ts";
 
 const media = { json: "application/json", text: "text/plain; charset=utf-8" };
 
 /** Proofs of markets and scores (INTERFACE 4.9), as JSON or as the text of c2sp.org/tlog-proof. */
-export function proofAnswers({ catalog, publicLog }: Pick<AppParts, "catalog" | "publicLog">) {
+export function proofAnswers({ catalog, publicLog }: Pick<AppServices, "catalog" | "publicLog">) {
   const proven =
     (prove: typeof proveMarket | typeof proveScore): Answer =>
     async (request, { locals }) => {

@@ -15,12 +15,12 @@ import {
 } from "../../snapshots/read/scores/scores.ts";
 import { TierLog } from "../../snapshots/read/scores/tier-log.ts";
 import type { Request, Response } from "../exchange.ts";
-import type { AppParts } from "../parts.ts";
 import { type Answer, askedReply, type Reply, tagsOf, textContent, uncachedJson } from "../reply/reply.ts";
+import type { AppServices } from "../services.ts";
 
 /** Answers about scores (INTERFACE 4.1 to 4.4). */
-export function scoreAnswers(parts: AppParts) {
-  const { catalog } = parts;
+export function scoreAnswers(services: AppServices) {
+  const { catalog } = services;
   const tierLog = new TierLog(catalog);
 
   /** Public data: from the origin or, for an earlier snapshot, from the store. */
@@ -29,7 +29,7 @@ export function scoreAnswers(parts: AppParts) {
     (request, response) => {
       const { asOf } = response.locals;
       const name = nameOf(request);
-      return asOf ? storedAsOf(asOf, name) : originReply(parts, name, request, response);
+      return asOf ? storedAsOf(asOf, name) : originReply(services, name, request, response);
     };
 
   /** Data that a plan pays for: from the store and never from the origin. */
@@ -77,8 +77,8 @@ export function scoreAnswers(parts: AppParts) {
  * A public object of the current snapshot or, while the origin is away, of the newest older snapshot that has it in
  * memory.
  */
-function originReply(parts: AppParts, name: ScoreName, request: Request, response: Response): Reply {
-  const { catalog, objects, origin, metrics, now } = parts;
+function originReply(services: AppServices, name: ScoreName, request: Request, response: Response): Reply {
+  const { catalog, objects, origin, metrics, now } = services;
   const cached = "private, max-age=60, stale-while-revalidate=600";
   const found = findScore(catalog.requireCurrent(), name);
   const bodiesOf = ({ object }: FoundScore) =>

@@ -2,12 +2,12 @@ import type { Alive, Ready, Usage } from "../../schemas/envelopes.ts";
 import { Fault } from "../../schemas/errors.ts";
 import { listSnapshots, publicStatus, statusOf } from "../../snapshots/read/catalog/status.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
-import type { AppParts } from "../parts.ts";
 import { type Answer, type Reply, textReply, uncachedJson } from "../reply/reply.ts";
+import type { AppServices } from "../services.ts";
 
 /** Answers about the service (INTERFACE 4.6). */
-export function serviceAnswers(parts: AppParts) {
-  const { catalog, publicLog, keys, quota, listening, pollAge } = parts;
+export function serviceAnswers(services: AppServices) {
+  const { catalog, publicLog, keys, quota, listening, pollAge } = services;
 
   async function requireReady(): Promise<void> {
     if (!listening()) throw new Fault("SNAPSHOT_UNAVAILABLE", "The process is ending.");
@@ -33,7 +33,7 @@ export function serviceAnswers(parts: AppParts) {
 
   return {
     status: async () => {
-      const status = await publicStatus(catalog, parts);
+      const status = await publicStatus(catalog, services);
       return uncachedJson(status, status.snapshotId);
     },
 
@@ -51,7 +51,7 @@ export function serviceAnswers(parts: AppParts) {
     healthz: () => uncachedJson({ status: "alive" } satisfies Alive),
 
     readyz: async () => {
-      const { snapshotId, commit, ageSeconds, stale } = statusOf(catalog, parts);
+      const { snapshotId, commit, ageSeconds, stale } = statusOf(catalog, services);
       await requireReady();
       const ready: Ready = {
         status: "ready",

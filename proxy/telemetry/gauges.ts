@@ -1,5 +1,5 @@
 import { Counter, Gauge, type Registry } from "prom-client";
-import type { ProxyParts } from "../parts.ts";
+import type { ProxyServices } from "../services.ts";
 
 type Aggregator = "min" | "max" | "sum";
 /** NaN where there is nothing to report. */
@@ -8,7 +8,7 @@ type Reading = () => number | Promise<number>;
 /** Registers what is read at every scrape. Over several processes the worst value is shown, and memory is summed. */
 export function registerGauges(
   registry: Registry,
-  { catalog, objects, quota, pollAge, now }: ProxyParts,
+  { catalog, objects, quota, pollAge, now }: ProxyServices,
   connections: () => Promise<number>,
 ): void {
   const registers = [registry];

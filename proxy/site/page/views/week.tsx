@@ -1,9 +1,9 @@
 import type { ScoreListEntry } from "../../../../schemas/records.ts";
+import { Loading } from "../components/failure.tsx";
+import { Change, Moment, ProtocolLink, Tier } from "../components/text.tsx";
 import { moversOf, newestRun } from "../model/statistics.ts";
 import { useLoaded, useSite, useTitle } from "../model/store.ts";
 import { counted, minutes } from "../model/words.ts";
-import { Loading } from "../parts/failure.tsx";
-import { Change, Moment, ProtocolLink, Tier } from "../parts/text.tsx";
 
 const week = 7 * 86_400_000;
 const most = 20;

@@ -1,12 +1,12 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { AsOf } from "../../components/as-of.tsx";
+import { Failure, Sketch } from "../../components/failure.tsx";
+import { TakeAnyAlong } from "../../components/take-along.tsx";
+import { SkipTo } from "../../components/text.tsx";
 import { archiveAddress, changed, labels, scores } from "../../model/filters.ts";
 import { go as goTo } from "../../model/router.ts";
 import { useStored, useTitle } from "../../model/store.ts";
 import { grouped } from "../../model/words.ts";
-import { AsOf } from "../../parts/as-of.tsx";
-import { Failure, Sketch } from "../../parts/failure.tsx";
-import { TakeAnyAlong } from "../../parts/take-along.tsx";
-import { SkipTo } from "../../parts/text.tsx";
 import { histograms, useAnswers } from "./answers.ts";
 import { ChoiceList } from "./choice-list.tsx";
 import { chartsOf } from "./files.tsx";

@@ -1,11 +1,11 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { LabelFacet } from "../../../../../schemas/envelopes.ts";
 import { Bar } from "../../charts/bar.tsx";
+import { Sketch } from "../../components/failure.tsx";
+import { DimensionLink, type Meaning, Term } from "../../components/meaning.tsx";
+import { Tier } from "../../components/text.tsx";
 import { archiveAddress, changed, dimensions, labelOf, valueWords } from "../../model/filters.ts";
 import { counted, grouped, percent, spoken, tiers } from "../../model/words.ts";
-import { Sketch } from "../../parts/failure.tsx";
-import { DimensionLink, type Meaning, Term } from "../../parts/meaning.tsx";
-import { Tier } from "../../parts/text.tsx";
 import type { FacetAnswer } from "./answers.ts";
 import { type Choice, choicesOf, chosenIn } from "./choices.ts";
 

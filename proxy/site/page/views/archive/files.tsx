@@ -1,10 +1,10 @@
+import { Failure } from "../../components/failure.tsx";
+import type { Taken } from "../../components/take-along.tsx";
+import { Copyable } from "../../components/text.tsx";
 import { facetAsked, filtersOf, othersOf, scores } from "../../model/filters.ts";
 import { useSaving } from "../../model/save.ts";
 import { useSite } from "../../model/store.ts";
 import { counted, spoken } from "../../model/words.ts";
-import { Failure } from "../../parts/failure.tsx";
-import type { Taken } from "../../parts/take-along.tsx";
-import { Copyable } from "../../parts/text.tsx";
 import type { FacetAnswer } from "./answers.ts";
 import { SpanPicture, spansOf, totalOf } from "./span-picture.tsx";
 

@@ -1,8 +1,8 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Run } from "../../charts/brush.ts";
+import { Failure, Sketch } from "../../components/failure.tsx";
 import { archiveAddress, changed, labelOf, ownOf } from "../../model/filters.ts";
 import { compact, spoken } from "../../model/words.ts";
-import { Failure, Sketch } from "../../parts/failure.tsx";
 import type { FacetAnswer } from "./answers.ts";
 import { FacetTitle } from "./choice-list.tsx";
 import type { Problem } from "./search.tsx";

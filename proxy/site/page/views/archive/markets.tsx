@@ -1,9 +1,9 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { MarketPage } from "../../../../../schemas/envelopes.ts";
+import { MarketItem } from "../../components/market-item.tsx";
 import { archiveAddress, changed } from "../../model/filters.ts";
 import { go } from "../../model/router.ts";
 import { grouped } from "../../model/words.ts";
-import { MarketItem } from "../../parts/market-item.tsx";
 import { pageAddress } from "./answers.ts";
 
 /** A page of the markets that match, and the way to the others. */

@@ -1,9 +1,9 @@
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
 import type { Trust } from "../../../client/client.ts";
+import { Failure } from "../../components/failure.tsx";
 import { useSite } from "../../model/store.ts";
 import { counted, size } from "../../model/words.ts";
-import { Failure } from "../../parts/failure.tsx";
 
 /** Bytes per market: of all columns of the index, and of the words of the questions. */
 const [columnBytes, wordBytes] = [13.6, 8];

@@ -1,10 +1,10 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Trust } from "../../../client/client.ts";
+import { Failure } from "../../components/failure.tsx";
+import { PlainButton } from "../../components/text.tsx";
 import { labels, scores } from "../../model/filters.ts";
 import { useSite, useStored } from "../../model/store.ts";
 import { size } from "../../model/words.ts";
-import { Failure } from "../../parts/failure.tsx";
-import { PlainButton } from "../../parts/text.tsx";
 import { Offer, TrustForm } from "./recompute-offer.tsx";
 import { Recomputed } from "./recomputed.tsx";
 

@@ -1,8 +1,8 @@
 import type { ComponentChildren } from "preact";
 import type { Recomputed as Answer } from "../../../client/client.ts";
+import { Facts } from "../../components/text.tsx";
 import { useStored } from "../../model/store.ts";
 import { counted, grouped, minutes, size } from "../../model/words.ts";
-import { Facts } from "../../parts/text.tsx";
 
 /** What was fetched, who vouches for it, what was checked, and what was not. */
 export function Recomputed({ first, children }: { first: Answer; children: ComponentChildren }) {

@@ -1,9 +1,9 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { ApiError } from "../../../client/client.ts";
+import { Failure } from "../../components/failure.tsx";
 import { archiveAddress, changed, labelOf, labels, ownOf } from "../../model/filters.ts";
 import { replaceAddress } from "../../model/router.ts";
 import { useSite } from "../../model/store.ts";
-import { Failure } from "../../parts/failure.tsx";
 import { histograms } from "./answers.ts";
 
 interface SearchProps {

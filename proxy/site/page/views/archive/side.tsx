@@ -1,9 +1,9 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { Failure } from "../../components/failure.tsx";
+import { FilterWords } from "../../components/market-item.tsx";
 import { archiveAddress, changed, filtersOf, sides } from "../../model/filters.ts";
 import { counted } from "../../model/words.ts";
-import { Failure } from "../../parts/failure.tsx";
-import { FilterWords } from "../../parts/market-item.tsx";
 import { Reliability } from "../reliability/reliability.tsx";
 import type { useAnswers } from "./answers.ts";
 import { Files } from "./files.tsx";

@@ -1,12 +1,12 @@
 import { useRef } from "preact/hooks";
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../../../../schemas/records.ts";
+import { Loading } from "../../components/failure.tsx";
+import { DimensionLink } from "../../components/meaning.tsx";
+import { TakeAlong } from "../../components/take-along.tsx";
 import { go } from "../../model/router.ts";
 import { compareAddress } from "../../model/statistics.ts";
 import { useLoaded, useSite, useTitle } from "../../model/store.ts";
-import { Loading } from "../../parts/failure.tsx";
-import { DimensionLink } from "../../parts/meaning.tsx";
-import { TakeAlong } from "../../parts/take-along.tsx";
 import { keysOf, Table } from "./table.tsx";
 
 const most = 4;

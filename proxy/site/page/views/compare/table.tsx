@@ -2,10 +2,10 @@ import type { ComponentChildren } from "preact";
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../../../../schemas/records.ts";
 import { Scored } from "../../charts/bar.tsx";
+import { DimensionLink, type Meaning, Term } from "../../components/meaning.tsx";
+import { Change, Moment, ProtocolLink, Scrolls, Tier } from "../../components/text.tsx";
 import { compareAddress } from "../../model/statistics.ts";
 import { grouped } from "../../model/words.ts";
-import { DimensionLink, type Meaning, Term } from "../../parts/meaning.tsx";
-import { Change, Moment, ProtocolLink, Scrolls, Tier } from "../../parts/text.tsx";
 
 interface Line {
   title: string;

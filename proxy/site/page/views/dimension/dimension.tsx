@@ -1,12 +1,12 @@
 import type { ScoreFacet } from "../../../../../schemas/envelopes.ts";
 import { dimensionMeanings, meanings } from "../../../../../schemas/meanings.ts";
 import { Columns } from "../../charts/columns.tsx";
+import { KeyOffer } from "../../components/closed.tsx";
+import { Loading } from "../../components/failure.tsx";
+import { TakeAlong } from "../../components/take-along.tsx";
 import { archiveAddress } from "../../model/filters.ts";
 import { useLoaded, useSite, useStored, useTitle } from "../../model/store.ts";
 import { counted, spoken, stepOf } from "../../model/words.ts";
-import { KeyOffer } from "../../parts/closed.tsx";
-import { Loading } from "../../parts/failure.tsx";
-import { TakeAlong } from "../../parts/take-along.tsx";
 import { OfProtocols } from "./of-protocols.tsx";
 
 /** A dimension: what it measures in the operator's words, its distribution, and who is strongest and weakest in it. */

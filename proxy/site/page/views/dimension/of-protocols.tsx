@@ -2,11 +2,11 @@ import { useState } from "preact/hooks";
 import type { ProtocolScore, ScoreListEntry } from "../../../../../schemas/records.ts";
 import { Scored } from "../../charts/bar.tsx";
 import { Columns } from "../../charts/columns.tsx";
+import { Loading } from "../../components/failure.tsx";
+import { PlainButton, ProtocolLink } from "../../components/text.tsx";
 import type { Api } from "../../model/api.ts";
 import { useLoaded, useSite } from "../../model/store.ts";
 import { counted, grouped, spoken, stepOf } from "../../model/words.ts";
-import { Loading } from "../../parts/failure.tsx";
-import { PlainButton, ProtocolLink } from "../../parts/text.tsx";
 
 /** How many protocols are named at either end. */
 const few = 5;

@@ -1,10 +1,10 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { HistoricalMarket } from "../../../../../schemas/records.ts";
 import { type MarketProof, verifyProof } from "../../../client/client.ts";
+import { Failure } from "../../components/failure.tsx";
+import { Copyable } from "../../components/text.tsx";
 import { useSite } from "../../model/store.ts";
 import { counted, grouped } from "../../model/words.ts";
-import { Failure } from "../../parts/failure.tsx";
-import { Copyable } from "../../parts/text.tsx";
 
 interface ProofProps {
   market: HistoricalMarket;

@@ -1,9 +1,9 @@
 import { Fragment } from "preact";
 import type { MarketDimension } from "../../../../../schemas/records.ts";
 import { Bar } from "../../charts/bar.tsx";
+import { DimensionLink, Term } from "../../components/meaning.tsx";
+import { OutsideLink } from "../../components/text.tsx";
 import { counted, grouped, spoken, stepOf } from "../../model/words.ts";
-import { DimensionLink, Term } from "../../parts/meaning.tsx";
-import { OutsideLink } from "../../parts/text.tsx";
 
 /** How many pieces of evidence are shown at once; a market may have hundreds. */
 const few = 5;

@@ -2,11 +2,11 @@ import type { ComponentChildren, ComponentProps } from "preact";
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ProtocolScore } from "../../../../../schemas/records.ts";
 import { renderBadge } from "../../../../../snapshots/artefacts/badge.ts";
+import { Term } from "../../components/meaning.tsx";
+import { frameFor } from "../../components/take-along.tsx";
+import { Copyable, Facts } from "../../components/text.tsx";
 import { useSite } from "../../model/store.ts";
 import { grouped } from "../../model/words.ts";
-import { Term } from "../../parts/meaning.tsx";
-import { frameFor } from "../../parts/take-along.tsx";
-import { Copyable, Facts } from "../../parts/text.tsx";
 
 export const About = ({
   record: { slug, cascade, findings, metadata, evidenceHash },

@@ -2,8 +2,8 @@ import type { ScoreDimensions } from "../../../../../schemas/envelopes.ts";
 import { meanings } from "../../../../../schemas/meanings.ts";
 import type { ProtocolScore } from "../../../../../schemas/records.ts";
 import { Bar, Diverging, Scored } from "../../charts/bar.tsx";
-import { DimensionLink, Term } from "../../parts/meaning.tsx";
-import { Change } from "../../parts/text.tsx";
+import { DimensionLink, Term } from "../../components/meaning.tsx";
+import { Change } from "../../components/text.tsx";
 
 interface DimensionTableProps {
   record: ProtocolScore;

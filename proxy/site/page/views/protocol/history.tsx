@@ -2,11 +2,11 @@ import type { ScoreHistory, ScoreList } from "../../../../../schemas/envelopes.t
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
 import { Curve } from "../../charts/curve.tsx";
+import { Failure, Loading } from "../../components/failure.tsx";
+import { TakeAlong } from "../../components/take-along.tsx";
+import { Change, Moment, Scrolls, Tier } from "../../components/text.tsx";
 import { type Loaded, useLoaded, useSite } from "../../model/store.ts";
 import { counted, signed } from "../../model/words.ts";
-import { Failure, Loading } from "../../parts/failure.tsx";
-import { TakeAlong } from "../../parts/take-along.tsx";
-import { Change, Moment, Scrolls, Tier } from "../../parts/text.tsx";
 
 interface HistoryProps {
   slug: string;

@@ -1,10 +1,10 @@
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ProtocolScore } from "../../../../../schemas/records.ts";
+import { AsOf } from "../../components/as-of.tsx";
+import { KeyOffer } from "../../components/closed.tsx";
+import { Failure, Loading } from "../../components/failure.tsx";
 import { go } from "../../model/router.ts";
 import { useLoaded, useSite, useStored, useTitle } from "../../model/store.ts";
-import { AsOf } from "../../parts/as-of.tsx";
-import { KeyOffer } from "../../parts/closed.tsx";
-import { Failure, Loading } from "../../parts/failure.tsx";
 import { About, Badge } from "./about.tsx";
 import { DimensionTable } from "./dimensions.tsx";
 import { History } from "./history.tsx";

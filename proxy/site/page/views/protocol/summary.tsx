@@ -3,10 +3,10 @@ import type { ProtocolScore, ScoreListEntry } from "../../../../../schemas/recor
 import { Bar, Diverging } from "../../charts/bar.tsx";
 import { Columns } from "../../charts/columns.tsx";
 import { briAxis, columnOf, distribution } from "../../charts/distribution.ts";
+import { Term } from "../../components/meaning.tsx";
+import { Change, Facts, Moment, Tier } from "../../components/text.tsx";
 import { peerAddress } from "../../model/statistics.ts";
 import { ago, grouped } from "../../model/words.ts";
-import { Term } from "../../parts/meaning.tsx";
-import { Change, Facts, Moment, Tier } from "../../parts/text.tsx";
 
 interface SummaryProps {
   record: ProtocolScore;

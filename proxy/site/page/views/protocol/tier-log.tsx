@@ -1,7 +1,7 @@
+import { Loading } from "../../components/failure.tsx";
+import { Moment, Tier } from "../../components/text.tsx";
 import { useLoaded, useSite } from "../../model/store.ts";
 import { minutes } from "../../model/words.ts";
-import { Loading } from "../../parts/failure.tsx";
-import { Moment, Tier } from "../../parts/text.tsx";
 
 /** The changes of a protocol's tier, newest first, where they are published. */
 export function TierLog({ slug }: { slug: string }) {

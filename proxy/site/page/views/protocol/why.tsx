@@ -1,13 +1,13 @@
 import { useState } from "preact/hooks";
 import type { ScoreDimensions, SnapshotList } from "../../../../../schemas/envelopes.ts";
 import type { ProtocolScore } from "../../../../../schemas/records.ts";
+import { Loading } from "../../components/failure.tsx";
+import { DimensionLink } from "../../components/meaning.tsx";
+import { Change, PlainButton } from "../../components/text.tsx";
 import type { Api } from "../../model/api.ts";
 import { moversOf } from "../../model/statistics.ts";
 import { useLoaded, useSite } from "../../model/store.ts";
 import { minutes } from "../../model/words.ts";
-import { Loading } from "../../parts/failure.tsx";
-import { DimensionLink } from "../../parts/meaning.tsx";
-import { Change, PlainButton } from "../../parts/text.tsx";
 
 /** How many runs back the moves are shown. */
 const runs = 3;

@@ -1,8 +1,8 @@
 import type { LabelFacet } from "../../../../../schemas/envelopes.ts";
+import { Term } from "../../components/meaning.tsx";
 import { archiveAddress, type Counts, comparedIn, without } from "../../model/filters.ts";
 import { differenceWords, shareWords, verdictOn } from "../../model/verdict.ts";
 import { percent, tiers } from "../../model/words.ts";
-import { Term } from "../../parts/meaning.tsx";
 import { marks, ofVersion, Shares, seriesOf, whatever } from "./shares.tsx";
 
 interface ReliabilityProps {

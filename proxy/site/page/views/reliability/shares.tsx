@@ -1,11 +1,11 @@
 import type { LabelFacet, ScoreFacet } from "../../../../../schemas/envelopes.ts";
 import { Intervals } from "../../charts/intervals.tsx";
+import { ShareTable } from "../../components/share-table.tsx";
+import { TakeAlong } from "../../components/take-along.tsx";
 import { type Counts, facetAsked, without } from "../../model/filters.ts";
 import { type Estimate, wilson } from "../../model/statistics.ts";
 import { whole } from "../../model/verdict.ts";
 import { counted, grouped, percent, tiers } from "../../model/words.ts";
-import { ShareTable } from "../../parts/share-table.tsx";
-import { TakeAlong } from "../../parts/take-along.tsx";
 
 export const marks =
   "hollow dots are of fewer than 30, and arrows with a number are shares, or upper ends of intervals, above the picture.";

@@ -1,8 +1,8 @@
 import type { ComponentChildren } from "preact";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
 import { Diverging, Scored } from "../../charts/bar.tsx";
-import type { Meaning } from "../../parts/meaning.tsx";
-import { Change, Moment, ProtocolLink, Tier } from "../../parts/text.tsx";
+import type { Meaning } from "../../components/meaning.tsx";
+import { Change, Moment, ProtocolLink, Tier } from "../../components/text.tsx";
 
 interface Column {
   name: string;

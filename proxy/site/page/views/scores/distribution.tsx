@@ -2,11 +2,11 @@ import type { ScoreListEntry } from "../../../../../schemas/records.ts";
 import type { ForgeTier } from "../../../../../schemas/scales.ts";
 import { Columns } from "../../charts/columns.tsx";
 import { briAxis, briBands, distribution } from "../../charts/distribution.ts";
+import { TakeAlong } from "../../components/take-along.tsx";
+import { Change, ProtocolLink } from "../../components/text.tsx";
 import { moversOf, newestRun } from "../../model/statistics.ts";
 import { useSite } from "../../model/store.ts";
 import { counted, grouped, tiers } from "../../model/words.ts";
-import { TakeAlong } from "../../parts/take-along.tsx";
-import { Change, ProtocolLink } from "../../parts/text.tsx";
 
 interface DistributionProps {
   scores: readonly ScoreListEntry[];

@@ -2,10 +2,10 @@ import { useState } from "preact/hooks";
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
 import { Curve } from "../../charts/curve.tsx";
+import { Loading } from "../../components/failure.tsx";
 import { peerAddress } from "../../model/statistics.ts";
 import { useLoaded, useSite } from "../../model/store.ts";
 import { counted } from "../../model/words.ts";
-import { Loading } from "../../parts/failure.tsx";
 import { columns } from "./columns.tsx";
 
 interface RowProps {

@@ -1,11 +1,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
 import type { ForgeTier } from "../../../../../schemas/scales.ts";
+import { Loading } from "../../components/failure.tsx";
+import { SkipTo, Tier } from "../../components/text.tsx";
 import { replaceAddress } from "../../model/router.ts";
 import { useLoaded, useSite, useTitle } from "../../model/store.ts";
 import { ago, counted, grouped, minutes, tiers } from "../../model/words.ts";
-import { Loading } from "../../parts/failure.tsx";
-import { SkipTo, Tier } from "../../parts/text.tsx";
 import { addressOf, type Choice, choiceIn, chosenFrom, sortedBy, toggled } from "./choice.ts";
 import { Distribution, Movers, TakeScores } from "./distribution.tsx";
 import { Table } from "./table.tsx";

@@ -26,14 +26,14 @@ export interface Companion {
    * connection is untouched until all have passed.
    */
   takeOver: (
-    parts: AppParts,
+    parts: AppServices,
   ) => (request: IncomingMessage, socket: Socket, head: Buffer) => Promise<ProblemReply | undefined>;
   /** Ends the connections that were taken over. */
   close: () => void;
 }
 
 /** What a proxy is made of. */
-export interface ProxyParts {
+export interface ProxyServices {
   catalog: Catalog;
   exports: Exports;
   publicLog: PublicLog;
@@ -63,7 +63,7 @@ export interface ProxyParts {
 }
 
 /** What the app and its companions stand on. */
-export interface AppParts extends ProxyParts {
+export interface AppServices extends ProxyServices {
   recorder: Recorder;
   /** Whether new connections are accepted. */
   listening: () => boolean;
