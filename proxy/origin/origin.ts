@@ -12,8 +12,8 @@ import { within } from "../../snapshots/store/in-parallel.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { readObject } from "../../snapshots/store/objects.ts";
 import { collected, type Storage } from "../../snapshots/store/storage.ts";
-import { guardPeer } from "../errors/errors.ts";
 import type { Request, Response } from "../exchange.ts";
+import { guardPeer } from "../peers/breaker.ts";
 import { type Coding, inEachCoding } from "../reply/reply.ts";
 
 export type PublicObjects = ReturnType<typeof publicObjects>;

@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import type { Ready } from "../../schemas/envelopes.ts";
 import { type ErrorCode, Fault } from "../../schemas/errors.ts";
 import { type Plan, plans } from "../../schemas/plans.ts";
-import { guardPeer } from "../errors/errors.ts";
+import { guardPeer } from "../peers/breaker.ts";
 import { sqliteQuota } from "./sqlite.ts";
 import type { Counters, QuotaStore } from "./store.ts";
 
@@ -66,7 +66,10 @@ export function createQuota(
   },
 ) {
   const instead = { local: sqliteQuota(":memory:"), open: uncounted, closed: undefined }[options.onFailure];
-  /** For each part of the store, whether it answered when it was last asked, and an account for which it did not. */
+  /**
+   * By part of the store: its circuit breaker, whether it answered last time, and the account of its last failure, with
+   * which `ready` asks again.
+   */
   const parts = new LRUCache({
     max: mostParts,
     memoMethod: (_name: string) => ({ guarded: guardPeer(), account: "", well: null as boolean | null }),

@@ -1,7 +1,8 @@
-import { type ErrorCode, errors, type Fault } from "../../schemas/errors.ts";
+import { type ErrorCode, errors, Fault, isFault } from "../../schemas/errors.ts";
 import { foreignAt } from "../../schemas/foreign.ts";
-import type { Problem } from "../../schemas/problem.ts";
-import { publicError } from "../errors/errors.ts";
+import { isPublic, type Problem } from "../../schemas/problem.ts";
+import { ObjectError } from "../../snapshots/store/errors.ts";
+import { StorageError } from "../../snapshots/store/storage.ts";
 import type { Exchange } from "../exchange.ts";
 import { rateLimitHeaders, secondsUntil } from "../quota/quota.ts";
 
@@ -89,4 +90,24 @@ function challenge({ code, detail }: Problem): string {
   return code === "INVALID_API_KEY"
     ? `${realm}, error="invalid_token", error_description="${detail}"`
     : realm;
+}
+
+/**
+ * Translates anything thrown into what the caller is told. An error with a public code stays as it is. Messages that
+ * name objects of the store are logged and not shown. Anything unexpected becomes INTERNAL and tells the caller
+ * nothing.
+ */
+export function publicError(thrown: unknown): Fault<ErrorCode> {
+  if (thrown instanceof Fault && isPublic(thrown.code)) return thrown;
+  if (isFault(thrown, "DAMAGED_LOG"))
+    return new Fault("SNAPSHOT_UNAVAILABLE", thrown.message, { cause: thrown.cause });
+  const hidden = (code: ErrorCode, detail: string) => new Fault(code, detail, { cause: thrown });
+  if (thrown instanceof ObjectError || thrown instanceof StorageError)
+    return hidden(
+      "SNAPSHOT_UNAVAILABLE",
+      "The archive cannot be read right now; try again in a few seconds.",
+    );
+  if (isFault(thrown, "DEADLINE"))
+    return hidden("UPSTREAM_TIMEOUT", "The answer was not ready in time; try again.");
+  return hidden("INTERNAL", "Something went wrong on our side; the request id identifies it.");
 }

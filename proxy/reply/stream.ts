@@ -48,7 +48,10 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyService
   /** By price and owner. */
   const open = new Map<string, number>();
 
-  /** Takes units as a stream is sent. The units that the request took before pay for its beginning. */
+  /**
+   * Takes units as a stream is sent. The units that the request took before pay for its beginning. Breaks the answer
+   * off when the caller's key has ended.
+   */
   async function* paid(chunks: AsyncIterable<StreamChunk>, perUnit: number, exchange: Exchange) {
     let [sent, covered] = [0, perUnit * (exchange.receipt?.units ?? 1)];
     try {

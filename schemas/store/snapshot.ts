@@ -97,7 +97,7 @@ export const ScoreRefs = z.object({
 export type ScoreRefs = z.infer<typeof ScoreRefs>;
 
 /**
- * `manifests/<hash>.json`: what a snapshot consists of. Its parts name the objects, the lists of segments from the
+ * `manifests/<hash>.json`: what a snapshot consists of. Its parts name the objects. The lists of segments run from the
  * oldest up.
  */
 export const ManifestRoot = z.object({

@@ -58,8 +58,8 @@ export interface CollectReport {
 const collected = [...new Set(collectedKinds.map(({ prefix }) => prefix))];
 
 /**
- * Objects here name other objects. Every survey lists them after it has read the commits: one that is put after its
- * objects were listed, and before a commit, would otherwise stay while these are deleted as old.
+ * Objects here name other objects. Every survey lists them after it has read the commits. Otherwise a holder that is
+ * put between the two would stay, while the older objects that it names are deleted.
  */
 const holders = [
   layout.manifest.prefix,
@@ -80,7 +80,7 @@ const runInPartsHours = 48;
 const leftoverHours = 24;
 
 /**
- * Deletes old objects that no retained commit reaches (snapshots/SPEC.md, "Collection"). Publishers and rollbacks may
+ * Deletes old objects that no retained commit (retention.ts) reaches (snapshots/SPEC.md, "Collection"). Publishers and rollbacks may
  * run at the same time: a record tells them which objects are about to be deleted. Then the store is surveyed again,
  * and only what is still unreachable and unchanged is deleted. The next collection continues an interrupted one. Throws
  * MissingObjectError when the current snapshot's manifest or a retained segment is missing.
@@ -193,7 +193,7 @@ class Survey {
       (this.#isOld(info, published) && !(planned && info.modified >= planned)) ||
       // If its own age kept a manifest, older objects of its snapshot would be deleted without it.
       (superseded.has(info.key) && published !== undefined && info.modified < published);
-    // Objects too young to delete need those that they name, which may be older.
+    // An object that is too young to delete keeps the objects that it names, even older ones.
     const young = new Set(listed.flatMap((info) => (isHolder(info.key) && !isOld(info) ? [info.key] : [])));
     for (const commit of commits)
       if (young.has(layout.manifest(commit.manifest.hash)))

@@ -153,8 +153,8 @@ function wordsIn({ header, words }: SegmentIndex): WordTable {
 }
 
 /**
- * Judges a market by its record alone, of a version of the feed. Ignores words where versions of Unicode may find
- * different ones in its question, and fields where a later version of the feed may have other values.
+ * Judges a market by its record alone. `version` is that of the feed it came from. Skips the words when versions of
+ * Unicode may split its question differently, and the fields when this program does not know the version.
  */
 export function isSelected(
   market: Market,

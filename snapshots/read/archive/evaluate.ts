@@ -51,7 +51,7 @@ export class ArchiveIndex<Segment extends SegmentColumns = SegmentColumns> {
     this.#lacking = new Set([...everyField.keys()].filter((name) => !names.every((own) => own.has(name))));
   }
 
-  /** Repeats work while which a new snapshot replaced a table: ids of labels then mean other labels than before. */
+  /** Repeats the work if a new snapshot replaced a table meanwhile: then ids stand for other labels than before. */
   async settled<T>(work: () => Promise<T>): Promise<T> {
     for (;;) {
       const before = Object.values(this.tables);

@@ -1,4 +1,4 @@
-import { publicError } from "../../../proxy/errors/errors.ts";
+import { publicError } from "../../../proxy/reply/problem.ts";
 import { type ErrorCode, Fault, isFault } from "../../../schemas/errors.ts";
 import { isPublic } from "../../../schemas/problem.ts";
 import {

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { publicError } from "../../../proxy/errors/errors.ts";
-import { problemReply } from "../../../proxy/reply/problem.ts";
+import { problemReply, publicError } from "../../../proxy/reply/problem.ts";
 import { Fault } from "../../../schemas/errors.ts";
 import { errorCodes } from "../../../schemas/problem.ts";
 import { damagedLog, invalidCursor, invalidParameter, noSnapshot } from "../../../snapshots/read/errors.ts";
