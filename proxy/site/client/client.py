@@ -3,8 +3,7 @@
     client = Client("https://HOST", key="prs_live_…")
     print(client.recompute({"disputed": True}, by=["tier"], trust=Trust(key="NAME+ID+BASE64")).total)
 
-Names are those of the JavaScript client in snake_case. Filters and what comes back are called as the service calls them;
-snapshots/SPEC.md says what the checks follow from. Each request is sent once.
+Names are those of the JavaScript client in snake_case, filters and answers those of the service. A request is sent once.
 """
 from __future__ import annotations
 import base64, bisect, contextlib, datetime, gzip, hashlib, http.client, itertools, json, os, pathlib, re, socket, struct
@@ -344,9 +343,10 @@ class Segment:
         for name, wanted in query.labels.items():
             same, found = fold if name == "category" else str, 0
             for text, bits in self.values(name):
-                found |= bits if same(text) == same(wanted) else 0
-                new = "Cn" in map(unicodedata.category, text + wanted)  # unknown to this version of Unicode
-                if new and same is fold and text != wanted and len(text) == len(wanted):
+                if same(text) == same(wanted):
+                    found |= bits
+                elif same is fold and len(text) == len(wanted) and all(
+                        fold(a) == fold(b) or "Cn" in map(unicodedata.category, a + b) for a, b in zip(text, wanted)):
                     unjudged.add(f"Whether {text!r} is {wanted!r} in another case: this Python has Unicode {UNICODE}.")
             kept &= found
         return kept
@@ -380,6 +380,8 @@ def change_in(line: str) -> Row:
 Recomputed = NamedTuple("Recomputed", [("snapshot_id", str), ("commit", int), ("total", int), ("facets", Json),
                                        ("vouched", Vouched)])
 Absence = NamedTuple("Absence", [("snapshot_id", str), ("commit", int), ("markets", int), ("vouched", Vouched)])
+def unzipped(answer: Any) -> Any:
+    return gzip.GzipFile(fileobj=answer) if answer.headers["Content-Encoding"] == "gzip" else answer
 class NoRedirect(urllib.request.HTTPRedirectHandler):
     redirect_request = lambda *_: None  # The key is for one address alone.
 class Lines:
@@ -414,8 +416,7 @@ class Client:
             raise ApiError("INVALID_API_KEY", "A key is prs_live_ and 38 letters and digits.")
         self.base = base if base.endswith("/api/v1") else f"{base}/api/v1"
         self.headers = {"Accept-Encoding": "gzip", **({"Authorization": f"Bearer {key}"} if key else {})}
-        self.opener = opener or urllib.request.build_opener(NoRedirect)
-        self.timeout, self.keep_bytes = timeout, keep_bytes
+        self.opener, self.timeout, self.keep_bytes = opener or urllib.request.build_opener(NoRedirect), timeout, keep_bytes
         self.kept: dict[str, bytes] = {}  # checked parts of indexes by hash, the least recently used first
     @contextlib.contextmanager
     def opened(self, path: str, query: Mapping[str, Any], accept: str, body: bytes | None = None) -> Iterator[Any]:
@@ -426,13 +427,12 @@ class Client:
         answer = None
         try:
             with self.opener.open(request, timeout=self.timeout) as answer:
-                zipped = answer.headers["Content-Encoding"] == "gzip"
-                answer.file = gzip.GzipFile(fileobj=answer) if zipped else answer
+                answer.file = unzipped(answer)
                 yield answer
         except urllib.error.HTTPError as error:
             problem = (error.headers["Content-Type"] or "").startswith("application/problem+json")
             with error, checking("answer", "The problem"):
-                said = json.loads(error.read(2**16)) if problem else {}
+                said = {**json.loads(unzipped(error).read(2**16))} if problem else {}
             after = error.headers["Retry-After"] or ""
             raise ApiError(said.get("code", "UNEXPECTED_ANSWER"), said.get("detail", "Try again later."), error.code, {
                 **said, "retryAfter": int(after) if after.isdigit() else None}) from None
@@ -538,8 +538,8 @@ class Client:
                   as_of: str | None = None) -> Recomputed:
         """How many markets match, and their facets, evaluated here on the sections of the index that this takes, each
         checked against the index root in the log's entry. `limit` is the most values listed of each facet."""
-        if {*by} - {*LABELS, *INTEGERS, "month"}:
-            raise invalid("by", f"by takes {', '.join((*LABELS, *INTEGERS))} and month.")
+        if {*by} - {*LABELS, *INTEGERS, "month"} or len({*by}) < len(by) or not 0 < limit <= 1000:
+            raise invalid("by", f"by takes {', '.join((*LABELS, *INTEGERS))} and month, each once; limit is up to 1000.")
         query, (said, entry, vouched) = Query(filters), self.known("/markets/index", {"asOf": as_of}, trust)
         with checking("index root", "The list of segments"):
             listed, markets = said["segments"], entry["counts"]["markets"]
@@ -551,7 +551,7 @@ class Client:
             own = root(ARCHIVE, markets, [bytes.fromhex(one["root"]) for one in headers]).hex()
             need(own == entry["archiveRoot"], "archive root", f"The index is of the archive with the root {own}.")
             named = [one["sections"][name] for one in headers for name in query.needed(one, by)]
-        parts, total = self.parts({name: size for size, name in named}, "section", section_root), 0
+            parts, total = self.parts({name: size for size, name in named}, "section", section_root), 0
         unjudged: set[str] = set()
         found: dict[str, dict[Any, list[int]]] = {name: {} for name in by}
         with checking("section", "The index"):

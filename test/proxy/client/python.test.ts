@@ -14,6 +14,7 @@ import { until } from "../../helpers/http/proxy-client.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { findProgram, freePort, listenLocally } from "../../helpers/servers/programs.ts";
 import { testKey } from "../../helpers/store/signing.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
 // What the client in Python asks and checks over HTTP. test/conformance has it evaluate and verify at random.
 
@@ -81,11 +82,17 @@ print(json.dumps([[char, fold(char)] for char in known if unicodedata.category(c
 
 describe.skipIf(!python)("the client in Python", () => {
   const before = Array.from({ length: 150 }, (_, n) => market(n));
+  // A character that no version of Unicode has.
+  const strange = "Sport\uffff";
   const now = before
     .slice(20)
-    .map((one, n): HistoricalMarket => (n === 5 ? { ...one, question: "Corrected?" } : one));
+    .map(
+      (one, n): HistoricalMarket =>
+        n === 5 ? { ...one, question: "Corrected?" } : n === 6 ? { ...one, category: strange } : one,
+    );
   const absent = market(3).id;
   const present = market(30).id;
+  const folder = testFolder();
   let proxy: TestProxy;
   let link: AlteringLink;
   let key: string;
@@ -152,7 +159,7 @@ print(json.dumps({
     expect(said["of rows"]).toEqual([rows.snapshotId, rows.total, rows.count, rows.skip]);
     const changes = js.changes(since);
     const lines = await listed(changes);
-    expect(lines.length).toBe(21);
+    expect(lines.length).toBe(22);
     expect(said.changes).toEqual(lines.map(({ op, id, text }) => [op, id, text]));
     expect(said["of changes"]).toEqual([changes.snapshotId, changes.archiveRoot]);
   });
@@ -186,6 +193,22 @@ print(json.dumps([found.total, found.facets, found.vouched.entry, found.vouched.
       130,
       150,
     ]);
+  });
+
+  test("says where its Unicode cannot tell whether two categories are the same", async () => {
+    const said = await says<unknown[]>(
+      `
+client = Client(given["url"], given["key"])
+found = [client.recompute({"category": one}, trust=Trust(key=given["trusted"])) for one in given["categories"]]
+print(json.dumps([[one.total, one.vouched.complete, len(one.vouched.unjudged)] for one in found]))`,
+      { url, key, trusted, categories: [strange, strange.toUpperCase(), "sport\ufffe", "Crypto"] },
+    );
+    expect(said.slice(0, 3)).toEqual([
+      [1, true, 0],
+      [1, true, 0],
+      [0, false, 1],
+    ]);
+    expect(said.at(-1)).toMatchObject([expect.any(Number), true, 0]);
   });
 
   test("goes on behind rows that broke off", async () => {
@@ -234,15 +257,14 @@ print(json.dumps([failed, texts]))`,
       ["copy", "answer", (body) => body.replace('{"id":"', '{"di":"').repeat(2)],
     ];
     const program = `
-import tempfile
 client, trust = Client(given["url"], given["key"]), Trust(key=given["trusted"])
 print(json.dumps(failing({
     "proof": lambda: verify_proof(client.proof(given["present"]), given["present"], trust),
     "score_proof": lambda: verify_score_proof(client.score_proof("aave"), "aave", trust),
     "recompute": lambda: client.recompute({"disputed": True}, trust=trust),
     "absent": lambda: client.absent(given["absent"], trust),
-    "copy": lambda: client.copy(tempfile.mkdtemp(), trust)}[given["call"]])))`;
-    const given = { url: link.url, key, trusted, present, absent };
+    "copy": lambda: client.copy(given["folder"], trust)}[given["call"]])))`;
+    const given = { url: link.url, key, trusted, present, absent, folder };
     for (const [call, what, change] of ways) {
       let altered = 0;
       link.alter = (target, answer) => {
