@@ -107,6 +107,11 @@ export async function startService(
     metrics.polls.inc({ task, outcome: error === undefined ? "success" : "failure" });
     if (error !== undefined) log.error({ err: error, task }, "polling the store failed");
   });
+  const files = {
+    site: servedSite(config.contact),
+    client: clientFiles,
+    docs: docsFiles(config),
+  };
   const { server, drain } = createProxyServer({
     ...config,
     catalog,
@@ -119,7 +124,7 @@ export async function startService(
     companions,
     pollAge: poller.age,
     metrics,
-    files: [...servedSite(config.contact), ...clientFiles, ...docsFiles(config)],
+    files: Object.values(files).flat(),
     limits,
     now,
     log,

@@ -42,6 +42,10 @@ const rooms: Record<string, Room> = {
     files: ["snapshots/publish/parts/", "scripts/commands/snapshot/publish-parts.ts"],
     endpoints: [],
   },
+  site: {
+    files: ["proxy/site/page/", "proxy/site/files.ts", "proxy/site/index.html"],
+    endpoints: ["site", "siteFile"],
+  },
   feed: {
     files: ["proxy/feed/", "snapshots/read/feed/", "schemas/feed.ts", "schemas/openapi/feed.ts"],
     endpoints: ["scoreFeed"],
@@ -59,7 +63,10 @@ const tables = [
   "schemas/openapi/document.ts",
   "schemas/openapi/operations.ts",
   "scripts/commands/keys.ts",
+  "scripts/commands/snapshot/maintain.ts",
+  "scripts/commands/snapshot/publish-run.ts",
   "scripts/commands/snapshot/publish.ts",
+  "scripts/commands/snapshot/verify.ts",
 ];
 
 const files = execFileSync(
@@ -187,9 +194,9 @@ describe("the core alone", () => {
     const port = await proxy.listening();
     const ask = async (path: string) => (await call(port, path, { headers: bearer(key) })).status;
     await until("the proxy to be ready", async () => (await ask("/readyz")) === 200);
-    for (const path of ["/api/v1/scores", "/api/v1/markets/historical?category=crypto", "/openapi.json", "/"])
+    for (const path of ["/api/v1/scores", "/api/v1/markets/historical?category=crypto", "/openapi.json"])
       expect([path, await ask(path)]).toEqual([path, 200]);
-    for (const path of ["/delta-sharing/shares", "/mcp", "/api/v1/ws/scores"])
+    for (const path of ["/delta-sharing/shares", "/mcp", "/api/v1/ws/scores", "/"])
       expect([path, await ask(path)]).toEqual([path, 404]);
   });
 });

@@ -32,7 +32,11 @@ export const rollbackCommand = command({
     const storage = await openStore(shell, values.store);
     const signing = await readSigning(shell, values);
     const warn = (line: string) => shell.warn(line);
-    const commit = await rollback(storage, operand, () => new Date(), { site: publishedSite, signing, warn });
+    const commit = await rollback(storage, operand, () => new Date(), {
+      site: publishedSite,
+      signing,
+      warn,
+    });
     const before = await readCommit(storage, commit.commit - 1);
     if (before?.note !== undefined && commit.note === undefined) shell.say(lostSignature);
     shell.report(values.json ?? false, commit, [
@@ -117,7 +121,13 @@ export const gcCommand = command({
     const storage = await openStore(shell, values.store);
     const whose = { signing, anybody: values["trust-all"] ?? false, begins };
     const now = new Date();
-    const done = await collectGarbage(storage, { site: publishedSite, ...kept, ...whose, now, dryRun });
+    const done = await collectGarbage(storage, {
+      site: publishedSite,
+      ...kept,
+      ...whose,
+      now,
+      dryRun,
+    });
     const leftFolders = dryRun ? 0 : await removeLeftTemporaryFolders();
     const { keptCommits, deleted, young, tiers } = done;
     const leftovers = done.leftovers + leftFolders;

@@ -37,7 +37,12 @@ export const verifyCommand = command({
     const signing = await readSigning(shell, { ...trusting, unsigned: choices.unsigned });
     const trust = policy ? new Trust(policy) : trustOf(signing);
     const storage = await openStore(shell, store);
-    const options = { site: publishedSite, trust, signing, begins };
+    const options = {
+      site: publishedSite,
+      trust,
+      signing,
+      begins,
+    };
     const done = repair
       ? await verifyAndRepair(shell, storage, readPublishing(shell, choices), options)
       : await verify(storage, progressOn(shell.stderr), options);
