@@ -46,7 +46,7 @@ export async function findCommit(storage: Storage, target: string, newest: Commi
  * Works on a snapshot that a collection keeps. The error of a lost or damaged object then names the manifest, whose
  * deletion gives the snapshot up, unless that itself is gone.
  */
-export async function naming<T>(manifest: string, work: () => Promise<T>): Promise<T> {
+export async function blamingManifest<T>(manifest: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {

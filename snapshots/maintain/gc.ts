@@ -30,7 +30,7 @@ import { infoOf, type ObjectInfo, type Storage, StorageError } from "../store/st
 import { trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
 import { type Counting, countedLog } from "./counted-log.ts";
-import { naming } from "./find-commit.ts";
+import { blamingManifest } from "./find-commit.ts";
 import { keepsChanges, type Retention, tierMasksOf, tiers } from "./retention.ts";
 
 export interface CollectOptions extends Retention, Counting {
@@ -282,7 +282,7 @@ class Survey {
     }
     await inParallel(segments, async ([key, { ref, keptBy, manifest }]) => {
       if (this.#reachable.has(key)) return;
-      const pages = await naming(manifest, async () =>
+      const pages = await blamingManifest(manifest, async () =>
         readPages(key, await readObject(this.#storage, key, ref)),
       );
       this.#reach([key, ...pages.map(({ hash }) => layout.page(hash))], keptBy);
@@ -292,7 +292,7 @@ class Survey {
   async #manifest(commit: Commit, newest: boolean): Promise<Manifest | undefined> {
     const key = layout.manifest(commit.manifest.hash);
     try {
-      this.#last = await naming(key, () => readManifest(this.#storage, commit.manifest, this.#last));
+      this.#last = await blamingManifest(key, () => readManifest(this.#storage, commit.manifest, this.#last));
       return this.#last;
     } catch (error) {
       // An earlier collection with a shorter retention may have deleted it. Only the current snapshot must exist.

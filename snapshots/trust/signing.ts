@@ -53,8 +53,8 @@ export function requireTrusted(location: string, commit: Commit, signing: Signin
 }
 
 /**
- * The error of a run that finds a commit in the place of the newest that it does not believe, or cannot read, and says
- * what to do; `ours` does if a publisher of the run's own made it.
+ * The error of a run that cannot read the newest commit, or does not believe it. It says what to do; `ours` is the
+ * advice in case a publisher of the operator's own made that commit.
  */
 export function refuseUntrusted(
   location: string,

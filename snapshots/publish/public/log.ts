@@ -18,7 +18,7 @@ import {
   tilesAmong,
 } from "../../store/log/public-log.ts";
 import { infoOf, type Storage, StorageError } from "../../store/storage.ts";
-import { believe, namedBy, type RunLog, recall } from "../../trust/log/believe.ts";
+import { believe, evidenceIn, type RunLog, recall } from "../../trust/log/believe.ts";
 import { mergeNotes, readNote, timeOf } from "../../trust/notes/signed-note.ts";
 import { signCheckpoint } from "../../trust/notes/texts.ts";
 import { type Signing, trustOf } from "../../trust/signing.ts";
@@ -51,8 +51,8 @@ export type Witnessed = { name: string } & ({ time: number } | { fault: string }
 /**
  * Brings the tiles of the log to the newest commit, and its checkpoint where there is a key. `log` is what the run met
  * when it began, if this is still the newest commit. Returns what the witnesses made of the checkpoint. Throws
- * UNTRUSTED_PREDECESSOR when the tree does not begin with every one that was signed before, or a witness remembers
- * another one.
+ * UNTRUSTED_PREDECESSOR when the tree does not continue every tree that was signed before, or a witness remembers a
+ * different one.
  */
 export async function updateLog(
   storage: Storage,
@@ -66,9 +66,9 @@ export async function updateLog(
 }
 
 /**
- * Sees by the last bundle that the tiles give the tree of the log, and that all of them are there; compares all at every
- * 256th commit, and where some are `faulty`. What is missing or wrong is made anew from the commits. Of those that are
- * gone, hashes are made from the tiles below, and entries stay as they are.
+ * Checks by the last bundle that the tiles give the tree of the log, and by their names that none is missing. Compares
+ * all of them at every 256th commit, and when some are `faulty`. What is missing or wrong is made anew from the commits.
+ * Where commits are gone, hashes are made from the tiles below, and entries stay as they are.
  */
 async function updateTiles(tree: PublicTree, newest: Commit, log?: RunLog): Promise<void> {
   const { storage, faulty } = tree;
@@ -173,7 +173,7 @@ async function updateCheckpoint(
   const lineOf = ({ name, id }: VerifierKey) =>
     signatures.find((each) => each.name === name && each.id === id);
   const lacking = asked.filter((witness) => !lineOf(witness.key));
-  // Stored together with what they cosign, so that readers who require cosignatures do not see it without.
+  // The checkpoint is stored with its cosignatures, so that readers who require them never see it without.
   const answers = (await witnesses?.ask(lacking, submissionOf(storage, own, tree))) ?? [];
   const lines = answers.flatMap((answer) => ("line" in answer ? [`${answer.line}\n`] : []));
   const note = lines.length > 0 ? mergeNotes(`${text}\n${lines.join("")}`, known, keys) : known;
@@ -213,7 +213,7 @@ async function mergeInto(at: string, place: Place, note: string): Promise<string
       const { fault, followed } = await believe(
         storage,
         newest,
-        { trust, evidence: [namedBy(at, said)] },
+        { trust, evidence: [evidenceIn(at, said)] },
         tree,
       );
       if (fault) throw fault;

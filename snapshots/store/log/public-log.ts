@@ -104,8 +104,8 @@ export async function entriesUpTo(storage: Storage, newest: Commit): Promise<Ent
 }
 
 /**
- * The hashes of these entries, and of those that are not known, because their commits are gone, as the tiles have them.
- * Undefined where the tree that the commit names is another one: it vouches for all of them.
+ * The hashes of all entries. Where an entry is unknown because its commit is gone, its hash is taken from the tiles.
+ * Undefined when they do not give the tree that the commit names, which vouches for all of them.
  */
 export async function leavesOf(
   storage: Storage,
@@ -127,8 +127,8 @@ export async function leavesUpTo(storage: Storage, newest: Commit): Promise<Buff
 }
 
 /**
- * The tree of a log. Tiles tell it, which its head vouches for, and otherwise the commits, from which tiles are made.
- * `commit` is the last one of the log where the head is known from it.
+ * The tree of a log. It is read from the tiles, for which the head vouches, or else from the commits, of which tiles are
+ * made. `commit` is the last one of the log, when the head was computed from it.
  */
 export class LogTree implements TreeHead {
   readonly size: number;

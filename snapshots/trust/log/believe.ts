@@ -60,8 +60,8 @@ export async function recall(
       unless(CorruptObjectError, readRun),
     ]);
     stored = newest;
-    if (stored.checkpoint) evidence.push(namedBy(layout.logCheckpoint, stored.checkpoint));
-    if (run && !trust.run(run)) evidence.push(namedBy(layout.checked, { size: run.commit }));
+    if (stored.checkpoint) evidence.push(evidenceIn(layout.logCheckpoint, stored.checkpoint));
+    if (run && !trust.run(run)) evidence.push(evidenceIn(layout.checked, { size: run.commit }));
   }
   const { memory: file } = signing;
   if (file?.newest) evidence.push({ ...file.newest, says: `${file.path} names` });
@@ -69,8 +69,8 @@ export async function recall(
   return { trust, evidence, stored };
 }
 
-/** That a signed record of the store names a commit. */
-export const namedBy = (key: string, { size, head }: Pick<Evidence, "size" | "head">): Evidence => ({
+/** What a signed record of the store says: that the log has a commit. */
+export const evidenceIn = (key: string, { size, head }: Pick<Evidence, "size" | "head">): Evidence => ({
   size,
   ...(head && { head }),
   says: `${key} is signed and names`,

@@ -26,16 +26,16 @@ export interface StoredCheckpoint {
 }
 
 /**
- * Finds the newest checkpoint of a store that counts. Where `public/log/checkpoint` does not, or is smaller than
- * `least`, which may be Infinity, those of single sizes are looked at, from the largest down, and that of `least` in
- * any case.
+ * Finds the newest checkpoint of a store that counts. If `public/log/checkpoint` does not count, or is smaller than
+ * `least`, it looks at the checkpoints of single sizes, from the largest down, and last at that of `least`, which may
+ * be Infinity.
  */
 export async function storedCheckpoint(storage: Storage, trust: Trust, least = 0): Promise<StoredCheckpoint> {
   const { lacking, ...newest } = await readCheckpoint(storage, trust, layout.logCheckpoint);
   const { checkpoint } = newest;
   if (checkpoint && checkpoint.size >= least) return newest;
-  // From one that its log signed, and too few witnesses cosigned, no name has to be searched: that of its own size has
-  // every cosignature, also one that was taken out of this.
+  // If the log signed it and only cosignatures are lacking, no listing is needed: the checkpoint stored under its own
+  // size has all cosignatures, even those that were removed from this copy.
   const sizes =
     lacking !== undefined && lacking >= least
       ? downFrom(lacking, least)
