@@ -8,11 +8,16 @@ import {
 import { boundsIn } from "./scales.ts";
 import { feedVersion, feedVersions } from "./versions.ts";
 
-/** A row for a label, a text that is compared whole. `of` reads it off a market. */
-interface LabelField<Name extends string> {
+interface Field<Name extends string> {
   field: Name;
-  kind: "label";
   member: keyof Market;
+  /** Whether it was taken away. */
+  retired: boolean;
+}
+
+/** A row for a label, a text that is compared whole. `of` reads it off a market. */
+interface LabelField<Name extends string> extends Field<Name> {
+  kind: "label";
   /** Whether letter case is ignored, by Unicode simple case folding. */
   fold: boolean;
   of: (market: Market) => string;
@@ -22,10 +27,8 @@ interface LabelField<Name extends string> {
  * A row for an integer in `min..max`. A query gives a range, `min_<field>` and `max_<field>`, or one of the names in
  * `values`, where there are any.
  */
-interface IntegerField<Name extends string> {
-  field: Name;
+interface IntegerField<Name extends string> extends Field<Name> {
   kind: "integer";
-  member: keyof Market;
   min: number;
   max: number;
   /** How many values share a bucket of the histogram; a last one of fewer joins the one before. */
@@ -53,16 +56,17 @@ export type FilterField = LabelField<LabelName> | IntegerField<IntegerName>;
 
 function fieldOf([name, shape]: [name: string, shape: MarketMember]): FilterField[] {
   if (!shape.filter) return [];
-  const { name: filter, fold = false, several, bucketWidth = 1 } = shape.filter;
+  const { name: filter, fold = false, several, bucketWidth = 1, retired = false } = shape.filter;
   const member = name as keyof Market;
   const value = (market: Market) => market[member] as never;
   if (shape.kind === "text" && !shape.values)
-    return [{ field: filter as LabelName, kind: "label", member, fold, of: value }];
+    return [{ field: filter as LabelName, kind: "label", member, retired, fold, of: value }];
   const field = filter as IntegerName;
   const shared = {
     field,
     kind: "integer",
     member,
+    retired,
     bucketWidth,
     ...(several && { several }),
   } as const;
@@ -80,6 +84,7 @@ const dimensionField = (field: MarketDimensionKey, version: string): FilterField
   field,
   kind: "integer",
   member: "dimensions",
+  retired: false,
   ...boundsIn(version).score,
   bucketWidth: 10,
   of: (market) => market.dimensions?.find(({ key }) => key === field)?.score ?? Number.NaN,
@@ -102,7 +107,7 @@ const fieldsByVersion = new Map<string, readonly FilterField[]>(
   feedVersions.map((version) => [version, fieldsWith(version)]),
 );
 
-/** The filters in a version of the feed; of an unknown one, those of the newest. */
+/** The filters in a version of the feed, retired ones too; of an unknown version, those of the newest. */
 export const feedFields = (version: string) =>
   fieldsByVersion.get(version) ?? fieldsByVersion.get(feedVersion)!;
 
@@ -110,7 +115,7 @@ export const feedFields = (version: string) =>
  * The filters (INTERFACE 4.5), from the table of the market. Query parameters, reading of sources, index, evaluation and
  * documentation derive from them.
  */
-export const filterFields = feedFields(feedVersion);
+export const filterFields = feedFields(feedVersion).filter(({ retired }) => !retired);
 
 /** The filters of every version by name, each as the newest version with it has it. */
 export const everyField: ReadonlyMap<string, FilterField> = new Map(
@@ -132,7 +137,7 @@ export type FacetName = (typeof facetNames)[number];
 /** The values of one market that filters compare, one per row of the filter table. */
 export type FilterValues = Record<LabelName, string> & Record<IntegerName, number>;
 
-export function filterValuesOf(market: Market, fields = filterFields): FilterValues {
+export function filterValuesOf(market: Market, fields: readonly FilterField[] = filterFields): FilterValues {
   return Object.fromEntries(fields.map((row) => [row.field, row.of(market)])) as FilterValues;
 }
 
@@ -144,6 +149,9 @@ export const otherParameters = ["from", "to", "q"] as const;
 
 /** The names of all query parameters that select markets (INTERFACE 4.5), in the order of the documentation. */
 export const filterNames: readonly string[] = [...filterFields.flatMap(parameterNames), ...otherParameters];
+
+/** The fields of filters that were taken away. */
+export const retiredFields = [...everyField.values()].filter((row) => !filterFields.includes(row));
 
 /** The parameters that take several values, separated by commas. */
 export const listNames: ReadonlySet<string> = new Set([

@@ -65,6 +65,8 @@ const dimensionIn = (version: string) =>
 interface Filter {
   /** The parameter. */
   name: string;
+  /** Whether it was taken away. Snapshots have a column for it until the next publish. */
+  retired?: true;
   /** Whether letter case is ignored, by Unicode simple case folding. */
   fold?: true;
   /** Whether a query may give several names, separated by commas. */
@@ -110,10 +112,6 @@ export type Market = RecordOf<Table>;
 /** The members of every version, in the order of the market's JSON text. */
 export const everyMember: Table = membersWith(feedVersion);
 export const marketMembers = Object.keys(everyMember) as (keyof Market)[];
-
-/** Whether markets of a version of the feed have a member. */
-export const isMemberIn = (version: string, name: keyof Market) =>
-  isIn(version, everyMember[name] as Lifetime);
 
 /** The market in a version of the feed. */
 export function marketIn(version: string): Table {

@@ -1,3 +1,5 @@
+import { bounds } from "./scales.ts";
+
 /** Whether higher scores of a market are good or bad. */
 export const directions = { composite: "higher is safer", dimension: "higher is riskier" } as const;
 
@@ -41,7 +43,7 @@ export const meanings = {
   },
   composite: {
     field: "`composite`",
-    meaning: `Composite score of a market, from 300 to 1,000: ${directions.composite}, and the tier rises with it.`,
+    meaning: `Composite score of a market, from ${bounds.composite.min} to ${bounds.composite.max.toLocaleString("en")}: ${directions.composite}, and the tier rises with it.`,
   },
   tier: {
     field: "`forgeScale`, `tier`",

@@ -1,5 +1,5 @@
 import { meanings } from "./meanings.ts";
-import { bounds, forgeTiers } from "./scales.ts";
+import { bounds, forgeTiers, numbersOfTiers } from "./scales.ts";
 import { count, double, integer, oneOf, struct, text, time } from "./shapes.ts";
 
 /** Keys of a protocol's dimensions, in the order of INTERFACE 2.2. */
@@ -35,7 +35,7 @@ export const scoreHead = {
   forgeScale: { ...oneOf(forgeTiers), meaning: meanings.tier.meaning },
   forgeScaleNum: {
     ...integer({ min: 1, max: forgeTiers.length }),
-    meaning: "Numeric form of the tier, 1 for RAW to 7 for ADAMANTINE.",
+    meaning: `Numeric form of the tier, ${numbersOfTiers}.`,
   },
   confidence: { ...integer(bounds.confidence), meaning: meanings.confidence.meaning },
   delta: { ...integer(bounds.delta), meaning: meanings.delta.meaning },

@@ -14,6 +14,8 @@ export function forgeScaleNumber(tier: ForgeTier): number {
   return forgeTiers.indexOf(tier) + 1;
 }
 
+export const numbersOfTiers = `1 for ${forgeTiers[0]} to ${forgeTiers.length} for ${forgeTiers.at(-1)}`;
+
 /** Inclusive bounds of the numbers. Source checks, records, filters and indexes all read these. */
 export const bounds = {
   bri: { min: 0, max: 1000 },

@@ -16,10 +16,7 @@ export const isKnownFeed = (version: string) => (feedVersions as readonly string
 
 /** An unknown version is later than all known ones. */
 export function isIn(version: string, { since = feedVersions[0], until }: Lifetime): boolean {
-  const placeOf = (name: string) => {
-    const place = (feedVersions as readonly string[]).indexOf(name);
-    return place < 0 ? feedVersions.length : place;
-  };
-  const place = placeOf(version);
-  return placeOf(since) <= place && (until === undefined || place < placeOf(until));
+  const upTo = isKnownFeed(version) ? feedVersions.indexOf(version as FeedVersion) + 1 : undefined;
+  const versions = feedVersions.slice(0, upTo);
+  return versions.includes(since) && !versions.some((one) => one === until);
 }

@@ -1,23 +1,22 @@
 import { z } from "zod";
-import { ApiError, linesFromEnd } from "../../proxy/site/client/client.ts";
-import { Fault, isFault } from "../../schemas/errors.ts";
-import { everyField, type FilterField, feedFields, filterValuesOf } from "../../schemas/filters.ts";
+import { ApiError, type Entry, linesFromEnd } from "../../proxy/site/client/client.ts";
+import { Fault } from "../../schemas/errors.ts";
+import { everyField, feedFields, filterValuesOf } from "../../schemas/filters.ts";
 import { Digest } from "../../schemas/primitives.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { isKnownFeed } from "../../schemas/versions.ts";
 import { textOf } from "../../snapshots/format/bytes.ts";
 import { sha256 } from "../../snapshots/format/sha256.ts";
 import { indexRootOf } from "../../snapshots/format/snapshot-id.ts";
-import { holds } from "../../snapshots/index/columns.ts";
+import type { Subtree } from "../../snapshots/format/tree.ts";
 import { checkWords, encodeWords, unicodeVersion } from "../../snapshots/index/encode-words.ts";
 import { indexVersion, type WordsRef } from "../../snapshots/index/header-reader.ts";
 import { encodeIds, idHash } from "../../snapshots/index/id-table.ts";
 import {
   buildIndex,
-  checkHeader,
-  fieldsInHeader,
   type IndexRow,
   indexHeader,
+  judgeHeader,
   openHeader,
   sectionRootOf,
 } from "../../snapshots/index/index-header.ts";
@@ -63,11 +62,8 @@ export interface IndexParts {
   /** The file of the copy, and its tree. */
   path: string;
   tree: CopyTree;
-  /** The index root in the log's entry for the snapshot. */
-  indexRoot: string;
-  snapshotId: string;
-  /** The version of the feed in that entry. */
-  feedVersion: string;
+  /** The log's entry for the snapshot. */
+  entry: Pick<Entry, "indexRoot" | "snapshotId" | "feedVersion">;
   /** The result of an earlier run. */
   known: CopyIndex | undefined;
   published: PublishedIndex;
@@ -79,9 +75,7 @@ export interface IndexParts {
  * run computed are not computed again. Memory holds the index of one segment.
  */
 export async function checkIndex(parts: IndexParts): Promise<CopyIndex> {
-  const { tree, feedVersion, progress } = parts;
-  // Of a later version only columns that are told can be judged.
-  const fields = isKnownFeed(feedVersion) ? feedFields(feedVersion) : [];
+  const { tree, progress } = parts;
   const known = new Map(
     parts.known?.method === method ? parts.known.segments.map((one) => [one.root, one]) : [],
   );
@@ -90,12 +84,12 @@ export async function checkIndex(parts: IndexParts): Promise<CopyIndex> {
   let done = 0;
   for (const [place, segment] of tree.segments.entries()) {
     const found = known.get(segment.root);
-    segments.push(found ?? knownOf(segment.root, await readSegment(parts, file, place, fields)));
+    segments.push(found ?? (await knownOf(parts, file, place)));
     done += segment.markets;
     progress("markets indexed", done, tree.lines);
   }
-  if (rootOf(tree, segments) !== parts.indexRoot) {
-    const told = await parts.published.segments(parts.snapshotId).catch((error) => {
+  if (rootOf(tree, segments) !== parts.entry.indexRoot) {
+    const told = await parts.published.segments(parts.entry.snapshotId).catch((error) => {
       throw wrong(parts, `; which part of it is wrong cannot be told: ${messageOf(error)}`);
     });
     if (told.length !== segments.length)
@@ -105,7 +99,7 @@ export async function checkIndex(parts: IndexParts): Promise<CopyIndex> {
       if (header.hash === own.header && ids.hash === own.ids) continue;
       segments[place] = await compared(parts, file, place, { header: header.hash, ids: ids.hash });
     }
-    if (rootOf(tree, segments) !== parts.indexRoot)
+    if (rootOf(tree, segments) !== parts.entry.indexRoot)
       throw wrong(parts, "; which part of it is wrong cannot be told: the service names other headers");
   }
   return { method, segments };
@@ -122,21 +116,16 @@ function rootOf({ segments }: CopyTree, known: readonly KnownSegment[]): string 
 }
 
 interface SegmentParts {
-  index: ReturnType<typeof buildIndex>;
+  pages: readonly Subtree[];
+  rows: IndexRow[];
   /** The root of its ids. */
   ids: string;
   questions: string[];
 }
 
-/** Of a later version of the feed, columns are left out where this one knows no such values. */
-async function readSegment(
-  { tree, feedVersion }: IndexParts,
-  file: File,
-  place: number,
-  fields: readonly FilterField[],
-): Promise<SegmentParts> {
-  const name = nameOf(tree, place);
+async function readSegment({ tree, entry }: IndexParts, file: File, place: number): Promise<SegmentParts> {
   const { start, end } = tree.segments[place]!;
+  const fields = feedFields(entry.feedVersion);
   const rows: IndexRow[] = [];
   const hashes: number[] = [];
   const questions: string[] = [];
@@ -146,39 +135,37 @@ async function readSegment(
     hashes.push(idHash(market.id));
     questions.push(market.question);
   };
-  const judged = () =>
-    isKnownFeed(feedVersion)
-      ? fields
-      : fields.filter((row) => rows.every(({ values }) => holds(row, values[row.field])));
   const part = {
     size: end - start,
     slice: (from: number, to: number) => file.slice(start + from, start + to),
   };
-  try {
-    for await (const { pages } of segmentsOf(linesFromEnd(part), take))
-      return {
-        index: buildIndex(pages, rows, judged()),
-        ids: sectionRootOf("ids", encodeIds(hashes)),
-        questions,
-      };
-  } catch (error) {
-    const unreadable =
-      error instanceof SyntaxError || error instanceof TypeError || error instanceof RangeError;
-    if (!unreadable) throw error;
-    throw new Fault("WRONG_INDEX", `A market of ${name} cannot be indexed: ${error.message}`, {
-      cause: error,
-    });
-  }
-  throw new Error(`${name} has no markets`);
+  for await (const { pages } of segmentsOf(linesFromEnd(part), take))
+    return { pages, rows, ids: sectionRootOf("ids", encodeIds(hashes)), questions };
+  throw new Error(`${nameOf(tree, place)} has no markets`);
 }
 
 function wordsRefOf(questions: readonly string[], unicode: string): WordsRef {
   return { unicode, ...referTo(encodeWords(questions.map(wordsOf), unicode)) };
 }
 
-function knownOf(root: string, { index, ids, questions }: SegmentParts): KnownSegment {
-  const header = sha256(indexHeader(index, wordsRefOf(questions, unicodeVersion)));
-  return { root, header, ids, unchecked: [] };
+/** As this version would publish it. Of a later version of the feed it knows no columns. */
+async function knownOf(parts: IndexParts, file: File, place: number): Promise<KnownSegment> {
+  const { tree } = parts;
+  const { feedVersion } = parts.entry;
+  try {
+    const { pages, rows, ids, questions } = await readSegment(parts, file, place);
+    const fields = feedFields(feedVersion).filter(({ retired }) => isKnownFeed(feedVersion) && !retired);
+    const header = indexHeader(buildIndex(pages, rows, fields), wordsRefOf(questions, unicodeVersion));
+    return { root: tree.segments[place]!.root, header: sha256(header), ids, unchecked: [] };
+  } catch (error) {
+    const unreadable =
+      error instanceof SyntaxError || error instanceof TypeError || error instanceof RangeError;
+    if (!unreadable) throw error;
+    const name = nameOf(tree, place);
+    throw new Fault("WRONG_INDEX", `A market of ${name} cannot be indexed: ${error.message}`, {
+      cause: error,
+    });
+  }
 }
 
 /**
@@ -197,15 +184,15 @@ async function compared(
   const unchecked: Unchecked[] = [];
   try {
     const header = await parts.published.header(told.header);
-    const own = await readSegment(parts, file, place, fieldsInHeader(name, header));
+    const own = await readSegment(parts, file, place);
     if (told.ids !== own.ids) differing.push("ids");
     const { words, wordsUnchecked } = await wordsFor(parts.published, name, header, own.questions);
-    const found = checkHeader(name, header, indexHeader(own.index, words));
+    const found = judgeHeader(name, header, { ...own, words }, parts.entry.feedVersion);
     differing.push(...found.wrong);
     if (found.unchecked) unchecked.push(found.unchecked);
     if (wordsUnchecked) unchecked.push("words");
   } catch (error) {
-    if (error instanceof ApiError || isFault(error, "WRONG_INDEX")) throw error;
+    if (error instanceof ApiError) throw error;
     differing.push(`header (${messageOf(error)})`);
   }
   if (differing.length > 0) throw wrong(parts, `: in ${name}, ${differing.join(", ")}`);
@@ -250,5 +237,8 @@ export function uncheckedIn(index: CopyIndex | undefined): string[] {
 const nameOf = ({ segments }: CopyTree, place: number) =>
   `segment ${place + 1} of ${segments.length}, whose root is ${segments[place]!.root}`;
 
-const wrong = ({ snapshotId }: IndexParts, what: string) =>
-  new Fault("WRONG_INDEX", `The index of snapshot ${snapshotId} does not follow from its markets${what}.`);
+const wrong = ({ entry }: IndexParts, what: string) =>
+  new Fault(
+    "WRONG_INDEX",
+    `The index of snapshot ${entry.snapshotId} does not follow from its markets${what}.`,
+  );

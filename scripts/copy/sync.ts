@@ -284,36 +284,27 @@ interface Checked {
 async function check(parts: SyncParts, { path, snapshotId, tree, before }: Checked) {
   const { copy, published, progress } = parts;
   const found = { archiveRoot: tree.archiveRoot, lines: tree.lines, bytes: tree.bytes };
-  const { feedVersion, ...said } = await requirePublished(parts, path, snapshotId, { ...found, before });
-  if (before) requireNewer(said.commit, before);
-  const { indexRoot } = said;
-  const known = await copy.index();
-  const index = await checkIndex({
-    path,
-    tree,
-    indexRoot,
-    snapshotId,
-    feedVersion,
-    known,
-    published,
-    progress,
-  });
-  const state: CopyState = { snapshotId, ...said, ...found };
+  const { entry, checkpoint } = await requirePublished(parts, path, snapshotId, { ...found, before });
+  const { commit, indexRoot } = entry;
+  if (before) requireNewer(commit, before);
+  const index = await checkIndex({ path, tree, entry, known: await copy.index(), published, progress });
+  const signed = checkpoint !== undefined && { checkpoint };
+  const state: CopyState = { snapshotId, commit, indexRoot, ...signed, ...found };
   return { state, index };
 }
 
 type Found = Pick<CopyState, "archiveRoot" | "lines" | "bytes">;
 
 /**
- * Checks that the log has a commit of the archive that came, and that a trusted key signed it. Returns that commit, its
- * index root, and the newest known checkpoint. Everything needed comes with the proof of any market.
+ * Checks that the log has a commit of the archive that came, and that a trusted key signed it. Returns its entry and the
+ * newest known checkpoint. Everything needed comes with the proof of any market.
  */
 async function requirePublished(
   parts: SyncParts,
   path: string,
   snapshotId: string,
   { archiveRoot: root, lines, before }: Found & { before: CopyState | undefined },
-): Promise<Pick<CopyState, "commit" | "checkpoint"> & { indexRoot: string; feedVersion: string }> {
+) {
   const { client, trusted } = parts;
   const id = await firstId(path);
   const ask = () =>
@@ -328,20 +319,15 @@ async function requirePublished(
     answer = await ask();
   }
   const known = { snapshotId, ...(trusted && { key: trusted }) };
-  const { commit, indexRoot, feedVersion } = await verifyCopy(
-    answer,
-    { archiveRoot: root, markets: lines },
-    known,
-  );
+  const entry = await verifyCopy(answer, { archiveRoot: root, markets: lines }, known);
   const checkpoints = [before?.checkpoint, trusted && answer.checkpoint].filter(
     (note) => typeof note === "string",
   );
   // The service's processes may be at different commits.
   checkpoints.sort((a, b) => checkpointIn(a).size - checkpointIn(b).size);
   const [older, newer = older] = checkpoints;
-  if (newer === undefined) return { commit, indexRoot, feedVersion };
-  await client.requireSameLog(older!, newer);
-  return { commit, indexRoot, feedVersion, checkpoint: newer };
+  if (newer !== undefined) await client.requireSameLog(older!, newer);
+  return { entry, checkpoint: newer };
 }
 
 async function firstId(path: string): Promise<string> {

@@ -3,6 +3,7 @@ import { constants, crc32, deflateSync } from "node:zlib";
 import { nameOf } from "../../schemas/names.ts";
 import { protocolDimensionKeys } from "../../schemas/protocol.ts";
 import type { ProtocolScore } from "../../schemas/records.ts";
+import { forgeTiers } from "../../schemas/scales.ts";
 import { layout, sha256 } from "../store/layout.ts";
 import { siteName } from "./addresses.ts";
 import { badgeColours } from "./badge.ts";
@@ -36,8 +37,8 @@ export function drawCard(record: ProtocolScore): Buffer {
   const beside = left + widthOf(`${bri}`, 190) + 28;
   picture.text(soft!, "of 1,000, higher is safer", beside, 372, 36);
   picture.text(tier, forgeScale, beside, 306, 64);
-  for (let step = 0; step < 7; step += 1)
-    picture.box(step < forgeScaleNum ? tier : line!, right - 7 * 34 + step * 34, 72, 30, 16);
+  for (let step = 0; step < forgeTiers.length; step += 1)
+    picture.box(step < forgeScaleNum ? tier : line!, right - (forgeTiers.length - step) * 34, 72, 30, 16);
   picture.box(line!, left, 404, right - left, 18);
   picture.box(tier, left, 404, ((right - left) * bri) / 1000, 18);
   const [slot, bottom] = [(right - left + 16) / protocolDimensionKeys.length, 556];

@@ -54,7 +54,7 @@ export function renderProtocolPage(
       markup`<span class="tier-${forgeScaleNum}"><b>${bri}</b> of 1,000${bar(bri, 1000)}</span>`,
       meanings.bri.meaning,
     ],
-    ["Tier", markup`<b>${forgeScale}</b>, ${forgeScaleNum} of 7`, meanings.tier.meaning],
+    ["Tier", markup`<b>${forgeScale}</b>, ${forgeScaleNum} of ${forgeTiers.length}`, meanings.tier.meaning],
     ["Confidence", `${confidence} of 100`, meanings.confidence.meaning],
     ["Change", delta > 0 ? `+${delta}` : delta, meanings.delta.meaning],
     ["Updated", markup`<time datetime="${updatedAt}">${minutes(updatedAt)}</time>`],

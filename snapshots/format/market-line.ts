@@ -1,11 +1,4 @@
-import {
-  dimensionKeysIn,
-  isMemberIn,
-  type Market,
-  marketDimensionKeys,
-  marketMembers,
-} from "../../schemas/market.ts";
-import { feedVersion } from "../../schemas/versions.ts";
+import { dimensionKeysIn, type Market, market, marketIn, marketMembers } from "../../schemas/market.ts";
 
 // A market's text is published JSON without spaces, with `id` first and the one member that holds others last. Quotes
 // are escaped within texts, so the first `,"name":` is the member's. The order of members is not used, since a later
@@ -72,13 +65,15 @@ function bufferOf(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** The values of a market's members that are in this version of the feed and in another one, as JSON. */
-export function sharedText(line: Uint8Array, other: string): string {
-  const market: Market = JSON.parse(bufferOf(line).toString("utf8"));
-  const members = marketMembers.filter((name) => [other, feedVersion].every((one) => isMemberIn(one, name)));
-  const keys: readonly string[] = dimensionKeysIn(other).filter((key) => marketDimensionKeys.includes(key));
-  const dimensions = market.dimensions?.filter(({ key }) => keys.includes(key));
-  return JSON.stringify(members.map((name) => (name === "dimensions" ? dimensions : market[name])));
+/** Reads off a market's text, as JSON, the members and dimensions that this version of the feed shares with another. */
+export function sharedText(other: string): (line: Uint8Array) => string {
+  const members = Object.keys(marketIn(other)).filter((name) => name in market) as (keyof Market)[];
+  const keys = new Set<string>(dimensionKeysIn(other));
+  return (line) => {
+    const { dimensions, ...values }: Market = JSON.parse(bufferOf(line).toString("utf8"));
+    const shared = { ...values, dimensions: dimensions.filter(({ key }) => keys.has(key)) };
+    return JSON.stringify(members.map((name) => shared[name]));
+  };
 }
 
 /** Its order is that of the archive: by time, then by id. */

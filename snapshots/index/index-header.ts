@@ -1,10 +1,11 @@
 import { type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
+import { isKnownFeed } from "../../schemas/versions.ts";
 import { bytesOf, textOf } from "../format/bytes.ts";
 import { type Digest, hexOf } from "../format/sha256.ts";
 import { leafHash, rootOf, rootOver, type Subtree } from "../format/tree.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { JsonValue, parseJson } from "../store/json.ts";
-import { columnsIn, fieldsIn, type KnownColumn } from "./columns.ts";
+import { columnsIn, fieldsIn, foreignIn, holds, type KnownColumn } from "./columns.ts";
 import { chunksOf, indexVersion, type WordsRef } from "./header-reader.ts";
 import { buildLabelColumn } from "./label-column.ts";
 import { buildIntegerColumn, buildTimeColumn, type TimeColumn } from "./number-columns.ts";
@@ -104,42 +105,51 @@ export function openHeader(key: string, header: Uint8Array): JsonValue {
   return new JsonValue(key, value);
 }
 
-/** The fields whose columns a header has. */
-export function fieldsInHeader(key: string, header: Uint8Array): FilterField[] {
-  const json = openHeader(key, header);
-  if (json.member("version").integer() !== indexVersion) return [];
-  return fieldsIn(columnsIn(json.member("columns")));
-}
-
-/** Compares an index header with the one that the markets give. */
+/** What was found of an index header: what is wrong, and what was not judged; all else is right. */
 export interface HeaderCheck {
   wrong: string[];
   /** What this version cannot compute: the whole header of another version, or columns that it does not know. */
   unchecked: "version" | "columns" | undefined;
 }
 
-/** `own` is the header that the markets give. */
-export function checkHeader(key: string, header: Uint8Array, own: Uint8Array): HeaderCheck {
+/** The fields that a market has no such value of. */
+export const fieldsBeyond = (fields: readonly FilterField[], rows: readonly IndexRow[]): FilterField[] =>
+  fields.filter((row) => rows.some(({ values }) => !holds(row, values[row.field])));
+
+/** What makes the index of a segment. */
+interface Made {
+  pages: readonly Subtree[];
+  rows: readonly IndexRow[];
+  words: WordsRef;
+}
+
+/**
+ * Judges the index header of a segment by its markets, for verify and sync. Of a later version of the feed, columns are
+ * not judged where a market has a value that this one does not know.
+ */
+export function judgeHeader(key: string, header: Uint8Array, made: Made, feed: string): HeaderCheck {
   const version = new JsonValue(key, parseJson(key, header)).member("version").integer();
   if (version !== indexVersion) return { wrong: [], unchecked: "version" };
-  const [told, made] = [partsOf(openHeader(key, header)), partsOf(openHeader(key, own))];
-  const wrong: string[] = [];
-  for (const [name, value] of made.members) if (!isSame(told.members.get(name), value)) wrong.push(name);
-  for (const [name, column] of told.columns)
-    if (made.columns.has(name) && !isSame(column, made.columns.get(name))) wrong.push(`column ${name}`);
-  for (const [name, ref] of made.sections) {
-    const [column = ""] = name.split(".");
-    // A header of another version may lack a column; it then does not list it.
-    const lacks = made.columns.has(column) && !told.columns.has(column);
-    if (!lacks && !isSame(told.sections.get(name), ref)) wrong.push(`section ${name}`);
-  }
-  const more = (these: Map<string, unknown>, those: Map<string, unknown>) =>
-    [...these.keys()].some((name) => !those.has(name));
-  const others = more(told.columns, made.columns) || more(told.sections, made.sections);
-  const lacks = more(made.columns, told.columns);
-  if (wrong.length === 0 && !others && !lacks && textOf(own) !== textOf(header))
-    wrong.push("order of its members");
-  return { wrong, unchecked: others ? "columns" : undefined };
+  const json = openHeader(key, header);
+  const columns = columnsIn(json.member("columns"));
+  const fields = fieldsIn(columns);
+  const unknown = fieldsBeyond(fields, made.rows);
+  const judged = fields.filter((row) => !unknown.includes(row));
+  const own = indexHeader(buildIndex(made.pages, made.rows, judged), made.words);
+  const [told, right] = [partsOf(json), partsOf(openHeader(key, own))];
+  const differing = (ofTold: Map<string, unknown>, ofRight: Map<string, unknown>) =>
+    [...ofRight].flatMap(([name, value]) => (isSame(ofTold.get(name), value) ? [] : name));
+  const wrong = differing(told.members, right.members);
+  wrong.push(...differing(told.columns, right.columns).map((name) => `column ${name}`));
+  wrong.push(...differing(told.sections, right.sections).map((name) => `section ${name}`));
+  const beyond = (these: Map<string, unknown>, those: Map<string, unknown>) =>
+    [...these.keys()].filter((name) => !those.has(name));
+  const others = beyond(told.columns, right.columns);
+  const known = isKnownFeed(feed) ? others.filter((name) => !foreignIn(columns).includes(name)) : [];
+  wrong.push(...known.map((name) => `column ${name}`));
+  const more = others.length > 0 || beyond(told.sections, right.sections).length > 0;
+  if (wrong.length === 0 && !more && textOf(own) !== textOf(header)) wrong.push("order of its members");
+  return { wrong, unchecked: more ? "columns" : undefined };
 }
 
 function partsOf(header: JsonValue) {

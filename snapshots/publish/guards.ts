@@ -44,8 +44,8 @@ export class ArchiveSides {
   /** `versionBefore` is the feed version of the current snapshot. */
   constructor(versionBefore: string) {
     this.#upgrade = versionBefore !== feedVersion;
-    const sharedOf = (record: Uint8Array) => (this.#upgrade ? crc32(sharedText(record, versionBefore)) : 0);
-    this.#tagOf = (record) => ((formulaOf(record) & 0xffff0000) | (sharedOf(record) & 0xffff)) >>> 0;
+    const shared = this.#upgrade ? sharedText(versionBefore) : () => "";
+    this.#tagOf = (record) => ((formulaOf(record) & 0xffff0000) | (crc32(shared(record)) & 0xffff)) >>> 0;
   }
 
   add(side: keyof Sides, key: MarketKey, line: Uint8Array): void {

@@ -1,10 +1,4 @@
-import {
-  type Condition,
-  type FacetName,
-  type FilterField,
-  feedFields,
-  filterNames,
-} from "../../schemas/filters.ts";
+import { type Condition, type FacetName, feedFields, filterNames } from "../../schemas/filters.ts";
 import type { Market } from "../../schemas/market.ts";
 import { foldCase } from "../../schemas/names.ts";
 import { isKnownFeed } from "../../schemas/versions.ts";
@@ -38,7 +32,6 @@ export { csvHead, csvOf } from "./archive/csv.ts";
 export { evaluate, isLeftOut } from "./archive/evaluate.ts";
 export { parseFacetNames } from "./query/filter.ts";
 export type { ArchiveFilter, ArchiveIndex, IndexHeader, Matches };
-export { isKnownFeed };
 
 /** The index of a segment, as far as it is at hand. */
 export interface SegmentIndex {
@@ -78,7 +71,7 @@ export function sectionsFor(
 }
 
 /** The index of an archive, whose columns and words are read when they are first needed, and kept. */
-export function openIndex(segments: readonly SegmentIndex[]): ArchiveIndex {
+export function openIndex(segments: readonly SegmentIndex[], version: string): ArchiveIndex {
   const tables = createLabelTables();
   const words: WordTable[] = [];
   return new ArchiveIndex(
@@ -86,6 +79,7 @@ export function openIndex(segments: readonly SegmentIndex[]): ArchiveIndex {
     tables,
     {
       name: "The archive",
+      version,
       words: async (index) => (words[index] ??= wordsIn(segments[index]!)),
     },
   );
@@ -152,6 +146,10 @@ function wordsIn({ header, words }: SegmentIndex): WordTable {
   return table;
 }
 
+/** The conditions that a record of a version of the feed can be judged by. A later one may have other values. */
+export const judgedIn = (version: string, conditions: readonly Condition[]) =>
+  isKnownFeed(version) ? conditions : conditions.filter(({ kind }) => kind === "time");
+
 /**
  * Judges a market by its record alone. `version` is that of the feed it came from. Skips the words when versions of
  * Unicode may split its question differently, and the fields when this program does not know the version.
@@ -161,8 +159,7 @@ export function isSelected(
   { conditions, words }: Pick<ArchiveFilter, "conditions" | "words">,
   version: string,
 ): boolean {
-  const judged = isKnownFeed(version) ? conditions : conditions.filter(({ kind }) => kind === "time");
-  if (!judged.every((condition) => meets(market, condition, feedFields(version)))) return false;
+  if (!judgedIn(version, conditions).every((condition) => meets(market, condition, version))) return false;
   if (words.length === 0 || !isSettled(market.question)) return true;
   const own = wordsOf(market.question);
   return words.every(({ text, prefix }) =>
@@ -170,12 +167,12 @@ export function isSelected(
   );
 }
 
-function meets(market: Market, condition: Condition, fields: readonly FilterField[]): boolean {
+function meets(market: Market, condition: Condition, version: string): boolean {
   if (condition.kind === "time") {
     const time = Date.parse(market.resolvedAt);
     return condition.from <= time && time <= condition.to;
   }
-  const row = fields.find(({ field }) => field === condition.field)!;
+  const row = feedFields(version).find(({ field }) => field === condition.field)!;
   if (condition.kind === "integer") {
     const value = Number(row.of(market));
     return condition.ranges.some(({ min, max }) => min <= value && value <= max);

@@ -7,11 +7,11 @@ import { Cutter } from "../format/cutter.ts";
 import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import { type Page, pageText, readRun, runHashesOf, separator } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
-import { fieldsIn, holds } from "../index/columns.ts";
+import { fieldsIn } from "../index/columns.ts";
 import { checkWords, unicodeVersion } from "../index/encode-words.ts";
 import type { WordsRef } from "../index/header-reader.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
-import { buildIndex, checkHeader, type IndexRow, indexHeader, sectionRootOf } from "../index/index-header.ts";
+import { fieldsBeyond, type IndexRow, judgeHeader, sectionRootOf } from "../index/index-header.ts";
 import {
   decodeRows,
   differencesFromHeader,
@@ -28,10 +28,7 @@ import type { Storage } from "../store/storage.ts";
 import type { StoreCheck } from "./store-check.ts";
 
 /** The table of a version of the feed. */
-interface FeedShape {
-  schema: typeof HistoricalMarket;
-  fields: readonly FilterField[];
-}
+type FeedShape = { schema: typeof HistoricalMarket; fields: readonly FilterField[] };
 
 type CheckedRow = IndexRow & MarketKey & { question: string };
 
@@ -97,7 +94,7 @@ export async function checkSegment(
   }
   const { hash, bytes } = ref.words;
   const unicode = checkQuestions(check, key, ref, words, rows);
-  checkIndex(check, key, stored, { pages, rows, words: { unicode, hash, bytes } });
+  checkIndex(check, key, stored, { pages, rows, words: { unicode, hash, bytes } }, feedVersion);
   return {
     index: referTo(readIndexHeader(key, stored)),
     ids: { root: sectionRootOf("ids", ids) },
@@ -115,23 +112,20 @@ function checkIndex(
   check: StoreCheck,
   key: string,
   stored: Buffer,
-  { pages, rows, words }: { pages: readonly Page[]; rows: readonly CheckedRow[]; words: WordsRef },
+  made: { pages: readonly Page[]; rows: readonly CheckedRow[]; words: WordsRef },
+  feed: string,
 ): void {
   const { columns } = openColumns(key, stored);
   const fields = fieldsIn(columns);
   const others = fields.length < columns.length;
-  const beyond = fields.filter((row) => rows.some(({ values }) => !holds(row, values[row.field])));
-  if (beyond.length > 0)
-    throw new CorruptObjectError(
-      key,
-      `its index does not match its pages: column ${beyond.map(({ field }) => field).join(", column ")}`,
-    );
-  if (!others && encodeSegment(pages, rows, words, fields).equals(stored)) return;
+  const whole = !others && fieldsBeyond(fields, made.rows).length === 0;
+  if (whole && encodeSegment(made.pages, made.rows, made.words, fields).equals(stored)) return;
   // Other columns, other sections or another header come from another version.
-  const own = indexHeader(buildIndex(pages, rows, fields), words);
-  const { wrong, unchecked } = checkHeader(key, readIndexHeader(key, stored), own);
+  const { wrong, unchecked } = judgeHeader(key, readIndexHeader(key, stored), made, feed);
   const later = unchecked === "version";
-  wrong.push(...(later ? wrongFields(decodeRows(key, stored), rows) : differencesFromHeader(key, stored)));
+  wrong.push(
+    ...(later ? wrongFields(decodeRows(key, stored), made.rows) : differencesFromHeader(key, stored)),
+  );
   if (wrong.length > 0 || (!others && !later)) {
     const where = [...new Set(wrong)].join(", ");
     throw new CorruptObjectError(key, `its index does not match its pages${where && `: ${where}`}`);

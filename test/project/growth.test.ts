@@ -4,6 +4,8 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { Client } from "../../proxy/site/client/client.ts";
+import type { HistoricalMarket } from "../../schemas/records.ts";
 import { bearer, call, until } from "../helpers/http/proxy-client.ts";
 import { type ProxyCommand, startProxyCommand, startUnit } from "../helpers/http/proxy-command.ts";
 import { runCommand, snapshotCommand } from "../helpers/publish/commands.ts";
@@ -13,7 +15,7 @@ const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
 
 let patches: string[];
-let signal: string;
+let upgrades: string[];
 let folder: string;
 let key: string;
 let snapshotId: string;
@@ -24,10 +26,11 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "prs-growth-"));
   const guide = await readFile(join(root, ".github/CONTRIBUTING.md"), "utf8");
   const all = [...guide.matchAll(/```diff\n(.*?)```/gs)].map(([, patch]) => patch!);
-  signal = all.find((patch) => patch.includes("+  depth: {"))!;
-  patches = all.filter((patch) => patch !== signal);
-  await makeCopy("patched", patches.join(""));
-  await makeCopy("signal", signal);
+  const isUpgrade = (patch: string) => /^\+.*(depth: \{|ORICHALCUM)/m.test(patch);
+  upgrades = all.filter(isUpgrade);
+  patches = all.filter((patch) => !isUpgrade(patch));
+  await makeCopy("patched", patches);
+  await makeCopy("upgraded", upgrades);
 
   const options = { from: folder };
   await runCommand("sample", ["--out", "sources", "--markets", "400", "--protocols", "3"], options);
@@ -39,14 +42,14 @@ beforeAll(async () => {
     options,
   );
   key = /prs_live_\w+/.exec(issued.stdout)![0];
-  await cp(join(folder, "store"), join(folder, "signals"), { recursive: true });
+  await cp(join(folder, "store"), join(folder, "upgrades"), { recursive: true });
 });
 afterEach(async () => {
   for (const proxy of proxies.splice(0)) await proxy.kill();
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-async function makeCopy(name: string, patch: string): Promise<void> {
+async function makeCopy(name: string, applied: readonly string[]): Promise<void> {
   const copy = join(folder, name);
   const { stdout } = await run(
     "git",
@@ -71,11 +74,13 @@ async function makeCopy(name: string, patch: string): Promise<void> {
     await cp(join(root, file), join(copy, file));
   }
   await symlink(join(root, "node_modules"), join(copy, "node_modules"));
-  await writeFile(join(folder, "patch"), patch);
-  await run("git", ["apply", "../patch"], {
-    cwd: copy,
-    env: { ...process.env, GIT_DIR: join(folder, "none") },
-  });
+  for (const patch of applied) {
+    await writeFile(join(folder, "patch"), patch);
+    await run("git", ["apply", "../patch"], {
+      cwd: copy,
+      env: { ...process.env, GIT_DIR: join(folder, "none") },
+    });
+  }
 }
 
 /** Runs a command of a copy. */
@@ -87,7 +92,7 @@ const runIn = (copy: string, script: string, args: readonly string[]) =>
 const patched = (script: string, ...args: string[]) => runIn("patched", script, args);
 
 /** Starts a proxy over a store, of the project or of a copy. Returns what asks it. */
-async function serve(version: "ours" | "patched" | "signal", store = "store") {
+async function serve(version: "ours" | "patched" | "upgraded", store = "store") {
   const env = { INIT_CWD: folder, SNAPSHOT_STORE: store, PORT: "0", POLL_SECONDS: "1" };
   const cwd = join(folder, version);
   const args = [...nodeOptions, join(cwd, "scripts/proxy.ts")];
@@ -232,105 +237,131 @@ test("the patched project takes over an older store, and the older project tells
   }
 });
 
-test("a risk signal that the patch adds leaves older snapshots as they were published", async () => {
-  expect(signal.split("\n").length).toBeLessThanOrEqual(60);
-  const inSignal = (script: string, ...args: string[]) => runIn("signal", script, args);
-  const older = await serve("ours", "signals");
-  const newer = await serve("signal", "signals");
+test("a further signal and tier, wider bounds, a new name and a retired filter leave older snapshots as they were", async () => {
+  expect(upgrades).toHaveLength(2);
+  for (const patch of upgrades) expect(patch.split("\n").length).toBeLessThanOrEqual(62);
+  const upgraded = (script: string, ...args: string[]) => runIn("upgraded", script, args);
+  const older = await serve("ours", "upgrades");
+  const newer = await serve("upgraded", "upgrades");
   await writeFile(join(folder, "key"), key, { mode: 0o600 });
-  const reached = (url: string) => ["--url", url, "--key-file", "key"];
+  const reached = ["--url", newer.url, "--key-file", "key", "--json"];
   const verified = async (commits: number) => {
-    const check = inSignal("snapshot", "verify", "--store", "signals", "--json");
+    const check = upgraded("snapshot", "verify", "--store", "upgrades", "--json");
     const found = JSON.parse((await check.catch((error) => error)).stdout);
     // Every version publishes its own site.
     const faults = found.faults.filter(({ key }: { key: string }) => !key.startsWith("public/site/"));
     expect([found.commits, faults, found.unchecked]).toEqual([commits, [], []]);
   };
-  const csv = { accept: "text/csv" };
-  const ndjson = { accept: "application/x-ndjson" };
-  const refused = async (path: string, parameter: string) => {
-    const { code, parameter: named, detail } = (await newer.ask(path)).json();
-    expect([code, named]).toEqual(["INVALID_PARAMETER", parameter]);
-    expect(detail).toContain(`The snapshot ${snapshotId}, published at `);
+  /** By the older project, in this process, and by the upgraded one. */
+  const byBoth = async (script: "ask" | "sync", args: string[], folders: string[][] = [[], []]) => {
+    const ours = await runCommand(script, [...reached, ...folders[0]!, ...args], { from: folder });
+    expect([ours.code, ours.stderr]).toEqual([0, expect.any(String)]);
+    const theirs = await upgraded(script, ...reached, ...folders[1]!, ...args);
+    return [ours, theirs].map(({ stdout }) => JSON.parse(stdout));
   };
+  const synced = () =>
+    byBoth(
+      "sync",
+      [],
+      [
+        ["--to", "copy-older"],
+        ["--to", "copy-newer"],
+      ],
+    );
+  const [csv, ndjson] = [{ accept: "text/csv" }, { accept: "application/x-ndjson" }];
+  const refusal = async (query: string) => {
+    const { code, parameter, detail } = (await newer.ask(query)).json();
+    expect(code).toBe("INVALID_PARAMETER");
+    return [parameter, detail];
+  };
+  const noIndex = expect.stringContaining(`The snapshot ${snapshotId}, published at `);
+  const takenAway = expect.stringContaining("There was such a filter, and it was taken away.");
 
   // The older snapshot, by the newer project.
   await verified(1);
-  const paths = [`${facets}?by=tier,composite,informed,month`, `${archive}?min_informed=50&tier=CAST,FORGED`];
-  for (const path of paths)
-    expect({ ...(await newer.ask(path)).json(), timestamp: 0 }).toEqual({
-      ...(await older.ask(path)).json(),
-      timestamp: 0,
-    });
-  const before = await older.ask(archive, csv);
-  expect((await newer.ask(archive, csv)).text).toBe(before.text);
-  await refused(`${archive}?min_depth=1`, "depth");
-  await refused(`${facets}?by=depth`, "depth");
-  const syncInto = (to: string) => [...reached(newer.url), "--to", to, "--json"];
-  const synced = async (from: typeof inSignal | "ours", to: string) => {
-    if (from === "ours") {
-      const ended = await runCommand("sync", syncInto(to), { from: folder });
-      expect([ended.code, ended.stderr]).toEqual([0, expect.any(String)]);
-      return JSON.parse(ended.stdout);
-    }
-    return JSON.parse((await from("sync", ...syncInto(to))).stdout);
-  };
-  expect(await synced(inSignal, "copy-newer")).toMatchObject({ snapshotId, how: "whole", unchecked: [] });
-  expect(await synced("ours", "copy-older")).toMatchObject({ snapshotId, how: "whole", unchecked: [] });
+  const same = ["weight_version=bri-pm-w-v1", "min_informed=50&tier=CAST,FORGED"];
+  for (const query of same) {
+    const counted = `${facets}?${query}&by=tier,composite,informed,weight_version,month`;
+    expect((await newer.ask(counted)).json()).toEqual((await older.ask(counted)).json());
+    const page = `${archive}?${query}`;
+    expect((await newer.ask(page, ndjson)).text).toBe((await older.ask(page, ndjson)).text);
+  }
+  const before = (await older.ask(archive, csv)).text;
+  expect((await newer.ask(archive, csv)).text).toBe(before);
+  expect((await newer.ask(`${archive}?min_composite=1001`)).json().total).toBe(0);
+  expect(await refusal(`${archive}?min_depth=1`)).toEqual(["depth", noIndex]);
+  expect(await refusal(`${facets}?by=depth`)).toEqual(["depth", noIndex]);
+  for (const copy of await synced()) expect(copy).toMatchObject({ snapshotId, how: "whole", unchecked: [] });
 
-  // A snapshot with the signal.
-  await inSignal("sample", "--out", "signal-sources", "--markets", "400", "--protocols", "3");
-  const publish = ["publish", "--store", "signals", "--sources", "signal-sources"];
-  const { stdout } = await inSignal("snapshot", ...publish);
-  expect(stdout).toContain("It changes +0 ~400 -0 markets");
+  await upgraded("sample", "--out", "upgraded-sources", "--markets", "400", "--protocols", "3");
+  const publish = ["publish", "--store", "upgrades", "--sources", "upgraded-sources"];
+  expect((await upgraded("snapshot", ...publish)).stdout).toContain("It changes +0 ~400 -0 markets");
   await verified(2);
   await until("the new commit", async () => (await newer.ask(`${archive}?min_depth=0`)).status === 200);
-  const rows: { dimensions: { key: string; score: number }[] }[] = (await newer.ask(archive, ndjson)).text
-    .trimEnd()
-    .split("\n")
-    .map((row) => JSON.parse(row));
-  const depths = rows.map(({ dimensions }) => dimensions.find(({ key }) => key === "depth")!.score);
-  const deep = depths.filter((depth) => depth >= 50).length;
-  const { total, facets: counted } = (await newer.ask(`${facets}?min_depth=50&by=depth`)).json();
-  expect([total, counted.depth.buckets.length]).toEqual([deep, 10]);
-  const [head, first] = (await newer.ask(`${archive}?min_depth=50`, csv)).text.split("\r\n");
-  expect([head, Number(first!.split(",").at(-1)) >= 50]).toEqual([expect.stringMatching(/,depth$/), true]);
+  const { snapshotId: current } = (await newer.ask("/api/v1/status")).json();
+  const rows = (await newer.ask(archive, ndjson)).text.trimEnd().split("\n");
+  const markets: HistoricalMarket[] = rows.map((row) => JSON.parse(row));
+  const depthOf = ({ dimensions }: HistoricalMarket) =>
+    dimensions.find(({ key }) => String(key) === "depth")!.score;
+  const found = [
+    ["min_depth=50", markets.filter((market) => depthOf(market) >= 50)],
+    ["min_composite=1001", markets.filter(({ composite }) => composite > 1000)],
+    ["tier=ORICHALCUM", markets.filter(({ tier }) => String(tier) === "ORICHALCUM")],
+    ["weight_version=bri-pm-w-v1", markets],
+  ] as const;
+  for (const [query, own] of found) {
+    expect(own.length).toBeGreaterThan(0);
+    expect([query, (await newer.ask(`${archive}?${query}`)).json().total]).toEqual([query, own.length]);
+  }
+  const { depth, composite } = (await newer.ask(`${facets}?by=depth,composite`)).json().facets;
+  expect([depth.buckets.length, composite.buckets.length]).toEqual([10, 18]);
+  const [head] = (await newer.ask(archive, csv)).text.split("\r\n");
+  expect(head).toMatch(/,formulaVersion,weights,.*,depth$/);
+  for (const asOf of ["", `&asOf=${snapshotId}`]) {
+    const query = `formula_version=bri-pm-v3${asOf}`;
+    expect(await refusal(`${archive}?${query}`)).toEqual(["formula_version", takenAway]);
+    expect(await refusal(`${facets}?by=formula_version${asOf}`)).toEqual(["by", takenAway]);
+  }
 
-  // Both kinds of reader, over both snapshots.
-  for (const asOf of [snapshotId, (await newer.ask("/api/v1/status")).json().snapshotId]) {
-    const answer = (await newer.ask(`${facets}?min_informed=50&by=informed,composite&asOf=${asOf}`)).json();
-    const args = [
-      ...reached(newer.url),
+  // The older reader judges what it knows, and accuses nobody.
+  for (const asOf of [snapshotId, current]) {
+    const answer = (await newer.ask(`${facets}?min_informed=50&by=informed,outcome&asOf=${asOf}`)).json();
+    const asked = await byBoth("ask", [
       "--as-of",
       asOf,
+      "--limit",
+      "100",
       "--by",
-      "informed,composite",
-      "--json",
+      "informed,outcome",
       "min_informed=50",
-    ];
-    const ours = await runCommand("ask", args, { from: folder });
-    for (const { stdout } of [ours, await inSignal("ask", ...args)])
-      expect(JSON.parse(stdout)).toMatchObject(answer);
+    ]);
+    const unjudged = asOf === current ? [expect.stringContaining("version bri-pm-v2 of the feed")] : [];
+    expect(asked).toMatchObject([{ ...answer, vouched: { unjudged } }, answer]);
   }
-  const changes = await newer.ask(`/api/v1/markets/changes?since=${snapshotId}`);
-  expect(changes.text.trimEnd().split("\n")).toHaveLength(400);
-  const current = (await newer.ask("/api/v1/status")).json().snapshotId;
-  expect(await synced(inSignal, "copy-newer")).toMatchObject({
+  const verifiedRows = new Client({ url: newer.url, key }).rows(
+    { weight_version: "bri-pm-w-v1" },
+    { verified: true },
+  );
+  let count = 0;
+  for await (const { text } of verifiedRows) expect(text).toBe(rows[count++]);
+  expect([count, verifiedRows.vouched!.complete]).toEqual([400, false]);
+  const [copyOfOlder, copyOfNewer] = await synced();
+  expect(copyOfOlder).toMatchObject({
     snapshotId: current,
-    how: "changes",
-    unchecked: [],
+    unchecked: [expect.stringMatching(/^Columns of/)],
   });
-  const unjudged = await synced("ours", "copy-older");
-  expect(unjudged).toMatchObject({ snapshotId: current, how: "changes", unchecked: [expect.any(String)] });
-  expect((await newer.ask(`${archive}?asOf=${snapshotId}`, csv)).text).toBe(before.text);
-  await refused(`${archive}?min_depth=1&asOf=${snapshotId}`, "depth");
+  expect(copyOfNewer).toMatchObject({ snapshotId: current, how: "changes", unchecked: [] });
+
+  // The older snapshot stays what it was.
+  expect((await newer.ask(`${archive}?asOf=${snapshotId}`, csv)).text).toBe(before);
+  expect(await refusal(`${archive}?min_depth=1&asOf=${snapshotId}`)).toEqual(["depth", noIndex]);
   for (const id of [snapshotId, current]) {
-    const exported = await inSignal("snapshot", "export", "--store", "signals", "--snapshot", id);
+    const exported = await upgraded("snapshot", "export", "--store", "upgrades", "--snapshot", id);
     expect(exported.stdout).toContain("400");
   }
-  await inSignal("snapshot", "rollback", snapshotId, "--store", "signals");
-  await until("the rollback", async () => (await newer.ask(archive, csv)).text === before.text);
-  expect(await synced(inSignal, "copy-newer")).toMatchObject({ snapshotId, how: "changes", unchecked: [] });
-  expect(await synced("ours", "copy-older")).toMatchObject({ snapshotId, how: "changes", unchecked: [] });
+  await upgraded("snapshot", "rollback", snapshotId, "--store", "upgrades");
+  await until("the rollback", async () => (await newer.ask(archive, csv)).text === before);
+  for (const copy of await synced())
+    expect(copy).toMatchObject({ snapshotId, how: "changes", unchecked: [] });
   await verified(3);
 });

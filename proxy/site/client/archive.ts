@@ -7,8 +7,8 @@ import {
   type ArchiveFilter,
   type ArchiveIndex,
   type IndexHeader,
-  isKnownFeed,
   isLeftOut,
+  judgedIn,
   openIndex,
   parseIndexHeader,
 } from "../../../snapshots/read/evaluator.ts";
@@ -149,9 +149,10 @@ export class Archives {
       trees.nodeHash(hashFrom(header.hash)!, hashFrom(ids.hash)!),
     );
     const root = await this.requireRoot(believed.entry, answer, listed, children);
-    if (this.#last?.root !== root) {
-      const { segments, archiveRoot } = await this.#segments(job, believed.entry, listed);
-      this.#last = { root, archiveRoot, segments, index: openIndex(segments), decoded: new Map() };
+    const { feedVersion } = believed.entry;
+    if (this.#last?.root !== root || this.#last.index.version !== feedVersion) {
+      const read = await this.#segments(job, believed.entry, listed);
+      this.#last = { ...read, root, index: openIndex(read.segments, feedVersion), decoded: new Map() };
     }
     const archive = this.#last;
     this.#asker.need(
@@ -255,9 +256,9 @@ export function vouchedFor(
   const unjudged = [...versions]
     .filter((version) => version !== ownUnicode)
     .map((version) => `Words that Unicode ${version} made; this platform has ${own}.`);
-  const judged = isKnownFeed(entry.feedVersion) || conditions.every(({ kind }) => kind === "time");
-  if (!judged)
-    unjudged.push(`Whether markets of version ${entry.feedVersion} of the feed match; it is a later one.`);
+  const { feedVersion } = entry;
+  if (judgedIn(feedVersion, conditions).length < conditions.length)
+    unjudged.push(`Whether markets of version ${feedVersion} of the feed match; it is a later one.`);
   return { ...vouched, unjudged, complete: vouched.complete && unjudged.length === 0 };
 }
 

@@ -220,8 +220,8 @@ export interface Vouched {
    */
   complete: boolean;
   /**
-   * What nobody can judge on this platform, in sentences: words that another version of Unicode made. No fault of the
-   * service.
+   * What nobody can judge on this platform, in sentences: words that another version of Unicode made, or markets of a
+   * later version of the feed. No fault of the service.
    */
   unjudged: string[];
 }

@@ -290,7 +290,8 @@ export class Prover {
     );
     for (const { hash, bytes } of parts) decoded.set(hash, bytes);
     const bytes = [...decoded.values()].reduce((sum, each) => sum + each, 0);
-    if (bytes > this.#keepBytes) [archive.index, archive.decoded] = [openIndex(segments), new Map()];
+    if (bytes > this.#keepBytes)
+      [archive.index, archive.decoded] = [openIndex(segments, index.version), new Map()];
     return found;
   }
 }

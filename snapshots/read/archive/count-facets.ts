@@ -4,7 +4,7 @@ import {
   type FacetName,
   type FilterField,
   facetLimit,
-  filterFields,
+  feedFields,
   type LabelName,
 } from "../../../schemas/filters.ts";
 import { countRange, popCount } from "../../index/bitmap.ts";
@@ -63,7 +63,7 @@ export async function countFacets(
 
 function counterOf(index: ArchiveIndex, name: string, limit: number): Counter {
   if (name === "month") return new MonthCounter();
-  const row = filterFields.find(({ field }) => field === name)!;
+  const row = feedFields(index.version).find(({ field }) => field === name)!;
   return row.kind === "label"
     ? new LabelCounter(row.field, index.tables[row.field], limit)
     : new IntegerCounter(row, limit);

@@ -24,20 +24,17 @@ export async function csvOf(
   version: string,
   turn: () => Promise<void>,
 ): Promise<string> {
-  const [members, keys] = [plainMembersIn(version), dimensionKeysIn(version)];
+  const columns = csvColumns(version);
   let text = "";
   for (const [index, market] of markets.entries()) {
     if (index % marketsPerStep === 0) await turn();
-    text += csvRecord(valuesOf(JSON.parse(textOf(market)), members, keys));
+    text += csvRecord(valuesOf(JSON.parse(textOf(market)), columns));
   }
   return text;
 }
 
-function valuesOf(
-  market: HistoricalMarket,
-  members: ReturnType<typeof plainMembersIn>,
-  keys: ReturnType<typeof dimensionKeysIn>,
-): Cell[] {
-  const scores = new Map(market.dimensions.map(({ key, score }) => [key, score]));
-  return [...members.map((name) => market[name]), ...keys.map((key) => scores.get(key)!)];
+function valuesOf(market: HistoricalMarket, columns: readonly string[]): Cell[] {
+  const scores = new Map<string, number>(market.dimensions.map(({ key, score }) => [key, score]));
+  const members: Record<string, unknown> = market;
+  return columns.map((name) => scores.get(name) ?? (members[name] as Cell));
 }

@@ -16,6 +16,8 @@ const wordsAtOnce = 8;
 export interface IndexOrigin {
   /** How errors name the archive, at the beginning of a sentence. */
   name: string;
+  /** The version of the feed. */
+  version: string;
   /** The words of a segment. */
   words(segment: number): Promise<WordTable>;
 }
@@ -31,15 +33,17 @@ export class ArchiveIndex<Segment extends SegmentColumns = SegmentColumns> {
   readonly markets: number;
   /** The ordinal of each segment's oldest market, then the number of markets. */
   readonly starts: Float64Array;
+  readonly version: string;
   readonly words: IndexOrigin["words"];
   readonly #name: string;
   /** Fields that not every segment has a column for. */
   readonly #lacking: ReadonlySet<string>;
 
   /** `tables` are those the segments were or will be loaded with. */
-  constructor(segments: readonly Segment[], tables: LabelTables, { name, words }: IndexOrigin) {
+  constructor(segments: readonly Segment[], tables: LabelTables, { name, version, words }: IndexOrigin) {
     this.segments = segments;
     this.tables = tables;
+    this.version = version;
     this.words = words;
     this.#name = name;
     this.starts = new Float64Array(segments.length + 1);

@@ -262,6 +262,7 @@ export class Catalog {
     );
     const archive = new Archive(segments, this.#tables, {
       name: `The snapshot ${commit.snapshotId}, published at ${commit.publishedAt},`,
+      version: manifest.feedVersion,
       words: (index) => this.words.read(manifest.segments[index]!.words, manifest.counts.markets),
     });
     this.#forgetLabels();

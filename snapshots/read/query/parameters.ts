@@ -1,4 +1,4 @@
-import { listNames, timePattern } from "../../../schemas/filters.ts";
+import { listNames, parameterNames, retiredFields, timePattern } from "../../../schemas/filters.ts";
 import { integerOf } from "../../../schemas/shapes.ts";
 import { invalidParameter } from "../errors.ts";
 import { hintFor, nearest } from "./nearest.ts";
@@ -53,8 +53,11 @@ function unknownParameter(name: string, known: readonly string[]): string {
 /** Quotes the beginning of what was sent. */
 const shown = (text: string) => JSON.stringify(text.slice(0, 60));
 
-/** A question to append, or "". */
+const retiredNames = new Set(retiredFields.flatMap((row) => [row.field, ...parameterNames(row)]));
+
+/** A sentence to append, or "". */
 export function didYouMean(text: string, known: readonly string[]): string {
+  if (retiredNames.has(text)) return " There was such a filter, and it was taken away.";
   const meant = nearest(text, known);
   return meant === undefined ? "" : ` Did you mean ${meant}?`;
 }

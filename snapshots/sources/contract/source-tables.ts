@@ -1,6 +1,6 @@
 import { market, marketDimensionKeys } from "../../../schemas/market.ts";
 import { protocol } from "../../../schemas/protocol.ts";
-import { forgeTiers } from "../../../schemas/scales.ts";
+import { forgeTiers, numbersOfTiers } from "../../../schemas/scales.ts";
 import { type Members, type Shape as RecordShape, sourceName } from "../../../schemas/shapes.ts";
 import { textList } from "../duckdb/sql-literals.ts";
 import { milliseconds } from "./file-column.ts";
@@ -92,7 +92,7 @@ export function protocolScoresTable(latest: Date | undefined): SourceTable {
     rowRules: [
       {
         column: "forge_scale_num",
-        rule: "must be the number of forge_scale, 1 for RAW to 7 for ADAMANTINE",
+        rule: `must be the number of forge_scale, ${numbersOfTiers}`,
         holds: `coalesce(forge_scale_num = list_position(${textList(forgeTiers)}, forge_scale), true)`,
         value: "concat(forge_scale_num, ' with ', forge_scale)",
       },

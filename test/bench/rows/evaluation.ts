@@ -54,6 +54,7 @@ async function loadArchive(store: string, copies: number): Promise<Archive> {
   }
   return new Archive(segments, tables, {
     name: store,
+    version: manifest.feedVersion,
     words: async () => {
       throw new Error("filters here have no words");
     },

@@ -38,7 +38,7 @@ test("reads each member of a market's text as JSON.parse does, whatever texts ho
         expect(JSON.parse(String(memberOfLine(line, name)))).toEqual(record[name]);
       expect(textOf(line, "question")).toBe(question);
       expect(idOfLine(line)).toBe(market.id);
-      expect(sharedText(line, feedVersion)).toBe(JSON.stringify(marketMembers.map((name) => record[name])));
+      expect(sharedText(feedVersion)(line)).toBe(JSON.stringify(marketMembers.map((name) => record[name])));
       expect(keyOfLine(line)).toEqual({ id: market.id, resolvedAt: Date.parse(market.resolvedAt) });
     }),
   );

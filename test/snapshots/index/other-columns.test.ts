@@ -26,10 +26,10 @@ const markets = recordsOf(0, 100).map((market, index) =>
 );
 
 /** A store whose segments another version made: with columns for other fields. */
-async function storeWith(fields: readonly FilterField[]) {
+async function storeWith(fields: readonly FilterField[], records = markets) {
   const objects: Objects = new Map();
   const storage = memoryStorage(objects);
-  await publishRecords(storage, markets);
+  await publishRecords(storage, records);
   for (const [index, ref] of newestManifest(objects).segments.entries()) {
     const stored = objects.get(layout.segment(ref.hash))!;
     const rows = decodeRows("segment", stored).map(({ resolvedAt, values }): IndexRow => {
@@ -76,6 +76,26 @@ test("A filter or facet that a snapshot has no index for is refused by name, and
     await proxy.stop();
   }
   expect(await verify(storage, () => {})).toMatchObject({ faults: [], unchecked: [] });
+});
+
+test("A column whose bounds lie within those of its field is as good, and is kept", async () => {
+  const records = markets.map((market) => ({ ...market, composite: Math.max(420, market.composite) }));
+  const bounds = { min: 400, max: Math.max(...records.map(({ composite }) => composite)) };
+  const narrow = filterFields.map((row) => (row.field === "composite" ? { ...row, ...bounds } : row));
+  const { storage } = await storeWith(narrow as FilterField[], records);
+  const wide = memoryStorage(new Map());
+  await publishRecords(wide, records);
+  const [proxy, other] = [await startArchiveProxy(storage), await startArchiveProxy(wide)];
+  try {
+    const counted = { by: "composite,tier", min_informed: "20" };
+    expect((await proxy.facets(counted)).facets).toEqual((await other.facets(counted)).facets);
+    for (const query of [{ min_composite: "300" }, { max_composite: "399" }, { min_composite: "650" }])
+      expect((await proxy.page(query)).total).toBe((await other.page(query)).total);
+  } finally {
+    await Promise.all([proxy.stop(), other.stop()]);
+  }
+  expect(await verify(storage, () => {})).toMatchObject({ faults: [], unchecked: [] });
+  expect((await publishRecords(storage, records)).outcome).toBe("unchanged");
 });
 
 test("The next publish indexes what is missing in a commit of the same snapshot, and keeps the pages", async () => {

@@ -1,10 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type FilterValues, filterFields } from "../../../schemas/filters.ts";
+import { feedVersion } from "../../../schemas/versions.ts";
 import type { Page } from "../../../snapshots/format/page.ts";
 import { createLabelTables } from "../../../snapshots/index/columns.ts";
 import { parseIndexHeader } from "../../../snapshots/index/header-reader.ts";
-import { checkHeader } from "../../../snapshots/index/index-header.ts";
+import { type IndexRow, judgeHeader } from "../../../snapshots/index/index-header.ts";
 import { buildLabelColumn, faultIn } from "../../../snapshots/index/label-column.ts";
 import { addRowsByFile, decodeOrigins, encodeOrigins } from "../../../snapshots/index/origin-table.ts";
 import {
@@ -132,10 +133,12 @@ describe("an index header", () => {
     return Buffer.from(JSON.stringify(header));
   };
 
+  const made = { pages: [page(512), page(88)], rows, words };
+
   test("is read as it was made, and is the same as itself", () => {
     const { markets, pages, oldest, newest, words: told } = parseIndexHeader("it", bytes);
     expect([markets, pages, oldest, newest, told]).toEqual([600, 2, 2 ** 32 - 300, 2 ** 32 + 299, words]);
-    expect(checkHeader("it", bytes, bytes)).toEqual({ wrong: [], unchecked: undefined });
+    expect(judgeHeader("it", bytes, made, feedVersion)).toEqual({ wrong: [], unchecked: undefined });
     const same = rows.map(({ resolvedAt }) => ({ resolvedAt, values: rows[0]!.values }));
     const uniform = readIndexHeader("it", encodeSegment([page(512), page(88)], same, words));
     expect(parseIndexHeader("it", uniform).sections[`${label}.codes`]![0]).toBe(0);
@@ -187,7 +190,7 @@ describe("an index header", () => {
     [["section times"], undefined, (header) => delete header.sections.times],
     [
       ["column composite"],
-      undefined,
+      "columns",
       (header) => (header.columns.find(({ name }: { name: string }) => name === "composite").max += 1),
     ],
     [[], "columns", (header) => (header.sections.later = [0, header.root])],
@@ -204,12 +207,20 @@ describe("an index header", () => {
   ])(
     "compared with what the markets give is wrong about %j, and not checked is %s (%#)",
     ([wrong, unchecked, change]) => {
-      expect(checkHeader("it", changed(change), bytes)).toEqual({ wrong, unchecked });
+      expect(judgeHeader("it", changed(change), made, feedVersion)).toEqual({ wrong, unchecked });
     },
   );
 
+  test("is not judged where a market has a value that only a later version of the feed knows", () => {
+    const [first, ...others] = rows as [IndexRow, ...IndexRow[]];
+    const wider = { ...made, rows: [{ ...first, values: { ...first.values, composite: 1100 } }, ...others] };
+    expect(judgeHeader("it", bytes, wider, "later")).toEqual({ wrong: [], unchecked: "columns" });
+    const wrong = ["column composite"];
+    expect(judgeHeader("it", bytes, wider, feedVersion)).toEqual({ wrong, unchecked: "columns" });
+  });
+
   test("in another spelling is refused", () => {
-    expect(() => checkHeader("it", Buffer.from(` ${bytes}`), bytes)).toThrow(
+    expect(() => judgeHeader("it", Buffer.from(` ${bytes}`), made, feedVersion)).toThrow(
       "not in the spelling of the format",
     );
   });

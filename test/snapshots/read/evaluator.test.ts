@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
 import { facetNames } from "../../../schemas/filters.ts";
+import { feedVersion } from "../../../schemas/versions.ts";
 import {
   countFacets,
   evaluate,
@@ -55,7 +56,7 @@ test("headers, sections and words alone give the totals, facets and rows that th
       return words;
     },
   }));
-  const known = openIndex(segments);
+  const known = openIndex(segments, feedVersion);
   const proxy = await startArchiveProxy(storage);
   try {
     await fc.assert(
@@ -73,7 +74,7 @@ test("headers, sections and words alone give the totals, facets and rows that th
           ]);
           needed = new Set(names.flatMap((all, index) => all.map((name) => `${index} ${name}`)));
           // What was read before is not read again.
-          const index = again ? known : openIndex(segments);
+          const index = again ? known : openIndex(segments, feedVersion);
           const found = await evaluate(index, filter, atOnce);
           const matching = plainFilter(markets, filters);
           expect(found.total).toBe(matching.length);
@@ -116,7 +117,7 @@ test("a reader fetches the sections that an answer needs, once", async () => {
   expect(sectionsOf("", ["month"])).toEqual(["times", "disputed"]);
   expect(sectionsOf("min_composite=500")).toEqual(["composite"]);
   expect(sectionsOf("", ["tier"])).toEqual(["tier", "disputed"]);
-  const index = openIndex(segments);
+  const index = openIndex(segments, feedVersion);
   const filter = readFilter(`from=${newest}&category=crypto&min_composite=500`);
   for (let time = 0; time < 2; time += 1) {
     const found = await evaluate(index, filter, atOnce);
@@ -131,7 +132,7 @@ test("times with other ends than their header says are told", async () => {
   const filter = readFilter(`from=${new Date(header.newest).toISOString()}`);
   for (const ends of [{ oldest: header.oldest - 1 }, { newest: header.newest + 1 }]) {
     const segment = { header: { ...header, ...ends }, section: (name: string) => sections.get(name)! };
-    await expect(evaluate(openIndex([segment]), filter, atOnce)).rejects.toThrow(
+    await expect(evaluate(openIndex([segment], feedVersion), filter, atOnce)).rejects.toThrow(
       "its section times has other ends",
     );
   }
@@ -149,7 +150,7 @@ test("sections may begin anywhere in memory, and limits of facets are those of t
       return memory.subarray(begin);
     },
   }));
-  const index = openIndex(segments);
+  const index = openIndex(segments, feedVersion);
   const found = await evaluate(index, readFilter("category=crypto&min_composite=500"), atOnce);
   const facets = (limit: number) => countFacets(index, found, ["tier"], limit, atOnce);
   expect(found.total).toBe(plainFilter(markets, { category: "crypto", min_composite: 500 }).length);

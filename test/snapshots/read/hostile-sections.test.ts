@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
 import { type FacetName, facetNames } from "../../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { feedVersion } from "../../../schemas/versions.ts";
 import { wordsFor } from "../../../snapshots/index/bitmap.ts";
 import { plainLoops, type SliceLoops, simdLoops } from "../../../snapshots/index/slice-kernel.ts";
 import type * as Evaluator from "../../../snapshots/read/evaluator.ts";
@@ -317,7 +318,7 @@ async function answer(
     const turn = async () => {
       turns += 1;
     };
-    const index = openIndex(segments);
+    const index = openIndex(segments, feedVersion);
     const found = await evaluate(index, readFilter(search), turn);
     const total = segments.reduce((sum, { header }) => sum + header.markets, 0);
     const ordinals = found.slice(skip, rowsAsked);

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { LabelFacet } from "../../../../schemas/envelopes.ts";
 import { type Condition, filterFields } from "../../../../schemas/filters.ts";
+import { feedVersion } from "../../../../schemas/versions.ts";
 import { createLabelTables, type SegmentColumns } from "../../../../snapshots/index/columns.ts";
 import { buildLabelColumn, loadLabels } from "../../../../snapshots/index/label-column.ts";
 import { retained } from "../../../../snapshots/index/label-table.ts";
@@ -23,6 +24,7 @@ function segment(markets: number): SegmentColumns {
 const archive = (...sizes: number[]) =>
   new ArchiveIndex(sizes.map(segment), createLabelTables(), {
     name: "It",
+    version: feedVersion,
     words: () => Promise.reject(new Error("it has no words")),
   });
 
