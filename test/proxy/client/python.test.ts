@@ -10,7 +10,7 @@ import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { pythonPath } from "../../conformance/python.ts";
 import { type AlteringLink, startAlteringLink } from "../../helpers/http/altering-link.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { until } from "../../helpers/http/proxy-client.ts";
+import { bearer, until } from "../../helpers/http/proxy-client.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { findProgram, freePort, listenLocally } from "../../helpers/servers/programs.ts";
 import { testKey } from "../../helpers/store/signing.ts";
@@ -239,6 +239,13 @@ print(json.dumps([failed, texts]))`,
     const behind = (words: string) => (body: string) => flipped(body, body.indexOf(words) + words.length + 3);
     const swapped = (body: string) => body.replace(/"checkpoint":"[^"]*"/, '"checkpoint":null');
     const unsigned = (body: string) => body.replace(/(— [^ ]+ .{20})./, "$1A");
+    // What shows that another id is absent, whose place is in another chunk.
+    const shows = async (id: string) =>
+      (await proxy.get(`/api/v1/markets/index/absence?id=${id}`, { headers: bearer(key) })).text;
+    const chunkIn = (text: string) => /"chunks":\[\{"index":(\d+)/.exec(text)?.[1];
+    const own = await shows(absent);
+    let other = own;
+    for (let n = 200; chunkIn(other) === chunkIn(own); n += 1) other = await shows(market(n).id);
     const ways: [call: string, what: string, (body: string) => string][] = [
       ["proof", "proof", (body) => body.replace('\\"question\\":\\"', '\\"question\\":\\"!')],
       ["proof", "proof", behind('"path":["')],
@@ -253,6 +260,7 @@ print(json.dumps([failed, texts]))`,
       ["recompute", "answer", (body) => body.slice(1)],
       ["absent", "index root", behind('"header":"')],
       ["absent", "absence", (body) => body.replace(/"chunks":\[\{.*?\}\]/, '"chunks":[]')],
+      ["absent", "absence", () => other],
       ["copy", "archive root", (body) => body.replace("Will", "Shall")],
       ["copy", "answer", (body) => body.replace('{"id":"', '{"di":"').repeat(2)],
     ];
@@ -281,15 +289,18 @@ print(json.dumps(failing({
     const older = await says<unknown[][]>(
       `
 client = Client(given["url"], given["key"])
-old, trust = client.proof(given["present"], as_of=given["since"]), Trust(key=given["trusted"])
-print(json.dumps([failing(lambda: verify_proof(old, None, trust)), failing(lambda: verify_proof(old, None, trust, given["since"])),
-                  failing(lambda: verify_proof(old, given["absent"], trust, given["since"]))]))`,
-      { ...given, since: snapshots[0] },
+old, trust, since, now = client.proof(given["present"], as_of=given["since"]), Trust(key=given["trusted"]), given["since"], given["now"]
+print(json.dumps([failing(lambda: verify_proof(old, *asked)) for asked in (
+    (None, trust), (None, trust, since), (given["absent"], trust, since), (None, trust, now), (None, trust, "2020-01-01"),
+    (None, Trust(entry="0" * 64)), (None, Trust(snapshot_id=now)), (None, Trust(snapshot_id=since)))]))`,
+      { ...given, since: snapshots[0], now: snapshots[1] },
     );
-    expect(older.map(([name, what]) => [name, what])).toEqual([
-      ["VerificationError", "entry"],
-      [undefined, undefined],
-      ["VerificationError", "proof"],
+    expect(older.map(([, what]) => what)).toEqual([
+      "entry",
+      undefined,
+      "proof",
+      ...["entry", "entry", "entry", "entry"],
+      undefined,
     ]);
   });
 
