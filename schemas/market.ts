@@ -115,10 +115,8 @@ export const marketMembers = Object.keys(everyMember) as (keyof Market)[];
 
 /** The market in a version of the feed. */
 export function marketIn(version: string): Table {
-  const members = Object.entries(membersWith(version)).filter(([, member]) =>
-    isIn(version, member as Lifetime),
-  );
-  return Object.fromEntries(members) as Table;
+  const members = Object.entries<MarketMember>(membersWith(version));
+  return Object.fromEntries(members.filter(([, member]) => isIn(version, member))) as Table;
 }
 
 /** The market as it is published. market-meanings.ts says what its rows mean, each by its own object. */

@@ -8,7 +8,6 @@ import { isKnownFeed } from "../../schemas/versions.ts";
 import { textOf } from "../../snapshots/format/bytes.ts";
 import { sha256 } from "../../snapshots/format/sha256.ts";
 import { indexRootOf } from "../../snapshots/format/snapshot-id.ts";
-import type { Subtree } from "../../snapshots/format/tree.ts";
 import { checkWords, encodeWords, unicodeVersion } from "../../snapshots/index/encode-words.ts";
 import { indexVersion, type WordsRef } from "../../snapshots/index/header-reader.ts";
 import { encodeIds, idHash } from "../../snapshots/index/id-table.ts";
@@ -115,15 +114,8 @@ function rootOf({ segments }: CopyTree, known: readonly KnownSegment[]): string 
   );
 }
 
-interface SegmentParts {
-  pages: readonly Subtree[];
-  rows: IndexRow[];
-  /** The root of its ids. */
-  ids: string;
-  questions: string[];
-}
-
-async function readSegment({ tree, entry }: IndexParts, file: File, place: number): Promise<SegmentParts> {
+/** `ids` is the root of the ids. */
+async function readSegment({ tree, entry }: IndexParts, file: File, place: number) {
   const { start, end } = tree.segments[place]!;
   const fields = feedFields(entry.feedVersion);
   const rows: IndexRow[] = [];

@@ -63,7 +63,7 @@ export async function countFacets(
 
 function counterOf(index: ArchiveIndex, name: string, limit: number): Counter {
   if (name === "month") return new MonthCounter();
-  const row = feedFields(index.version).find(({ field }) => field === name)!;
+  const row = feedFields(index.origin.version).find(({ field }) => field === name)!;
   return row.kind === "label"
     ? new LabelCounter(row.field, index.tables[row.field], limit)
     : new IntegerCounter(row, limit);

@@ -33,19 +33,15 @@ export class ArchiveIndex<Segment extends SegmentColumns = SegmentColumns> {
   readonly markets: number;
   /** The ordinal of each segment's oldest market, then the number of markets. */
   readonly starts: Float64Array;
-  readonly version: string;
-  readonly words: IndexOrigin["words"];
-  readonly #name: string;
+  readonly origin: IndexOrigin;
   /** Fields that not every segment has a column for. */
   readonly #lacking: ReadonlySet<string>;
 
   /** `tables` are those the segments were or will be loaded with. */
-  constructor(segments: readonly Segment[], tables: LabelTables, { name, version, words }: IndexOrigin) {
+  constructor(segments: readonly Segment[], tables: LabelTables, origin: IndexOrigin) {
     this.segments = segments;
     this.tables = tables;
-    this.version = version;
-    this.words = words;
-    this.#name = name;
+    this.origin = origin;
     this.starts = new Float64Array(segments.length + 1);
     segments.forEach((segment, index) => {
       this.starts[index + 1] = this.starts[index]! + segment.markets;
@@ -73,7 +69,7 @@ export class ArchiveIndex<Segment extends SegmentColumns = SegmentColumns> {
     if (lacking)
       throw invalidParameter(
         lacking,
-        `${this.#name} has no index for ${lacking}; leave it out, or ask for another snapshot.`,
+        `${this.origin.name} has no index for ${lacking}; leave it out, or ask for another snapshot.`,
       );
     this.segments.forEach((segment, index) => {
       if (segment.load && needs(segment, index)) segment.load(fields);
@@ -114,7 +110,7 @@ export async function evaluate(
   const look = async ([position, segment]: [number, SegmentMatches]) => {
     const { markets, count, bits = rangeBitmap(markets, 0, markets) } = segment;
     if (count === 0) return;
-    await (await index.words(position)).keepWords(words, bits, turn);
+    await (await index.origin.words(position)).keepWords(words, bits, turn);
     segments[position] = counted(markets, bits);
   };
   if (words.length > 0) await inParallel(segments.entries(), look, wordsAtOnce);
