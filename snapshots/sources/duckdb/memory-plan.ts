@@ -10,17 +10,29 @@ export interface MemoryPlan {
   warnings: string[];
 }
 
-/**
- * Decides how many threads read at once. Each holds about one row group in memory, because writers such as DuckDB put
- * all values of a column in a row group into one page. When a row group is too large even for one thread, the limit is
- * raised, with a warning, instead of failing.
- */
+interface MemoryLimits {
+  megabytes: number;
+  threads?: number | undefined;
+}
+
+/** Decides how these files are read. */
 export async function planMemory(
   connection: DuckDBConnection,
   files: readonly SourceFile[],
-  { megabytes, threads = availableParallelism() }: { megabytes: number; threads?: number | undefined },
+  limits: MemoryLimits,
 ): Promise<MemoryPlan> {
-  const largest = await largestRowGroup(connection, files);
+  return planFor(await largestRowGroup(connection, files), limits);
+}
+
+/**
+ * Decides how many threads read at once, by the megabytes of the largest row group before compression. Each holds about
+ * one row group in memory, because writers such as DuckDB put all values of a column in a row group into one page. When
+ * a row group is too large even for one thread, the limit is raised, with a warning, instead of failing.
+ */
+export function planFor(
+  largest: number,
+  { megabytes, threads = availableParallelism() }: MemoryLimits,
+): MemoryPlan {
   const needed = (readers: number) =>
     Math.ceil(baseMegabytes + readers * (threadMegabytes + (readers > 1 ? 5 : 2) * largest));
   if (needed(1) > megabytes) {

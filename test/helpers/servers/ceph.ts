@@ -7,19 +7,15 @@ import {
   S3Client,
 } from "@aws-sdk/client-s3";
 import type { S3Environment } from "../../../snapshots/store/backends/s3.ts";
+import { fromEnvironment } from "./programs.ts";
 
 /** An S3 server for tests. */
 type TestServer = S3Environment & { AWS_ENDPOINT_URL_S3: string };
 
 /** The environment of a running S3 server for tests, or undefined; `.ci/run` starts one and sets it. */
 export function s3Environment(): TestServer | undefined {
-  const { TEST_S3_ENDPOINT } = process.env;
-  if (TEST_S3_ENDPOINT) return { AWS_ENDPOINT_URL_S3: TEST_S3_ENDPOINT, AWS_REGION: "us-east-1" };
-  if (process.env.CI) throw new Error("CI runs the S3 tests too: TEST_S3_ENDPOINT must name a server");
-  console.warn(
-    "S3 tests are skipped: TEST_S3_ENDPOINT names no server (test/servers/ceph-start.sh starts one)",
-  );
-  return undefined;
+  const endpoint = fromEnvironment("TEST_S3_ENDPOINT", "S3", "ceph-start.sh");
+  return endpoint === undefined ? undefined : { AWS_ENDPOINT_URL_S3: endpoint, AWS_REGION: "us-east-1" };
 }
 
 /** A new bucket, as `s3://` location. */

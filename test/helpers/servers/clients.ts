@@ -1,20 +1,12 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
+import { fromEnvironment } from "./programs.ts";
 
 const run = promisify(execFile);
 
-/**
- * A Python that has the clients of others, or undefined where none is installed; `.ci/run` installs it and sets the
- * variable.
- */
-export function findClients(): string | undefined {
-  const { TEST_CLIENTS_PYTHON: python } = process.env;
-  if (python) return python;
-  if (process.env.CI)
-    throw new Error("CI runs the tests with other clients too: TEST_CLIENTS_PYTHON must name a Python");
-  console.warn("Tests with other clients are skipped: test/servers/clients-install.sh installs them");
-  return undefined;
-}
+/** A Python that has the clients of others, or undefined where none is installed. */
+export const findClients = () =>
+  fromEnvironment("TEST_CLIENTS_PYTHON", "the clients of others", "clients-install.sh");
 
 /** Runs Python code, which gets `given` as `given` and puts its answer into `answer`. Throws what Python says. */
 export async function python<Answer>(program: string, given: object, code: string): Promise<Answer> {

@@ -1,14 +1,9 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
+import { fromEnvironment } from "./programs.ts";
 
-/** A Python that has Dagster, or undefined where none is installed; `.ci/run` installs it and sets the variable. */
-export function findDagster(): string | undefined {
-  const { TEST_DAGSTER_PYTHON: python, CI } = process.env;
-  if (python) return python;
-  if (CI) throw new Error("CI runs the tests with Dagster too: TEST_DAGSTER_PYTHON must name a Python");
-  console.warn("Tests with Dagster are skipped: test/servers/engines-install.sh installs it");
-  return undefined;
-}
+/** A Python that has Dagster, or undefined where none is installed. */
+export const findDagster = () => fromEnvironment("TEST_DAGSTER_PYTHON", "Dagster", "engines-install.sh");
 
 /** How a job of Dagster ended: what its steps told with their outputs and failures, in order. */
 export interface Ended {

@@ -33,6 +33,18 @@ export function findNode(version: "20" | "22"): string | undefined {
   return undefined;
 }
 
+/**
+ * What a variable of the environment names for tests with `what`, or undefined where it is not set; under CI that is an
+ * error. `script` of test/servers/ prints the variable.
+ */
+export function fromEnvironment(variable: string, what: string, script: string): string | undefined {
+  const value = process.env[variable];
+  if (value) return value;
+  if (process.env.CI) throw new Error(`CI runs the tests with ${what} too: ${variable} must be set`);
+  console.warn(`Tests with ${what} are skipped: test/servers/${script} prints ${variable}`);
+  return undefined;
+}
+
 /** Lets a server listen on a free loopback port, which is returned. */
 export async function listenLocally(server: Server): Promise<number> {
   await once(server.listen(0, "127.0.0.1"), "listening");

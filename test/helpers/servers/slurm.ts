@@ -3,6 +3,7 @@ import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "vitest";
 import { freezeProcess } from "./processes.ts";
+import { fromEnvironment } from "./programs.ts";
 
 const run = promisify(execFile);
 
@@ -24,15 +25,10 @@ export interface TestSlurm {
   restore(node: string): Promise<void>;
 }
 
-/** The Slurm that TEST_SLURM_CONF names, or undefined; `.ci/run` starts one and sets it. */
+/** The Slurm that runs for tests, or undefined where none does. */
 export function findSlurm(): TestSlurm | undefined {
-  const { TEST_SLURM_CONF: file, CI } = process.env;
-  if (file) return slurmAt(file);
-  if (CI) throw new Error("CI runs the tests with Slurm too: TEST_SLURM_CONF must name its configuration");
-  console.warn(
-    "Tests with Slurm are skipped: TEST_SLURM_CONF names none (test/servers/slurm-start.sh starts one)",
-  );
-  return undefined;
+  const file = fromEnvironment("TEST_SLURM_CONF", "Slurm", "slurm-start.sh");
+  return file === undefined ? undefined : slurmAt(file);
 }
 
 function slurmAt(file: string): TestSlurm {

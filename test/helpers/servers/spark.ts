@@ -2,15 +2,10 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
+import { fromEnvironment } from "./programs.ts";
 
-/** The spark-submit that TEST_SPARK_SUBMIT names, or undefined; `.ci/run` installs it and sets the variable. */
-export function findSpark(): string | undefined {
-  const { TEST_SPARK_SUBMIT: program, CI } = process.env;
-  if (program) return program;
-  if (CI) throw new Error("CI runs the tests with Spark too: TEST_SPARK_SUBMIT must name its spark-submit");
-  console.warn("Tests with Spark are skipped: test/servers/engines-install.sh installs it");
-  return undefined;
-}
+/** The spark-submit of an installed Spark, or undefined where none is installed. */
+export const findSpark = () => fromEnvironment("TEST_SPARK_SUBMIT", "Spark", "engines-install.sh");
 
 /** Runs a program of Spark on two executors, which are processes of this machine, to its end. */
 export async function submitToSpark(

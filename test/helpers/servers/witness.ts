@@ -9,26 +9,17 @@ import { DatabaseSync } from "node:sqlite";
 import { setTimeout as wait } from "node:timers/promises";
 import { promisify } from "node:util";
 import { treeHead } from "../../../snapshots/format/tree.ts";
-import { freePort } from "./programs.ts";
+import { freePort, fromEnvironment } from "./programs.ts";
 
 const run = promisify(execFile);
 
-/**
- * The programs of real witnesses, or undefined where none is installed; `.ci/run` installs them and sets the variables.
- */
+/** The programs of real witnesses, or undefined where they are not installed. */
 export function findWitness(): WitnessPrograms | undefined {
-  const {
-    TEST_LITEWITNESS: litewitness,
-    TEST_MLDSA_WITNESS: mlDsa,
-    TEST_TLOG_MONITOR: monitor,
-  } = process.env;
-  if (litewitness && mlDsa && monitor) return { litewitness, mlDsa, monitor };
-  if (process.env.CI)
-    throw new Error(
-      "CI runs the tests with witnesses too: TEST_LITEWITNESS and TEST_MLDSA_WITNESS must name programs",
-    );
-  console.warn("Tests with real witnesses are skipped: test/servers/witness-install.sh installs them");
-  return undefined;
+  const program = (variable: string) => fromEnvironment(variable, "real witnesses", "witness-install.sh");
+  const litewitness = program("TEST_LITEWITNESS");
+  const mlDsa = litewitness && program("TEST_MLDSA_WITNESS");
+  const monitor = mlDsa && program("TEST_TLOG_MONITOR");
+  return monitor ? { litewitness, mlDsa, monitor } : undefined;
 }
 
 export interface WitnessPrograms {

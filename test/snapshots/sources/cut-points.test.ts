@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { planFor } from "../../../snapshots/sources/duckdb/memory-plan.ts";
 import { readAll, sourceFixtures, withSources } from "../../helpers/publish/sources.ts";
 
 const fixtures = sourceFixtures();
@@ -54,3 +55,16 @@ test("a row group too large for the memory allowed raises the limit, and says so
   expect(tight.warnings).toEqual([expect.stringContaining("the largest row group takes 1 MB")]);
   expect(tight.markets).toEqual(markets);
 });
+
+test.each([
+  // Measured: two threads read row groups of 16 MB in 600 MB, but not those of 39 MB, which took up to 900 MB.
+  { largest: 16, megabytes: 600, plan: { megabytes: 600, threads: 2 } },
+  { largest: 39, megabytes: 600, plan: { megabytes: 600, threads: 1 } },
+  { largest: 39, megabytes: 900, plan: { megabytes: 900, threads: 2 } },
+  { largest: 300, megabytes: 600, plan: { megabytes: 760, threads: 1 } },
+])(
+  "row groups of $largest MB are read in $megabytes MB by $plan.threads of two threads",
+  ({ plan, ...given }) => {
+    expect(planFor(given.largest, { ...given, threads: 2 })).toMatchObject(plan);
+  },
+);

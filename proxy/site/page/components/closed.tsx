@@ -1,4 +1,4 @@
-import { Fragment } from "preact";
+import { type ComponentChildren, Fragment } from "preact";
 import type { Status } from "../../../../schemas/envelopes.ts";
 import { Bar } from "../charts/bar.tsx";
 import { comparedIn, filtersOf, sides } from "../model/filters.ts";
@@ -54,8 +54,8 @@ export function Closed({ subject, query }: { subject: string; query?: URLSearchP
   );
 }
 
-/** The archive to a reader without an Aegis key. */
-export function ClosedArchive({ query }: { query: URLSearchParams }) {
+/** The page of the archive, with what a reader gets of it. */
+export function ArchivePage({ children }: { children: ComponentChildren }) {
   useTitle("Archive");
   return (
     <article>
@@ -63,8 +63,17 @@ export function ClosedArchive({ query }: { query: URLSearchParams }) {
         <h1>Archive</h1>
         <p class="lede">Prediction markets that have resolved, with their scores, outcomes and disputes.</p>
       </div>
-      <Closed subject="The archive" query={query} />
+      {children}
     </article>
+  );
+}
+
+/** The archive to a reader without an Aegis key. */
+export function ClosedArchive({ query }: { query: URLSearchParams }) {
+  return (
+    <ArchivePage>
+      <Closed subject="The archive" query={query} />
+    </ArchivePage>
   );
 }
 

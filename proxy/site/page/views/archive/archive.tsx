@@ -1,11 +1,12 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { AsOf } from "../../components/as-of.tsx";
+import { ArchivePage } from "../../components/closed.tsx";
 import { Failure, Sketch } from "../../components/failure.tsx";
 import { TakeAnyAlong } from "../../components/take-along.tsx";
 import { SkipTo } from "../../components/text.tsx";
 import { archiveAddress, changed, labels, scores } from "../../model/filters.ts";
 import { go as goTo } from "../../model/router.ts";
-import { useStored, useTitle } from "../../model/store.ts";
+import { useStored } from "../../model/store.ts";
 import { grouped } from "../../model/words.ts";
 import { histograms, useAnswers } from "./answers.ts";
 import { ChoiceList } from "./choice-list.tsx";
@@ -17,16 +18,11 @@ import { Chosen, Sheet, SideContent, Tabs } from "./side.tsx";
 
 /** The archive of resolved markets to a reader with an Aegis key. */
 export function Archive({ query }: { query: URLSearchParams }) {
-  useTitle("Archive");
   const round = useStored((state) => state.round);
   return (
-    <article>
-      <div class="opening">
-        <h1>Archive</h1>
-        <p class="lede">Prediction markets that have resolved, with their scores, outcomes and disputes.</p>
-      </div>
+    <ArchivePage>
       <Explorer key={round} query={query} />
-    </article>
+    </ArchivePage>
   );
 }
 
