@@ -3,7 +3,9 @@ import type { ChangeCounts } from "./store/snapshot.ts";
 /** What a code of an error means. */
 export interface ErrorRow {
   title: string;
-  /** The HTTP status of answers (INTERFACE 7, proxy/reply/problem.ts). Without one, the service never answers with it. */
+  /**
+   * The HTTP status of answers (INTERFACE 7, proxy/reply/problem.ts). Without one, the service never answers with it.
+   */
   status?: number;
   /** The exit code of a command that ends with it (scripts/cli.ts). Without one, the error counts as unexpected. */
   exit?: "unexpected" | "usage" | "refused" | "lost" | "unreachable" | "mismatch";

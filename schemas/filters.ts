@@ -112,8 +112,8 @@ export const feedFields = (version: string) =>
   fieldsByVersion.get(version) ?? fieldsByVersion.get(feedVersion)!;
 
 /**
- * The filters (INTERFACE 4.5), from the table of the market. Query parameters, reading of sources, index, evaluation and
- * documentation derive from them.
+ * The filters (INTERFACE 4.5), from the table of the market. Query parameters, reading of sources, index, evaluation
+ * and documentation derive from them.
  */
 export const filterFields = feedFields(feedVersion).filter(({ retired }) => !retired);
 

@@ -79,9 +79,9 @@ interface Filter {
 export type MarketMember = Shape & Lifetime & { filter?: Filter };
 
 /**
- * The members of the market of the archive (INTERFACE 2.4), with the scales of a version of the feed: the one table from
- * which the published record, the rules for the source's columns (named in snake case), filters, facets, CSV and export
- * columns derive.
+ * The members of the market of the archive (INTERFACE 2.4), with the scales of a version of the feed: the one table
+ * from which the published record, the rules for the source's columns (named in snake case), filters, facets, CSV and
+ * export columns derive.
  */
 const membersWith = (version: string) =>
   ({

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Publishes by tasks of Slurm (OPERATING.md, "In parts"): publish-parts-slurm.sh RUN [OPTION of sbatch...]
-# Every node reaches SOURCES, STORE, this checkout and the current folder, where each job leaves what it said. PARTS names
-# another number of parts than eight. On stdout come the ids of the three jobs.
+# Every node reaches SOURCES, STORE, this checkout and the current folder, where each job leaves what it said. PARTS
+# names another number of parts than eight. On stdout come the ids of the three jobs.
 set -eu
 RUN=$1
 shift
@@ -13,7 +13,8 @@ submit() {
   name=$1-$RUN
   export STEP="$2"
   shift 2
-  # What a lost node ran begins again on another. A job whose predecessor failed is cancelled instead of waiting for ever.
+  # What a lost node ran begins again on another. A job whose predecessor failed is cancelled instead of waiting for
+  # ever.
   id=$(
     sbatch --parsable --requeue --kill-on-invalid-dep=yes --job-name="$name" --output="$name.out" --open-mode=append \
       "$@" <<'JOB'

@@ -296,8 +296,8 @@ async function check(parts: SyncParts, { path, snapshotId, tree, before }: Check
 type Found = Pick<CopyState, "archiveRoot" | "lines" | "bytes">;
 
 /**
- * Checks that the log has a commit of the archive that came, and that a trusted key signed it. Returns its entry and the
- * newest known checkpoint. Everything needed comes with the proof of any market.
+ * Checks that the log has a commit of the archive that came, and that a trusted key signed it. Returns its entry and
+ * the newest known checkpoint. Everything needed comes with the proof of any market.
  */
 async function requirePublished(
   parts: SyncParts,

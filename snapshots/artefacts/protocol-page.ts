@@ -145,8 +145,8 @@ ${list.map(row)}</tbody>
   });
 }
 
-// The pictures of the public scores as pages for frames in other sites. They need no script, and of all addresses of the
-// public tree these alone may be framed: the CDN's headers say so.
+// The pictures of the public scores as pages for frames in other sites. They need no script, and of all addresses of
+// the public tree these alone may be framed: the CDN's headers say so.
 
 interface Frame {
   title: string;

@@ -7,5 +7,8 @@ export const cuts = {
   segmentMax: 65_536,
 } as const;
 
-/** A chunk of an export, which has a hash of its own; one unit pays for as many bytes. The last one of a file may be shorter. */
+/**
+ * A chunk of an export, which has a hash of its own; one unit pays for as many bytes. The last one of a file may be
+ * shorter.
+ */
 export const chunkBytes = 256 * 1024;

@@ -136,8 +136,8 @@ export class LabelTable {
 }
 
 /**
- * A table without the labels whose ids are not in `live`, which it renumbers in place; the same table while these are at
- * most half of it. Otherwise a process would keep the labels of all snapshots that it has seen.
+ * A table without the labels whose ids are not in `live`, which it renumbers in place; the same table while these are
+ * at most half of it. Otherwise a process would keep the labels of all snapshots that it has seen.
  */
 export function retained(table: LabelTable, live: readonly Uint32Array[]): LabelTable {
   const renumbered = new Uint32Array(table.size).fill(nothing);

@@ -131,7 +131,10 @@ export function checkAgreement(commit: Commit): void {
  */
 const maxRefused = 100;
 
-/** The newest commit, from one on that is known; with `trust` the newest that a trusted key signed, whatever stands between. */
+/**
+ * The newest commit, from one on that is known; with `trust` the newest that a trusted key signed, whatever stands
+ * between.
+ */
 export async function newestTrustedFrom(
   storage: Storage,
   known: Commit,

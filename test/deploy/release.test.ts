@@ -7,7 +7,8 @@ import { parse } from "yaml";
 import { findProgram, nodeOptions } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
-// The steps of release.yml as bash runs them, in a copy of the project whose version was raised as CONTRIBUTING.md says.
+// The steps of release.yml as bash runs them, in a copy of the project whose version was raised as CONTRIBUTING.md
+// says.
 
 const root = new URL("../..", import.meta.url).pathname;
 const folder = testFolder();

@@ -3,8 +3,8 @@
 #
 #   test/servers/engines-install.sh DIR
 #
-# They take 0.6 GB, and Spark a Java of 17 or later, such as the Debian package default-jre-headless. On stdout come the KEY=VALUE
-# lines that the tests read from their environment.
+# They take 0.6 GB, and Spark a Java of 17 or later, such as the Debian package default-jre-headless. On stdout come the
+# KEY=VALUE lines that the tests read from their environment.
 set -Eeuo pipefail
 
 dir=$(realpath -m "${1:?usage: engines-install.sh DIR}")

@@ -4,8 +4,8 @@
 #   test/servers/slurm-start.sh DIR          several may run at a time, each in its DIR
 #   test/servers/slurm-stop.sh DIR [NODE]    ends it, or one of its nodes, n1 or n2, as a power cut would
 #
-# It needs no root and no control groups, and the Debian packages slurm-wlm and munge. On stdout come the KEY=VALUE lines that the
-# tests read from their environment; everything else goes to stderr and to DIR/log.
+# It needs no root and no control groups, and the Debian packages slurm-wlm and munge. On stdout come the KEY=VALUE
+# lines that the tests read from their environment; everything else goes to stderr and to DIR/log.
 set -Eeuo pipefail
 
 dir=$(realpath -m "${1:?usage: slurm-start.sh DIR}")

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Ends what slurm-start.sh started in DIR, with all jobs, and nothing else: slurm-stop.sh DIR. With the name of a node it ends
-# what runs there.
+# Ends what slurm-start.sh started in DIR, with all jobs, and nothing else: slurm-stop.sh DIR. With the name of a node
+# it ends what runs there.
 set -euo pipefail
 dir=$(realpath -m "${1:?usage: slurm-stop.sh DIR [NODE]}")
 node=${2:-}
 
-# Programs of Slurm and munge keep their logs open, also those that Slurm starts for a job and that hide their command line.
+# Programs of Slurm and munge keep their logs open, also those that Slurm starts for a job and that hide their command
+# line.
 programs() {
   local link pid
   while read -r link; do

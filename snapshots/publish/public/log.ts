@@ -67,8 +67,8 @@ export async function updateLog(
 
 /**
  * Checks by the last bundle that the tiles give the tree of the log, and by their names that none is missing. Compares
- * all of them at every 256th commit, and when some are `faulty`. What is missing or wrong is made anew from the commits.
- * Where commits are gone, hashes are made from the tiles below, and entries stay as they are.
+ * all of them at every 256th commit, and when some are `faulty`. What is missing or wrong is made anew from the
+ * commits. Where commits are gone, hashes are made from the tiles below, and entries stay as they are.
  */
 async function updateTiles(tree: PublicTree, newest: Commit, log?: RunLog): Promise<void> {
   const { storage, faulty } = tree;

@@ -127,8 +127,8 @@ export async function leavesUpTo(storage: Storage, newest: Commit): Promise<Buff
 }
 
 /**
- * The tree of a log. It is read from the tiles, for which the head vouches, or else from the commits, of which tiles are
- * made. `commit` is the last one of the log, when the head was computed from it.
+ * The tree of a log. It is read from the tiles, for which the head vouches, or else from the commits, of which tiles
+ * are made. `commit` is the last one of the log, when the head was computed from it.
  */
 export class LogTree implements TreeHead {
   readonly size: number;
@@ -166,7 +166,9 @@ export class LogTree implements TreeHead {
     return new LogTree(storage, { size, head }, commit);
   }
 
-  /** The head that the log had at a size; undefined where neither tiles nor commits tell it, or it was never so long. */
+  /**
+   * The head that the log had at a size; undefined where neither tiles nor commits tell it, or it was never so long.
+   */
   async headAt(size: number): Promise<Buffer | undefined> {
     if (size === this.size) return this.head;
     if (size < 1 || size > this.size) return undefined;
