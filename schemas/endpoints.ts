@@ -24,7 +24,6 @@ import {
   Status,
   Usage,
 } from "./envelopes.ts";
-import { FeedMessage } from "./feed.ts";
 import { octets, parquet } from "./media.ts";
 import type { Plan } from "./plans.ts";
 import {
@@ -37,7 +36,8 @@ import {
   partsParameter,
 } from "./query.ts";
 import { HistoricalMarket, ProtocolScore } from "./records.ts";
-import { sharingRoot, TableQuery } from "./sharing.ts";
+import { FeedMessage } from "./rooms/feed.ts";
+import { sharingRoot, TableQuery } from "./rooms/sharing.ts";
 import { Tiers } from "./store/snapshot.ts";
 import { tableColumns } from "./tables.ts";
 

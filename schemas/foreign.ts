@@ -1,6 +1,6 @@
-import { agentProtocol } from "./agent-messages.ts";
 import type { Problem } from "./problem.ts";
-import { sharingProtocol } from "./sharing.ts";
+import { agentProtocol } from "./rooms/agent-messages.ts";
+import { sharingProtocol } from "./rooms/sharing.ts";
 
 /** A protocol of others, which the service speaks at an address, or at all below it. */
 export interface ForeignProtocol {

@@ -1,6 +1,6 @@
 import { open } from "node:fs/promises";
 import type { KeyPlan } from "../schemas/plans.ts";
-import { sharingRoot } from "../schemas/sharing.ts";
+import { sharingRoot } from "../schemas/rooms/sharing.ts";
 import { apiPlaceAt } from "../snapshots/publish/public/site.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
 import { usageError } from "./cli.ts";

@@ -6,9 +6,9 @@ import {
   ProtocolError,
   ProtocolErrorCode,
 } from "@modelcontextprotocol/server";
-import { AgentMessage, requiredParams } from "../../schemas/agent-messages.ts";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import { Fault } from "../../schemas/errors.ts";
+import { AgentMessage, requiredParams } from "../../schemas/rooms/agent-messages.ts";
 import {
   describeTool,
   instructions,
@@ -19,7 +19,7 @@ import {
   type ToolName,
   toolLimits,
   tools,
-} from "../../schemas/tools.ts";
+} from "../../schemas/rooms/tools.ts";
 import { invalidParameter } from "../../snapshots/read/errors.ts";
 import type { Exchange, Request as Incoming, Middleware } from "../exchange.ts";
 import { rateLimitHeaders } from "../quota/quota.ts";

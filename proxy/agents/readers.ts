@@ -2,7 +2,7 @@ import type { MarketPage, ScoreList } from "../../schemas/envelopes.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import { plans } from "../../schemas/plans.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
-import { type ToolName, toolLimits } from "../../schemas/tools.ts";
+import { type ToolName, toolLimits } from "../../schemas/rooms/tools.ts";
 import { askFacets } from "../../snapshots/read/archive/facets.ts";
 import { findMarket, proveMarket } from "../../snapshots/read/archive/market.ts";
 import { askPage } from "../../snapshots/read/archive/paging.ts";

@@ -1,5 +1,5 @@
 import { Fault } from "../../schemas/errors.ts";
-import { sharedTable, sharingLines, type TableQuery } from "../../schemas/sharing.ts";
+import { sharedTable, sharingLines, type TableQuery } from "../../schemas/rooms/sharing.ts";
 import { invalidParameter } from "../../snapshots/read/errors.ts";
 import { optionalInteger, type Parameters } from "../../snapshots/read/query/parameters.ts";
 import { prunedFiles } from "../../snapshots/read/sharing/hints.ts";

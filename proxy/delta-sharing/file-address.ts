@@ -1,5 +1,5 @@
 import { Fault } from "../../schemas/errors.ts";
-import { sharingRoot } from "../../schemas/sharing.ts";
+import { sharingRoot } from "../../schemas/rooms/sharing.ts";
 import type { KeyRing } from "../../snapshots/keys/ring.ts";
 import { addressQuery, addressSeconds, isAddressQuery } from "../../snapshots/keys/signed-address.ts";
 import type { FileAddress } from "../../snapshots/read/sharing/sharing.ts";

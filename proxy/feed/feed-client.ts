@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { type RawData, WebSocket } from "ws";
 import type { z } from "zod";
-import { FeedCommand, type FeedMessage, feedLimits, keyEnded } from "../../schemas/feed.ts";
+import { FeedCommand, type FeedMessage, feedLimits, keyEnded } from "../../schemas/rooms/feed.ts";
 import type { Identity } from "../access/identity.ts";
 
 const { framesPerSecond, burstFrames } = feedLimits;

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { Fault } from "../../schemas/errors.ts";
-import { feedLimits } from "../../schemas/feed.ts";
+import { feedLimits } from "../../schemas/rooms/feed.ts";
 import type { ReaderStart } from "../../snapshots/read/feed/score-change-log.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { within } from "../../snapshots/store/in-parallel.ts";

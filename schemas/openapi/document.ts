@@ -8,7 +8,6 @@ import {
 import { contactText } from "../contact.ts";
 import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
 import * as envelopes from "../envelopes.ts";
-import { FeedCommand } from "../feed.ts";
 import { meanings } from "../meanings.ts";
 import { plans } from "../plans.ts";
 import { AnyJson, Digest, ForgeTier, Timestamp } from "../primitives.ts";
@@ -21,6 +20,7 @@ import {
   ScoreListEntry,
   ScorePoint,
 } from "../records.ts";
+import { FeedCommand } from "../rooms/feed.ts";
 import { Tiers } from "../store/snapshot.ts";
 import { feedComponents } from "./feed.ts";
 import { headers } from "./headers.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { FeedCommand, FeedMessage, feedLimits, keyEnded } from "../feed.ts";
 import { feedProtocol, keyProtocolPrefix } from "../headers.ts";
+import { FeedCommand, FeedMessage, feedLimits, keyEnded } from "../rooms/feed.ts";
 import { answerExample } from "./responses.ts";
 
 /** Schemas of the live feed's messages, as components of the document. */

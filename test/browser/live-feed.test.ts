@@ -2,7 +2,7 @@ import { createServer, type Server } from "node:http";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { FeedMessage, type ScoreChange } from "../../schemas/feed.ts";
+import { FeedMessage, type ScoreChange } from "../../schemas/rooms/feed.ts";
 import { connections, feedPath, hello, startFeedProxy } from "../helpers/http/live-feed.ts";
 import type { TestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { dirname, join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { defaultLimits, readConfig } from "../../proxy/config.ts";
-import { feedLimits } from "../../schemas/feed.ts";
+import { feedLimits } from "../../schemas/rooms/feed.ts";
 import { exitCodes } from "../../scripts/cli.ts";
 import { deployed, installedIn, settingsOf, variablesOf } from "../helpers/http/deployed.ts";
 import { findProgram } from "../helpers/servers/programs.ts";

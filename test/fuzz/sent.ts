@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { DuckDBInstance } from "@duckdb/node-api";
 import { archiveRoot, Change, IntegrityError, linesFromEnd } from "../../proxy/site/client/client.ts";
 import { isFault } from "../../schemas/errors.ts";
-import { toolLimits } from "../../schemas/tools.ts";
+import { toolLimits } from "../../schemas/rooms/tools.ts";
 import { CopyFolder } from "../../scripts/copy/copy-folder.ts";
 import { treeOf } from "../../scripts/copy/copy-tree.ts";
 import { fileOf, LineWriter, linesOf, mergeChanges, wholeLines } from "../../scripts/copy/lines.ts";

@@ -18,9 +18,9 @@ import {
   Status,
   Usage,
 } from "../../schemas/envelopes.ts";
-import { FeedMessage } from "../../schemas/feed.ts";
 import { errorCodes, Problem } from "../../schemas/problem.ts";
 import { HistoricalMarket, MarketDimension, ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
+import { FeedMessage } from "../../schemas/rooms/feed.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
 const read = (file: string) => readFileSync(join(root, file), "utf8");

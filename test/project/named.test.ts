@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { variables } from "../../proxy/docs/settings.ts";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import { errorCodes } from "../../schemas/problem.ts";
-import { sharingRoot } from "../../schemas/sharing.ts";
+import { sharingRoot } from "../../schemas/rooms/sharing.ts";
 import { exitCodes } from "../../scripts/cli.ts";
 import type { Command, Program } from "../../scripts/program.ts";
 import { benchOptions } from "../bench/run/options.ts";

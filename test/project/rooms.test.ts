@@ -23,7 +23,7 @@ const rooms: Record<string, Room> = {
     files: [
       "proxy/delta-sharing/",
       "snapshots/read/sharing/",
-      "schemas/sharing.ts",
+      "schemas/rooms/sharing.ts",
       "scripts/sharing-profile.ts",
     ],
     endpoints: Object.entries(endpoints).flatMap(([id, { path }]) =>
@@ -31,7 +31,7 @@ const rooms: Record<string, Room> = {
     ),
   },
   agents: {
-    files: ["proxy/agents/", "schemas/tools.ts", "schemas/agent-messages.ts"],
+    files: ["proxy/agents/", "schemas/rooms/tools.ts", "schemas/rooms/agent-messages.ts"],
     endpoints: ["agents"],
   },
   recompute: {
@@ -47,7 +47,7 @@ const rooms: Record<string, Room> = {
     endpoints: ["site", "siteFile"],
   },
   feed: {
-    files: ["proxy/feed/", "snapshots/read/feed/", "schemas/feed.ts", "schemas/openapi/feed.ts"],
+    files: ["proxy/feed/", "snapshots/read/feed/", "schemas/rooms/feed.ts", "schemas/openapi/feed.ts"],
     endpoints: ["scoreFeed"],
   },
 };

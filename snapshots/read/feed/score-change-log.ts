@@ -1,6 +1,6 @@
 import { ScoreList } from "../../../schemas/envelopes.ts";
-import type { FeedMessage, ScoreChange } from "../../../schemas/feed.ts";
 import type { ScoreListEntry } from "../../../schemas/records.ts";
+import type { FeedMessage, ScoreChange } from "../../../schemas/rooms/feed.ts";
 import type { ObjectRef } from "../../../schemas/store/snapshot.ts";
 import { MissingObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";

@@ -1,5 +1,5 @@
 import { Fault } from "../../../schemas/errors.ts";
-import { sharedTable } from "../../../schemas/sharing.ts";
+import { sharedTable } from "../../../schemas/rooms/sharing.ts";
 import type { ExportFile, ExportRecord, ParquetFile } from "../../../schemas/store/snapshot.ts";
 import { deltaSchema } from "../../export/delta-schema.ts";
 import type { Catalog } from "../catalog/catalog.ts";

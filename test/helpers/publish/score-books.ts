@@ -1,6 +1,6 @@
 import { ScoreList } from "../../../schemas/envelopes.ts";
-import type { ScoreChange } from "../../../schemas/feed.ts";
 import { listEntryOf, type ProtocolScore, type ScoreListEntry } from "../../../schemas/records.ts";
+import type { ScoreChange } from "../../../schemas/rooms/feed.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { mkdir, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { ScoreChange } from "../../../schemas/feed.ts";
+import type { ScoreChange } from "../../../schemas/rooms/feed.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import {

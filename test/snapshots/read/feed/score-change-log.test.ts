@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { ScoreChange } from "../../../../schemas/feed.ts";
 import { protocolDimensionKeys } from "../../../../schemas/protocol.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../../../schemas/records.ts";
+import type { ScoreChange } from "../../../../schemas/rooms/feed.ts";
 import { forgeScaleNumber, forgeTiers } from "../../../../schemas/scales.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { endpoints } from "./endpoints.ts";
-import type { Problem } from "./problem.ts";
+import { endpoints } from "../endpoints.ts";
+import type { Problem } from "../problem.ts";
 
 const Party = z.object({ name: z.string(), version: z.string() });
 

@@ -1,11 +1,11 @@
 import { z } from "zod";
-import { type Endpoint, type EndpointId, endpoints } from "./endpoints.ts";
-import { BatchRequest, historyDays, maxBatchSlugs } from "./envelopes.ts";
-import { facetNames, paging } from "./filters.ts";
-import { marketDimensionKeys } from "./market.ts";
-import { meanings } from "./meanings.ts";
-import { Digest, integerBetween, MarketId } from "./primitives.ts";
-import { archiveParameters, asOfParameter, facetParameters, type QueryParameter } from "./query.ts";
+import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
+import { BatchRequest, historyDays, maxBatchSlugs } from "../envelopes.ts";
+import { facetNames, paging } from "../filters.ts";
+import { marketDimensionKeys } from "../market.ts";
+import { meanings } from "../meanings.ts";
+import { Digest, integerBetween, MarketId } from "../primitives.ts";
+import { archiveParameters, asOfParameter, facetParameters, type QueryParameter } from "../query.ts";
 
 /** A tool for agents: its description, and the request that a call of it stands for. */
 export interface Tool {

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { errors } from "./errors.ts";
-import { Count, Digest, Timestamp } from "./primitives.ts";
-import { ScoreListEntry } from "./records.ts";
-import { ChangeCounts } from "./store/snapshot.ts";
+import { errors } from "../errors.ts";
+import { Count, Digest, Timestamp } from "../primitives.ts";
+import { ScoreListEntry } from "../records.ts";
+import { ChangeCounts } from "../store/snapshot.ts";
 
 const snapshot = { snapshotId: Digest, publishedAt: Timestamp };
 const change = { slug: z.string(), ...snapshot };
