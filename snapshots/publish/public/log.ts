@@ -92,9 +92,12 @@ async function updateTiles(tree: PublicTree, newest: Commit, log?: RunLog): Prom
     const others = wanted.filter((tile) => tile.level === "entries" && !isLast(tile));
     if (leaves && (await areRight(storage, others, leaves))) return putTiles(tree, all, ofTail, leaves);
   }
-  const entries = (await entriesUpTo(storage, newest)).map((entry, place) => entry ?? ofTail[place]);
-  const leaves = await leavesOf(storage, newest, entries);
-  if (leaves) await putTiles(tree, all, entries, leaves);
+  const known = await entriesUpTo(storage, newest);
+  // The tail may be wrong. Then tiles tell the hashes of what is gone.
+  for (const entries of [known.map((entry, place) => entry ?? ofTail[place]), known]) {
+    const leaves = await leavesOf(storage, newest, entries);
+    if (leaves) return putTiles(tree, all, entries, leaves);
+  }
 }
 
 /** The entries of the last bundle, of which nobody has checked those before the newest. */

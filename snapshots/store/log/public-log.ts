@@ -1,4 +1,5 @@
 import type { Commit } from "../../../schemas/store/snapshot.ts";
+import { hashBytes } from "../../format/hash-trees.ts";
 import { headsFromTiles, leavesFromTiles, type ReadTile, TileError } from "../../format/log-proofs.ts";
 import { decodeEntries, endOf, type Tile, tileAt, tilePath, tileWidth } from "../../format/log-tiles.ts";
 import { type Entries, type TreeHead, tileEncoder } from "../../format/log-tree.ts";
@@ -8,7 +9,6 @@ import { layout } from "../layout.ts";
 import type { Storage } from "../storage.ts";
 import { logFrom, readCommit } from "./commits.ts";
 
-const hashBytes = 32;
 /** Room for a bundle of the longest entries. */
 const maxBundleBytes = tileWidth * (2 + 0xff_ff);
 
@@ -58,6 +58,8 @@ export function tileCheck(leaves: Entries): (tile: Tile, bytes: Buffer) => boole
   return (tile, bytes) => {
     const isOfEntries = tile.level === "entries";
     const entries = isOfEntries ? decodeEntries(bytes) : undefined;
+    // Otherwise the hashes of a tile would count as the bundle of their entries.
+    if (isOfEntries && !entries) return false;
     const expected = encode(isOfEntries ? { ...tile, level: 0 } : tile);
     return expected?.equals(entries ? hashesOf(entries) : bytes) ?? false;
   };

@@ -214,6 +214,19 @@ describe("a run", () => {
     }
   });
 
+  test("takes the hash of a commit that is gone from the tiles when its entry is damaged too", async () => {
+    const { objects, storage } = await logged(258);
+    const hashes = objects.get(layout.logTile("0/001.p/2"))!;
+    const bundle = layout.logTile("entries/001.p/2");
+    const [, newest] = decodeEntries(objects.get(bundle)!)!;
+    objects.set(bundle, encodeEntries([Buffer.from("damaged"), newest!]));
+    objects.delete(layout.commit(257));
+    await append(storage);
+    await update(storage);
+    const own = leafHash(entryOf((await newestCommit(storage))!));
+    expect(objects.get(layout.logTile("0/001.p/3"))).toEqual(Buffer.concat([hashes, own]));
+  });
+
   test("makes entries anew that a thief has altered together with their hashes", async () => {
     const { objects, storage } = await logged(5);
     const bundle = layout.logTile("entries/000.p/5");
@@ -259,6 +272,10 @@ describe("verify", () => {
     const first = objects.get(layout.logTile("0/000.p/1"))!;
     expect(await faultyWith("0/000.p/2", first)).toEqual(one("0/000.p/2", "not what the commits give"));
     expect(await faultyWith("0/000.p/3", first)).toEqual([]);
+    const hashes = objects.get(layout.logTile("0/000.p/2"))!;
+    expect(await faultyWith("entries/000.p/2", hashes)).toEqual(
+      one("entries/000.p/2", "not what the commits give"),
+    );
     expect(await faultyWith("0/0", first)).toEqual(one("0/0", "no objects with such names"));
     // What commit 1 said is still known from the entries, and no longer without them.
     objects.delete(layout.commit(1));
