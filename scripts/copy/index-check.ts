@@ -174,9 +174,10 @@ async function compared(
   const { root } = parts.tree.segments[place]!;
   const differing: string[] = [];
   const unchecked: Unchecked[] = [];
+  // What fails here is the fault of this disk, and not of what was published.
+  const own = await readSegment(parts, file, place);
   try {
     const header = await parts.published.header(told.header);
-    const own = await readSegment(parts, file, place);
     if (told.ids !== own.ids) differing.push("ids");
     const { words, wordsUnchecked } = await wordsFor(parts.published, name, header, own.questions);
     const found = judgeHeader(name, header, { ...own, words }, parts.entry.feedVersion);
