@@ -70,7 +70,7 @@ export interface SourceTable {
 export const maxCharacters = 10_000;
 
 /** DuckDB needs about ten times a text's size to render it, so one long text could take all of its memory. */
-export const shortText: Rule = {
+const shortText: Rule = {
   rule: `must be at most ${maxCharacters} characters`,
   // A text has at least as many bytes as characters, so a short one need not be counted.
   holds: (value) => `(strlen(${value}) <= ${maxCharacters} OR length(${value}) <= ${maxCharacters})`,

@@ -34,7 +34,7 @@ class BrokenTransfer extends Error {
 }
 
 /** For a file that is no longer the listed one. */
-export function changedFile(name: string): SourceRefusal {
+function changedFile(name: string): SourceRefusal {
   return new SourceRefusal([{ file: name, rule: changedRule }]);
 }
 
