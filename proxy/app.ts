@@ -17,7 +17,9 @@ const rowsByPath = [...Map.groupBy(rows, ({ endpoint }) => endpoint.path)].sort(
   ([a], [b]) => Number(a.includes(":")) - Number(b.includes(":")),
 );
 
-const foreign = new Set<string>(rows.flatMap(({ endpoint }) => (endpoint.foreign ? endpoint.path : [])));
+const selfAnswered = new Set<string>(
+  rows.flatMap(({ endpoint }) => (endpoint.answersItself ? endpoint.path : [])),
+);
 
 /**
  * The Express app: every row of the endpoint table with its checks (routes/checks.ts) and its answer
@@ -68,7 +70,7 @@ function openExchange({ catalog, recorder, limits, apiUrl }: AppServices): Middl
         delete request.headers[name];
     const exchange = newExchange(searchOf(url), (id) => ({
       ...commonHeaders(catalog, path, id),
-      ...(foreign.has(path) && ownPageHeaders(request.headers.origin, apiUrl)),
+      ...(selfAnswered.has(path) && ownPageHeaders(request.headers.origin, apiUrl)),
     }));
     response.locals = exchange;
     const end = recorder.begin(request, exchange);

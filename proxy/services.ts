@@ -26,7 +26,7 @@ export interface Companion {
    * connection is untouched until all have passed.
    */
   takeOver: (
-    parts: AppServices,
+    services: AppServices,
   ) => (request: IncomingMessage, socket: Socket, head: Buffer) => Promise<ProblemReply | undefined>;
   /** Ends the connections that were taken over. */
   close: () => void;

@@ -73,8 +73,8 @@ export interface Endpoint {
   asIs?: true;
   /** Pages of other sites may read the answer, as they may all of the API's. */
   crossSite?: true;
-  /** What answers it speaks a protocol of its own, and lets pages of the service itself and of loopback read that. */
-  foreign?: true;
+  /** A middleware of its own answers it, and lets pages of the service itself and of loopback read that. */
+  answersItself?: true;
   body?: RequestBody | undefined;
   /** Schema of the body of a 200, or of a message of a WebSocket. */
   response?: z.ZodType;
@@ -385,7 +385,7 @@ export const endpoints = {
   agents: {
     ...open,
     credentials: "checked",
-    foreign: true,
+    answersItself: true,
     method: "POST",
     path: "/mcp",
     body: { schema: z.unknown(), maxBytes: 16 * 1024 },
@@ -512,8 +512,8 @@ export const endpoints = {
 export type EndpointId = keyof typeof endpoints;
 
 /** Endpoints that are answered by a middleware of their own. */
-export type ForeignEndpointId = {
-  [Id in EndpointId]: (typeof endpoints)[Id] extends { foreign: true } ? Id : never;
+export type SelfAnsweredId = {
+  [Id in EndpointId]: (typeof endpoints)[Id] extends { answersItself: true } ? Id : never;
 }[EndpointId];
 
 /** Endpoints that speak over a WebSocket. */

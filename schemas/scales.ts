@@ -26,7 +26,10 @@ export const bounds = {
   weight: { min: 0, max: 1 },
 };
 
-/** Bounds that were others before a version of the feed, the oldest first. */
+/**
+ * Bounds that were narrower before a version of the feed, the oldest first. Bounds never get narrower: verify and sync
+ * would take the indexes of wider ones for wrong.
+ */
 const earlierBounds: readonly ({ until: FeedVersion } & Partial<typeof bounds>)[] = [];
 
 export function boundsIn(version: string): typeof bounds {

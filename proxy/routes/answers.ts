@@ -5,7 +5,7 @@ import {
   type EndpointId,
   endpoints,
   type FileEndpointId,
-  type ForeignEndpointId,
+  type SelfAnsweredId,
   type UpgradeEndpointId,
 } from "../../schemas/endpoints.ts";
 import { Fault } from "../../schemas/errors.ts";
@@ -26,9 +26,9 @@ import { scoreAnswers } from "./scores.ts";
 import { serviceAnswers } from "./service.ts";
 
 /** All endpoints but those whose protocol answers by itself. */
-type AnsweredId = Exclude<EndpointId, ForeignEndpointId>;
+type AnsweredId = Exclude<EndpointId, SelfAnsweredId>;
 const table: Record<string, Endpoint> = endpoints;
-const ids = Object.keys(endpoints).filter((id): id is AnsweredId => !table[id]!.foreign);
+const ids = Object.keys(endpoints).filter((id): id is AnsweredId => !table[id]!.answersItself);
 
 /** The last middleware of each endpoint. An endpoint without an answer does not compile. */
 export function createAnswers(services: AppServices, bounded: Bounded): Record<AnsweredId, Middleware> {

@@ -1,12 +1,11 @@
 import { readFile } from "node:fs/promises";
 import type { ParquetFile } from "../../schemas/store/snapshot.ts";
 import { chunkBytes } from "../format/cuts.ts";
+import { hashBytes } from "../format/hash-trees.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout, sha256 } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-
-const hashBytes = 32;
 
 /** The SHA-256 of each chunk, one after the other: the content of the object that `chunks` refers to. */
 function chunkHashes(file: Buffer): Buffer {

@@ -15,7 +15,7 @@ export const blockRows = 2048;
 const [maxBlocks, maxGroupBytes] = [16, 64 * 1024 * 1024];
 
 /** Says what happened to the market, in files of changes. */
-export const changeColumn = "_change_type";
+const changeColumn = "_change_type";
 /** Separates the values of a line: JSON never contains it. */
 export const valueSeparator = "\u0001";
 

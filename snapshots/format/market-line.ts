@@ -1,4 +1,11 @@
-import { dimensionKeysIn, type Market, market, marketIn, marketMembers } from "../../schemas/market.ts";
+import {
+  dimensionKeysIn,
+  type Market,
+  market,
+  marketDimensionKeys,
+  marketIn,
+  marketMembers,
+} from "../../schemas/market.ts";
 
 // A market's text is published JSON without spaces, with `id` first and the one member that holds others last. Quotes
 // are escaped within texts, so the first `,"name":` is the member's. The order of members is not used, since a later
@@ -68,7 +75,8 @@ function bufferOf(bytes: Uint8Array): Buffer {
 /** Reads off a market's text, as JSON, the members and dimensions that this version of the feed shares with another. */
 export function sharedText(other: string): (line: Uint8Array) => string {
   const members = Object.keys(marketIn(other)).filter((name) => name in market) as (keyof Market)[];
-  const keys = new Set<string>(dimensionKeysIn(other));
+  const own = new Set<string>(marketDimensionKeys);
+  const keys = new Set<string>(dimensionKeysIn(other).filter((key) => own.has(key)));
   return (line) => {
     const { dimensions, ...values }: Market = JSON.parse(bufferOf(line).toString("utf8"));
     const shared = { ...values, dimensions: dimensions.filter(({ key }) => keys.has(key)) };

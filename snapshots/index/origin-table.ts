@@ -1,9 +1,9 @@
+import { hashBytes } from "../format/hash-trees.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { wordsFor } from "./bitmap.ts";
 import { buildIntegerColumn, decodeIntegers, sliceCount } from "./number-columns.ts";
 
 const countBytes = 4;
-const hashBytes = 32;
 
 /**
  * The origins object of a segment (snapshots/SPEC.md, "Sources"). `numbers` are the files of the rows by ordinal,

@@ -44,8 +44,12 @@ export class ArchiveSides {
   /** `versionBefore` is the feed version of the current snapshot. */
   constructor(versionBefore: string) {
     this.#upgrade = versionBefore !== feedVersion;
-    const shared = this.#upgrade ? sharedText(versionBefore) : () => "";
-    this.#tagOf = (record) => ((formulaOf(record) & 0xffff0000) | (crc32(shared(record)) & 0xffff)) >>> 0;
+    if (!this.#upgrade) this.#tagOf = formulaOf;
+    else {
+      const shared = sharedText(versionBefore);
+      // A half has 16 bits, so two values look the same once in 65,536.
+      this.#tagOf = (record) => ((formulaOf(record) & 0xffff0000) | (crc32(shared(record)) & 0xffff)) >>> 0;
+    }
   }
 
   add(side: keyof Sides, key: MarketKey, line: Uint8Array): void {
@@ -104,7 +108,6 @@ export class RunDifference {
   }
 }
 
-/** Another formula version has the same one once in 2^16, in half of it. */
 const formulaOf = (record: Uint8Array) => crc32(memberOfLine(record, "formulaVersion")!);
 
 const nothing: ChangeCounts = { added: 0, changed: 0, removed: 0 };

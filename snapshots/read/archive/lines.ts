@@ -242,8 +242,8 @@ function stretchesOf(archive: Archive, ordinals: readonly number[]): Stretch[] {
   return stretches;
 }
 
-/** With `runs`, whole runs from `first` to `last`; otherwise lines within one run. */
-type Part = Stretch & { runs?: [first: number, last: number] };
+/** Whole runs from `first` to `last`, or lines within one run. */
+type Part = (Stretch & { runs?: undefined }) | { page: Stretch["page"]; runs: [first: number, last: number] };
 
 /** Parts runs that are whole from those that are not. */
 function splitAtRuns({ page, from, to }: Stretch): Part[] {
@@ -254,7 +254,7 @@ function splitAtRuns({ page, from, to }: Stretch): Part[] {
     const last = parts.at(-1);
     if (line > first || end > to) parts.push({ page, from: line, to: Math.min(end, to) });
     else if (last?.runs) last.runs[1] = run;
-    else parts.push({ page, from: line, to, runs: [run, run] });
+    else parts.push({ page, runs: [run, run] });
     line = end;
   }
   return parts;

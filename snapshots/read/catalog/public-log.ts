@@ -1,3 +1,4 @@
+import { hashBytes } from "../../format/hash-trees.ts";
 import { headFromTiles, type ReadTile } from "../../format/log-proofs.ts";
 import { decodeEntries, endOf, type Tile, tileAt, tilePath, tileWidth } from "../../format/log-tiles.ts";
 import { encodeEntries } from "../../format/log-tree.ts";
@@ -15,7 +16,6 @@ import { awaitBudget } from "../effort.ts";
 import { budgets, Memo, type Recent } from "../memo.ts";
 import type { CommitLog, LogEntry } from "./commit-log.ts";
 
-const hashBytes = 32;
 /** What the head of a full tile takes of the time between two rounds. */
 const stepsPerHead = 4;
 

@@ -44,7 +44,8 @@ function decodePair(pair: string): [string, string] {
 }
 
 function unknownParameter(name: string, known: readonly string[]): string {
-  const hint = hintFor(name, known);
+  const retired = retiredNames.has(name) ? "There was such a filter, and it was taken away." : undefined;
+  const hint = hintFor(name, known) ?? retired;
   const more = hint === undefined ? didYouMean(name, known) : ` ${hint}`;
   if (known.length === 0) return `${shown(name)} is not a parameter here; this address takes none.${more}`;
   return `${shown(name)} is not a parameter here.${more} Known: ${known.join(", ")}.`;
@@ -55,9 +56,8 @@ const shown = (text: string) => JSON.stringify(text.slice(0, 60));
 
 const retiredNames = new Set(retiredFields.flatMap((row) => [row.field, ...parameterNames(row)]));
 
-/** A sentence to append, or "". */
+/** A question to append, or "". */
 export function didYouMean(text: string, known: readonly string[]): string {
-  if (retiredNames.has(text)) return " There was such a filter, and it was taken away.";
   const meant = nearest(text, known);
   return meant === undefined ? "" : ` Did you mean ${meant}?`;
 }

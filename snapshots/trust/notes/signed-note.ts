@@ -97,10 +97,10 @@ export function mergeNotes(note: string, stored: string | undefined, keys: reado
 // and the text.
 
 /** What was found of a signature. `unchecked`: this platform knows no such keys. */
-export type Finding = "right" | "wrong" | "unchecked";
+type Finding = "right" | "wrong" | "unchecked";
 
 /** What a key makes of a text. `time` is in seconds since 1970; notes that are signed as they are have none. */
-export function signatureOf(key: SigningKey, text: string, time = Math.floor(Date.now() / 1000)): Buffer {
+function signatureOf(key: SigningKey, text: string, time = Math.floor(Date.now() / 1000)): Buffer {
   if (key.kind === "ed25519") return sign(null, Buffer.from(text), key.privateKey);
   const message = cosignedMessage(key, text, BigInt(time));
   if (!message) throw new RangeError("A cosignature is about a checkpoint without extension lines.");

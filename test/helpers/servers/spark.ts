@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
+import { onTestFinished } from "vitest";
 import { fromEnvironment } from "./programs.ts";
 
 /** The spark-submit of an installed Spark, or undefined where none is installed. */
@@ -33,6 +34,7 @@ export async function submitToSpark(
     },
     stdio: ["ignore", "pipe", "pipe"],
   });
+  onTestFinished(() => void child.kill());
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
   return { code: child.exitCode, stdout, stderr };
 }
