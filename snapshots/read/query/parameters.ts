@@ -44,9 +44,8 @@ function decodePair(pair: string): [string, string] {
 }
 
 function unknownParameter(name: string, known: readonly string[]): string {
-  const retired = retiredNames.has(name) ? "There was such a filter, and it was taken away." : undefined;
-  const hint = hintFor(name, known) ?? retired;
-  const more = hint === undefined ? didYouMean(name, known) : ` ${hint}`;
+  const hint = hintFor(name, known);
+  const more = hint === undefined ? retiredOr(name, known) : ` ${hint}`;
   if (known.length === 0) return `${shown(name)} is not a parameter here; this address takes none.${more}`;
   return `${shown(name)} is not a parameter here.${more} Known: ${known.join(", ")}.`;
 }
@@ -55,6 +54,10 @@ function unknownParameter(name: string, known: readonly string[]): string {
 const shown = (text: string) => JSON.stringify(text.slice(0, 60));
 
 const retiredNames = new Set(retiredFields.flatMap((row) => [row.field, ...parameterNames(row)]));
+
+/** A sentence to append about a name that may once have been of a filter, or "". */
+const retiredOr = (name: string, known: readonly string[]): string =>
+  retiredNames.has(name) ? " There was such a filter, and it was taken away." : didYouMean(name, known);
 
 /** A question to append, or "". */
 export function didYouMean(text: string, known: readonly string[]): string {
@@ -73,10 +76,10 @@ export function listOf(parameter: string, text: string, names: readonly string[]
 export function positionOf(parameter: string, name: string, names: readonly string[]): number {
   const position = names.indexOf(name);
   if (position >= 0) return position;
-  const question = didYouMean(name, names);
+  const more = retiredOr(name, names);
   throw invalidParameter(
     parameter,
-    `${parameter} must be one of ${names.join(", ")}, not ${shown(name)}.${question}`,
+    `${parameter} must be one of ${names.join(", ")}, not ${shown(name)}.${more}`,
   );
 }
 
