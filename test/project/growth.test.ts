@@ -6,10 +6,11 @@ import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { Client } from "../../proxy/site/client/client.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
+import { pythonPath } from "../conformance/python.ts";
 import { bearer, call, until } from "../helpers/http/proxy-client.ts";
 import { type ProxyCommand, startProxyCommand, startUnit } from "../helpers/http/proxy-command.ts";
 import { runCommand, snapshotCommand } from "../helpers/publish/commands.ts";
-import { nodeOptions } from "../helpers/servers/programs.ts";
+import { findProgram, nodeOptions } from "../helpers/servers/programs.ts";
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
@@ -337,6 +338,26 @@ test("a further signal and tier, wider bounds, a new name and a retired filter l
     ]);
     const unjudged = asOf === current ? [expect.stringContaining("version bri-pm-v2 of the feed")] : [];
     expect(asked).toMatchObject([{ ...answer, vouched: { unjudged } }, answer]);
+  }
+  const python = findProgram("python3");
+  if (python) {
+    const script = `
+import json, sys
+from client import *
+client, refused = Client(*sys.argv[1:]), []
+for filters, by in (({"min_composite": 500}, []), ({}, ["tier"]), ({"formula_version": "bri-pm-v3"}, [])):
+    try:
+        client.recompute(filters, by)
+    except ApiError as error:
+        refused.append([error.code, error.parameter])
+found = client.recompute({"min_informed": 50}, ["informed", "outcome"])
+print(json.dumps([found.total, len(found.vouched.unjudged), refused]))`;
+    const { stdout } = await run(python, ["-c", script, newer.url, key], {
+      env: { ...process.env, ...pythonPath },
+    });
+    const { total } = (await newer.ask(`${facets}?min_informed=50&by=informed`)).json();
+    const refused = ["composite", "tier", "formula_version"].map((name) => ["INVALID_PARAMETER", name]);
+    expect(JSON.parse(stdout)).toEqual([total, 1, refused]);
   }
   const verifiedRows = new Client({ url: newer.url, key }).rows(
     { weight_version: "bri-pm-w-v1" },

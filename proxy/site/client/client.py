@@ -171,6 +171,7 @@ def verify_entry(answer: Json, trust: Trust = Trust(), as_of: str | None = None)
         counts, roots = entry["counts"], (entry["archiveRoot"], entry["scoresRoot"])
         must(all(map(is_hash, roots)) and all(map(is_count, (commit, counts["markets"], counts["protocols"]))))
         must(re.fullmatch("[!-~]+", entry["feedVersion"]))
+        must(re.fullmatch(r"[0-9]{4}(-[0-9]{2}){2}T([0-9]{2}:){2}[0-9]{2}\.[0-9]{3}Z", entry["publishedAt"]))
         identity = (f"prs-snapshot 1 {entry['feedVersion']}\nmarkets {counts['markets']}\n"
                     f"protocols {counts['protocols']}\narchive {roots[0]}\nscores {roots[1]}\n")
         own, found = sha(identity.encode()).hex(), (entry["snapshotId"], entry["commit"])
@@ -232,6 +233,7 @@ def archive_root(lines: Iterable[Union[str, bytes]]) -> CopyRoot:
 
 # Filters (INTERFACE 4.5). Of integers: the least and the greatest value, the width of buckets, and names of the values.
 LABELS, DAY, MAX_BYTES = ("category", "outcome", "formula_version", "weight_version"), 86_400_000, 2**28
+FEEDS = ("bri-pm-v1",)  # the versions of the feed whose values these are
 INTEGERS: dict[str, tuple[int, int, int, list[str]]] = {
     "tier": (1, 7, 1, "RAW CAST FORGED TEMPERED DAMASCUS MITHRIL ADAMANTINE".split()),
     "disputed": (0, 1, 1, ["false", "true"]), "composite": (300, 1000, 50, []),
@@ -289,11 +291,21 @@ def buckets_of(name: str) -> list[tuple[int, int]]:
     least, most, width, _ = INTEGERS[name]
     starts = range(least, most + 2 - width, width)
     return [*zip(starts, [*(start - 1 for start in starts[1:]), most])]
+def has_index(header: Json, name: str) -> bool:
+    """Whether a segment has a column of this name, with no other values than are known here."""
+    least, most, *_ = INTEGERS.get(name, (0, 0))
+    column = next((one for one in header["columns"] if one["name"] == name), {})
+    if name in LABELS:
+        return column.get("kind") == "label"
+    return column.get("kind") == "integer" and least <= column["min"] <= column["max"] <= most
 class Segment:
     """A segment of which the header was checked, with those of its sections that were."""
     def __init__(self, header: Json, parts: Mapping[str, bytes]):
         self.header, self.parts, self.markets = header, parts, header["markets"]
+        self.columns = {one["name"]: one for one in header["columns"]}
     def part(self, name: str) -> bytes: return self.parts[self.header["sections"][name][1]]
+    def integers(self, name: str, low: int, high: int) -> int:
+        return self.between(name, self.columns[name]["min"], self.columns[name]["max"], low, high)
     def between(self, name: str, least: int, most: int, low: int, high: int) -> int:
         """The markets whose value in slices of `least` to `most` is from `low` to `high`."""
         data, size, every = self.part(name), (self.markets + 31) // 32 * 4, (1 << self.markets) - 1
@@ -312,7 +324,7 @@ class Segment:
     def values(self, name: str) -> Iterator[tuple[Any, int]]:
         """Each value of a facet, with the markets that have it."""
         if name in LABELS:
-            frequent = next(one["frequent"] for one in self.header["columns"] if one["name"] == name)
+            frequent = self.columns[name]["frequent"]
             rare, starts = json.loads(self.part(f"{name}.rare")), int.from_bytes(self.part(f"{name}.starts"), "little")
             for code, text in enumerate(frequent, 1):
                 yield text, self.between(f"{name}.codes", 0 if rare else 1, len(frequent), code, code)
@@ -329,9 +341,9 @@ class Segment:
                 yield f"{day:%Y-%m}", (1 << end) - (1 << at)
                 at = end
         else:
-            least, most, width, names = INTEGERS[name]
+            least, _, _, names = INTEGERS[name]
             for low, high in buckets_of(name):
-                yield names[low - least] if names else (low, high), self.between(name, least, most, low, high)
+                yield names[low - least] if names else (low, high), self.integers(name, low, high)
     def matches(self, query: Query, unjudged: set[str]) -> int:
         """The markets that a query selects."""
         kept = (1 << self.markets) - 1
@@ -339,7 +351,7 @@ class Segment:
             moments = self.times()
             kept &= (1 << bisect.bisect_right(moments, query.last)) - 1 & -1 << bisect.bisect_left(moments, query.first)
         for name, ranges in query.ranges.items():
-            kept &= sum(self.between(name, *INTEGERS[name][:2], low, high) for low, high in ranges)
+            kept &= sum(self.integers(name, low, high) for low, high in ranges)
         for name, wanted in query.labels.items():
             same, found = fold if name == "category" else str, 0
             for text, bits in self.values(name):
@@ -382,6 +394,12 @@ Recomputed = NamedTuple("Recomputed", [("snapshot_id", str), ("commit", int), ("
 Absence = NamedTuple("Absence", [("snapshot_id", str), ("commit", int), ("markets", int), ("vouched", Vouched)])
 def unzipped(answer: Any) -> Any:
     return gzip.GzipFile(fileobj=answer) if answer.headers["Content-Encoding"] == "gzip" else answer
+def body_of(answer: Any) -> bytes:
+    data: bytes = answer.file.read(MAX_BYTES + 1)
+    need(len(data) <= MAX_BYTES, "answer", f"More than {MAX_BYTES} bytes came.")
+    if answer.file is answer and len(data) < int(answer.headers["Content-Length"] or 0):
+        raise EOFError(f"{len(data)} bytes came.")
+    return data
 class NoRedirect(urllib.request.HTTPRedirectHandler):
     redirect_request = lambda *_: None  # The key is for one address alone.
 class Lines:
@@ -424,29 +442,27 @@ class Client:
         given = urllib.parse.urlencode({name: text_of(value) for name, value in query.items() if value is not None})
         headers = {**self.headers, "Accept": accept, **({"Content-Type": "application/json"} if body else {})}
         request = urllib.request.Request(f"{self.base}{path}{'?' if given else ''}{given}", body, headers)
-        answer = None
+        answer: Any = None
         try:
-            with self.opener.open(request, timeout=self.timeout) as answer:
-                answer.file = unzipped(answer)
-                yield answer
-        except urllib.error.HTTPError as error:
-            problem = (error.headers["Content-Type"] or "").startswith("application/problem+json")
-            with error, checking("answer", "The problem"):
-                said = {**json.loads(unzipped(error).read(2**16))} if problem else {}
-            after = error.headers["Retry-After"] or ""
-            raise ApiError(said.get("code", "UNEXPECTED_ANSWER"), said.get("detail", "Try again later."), error.code, {
-                **said, "retryAfter": int(after) if after.isdigit() else None}) from None
-        except (OSError, EOFError, http.client.HTTPException, zlib.error) as error:
+            try:
+                with self.opener.open(request, timeout=self.timeout) as answer:
+                    answer.file = unzipped(answer)
+                    yield answer
+            except urllib.error.HTTPError as error:
+                answer = error
+                problem = (error.headers["Content-Type"] or "").startswith("application/problem+json")
+                with error, checking("answer", "The problem"):
+                    said = {**json.loads(unzipped(error).read(2**16))} if problem else {}
+                after = error.headers["Retry-After"] or ""
+                raise ApiError(said.get("code", "UNEXPECTED_ANSWER"), said.get("detail", "Try again later."), error.code, {
+                    **said, "retryAfter": int(after) if after.isdigit() else None}) from None
+        except TRANSPORT as error:
             late = isinstance(getattr(error, "reason", error), socket.timeout)
             raise ApiError("TIMEOUT" if late else "BROKEN_ANSWER" if answer else "UNREACHABLE", repr(error)) from error
     def get(self, path: str, query: Mapping[str, Any] = {}, accept: str = "application/json",
             body: bytes | None = None, read: Callable[[bytes], Any] = json.loads) -> Any:
         with self.opened(path, query, accept, body) as answer, checking("answer", f"The answer of {path}"):
-            data = answer.file.read(MAX_BYTES + 1)
-            need(len(data) <= MAX_BYTES, "answer", f"More than {MAX_BYTES} bytes came.")
-            if answer.file is answer and len(data) < int(answer.headers["Content-Length"] or 0):
-                raise EOFError(f"{len(data)} bytes came.")
-            return read(data)
+            return read(body_of(answer))
     def of(self, kind: str, name: str, part: str = "", as_of: str | None = None) -> Json:
         return self.get(f"/{kind}/{urllib.parse.quote(name, safe='')}{part}", {"asOf": as_of})
     # What the service says, as it is. `as_of` is the id of a snapshot, or a time.
@@ -473,7 +489,7 @@ class Client:
         before, seen, query = None, 0, filters
         while query is not None:
             with self.opened("/markets/historical", query, "application/json") as answer, checking("answer", "The page"):
-                page, now = json.loads(answer.file.read(MAX_BYTES)), answer.headers["X-Snapshot-Id"]
+                page, now = json.loads(body_of(answer)), answer.headers["X-Snapshot-Id"]
                 seen, now, cursor = seen + page["count"], (now, page["total"]), page["nextCursor"]
                 need(page["count"] == len(page["markets"]), "answer", "The page lacks markets.")
                 need(before in (None, now), "answer", f"The walk goes on in snapshot {now[0]}.")
@@ -503,7 +519,8 @@ class Client:
         ordered = sorted(filter(None, lines.values()), key=lambda line: (json.loads(line)["resolvedAt"], line[7:43]))
         copy, path = archive_root(ordered), pathlib.Path(folder, f"archive-{until}.ndjson")
         need(copy == (entry["archiveRoot"], entry["counts"]["markets"]), "archive root",
-             f"The copy is not the archive of snapshot {until}: it has {copy.markets} markets and the root {copy[0]}.")
+             f"The copy is not the archive of snapshot {until}: it has {copy.markets} markets and the root {copy[0]}."
+             + "".join(f" If somebody changed {one.name} here, delete it." for one in held))
         path.with_suffix(".part").write_bytes("\n".join([*reversed(ordered), ""]).encode())
         path.with_suffix(".part").replace(path)
         for other in {*held} - {path}:
@@ -550,14 +567,19 @@ class Client:
             must(all(one["version"] == 1 and one["markets"] == of["markets"] for one, of in zip(headers, listed)))
             own = root(ARCHIVE, markets, [bytes.fromhex(one["root"]) for one in headers]).hex()
             need(own == entry["archiveRoot"], "archive root", f"The index is of the archive with the root {own}.")
+            for name in {*query.ranges, *query.labels, *by} - {"month"}:
+                if not all(has_index(one, name) for one in headers):
+                    raise invalid(name, f"The snapshot has no index for {name} that this client can read.")
             named = [one["sections"][name] for one in headers for name in query.needed(one, by)]
             parts, total = self.parts({name: size for size, name in named}, "section", section_root), 0
-        unjudged: set[str] = set()
+        feed, unjudged = entry["feedVersion"], set[str]()
+        if feed not in FEEDS and (query.ranges or by):
+            unjudged.add(f"Which values markets of version {feed} of the feed have; this client knows {', '.join(FEEDS)}.")
         found: dict[str, dict[Any, list[int]]] = {name: {} for name in by}
         with checking("section", "The index"):
             for segment in (Segment(header, parts) for header in headers if query.meets(header)):
                 kept = segment.matches(query, unjudged)
-                disputed = kept & segment.between("disputed", 0, 1, 1, 1) if by else 0
+                disputed = kept & segment.integers("disputed", 1, 1) if by else 0
                 total += count_of(kept)
                 for name, (value, bits) in ((name, pair) for name in by for pair in segment.values(name)):
                     counts = found[name].setdefault(value, [0, 0])
