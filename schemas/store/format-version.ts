@@ -1,2 +1,2 @@
 /** Version of the snapshot format, which snapshots/SPEC.md documents. */
-export const formatVersion = 3;
+export const formatVersion = 4;

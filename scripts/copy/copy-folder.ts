@@ -143,7 +143,7 @@ export class CopyFolder {
     const wayOut =
       version > formatVersion
         ? "use a newer version of this program"
-        : "use another folder (--to); from format 2 only keys/ of a store carries over, by copying it";
+        : "use another folder (--to); from an earlier format only keys/ of a store carries over, by copying it";
     return new Fault("COPY_FOLDER", `${told}: ${wayOut}`);
   }
 

@@ -4,7 +4,7 @@ import { textOf } from "../format/bytes.ts";
 import { CorruptObjectError, FormatError } from "./errors.ts";
 
 const update = "use a newer version of this program";
-const startAnew = "publish into a new store; from format 2 only keys/ carries over, by copying it";
+const startAnew = "publish into a new store; from an earlier format only keys/ carries over, by copying it";
 
 /** `what` names these bytes in the error. */
 export function parseJson(key: string, bytes: Uint8Array, what = "it"): unknown {

@@ -1,10 +1,9 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import { isFault } from "../../schemas/errors.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
-import { formatVersion } from "../../schemas/store/snapshot.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { type PublishOptions, publish } from "../../snapshots/publish/publish.ts";
 import { proveMarket } from "../../snapshots/read/archive/market.ts";
@@ -19,8 +18,10 @@ import { newSigningKey, parseSigningKey, verifierText } from "../../snapshots/tr
 import { plainFilter } from "../helpers/archive/plain-filter.ts";
 import type { Query } from "../helpers/http/archive-proxy.ts";
 import { inArchiveOrder, market, sourcesOf } from "../helpers/publish/records.ts";
+import { example, specification, withWorkedExample, workedExample } from "./worked-example.ts";
 
-// The example store, and what readers must find in it. To make all of it anew, after a change of the format:
+// The example store, what readers must find in it, and the worked example of the specification. To make all of it
+// anew, after a change of the format:
 //
 //     npm exec -- node --import tsx/esm test/conformance/example-store.ts
 //
@@ -218,7 +219,10 @@ export async function makeExample(folder: string): Promise<void> {
 }
 
 if (process.argv[1] === import.meta.filename) {
-  const folder = join(import.meta.dirname, `format-${formatVersion}`);
-  await rm(folder, { recursive: true, force: true });
-  await makeExample(folder);
+  await rm(example, { recursive: true, force: true });
+  await makeExample(example);
+  await writeFile(
+    specification,
+    withWorkedExample(await readFile(specification, "utf8"), await workedExample()),
+  );
 }

@@ -1,23 +1,15 @@
 import { execFile } from "node:child_process";
-import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { crc32 } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { verifyProof } from "../../proxy/site/client/client.ts";
 import type { MarketProof } from "../../schemas/envelopes.ts";
 import { filterFields } from "../../schemas/filters.ts";
-import { formatVersion, type SegmentRef } from "../../schemas/store/snapshot.ts";
-import { idOfLine } from "../../snapshots/format/market-line.ts";
-import { type Page, readRun } from "../../snapshots/format/page.ts";
-import { leafHash, nodeHash } from "../../snapshots/format/tree.ts";
-import { readIndexHeader, readPages } from "../../snapshots/index/segment.ts";
 import { askRows, ndjsonForm } from "../../snapshots/read/archive/rows.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
-import { layout, sha256 } from "../../snapshots/store/layout.ts";
-import { readManifest } from "../../snapshots/store/manifest.ts";
 import { parseVerifierKey } from "../../snapshots/trust/notes/note-keys.ts";
 import { Trust } from "../../snapshots/trust/trust.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
@@ -26,8 +18,8 @@ import { findProgram } from "../helpers/servers/programs.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
 import { makeExample } from "./example-store.ts";
 import { pythonPath } from "./python.ts";
+import { example, filesIn, specification, withWorkedExample, workedExample } from "./worked-example.ts";
 
-const example = join(import.meta.dirname, `format-${formatVersion}`);
 const read = async (name: string) => JSON.parse(await readFile(join(example, name), "utf8"));
 const key = (await readFile(join(example, "key.pub"), "utf8")).trim();
 const python = findProgram("python3");
@@ -38,16 +30,6 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "prs-conformance-"));
 });
 afterAll(() => rm(folder, { recursive: true }));
-
-/** The files of a folder by name. */
-async function filesIn(place: string): Promise<Map<string, Buffer>> {
-  const entries = await readdir(place, { recursive: true, withFileTypes: true });
-  const names = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
-  const files = names
-    .sort()
-    .map(async (name) => [name.slice(place.length + 1), await readFile(name)] as const);
-  return new Map(await Promise.all(files));
-}
 
 describe("the example store", () => {
   test("is what publishing gives, byte for byte, and small", async () => {
@@ -92,82 +74,10 @@ describe("the example store", () => {
   });
 });
 
-/** What the table of the worked example in snapshots/SPEC.md says, computed from the store. */
-async function workedExample(): Promise<[what: string, value: string][]> {
-  const files = await filesIn(join(example, "store"));
-  const json = (key: string) => JSON.parse(String(files.get(key)));
-  const commit = json(layout.commit(4));
-  const manifest = await readManifest(memoryStorage(files), commit.manifest);
-  const [ref] = manifest.segments as [SegmentRef];
-  const stored = files.get(layout.segment(ref.hash))!;
-  const header = JSON.parse(stored.toString("utf8", 16, 16 + stored.readUInt32LE(8)));
-  const start = Math.ceil((16 + stored.readUInt32LE(8)) / 8) * 8;
-  const [page] = readPages("segment", stored) as [Page];
-  const lines = page.runs.flatMap((_, run) =>
-    readRun("page", files.get(layout.page(page.hash))!, page.runs, run),
+test("the specification tells of the example what it is", async () => {
+  expect(withWorkedExample(await readFile(specification, "utf8"), await workedExample())).toBe(
+    await readFile(specification, "utf8"),
   );
-  const oldest = lines.at(-1)!;
-  const ids = files.get(layout.ids(ref.ids.hash))!;
-  const id = idOfLine(oldest);
-  const fromHex = (text: string) => Buffer.from(text, "hex");
-  const hex = (number: number) => `${number} (hex ${number.toString(16)})`;
-  const sectionAt = (name: string) => {
-    const [offset, bytes] = header.sections[name];
-    return `${offset}, so byte ${start + offset} of the object; ${bytes} bytes`;
-  };
-  return [
-    ["id of the oldest market", id],
-    ["its CRC-32", hex(crc32(id))],
-    ["the same modulo 96", String(crc32(id) % 96)],
-    ["first 32 bits of the hash of its id", sha256(id).slice(0, 8)],
-    ["hash of its text as a leaf", leafHash(oldest).toString("hex")],
-    ["markets in its page, the oldest", String(page.markets)],
-    [
-      "runs of this page: compressed and raw bytes",
-      page.runs.map((run) => `${run.compressedBytes} and ${run.rawBytes}`).join(", "),
-    ],
-    ["root of this page", page.root],
-    ["markets and pages of its segment, the oldest", `${ref.markets} and ${ref.pages}`],
-    ["bytes of this segment", String(ref.bytes)],
-    ["bytes of its header", String(stored.readUInt32LE(8))],
-    ["its first section begins at byte", String(start)],
-    ["`residentBytes`", String(header.residentBytes)],
-    ["`times` begins at", sectionAt("times")],
-    ["`epochs`", JSON.stringify(header.epochs)],
-    [
-      "column `outcome`",
-      JSON.stringify(header.columns.find(({ name }: { name: string }) => name === "outcome")),
-    ],
-    ["`outcome.codes`", sectionAt("outcome.codes")],
-    ["`weight_version.codes`", sectionAt("weight_version.codes")],
-    [
-      "first hash of its ids, and its ordinal",
-      `${hex(ids.readUInt32LE(0))}, ${ids.readUInt16LE(4 * ref.markets)}`,
-    ],
-    ["root of this segment", ref.root],
-    ["root of its ids", ref.ids.root],
-    ["hash and bytes of its index header", `${ref.index.hash}, ${ref.index.bytes}`],
-    [
-      "in this header, `composite`, bytes and root",
-      JSON.stringify(JSON.parse(String(readIndexHeader("segment", stored))).sections.composite),
-    ],
-    [
-      "its node in the tree of the index",
-      nodeHash(fromHex(ref.index.hash), fromHex(ref.ids.root)).toString("hex"),
-    ],
-    ["root of the index", manifest.indexRoot],
-    ["root of the archive, which has three segments", manifest.archiveRoot],
-    ["first line of the scores", `scores ${manifest.scores.list.hash}`],
-    ["root of the scores", manifest.scoresRoot],
-    ["snapshot id", manifest.snapshotId],
-  ];
-}
-
-test("snapshots/SPEC.md tells of the example what it is", async () => {
-  const text = await readFile(new URL("../../snapshots/SPEC.md", import.meta.url), "utf8");
-  const rows = (await workedExample()).map(([what, value]) => `| ${what} | ${value} |\n`);
-  const [, shown] = /<!-- example: [^>]*-->\n(.*?)<!-- \/example -->/s.exec(text)!;
-  expect(shown).toBe(`| what | value |\n|---|---|\n${rows.join("")}`);
 });
 
 // CONFORMANCE=all flips every byte here and in proofs.test.ts; only verify gets every 97th of objects named by hash.

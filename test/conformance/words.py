@@ -28,7 +28,7 @@ def read_words(data, questions):
     """The ordinals of each word, found to be those of the questions, which come by ordinal."""
     magic, length, zero = struct.unpack_from("<8sII", data)
     header, start = json.loads(data[16:16 + length]), (16 + length + 7) // 8 * 8
-    need((magic, zero, header["formatVersion"], header["markets"]) == (b"PRSWRD\r\n", 0, 3, len(questions)), "these are no words of the segment")
+    need((magic, zero, header["formatVersion"], header["markets"]) == (b"PRSWRD\r\n", 0, 4, len(questions)), "these are no words of the segment")
     stored = {name: data[start + at:start + at + size] for name, (at, size) in header["sections"].items()}
     blocks, dictionary, found = [*struct.iter_unpack("<II", stored["blocks"])], stored["dictionary"], {}
     place = posting = 0

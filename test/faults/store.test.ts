@@ -130,7 +130,7 @@ describe("a reader that meets garbage in place of the new snapshot's", () => {
     objects.set(layout.manifest(hash), manifest);
     objects.set(layout.commit(2), seal({ ...commit, manifest: { hash, bytes: manifest.length } }));
     const catalog = new Catalog(memoryStorage(objects), { cacheBytes: 1024 });
-    await expect(catalog.refresh()).rejects.toThrow("it has format version 7; this reader knows version 3");
+    await expect(catalog.refresh()).rejects.toThrow("it has format version 7; this reader knows version 4");
     expect(catalog.current()?.commit.snapshotId).toBe(snapshots.old);
   });
 });

@@ -6,6 +6,7 @@ import type { DuckDBInstance } from "@duckdb/node-api";
 import { archiveRoot, Change, IntegrityError, linesFromEnd } from "../../proxy/site/client/client.ts";
 import { isFault } from "../../schemas/errors.ts";
 import { toolLimits } from "../../schemas/rooms/tools.ts";
+import { formatVersion } from "../../schemas/store/format-version.ts";
 import { CopyFolder } from "../../scripts/copy/copy-folder.ts";
 import { treeOf } from "../../scripts/copy/copy-tree.ts";
 import { fileOf, LineWriter, linesOf, mergeChanges, wholeLines } from "../../scripts/copy/lines.ts";
@@ -104,7 +105,7 @@ const known = { method: digest, segments: [] };
 
 const copyState: Target = {
   seeds: () => [
-    `${JSON.stringify({ formatVersion: 3, ...state })}\0${JSON.stringify(whole)}\0${JSON.stringify(known)}`,
+    `${JSON.stringify({ formatVersion, ...state })}\0${JSON.stringify(whole)}\0${JSON.stringify(known)}`,
     `${JSON.stringify(state)}\0${JSON.stringify({ kind: "changes", since: digest, snapshotId: digest, count: 1 })}`,
   ],
   words: ["formatVersion", "snapshotId", "checkpoint", "bytes", "segments", "whole"],

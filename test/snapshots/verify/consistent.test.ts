@@ -87,7 +87,7 @@ describe("names what is wrong where all hashes agree", () => {
     const manifest = { hash: sha256(bytes), bytes: bytes.length };
     objects.set(layout.manifest(manifest.hash), bytes);
     replaceCommit(objects, { manifest });
-    await expect(verify(memoryStorage(objects), () => {})).rejects.toThrow(/version 7.*version 3/);
+    await expect(verify(memoryStorage(objects), () => {})).rejects.toThrow(/version 7.*version 4/);
   });
 
   test.for<[string, Partial<Commit>]>([

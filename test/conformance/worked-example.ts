@@ -1,0 +1,102 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { crc32 } from "node:zlib";
+import { formatVersion, type SegmentRef } from "../../schemas/store/snapshot.ts";
+import { idOfLine } from "../../snapshots/format/market-line.ts";
+import { type Page, readRun } from "../../snapshots/format/page.ts";
+import { leafHash, nodeHash } from "../../snapshots/format/tree.ts";
+import { readIndexHeader, readPages } from "../../snapshots/index/segment.ts";
+import { layout, sha256 } from "../../snapshots/store/layout.ts";
+import { readManifest } from "../../snapshots/store/manifest.ts";
+import { memoryStorage } from "../helpers/store/storages.ts";
+
+export const example = join(import.meta.dirname, `format-${formatVersion}`);
+export const specification = join(import.meta.dirname, "../../snapshots/SPEC.md");
+
+/** The files of a folder by name. */
+export async function filesIn(place: string): Promise<Map<string, Buffer>> {
+  const entries = await readdir(place, { recursive: true, withFileTypes: true });
+  const names = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  const files = names
+    .sort()
+    .map(async (name) => [name.slice(place.length + 1), await readFile(name)] as const);
+  return new Map(await Promise.all(files));
+}
+
+/** What the table of the worked example of the specification says, computed from the store. */
+export async function workedExample(): Promise<[what: string, value: string][]> {
+  const files = await filesIn(join(example, "store"));
+  const json = (key: string) => JSON.parse(String(files.get(key)));
+  const commit = json(layout.commit(4));
+  const manifest = await readManifest(memoryStorage(files), commit.manifest);
+  const [ref] = manifest.segments as [SegmentRef];
+  const stored = files.get(layout.segment(ref.hash))!;
+  const header = JSON.parse(stored.toString("utf8", 16, 16 + stored.readUInt32LE(8)));
+  const start = Math.ceil((16 + stored.readUInt32LE(8)) / 8) * 8;
+  const [page] = readPages("segment", stored) as [Page];
+  const lines = page.runs.flatMap((_, run) =>
+    readRun("page", files.get(layout.page(page.hash))!, page.runs, run),
+  );
+  const oldest = lines.at(-1)!;
+  const ids = files.get(layout.ids(ref.ids.hash))!;
+  const id = idOfLine(oldest);
+  const fromHex = (text: string) => Buffer.from(text, "hex");
+  const hex = (number: number) => `${number} (hex ${number.toString(16)})`;
+  const sectionAt = (name: string) => {
+    const [offset, bytes] = header.sections[name];
+    return `${offset}, so byte ${start + offset} of the object; ${bytes} bytes`;
+  };
+  return [
+    ["id of the oldest market", id],
+    ["its CRC-32", hex(crc32(id))],
+    ["the same modulo 96", String(crc32(id) % 96)],
+    ["first 32 bits of the hash of its id", sha256(id).slice(0, 8)],
+    ["hash of its text as a leaf", leafHash(oldest).toString("hex")],
+    ["markets in its page, the oldest", String(page.markets)],
+    [
+      "runs of this page: compressed and raw bytes",
+      page.runs.map((run) => `${run.compressedBytes} and ${run.rawBytes}`).join(", "),
+    ],
+    ["root of this page", page.root],
+    ["markets and pages of its segment, the oldest", `${ref.markets} and ${ref.pages}`],
+    ["bytes of this segment", String(ref.bytes)],
+    ["bytes of its header", String(stored.readUInt32LE(8))],
+    ["its first section begins at byte", String(start)],
+    ["`residentBytes`", String(header.residentBytes)],
+    ["`times` begins at", sectionAt("times")],
+    ["`epochs`", JSON.stringify(header.epochs)],
+    [
+      "column `outcome`",
+      JSON.stringify(header.columns.find(({ name }: { name: string }) => name === "outcome")),
+    ],
+    ["`outcome.codes`", sectionAt("outcome.codes")],
+    ["`weight_version.codes`", sectionAt("weight_version.codes")],
+    [
+      "first hash of its ids, and its ordinal",
+      `${hex(ids.readUInt32LE(0))}, ${ids.readUInt16LE(4 * ref.markets)}`,
+    ],
+    ["root of this segment", ref.root],
+    ["root of its ids", ref.ids.root],
+    ["hash and bytes of its index header", `${ref.index.hash}, ${ref.index.bytes}`],
+    [
+      "in this header, `composite`, bytes and root",
+      JSON.stringify(JSON.parse(String(readIndexHeader("segment", stored))).sections.composite),
+    ],
+    [
+      "its node in the tree of the index",
+      nodeHash(fromHex(ref.index.hash), fromHex(ref.ids.root)).toString("hex"),
+    ],
+    ["root of the index", manifest.indexRoot],
+    ["root of the archive, which has three segments", manifest.archiveRoot],
+    ["first line of the scores", `scores ${manifest.scores.list.hash}`],
+    ["root of the scores", manifest.scoresRoot],
+    ["snapshot id", manifest.snapshotId],
+  ];
+}
+
+/** The text of the specification with this table. */
+export function withWorkedExample(text: string, table: Awaited<ReturnType<typeof workedExample>>): string {
+  const rows = table.map(([what, value]) => `| ${what} | ${value} |\n`).join("");
+  const place = /(<!-- example: [^>]*-->\n).*?(<!-- \/example -->)/s;
+  return text.replace(place, (_, begin, end) => `${begin}| what | value |\n|---|---|\n${rows}${end}`);
+}
