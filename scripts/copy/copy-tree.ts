@@ -21,7 +21,7 @@ export interface CopyTree {
   segments: CopySegment[];
 }
 
-/** Cuts lines, oldest first, into segments (snapshots/SPEC.md, "Cuts"), and passes every line to `each`. */
+/** Cuts lines, oldest first, into segments (snapshots/PUBLISHING.md, "Cuts"), and passes every line to `each`. */
 export async function* segmentsOf(
   lines: AsyncIterable<Uint8Array>,
   each: (line: Uint8Array) => void = () => {},

@@ -1,4 +1,4 @@
-/** The fewest and most markets of pages and segments, and the moduli for hashes of ids (snapshots/SPEC.md, "Cuts"). */
+/** Sizes of pages and segments in markets, and the moduli for hashes of ids (snapshots/PUBLISHING.md, "Cuts"). */
 export const cuts = {
   pageMin: 32,
   pageMax: 512,

@@ -6,7 +6,7 @@ import { buildIntegerColumn, decodeIntegers, sliceCount } from "./number-columns
 const countBytes = 4;
 
 /**
- * The origins object of a segment (snapshots/SPEC.md, "Sources"). `numbers` are the files of the rows by ordinal,
+ * The origins object of a segment (snapshots/PUBLISHING.md, "Sources"). `numbers` are the files of the rows by ordinal,
  * counted from 1 in `hashes`.
  */
 export function encodeOrigins(numbers: readonly number[], hashes: readonly string[]): Buffer {

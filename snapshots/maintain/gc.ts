@@ -80,10 +80,11 @@ const runInPartsHours = 48;
 const leftoverHours = 24;
 
 /**
- * Deletes old objects that no retained commit (retention.ts) reaches (snapshots/SPEC.md, "Collection"). Publishers and
- * rollbacks may run at the same time: a record tells them which objects are about to be deleted. Then the store is
- * surveyed again, and only what is still unreachable and unchanged is deleted. The next collection continues an
- * interrupted one. Throws MissingObjectError when the current snapshot's manifest or a retained segment is missing.
+ * Deletes old objects that no retained commit (retention.ts) reaches (snapshots/PUBLISHING.md, "Collection").
+ * Publishers and rollbacks may run at the same time: a record tells them which objects are about to be deleted. Then
+ * the store is surveyed again, and only what is still unreachable and unchanged is deleted. The next collection
+ * continues an interrupted one. Throws MissingObjectError when the current snapshot's manifest or a retained segment is
+ * missing.
  */
 export async function collectGarbage(storage: Storage, options: CollectOptions): Promise<CollectReport> {
   const survey = new Survey(storage, options);

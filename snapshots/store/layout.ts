@@ -162,7 +162,7 @@ const kinds = {
   }),
 };
 
-/** All keys of a store. No other code spells them (snapshots/SPEC.md, "Layout"). */
+/** All keys of a store. No other code spells them ("Layout" of snapshots/SPEC.md and PUBLISHING.md). */
 export const layout = {
   ...kinds,
   head: "head.json",

@@ -10,13 +10,13 @@ import { exitCodes } from "../../scripts/cli.ts";
 import type { Command, Program } from "../../scripts/program.ts";
 import { benchOptions } from "../bench/run/options.ts";
 import { programs, runCommand } from "../helpers/publish/commands.ts";
-import { guide, guides, shortGuides } from "../helpers/publish/guides.ts";
+import { guide, guides, references, shortGuides } from "../helpers/publish/guides.ts";
 
 // What a document or a help text names is there, and what is there is named: commands, options, endpoints, settings.
 
 const root = new URL("../..", import.meta.url).pathname;
 const operating = ".github/deploy/OPERATING.md";
-const documents = [...guides, ...shortGuides, "schemas/INTERFACE.md", "snapshots/SPEC.md"];
+const documents = [...guides, ...shortGuides, ...references];
 /** What users and operators read or run, and the code with its messages. */
 const told = execFileSync("git", ["ls-files", "-z", "--", ":!test", ":!*.png"], {
   cwd: root,

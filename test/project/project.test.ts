@@ -187,7 +187,7 @@ describe("the repository", () => {
   test("keeps in folders what snapshots/ and proxy/ consist of", () => {
     const loose = (room: string) =>
       files.filter((file) => dirname(file) === room).map((file) => posix.basename(file));
-    expect(loose("snapshots")).toEqual(["SPEC.md"]);
+    expect(loose("snapshots")).toEqual(["PUBLISHING.md", "SPEC.md"]);
     expect(loose("proxy").filter((file) => !proxyRoot.includes(file))).toEqual([]);
   });
 

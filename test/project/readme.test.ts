@@ -6,12 +6,12 @@ import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import { archiveParameters } from "../../schemas/query.ts";
 import { type Tool, tools } from "../../schemas/rooms/tools.ts";
-import { guide, guides, shortGuides } from "../helpers/publish/guides.ts";
+import { guide, guides, references, shortGuides } from "../helpers/publish/guides.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
 
 /** Documents that name files of the project. */
-const documents = [...guides, ...shortGuides, "schemas/INTERFACE.md", "snapshots/SPEC.md"];
+const documents = [...guides, ...shortGuides, ...references];
 
 /** What stands under no fence of a text in Markdown. */
 const prose = (markdown: string) => markdown.replace(/^```[\s\S]*?^```$/gm, "");

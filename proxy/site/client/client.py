@@ -207,7 +207,7 @@ def verify_proof(answer: Json, asked: str | None = None, trust: Trust = Trust(),
     return record
 verify_score_proof = verify_proof
 
-# Copies (snapshots/SPEC.md, "Cuts").
+# Copies (snapshots/PUBLISHING.md, "Cuts").
 CopyRoot = NamedTuple("CopyRoot", [("archive_root", str), ("markets", int)])
 def archive_root(lines: Iterable[Union[str, bytes]]) -> CopyRoot:
     """The archive's root over the lines of a copy, oldest first: in the reverse of the archive's order."""

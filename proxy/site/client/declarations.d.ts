@@ -431,7 +431,7 @@ export interface CopyRoot {
   markets: number;
 }
 /**
- * The archive's root over its lines, as `archiveRoot` of a snapshot states it (snapshots/SPEC.md, "Roots" and "Cuts").
+ * The archive's root over its lines, as `archiveRoot` of a snapshot states it (snapshots/SPEC.md, "Roots").
  * Trees count from the oldest market, so the lines must come oldest first: the reverse of the archive's order. For a
  * copy in a file, use `linesFromEnd`. Memory does not grow with the number of lines, except for 32 bytes for every
  * segment of some 20,000 markets.

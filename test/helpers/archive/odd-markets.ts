@@ -66,7 +66,7 @@ const questions = [
 /** Hand-made markets, so many that every label is combined with every time. */
 const count = times.length * categories.length;
 
-/** Ids after which a page ends (snapshots/SPEC.md, "Cuts"), so that a small archive has several. */
+/** Ids after which a page ends (snapshots/PUBLISHING.md, "Cuts"), so that a small archive has several. */
 export function* pageEnds(): Generator<string> {
   for (let n = 0; ; n += 1) {
     const id = `5e6e7d00-0000-4000-8000-${String(n).padStart(12, "0")}`;

@@ -14,6 +14,9 @@ export const guides = [
 /** What one looks something up in; it is read as a whole. */
 export const shortGuides = [".github/CHANGELOG.md", ".github/SECURITY.md"];
 
+/** What the project promises, which the code cites by section. */
+export const references = ["schemas/INTERFACE.md", "snapshots/SPEC.md", "snapshots/PUBLISHING.md"];
+
 /** A fenced block of a guide. */
 export interface Block {
   /** What follows the fence; "" where nothing does. */
