@@ -200,7 +200,7 @@ const byColumn = <S extends z.ZodType>(value: S) => z.record(z.string(), value);
 
 /**
  * The statistics of a Parquet file's columns: least and greatest value, where they are told, and the number of nulls
- * (snapshots/SPEC.md, "Exports").
+ * (snapshots/PUBLISHING.md, "Exports").
  */
 export const ColumnStats = z.object({
   minValues: byColumn(z.union([z.string(), z.number()])),
@@ -214,8 +214,8 @@ const ParquetFile = ObjectRef.extend({ rows: z.int().min(1), chunks: ObjectRef }
 export type ParquetFile = z.infer<typeof ParquetFile>;
 
 /**
- * `private/exports/changes/<hash>.json`: a change record, by its hash `changes`, as Parquet files (snapshots/SPEC.md,
- * "Exports"); `note` as in Checked.
+ * `private/exports/changes/<hash>.json`: a change record, by its hash `changes`, as Parquet files
+ * (snapshots/PUBLISHING.md, "Exports"); `note` as in Checked.
  */
 export const ChangeFiles = z.object({
   formatVersion: FormatVersion,
@@ -228,7 +228,7 @@ export type ChangeFiles = z.infer<typeof ChangeFiles>;
 
 /**
  * A Parquet file of an export. `root` is that of a tree over the pages that it was made from, as in a segment; `chunks`
- * refers to the SHA-256 of each of its chunks (snapshots/SPEC.md, "Exports").
+ * refers to the SHA-256 of each of its chunks (snapshots/PUBLISHING.md, "Exports").
  */
 export const ExportFile = ParquetFile.extend({
   root: Digest,

@@ -11,7 +11,7 @@ import { exportColumns } from "./market-columns.ts";
 
 /** DuckDB handles this many rows at once; row groups are multiples. */
 export const blockRows = 2048;
-/** The most blocks and the most text of a row group (snapshots/SPEC.md, "Exports"). Both bound memory. */
+/** The most blocks and the most text of a row group (snapshots/PUBLISHING.md, "Exports"). Both bound memory. */
 const [maxBlocks, maxGroupBytes] = [16, 64 * 1024 * 1024];
 
 /** Says what happened to the market, in files of changes. */
