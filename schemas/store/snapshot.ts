@@ -42,7 +42,6 @@ export type Size = z.infer<typeof Size>;
  */
 export const SegmentRef = ObjectRef.extend({
   markets: z.int().min(1).max(65_536),
-  pages: z.int().min(1).max(65_536),
   root: Digest,
   index: ObjectRef,
   rows: ObjectRef,
@@ -73,14 +72,6 @@ export const SegmentList = z.object({
   formatVersion: FormatVersion,
   segments: z.array(SegmentRef).min(1).max(maxListed),
 });
-
-/** A list of segments, with the numbers of segments, pages and markets in it. */
-const SegmentListRef = ObjectRef.extend({
-  segments: z.int().min(1).max(maxListed),
-  pages: z.int().min(1),
-  markets: z.int().min(1),
-});
-export type SegmentListRef = z.infer<typeof SegmentListRef>;
 
 const ByProtocol = z
   .record(ProtocolSlug, ObjectRef)
@@ -115,12 +106,14 @@ export const ManifestRoot = z.object({
   /** The method by which row digests were made. Digests of different methods cannot be compared. */
   rowDigests: z.string(),
   sources: ObjectRef.optional(),
-  parts: z.object({ lists: z.array(SegmentListRef).max(maxSegments), scores: ObjectRef }),
+  parts: z.object({ lists: z.array(ObjectRef).max(maxSegments), scores: ObjectRef }),
 });
 export type ManifestRoot = z.infer<typeof ManifestRoot>;
 
 /** A manifest with what its parts say. */
 export interface Manifest extends ManifestRoot {
+  lists: (readonly SegmentRef[])[];
+  /** Those of all lists. */
   segments: SegmentRef[];
   scores: ScoreRefs;
 }

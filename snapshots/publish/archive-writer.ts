@@ -202,7 +202,6 @@ export class ArchiveWriter {
     return {
       ...segment,
       markets: rows.length,
-      pages: pages.length,
       root: rootOver("segment", pages).toString("hex"),
       index: referTo(readIndexHeader("segment", bytes)),
       rows: stored,

@@ -93,7 +93,7 @@ export class RunDifference {
   async markets(): Promise<ArchiveDifference> {
     // Pages of a segment that is gone are not known.
     const known = this.#previous.pages.reduce((sum, { page }) => sum + page.markets, 0);
-    let whole = known === this.#previous.markets;
+    let whole = known === this.#previous.commit.counts.markets;
     for (const [index, { page, start, usable }] of this.#previous.pages.entries()) {
       const end = start + page.markets;
       if (!this.#kept.subarray(start, end).includes(0)) continue;

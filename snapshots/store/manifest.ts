@@ -7,11 +7,9 @@ import {
   type ObjectRef,
   ScoreRefs,
   SegmentList,
-  type SegmentListRef,
   type SegmentRef,
 } from "../../schemas/store/snapshot.ts";
 import { feedVersions } from "../../schemas/versions.ts";
-import { cuts } from "../format/cuts.ts";
 import { CorruptObjectError, FormatError, isLoss, type MissingObjectError } from "./errors.ts";
 import { inParallel } from "./in-parallel.ts";
 import { layout, sha256 } from "./layout.ts";
@@ -25,7 +23,7 @@ import type { Storage } from "./storage.ts";
 const listModulus = 32;
 
 /** Divides a manifest into what is stored: its own object, and its parts by key. */
-export function divideManifest({ segments, scores, ...told }: Omit<Manifest, "parts">): {
+export function divideManifest({ segments, scores, ...told }: Omit<Manifest, "parts" | "lists">): {
   manifest: Manifest;
   stored: Buffer;
   parts: Map<string, Buffer>;
@@ -37,11 +35,10 @@ export function divideManifest({ segments, scores, ...told }: Omit<Manifest, "pa
     parts.set(keyOf(ref.hash), bytes);
     return ref;
   };
-  const lists = cutLists(segments).map((list) => {
-    return { ...put(layout.segmentList, { formatVersion, segments: list }), ...countsOf(list) };
-  });
-  const root: ManifestRoot = { ...told, parts: { lists, scores: put(layout.scoreRefs, scores) } };
-  return { manifest: { ...root, segments, scores }, stored: Buffer.from(JSON.stringify(root)), parts };
+  const lists = cutLists(segments);
+  const refs = lists.map((list) => put(layout.segmentList, { formatVersion, segments: list }));
+  const root: ManifestRoot = { ...told, parts: { lists: refs, scores: put(layout.scoreRefs, scores) } };
+  return { manifest: { ...root, lists, segments, scores }, stored: Buffer.from(JSON.stringify(root)), parts };
 }
 
 function cutLists(segments: readonly SegmentRef[]): SegmentRef[][] {
@@ -55,11 +52,6 @@ function cutLists(segments: readonly SegmentRef[]): SegmentRef[][] {
     open = [];
   }
   return open.length > 0 ? [...lists, open] : lists;
-}
-
-function countsOf(list: readonly SegmentRef[]): Pick<SegmentListRef, "segments" | "pages" | "markets"> {
-  const sum = (of: "pages" | "markets") => list.reduce((total, segment) => total + segment[of], 0);
-  return { segments: list.length, pages: sum("pages"), markets: sum("markets") };
 }
 
 /** Undefined where a part is lost or damaged. */
@@ -96,8 +88,9 @@ export async function readManifest(storage: Storage, ref: ObjectRef, near?: Mani
   const lost = (error: Error) => {
     throw error;
   };
-  const { lists, scores, ...root } = await readParts(storage, ref, { near, lost });
-  return { ...root, segments: lists.flatMap((list) => list!), scores: scores! };
+  const { lists: found, scores, ...root } = await readParts(storage, ref, { near, lost });
+  const lists = found.map((list) => list!);
+  return { ...root, lists, segments: lists.flat(), scores: scores! };
 }
 
 /** Reads what it can of the parts; throws only where the manifest itself cannot be read. */
@@ -114,16 +107,9 @@ async function readDivided(
   const root = parseObject(key, bytes, ManifestRoot);
   requireFeed(key, root.feedVersion);
   const { lists, scores: scoresRef } = root.parts;
-  const named = lists.reduce((sum, { segments }) => sum + segments, 0);
-  if (named > maxSegments) throw new CorruptObjectError(key, `it has more than ${maxSegments} segments`);
-  // Readers take memory for these counts.
-  for (const unit of ["segments", "pages", "markets"] as const)
-    if (lists.reduce((sum, list) => sum + list[unit], 0) !== root.counts[unit])
-      throw new CorruptObjectError(key, `its lists do not have as many ${unit} as it says`);
-  if (lists.some(({ segments, markets }) => markets > segments * cuts.segmentMax))
-    throw new CorruptObjectError(key, "it says that a list has more markets than its segments can have");
-  const known = near ? listsOf(near) : new Map<string, readonly SegmentRef[]>();
+  const known = new Map(near?.lists.map((list, index) => [near.parts.lists[index]!.hash, list]));
   const found: ReadManifest["lists"] = [];
+  let [segments, markets] = [0, 0];
   const unlessLost = <T>(work: Promise<T>) =>
     work.catch((error) => {
       if (!isLoss(error)) throw error;
@@ -132,10 +118,17 @@ async function readDivided(
     });
   const [scores] = await Promise.all([
     near?.parts.scores.hash === scoresRef.hash ? near.scores : unlessLost(readScoreRefs(storage, scoresRef)),
-    inParallel(lists.entries(), async ([index, list]) => {
-      found[index] = known.get(nameOf(list)) ?? (await unlessLost(readList(storage, list)));
+    inParallel(lists.entries(), async ([index, ref]) => {
+      const list = known.get(ref.hash) ?? (await unlessLost(readList(storage, ref)));
+      found[index] = list;
+      segments += list?.length ?? 0;
+      if (segments > maxSegments)
+        throw new CorruptObjectError(key, `it has more than ${maxSegments} segments`);
+      for (const segment of list ?? []) markets += segment.markets;
     }),
   ]);
+  if (!found.includes(undefined) && markets !== root.counts.markets)
+    throw new CorruptObjectError(key, "its lists do not have as many markets as it says");
   return { ...root, lists: found, scores };
 }
 
@@ -144,31 +137,9 @@ async function readScoreRefs(storage: Storage, ref: ObjectRef): Promise<ScoreRef
   return parseObject(key, await readObject(storage, key, ref), ScoreRefs);
 }
 
-async function readList(storage: Storage, ref: SegmentListRef): Promise<SegmentRef[]> {
+async function readList(storage: Storage, ref: ObjectRef): Promise<SegmentRef[]> {
   const key = layout.segmentList(ref.hash);
-  const { segments } = parseObject(key, await readObject(storage, key, ref), SegmentList);
-  const { segments: count, pages, markets } = countsOf(segments);
-  if (count !== ref.segments || pages !== ref.pages || markets !== ref.markets)
-    throw new CorruptObjectError(
-      key,
-      "it does not have as many segments, pages and markets as its manifest says",
-    );
-  return segments;
-}
-
-/** Two lists with this name are the same, and their manifests say the same of them. */
-const nameOf = ({ hash, segments, pages, markets }: SegmentListRef) =>
-  [hash, segments, pages, markets].join();
-
-/** The lists of a manifest, by `nameOf`. */
-function listsOf({ parts, segments }: Manifest): Map<string, readonly SegmentRef[]> {
-  let start = 0;
-  return new Map(
-    parts.lists.map((list) => {
-      start += list.segments;
-      return [nameOf(list), segments.slice(start - list.segments, start)];
-    }),
-  );
+  return parseObject(key, await readObject(storage, key, ref), SegmentList).segments;
 }
 
 function requireFeed(key: string, version: string): void {

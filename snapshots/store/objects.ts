@@ -12,7 +12,7 @@ import { type Kind, kindOf, layout, sha256 } from "./layout.ts";
 import type { Storage } from "./storage.ts";
 
 /** A manifest of which parts may be lost or damaged. */
-export interface KnownManifest extends Omit<Manifest, "scores"> {
+export interface KnownManifest extends Omit<Manifest, "lists" | "scores"> {
   scores: ScoreRefs | undefined;
 }
 

@@ -77,8 +77,8 @@ export async function checkSegment(
   if (faulty || !digests || !ids || !words) return undefined;
   checkOrder(key, rows);
   checkCuts(key, pages, rows);
-  if (rows.length !== ref.markets || pages.length !== ref.pages) {
-    throw new CorruptObjectError(key, "its numbers of markets and pages differ from the manifest's");
+  if (rows.length !== ref.markets) {
+    throw new CorruptObjectError(key, "its number of markets differs from the manifest's");
   }
   if (rootOver("segment", pages).toString("hex") !== ref.root) {
     throw new CorruptObjectError(key, "its root differs from the manifest's");

@@ -58,7 +58,10 @@ export async function workedExample(): Promise<[what: string, value: string][]> 
       page.runs.map((run) => `${run.compressedBytes} and ${run.rawBytes}`).join(", "),
     ],
     ["root of this page", page.root],
-    ["markets and pages of its segment, the oldest", `${ref.markets} and ${ref.pages}`],
+    [
+      "markets and pages of its segment, the oldest",
+      `${ref.markets} and ${readPages("segment", stored).length}`,
+    ],
     ["bytes of this segment", String(ref.bytes)],
     ["bytes of its header", String(stored.readUInt32LE(8))],
     ["its first section begins at byte", String(start)],

@@ -49,7 +49,7 @@ import { need, needSame, parted, refused, refusedLater, type Target } from "./ta
 const digest = "ab".repeat(32);
 const ref = { hash: digest, bytes: 6 };
 
-const told: Omit<Manifest, "parts"> = {
+const told: Omit<Manifest, "parts" | "lists"> = {
   formatVersion,
   feedVersion: feedVersions.at(-1)!,
   snapshotId: digest,
@@ -62,7 +62,7 @@ const told: Omit<Manifest, "parts"> = {
   rowDigests: "1",
   sources: ref,
   segments: [1, 2].map((markets) => ({
-    ...{ ...ref, markets, pages: 1, root: digest, index: ref, words: ref, origins: ref },
+    ...{ ...ref, markets, root: digest, index: ref, words: ref, origins: ref },
     rows: { hash: digest, bytes: 8 * markets },
     ids: { hash: digest, bytes: 6 * markets, root: digest },
   })),

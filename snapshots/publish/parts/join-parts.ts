@@ -159,7 +159,7 @@ async function compare(
 /** Compares two stored archives. Damaged parts of the older one are not compared. */
 async function differenceTo(
   storage: Storage,
-  { manifest }: PreviousSnapshot,
+  { commit, manifest, markets }: PreviousSnapshot,
   archive: Pick<Manifest, "segments">,
 ): Promise<ArchiveDifference> {
   const sides = new ArchiveSides(manifest.feedVersion);
@@ -168,9 +168,7 @@ async function differenceTo(
       if (before) sides.add("before", before, before.line);
       if (after) sides.add("after", after, after.line);
     }
-    // Segments that a lost part of its manifest named are not known.
-    const known = manifest.segments.reduce((sum, { markets }) => sum + markets, 0);
-    return await sides.difference(known === manifest.counts.markets);
+    return await sides.difference(markets === commit.counts.markets);
   } catch (error) {
     if (!isLoss(error)) throw error;
     return new ArchiveSides(manifest.feedVersion).difference(false);

@@ -102,17 +102,13 @@ export class PreviousSnapshot {
     });
     const segments: PreviousSegment[] = [];
     let [start, firstPage] = [0, 0];
-    for (const [index, { markets }] of root.parts.lists.entries()) {
-      let place = start;
-      for (const ref of lists[index] ?? []) {
-        const table = tables.get(ref);
-        if (table) {
-          segments.push({ ref, start: place, firstPage, ...table });
-          firstPage += table.pages.length;
-        }
-        place += ref.markets;
+    for (const ref of manifest.segments) {
+      const table = tables.get(ref);
+      if (table) {
+        segments.push({ ref, start, firstPage, ...table });
+        firstPage += table.pages.length;
       }
-      start += markets;
+      start += ref.markets;
     }
     const pages = segments.flatMap((segment) => segment.pages);
     const wanted = new Map(pages.map((page) => [layout.page(page.hash), page]));
@@ -154,8 +150,9 @@ export class PreviousSnapshot {
     return this.#segments.filter(({ indexed }) => !indexed).length;
   }
 
+  /** The markets of the segments that its lists name, which may be fewer than it has where one is lost. */
   get markets(): number {
-    return this.manifest.counts.markets;
+    return this.manifest.segments.reduce((sum, { markets }) => sum + markets, 0);
   }
 
   /** The page with exactly these old rows, given by ordinal from the oldest. */

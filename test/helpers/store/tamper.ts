@@ -82,9 +82,11 @@ export function newestManifest(objects: Objects): Manifest {
   const { lists, scores } = root.parts;
   const read = ({ hash }: ObjectRef) =>
     SegmentList.parse(parse(objects.get(layout.segmentList(hash)))).segments;
+  const found = lists.map(read);
   return {
     ...root,
-    segments: lists.flatMap(read),
+    lists: found,
+    segments: found.flat(),
     scores: ScoreRefs.parse(parse(objects.get(layout.scoreRefs(scores.hash)))),
   };
 }
@@ -94,7 +96,7 @@ export type Changes = Partial<Omit<Manifest, "sources">> & { sources?: undefined
 
 /** Puts another manifest in the newest one's place, and makes the commit agree with it. Returns its key. */
 export function replaceManifest(objects: Objects, changes: Changes): string {
-  const { parts: _, ...changed } = { ...newestManifest(objects), ...changes };
+  const { parts: _, lists: __, ...changed } = { ...newestManifest(objects), ...changes };
   const content = { ...changed, indexRoot: changes.indexRoot ?? indexRootOf(changed.segments) };
   const { manifest, stored: bytes, parts } = divideManifest(content);
   for (const [key, part] of parts) objects.set(key, part);
@@ -247,7 +249,7 @@ export async function rebuild(
   const words = wordsRefOf(objects, newestManifest(objects).segments[index]!);
   const segment = replaceSegment(objects, index, encodeSegment(pages, rows, words), (segments) => {
     const root = rootOver("segment", pages).toString("hex");
-    segments[index] = { ...segments[index]!, markets: rows.length, pages: pages.length, root };
+    segments[index] = { ...segments[index]!, markets: rows.length, root };
     return agreeing(objects, segments);
   });
   return { segment, pages: pages.map(({ hash }) => layout.page(hash)) };

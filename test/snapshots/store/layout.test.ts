@@ -80,7 +80,7 @@ describe("objects that match their hashes and are larger than any can be", () =>
     const many = await takingUp(objects);
     expect(String(many.error)).toMatch(/manifests\/.*: it has more than 16384 segments/);
     expect(many.read.filter((key) => key.startsWith(layout.manifest.prefix))).toHaveLength(1);
-    expect(many.read.filter((key) => key.startsWith(layout.segmentList.prefix))).toEqual([]);
+    expect(many.read.filter((key) => key.startsWith(layout.segment.prefix))).toEqual([]);
 
     const refs = Object.fromEntries(
       Array.from({ length: maxProtocols + 1 }, (_, n) => [`p${n}`, scores.list]),
