@@ -27,9 +27,10 @@ const selfAnswered = new Set<string>(
  */
 export function createApp(services: AppServices): Express {
   const bounded = createBounds(services);
-  const answers = {
-    ...createAnswers(services, bounded),
-    ...createAgents(services, bounded),
+  const { answers, middlewares } = createAnswers(services, bounded);
+  const last = {
+    ...middlewares,
+    ...createAgents(services, bounded, answers),
   };
   const app = express();
   app.disable("x-powered-by").disable("etag").disable("query parser");
@@ -37,8 +38,9 @@ export function createApp(services: AppServices): Express {
 
   app.use(openExchange(services), middleware(requireOneHost));
   for (const [path, endpointsOfPath] of rowsByPath) {
-    const route = app.route(path).all((_request, { locals }: Response, next) => {
+    const route = app.route(path).all(({ params }, { locals }: Response, next) => {
       locals.route = path;
+      locals.params = params;
       next();
     });
     const otherwise = otherMethod(endpointsOfPath);
@@ -46,7 +48,7 @@ export function createApp(services: AppServices): Express {
     if (endpointsOfPath.some(({ endpoint }) => endpoint.method === "WS")) route.head(otherwise);
     for (const { id, endpoint } of endpointsOfPath) {
       const checks = middleware(...checksOf(endpoint, services));
-      route[endpoint.method === "POST" ? "post" : "get"](checks, answers[id]);
+      route[endpoint.method === "POST" ? "post" : "get"](checks, last[id]);
     }
     route.all(otherwise);
   }

@@ -23,6 +23,8 @@ export interface Exchange {
   commonHeaders: Record<string, string>;
   /** Path of the request's row in the endpoint table. */
   route?: string;
+  /** What stands in the address for the names in that path. */
+  params: express.Request["params"];
   /** The caller, once the credentials are checked. */
   caller?: Identity;
   /** Checks the credentials again, because a key may end while an answer is sent. */
@@ -70,7 +72,7 @@ export function newExchange(
   commonHeaders: (requestId: string) => Record<string, string>,
 ): Exchange {
   const id = randomUUID();
-  return { id, search, began: performance.now(), commonHeaders: commonHeaders(id) };
+  return { id, search, began: performance.now(), params: {}, commonHeaders: commonHeaders(id) };
 }
 
 /** Returns a function that takes units for work that takes long. They are not given back. */

@@ -21,14 +21,13 @@ import {
   tools,
 } from "../../schemas/rooms/tools.ts";
 import { invalidParameter } from "../../snapshots/read/errors.ts";
-import type { Exchange, Request as Incoming, Middleware } from "../exchange.ts";
-import { rateLimitHeaders } from "../quota/quota.ts";
+import type { Exchange, Request as Incoming, Middleware, Response as Outgoing } from "../exchange.ts";
 import { refusalOf } from "../reply/problem.ts";
-import { compress, preferredCoding } from "../reply/reply.ts";
-import type { Bounded } from "../routes/answers.ts";
+import { prepare, send, uncachedText } from "../reply/reply.ts";
+import type { Answers, Bounded } from "../routes/answers.ts";
 import { checksOf } from "../routes/checks.ts";
 import type { AppServices } from "../services.ts";
-import { type Arguments, readers } from "./readers.ts";
+import { type Arguments, shapes } from "./shapes.ts";
 
 const info = { name: "protocol-risk-scores", title: "Protocol Risk Scores", version: "1" };
 
@@ -41,31 +40,45 @@ const toolNamed = (name: string | undefined) => names.find((one) => one === name
 
 /**
  * Answers POST /mcp: the Model Context Protocol over streamable HTTP, without sessions (INTERFACE 4.13). A call of a
- * tool passes the checks of the request that it stands for, and costs the same.
+ * tool passes the checks of the request that it stands for, costs the same, and has the same answer.
  */
-export function createAgents(services: AppServices, bounded: Bounded): Record<"agents", Middleware> {
-  const { apiUrl, now } = services;
+export function createAgents(
+  services: AppServices,
+  bounded: Bounded,
+  answers: Answers,
+): Record<"agents", Middleware> {
+  const { apiUrl, now, catalog } = services;
   const base = apiUrl?.href.replace(/\/$/, "") ?? "";
 
   /** Calls a tool. A refusal is a result too, which tells the agent why. */
-  async function call(name: string, given: Arguments, request: Incoming, locals: Exchange, told: Told) {
+  async function call(name: string, given: Arguments, request: Incoming, response: Outgoing, told: Told) {
+    const { locals } = response;
     const known = toolNamed(name);
     const none = `There is no tool of this name; there are ${names.join(", ")}.`;
     if (!known) throw new ProtocolError(ProtocolErrorCode.InvalidParams, none);
     const tool: Tool = tools[known];
-    const endpoint: Endpoint = endpoints[(given.proof === true && tool.proof) || tool.endpoint];
+    const id = (given.proof === true && tool.proof) || tool.endpoint;
+    const endpoint: Endpoint = endpoints[id];
+    const shape = shapes[known];
     const row = { ...endpoint, query: parametersOf(tool).map((parameter) => parameter.name) };
     try {
       locals.search = queryOf(given);
       // The arguments came in the body of the request for this call, so it has no body of its own to check.
       for (const check of checksOf({ ...row, body: undefined }, services)) await check(request, locals);
       requireArguments(tool, given);
-      const { snapshotId, page, data } = await bounded(row, locals, () =>
-        readers[known](services, locals, given),
-      );
+      const parameters = new Map([...Object.entries(shape.otherwise ?? {}), ...locals.parameters!]);
+      const asked = { ...locals, params: Object.fromEntries(parameters), parameters, body: given };
+      const [{ snapshotId = "", etag }, json] = await bounded(row, locals, async () => {
+        const reply = await answers[id](asked, request, response);
+        const { body = [], instead = reply } = await reply.content("identity");
+        return [instead, Buffer.concat(body).toString()] as const;
+      });
       told["X-Snapshot-Id"] = snapshotId;
+      const isCurrent = snapshotId === catalog.current()?.commit.snapshotId;
+      const answered = { given, parameters, json, tag: etag?.("identity") ?? "", snapshotId, isCurrent };
+      const data = shape.data ? await shape.data(answered) : JSON.parse(json);
       // The notice must stand before the texts that it is about.
-      const result = { notice, snapshotId, page: `${base}/${page}`, data };
+      const result = { notice, snapshotId, page: `${base}/${shape.page(answered)}`, data };
       const text = JSON.stringify(result);
       const bytes = Buffer.byteLength(text);
       if (bytes <= toolLimits.resultBytes)
@@ -95,7 +108,7 @@ export function createAgents(services: AppServices, bounded: Bounded): Record<"a
         const agent = new McpServer(info, { capabilities: { tools: { listChanged: false } }, instructions });
         agent.server.setRequestHandler("tools/list", () => ({ tools: list }));
         agent.server.setRequestHandler("tools/call", ({ params: { name } }) =>
-          call(name, given, request, locals, told),
+          call(name, given, request, response, told),
         );
         return agent;
       },
@@ -114,19 +127,11 @@ export function createAgents(services: AppServices, bounded: Bounded): Record<"a
       malformed(locals.body, read) ??
       (await handler.fetch(asked, { parsedBody: { ...read.data, params } }));
     if (answer.status >= 500 && fault) locals.error = fault;
-    const gzip = preferredCoding(request) === "gzip";
     const [form, text] = inForm(request, answer, await answer.text());
-    const body = gzip && text.length > 0 ? await compress(text) : text;
-    response.writeHead(answer.status, {
-      ...locals.commonHeaders,
-      ...(locals.receipt && rateLimitHeaders(locals.receipt, now())),
-      "Cache-Control": "no-store",
-      ...(text.length > 0 && { "Content-Type": form }),
-      ...(gzip && text.length > 0 && { "Content-Encoding": "gzip" }),
-      "Content-Length": body.length,
-      ...told,
-    });
-    response.end(body);
+    const reply = { ...uncachedText(text, undefined, form), headers: told };
+    const empty = text.length === 0 && { coding: "identity" as const, content: () => ({}) };
+    const prepared = await prepare(request, { ...reply, ...empty });
+    send(request, response, { ...prepared, status: answer.status }, now());
   };
   return { agents };
 }

@@ -13,8 +13,9 @@ import {
   tableLines,
   versionSince,
 } from "../../snapshots/read/sharing/sharing.ts";
+import type { Identity } from "../access/identity.ts";
 import type { Exchange, Request } from "../exchange.ts";
-import { type Answer, type Reply, textContent, uncachedJson } from "../reply/reply.ts";
+import { type Answer, type Reply, uncachedJson, uncachedText } from "../reply/reply.ts";
 import { fileReply } from "../reply/stream.ts";
 import type { AppServices } from "../services.ts";
 import { fileAddresses } from "./file-address.ts";
@@ -29,20 +30,16 @@ export function sharingAnswers(services: AppServices) {
   const current = () => catalog.current()?.commit.snapshotId;
   const listing =
     (items: readonly object[]): Answer =>
-    ({ params }, { locals }) => {
+    ({ params, parameters }) => {
       requireNames(params);
-      return uncachedJson(pageOf(items, locals.parameters!), current());
+      return uncachedJson(pageOf(items, parameters!), current());
     };
 
   function answer(request: Request, version: TableVersion, lines: readonly object[] = []): Reply {
     const text = Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
     const asked = request.headers["delta-sharing-capabilities"] !== undefined;
     return {
-      ...uncachedJson(text, version.snapshotId),
-      content: async (coding) => ({
-        ...(await textContent(text, coding)),
-        headers: { "Content-Type": sharingLines },
-      }),
+      ...uncachedText(text, version.snapshotId, sharingLines),
       headers: {
         "Delta-Table-Version": version.version,
         ...(asked && { "delta-sharing-capabilities": `responseformat=${formatOf(request)}` }),
@@ -50,17 +47,17 @@ export function sharingAnswers(services: AppServices) {
     };
   }
 
-  function addressesFor({ headers }: Request, { caller }: Exchange) {
+  function addressesFor({ headers }: Request, caller: Identity) {
     const base = apiUrl?.href.replace(/\/$/, "") ?? `http://${headers.host}`;
-    return fileAddresses(keys, caller!, { base, now: now() });
+    return fileAddresses(keys, caller, { base, now: now() });
   }
 
-  async function file(request: Request): Promise<Reply> {
+  const file: Answer = async ({ params }, request) => {
     catalog.requireCurrent();
-    const { hash, changes } = request.params as { hash: string; changes?: string };
+    const { hash, changes } = params as { hash: string; changes?: string };
     // Several snapshots may have this file.
     return fileReply(request, await exports.openFile(hash, changes));
-  }
+  };
 
   return {
     listShares: listing(shares),
@@ -73,25 +70,25 @@ export function sharingAnswers(services: AppServices) {
       return uncachedJson({ share: shares[0] }, current());
     },
 
-    async tableVersion(request, { locals }) {
-      requireNames(request.params);
-      const since = locals.parameters!.get("startingTimestamp");
+    async tableVersion({ params, parameters }, request) {
+      requireNames(params);
+      const since = parameters!.get("startingTimestamp");
       return answer(
         request,
         await (since === undefined ? findVersion(services, {}) : versionSince(services, since)),
       );
     },
 
-    async tableMetadata(request, { locals: { parameters } }) {
-      requireNames(request.params);
+    async tableMetadata({ params, parameters }, request) {
+      requireNames(params);
       const version = optionalInteger(parameters!, "version", 0, Number.MAX_SAFE_INTEGER);
       const found = await findVersion(services, { version, timestamp: parameters!.get("timestamp") });
       return answer(request, found, tableLines(formatOf(request), found, parameters!.size > 0));
     },
 
-    async queryTable(request, { locals }) {
-      requireNames(request.params);
-      const query = locals.body as TableQuery;
+    async queryTable({ params, body, caller }, request) {
+      requireNames(params);
+      const query = body as TableQuery;
       if (query.startingVersion !== undefined)
         throw invalidParameter(
           "startingVersion",
@@ -99,7 +96,7 @@ export function sharingAnswers(services: AppServices) {
         );
       const found = await findVersion(services, query);
       const format = formatOf(request);
-      const address = addressesFor(request, locals);
+      const address = addressesFor(request, caller!);
       const asked = query.version !== undefined || query.timestamp !== undefined;
       const files = prunedFiles(found.files, query).map((file) =>
         fileLine(format, found, file, address(file.hash)),
@@ -107,10 +104,10 @@ export function sharingAnswers(services: AppServices) {
       return answer(request, found, [...tableLines(format, found, asked), ...files]);
     },
 
-    async tableChanges(request, { locals }) {
-      requireNames(request.params);
-      const { newest, first, versions } = await changesOf(services, locals.parameters!);
-      const [format, address] = [formatOf(request), addressesFor(request, locals)];
+    async tableChanges({ params, parameters, caller }, request) {
+      requireNames(params);
+      const { newest, first, versions } = await changesOf(services, parameters!);
+      const [format, address] = [formatOf(request), addressesFor(request, caller!)];
       const lines = versions.flatMap((version) =>
         version.files.map((each) => {
           const changes = version.kind === "cdf" ? version.changes : undefined;
@@ -128,7 +125,7 @@ export function sharingAnswers(services: AppServices) {
 }
 
 /** Throws SHARE_NOT_FOUND unless the names in a path are those of the share, in any letter case. */
-function requireNames(params: Request["params"]): void {
+function requireNames(params: Exchange["params"]): void {
   const known: Record<string, string> = { share, schema, table: name };
   for (const [kind, given] of Object.entries(params))
     if (String(given).toLowerCase() !== known[kind])

@@ -1,7 +1,7 @@
 import { IndexParts } from "../../snapshots/read/index/index-parts.ts";
 import { askAbsence, askIndex } from "../../snapshots/read/index/market-index.ts";
 import { parseAbsenceQuery, parsePartsQuery } from "../../snapshots/read/query/query.ts";
-import { paymentOf, type Request, type Response } from "../exchange.ts";
+import { type Exchange, paymentOf, type Request } from "../exchange.ts";
 import { type Answer, askedReply, jsonContent, type Reply } from "../reply/reply.ts";
 import { fileReply } from "../reply/stream.ts";
 import type { AppServices } from "../services.ts";
@@ -13,23 +13,23 @@ export function recomputeAnswers({ catalog, publicLog }: Pick<AppServices, "cata
   const parts = new IndexParts(catalog);
   /** A reply with parts of indexes, which belong to no single snapshot. */
   const partsReply = async (
+    exchange: Exchange,
     request: Request,
-    { locals }: Response,
     hashes: string[],
     ranges = true,
   ): Promise<Reply> => ({
-    ...fileReply(request, await parts.open(hashes, ranges, paymentOf(locals))),
+    ...fileReply(request, await parts.open(hashes, ranges, paymentOf(exchange))),
     cacheControl: "private, max-age=31536000, immutable",
   });
   return {
-    marketIndex: async (_request, { locals }) =>
-      askedReply(catalog, await askIndex(catalog, publicLog, locals.asOf), jsonContent),
-    indexParts: async (request, response) =>
-      partsReply(request, response, parsePartsQuery(response.locals.parameters!), false),
-    indexPart: async (request, response) => partsReply(request, response, [String(request.params.hash)]),
-    marketAbsence: async (_request, { locals }) => {
-      const id = parseAbsenceQuery(locals.parameters!);
-      const asked = await askAbsence(catalog, publicLog, id, locals.asOf, paymentOf(locals));
+    marketIndex: async ({ asOf }) =>
+      askedReply(catalog, await askIndex(catalog, publicLog, asOf), jsonContent),
+    indexParts: async (exchange, request) =>
+      partsReply(exchange, request, parsePartsQuery(exchange.parameters!), false),
+    indexPart: async (exchange, request) => partsReply(exchange, request, [String(exchange.params.hash)]),
+    marketAbsence: async (exchange) => {
+      const id = parseAbsenceQuery(exchange.parameters!);
+      const asked = await askAbsence(catalog, publicLog, id, exchange.asOf, paymentOf(exchange));
       return askedReply(catalog, asked, jsonContent);
     },
   } satisfies Record<string, Answer>;

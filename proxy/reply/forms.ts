@@ -1,6 +1,6 @@
 import { Fault } from "../../schemas/errors.ts";
 import { ndjson } from "../../schemas/media.ts";
-import { type TableId, tableColumns } from "../../schemas/tables.ts";
+import type { TableId } from "../../schemas/tables.ts";
 import { type CsvForm, csvByType } from "../../snapshots/format/csv.ts";
 import type { PagePlan } from "../../snapshots/read/archive/paging.ts";
 import type { RowsPlan } from "../../snapshots/read/archive/rows.ts";
@@ -12,29 +12,26 @@ import type { Request } from "../exchange.ts";
 import type { Answer, Content, Reply } from "./reply.ts";
 import { type Coding, inEachCoding } from "./reply.ts";
 
-type Preferred<Form> = { form: Form; contentType: string };
-
-/** The form that a request prefers to JSON (RFC 9110, 12.5.1); undefined when it prefers JSON. */
-export function preferred<Form>(
-  request: Request,
-  forms: ReadonlyMap<string, Form>,
-): Preferred<Form> | undefined {
+/** The form of an answer that a request prefers (RFC 9110, 12.5.1). */
+export function preferred(request: Request, answer: Answer): Answer {
   // Most callers accept anything, and weighing media types would cost as much as finding a score.
-  if ((request.headers.accept ?? "*/*") === "*/*") return undefined;
-  const contentType = String(request.accepts("application/json", ...forms.keys()));
-  const form = forms.get(contentType);
-  return form && { form, contentType };
+  if (!answer.others || (request.headers.accept ?? "*/*") === "*/*") return answer;
+  return answer.others.get(String(request.accepts("application/json", ...answer.others.keys()))) ?? answer;
 }
 
-/** The answer of an endpoint, as a table where it has one and the caller prefers that (INTERFACE 4.15). */
-export function orTable(id: string, answer: Answer): Answer {
-  if (!Object.hasOwn(tableColumns, id)) return answer;
-  return async (request, response) => {
-    const table = preferred(request, csvByType);
-    const reply = await answer(request, response);
-    return table ? tableReply(reply, id as TableId, table) : reply;
-  };
-}
+/** An answer in JSON that comes in other forms, too. */
+export const inForms = <Form>(
+  answer: Answer,
+  forms: ReadonlyMap<string, Form>,
+  answerIn: (form: Form, contentType: string) => Answer,
+): Answer =>
+  Object.assign(answer, { others: new Map([...forms].map(([type, form]) => [type, answerIn(form, type)])) });
+
+/** The same for one that comes as a table (INTERFACE 4.15). */
+export const alsoAsTable = (id: TableId, answer: Answer): Answer =>
+  inForms(answer, csvByType, (form, contentType) => async (...asked) => {
+    return tableReply(await answer(...asked), id, form, contentType);
+  });
 
 /** Tables by their tags. */
 const tables = new Memo<Record<Coding, Buffer>>(
@@ -42,7 +39,7 @@ const tables = new Memo<Record<Coding, Buffer>>(
   ({ identity, gzip }) => identity.length + gzip.length,
 );
 
-function tableReply(reply: Reply, id: TableId, { form, contentType }: Preferred<CsvForm>): Reply {
+function tableReply(reply: Reply, id: TableId, form: CsvForm, contentType: string): Reply {
   const tagsOfTable =
     ({ etag }: Pick<Reply, "etag">) =>
     (coding: Coding) =>

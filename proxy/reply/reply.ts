@@ -7,7 +7,7 @@ import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import type { Stream } from "../../snapshots/read/stream.ts";
 import { sha256 } from "../../snapshots/store/layout.ts";
 import { joined } from "../../snapshots/store/storage.ts";
-import type { Request, Response } from "../exchange.ts";
+import type { Exchange, Request, Response } from "../exchange.ts";
 import { rateLimitHeaders } from "../quota/quota.ts";
 
 /**
@@ -75,24 +75,45 @@ export interface Reply extends Head {
   stands?: () => Promise<boolean>;
 }
 
-export type Answer = (request: Request, response: Response) => Promise<Reply> | Reply;
+/**
+ * Makes the reply to what an exchange tells of a request. The request itself is for answers that depend on more of HTTP
+ * than that.
+ */
+export interface Answer {
+  (exchange: Exchange, request: Request, response: Response): Promise<Reply> | Reply;
+  /** What makes it in other forms than JSON, by media type. */
+  others?: ReadonlyMap<string, Answer>;
+}
 
-export const textContent = async (text: Buffer, coding: Coding): Promise<Content> => ({
-  body: [coding === "gzip" ? await compress(text) : text],
-});
+export async function textContent(
+  text: Buffer,
+  coding: Coding,
+  contentType = "application/json",
+): Promise<Content> {
+  return {
+    body: [coding === "gzip" ? await compress(text) : text],
+    headers: { "Content-Type": contentType },
+  };
+}
 
 export const jsonContent = (value: object, coding: Coding) =>
   textContent(Buffer.from(JSON.stringify(value)), coding);
 
-/** A small JSON answer that is not cached. A buffer is taken as JSON text. */
-export function uncachedJson(value: object, snapshotId?: string): Reply {
-  const json = Buffer.isBuffer(value) ? value : Buffer.from(JSON.stringify(value));
-  return { snapshotId, cacheControl: "no-store", content: (coding) => textContent(json, coding) };
+/** A small answer that is not cached. */
+export function uncachedText(text: Buffer, snapshotId?: string, contentType?: string): Reply {
+  return {
+    snapshotId,
+    cacheControl: "no-store",
+    content: (coding) => textContent(text, coding, contentType),
+  };
 }
 
+export const uncachedJson = (value: object, snapshotId?: string) =>
+  uncachedText(Buffer.from(JSON.stringify(value)), snapshotId);
+
 /** A text that is the same for every caller who may have it. */
-export function textReply(text: Buffer, snapshotId: string): Reply {
-  return { etag: tagsOf(sha256(text)), snapshotId, content: (coding) => textContent(text, coding) };
+export function textReply(text: Buffer, snapshotId: string, hash = sha256(text)): Reply {
+  return { etag: tagsOf(hash), snapshotId, content: (coding) => textContent(text, coding) };
 }
 
 /** A reply whose content is worked out only for a caller who does not have it yet. */
@@ -111,7 +132,7 @@ export function askedReply<Plan>(
 
 /** A reply ready to be sent to one request. Only reading a stream can still fail. */
 export interface Prepared {
-  status: 200 | 206 | 304;
+  status: number;
   headers: Headers;
   body: readonly Buffer[];
   streamed?: Streamed | undefined;
@@ -126,7 +147,7 @@ export interface Prepared {
 export async function prepare(
   request: Request,
   reply: Reply,
-  begin: (price: Reply["price"]) => void,
+  begin: (price: Reply["price"]) => void = () => {},
 ): Promise<Prepared> {
   const held = reply.etag && heldTag(request, reply.etag);
   const coding = reply.coding ?? preferredCoding(request);
@@ -139,7 +160,7 @@ export async function prepare(
   return {
     status: partial ? 206 : 200,
     headers: {
-      "Content-Type": "application/json",
+      ...(body.length > 0 && { "Content-Type": "application/json" }),
       ...(!stream && { "Content-Length": body.reduce((sum, part) => sum + part.length, 0) }),
       // nginx must not read ahead of the client, who pays for what is sent.
       ...(stream && { "X-Accel-Buffering": "no" }),

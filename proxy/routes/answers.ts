@@ -10,12 +10,13 @@ import {
 } from "../../schemas/endpoints.ts";
 import { Fault } from "../../schemas/errors.ts";
 import { negotiatedVary } from "../../schemas/headers.ts";
+import { type TableId, tableColumns } from "../../schemas/tables.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { inTime, within } from "../../snapshots/store/in-parallel.ts";
 import { sharingAnswers } from "../delta-sharing/answers.ts";
 import type { Exchange, Middleware, Request, Response } from "../exchange.ts";
 import { recomputeAnswers } from "../recompute/answers.ts";
-import { orTable } from "../reply/forms.ts";
+import { alsoAsTable, preferred } from "../reply/forms.ts";
 import { type Answer, prepare, send } from "../reply/reply.ts";
 import { createStreamSender, requireUnits } from "../reply/stream.ts";
 import type { AppServices } from "../services.ts";
@@ -30,11 +31,13 @@ type AnsweredId = Exclude<EndpointId, SelfAnsweredId>;
 const table: Record<string, Endpoint> = endpoints;
 const ids = Object.keys(endpoints).filter((id): id is AnsweredId => !table[id]!.answersItself);
 
-/** The last middleware of each endpoint. An endpoint without an answer does not compile. */
-export function createAnswers(services: AppServices, bounded: Bounded): Record<AnsweredId, Middleware> {
+export type Answers = Record<AnsweredId, Answer>;
+
+/** The answer of each endpoint, and the last middleware, which sends it. An endpoint without one does not compile. */
+export function createAnswers(services: AppServices, bounded: Bounded) {
   const fileAt = staticReplies(services.files);
-  const file: Answer = ({ path }) => fileAt(path);
-  const answers: Record<AnsweredId, Answer> = {
+  const file: Answer = (_exchange, { path }) => fileAt(path);
+  const answers: Answers = {
     ...(Object.fromEntries(
       ids.map((id) => [id, table[id]!.method === "WS" ? upgradeRequired : file]),
     ) as Record<FileEndpointId | UpgradeEndpointId, Answer>),
@@ -45,17 +48,21 @@ export function createAnswers(services: AppServices, bounded: Bounded): Record<A
     ...serviceAnswers(services),
     ...sharingAnswers(services),
   };
+  for (const id of Object.keys(tableColumns) as TableId[]) alsoAsTable(id, answers[id]);
   const { now } = services;
   const { openOf, sendStream } = createStreamSender(services);
 
   /** Prepares an answer within the deadline, settles its price and sends it. */
   function answering(endpoint: Endpoint, answer: Answer): Middleware {
-    const prepared = async (request: Request, response: Response) =>
-      prepare(request, await answer(request, response), (price) => {
-        if (price) openOf(price, response.locals.caller!.owner);
+    const prepared = async (request: Request, response: Response) => {
+      const { locals } = response;
+      const reply = await preferred(request, answer)(locals, request, response);
+      return prepare(request, reply, (price) => {
+        if (price) openOf(price, locals.caller!.owner);
         // All rows of the archive are counted already, so an answer without a query is no work.
-        response.locals.worked ||= Boolean(response.locals.parameters?.size);
+        locals.worked ||= Boolean(locals.parameters?.size);
       });
+    };
     return async (request, response) => {
       const { locals } = response;
       const { receipt, commonHeaders } = locals;
@@ -68,13 +75,13 @@ export function createAnswers(services: AppServices, bounded: Bounded): Record<A
     };
   }
 
-  const answered = ids.map((id) => [id, answering(endpoints[id], orTable(id, answers[id]))]);
-  return Object.fromEntries(answered) as Record<AnsweredId, Middleware>;
+  const middlewares = ids.map((id) => [id, answering(endpoints[id], answers[id])]);
+  return { answers, middlewares: Object.fromEntries(middlewares) as Record<AnsweredId, Middleware> };
 }
 
 /** Answers plain HTTP requests for what speaks over a WebSocket. */
-const upgradeRequired: Answer = (_request, { locals }) => {
-  snapshotIdOf(locals.parameters!, "since");
+const upgradeRequired: Answer = ({ parameters }) => {
+  snapshotIdOf(parameters!, "since");
   throw new Fault("UPGRADE_REQUIRED", "Connect with a WebSocket client, protocol version 13.");
 };
 

@@ -14,8 +14,16 @@ import {
   supersededScore,
 } from "../../snapshots/read/scores/scores.ts";
 import { TierLog } from "../../snapshots/read/scores/tier-log.ts";
-import type { Request, Response } from "../exchange.ts";
-import { type Answer, askedReply, type Reply, tagsOf, textContent, uncachedJson } from "../reply/reply.ts";
+import type { Exchange, Request, Response } from "../exchange.ts";
+import {
+  type Answer,
+  askedReply,
+  type Reply,
+  tagsOf,
+  textContent,
+  textReply,
+  uncachedText,
+} from "../reply/reply.ts";
 import type { AppServices } from "../services.ts";
 
 /** Answers about scores (INTERFACE 4.1 to 4.4). */
@@ -25,17 +33,17 @@ export function scoreAnswers(services: AppServices) {
 
   /** Public data: from the origin or, for an earlier snapshot, from the store. */
   const publicAnswer =
-    (nameOf: (request: Request) => ScoreName): Answer =>
-    (request, response) => {
-      const { asOf } = response.locals;
-      const name = nameOf(request);
+    (nameOf: (exchange: Exchange) => ScoreName): Answer =>
+    (exchange, request, response) => {
+      const { asOf } = exchange;
+      const name = nameOf(exchange);
       return asOf ? storedAsOf(asOf, name) : originReply(services, name, request, response);
     };
 
   /** Data that a plan pays for: from the store and never from the origin. */
   const privateAnswer =
     (kind: "histories" | "dimensions"): Answer =>
-    ({ params }, { locals: { asOf } }) => {
+    ({ params, asOf }) => {
       const name = scoreNamed(catalog, kind, String(params.slug));
       return asOf ? storedAsOf(asOf, name) : stored(findScore(catalog.requireCurrent(), name), name);
     };
@@ -60,13 +68,13 @@ export function scoreAnswers(services: AppServices) {
     listScores: publicAnswer(() => "list"),
     getScore: publicAnswer(({ params }) => scoreNamed(catalog, "records", String(params.slug))),
     // From the store, since a forwarded request can fetch only one object.
-    batchScores: async (_request, { locals }) => {
-      const { json, snapshotId } = await readBatch(catalog, (locals.body as BatchRequest).slugs);
-      return uncachedJson(json, snapshotId);
+    batchScores: async ({ body }) => {
+      const { json, snapshotId } = await readBatch(catalog, (body as BatchRequest).slugs);
+      return uncachedText(json, snapshotId);
     },
     tiers: async () => {
       const { json, hash, snapshotId } = await tierLog.read();
-      return { etag: tagsOf(hash), snapshotId, content: (coding) => textContent(json, coding) };
+      return textReply(json, snapshotId, hash);
     },
     scoreHistory: privateAnswer("histories"),
     scoreDimensions: privateAnswer("dimensions"),

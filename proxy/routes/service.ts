@@ -43,7 +43,7 @@ export function serviceAnswers(services: AppServices) {
     listSnapshots: async () =>
       uncachedJson(await listSnapshots(catalog), catalog.requireCurrent().manifest.snapshotId),
 
-    usage: async (_request, { locals: { caller } }) => {
+    usage: async ({ caller }) => {
       const { limit, remaining, resetAt } = await quota.standing(caller!);
       return uncachedJson({ plan: caller!.plan, limit, remaining, reset: resetAt / 1000 } satisfies Usage);
     },

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
+import { type Endpoint, type EndpointId, endpoints, type SelfAnsweredId } from "../endpoints.ts";
 import { BatchRequest, historyDays, maxBatchSlugs } from "../envelopes.ts";
 import { facetNames, paging } from "../filters.ts";
 import { marketDimensionKeys } from "../market.ts";
@@ -7,15 +7,17 @@ import { meanings } from "../meanings.ts";
 import { Digest, integerBetween, MarketId } from "../primitives.ts";
 import { archiveParameters, asOfParameter, facetParameters, type QueryParameter } from "../query.ts";
 
+type AskedId = Exclude<EndpointId, SelfAnsweredId>;
+
 /** A tool for agents: its description, and the request that a call of it stands for. */
 export interface Tool {
   title: string;
   /** Written for a reader who knows nothing of this service. */
   description: string;
-  /** The request that decides the plan and price of a call. */
-  endpoint: EndpointId;
+  /** The request that decides plan, price and answer of a call. */
+  endpoint: AskedId;
   /** The request of a call with the argument `proof`. */
-  proof?: EndpointId;
+  proof?: AskedId;
   /** Parameters besides those of that request. They replace one of the same name. */
   own?: readonly QueryParameter[];
   /** Parameters of that request that the tool does not take. */

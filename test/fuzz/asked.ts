@@ -6,8 +6,8 @@ import { presentedKey } from "../../proxy/access/identity.ts";
 import { defaultLimits } from "../../proxy/config.ts";
 import { newExchange, type Request } from "../../proxy/exchange.ts";
 import { feedClient } from "../../proxy/feed/feed-client.ts";
-import { preferred } from "../../proxy/reply/forms.ts";
-import { heldTag, preferredCoding, tagsOf } from "../../proxy/reply/reply.ts";
+import { inForms, preferred } from "../../proxy/reply/forms.ts";
+import { heldTag, preferredCoding, tagsOf, uncachedJson } from "../../proxy/reply/reply.ts";
 import { fileReply } from "../../proxy/reply/stream.ts";
 import { readBody } from "../../proxy/routes/body.ts";
 import { canonicalTarget, pathOf, searchOf } from "../../proxy/routes/checks.ts";
@@ -143,9 +143,15 @@ const headers: Target = {
       "x-api-key": key,
       "sec-websocket-protocol": protocols,
     });
-    for (const forms of [rowsByType, csvByType]) {
-      const { contentType, form } = preferred<{ mediaTypes: readonly string[] }>(request, forms) ?? {};
-      need(!form || form.mediaTypes.includes(String(contentType)), "a form has its media type");
+    for (const forms of [rowsByType.keys(), csvByType.keys()]) {
+      const answerIn = (type: string) => () => uncachedJson({ type });
+      const types = new Map([...forms].map((type) => [type, type]));
+      const answer = inForms(answerIn("JSON"), types, answerIn);
+      const chosen = preferred(request, answer);
+      need(
+        [answer, ...answer.others!.values()].includes(chosen),
+        "a form that is preferred is one of the answer's",
+      );
     }
     need(["gzip", "identity"].includes(preferredCoding(request)), "a coding is one of two");
     const held = heldTag(request, tagsOf(digest));

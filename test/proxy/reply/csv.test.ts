@@ -2,7 +2,8 @@ import { spawnSync } from "node:child_process";
 import express from "express";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { orTable } from "../../../proxy/reply/forms.ts";
+import { newExchange } from "../../../proxy/exchange.ts";
+import { alsoAsTable, preferred } from "../../../proxy/reply/forms.ts";
 import { tagsOf } from "../../../proxy/reply/reply.ts";
 import type { LabelFacet, ScoreFacet } from "../../../schemas/envelopes.ts";
 import { marketDimensionKeys } from "../../../schemas/market.ts";
@@ -203,14 +204,15 @@ describe("the answers that charts draw, as tables", () => {
 
   test("are made once for all who take the same", async () => {
     const json = JSON.stringify({ slug: "aave", points: [] });
-    const answer = orTable("scoreHistory", () => ({
+    const answer = alsoAsTable("scoreHistory", () => ({
       snapshotId: undefined,
       etag: tagsOf(`a hash of ${json}`),
       content: () => ({ body: [Buffer.from(json)] }),
     }));
     const request = Object.assign(Object.create(express.request), { headers: wantsCsv });
+    const exchange = newExchange("", () => ({}));
     const bodies = Array.from({ length: 3 }, async () => {
-      const reply = await answer(request, Object.create(express.response));
+      const reply = await preferred(request, answer)(exchange, request, Object.create(express.response));
       const { body } = await reply.content("identity");
       return body![0]!;
     });
