@@ -22,7 +22,6 @@ export interface IndexHeader {
   /** The key of its object, for errors. */
   key: string;
   markets: number;
-  pages: number;
   /** The root of the tree over its pages, in hexadecimal. */
   root: string;
   epochs: TimeColumn["epochs"];
@@ -54,7 +53,6 @@ export function parseIndexHeader(key: string, bytes: Uint8Array): IndexHeader {
   const header = {
     key,
     markets,
-    pages: json.member("pages").integer(1, markets),
     root: digestIn(json.member("root")),
     epochs: epochsIn(json, markets),
     oldest,
@@ -92,10 +90,11 @@ function sectionIn(json: JsonValue): [bytes: number, root: string] {
   return [bytes.integer(0), digestIn(root)];
 }
 
-function* sizesOf({ markets, pages, columns, sections }: IndexHeader) {
+function* sizesOf({ markets, columns, sections }: IndexHeader) {
   const words = wordsFor(markets) * 4;
   const only = (size: number) => (bytes: number) => bytes === size;
-  yield ["pageMarkets", only(pages * 2)] as const;
+  const pages = (sections.pageMarkets?.[0] ?? 0) / 2;
+  yield ["pageMarkets", () => Number.isInteger(pages) && pages >= 1 && pages <= markets] as const;
   yield ["pageRoots", only(pages * 32)] as const;
   yield ["times", only(markets * 4)] as const;
   for (const column of columns) {

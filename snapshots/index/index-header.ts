@@ -16,7 +16,6 @@ import type { SectionData } from "./sections.ts";
 /** The header's content, with the sections that it covers in its order. */
 export interface SegmentIndex {
   markets: number;
-  pages: number;
   /** The root of the tree over its pages, in hexadecimal. */
   root: string;
   times: TimeColumn;
@@ -62,7 +61,7 @@ export function buildIndex(
     return { name, kind: "label", frequent: column.frequent };
   });
   const root = rootOver("segment", pages).toString("hex");
-  return { markets: rows.length, pages: pages.length, root, times, columns, sections };
+  return { markets: rows.length, root, times, columns, sections };
 }
 
 /** The leaves of a section's tree. The ids object counts as the section `ids`. */
@@ -75,14 +74,13 @@ export const sectionRootOf = (name: string, section: Uint8Array): string =>
 
 /** The canonical header, whose SHA-256 the index root covers. */
 export function indexHeader(index: SegmentIndex, words: WordsRef): Uint8Array {
-  const { markets, pages, root, times, columns } = index;
+  const { markets, root, times, columns } = index;
   const sections = Array.from(index.sections, ([name, section]) => {
     return [name, [section.length, sectionRootOf(name, section)]] as const;
   });
   const header = {
     version: indexVersion,
     markets,
-    pages,
     root,
     epochs: times.epochs,
     oldest: times.oldest,

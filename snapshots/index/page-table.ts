@@ -14,6 +14,7 @@ const gzip = 0;
 
 /** The part of a segment's pages that reading one needs. */
 export interface PageTable {
+  pages: number;
   /** The ordinal of each page's oldest market, then the number of markets. */
   pageStarts: Uint32Array;
   page(index: number): CompressedPage;
@@ -37,16 +38,13 @@ export function pageSections(
 }
 
 /** Only `runHashes` are copied. Sections begin at multiples of 4 in their buffer. */
-export function readPageTable(
-  key: string,
-  section: Sections<Buffer>,
-  { pages, markets }: { pages: number; markets: number },
-): PageTable {
+export function readPageTable(key: string, section: Sections<Buffer>, markets: number): PageTable {
+  const { buffer, byteOffset, length } = section("pageMarkets");
+  const pages = length / 2;
   const hashes = section("pageHashes", pages * 32);
   const bytes = uint32s(section("pageBytes", pages * 4));
-  const { buffer, byteOffset } = section("pageMarkets", pages * 2);
-  const pageMarkets = new Uint16Array(buffer, byteOffset, pages);
   for (const encoding of section("pageEncodings", pages)) requireEncoding(key, encoding, "a page of it");
+  const pageMarkets = new Uint16Array(buffer, byteOffset, pages);
   const [pageStarts, firstRun] = [new Uint32Array(pages + 1), new Uint32Array(pages + 1)];
   pageMarkets.forEach((count, index) => {
     pageStarts[index + 1] = pageStarts[index]! + count;
@@ -75,5 +73,5 @@ export function readPageTable(
       return { compressedBytes: runTable[entry]!, rawBytes: runTable[entry + 1]!, crc: runTable[entry + 2]! };
     }),
   });
-  return { pageStarts, page };
+  return { pages, pageStarts, page };
 }

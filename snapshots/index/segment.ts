@@ -2,6 +2,7 @@ import { type FilterField, type FilterValues, filterFields } from "../../schemas
 import { formatVersion } from "../../schemas/store/snapshot.ts";
 import { cuts } from "../format/cuts.ts";
 import type { Page } from "../format/page.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import type { JsonValue } from "../store/json.ts";
 import { maxResidentBytes } from "../store/layout.ts";
 import {
@@ -9,12 +10,14 @@ import {
   type ColumnSource,
   columnsIn,
   fieldsIn,
+  isKnown,
   type LabelTables,
   loadColumn,
   readIntegers,
   readLabels,
   readTimes,
   type SegmentColumns,
+  sectionsOf,
 } from "./columns.ts";
 import type { WordsRef } from "./header-reader.ts";
 import { buildIndex, type IndexRow, indexHeader, isSame, openHeader, sectionRootOf } from "./index-header.ts";
@@ -34,9 +37,6 @@ const magic = "PRSSEG\r\n";
 
 interface SegmentHeader {
   markets: number;
-  pages: number;
-  /** Bytes of the body's first part, which queries need in memory. The rest is read once, when loading. */
-  residentBytes: number;
   epochs: TimeColumn["epochs"];
   columns: ColumnHeader[];
   sections: SectionTable;
@@ -46,16 +46,21 @@ function segmentHeader(header: JsonValue): SegmentHeader {
   const markets = header.member("markets").integer(1, cuts.segmentMax);
   return {
     markets,
-    pages: header.member("pages").integer(1, markets),
-    residentBytes: header.member("residentBytes").integer(0, maxResidentBytes),
     epochs: epochsIn(header, markets),
     columns: columnsIn(header.member("columns")),
     sections: sectionsIn(header),
   };
 }
 
-/** Whether queries need a section in memory. */
-const isResident = (name: string) => !/^(pageRoots|runHashes)$|\.rare$/.test(name);
+/** The sections that queries need in memory. The others are read once, when loading. */
+const residentIn = (columns: readonly ColumnHeader[]): ReadonlySet<string> =>
+  new Set([
+    ...["pageHashes", "pageBytes", "pageMarkets", "pageEncodings", "runs", "times"],
+    ...columns
+      .filter(isKnown)
+      .flatMap(sectionsOf)
+      .filter((name) => !name.endsWith(".rare")),
+  ]);
 
 /**
  * The bytes of a segment (snapshots/SPEC.md, "Segments") with columns for these fields. Pages and rows come in order
@@ -70,20 +75,14 @@ export function encodeSegment(
   const index = buildIndex(pages, rows, fields);
   const { markets, times, columns } = index;
   const all = new Map([...pageSections(pages, index.sections), ...index.sections]);
-  const sections = new SectionWriter();
-  const addWhere = (needed: boolean) => {
-    for (const [name, data] of all) if (isResident(name) === needed) sections.add(name, data);
-  };
-  addWhere(true);
-  const residentBytes = sections.bytes;
-  addWhere(false);
+  const [sections, resident] = [new SectionWriter(), residentIn(columns)];
+  for (const needed of [true, false])
+    for (const [name, data] of all) if (resident.has(name) === needed) sections.add(name, data);
   sections.add("index", indexHeader(index, words));
 
   const header: SegmentHeader & { formatVersion: number } = {
     formatVersion,
     markets,
-    pages: pages.length,
-    residentBytes,
     epochs: times.epochs,
     columns: [...columns],
     sections: sections.sections,
@@ -108,7 +107,7 @@ export const readSections = (key: string, stored: Buffer): Sections<Buffer> =>
 export function differencesFromHeader(key: string, stored: Buffer): string[] {
   const { header, section } = openSegment(key, stored);
   const told = openHeader(key, section("index"));
-  const members = (["markets", "pages", "epochs"] as const).filter(
+  const members = (["markets", "epochs"] as const).filter(
     (name) => !isSame(header[name], told.member(name).value),
   );
   const columns = isSame(columnsIn(told.member("columns")), header.columns) ? [] : ["columns"];
@@ -125,23 +124,33 @@ export function differencesFromHeader(key: string, stored: Buffer): string[] {
  */
 function copyResident(key: string, stored: Buffer) {
   const { header, body, section: read } = openSegment(key, stored);
-  const resident = Buffer.from(new Uint8Array(body.subarray(0, header.residentBytes)).buffer);
+  const names = residentIn(header.columns);
+  const ends = Object.entries(header.sections).map(([name, [at, bytes]]) =>
+    names.has(name) ? at + bytes : 0,
+  );
+  const residentBytes = Math.max(0, ...ends);
+  if (residentBytes > maxResidentBytes)
+    throw new CorruptObjectError(
+      key,
+      `what queries need of it ends at ${residentBytes}, beyond ${maxResidentBytes}`,
+    );
+  const resident = Buffer.from(new Uint8Array(body.subarray(0, residentBytes)).buffer);
   const view = sectionViews(key, header, resident);
-  const section: Sections<Buffer> = (name, bytes) => (isResident(name) ? view : read)(name, bytes);
-  return { key, ...header, residentBytes: resident.length, section };
+  const section: Sections<Buffer> = (name, bytes) => (names.has(name) ? view : read)(name, bytes);
+  return { key, ...header, residentBytes, section };
 }
 
 export function openPages(key: string, stored: Buffer): PageTable {
-  const { section, ...header } = copyResident(key, stored);
-  return readPageTable(key, section, header);
+  const { section, markets } = copyResident(key, stored);
+  return readPageTable(key, section, markets);
 }
 
 /** The whole page table, oldest page first. */
 export function readPages(key: string, stored: Buffer): Page[] {
-  const { section, ...header } = copyResident(key, stored);
-  const { page } = readPageTable(key, section, header);
-  const roots = section("pageRoots", header.pages * 32);
-  return Array.from({ length: header.pages }, (_, index) => ({
+  const { section, markets } = copyResident(key, stored);
+  const { page, pages } = readPageTable(key, section, markets);
+  const roots = section("pageRoots", pages * 32);
+  return Array.from({ length: pages }, (_, index) => ({
     ...page(index),
     root: roots.toString("hex", index * 32, index * 32 + 32),
   }));
@@ -154,7 +163,7 @@ export const openColumns = (key: string, stored: Buffer): ColumnSource => copyRe
 export function loadSegment(key: string, stored: Buffer, tables: LabelTables): Segment {
   const source = copyResident(key, stored);
   const { markets, residentBytes } = source;
-  const pages = readPageTable(key, source.section, source);
+  const pages = readPageTable(key, source.section, markets);
   const fields = fieldsIn(source.columns);
   const columns = { markets, fields, times: readTimes(source), integers: new Map(), labels: new Map() };
   for (const row of fields) loadColumn(columns, source, row, tables);

@@ -15,6 +15,6 @@ def index_header(ref, header, stored, times, words):  # stored: the sections of 
     unicode = json.loads(words[16:16 + struct.unpack_from("<I", words, 8)[0]])["unicode"]
     names = [[one["name"]] if one["kind"] == "integer" else [f"{one['name']}.{part}" for part in LABEL] for one in header["columns"]]
     names = ["pageMarkets", "pageRoots", "times", *sum(names, [])]
-    return dumps({"version": 1, "markets": header["markets"], "pages": header["pages"], "root": ref["root"],
+    return dumps({"version": 1, "markets": header["markets"], "root": ref["root"],
                   "epochs": header["epochs"], "oldest": times[0], "newest": times[-1], "columns": header["columns"],
                   "sections": {name: section(name, stored[name]) for name in names}, "words": {"unicode": unicode, **ref["words"]}})

@@ -65,7 +65,6 @@ export async function workedExample(): Promise<[what: string, value: string][]> 
     ["bytes of this segment", String(ref.bytes)],
     ["bytes of its header", String(stored.readUInt32LE(8))],
     ["its first section begins at byte", String(start)],
-    ["`residentBytes`", String(header.residentBytes)],
     ["`times` begins at", sectionAt("times")],
     ["`epochs`", JSON.stringify(header.epochs)],
     [

@@ -79,7 +79,7 @@ function framed(magic: string, input: Buffer): Buffer {
 const segment: Target = {
   seeds: () => [sampleSegment(3), unframed(sampleSegment(3)), unframed(sampleSegment(18))],
   maxBytes: 8192,
-  words: ["residentBytes", "epochs", "columns", "frequent", "sections", "pageMarkets", "runHashes", "index"],
+  words: ["markets", "epochs", "columns", "frequent", "sections", "pageMarkets", "runHashes", "index"],
   run(input) {
     const stored = framed("PRSSEG\r\n", input);
     const read = <T>(work: () => T) => refused(work, CorruptObjectError);

@@ -83,7 +83,7 @@ export class Walk {
         if (!segment.pages)
           await this.#archives.loadPages(job, segments.slice(Math.max(0, index - ahead), index + 1));
         start = segment.start;
-        page = segment.header.pages;
+        page = segment.pages!.starts.length - 1;
       }
       const segment = segments[index] as Segment & { pages: Pages };
       const place = ordinal - start;

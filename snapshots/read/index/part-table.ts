@@ -71,9 +71,9 @@ export function listParts(key: string, segment: Buffer, ids: Buffer): PartTable 
   const header = section("index");
   if (parseObject(key, header, Version).version !== indexVersion) return new PartTable([]);
   const told = parseObject(key, header, Told);
-  const { pageStarts } = openPages(key, segment);
-  const roots = section("pageRoots", (pageStarts.length - 1) * hashBytes);
-  const pages = hashesIn(roots).map((root, page): Named => {
+  const { pages, pageStarts } = openPages(key, segment);
+  const roots = section("pageRoots", pages * hashBytes);
+  const ofPages = hashesIn(roots).map((root, page): Named => {
     const markets = pageStarts[page + 1]! - pageStarts[page]!;
     return [root, { source: "page", offset: page, bytes: markets * hashBytes }];
   });
@@ -84,7 +84,7 @@ export function listParts(key: string, segment: Buffer, ids: Buffer): PartTable 
       withChunks(name, root, section(name, bytes), ofSegment),
     ),
     ...withChunks("ids", sectionRootOf("ids", ids), ids, ofIds),
-    ...pages,
+    ...ofPages,
   ]);
 }
 

@@ -89,10 +89,10 @@ describe("a segment", () => {
   test.for<[fault: string, change: (header: ReturnType<typeof JSON.parse>) => void]>([
     ["markets", (header) => (header.markets = 0)],
     ["markets", (header) => (header.markets = 65_537)],
-    ["pages", (header) => (header.pages = 0)],
-    ["pages", (header) => (header.pages = 601)],
-    ["residentBytes", (header) => (header.residentBytes = -1)],
-    ["residentBytes", (header) => (header.residentBytes = 4 * 2 ** 20 + 1)],
+    ["pageHashes is missing or cut", (header) => (header.sections.pageMarkets[1] = 0)],
+    ["pageHashes is missing or cut", (header) => (header.sections.pageMarkets[1] = 3)],
+    ["pageHashes is missing or cut", (header) => (header.sections.pageMarkets[1] = 2 * 601)],
+    ["ends at 4196704, beyond 4194304", (header) => (header.sections.times[0] = 4 * 2 ** 20)],
     ["epochs", (header) => (header.epochs = [[1, 0]])],
     ["epochs", (header) => (header.epochs = [])],
     ["epochs", (header) => (header.epochs[1] = [0, 1])],
@@ -103,7 +103,7 @@ describe("a segment", () => {
     ["times is missing or cut", (header) => delete header.sections.times],
     ["times is missing or cut", (header) => (header.sections.times[0] += 4)],
     ["times is missing or cut", (header) => (header.sections.times[1] -= 4)],
-    ["times is missing or cut", (header) => (header.sections.times[0] = 2 ** 30)],
+    ["times is missing or cut", (header) => (header.sections.times[0] = 2 ** 20)],
     ["runHashes is missing or cut", (header) => (header.sections.runHashes[1] -= 16)],
     [`${label}.postings is cut`, (header) => (header.sections[`${label}.postings`][1] -= 1)],
     ["has no format version", (header) => delete header.formatVersion],
@@ -136,8 +136,8 @@ describe("an index header", () => {
   const made = { pages: [page(512), page(88)], rows, words };
 
   test("is read as it was made, and is the same as itself", () => {
-    const { markets, pages, oldest, newest, words: told } = parseIndexHeader("it", bytes);
-    expect([markets, pages, oldest, newest, told]).toEqual([600, 2, 2 ** 32 - 300, 2 ** 32 + 299, words]);
+    const { markets, oldest, newest, words: told } = parseIndexHeader("it", bytes);
+    expect([markets, oldest, newest, told]).toEqual([600, 2 ** 32 - 300, 2 ** 32 + 299, words]);
     expect(judgeHeader("it", bytes, made, feedVersion)).toEqual({ wrong: [], unchecked: undefined });
     const same = rows.map(({ resolvedAt }) => ({ resolvedAt, values: rows[0]!.values }));
     const uniform = readIndexHeader("it", encodeSegment([page(512), page(88)], same, words));
@@ -155,7 +155,6 @@ describe("an index header", () => {
     ["it is of version 2", (header) => (header.version = 2)],
     ["markets", (header) => (header.markets = 0)],
     ["markets", (header) => (header.markets = 65_537)],
-    ["pages", (header) => (header.pages = 601)],
     ["root", (header) => (header.root = "00")],
     ["oldest", (header) => (header.oldest = -1)],
     ["newest", (header) => (header.newest = header.oldest - 1)],
@@ -164,7 +163,9 @@ describe("an index header", () => {
     ["words.bytes", (header) => (header.words.bytes = 256 * 2 ** 20 + 1)],
     ["words.hash", (header) => (header.words.hash = "")],
     ["it has no section pageMarkets", (header) => delete header.sections.pageMarkets],
-    ["section pageMarkets cannot have 6 bytes", (header) => (header.sections.pageMarkets[0] = 6)],
+    ["section pageMarkets cannot have 0 bytes", (header) => (header.sections.pageMarkets[0] = 0)],
+    ["section pageMarkets cannot have 5 bytes", (header) => (header.sections.pageMarkets[0] = 5)],
+    ["section pageMarkets cannot have 1202 bytes", (header) => (header.sections.pageMarkets[0] = 1202)],
     ["section pageRoots cannot have", (header) => (header.sections.pageRoots[0] += 32)],
     ["section times cannot have", (header) => (header.sections.times[0] -= 4)],
     ["section composite cannot have", (header) => (header.sections.composite[0] += 4)],
@@ -185,7 +186,7 @@ describe("an index header", () => {
     [wrong: string[], unchecked: string | undefined, change: (header: ReturnType<typeof JSON.parse>) => void]
   >([
     [[], "version", (header) => (header.version = 2)],
-    [["pages"], undefined, (header) => (header.pages = 1)],
+    [["markets"], undefined, (header) => (header.markets = 1)],
     [["section times"], undefined, (header) => (header.sections.times[0] = 1)],
     [["section times"], undefined, (header) => delete header.sections.times],
     [
