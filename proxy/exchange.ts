@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type * as express from "express";
 import type { ErrorCode } from "../schemas/errors.ts";
-import type { ObjectRef } from "../schemas/store/snapshot.ts";
+import type { NamedObject } from "../schemas/store/snapshot.ts";
 import type { Parameters } from "../snapshots/read/query/parameters.ts";
 import type { AsOf } from "../snapshots/read/query/query.ts";
 import type { Identity } from "./access/identity.ts";
@@ -41,7 +41,7 @@ export interface Exchange {
   /** Length of the body as it was sent. */
   bodyBytes?: number;
   /** The fetch from the origin on behalf of this request. */
-  fetching?: PromiseWithResolvers<Buffer> & { object: ObjectRef; abort: AbortSignal };
+  fetching?: PromiseWithResolvers<Buffer> & { object: NamedObject; abort: AbortSignal };
   /** Code of the error that was answered. */
   code?: ErrorCode;
   /** A fault of the service, for the log. */

@@ -5,7 +5,7 @@ import { Readable } from "node:stream";
 import { handleWhen, retry } from "cockatiel";
 import { createProxyMiddleware } from "http-proxy-middleware";
 import { type ErrorCode, Fault, isFault } from "../../schemas/errors.ts";
-import type { ObjectRef } from "../../schemas/store/snapshot.ts";
+import type { NamedObject } from "../../schemas/store/snapshot.ts";
 import { Memo } from "../../snapshots/read/memo.ts";
 import { hasCode, ObjectError } from "../../snapshots/store/errors.ts";
 import { within } from "../../snapshots/store/in-parallel.ts";
@@ -29,7 +29,7 @@ export function publicObjects(cacheBytes: number) {
   );
 
   /** The object by content coding. `fetch` gets its bytes when they are not in memory. */
-  async function get(object: ObjectRef, fetch: () => Promise<Buffer>): Promise<Record<Coding, Buffer>> {
+  async function get(object: NamedObject, fetch: () => Promise<Buffer>): Promise<Record<Coding, Buffer>> {
     let own = false;
     const make = async () => {
       own = true;
@@ -42,13 +42,13 @@ export function publicObjects(cacheBytes: number) {
     return shared ?? get(object, fetch);
   }
 
-  return { get, has: ({ hash }: ObjectRef) => cache.has(hash), counts: () => cache.counts() };
+  return { get, has: ({ hash }: NamedObject) => cache.has(hash), counts: () => cache.counts() };
 }
 
 /** The source of public objects: the CDN or, without one, the store. */
 export interface Origin {
-  /** Resolves with bytes of the length and hash that the manifest names. Sends nothing to the client. */
-  fetch(request: Request, response: Response, object: ObjectRef): Promise<Buffer>;
+  /** Resolves with bytes of the hash that the snapshot names. Sends nothing to the client. */
+  fetch(request: Request, response: Response, object: NamedObject): Promise<Buffer>;
   close(): void;
 }
 
@@ -112,7 +112,7 @@ export function cdnOrigin(base: URL, { deadlineSeconds = 10, proxyEnv = {} } = {
   });
 
   /** Resolves with the bytes of one answer. `abort` ends the wait for it. */
-  function attempt(request: Request, response: Response, object: ObjectRef, abort: AbortSignal) {
+  function attempt(request: Request, response: Response, object: NamedObject, abort: AbortSignal) {
     const fetching = { ...Promise.withResolvers<Buffer>(), object, abort };
     response.locals.fetching = fetching;
     void proxy(request, response, fetching.reject);
@@ -158,8 +158,8 @@ function translated(cause: unknown): Fault<ErrorCode> {
   return new Fault("UPSTREAM_ERROR", "The origin did not deliver the data; try again.", { cause });
 }
 
-/** The body of an answer, which must be exactly the object. Buffers no more than its length. */
-async function bodyOf(answer: IncomingMessage, { hash, bytes }: ObjectRef): Promise<Buffer> {
+/** The body of an answer, which must be exactly the object. Buffers no more than one may have. */
+async function bodyOf(answer: IncomingMessage, { hash }: NamedObject): Promise<Buffer> {
   // http-proxy-middleware destroys the client's connection when the answer breaks off, so no 502 could be sent. It adds
   // the listeners that do so right after this event.
   await new Promise<void>((resolve) => process.nextTick(resolve));
@@ -168,9 +168,9 @@ async function bodyOf(answer: IncomingMessage, { hash, bytes }: ObjectRef): Prom
     answer.on("error", () => {}).destroy();
     throw new OriginFault(`the origin answered ${answer.statusCode}`);
   }
-  const body = await collected(answer, bytes, () => {
-    throw new OriginFault(`the body is longer than the ${bytes} bytes published`);
+  const body = await collected(answer, layout.publicObject.maxBytes!, (bytes) => {
+    throw new OriginFault(`the body has ${bytes} bytes and more, which is more than an object may have`);
   });
-  if (body.length === bytes && sha256(body) === hash) return body;
+  if (sha256(body) === hash) return body;
   throw new OriginFault(`the body of ${layout.publicObject(hash)} is not the published one`);
 }

@@ -20,6 +20,9 @@ export const maxListed = 128;
 export const ObjectRef = z.object({ hash: Digest, bytes: Count });
 export type ObjectRef = z.infer<typeof ObjectRef>;
 
+/** Names a stored object by its hash alone, so that only the maximum of its kind bounds it, or by a reference. */
+export type NamedObject = Pick<ObjectRef, "hash"> & Partial<ObjectRef>;
+
 /** Counts of a snapshot, in manifests, commits and reports. */
 export const SnapshotCounts = z.object({
   markets: Count,
@@ -73,19 +76,15 @@ export const SegmentList = z.object({
   segments: z.array(SegmentRef).min(1).max(maxListed),
 });
 
-const ByProtocol = z
-  .record(ProtocolSlug, ObjectRef)
-  .refine((refs) => Object.keys(refs).length <= maxProtocols);
+type ByProtocol = Record<string, NamedObject>;
 
-/** `private/scores/<hash>.json`: the score objects of a snapshot, by protocol. */
-export const ScoreRefs = z.object({
-  formatVersion: FormatVersion,
-  list: ObjectRef,
-  records: ByProtocol,
-  histories: ByProtocol,
-  dimensions: ByProtocol,
-});
-export type ScoreRefs = z.infer<typeof ScoreRefs>;
+/** What the lines of `private/scores/<hash>` name: the score objects of a snapshot, by protocol. */
+export interface ScoreRefs {
+  list: NamedObject;
+  records: ByProtocol;
+  histories: ByProtocol;
+  dimensions: ByProtocol;
+}
 
 /**
  * `manifests/<hash>.json`: what a snapshot consists of. Its parts name the objects. The lists of segments run from the

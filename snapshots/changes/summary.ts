@@ -2,7 +2,7 @@ import { crc32 } from "node:zlib";
 import { bucketStarts, filterFields } from "../../schemas/filters.ts";
 import { marketMembers } from "../../schemas/market.ts";
 import { bounds, forgeTiers } from "../../schemas/scales.ts";
-import type { ChangeCounts, Manifest, ObjectRef } from "../../schemas/store/snapshot.ts";
+import type { ChangeCounts, Manifest, NamedObject } from "../../schemas/store/snapshot.ts";
 import { firstWhere } from "../format/first-where.ts";
 import { memberOfLine, textOf } from "../format/market-line.ts";
 import { ObjectError, unless } from "../store/errors.ts";
@@ -10,7 +10,7 @@ import { inParallel } from "../store/in-parallel.ts";
 import { countsOf, type Difference, type Sides } from "./difference.ts";
 
 type Records = Manifest["scores"]["records"];
-type ReadRecord = (ref: ObjectRef) => Promise<Buffer>;
+type ReadRecord = (ref: NamedObject) => Promise<Buffer>;
 
 /**
  * Compares protocols by the hashes of their records, and the changed ones member by member. Damaged records are not
@@ -41,7 +41,11 @@ export async function protocolChanges(
   };
 }
 
-async function differingMembers(before: ObjectRef, after: ObjectRef, read: ReadRecord): Promise<string[]> {
+async function differingMembers(
+  before: NamedObject,
+  after: NamedObject,
+  read: ReadRecord,
+): Promise<string[]> {
   const records = await unless(ObjectError, async () => [await read(before), await read(after)]);
   const [old, fresh = {}] = records?.map((bytes) => JSON.parse(String(bytes))) ?? [];
   return Object.keys(fresh).filter((name) => JSON.stringify(old[name]) !== JSON.stringify(fresh[name]));

@@ -1,27 +1,14 @@
-import type { Manifest, SegmentRef } from "../../schemas/store/snapshot.ts";
+import type { ScoreRefs, SegmentRef } from "../../schemas/store/snapshot.ts";
 import { sha256 } from "../store/layout.ts";
 import { identityOf, type LogicalContent } from "./identity.ts";
+import { scoreLines } from "./score-lines.ts";
 import { digestFrom } from "./sha256.ts";
 import { leafHash, nodeHash, rootOf, rootOver } from "./tree.ts";
 
 export const snapshotIdOf = (content: LogicalContent): string => sha256(identityOf(content));
 
-/** The leaves of the scores tree, one line for each object (snapshots/SPEC.md, "Identity"). */
-export function scoreLines({ list, records, histories, dimensions }: Manifest["scores"]): string[] {
-  const linesOf = (part: string, refs: Manifest["scores"]["records"]) =>
-    Object.keys(refs)
-      .sort()
-      .map((slug) => `${part} ${slug} ${refs[slug]?.hash}`);
-  return [
-    `scores ${list.hash}`,
-    ...linesOf("score", records),
-    ...linesOf("history", histories),
-    ...linesOf("dimensions", dimensions),
-  ];
-}
-
 /** Hexadecimal. */
-export function scoresRootOf(scores: Manifest["scores"]): string {
+export function scoresRootOf(scores: ScoreRefs): string {
   const leaves = scoreLines(scores).map((line) => leafHash(Buffer.from(line)));
   return rootOf("scores", leaves.length, leaves).toString("hex");
 }

@@ -1,5 +1,5 @@
 import { Fault } from "../../schemas/errors.ts";
-import type { Commit, Manifest, ObjectRef } from "../../schemas/store/snapshot.ts";
+import type { Commit, Manifest, NamedObject } from "../../schemas/store/snapshot.ts";
 import { difference, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
 import { type Changes, DetailCount, protocolChanges, summaryOf } from "../changes/summary.ts";
@@ -35,7 +35,7 @@ export async function diff(
   const [since, until] = [await findCommit(storage, older, newest), await findCommit(storage, newer, newest)];
   const before = await manifestOf(storage, since);
   const after = await manifestOf(storage, until, before);
-  const record = (ref: ObjectRef) => readObject(storage, layout.publicObject(ref.hash), ref);
+  const record = (ref: NamedObject) => readObject(storage, layout.publicObject(ref.hash), ref);
   const read: ReadObject = (key, ref) => readObject(storage, key, ref);
   const named = ({ commit, snapshotId }: Commit) => ({ commit, snapshotId });
   return {

@@ -26,12 +26,12 @@ export async function buildManifest({
   archive: { segments, pages, markets, newestResolvedAt },
 }: MadeArchive): Promise<{ manifest: Manifest; stored: Buffer }> {
   requireAtMost(nameOfAll(sources.files, "markets"), segments.length, maxSegments, "segments");
-  const scoreRefs = await writeScores(objects, scores);
+  const scoreLines = await writeScores(objects, scores);
   const files = holdSourceFiles(objects, sources.files, fileRows);
   const counts = { markets, protocols: scores.records.size, segments: segments.length, pages };
   const roots = {
     archiveRoot: rootOver("archive", segments).toString("hex"),
-    scoresRoot: scoresRootOf(scoreRefs),
+    scoresRoot: scoresRootOf(scoreLines),
   };
   const { parts, ...manifest } = divideManifest({
     formatVersion,
@@ -45,7 +45,7 @@ export async function buildManifest({
     rowDigests: sources.rowDigests,
     sources: files,
     segments,
-    scores: scoreRefs,
+    scores: scoreLines,
   });
   for (const [key, bytes] of parts) objects.hold(key, bytes);
   return manifest;

@@ -2,7 +2,7 @@ import {
   type Commit,
   formatVersion,
   type Manifest,
-  type ObjectRef,
+  type NamedObject,
   type Size,
 } from "../../schemas/store/snapshot.ts";
 import type { Changes, MarketChanges } from "../changes/summary.ts";
@@ -131,8 +131,9 @@ export async function finishPublish(
 const outcomes = { same: "unchanged", commit: "published", "dry-run": "dry-run" } as const;
 
 /** Counts the current commit's manifest, and what it names, as objects that stay. The run has counted rows itself. */
-function keepManifest(objects: ObjectWriter, { commit, manifest }: PreviousSnapshot): void {
-  for (const [key, { bytes }] of namedBy(manifest)) if (!layout.rows.has(key)) objects.keep(key, bytes);
+function keepManifest(objects: ObjectWriter, { commit, manifest, present }: PreviousSnapshot): void {
+  const named = namedBy(manifest);
+  for (const [key, bytes] of present) if (named.has(key) && !layout.rows.has(key)) objects.keep(key, bytes);
   objects.keep(layout.manifest(commit.manifest.hash), commit.manifest.bytes);
 }
 
@@ -151,7 +152,7 @@ async function changesOf(
 /** Takes records of this run from memory, and those of the current snapshot from the store. */
 function recordReader(storage: Storage, scores: ScoreObjects) {
   const inMemory = objectsByHash(scores);
-  return async (ref: ObjectRef) =>
+  return async (ref: NamedObject) =>
     inMemory.get(ref.hash) ?? (await readObject(storage, layout.publicObject(ref.hash), ref));
 }
 

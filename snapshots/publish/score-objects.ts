@@ -1,10 +1,9 @@
 import type { ScoreList } from "../../schemas/envelopes.ts";
 import { inListOrder, type ScoreListEntry } from "../../schemas/records.ts";
-import { formatVersion, type Manifest, type ObjectRef } from "../../schemas/store/snapshot.ts";
+import type { ScoreRefs } from "../../schemas/store/snapshot.ts";
 import type { ScoreRow } from "../sources/sources.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout, sha256 } from "../store/layout.ts";
-import { referTo } from "../store/objects.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 
 /** Ascending. */
@@ -42,10 +41,9 @@ export function renderList(
   return { list: Buffer.from(JSON.stringify(list)), newestUpdatedAt };
 }
 
-export function referToScores({ list, records, histories, dimensions }: ScoreObjects): Manifest["scores"] {
+export function referToScores({ list, records, histories, dimensions }: ScoreObjects): ScoreRefs {
   return {
-    formatVersion,
-    list: referTo(list),
+    list: { hash: sha256(list) },
     records: referToAll(records),
     histories: referToAll(histories),
     dimensions: referToAll(dimensions),
@@ -53,12 +51,12 @@ export function referToScores({ list, records, histories, dimensions }: ScoreObj
 }
 
 /** Also mends objects that were altered. Returns the references for the manifest. */
-export async function writeScores(objects: ObjectWriter, scores: ScoreObjects): Promise<Manifest["scores"]> {
+export async function writeScores(objects: ObjectWriter, scores: ScoreObjects): Promise<ScoreRefs> {
   const { list, records, histories, dimensions } = scores;
   const open = [list, ...records.values()];
-  await inParallel(open, (bytes) => objects.writeOrMend(layout.publicObject(referTo(bytes).hash), bytes));
+  await inParallel(open, (bytes) => objects.writeOrMend(layout.publicObject(sha256(bytes)), bytes));
   const closed = [...histories.values(), ...dimensions.values()];
-  await inParallel(closed, (bytes) => objects.writeOrMend(layout.privateObject(referTo(bytes).hash), bytes));
+  await inParallel(closed, (bytes) => objects.writeOrMend(layout.privateObject(sha256(bytes)), bytes));
   return referToScores(scores);
 }
 
@@ -67,6 +65,6 @@ export function objectsByHash({ list, records }: ScoreObjects): Map<string, Buff
   return new Map([list, ...records.values()].map((bytes) => [sha256(bytes), bytes]));
 }
 
-function referToAll(objects: BySlug): Record<string, ObjectRef> {
-  return Object.fromEntries([...objects].map(([slug, bytes]) => [slug, referTo(bytes)]));
+function referToAll(objects: BySlug): ScoreRefs["records"] {
+  return Object.fromEntries([...objects].map(([slug, bytes]) => [slug, { hash: sha256(bytes) }]));
 }

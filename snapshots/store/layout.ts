@@ -7,7 +7,6 @@ import {
   Collecting,
   Commit,
   ExportRecord,
-  ScoreRefs,
   SegmentList,
   SourceFiles,
 } from "../../schemas/store/snapshot.ts";
@@ -100,7 +99,11 @@ const kinds = {
   collecting: kind("collecting/", ".json", { schema: Collecting, maxBytes: 4 * mebibyte }),
   manifest: kind("manifests/", ".json", { collected: true, maxBytes: 4 * mebibyte }),
   segmentList: kind("private/lists/", ".json", { ...ofManifest, schema: SegmentList, maxBytes: mebibyte }),
-  scoreRefs: kind("private/scores/", ".json", { ...ofManifest, schema: ScoreRefs, maxBytes: 16 * mebibyte }),
+  scoreLines: kind("private/scores/", "", {
+    ...ofManifest,
+    maxBytes: 8 * mebibyte,
+    contentType: plainText,
+  }),
   exportRecord: kind("private/exports/records/", ".json", {
     schema: ExportRecord,
     // Room for the files of hundreds of millions of markets.

@@ -5,15 +5,16 @@ import {
   maxListed,
   maxSegments,
   type ObjectRef,
-  ScoreRefs,
+  type ScoreRefs,
   SegmentList,
   type SegmentRef,
 } from "../../schemas/store/snapshot.ts";
 import { feedVersions } from "../../schemas/versions.ts";
+import { readScoreText, scoreText } from "../format/score-lines.ts";
 import { CorruptObjectError, FormatError, isLoss, type MissingObjectError } from "./errors.ts";
 import { inParallel } from "./in-parallel.ts";
-import { layout, sha256 } from "./layout.ts";
-import { parseObject, readerFor, readObject } from "./objects.ts";
+import { layout } from "./layout.ts";
+import { parseObject, readerFor, readObject, referTo } from "./objects.ts";
 import type { Storage } from "./storage.ts";
 
 // A manifest of 100,000,000 markets names 6,700 segments. They are cut into lists by the roots of the segments, so that
@@ -29,15 +30,18 @@ export function divideManifest({ segments, scores, ...told }: Omit<Manifest, "pa
   parts: Map<string, Buffer>;
 } {
   const parts = new Map<string, Buffer>();
-  const put = (keyOf: (hash: string) => string, content: object): ObjectRef => {
-    const bytes = Buffer.from(JSON.stringify(content));
-    const ref = { hash: sha256(bytes), bytes: bytes.length };
+  const put = (keyOf: (hash: string) => string, text: string): ObjectRef => {
+    const bytes = Buffer.from(text);
+    const ref = referTo(bytes);
     parts.set(keyOf(ref.hash), bytes);
     return ref;
   };
   const lists = cutLists(segments);
-  const refs = lists.map((list) => put(layout.segmentList, { formatVersion, segments: list }));
-  const root: ManifestRoot = { ...told, parts: { lists: refs, scores: put(layout.scoreRefs, scores) } };
+  const refs = lists.map((list) =>
+    put(layout.segmentList, JSON.stringify({ formatVersion, segments: list })),
+  );
+  const parted = { lists: refs, scores: put(layout.scoreLines, scoreText(scores)) };
+  const root: ManifestRoot = { ...told, parts: parted };
   return { manifest: { ...root, lists, segments, scores }, stored: Buffer.from(JSON.stringify(root)), parts };
 }
 
@@ -117,7 +121,7 @@ async function readDivided(
       return undefined;
     });
   const [scores] = await Promise.all([
-    near?.parts.scores.hash === scoresRef.hash ? near.scores : unlessLost(readScoreRefs(storage, scoresRef)),
+    near?.parts.scores.hash === scoresRef.hash ? near.scores : unlessLost(readScores(storage, scoresRef)),
     inParallel(lists.entries(), async ([index, ref]) => {
       const list = known.get(ref.hash) ?? (await unlessLost(readList(storage, ref)));
       found[index] = list;
@@ -132,9 +136,9 @@ async function readDivided(
   return { ...root, lists: found, scores };
 }
 
-async function readScoreRefs(storage: Storage, ref: ObjectRef): Promise<ScoreRefs> {
-  const key = layout.scoreRefs(ref.hash);
-  return parseObject(key, await readObject(storage, key, ref), ScoreRefs);
+async function readScores(storage: Storage, ref: ObjectRef): Promise<ScoreRefs> {
+  const key = layout.scoreLines(ref.hash);
+  return readScoreText(key, await readObject(storage, key, ref));
 }
 
 async function readList(storage: Storage, ref: ObjectRef): Promise<SegmentRef[]> {

@@ -2,6 +2,7 @@ import type { z } from "zod";
 import type {
   Manifest,
   ManifestRoot,
+  NamedObject,
   ObjectRef,
   ScoreRefs,
   SegmentRef,
@@ -20,9 +21,11 @@ export function referTo(bytes: Buffer): ObjectRef {
   return { hash: sha256(bytes), bytes: bytes.length };
 }
 
+const maxBytesOf = (key: string): number => kindOf(key)?.maxBytes ?? Number.POSITIVE_INFINITY;
+
 /** Refuses an object larger than its kind allows. */
 export function requireSize(key: string, bytes: number): void {
-  const { maxBytes = Number.POSITIVE_INFINITY } = kindOf(key) ?? {};
+  const maxBytes = maxBytesOf(key);
   if (bytes > maxBytes) throw tooLarge(key, bytes, maxBytes);
 }
 
@@ -30,20 +33,20 @@ export function requireSize(key: string, bytes: number): void {
 const hashedPerStep = 128 * 1024;
 
 /**
- * Checks size and hash against the reference. `turn` resolves when this object may be hashed, since many can arrive at
+ * Checks the hash, and the size where it is told. `turn` resolves when this object may be hashed, since many can arrive at
  * once; a step takes 0.1 ms.
  */
 export async function readObject(
   storage: Storage,
   key: string,
-  ref: ObjectRef,
+  { hash, bytes: told }: NamedObject,
   turn?: (steps: number) => Promise<void>,
 ): Promise<Buffer> {
-  requireSize(key, ref.bytes);
-  const bytes = await storage.get(key, { maxBytes: ref.bytes });
+  if (told !== undefined) requireSize(key, told);
+  const bytes = await storage.get(key, { maxBytes: told ?? maxBytesOf(key) });
   if (!bytes) throw new MissingObjectError(key);
   await turn?.(Math.ceil(bytes.length / hashedPerStep));
-  if (bytes.length !== ref.bytes || sha256(bytes) !== ref.hash) {
+  if (bytes.length !== (told ?? bytes.length) || sha256(bytes) !== hash) {
     throw new CorruptObjectError(key, "its content does not match its name");
   }
   return bytes;
@@ -59,7 +62,7 @@ export function besideSegment({ rows, ids, words }: SegmentRef): [key: string, r
 }
 
 /** The score list and the records, which are public, and the histories and dimensions, which are not. */
-export function scoreObjects({ list, records, histories, dimensions }: ScoreRefs): Map<string, ObjectRef> {
+export function scoreObjects({ list, records, histories, dimensions }: ScoreRefs): Map<string, NamedObject> {
   const open = [list, ...Object.values(records)];
   const closed = [...Object.values(histories), ...Object.values(dimensions)];
   return new Map([
@@ -71,7 +74,7 @@ export function scoreObjects({ list, records, histories, dimensions }: ScoreRefs
 export function partsOf({ parts: { lists, scores } }: ManifestRoot): Map<string, ObjectRef> {
   return new Map<string, ObjectRef>([
     ...lists.map((ref) => [layout.segmentList(ref.hash), ref] as const),
-    [layout.scoreRefs(scores.hash), scores],
+    [layout.scoreLines(scores.hash), scores],
   ]);
 }
 
@@ -79,9 +82,9 @@ export function partsOf({ parts: { lists, scores } }: ManifestRoot): Map<string,
  * Everything that a manifest and its parts name, and the parts, as far as they are there. Pages are missing: only
  * segments name them.
  */
-export function namedBy(manifest: KnownManifest): Map<string, ObjectRef> {
+export function namedBy(manifest: KnownManifest): Map<string, NamedObject> {
   const { segments, scores, sources } = manifest;
-  return new Map<string, ObjectRef>([
+  return new Map<string, NamedObject>([
     ...partsOf(manifest),
     ...(scores ? scoreObjects(scores) : []),
     ...(sources ? [[layout.sourceFiles(sources.hash), sources] as const] : []),

@@ -2,7 +2,7 @@ import { historyDays, ScoreDimensions, ScoreHistory } from "../../schemas/envelo
 import { type ProtocolDimensionKey, protocolDimensionKeys } from "../../schemas/protocol.ts";
 import { listEntryOf, ProtocolScore, ScorePoint } from "../../schemas/records.ts";
 import { bounds } from "../../schemas/scales.ts";
-import type { Manifest, ObjectRef } from "../../schemas/store/snapshot.ts";
+import type { Manifest, NamedObject } from "../../schemas/store/snapshot.ts";
 import { renderList } from "../publish/score-objects.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
@@ -11,7 +11,7 @@ import { parseObject } from "../store/objects.ts";
 /** Reads an object and passes its bytes to `check`. If either fails, records a fault and returns undefined. */
 export type CheckedRead = <T>(
   key: string,
-  ref: ObjectRef,
+  ref: NamedObject,
   check: (bytes: Buffer) => T,
 ) => Promise<T | undefined>;
 
@@ -49,7 +49,7 @@ export async function checkScores(
 
 /** Only valid objects, by slug. */
 async function readAll<T extends { slug: string }>(
-  refs: Readonly<Record<string, ObjectRef>>,
+  refs: Readonly<Record<string, NamedObject>>,
   keyOf: (hash: string) => string,
   schema: Parameters<typeof parseObject<T>>[2],
   read: CheckedRead,

@@ -140,10 +140,6 @@ function checkManifest(key: string, manifest: Manifest, segments: readonly Check
   };
   if (JSON.stringify(counts) !== JSON.stringify(manifest.counts))
     throw new CorruptObjectError(key, "its counts are wrong");
-  const { records, histories, dimensions } = manifest.scores;
-  const slugs = [records, histories, dimensions].map((refs) => Object.keys(refs).sort().join());
-  if (new Set(slugs).size > 1)
-    throw new CorruptObjectError(key, "its records, histories and dimensions name different protocols");
   const newest = segments.at(-1)?.newest.resolvedAt ?? 0;
   if (new Date(newest).toISOString() !== manifest.newestResolvedAt) {
     throw new CorruptObjectError(key, "its newestResolvedAt differs from its newest market's");

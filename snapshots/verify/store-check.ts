@@ -1,4 +1,4 @@
-import type { ObjectRef } from "../../schemas/store/snapshot.ts";
+import type { NamedObject } from "../../schemas/store/snapshot.ts";
 import { FormatError, MissingObjectError, ObjectError, UnknownEncodingError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
@@ -70,7 +70,7 @@ export class StoreCheck {
     }
   }
 
-  async read(key: string, ref: ObjectRef): Promise<Buffer> {
+  async read(key: string, ref: NamedObject): Promise<Buffer> {
     const bytes = await readObject(this.storage, key, ref);
     this.count(key, bytes.length);
     return bytes;

@@ -24,7 +24,7 @@ class Store:
         self.seen, self.segments = set(), {}
     def get(self, key, ref=None):
         data = self.files[key]
-        need(ref is None or (len(data), sha(data).hex()) == (ref["bytes"], ref["hash"]), f"{key} is not what was named")
+        need(ref is None or (len(data), sha(data).hex()) == (ref.get("bytes", len(data)), ref["hash"]), f"{key} is not what was named")
         self.seen.add(key)
         return data
     def sealed(self, key):
@@ -108,7 +108,7 @@ def read_segment(store, ref):
 def read_snapshot(store, ref):
     manifest = json.loads(store.get(f"manifests/{ref['hash']}.json", ref))
     listed = lambda folder, one: json.loads(store.get(f"private/{folder}/{one['hash']}.json", one))
-    refs, scores, rows, sources = [], listed("scores", manifest["parts"]["scores"]), Counter(), manifest["sources"]
+    refs, rows, sources, named = [], Counter(), manifest["sources"], manifest["parts"]["scores"]
     for one in manifest["parts"]["lists"]:
         refs += (own := listed("lists", one)["segments"])
         ends = [n for n, ref in enumerate(own, 1) if n == 128 or int(ref["root"][:2], 16) % 32 == 0]
@@ -121,14 +121,14 @@ def read_snapshot(store, ref):
         rows.update(files[n] for n in slices(data[4 + 32 * len(files):], len(segment["ids"]), 0, len(files) - 1))
     files = listed("sources", sources)["files"]
     need([(one["hash"], one["rows"]) for one in files] == sorted(rows.items()), "the origins are wrong")
-    store.get(f"public/objects/{scores['list']['hash']}.json", scores["list"])
-    lines = [f"scores {scores['list']['hash']}"]
-    for part, member, tree in (("score", "records", "public"), ("history", "histories", "private"), ("dimensions", "dimensions", "private")):
-        for slug in in_order(scores[member]):
-            one = scores[member][slug]
-            need(json.loads(store.get(f"{tree}/objects/{one['hash']}.json", one))["slug"] == slug, "a score is another's")
-            lines.append(f"{part} {slug} {one['hash']}")
-    total, protocols, hashes = sum(len(one["ids"]) for one in segments), len(scores["records"]), leaves(map(str.encode, lines))
+    *lines, end = store.get(f"private/scores/{named['hash']}", named).decode().split("\n")
+    scores = {tuple(line.split(" ")[:-1]): {"hash": line.split(" ")[-1]} for line in lines}
+    slugs = in_order({slug for _, *one in scores for slug in one})
+    need((end, [*scores]) == ("", [("scores",), *((kind, slug) for kind in ("score", "history", "dimensions") for slug in slugs)]), "the lines are in another order")
+    for (kind, *slug), one in scores.items():
+        tree = "public" if kind.startswith("score") else "private"
+        need(json.loads(store.get(f"{tree}/objects/{one['hash']}.json", one)).get("slug") == (slug or [None])[0], "a score is another's")
+    total, protocols, hashes = sum(len(one["ids"]) for one in segments), len(slugs), leaves(map(str.encode, lines))
     archive, own = root(4, total, [one["root"] for one in segments]).hex(), root(5, len(lines), hashes).hex()
     identity = f"prs-snapshot 1 {manifest['feedVersion']}\nmarkets {total}\nprotocols {protocols}\narchive {archive}\nscores {own}\n"
     counts = dict(markets=total, protocols=protocols, segments=len(segments), pages=sum(len(one["pages"]) for one in segments))
@@ -171,8 +171,8 @@ def read_store(folder, vkey):
         record = commit["changes"] and json.loads(store.get(f"private/changes/{commit['changes']['hash']}.json", commit["changes"]))
         for part in record and record["before"] + record["after"] or []:
             store.get(f"private/changes/{part['hash']}", part)
-    for name, one in [("", manifest["scores"]["list"]), *manifest["scores"]["records"].items()]:
-        store.get(f"public/api/v1/scores{name and '/'}{name}.json", one)
+    for slug, one in [(slug, one) for (kind, *slug), one in manifest["scores"].items() if kind.startswith("score")]:
+        store.get(f"public/api/v1/{'/'.join(('scores', *slug))}.json", one)
     entries = read_log(store, commits, vkey)
     run, origin = store.sealed("checked.json"), vkey.split("+")[0]
     about = f"{origin}\nchecked {run['checkedAt']}\n{base64.b64encode(bytes.fromhex(run['digest'])).decode()}\n"

@@ -43,7 +43,7 @@ const rights: Record<Role, { get: readonly string[]; put: readonly string[]; del
         layout.segmentList.prefix,
       ],
       ...[
-        layout.scoreRefs.prefix,
+        layout.scoreLines.prefix,
         layout.changeRecord.prefix,
         layout.segment.prefix,
         layout.exportRecord.prefix,
@@ -211,7 +211,7 @@ test("what the programs ask of a store is within the rights of their roles", asy
   const kinds = new Set(deleted.keys.map((key) => key.slice(0, key.lastIndexOf("/") + 1)));
   const collected = [
     layout.manifest.prefix,
-    layout.scoreRefs.prefix,
+    layout.scoreLines.prefix,
     layout.publicObject.prefix,
     layout.privateObject.prefix,
   ];

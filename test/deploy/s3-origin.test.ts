@@ -72,7 +72,7 @@ describe.skipIf(!environment)("a bucket that holds a store", () => {
       "keys/": `application/json; ${unseen}`,
       "manifests/": `application/json; ${unseen}`,
       "private/lists/": `application/json; ${unseen}`,
-      "private/scores/": `application/json; ${unseen}`,
+      "private/scores/": `text/plain; charset=utf-8; ${unseen}`,
       "private/objects/": `application/json; ${unseen}`,
       "private/pages/": `application/gzip; ${unseen}`,
       "private/ids/": `application/octet-stream; ${unseen}`,

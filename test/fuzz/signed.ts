@@ -67,11 +67,10 @@ const told: Omit<Manifest, "parts" | "lists"> = {
     ids: { hash: digest, bytes: 6 * markets, root: digest },
   })),
   scores: {
-    formatVersion,
-    list: ref,
-    records: { aave: ref },
-    histories: { aave: ref },
-    dimensions: { aave: ref },
+    list: { hash: digest },
+    records: { aave: { hash: digest } },
+    histories: { aave: { hash: digest } },
+    dimensions: { aave: { hash: digest } },
   },
 };
 
@@ -81,7 +80,8 @@ const jsonIn = (input: Buffer) => refused(() => JSON.parse(input.toString()), Sy
 const manifest: Target = {
   seeds: () => {
     const { stored, parts } = divideManifest(told);
-    const [scores, ...lists] = [...parts.values()].map((part) => JSON.parse(part.toString())).toReversed();
+    const [scores, ...others] = [...parts.values()].map(String).toReversed();
+    const lists = others.map((list) => JSON.parse(list));
     return [JSON.stringify({ root: JSON.parse(stored.toString()), lists, scores }), stored];
   },
   words: [
@@ -91,6 +91,7 @@ const manifest: Target = {
     "parts",
     "lists",
     "scores",
+    "\\nscore aave ",
     "markets",
     "pages",
     "__proto__",
@@ -112,7 +113,8 @@ const manifest: Target = {
         ...json.root.parts.lists?.[index],
         ...put(layout.segmentList, list),
       }));
-      const parts = { ...json.root.parts, lists, scores: put(layout.scoreRefs, json.scores) };
+      const scores = keep(layout.scoreLines, Buffer.from(String(json.scores)));
+      const parts = { ...json.root.parts, lists, scores };
       bytes = Buffer.from(JSON.stringify({ ...json.root, parts }));
     }
     const storage = memoryStorage(objects);

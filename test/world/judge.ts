@@ -161,11 +161,13 @@ export class Judge {
     if (!bytes) return;
     const named = key.startsWith(layout.segment.prefix)
       ? readPages(key, bytes).map(({ hash }) => layout.page(hash))
-      : key.endsWith(".json") &&
-          !key.startsWith(layout.publicObject.prefix) &&
-          !key.startsWith(layout.privateObject.prefix)
-        ? refsIn(JSON.parse(String(bytes)), key)
-        : [];
+      : key.startsWith(layout.scoreLines.prefix)
+        ? objectsOfLines(String(bytes))
+        : key.endsWith(".json") &&
+            !key.startsWith(layout.publicObject.prefix) &&
+            !key.startsWith(layout.privateObject.prefix)
+          ? refsIn(JSON.parse(String(bytes)), key)
+          : [];
     for (const each of named) this.#follow(each, reach, who);
   }
 
@@ -245,6 +247,12 @@ function isKept(log: readonly Known[], index: number, { now, keepHours, keepComm
   return isLast(10, rungs.keepDaily ?? 0) || isLast(7, rungs.keepMonthly ?? 0);
 }
 
+/** Keys of the objects that the lines of scores name. */
+const objectsOfLines = (text: string) =>
+  [...text.matchAll(/^(score)?.* (\w+)$/gm)].map(([, isOpen, hash = ""]) =>
+    isOpen ? layout.publicObject(hash) : layout.privateObject(hash),
+  );
+
 /** Keys of the objects that a JSON object names by their hashes, by the member that does. */
 function refsIn(value: unknown, key: string): string[] {
   const found: string[] = [];
@@ -260,10 +268,9 @@ function refsIn(value: unknown, key: string): string[] {
 
 function keyOf(hash: string, path: readonly string[], key: string): string {
   const name = path.findLast((each) => !/^\d+$/.test(each)) ?? "";
-  const of = path.filter((each) => !/^\d+$/.test(each))[0] ?? "";
   if (key.startsWith(layout.manifest.prefix)) {
     if (name === "lists") return layout.segmentList(hash);
-    if (name === "scores") return layout.scoreRefs(hash);
+    if (name === "scores") return layout.scoreLines(hash);
     if (name === "sources") return layout.sourceFiles(hash);
   }
   if (key.startsWith(layout.segmentList.prefix)) {
@@ -273,8 +280,6 @@ function keyOf(hash: string, path: readonly string[], key: string): string {
     if (name === "words") return layout.words(hash);
     if (name === "origins") return layout.origins(hash);
   }
-  if (key.startsWith(layout.scoreRefs.prefix))
-    return of === "list" || of === "records" ? layout.publicObject(hash) : layout.privateObject(hash);
   if (key.startsWith(layout.changeRecord.prefix)) return layout.changePart(hash);
   return "";
 }

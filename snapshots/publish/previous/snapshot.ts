@@ -1,4 +1,4 @@
-import type { Commit, ObjectRef, SegmentRef } from "../../../schemas/store/snapshot.ts";
+import type { Commit, NamedObject, SegmentRef } from "../../../schemas/store/snapshot.ts";
 import type { Page } from "../../format/page.ts";
 import { type CorruptObjectError, isLoss, MissingObjectError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
@@ -193,17 +193,19 @@ async function readPagesIfSound(storage: Storage, key: string, ref: SegmentRef, 
   }
 }
 
-/** The wanted objects that the store lists with the right size and that are not `faulty`. */
+/** The wanted objects that the store lists, with the right size where it is told, and that are not `faulty`. */
 async function presentOf(
   storage: Storage,
-  wanted: ReadonlyMap<string, Pick<ObjectRef, "bytes">>,
+  wanted: ReadonlyMap<string, NamedObject>,
   prefixes: readonly string[],
   faulty: ReadonlySet<string>,
 ): Promise<Map<string, number>> {
   const present = new Map<string, number>();
   await inParallel(prefixes, async (prefix) => {
-    for await (const { key, bytes } of storage.list(prefix))
-      if (wanted.get(key)?.bytes === bytes && !faulty.has(key)) present.set(key, bytes);
+    for await (const { key, bytes } of storage.list(prefix)) {
+      const named = wanted.get(key);
+      if (named && (named.bytes ?? bytes) === bytes && !faulty.has(key)) present.set(key, bytes);
+    }
   });
   return present;
 }

@@ -1,6 +1,6 @@
 import { ScoreList } from "../../../schemas/envelopes.ts";
-import { ProtocolScore, type ScoreListEntry } from "../../../schemas/records.ts";
-import type { Commit, Manifest, ObjectRef, Tiers } from "../../../schemas/store/snapshot.ts";
+import { listEntryOf, ProtocolScore, type ScoreListEntry } from "../../../schemas/records.ts";
+import type { Commit, Manifest, NamedObject, Tiers } from "../../../schemas/store/snapshot.ts";
 import type { Addresses } from "../../artefacts/addresses.ts";
 import { renderArtefacts, type StoredScore } from "../../artefacts/artefacts.ts";
 import { cardKey, drawCard } from "../../artefacts/card.ts";
@@ -9,9 +9,10 @@ import { soundExports } from "../../export/export-records.ts";
 import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
-import { parseObject, readObject } from "../../store/objects.ts";
+import { parseObject, readObject, referTo } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import type { Trust } from "../../trust/trust.ts";
+import { renderList } from "../score-objects.ts";
 
 const maxTiersBytes = 16 * 1024 * 1024;
 
@@ -29,13 +30,12 @@ export interface Artefacts {
 export async function artefactsAt(
   storage: Storage,
   newest: Pick<Commit, "commit" | "publishedAt" | "withdrawn">,
-  manifest: Pick<Manifest, "scores" | "newestUpdatedAt">,
+  { scores }: Pick<Manifest, "scores">,
   addresses: Addresses,
   trust: Trust | undefined,
   inMemory: ReadonlyMap<string, Buffer> = new Map(),
 ): Promise<Artefacts> {
   const { commit, publishedAt } = newest;
-  const { scores, newestUpdatedAt } = manifest;
   const [exported] = addresses.api === null ? [] : await soundExports(storage, newest, trust);
   const stored: StoredScore[] = [];
   await inParallel(Object.values(scores.records), async (ref) => {
@@ -44,19 +44,24 @@ export async function artefactsAt(
   stored.sort((a, b) => (a.record.slug < b.record.slug ? -1 : 1));
   const records = stored.map(({ record }) => record);
   const tiers = tiersAfter(await storedTiers(storage), records, publishedAt);
-  const facts = { list: scores.list, commit, exported, newestUpdatedAt };
+  const { list, newestUpdatedAt } = renderList(records.map(listEntryOf));
+  const facts = { list: referTo(list), commit, exported, newestUpdatedAt };
   return {
     files: renderArtefacts(addresses, stored, tiers, facts),
     cards: new Map(stored.map(({ record, hash }) => [cardKey(record.slug, hash), () => drawCard(record)])),
   };
 }
 
-export async function recordAt(storage: Storage, ref: ObjectRef, inMemory?: Buffer): Promise<ProtocolScore> {
+export async function recordAt(
+  storage: Storage,
+  ref: NamedObject,
+  inMemory?: Buffer,
+): Promise<ProtocolScore> {
   const key = layout.publicObject(ref.hash);
   return parseObject(key, inMemory ?? (await readObject(storage, key, ref)), ProtocolScore);
 }
 
-export async function scoreListAt(storage: Storage, ref: ObjectRef): Promise<ScoreListEntry[]> {
+export async function scoreListAt(storage: Storage, ref: NamedObject): Promise<ScoreListEntry[]> {
   const key = layout.publicObject(ref.hash);
   return parseObject(key, await readObject(storage, key, ref), ScoreList).scores;
 }

@@ -1,4 +1,4 @@
-import type { Commit, Manifest, ObjectRef } from "../../../schemas/store/snapshot.ts";
+import type { Commit, Manifest, NamedObject } from "../../../schemas/store/snapshot.ts";
 import type { Addresses } from "../../artefacts/addresses.ts";
 import { artefactsOf } from "../../artefacts/artefacts.ts";
 import { cardKey } from "../../artefacts/card.ts";
@@ -7,7 +7,7 @@ import { inParallel } from "../../store/in-parallel.ts";
 import { artefactFolders, layout, sha256 } from "../../store/layout.ts";
 import { readManifest } from "../../store/manifest.ts";
 import { readObject, referTo } from "../../store/objects.ts";
-import { listedOnce, type ObjectInfo, type Storage, StorageError } from "../../store/storage.ts";
+import { listedOnce, type Storage, StorageError } from "../../store/storage.ts";
 import { newestTrustedFrom, type Trust } from "../../trust/trust.ts";
 import { artefactsAt } from "./artefacts.ts";
 import { PublicTree } from "./tree.ts";
@@ -18,7 +18,7 @@ export interface AtHand {
   objects: ReadonlyMap<string, Buffer>;
   /** The newest commit that the run knows of, and what its manifest says of scores. */
   commit: Commit;
-  manifest?: Pick<Manifest, "scores" | "newestUpdatedAt"> | undefined;
+  manifest?: Pick<Manifest, "scores"> | undefined;
 }
 
 /** Another round is needed only when another publisher changed something meanwhile. */
@@ -86,7 +86,7 @@ export async function showNewest(
 /** "same": none was out of date. "disturbed": another publisher changed one of them meanwhile. */
 async function updateNames(
   tree: PublicTree,
-  names: ReadonlyMap<string, ObjectRef>,
+  names: ReadonlyMap<string, NamedObject>,
   inMemory: AtHand["objects"],
 ): Promise<"same" | "changed" | "disturbed"> {
   const { storage } = tree;
@@ -94,7 +94,7 @@ async function updateNames(
   await inParallel(names, async ([key, ref]) => {
     const info = await tree.infoOf(key);
     const own = inMemory.get(ref.hash);
-    if (info && (await (own ? tree.holds(key, own) : nameHolds(storage, info, ref)))) return;
+    if (info && (await (own ? tree.holds(key, own) : nameHolds(storage, key, ref)))) return;
     const bytes = own ?? (await readObject(storage, layout.publicObject(ref.hash), ref));
     done.push(await (info ? storage.replace(key, bytes, info.tag) : storage.putIfAbsent(key, bytes)));
   });
@@ -102,14 +102,14 @@ async function updateNames(
   return done.includes(false) ? "disturbed" : "changed";
 }
 
-async function nameHolds(storage: Storage, { key, bytes }: ObjectInfo, ref: ObjectRef): Promise<boolean> {
-  if (bytes !== ref.bytes) return false;
-  const stored = await unless(CorruptObjectError, () => storage.get(key, { maxBytes: ref.bytes }));
-  return stored !== undefined && sha256(stored) === ref.hash;
+async function nameHolds(storage: Storage, key: string, { hash }: NamedObject): Promise<boolean> {
+  const maxBytes = layout.publicObject.maxBytes!;
+  const stored = await unless(CorruptObjectError, () => storage.get(key, { maxBytes }));
+  return stored !== undefined && sha256(stored) === hash;
 }
 
 /** By key. */
-export function publicNames({ scores }: Pick<Manifest, "scores">): Map<string, ObjectRef> {
+export function publicNames({ scores }: Pick<Manifest, "scores">): Map<string, NamedObject> {
   const records = Object.entries(scores.records).map(
     ([slug, ref]) => [layout.stableScore(slug), ref] as const,
   );

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import type { Manifest, ObjectRef } from "../../../schemas/store/snapshot.ts";
+import type { Manifest, NamedObject } from "../../../schemas/store/snapshot.ts";
 import type { DeflatePiece, Spliced } from "../../format/gzip.ts";
 import { MissingObjectError } from "../../store/errors.ts";
 import { readObject } from "../../store/objects.ts";
@@ -32,7 +32,7 @@ export class ObjectCache {
   }
 
   /** The stored bytes of an object. */
-  get(key: string, ref: ObjectRef): Promise<Buffer> {
+  get(key: string, ref: NamedObject): Promise<Buffer> {
     return this.#kept.get(key, () => readObject(this.#storage, key, ref, awaitBudget));
   }
 

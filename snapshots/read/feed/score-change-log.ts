@@ -1,7 +1,7 @@
 import { ScoreList } from "../../../schemas/envelopes.ts";
 import type { ScoreListEntry } from "../../../schemas/records.ts";
 import type { FeedMessage, ScoreChange } from "../../../schemas/rooms/feed.ts";
-import type { ObjectRef } from "../../../schemas/store/snapshot.ts";
+import type { NamedObject } from "../../../schemas/store/snapshot.ts";
 import { MissingObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { parseObject } from "../../store/objects.ts";
@@ -13,7 +13,7 @@ import { budgets, Memo } from "../memo.ts";
 /** A protocol in one snapshot: its row in the list, and its record, whose hash changes with any field. */
 interface Scored {
   row: ScoreListEntry;
-  record: ObjectRef;
+  record: NamedObject;
 }
 
 /** A reader begins after this commit. `gone`: it asked for one that is not there any more. */

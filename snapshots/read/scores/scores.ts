@@ -1,8 +1,8 @@
 import type { ScoreProof } from "../../../schemas/envelopes.ts";
 import { Fault } from "../../../schemas/errors.ts";
 import { ProtocolSlug } from "../../../schemas/primitives.ts";
-import type { Manifest, ObjectRef } from "../../../schemas/store/snapshot.ts";
-import { scoreLines } from "../../format/snapshot-id.ts";
+import type { Manifest, NamedObject } from "../../../schemas/store/snapshot.ts";
+import { scoreLines } from "../../format/score-lines.ts";
 import { leafHash } from "../../format/tree.ts";
 import { layout } from "../../store/layout.ts";
 import { whileKept } from "../catalog/as-of.ts";
@@ -17,7 +17,7 @@ export type ScoreName = "list" | { kind: "records" | "histories" | "dimensions";
 
 /** A score object and the snapshot that has it. */
 export interface FoundScore extends ListedSnapshot {
-  object: ObjectRef;
+  object: NamedObject;
 }
 
 /** Throws PROTOCOL_NOT_FOUND for text that cannot be a slug. */
@@ -36,7 +36,7 @@ function protocolNotFound(slug: string, manifest?: Manifest): Fault {
   return new Fault("PROTOCOL_NOT_FOUND", detail);
 }
 
-function objectOf({ scores }: Manifest, name: ScoreName): ObjectRef | undefined {
+function objectOf({ scores }: Manifest, name: ScoreName): NamedObject | undefined {
   if (name === "list") return scores.list;
   // Own members only, since "constructor" is a possible slug.
   const objects = scores[name.kind];
@@ -76,7 +76,7 @@ export function readScore(
 export function supersededScore(
   catalog: Catalog,
   name: ScoreName,
-  isAtHand: (object: ObjectRef) => boolean,
+  isAtHand: (object: NamedObject) => boolean,
 ): (FoundScore & { supersededAt: string }) | undefined {
   let { publishedAt: supersededAt } = catalog.requireCurrent().commit;
   for (const { commit, manifest } of catalog.superseded()) {

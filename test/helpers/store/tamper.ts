@@ -6,13 +6,13 @@ import {
   type Manifest,
   ManifestRoot,
   type ObjectRef,
-  ScoreRefs,
   SegmentList,
   type SegmentRef,
 } from "../../../schemas/store/snapshot.ts";
 import { tilesOf } from "../../../snapshots/format/log-tiles.ts";
 import { tileEncoder } from "../../../snapshots/format/log-tree.ts";
 import { compressPage, type Page, pageText, readRun } from "../../../snapshots/format/page.ts";
+import { readScoreText } from "../../../snapshots/format/score-lines.ts";
 import { indexRootOf, scoresRootOf, snapshotIdOf } from "../../../snapshots/format/snapshot-id.ts";
 import { leafHash, pageRootOf, rootOver } from "../../../snapshots/format/tree.ts";
 import type { WordsRef } from "../../../snapshots/index/header-reader.ts";
@@ -87,7 +87,7 @@ export function newestManifest(objects: Objects): Manifest {
     ...root,
     lists: found,
     segments: found.flat(),
-    scores: ScoreRefs.parse(parse(objects.get(layout.scoreRefs(scores.hash)))),
+    scores: readScoreText("scores", objects.get(layout.scoreLines(scores.hash))!),
   };
 }
 

@@ -143,7 +143,7 @@ describe("what goes", () => {
     for (const prefix of [
       layout.manifest.prefix,
       layout.segmentList.prefix,
-      layout.scoreRefs.prefix,
+      layout.scoreLines.prefix,
       layout.publicObject.prefix,
       layout.privateObject.prefix,
       layout.segment.prefix,

@@ -59,7 +59,7 @@ describe("one flipped bit in", () => {
     layout.privateObject.prefix,
     layout.manifest.prefix,
     layout.segmentList.prefix,
-    layout.scoreRefs.prefix,
+    layout.scoreLines.prefix,
   ])("%s stops no publish run, which makes anew what it meets", async (prefix) => {
     const storage = memoryStorage(new Map(first));
     const damaged = [...first.keys()].filter((key) => key.startsWith(prefix));

@@ -325,7 +325,7 @@ describe("publishing files", () => {
       layout.sourceFiles.prefix,
       layout.manifest.prefix,
       layout.segmentList.prefix,
-      layout.scoreRefs.prefix,
+      layout.scoreLines.prefix,
     ];
     expect(uploaded.objects).toBe(parts.reduce((sum, prefix) => sum + under(prefix), 0));
     expect(changeRecord.objects).toBe(under(layout.changeRecord.prefix));

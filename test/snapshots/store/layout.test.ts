@@ -47,7 +47,7 @@ describe("objects that match their hashes and are larger than any can be", () =>
     const kinds = [
       [layout.publicObject(hash), 64],
       [layout.segmentList(hash), 1],
-      [layout.scoreRefs(hash), 16],
+      [layout.scoreLines(hash), 8],
       [layout.privateObject(hash), 16],
       [layout.segment(hash), 128],
       [layout.rows(hash), 0.5],
@@ -86,8 +86,8 @@ describe("objects that match their hashes and are larger than any can be", () =>
       Array.from({ length: maxProtocols + 1 }, (_, n) => [`p${n}`, scores.list]),
     );
     const other = await goodStore();
-    replaceManifest(other, { scores: { ...scores, records: refs } });
-    expect(String((await takingUp(other)).error)).toContain("not as documented: records");
+    replaceManifest(other, { scores: { ...scores, records: refs, histories: refs, dimensions: refs } });
+    expect(String((await takingUp(other)).error)).toContain("it names too many protocols");
   });
 
   test("are refused: a run that would be inflated to a gigabyte, and a header of any size", async () => {

@@ -2,17 +2,18 @@ import { describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { formatVersion, type Manifest, type SegmentRef } from "../../../schemas/store/snapshot.ts";
 import { feedVersion } from "../../../schemas/versions.ts";
+import { readScoreText, scoreText } from "../../../snapshots/format/score-lines.ts";
 import { diff } from "../../../snapshots/maintain/diff.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { divideManifest, readManifest } from "../../../snapshots/store/manifest.ts";
-import { partsOf, scoreObjects } from "../../../snapshots/store/objects.ts";
+import { partsOf, referTo, scoreObjects } from "../../../snapshots/store/objects.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { market, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { contentOf, countingStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
-import { goodStore, newestManifest, type Objects, replaceManifest } from "../../helpers/store/tamper.ts";
+import { newestManifest, type Objects } from "../../helpers/store/tamper.ts";
 
 const ref = (name: string) => ({ hash: sha256(name), bytes: 100 });
 
@@ -37,7 +38,7 @@ function divide(segments: SegmentRef[]) {
     counts: { markets: segments.length * 15_000, protocols: 0, segments: segments.length, pages },
     ...{ newestResolvedAt: "2026-01-01T00:00:00.000Z", newestUpdatedAt: "2026-01-01T00:00:00.000Z" },
     segments,
-    scores: { formatVersion, list: ref("list"), records: {}, histories: {}, dimensions: {} },
+    scores: { list: { hash: sha256("list") }, records: {}, histories: {}, dimensions: {} },
   });
 }
 
@@ -117,6 +118,47 @@ describe("a manifest whose parts do not fit together is refused", () => {
     const stored = Buffer.from(JSON.stringify({ ...root, parts: change(root.parts) }));
     const own = await store(objects, { ...divided, stored });
     await expect(readManifest(memoryStorage(objects), own)).rejects.toThrow(told);
+  });
+});
+
+describe("lines of scores are refused", () => {
+  const hash = (name: string) => sha256(name);
+  const lines = [
+    `scores ${hash("list")}`,
+    ...["score", "history", "dimensions"].flatMap((kind) =>
+      ["aave", "constructor"].map((slug) => `${kind} ${slug} ${hash(kind + slug)}`),
+    ),
+  ];
+  const spelled = (these: readonly string[]) => these.map((line) => `${line}\n`).join("");
+  const read = (text: string) => readScoreText("private/scores/x", Buffer.from(text));
+
+  test("unless they are as documented", () => {
+    const scores = read(spelled(lines));
+    expect(scores.histories.constructor).toEqual({ hash: hash("historyconstructor") });
+    expect(scoreText(scores)).toBe(spelled(lines));
+    expect(read(spelled(lines.slice(0, 1))).records).toEqual({});
+  });
+
+  test.each<[string, string]>([
+    ["without the list", spelled(lines.slice(1))],
+    ["in another order", spelled(lines.with(1, lines[2]!).with(2, lines[1]!))],
+    [
+      "kind by kind in another order",
+      spelled([...lines.slice(0, 3), ...lines.slice(5), ...lines.slice(3, 5)]),
+    ],
+    ["that come twice", spelled([...lines.slice(0, 2), ...lines.slice(1)])],
+    ["of a protocol that has no history", spelled(lines.toSpliced(3, 1))],
+    ["of an unknown kind", spelled([...lines, `tier aave ${hash("tier")}`])],
+    ["with a hash that is a path", spelled(lines.with(1, "score aave ../../keys/1"))],
+    ["with a hash in capitals", spelled(lines.with(1, `score aave ${hash("a").toUpperCase()}`))],
+    ["of a slug that is none", spelled(lines).replaceAll(" aave ", " AAVE ")],
+    ["of __proto__", spelled(lines).replaceAll(" aave ", " __proto__ ")],
+    ["whose last does not end", spelled(lines).slice(0, -1)],
+    ["with returns", spelled(lines).replaceAll("\n", "\r\n")],
+    ["behind a byte order mark", `\ufeff${spelled(lines)}`],
+    ["that are none", ""],
+  ])("%s", (_, text) => {
+    expect(() => read(text)).toThrow(/^private\/scores\/x: /);
   });
 });
 
@@ -202,11 +244,15 @@ describe("a lost part", () => {
 });
 
 test("a part of another version is refused by name", async () => {
-  const objects = await goodStore();
-  replaceManifest(objects, { scores: { ...newestManifest(objects).scores, formatVersion: 9 as never } });
-  const storage = memoryStorage(objects);
-  const { manifest } = (await newestCommit(storage))!;
-  await expect(readManifest(storage, manifest)).rejects.toThrow(
-    /^private\/scores\/.*version 9.*use a newer version/,
+  const divided = divide([segment(1)]);
+  const { segments: _s, scores: _p, ...root } = divided.manifest;
+  const [list] = root.parts.lists;
+  const told = JSON.parse(String(divided.parts.get(layout.segmentList(list!.hash))));
+  const other = Buffer.from(JSON.stringify({ ...told, formatVersion: 9 }));
+  const objects: Objects = new Map([[layout.segmentList(sha256(other)), other]]);
+  const parts = { ...root.parts, lists: [{ ...list, ...referTo(other) }] };
+  const own = await store(objects, { ...divided, stored: Buffer.from(JSON.stringify({ ...root, parts })) });
+  await expect(readManifest(memoryStorage(objects), own)).rejects.toThrow(
+    /^private\/lists\/.*version 9.*use a newer version/,
   );
 });

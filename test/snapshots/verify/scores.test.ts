@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { ScoreDimensions, ScoreHistory } from "../../../schemas/envelopes.ts";
 import type { Manifest, ObjectRef } from "../../../schemas/store/snapshot.ts";
+import { scoreText } from "../../../snapshots/format/score-lines.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import {
   agreeing,
@@ -116,12 +117,14 @@ describe("names dimensions", () => {
 });
 
 test.for(["histories", "dimensions"] as const)(
-  "names a manifest that lacks a protocol's %s",
+  "names lines of scores that lack a protocol's %s",
   async (kind) => {
     const objects = new Map(good);
-    const { aave: _, ...others } = newestManifest(objects).scores[kind];
-    const key = replaceScores(objects, { [kind]: others });
-    expect(await faultyKeys(objects)).toEqual([key]);
+    const { scores } = newestManifest(objects);
+    const { aave: _, ...others } = scores[kind];
+    const lines = { ...scores, [kind]: others };
+    replaceManifest(objects, { scores: lines });
+    expect(await faultyKeys(objects)).toEqual([layout.scoreLines(sha256(scoreText(lines)))]);
   },
 );
 

@@ -32,7 +32,7 @@ test("a start reads side by side what does not follow from each other", async ()
     // The commit that head.json names and the one after it, which there may be.
     { of: isUnder(layout.commit.prefix), together: 2 },
     { of: isUnder(layout.manifest.prefix, layout.checked), together: 2 },
-    { of: isUnder(layout.segmentList.prefix, layout.scoreRefs.prefix), together: 2 },
+    { of: isUnder(layout.segmentList.prefix, layout.scoreLines.prefix), together: 2 },
     { of: isUnder(layout.segment.prefix), together: 2 },
   ]);
   const catalog = new Catalog(storage, { cacheBytes: 2 ** 20 });
