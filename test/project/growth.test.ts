@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { Client } from "../../proxy/site/client/client.ts";
@@ -10,6 +10,7 @@ import { pythonPath } from "../conformance/python.ts";
 import { bearer, call, until } from "../helpers/http/proxy-client.ts";
 import { type ProxyCommand, startProxyCommand, startUnit } from "../helpers/http/proxy-command.ts";
 import { runCommand, snapshotCommand } from "../helpers/publish/commands.ts";
+import { type CopiedCommands, commandsOf, copyProject } from "../helpers/publish/copies.ts";
 import { findProgram, nodeOptions } from "../helpers/servers/programs.ts";
 
 const run = promisify(execFile);
@@ -20,6 +21,8 @@ let upgrades: string[];
 let folder: string;
 let key: string;
 let snapshotId: string;
+let patched: CopiedCommands;
+let upgraded: CopiedCommands;
 const proxies: ProxyCommand[] = [];
 
 /** Copies of the project with patches that CONTRIBUTING.md shows, and stores that the project itself made. */
@@ -30,8 +33,8 @@ beforeAll(async () => {
   const isUpgrade = (patch: string) => /^\+.*(depth: \{|ORICHALCUM)/m.test(patch);
   upgrades = all.filter(isUpgrade);
   patches = all.filter((patch) => !isUpgrade(patch));
-  await makeCopy("patched", patches);
-  await makeCopy("upgraded", upgrades);
+  patched = await makeCopy("patched", patches);
+  upgraded = await makeCopy("upgraded", upgrades);
 
   const options = { from: folder };
   await runCommand("sample", ["--out", "sources", "--markets", "400", "--protocols", "3"], options);
@@ -48,33 +51,14 @@ beforeAll(async () => {
 afterEach(async () => {
   for (const proxy of proxies.splice(0)) await proxy.kill();
 });
-afterAll(() => rm(folder, { recursive: true, force: true }));
+afterAll(async () => {
+  for (const commands of [patched, upgraded]) await commands?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
 
-async function makeCopy(name: string, applied: readonly string[]): Promise<void> {
+async function makeCopy(name: string, applied: readonly string[]): Promise<CopiedCommands> {
   const copy = join(folder, name);
-  const { stdout } = await run(
-    "git",
-    [
-      "ls-files",
-      "-z",
-      "--cached",
-      "--others",
-      "--exclude-standard",
-      "schemas",
-      "snapshots",
-      "proxy",
-      "scripts",
-      "*.json",
-    ],
-    {
-      cwd: root,
-    },
-  );
-  for (const file of stdout.split("\0").filter((name) => name !== "")) {
-    await mkdir(join(copy, dirname(file)), { recursive: true });
-    await cp(join(root, file), join(copy, file));
-  }
-  await symlink(join(root, "node_modules"), join(copy, "node_modules"));
+  await copyProject(copy);
   for (const patch of applied) {
     await writeFile(join(folder, "patch"), patch);
     await run("git", ["apply", "../patch"], {
@@ -82,15 +66,8 @@ async function makeCopy(name: string, applied: readonly string[]): Promise<void>
       env: { ...process.env, GIT_DIR: join(folder, "none") },
     });
   }
+  return commandsOf(copy, folder);
 }
-
-/** Runs a command of a copy. */
-const runIn = (copy: string, script: string, args: readonly string[]) =>
-  run(process.execPath, [...nodeOptions, join(folder, copy, "scripts", `${script}.ts`), ...args], {
-    cwd: folder,
-    env: { ...process.env, INIT_CWD: folder },
-  });
-const patched = (script: string, ...args: string[]) => runIn("patched", script, args);
 
 /** Starts a proxy over a store, of the project or of a copy. Returns what asks it. */
 async function serve(version: "ours" | "patched" | "upgraded", store = "store") {
@@ -121,9 +98,9 @@ test("the patches of CONTRIBUTING.md add a filter, an endpoint and a kind of obj
 });
 
 test("the kind of object of the patch is checked, kept, and made anew where it is damaged", async () => {
-  await patched("sample", "--out", "tiered", "--markets", "400", "--protocols", "3");
+  await patched.run("sample", "--out", "tiered", "--markets", "400", "--protocols", "3");
   const publish = ["publish", "--store", "kinds", "--sources", "tiered"];
-  await patched("snapshot", ...publish);
+  await patched.run("snapshot", ...publish);
   const [name, ...others] = await readdir(join(folder, "kinds/private/tiers"));
   expect(others).toEqual([]);
   const path = join(folder, "kinds/private/tiers", name!);
@@ -131,19 +108,19 @@ test("the kind of object of the patch is checked, kept, and made anew where it i
   const tiers: number[] = Object.values(JSON.parse(content).tiers);
   expect(tiers.reduce((sum, count) => sum + count)).toBe(3);
   const all = { "--keep-hours": "0", "--keep-commits": "1" };
-  const collected = await patched("snapshot", "gc", "--store", "kinds", ...Object.entries(all).flat());
+  const collected = await patched.run("snapshot", "gc", "--store", "kinds", ...Object.entries(all).flat());
   expect(collected.stdout).toContain("0 objects");
-  expect((await patched("snapshot", "verify", "--store", "kinds")).stdout).toMatch(
+  expect((await patched.run("snapshot", "verify", "--store", "kinds")).stdout).toMatch(
     /^All good: .* 0 of them unreferenced/m,
   );
   await writeFile(path, content.replace("1", "2"));
-  const found = await patched("snapshot", "verify", "--store", "kinds").catch((error) => error);
+  const found = await patched.run("snapshot", "verify", "--store", "kinds").catch((error) => error);
   expect([found.code, found.stdout]).toEqual([
     1,
     expect.stringContaining(`private/tiers/${name}: its content`),
   ]);
   await rm(path);
-  expect((await patched("snapshot", ...publish)).stdout).toContain("made 1 object anew");
+  expect((await patched.run("snapshot", ...publish)).stdout).toContain("made 1 object anew");
   expect(await readFile(path, "utf8")).toBe(content);
 });
 
@@ -197,12 +174,14 @@ test("the patched project takes over an older store, and the older project tells
   for (const path of paths) expect([path, (await newer.ask(path)).status]).toEqual([path, 200]);
 
   // All markets change, but the guard counts none of them: only what is new differs.
-  await patched("sample", "--out", "newer", "--markets", "400", "--protocols", "3");
+  await patched.run("sample", "--out", "newer", "--markets", "400", "--protocols", "3");
   const publish = ["publish", "--store", "store", "--sources", "newer"];
-  const { stdout } = await patched("snapshot", ...publish);
+  const { stdout } = await patched.run("snapshot", ...publish);
   expect(stdout).toContain("It changes +0 ~400 -0 markets");
-  expect((await patched("snapshot", ...publish)).stdout).toContain("Nothing new");
-  expect((await patched("snapshot", "verify", "--store", "store")).stdout).toMatch(/^All good: 2 commits/m);
+  expect((await patched.run("snapshot", ...publish)).stdout).toContain("Nothing new");
+  expect((await patched.run("snapshot", "verify", "--store", "store")).stdout).toMatch(
+    /^All good: 2 commits/m,
+  );
   const query = `?top_risk_driver=${encodeURIComponent(driver)}`;
   await until("the new commit", async () => (await newer.ask(`${archive}${query}`)).status === 200);
   const having = before.filter(({ topRiskDriver }) => topRiskDriver === driver).length;
@@ -222,10 +201,10 @@ test("the patched project takes over an older store, and the older project tells
   expect((await newer.ask(`${archive}?${then}`)).json()).toMatchObject({ version: "bri-pm-v1", total: 400 });
   expect((await newer.ask(`${archive}?${then}`, csv)).text).not.toContain("venue");
   expect(await rowsOf(`?${then}`)).toEqual(before);
-  await patched("snapshot", "rollback", snapshotId, "--store", "store");
+  await patched.run("snapshot", "rollback", snapshotId, "--store", "store");
   await until("the rollback", async () => (await newer.ask(`${archive}${query}`)).status === 400);
   expect(await rowsOf()).toEqual(before);
-  await patched("snapshot", ...publish, "--resume");
+  await patched.run("snapshot", ...publish, "--resume");
   await until("the return", async () => (await newer.ask(`${archive}${query}`)).status === 200);
 
   // The older project keeps what it has, and says why.
@@ -241,13 +220,12 @@ test("the patched project takes over an older store, and the older project tells
 test("a further signal and tier, wider bounds, a new name and a retired filter leave older snapshots as they were", async () => {
   expect(upgrades).toHaveLength(2);
   for (const patch of upgrades) expect(patch.split("\n").length).toBeLessThanOrEqual(62);
-  const upgraded = (script: string, ...args: string[]) => runIn("upgraded", script, args);
   const older = await serve("ours", "upgrades");
   const newer = await serve("upgraded", "upgrades");
   await writeFile(join(folder, "key"), key, { mode: 0o600 });
   const reached = ["--url", newer.url, "--key-file", "key", "--json"];
   const verified = async (commits: number) => {
-    const check = upgraded("snapshot", "verify", "--store", "upgrades", "--json");
+    const check = upgraded.run("snapshot", "verify", "--store", "upgrades", "--json");
     const found = JSON.parse((await check.catch((error) => error)).stdout);
     // Every version publishes its own site.
     const faults = found.faults.filter(({ key }: { key: string }) => !key.startsWith("public/site/"));
@@ -257,7 +235,7 @@ test("a further signal and tier, wider bounds, a new name and a retired filter l
   const byBoth = async (script: "ask" | "sync", args: string[], folders: string[][] = [[], []]) => {
     const ours = await runCommand(script, [...reached, ...folders[0]!, ...args], { from: folder });
     expect([ours.code, ours.stderr]).toEqual([0, expect.any(String)]);
-    const theirs = await upgraded(script, ...reached, ...folders[1]!, ...args);
+    const theirs = await upgraded.run(script, ...reached, ...folders[1]!, ...args);
     return [ours, theirs].map(({ stdout }) => JSON.parse(stdout));
   };
   const synced = () =>
@@ -294,9 +272,9 @@ test("a further signal and tier, wider bounds, a new name and a retired filter l
   expect(await refusal(`${facets}?by=depth`)).toEqual(["depth", noIndex]);
   for (const copy of await synced()) expect(copy).toMatchObject({ snapshotId, how: "whole", unchecked: [] });
 
-  await upgraded("sample", "--out", "upgraded-sources", "--markets", "400", "--protocols", "3");
+  await upgraded.run("sample", "--out", "upgraded-sources", "--markets", "400", "--protocols", "3");
   const publish = ["publish", "--store", "upgrades", "--sources", "upgraded-sources"];
-  expect((await upgraded("snapshot", ...publish)).stdout).toContain("It changes +0 ~400 -0 markets");
+  expect((await upgraded.run("snapshot", ...publish)).stdout).toContain("It changes +0 ~400 -0 markets");
   await verified(2);
   await until("the new commit", async () => (await newer.ask(`${archive}?min_depth=0`)).status === 200);
   const { snapshotId: current } = (await newer.ask("/api/v1/status")).json();
@@ -377,10 +355,10 @@ print(json.dumps([found.total, len(found.vouched.unjudged), refused]))`;
   expect((await newer.ask(`${archive}?asOf=${snapshotId}`, csv)).text).toBe(before);
   expect(await refusal(`${archive}?min_depth=1&asOf=${snapshotId}`)).toEqual(["depth", noIndex]);
   for (const id of [snapshotId, current]) {
-    const exported = await upgraded("snapshot", "export", "--store", "upgrades", "--snapshot", id);
+    const exported = await upgraded.run("snapshot", "export", "--store", "upgrades", "--snapshot", id);
     expect(exported.stdout).toContain("400");
   }
-  await upgraded("snapshot", "rollback", snapshotId, "--store", "upgrades");
+  await upgraded.run("snapshot", "rollback", snapshotId, "--store", "upgrades");
   await until("the rollback", async () => (await newer.ask(archive, csv)).text === before);
   for (const copy of await synced())
     expect(copy).toMatchObject({ snapshotId, how: "changes", unchecked: [] });

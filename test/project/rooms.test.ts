@@ -1,5 +1,5 @@
-import { execFile, execFileSync } from "node:child_process";
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, posix } from "node:path";
 import { promisify } from "node:util";
@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { endpoints } from "../../schemas/endpoints.ts";
 import { bearer, call, until } from "../helpers/http/proxy-client.ts";
 import { startUnit } from "../helpers/http/proxy-command.ts";
+import { commandsOf, copyProject, productFiles as files } from "../helpers/publish/copies.ts";
 import { nodeOptions } from "../helpers/servers/programs.ts";
 
 const run = promisify(execFile);
@@ -69,13 +70,6 @@ const tables = [
   "scripts/commands/snapshot/verify.ts",
 ];
 
-const files = execFileSync(
-  "git",
-  ["ls-files", "--cached", "--others", "--exclude-standard", "schemas", "snapshots", "proxy", "scripts"],
-  { cwd: root, encoding: "utf8" },
-)
-  .split("\n")
-  .filter((file) => file !== "");
 const read = (file: string) => readFile(join(root, file), "utf8");
 
 const isIn = (room: Room, file: string) =>
@@ -149,17 +143,14 @@ describe("rooms", () => {
 
 describe("the core alone", () => {
   let folder: string;
+  const project = () => join(folder, "project");
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "prs-rooms-"));
-    for (const file of [...files, "package.json", "tsconfig.json"].filter(
-      (name) => roomOf(name) === "core",
-    )) {
-      const copy = join(folder, "project", file);
-      await mkdir(dirname(copy), { recursive: true });
-      if (tables.includes(file)) await writeFile(copy, withoutRooms(file, await read(file)));
-      else await cp(join(root, file), copy);
-    }
-    await symlink(join(root, "node_modules"), join(folder, "project/node_modules"));
+    await copyProject(
+      project(),
+      files.filter((file) => roomOf(file) === "core"),
+    );
+    for (const file of tables) await writeFile(join(project(), file), withoutRooms(file, await read(file)));
   });
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
@@ -167,26 +158,22 @@ describe("the core alone", () => {
     // A row may have been the only one that used a name.
     const unused = ["--noUnusedLocals", "false", "--noUnusedParameters", "false"];
     const { stdout } = await run(join(root, "node_modules/.bin/tsc"), ["--noEmit", ...unused], {
-      cwd: join(folder, "project"),
+      cwd: project(),
     }).catch((error: { stdout: string }) => error);
     expect(stdout).toBe("");
   });
 
   test("publishes, verifies and serves, and has no address of a room", async () => {
-    const inCopy = (script: string, ...parameters: string[]) =>
-      run(
-        process.execPath,
-        [...nodeOptions, join(folder, "project/scripts", `${script}.ts`), ...parameters],
-        { cwd: folder, env: { ...process.env, INIT_CWD: folder } },
-      );
-    await inCopy("sample", "--out", "sources", "--markets", "400", "--protocols", "3");
-    await inCopy("snapshot", "publish", "--store", "store", "--sources", "sources");
-    expect((await inCopy("snapshot", "verify", "--store", "store")).stdout).toContain("All good");
+    const commands = commandsOf(project(), folder);
+    onTestFinished(() => commands.stop());
+    await commands.run("sample", "--out", "sources", "--markets", "400", "--protocols", "3");
+    await commands.run("snapshot", "publish", "--store", "store", "--sources", "sources");
+    expect((await commands.run("snapshot", "verify", "--store", "store")).stdout).toContain("All good");
     const issue = ["issue", "--store", "store", "--plan", "aegis", "--owner", "me", "--json"];
-    const { key } = JSON.parse((await inCopy("keys", ...issue)).stdout);
+    const { key } = JSON.parse((await commands.run("keys", ...issue)).stdout);
     const proxy = startUnit({
       program: process.execPath,
-      args: [...nodeOptions, join(folder, "project/scripts/proxy.ts")],
+      args: [...nodeOptions, join(project(), "scripts/proxy.ts")],
       cwd: folder,
       env: { INIT_CWD: folder, SNAPSHOT_STORE: "store", PORT: "0" },
     });
