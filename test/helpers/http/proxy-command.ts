@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdir, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { compileCache, nodeOptions } from "../servers/programs.ts";
 import type { UnitCommand } from "./deployed.ts";
 import { until } from "./proxy-client.ts";
@@ -67,16 +67,13 @@ export function startUnit({ program, args, cwd, env }: UnitCommand): ProxyComman
 
 /** Process ids of the workers that a proxy started, whether they listen yet or not; Linux alone tells. */
 export async function workersOf({ pid }: ChildProcess): Promise<number[]> {
-  const workers: number[] = [];
-  for (const name of await readdir("/proc")) {
-    // A process may be gone by the time it is asked about.
-    const [stat, command] = await Promise.all(
-      ["stat", "cmdline"].map((file) => readFile(`/proc/${name}/${file}`, "latin1").catch(() => "")),
-    );
-    const parent = Number(/\) \w (\d+) /.exec(stat!)?.[1]);
-    if (parent === pid && command!.includes("scripts/proxy.ts")) workers.push(Number(name));
-  }
-  return workers;
+  // A process may be gone by the time it is asked about.
+  const read = (path: string) => readFile(path, "latin1").catch(() => "");
+  const children = (await read(`/proc/${pid}/task/${pid}/children`))
+    .split(" ")
+    .filter((child) => child !== "");
+  const commands = await Promise.all(children.map((child) => read(`/proc/${child}/cmdline`)));
+  return children.filter((_, place) => commands[place]!.includes("scripts/proxy.ts")).map(Number);
 }
 
 /** Signals a process and all it started, as a terminal does on Ctrl-C. */
