@@ -43,6 +43,7 @@ const rareCategories = [
   "A\u030a",
   "\u2028",
   'say "a\\b"',
+  "\ufb05",
 ];
 const outcomes = ["Yes", "No", "Yes", "No", "Yes", "Draw"];
 const rareOutcomes = ["🏆", "\ue000", "\u0007", "لا", "yes", "0"];
@@ -122,6 +123,7 @@ const queries: Query[] = [
   { category: "straße" },
   { category: "ΣΊΣΥΦΟΣ" },
   { category: "Kelvin" },
+  { category: "\ufb06" },
   { category: "\u212b" },
   { category: "A\u030a" },
   { category: "\u2028" },
@@ -132,6 +134,7 @@ const queries: Query[] = [
   { q: "win DAY" },
   { q: "σίσυφος 7" },
   { q: "ΣΊΣΥΦΟΣ" },
+  { q: "ΣΊΣ＊ｗｉｎ" },
   { q: "ke* kelv* win" },
   { q: "81* will*", disputed: "false" },
   { q: "å" },

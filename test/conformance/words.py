@@ -1,11 +1,13 @@
 """Reads the words of a segment, as snapshots/SPEC.md, "Words", says, with Python's standard library alone."""
-import itertools, json, struct, unicodedata
+import itertools, json, re, struct, unicodedata
 from index_header import need
 
-def words_of(text):
-    lower = unicodedata.normalize("NFKC", text).lower()
-    marked = "".join(c if unicodedata.category(c)[0] in "LMN" else " " for c in lower)
-    return set(marked.split(" ")) - {""}
+def normalised(text):
+    return unicodedata.normalize("NFKC", text).lower().replace("ς", "σ")
+
+def words_of(text, query=""):
+    marked = "".join(c if unicodedata.category(c)[0] in "LMN" or c == query else " " for c in normalised(text))
+    return set(re.findall(r"[^ *]+\*?", marked))
 
 def numbers(data, at):
     """The numbers in LEB128 from a place on, each with the place behind it."""
@@ -52,8 +54,6 @@ def read_words(data, questions):
 def with_words(words, size, query):
     """Whether each market has all words of a query; a word that ends with * stands for all that begin so."""
     kept = set(range(size))
-    for each in query.split(" "):
-        for wanted in words_of(each):
-            star = each.endswith("*") and len(wanted) > 1
-            kept &= {n for word, found in words.items() if word == wanted or star and word.startswith(wanted) for n in found}
+    for wanted in words_of(query, "*"):
+        kept &= {n for word, found in words.items() if word == wanted or wanted[-1] == "*" and word.startswith(wanted[:-1]) for n in found}
     return [n in kept for n in range(size)]

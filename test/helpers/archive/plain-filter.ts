@@ -86,7 +86,7 @@ function cut(text: string, stars: boolean): Set<string> {
   const words = new Set<string>();
   let word = "";
   for (const character of [...text.normalize("NFKC").toLowerCase(), " "]) {
-    if (/^(?:\p{Letter}|\p{Mark}|\p{Number})$/u.test(character)) word += character;
+    if (/^(?:\p{Letter}|\p{Mark}|\p{Number})$/u.test(character)) word += character === "ς" ? "σ" : character;
     else {
       if (word !== "") words.add(stars && character === "*" ? `${word}*` : word);
       word = "";

@@ -1,0 +1,35 @@
+import { execFileSync } from "node:child_process";
+import { expect, test } from "vitest";
+import { foldCase } from "../../schemas/names.ts";
+import { isSettled, normalised, wordsOf } from "../../snapshots/index/words.ts";
+import { findProgram } from "../helpers/servers/programs.ts";
+import { pythonPath } from "./python.ts";
+
+const python = findProgram("python3");
+
+const script = `
+import json, sys
+from client import fold
+from words import normalised, words_of
+texts = json.load(sys.stdin)
+json.dump([[fold(text), normalised(text), sorted(words_of(f"1{text}2"))] for text in texts], sys.stdout)
+`;
+
+test.skipIf(!python)(
+  "settled characters fold, and make words, the same here and in Python, whose Unicode is another",
+  () => {
+    const codes = Array.from({ length: 0x110000 }, (_, code) => String.fromCodePoint(code)).filter(isSettled);
+    // A word that ends in a sigma, and one that does not.
+    const texts = [...codes, ...codes.map((character) => `aΣ${character}`)];
+    const told = execFileSync(python!, ["-c", script], {
+      env: { ...process.env, ...pythonPath },
+      input: JSON.stringify(texts),
+      maxBuffer: 2 ** 28,
+    });
+    const inPython: [string, string, string[]][] = JSON.parse(String(told));
+    const here = texts.map((text) => [foldCase(text), normalised(text), wordsOf(`1${text}2`).sort()]);
+    const differing = texts.filter((_, n) => JSON.stringify(here[n]) !== JSON.stringify(inPython[n]));
+    expect(differing).toEqual([]);
+    expect(codes.length).toBeGreaterThan(45_000);
+  },
+);
