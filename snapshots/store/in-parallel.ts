@@ -24,6 +24,42 @@ export async function inParallel<Item>(
   await Promise.all(Array.from({ length: concurrency }, worker));
 }
 
+/** What is being read ahead takes no more memory, but for a single item that is larger. */
+const maxBytesAhead = 64 * 1024 * 1024;
+
+/**
+ * Works on up to `concurrency` items at once, and yields the results in the order of the items. `bytes` tells how much
+ * memory the work on an item takes.
+ */
+export async function* inOrder<Item, Result>(
+  items: Iterable<Item> | AsyncIterable<Item>,
+  work: (item: Item) => Promise<Result>,
+  { concurrency = 16, bytes = () => 0 }: { concurrency?: number; bytes?: (item: Item) => number } = {},
+): AsyncGenerator<Result, void, void> {
+  const begun: { result: Promise<Result>; size: number }[] = [];
+  let ahead = 0;
+  const oldest = () => {
+    const { result, size } = begun.shift()!;
+    ahead -= size;
+    return result;
+  };
+  try {
+    for await (const item of items) {
+      const size = bytes(item);
+      while (begun.length === concurrency || (begun.length > 0 && ahead + size > maxBytesAhead))
+        yield await oldest();
+      const result = work(item);
+      // It may fail while nobody awaits it.
+      result.catch(() => {});
+      begun.push({ result, size });
+      ahead += size;
+    }
+    while (begun.length > 0) yield await oldest();
+  } finally {
+    await Promise.allSettled(begun.map(({ result }) => result));
+  }
+}
+
 /** Waits at most `seconds` for work that cannot be stopped. Throws DEADLINE, or the work's own error. */
 export function inTime<T>(seconds: number, working: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {

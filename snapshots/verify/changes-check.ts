@@ -6,6 +6,7 @@ import { differingRows, type ReadObject } from "../changes/walk.ts";
 import { ChangePart, putLine } from "../format/change-part.ts";
 import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import { CorruptObjectError } from "../store/errors.ts";
+import { inOrder } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 
 interface Named {
@@ -67,9 +68,11 @@ export async function compareChangeRecord(
 
 /** From the oldest market up. Memory holds one part. */
 async function* linesOf(read: ReadObject, parts: ChangeRecord["before"]) {
+  const readPart = (ref: ObjectRef) => read(layout.changePart(ref.hash), ref);
+  const stored = inOrder(parts, readPart, { bytes: ({ bytes }) => bytes });
   for (const ref of parts) {
     const key = layout.changePart(ref.hash);
-    const part = new ChangePart(key, await read(key, ref));
+    const part = new ChangePart(key, (await stored.next()).value!);
     if (part.lines !== ref.lines) throw new CorruptObjectError(key, "its record is wrong about its lines");
     const texts = part.checked();
     for (let line = part.lines - 1; line >= 0; line -= 1) yield { part, line, text: texts[line]! };

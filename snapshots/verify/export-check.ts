@@ -19,22 +19,22 @@ export async function checkExports(
 ): Promise<void> {
   const { storage } = check;
   const checked = new Set<string>();
-  for await (const { key, bytes } of storage.list(layout.exportedChanges.prefix)) {
-    const record = await check.attempt(() => readChangesRecord(storage, key, trust));
-    if (!record) continue;
-    check.count(key, bytes);
-    for (const file of record.files) await check.attempt(() => checkFile(check, file));
-  }
-  for await (const { key, bytes } of storage.list(layout.exportRecord.prefix)) {
-    const record = await check.attempt(() => readRecord(storage, key, commits, trust));
-    if (!record) continue;
-    check.count(key, bytes);
+  await check.each(storage.list(layout.exportedChanges.prefix), async ({ key, bytes }, part) => {
+    const record = await part.attempt(() => readChangesRecord(storage, key, trust));
+    if (!record) return;
+    part.count(key, bytes);
+    for (const file of record.files) await part.attempt(() => checkFile(part, file));
+  });
+  await check.each(storage.list(layout.exportRecord.prefix), async ({ key, bytes }, part) => {
+    const record = await part.attempt(() => readRecord(storage, key, commits, trust));
+    if (!record) return;
+    part.count(key, bytes);
     for (const file of record.files) {
       if (checked.has(file.hash)) continue;
       checked.add(file.hash);
-      await check.attempt(() => checkFile(check, file));
+      await part.attempt(() => checkFile(part, file));
     }
-  }
+  });
 }
 
 async function readChangesRecord(

@@ -47,12 +47,15 @@ export async function checkLog(
   for (const [first, to] of gapsIn(numbers, begins)) missing(first, to);
   const kept = new Set<string>();
   for await (const { key } of check.storage.list(layout.manifest.prefix)) kept.add(key);
+  const records = new Set<string>();
+  for await (const { key } of check.storage.list(layout.changeRecord.prefix)) records.add(key);
+  const read = await check.each(numbers, (number, part) => readLogged(part, number));
   const log: (Commit | undefined)[] = [];
   let collected = 0;
   let newest: CheckedCommit | undefined;
-  for (const number of numbers) {
+  for (const [index, number] of numbers.entries()) {
     const before = log.at(-1);
-    const commit = await checkCommit(check, number, before);
+    const commit = await checkCommit(check, read[index], before);
     // Collections delete the manifest first. A snapshot that still has one must be complete, as must the newest.
     if (commit && number !== numbers.at(-1) && !kept.has(layout.manifest(commit.manifest.hash))) {
       collected += 1;
@@ -61,7 +64,8 @@ export async function checkLog(
       // What lies above the newest trusted commit is a fault, and nothing else is compared with it.
       if (!commit || !trust?.commit(commit)) newest = manifest && { commit, manifest };
     }
-    if (commit) await snapshots.checkChanges(commit, before?.commit === number - 1 ? before : undefined);
+    const predecessor = before?.commit === number - 1 ? before : undefined;
+    if (commit) await snapshots.checkChanges(commit, predecessor, records);
     log.push(commit);
   }
   checkSignatures(check, log, trust);
@@ -94,18 +98,26 @@ export async function checkKnown(
   if (fault) faults.push({ key, reason: fault.message.slice(storage.location.length + 2) });
 }
 
-function checkCommit(
-  check: StoreCheck,
-  number: number,
-  before: Commit | undefined,
-): Promise<Commit | undefined> {
+function readLogged(check: StoreCheck, number: number): Promise<Commit | undefined> {
   const key = layout.commit(number);
   return check.attempt(async () => {
     const commit = await readCommit(check.storage, number);
     if (!commit) throw new MissingObjectError(key);
     check.count(key, JSON.stringify(commit).length);
+    return commit;
+  });
+}
+
+async function checkCommit(
+  check: StoreCheck,
+  commit: Commit | undefined,
+  before: Commit | undefined,
+): Promise<Commit | undefined> {
+  if (!commit) return undefined;
+  const key = layout.commit(commit.commit);
+  return check.attempt(async () => {
     checkAgreement(commit);
-    if (before && before.commit === number - 1 && commit.previous !== before.digest)
+    if (before && before.commit === commit.commit - 1 && commit.previous !== before.digest)
       throw new CorruptObjectError(key, `it does not name commit ${before.commit} as its predecessor`);
     if (before && commit.publishedAt < before.publishedAt)
       throw new CorruptObjectError(key, `its time is before that of commit ${before.commit}`);

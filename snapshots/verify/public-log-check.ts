@@ -52,12 +52,12 @@ async function checkTrees(
   const keys = new Set<string>([layout.logCheckpoint]);
   for await (const { key } of check.storage.list(layout.logCheckpointOf.prefix)) keys.add(key);
   const wanted = signed > 0 ? [layout.logCheckpoint, layout.logCheckpointOf(signed)] : [];
-  for (const key of keys.union(new Set(wanted))) {
-    await check.attempt(async () => {
+  await check.each(keys.union(new Set(wanted)), (key, part) =>
+    part.attempt(async () => {
       const bytes = await check.storage.get(key);
       if (!bytes && wanted.includes(key)) throw new MissingObjectError(key);
       if (!bytes) return;
-      check.count(key, bytes.length);
+      part.count(key, bytes.length);
       const { size, head } = checkpointIn(key, bytes, trust);
       const isNewest = key === layout.logCheckpoint;
       if (isNewest && size < signed) throw new CorruptObjectError(key, `it is behind commit ${signed}`);
@@ -70,11 +70,11 @@ async function checkTrees(
         !check.faults.some((fault) => fault.key === named) &&
         !(await check.storage.get(named))
       )
-        check.faults.push({ key: named, reason: `it is missing, and ${key} names it` });
+        part.faults.push({ key: named, reason: `it is missing, and ${key} names it` });
       const known = heads[size];
       if (known && !known.equals(head)) throw new CorruptObjectError(key, "it is of another log");
-    }, publishAgain);
-  }
+    }, publishAgain),
+  );
 }
 
 /**
@@ -115,16 +115,16 @@ export async function checkPublicLog(
   for await (const { key } of check.storage.list(layout.logTile.prefix)) keys.push(key);
   const needed = new Map(tilesOf(size).map((tile) => [tileKey(tile), tile]));
   const isRight = tileCheck(leaves);
-  for (const [key, tile] of new Map([...tilesAmong(keys, size), ...needed])) {
-    await check.attempt(async () => {
+  await check.each(new Map([...tilesAmong(keys, size), ...needed]), ([key, tile], part) =>
+    part.attempt(async () => {
       const bytes = await check.storage.get(key);
-      if (bytes) check.count(key, bytes.length);
+      if (bytes) part.count(key, bytes.length);
       if (bytes ? isRight(tile, bytes) : !needed.has(key)) return;
       // A publisher that stops after its commit leaves the log of an earlier one.
       const reason = bytes
         ? `it is not what the commits give; ${wayBack}`
         : `projection behind commit ${size}`;
       throw new CorruptObjectError(key, reason);
-    }, publishAgain);
-  }
+    }, publishAgain),
+  );
 }

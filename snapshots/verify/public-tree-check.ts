@@ -17,17 +17,17 @@ export async function checkPublicNames(
   { commit: { commit }, manifest }: CheckedCommit,
   published: ReadonlySet<string>,
 ): Promise<void> {
-  for (const [key, ref] of publicNames(manifest)) {
-    await check.attempt(async () => {
+  await check.each(publicNames(manifest), ([key, ref], part) =>
+    part.attempt(async () => {
       const bytes = await check.storage.get(key);
-      if (bytes) check.count(key, bytes.length);
+      if (bytes) part.count(key, bytes.length);
       if (bytes && sha256(bytes) === ref.hash) return;
       // A publisher that stops after its commit leaves the content of an earlier snapshot, or nothing.
       const behind = !bytes || published.has(sha256(bytes));
       const reason = `projection behind commit ${commit}`;
       throw new CorruptObjectError(key, behind ? reason : "its content belongs to no snapshot");
-    }, publishAgain);
-  }
+    }, publishAgain),
+  );
 }
 
 /**
@@ -63,7 +63,9 @@ export async function checkArtefacts(
   if (!expected) return;
   const difference = `it differs from what commit ${commit.commit} shows`;
   await checkFiles(check, expected.files, difference);
-  for (const [key, draw] of expected.cards) await checkFiles(check, new Map([[key, draw()]]), difference);
+  await check.each(expected.cards, ([key, draw], part) =>
+    checkFiles(part, new Map([[key, draw()]]), difference),
+  );
 }
 
 async function checkFiles(
@@ -71,12 +73,12 @@ async function checkFiles(
   files: ReadonlyMap<string, Buffer>,
   difference: string,
 ): Promise<void> {
-  for (const [key, bytes] of files) {
-    await check.attempt(async () => {
+  await check.each(files, ([key, bytes], part) =>
+    part.attempt(async () => {
       const stored = await check.storage.get(key);
       if (!stored) throw new MissingObjectError(key);
-      check.count(key, stored.length);
+      part.count(key, stored.length);
       if (!stored.equals(bytes)) throw new CorruptObjectError(key, difference);
-    }, publishAgain);
-  }
+    }, publishAgain),
+  );
 }

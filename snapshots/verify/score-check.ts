@@ -7,37 +7,31 @@ import { renderList } from "../publish/score-objects.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { parseObject } from "../store/objects.ts";
-
-/** Reads an object and passes its bytes to `check`. If either fails, records a fault and returns undefined. */
-export type CheckedRead = <T>(
-  key: string,
-  ref: NamedObject,
-  check: (bytes: Buffer) => T,
-) => Promise<T | undefined>;
+import type { StoreCheck } from "./store-check.ts";
 
 /**
- * Checks the score records of a snapshot, and that the list, histories, dimensions and manifest agree with them. Faults
- * of objects go to `read`; throws CorruptObjectError only for the manifest.
+ * Checks the score records of a snapshot, and that the list, histories, dimensions and manifest agree with them. Throws
+ * CorruptObjectError only for the manifest.
  */
 export async function checkScores(
+  check: StoreCheck,
   manifestKey: string,
   { scores, newestUpdatedAt }: Manifest,
-  read: CheckedRead,
 ): Promise<void> {
-  const records = await readAll(scores.records, layout.publicObject, ProtocolScore, read);
+  const records = await readAll(check, scores.records, layout.publicObject, ProtocolScore);
   const whole = records.size === Object.keys(scores.records).length;
   const entries = [...records.values()].map(listEntryOf);
   const rendered = whole ? renderList(entries) : undefined;
   const listKey = layout.publicObject(scores.list.hash);
-  await read(listKey, scores.list, (bytes) => {
+  await check.attemptRead(listKey, scores.list, (bytes) => {
     if (rendered && !rendered.list.equals(bytes))
       throw new CorruptObjectError(listKey, "it does not match the records");
   });
   const percentileOf = whole ? percentilesOf([...records.values()]) : undefined;
-  const histories = await readAll(scores.histories, layout.privateObject, ScoreHistory, read, (history) =>
+  const histories = await readAll(check, scores.histories, layout.privateObject, ScoreHistory, (history) =>
     historyFault(history, records.get(history.slug)),
   );
-  await readAll(scores.dimensions, layout.privateObject, ScoreDimensions, read, (dimensions) => {
+  await readAll(check, scores.dimensions, layout.privateObject, ScoreDimensions, (dimensions) => {
     const { slug } = dimensions;
     const fault = dimensionsFault(dimensions, histories.get(slug), percentileOf);
     return fault ?? recordFault(dimensions, records.get(slug));
@@ -49,23 +43,23 @@ export async function checkScores(
 
 /** Only valid objects, by slug. */
 async function readAll<T extends { slug: string }>(
+  check: StoreCheck,
   refs: Readonly<Record<string, NamedObject>>,
   keyOf: (hash: string) => string,
   schema: Parameters<typeof parseObject<T>>[2],
-  read: CheckedRead,
   faultOf: (object: T) => string | undefined = () => undefined,
 ): Promise<Map<string, T>> {
   const objects = new Map<string, T>();
-  for (const [slug, ref] of Object.entries(refs)) {
+  await check.each(Object.entries(refs), async ([slug, ref], part) => {
     const key = keyOf(ref.hash);
-    const object = await read(key, ref, (bytes) => {
+    const object = await part.attemptRead(key, ref, (bytes) => {
       const parsed = parseObject(key, bytes, schema);
       const fault = parsed.slug === slug ? faultOf(parsed) : `it belongs to ${parsed.slug}, not to ${slug}`;
       if (fault) throw new CorruptObjectError(key, fault);
       return parsed;
     });
     if (object) objects.set(slug, object);
-  }
+  });
   return objects;
 }
 

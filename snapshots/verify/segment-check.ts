@@ -54,27 +54,23 @@ export async function checkSegment(
 ): Promise<CheckedSegment | undefined> {
   const key = layout.segment(ref.hash);
   const stored = await check.read(key, ref);
-  const beside: Buffer[] = [];
-  for (const [besideKey, besideRef] of besideSegment(ref)) {
-    const bytes = await check.attempt(() => check.read(besideKey, besideRef));
-    if (bytes) beside.push(bytes);
-  }
+  const beside = await check.each(besideSegment(ref), ([besideKey, besideRef], part) =>
+    part.attempt(() => part.read(besideKey, besideRef)),
+  );
   const pages = readPages(key, stored);
   const shape = { schema: marketOf(feedVersion), fields: feedFields(feedVersion) };
-  const rows: CheckedRow[] = [];
-  let faulty = false;
-  for (const page of pages) {
+  const readRows = (page: Page, part: StoreCheck) => {
     const pageKey = layout.page(page.hash);
-    const found = await check.attempt(async () => {
+    return part.attempt(async () => {
       const bytes = await readPage(check.storage, pageKey, key, page);
-      check.count(pageKey, bytes.length);
+      part.count(pageKey, bytes.length);
       return checkPage(pageKey, key, bytes, page, shape);
     });
-    if (found) rows.push(...found);
-    else faulty = true;
-  }
+  };
+  const found = await check.each(pages, readRows, { bytes: ({ bytes }) => bytes });
+  const rows = found.flatMap((own) => own ?? []);
   const [digests, ids, words] = beside;
-  if (faulty || !digests || !ids || !words) return undefined;
+  if (found.includes(undefined) || !digests || !ids || !words) return undefined;
   checkOrder(key, rows);
   checkCuts(key, pages, rows);
   if (rows.length !== ref.markets) {

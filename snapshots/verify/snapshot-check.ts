@@ -15,9 +15,12 @@ import { layout } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";
 import { namedBy, parseObject, partsOf } from "../store/objects.ts";
 import { checkChangeRecord, compareChangeRecord } from "./changes-check.ts";
-import { type CheckedRead, checkScores } from "./score-check.ts";
+import { checkScores } from "./score-check.ts";
 import { type CheckedSegment, checkSegment } from "./segment-check.ts";
 import type { StoreCheck } from "./store-check.ts";
+
+/** So that the next one is read while one is compared. Each takes some 30 MB of memory. */
+const segmentsAtOnce = 2;
 
 /** What several snapshots share is checked once. */
 export class SnapshotCheck {
@@ -65,15 +68,19 @@ export class SnapshotCheck {
   }
 
   /**
-   * Checks the change record of a commit, and compares it with both snapshots if they are there. It may be missing only
-   * where a collection has deleted one of them.
+   * Checks the change record of a commit, and compares it with both snapshots if they are there. It may be missing from
+   * `records`, those that the store has, only where a collection has deleted one of them.
    */
-  async checkChanges(commit: Commit, before: Commit | undefined): Promise<void> {
+  async checkChanges(
+    commit: Commit,
+    before: Commit | undefined,
+    records: ReadonlySet<string>,
+  ): Promise<void> {
     const ref = commit.changes;
     if (!ref) return;
     const key = layout.changeRecord(ref.hash);
     const [older, newer] = [before, commit].map((one) => one && this.#manifests.get(one.manifest.hash));
-    if (!(older && newer) && !(await this.#check.storage.get(key))) return;
+    if (!(older && newer) && !records.has(key)) return;
     const read = this.#check.read.bind(this.#check);
     await this.#check.attempt(async () => {
       const named = { since: before?.snapshotId, until: commit.snapshotId, counts: commit.changeCounts };
@@ -90,36 +97,38 @@ export class SnapshotCheck {
     if (!manifest) return undefined;
     this.#check.count(key, ref.bytes);
     for (const [part, { bytes }] of partsOf(manifest)) this.#check.count(part, bytes);
-    const segments: (CheckedSegment | undefined)[] = [];
-    for (const segment of manifest.segments) {
-      segments.push(await this.#segment(segment, manifest.feedVersion));
-      this.#progress("checking segments", segments.length, manifest.segments.length);
-    }
-    await this.#scoresAndSources(key, manifest);
+    let done = 0;
+    const { length } = manifest.segments;
+    const checkNext = async (ref: SegmentRef, part: StoreCheck) => {
+      const segment = await this.#segment(part, ref, manifest.feedVersion);
+      this.#progress("checking segments", ++done, length);
+      return segment;
+    };
+    const segments = await this.#check.each(manifest.segments, checkNext, { concurrency: segmentsAtOnce });
+    for (const { hash } of publicNames(manifest).values()) this.#published.add(hash);
+    await this.#check.attempt(() => checkScores(this.#check, key, manifest));
+    await this.#check.attempt(() => checkSources(this.#check, key, manifest));
     const whole = segments.filter((segment) => segment !== undefined);
     if (whole.length === segments.length)
       await this.#check.attempt(async () => checkManifest(key, manifest, whole));
     // Objects that no check has reached, because another object is damaged or their kind has no check of its own.
-    for (const [name, named] of namedBy(manifest))
-      if (!this.#check.hasSeen(name)) await this.#check.attempt(() => this.#check.read(name, named));
+    const unseen = namedBy(manifest)
+      .entries()
+      .filter(([name]) => !this.#check.hasSeen(name));
+    await this.#check.each(unseen, ([name, named], part) => part.attempt(() => part.read(name, named)), {
+      bytes: ([, { bytes = 0 }]) => bytes,
+    });
     return manifest;
   }
 
-  async #segment(ref: SegmentRef, feedVersion: string): Promise<CheckedSegment | undefined> {
+  async #segment(
+    check: StoreCheck,
+    ref: SegmentRef,
+    feedVersion: string,
+  ): Promise<CheckedSegment | undefined> {
     if (!this.#segments.has(ref.hash))
-      this.#segments.set(
-        ref.hash,
-        await this.#check.attempt(() => checkSegment(this.#check, ref, feedVersion)),
-      );
+      this.#segments.set(ref.hash, await check.attempt(() => checkSegment(check, ref, feedVersion)));
     return this.#segments.get(ref.hash);
-  }
-
-  async #scoresAndSources(manifestKey: string, manifest: Manifest): Promise<void> {
-    for (const { hash } of publicNames(manifest).values()) this.#published.add(hash);
-    const read: CheckedRead = (key, ref, check) =>
-      this.#check.attempt(async () => check(await this.#check.read(key, ref)));
-    await this.#check.attempt(() => checkScores(manifestKey, manifest, read));
-    await this.#check.attempt(() => checkSources(manifestKey, manifest, read));
   }
 }
 
@@ -172,22 +181,23 @@ function checkManifest(key: string, manifest: Manifest, segments: readonly Check
 }
 
 /** Every row must come from a listed file, and every file must have as many rows as the list says. */
-async function checkSources(manifestKey: string, manifest: Manifest, read: CheckedRead): Promise<void> {
+async function checkSources(check: StoreCheck, manifestKey: string, manifest: Manifest): Promise<void> {
   const { sources, segments } = manifest;
   const origins = segments.flatMap((segment) => segment.origins ?? []);
   if (!sources && origins.length === 0) return;
   if (!sources || origins.length !== segments.length)
     throw new CorruptObjectError(manifestKey, "it does not tell the origins of every segment");
   const rows = new Map<string, number>();
-  let whole = true;
-  for (const [index, ref] of origins.entries()) {
+  const read = await check.each(origins.entries(), ([index, ref], part) => {
     const key = layout.origins(ref.hash);
-    const table = await read(key, ref, (bytes) => decodeOrigins(key, bytes, segments[index]!.markets));
-    whole &&= table !== undefined;
-    if (table) addRowsByFile(rows, table);
-  }
+    return part.attemptRead(key, ref, (bytes) => {
+      addRowsByFile(rows, decodeOrigins(key, bytes, segments[index]!.markets));
+      return true;
+    });
+  });
+  const whole = !read.includes(undefined);
   const key = layout.sourceFiles(sources.hash);
-  await read(key, sources, (bytes) => {
+  await check.attemptRead(key, sources, (bytes) => {
     const { files } = parseObject(key, bytes, SourceFiles);
     const told = new Map(files.filter((file) => file.rows > 0).map((file) => [file.hash, file.rows]));
     const same = told.size === rows.size && [...rows].every(([hash, count]) => told.get(hash) === count);

@@ -1,5 +1,6 @@
 import type { NamedObject } from "../../schemas/store/snapshot.ts";
 import { FormatError, MissingObjectError, ObjectError, UnknownEncodingError } from "../store/errors.ts";
+import { inOrder } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
@@ -22,8 +23,8 @@ export class StoreCheck {
   foreign: FormatError | undefined;
   /** Whether a segment has an unknown encoding, so that nobody here can tell which pages it names. */
   hidesPages = false;
-  readonly #seen = new Set<string>();
-  #bytes = 0;
+  /** Their bytes by key. */
+  readonly #seen = new Map<string, number>();
 
   constructor(storage: Storage) {
     this.storage = storage;
@@ -34,7 +35,7 @@ export class StoreCheck {
   }
 
   get bytes(): number {
-    return this.#bytes;
+    return this.#seen.values().reduce((sum, bytes) => sum + bytes, 0);
   }
 
   /** Whether a check has counted an object, or found fault with it. */
@@ -43,9 +44,33 @@ export class StoreCheck {
   }
 
   count(key: string, bytes: number): void {
-    if (this.#seen.has(key)) return;
-    this.#seen.add(key);
-    this.#bytes += bytes;
+    if (!this.#seen.has(key)) this.#seen.set(key, bytes);
+  }
+
+  /** Checks items side by side, each with its `part` of this check. What is found is told in the items' order. */
+  async each<Item, Result>(
+    items: Iterable<Item> | AsyncIterable<Item>,
+    work: (item: Item, part: StoreCheck) => Promise<Result>,
+    bounds?: Parameters<typeof inOrder<Item, Result>>[2],
+  ): Promise<Result[]> {
+    const results: Result[] = [];
+    const begin = async (item: Item) => {
+      const part = new StoreCheck(this.storage);
+      return { part, result: await work(item, part) };
+    };
+    for await (const { part, result } of inOrder(items, begin, bounds)) {
+      this.#add(part);
+      results.push(result);
+    }
+    return results;
+  }
+
+  #add(part: StoreCheck): void {
+    for (const [key, bytes] of part.#seen) this.count(key, bytes);
+    tell(this.faults, part.faults);
+    tell(this.unchecked, part.unchecked);
+    this.foreign ??= part.foreign;
+    this.hidesPages ||= part.hidesPages;
   }
 
   async countOnly(prefix: string): Promise<void> {
@@ -61,11 +86,9 @@ export class StoreCheck {
       const encoded = error instanceof UnknownEncodingError;
       if (error instanceof FormatError && !encoded) this.foreign ??= error;
       const fault = { key: error.key, reason: error.message.slice(error.key.length + 2) + remedy };
-      // Snapshots and change records share objects, so the same fault may come up several times, and in other words.
-      const told = encoded ? this.unchecked : this.faults;
       this.hidesPages ||= encoded && error.key.startsWith(layout.segment.prefix);
-      if (!told.some(({ key }) => key === fault.key)) told.push(fault);
-      this.#seen.add(error.key);
+      tell(encoded ? this.unchecked : this.faults, [fault]);
+      this.count(error.key, 0);
       return undefined;
     }
   }
@@ -74,6 +97,11 @@ export class StoreCheck {
     const bytes = await readObject(this.storage, key, ref);
     this.count(key, bytes.length);
     return bytes;
+  }
+
+  /** As `read`, of what `judge` then accepts. Otherwise there is a fault, and the result is undefined. */
+  attemptRead<T>(key: string, ref: NamedObject, judge: (bytes: Buffer) => T): Promise<T | undefined> {
+    return this.attempt(async () => judge(await this.read(key, ref)));
   }
 
   /** The object must be there, and `parse` must accept it. */
@@ -86,4 +114,10 @@ export class StoreCheck {
       return record;
     }, remedy);
   }
+}
+
+/** Snapshots and change records share objects, so the same fault may come up several times, and in other words. */
+function tell(told: Remark[], remarks: readonly Remark[]): void {
+  const known = new Set(told.map(({ key }) => key));
+  told.push(...remarks.filter(({ key }) => !known.has(key)));
 }

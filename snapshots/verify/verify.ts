@@ -10,7 +10,7 @@ import { isKeyRevocation, layout, sha256 } from "../store/layout.ts";
 import { tileNamed } from "../store/log/public-log.ts";
 import { unseal } from "../store/objects.ts";
 import { probeBody } from "../store/open-storage.ts";
-import type { Storage } from "../store/storage.ts";
+import type { ObjectInfo, Storage } from "../store/storage.ts";
 import { recall } from "../trust/log/believe.ts";
 import type { Signing } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
@@ -124,28 +124,24 @@ interface Known {
  */
 async function checkRemaining(check: StoreCheck, known: Known): Promise<number> {
   let unreferenced = 0;
-  for await (const { key } of check.storage.list("")) {
-    if (check.hasSeen(key)) continue;
-    if (key.startsWith(layout.key.prefix)) {
-      if (known.keys) await check.attemptRecord(key, (bytes) => checkKey(key, bytes));
-      continue;
-    }
-    if (key.startsWith(layout.collecting.prefix)) {
+  const checkOne = async ({ key }: ObjectInfo, part: StoreCheck): Promise<unknown> => {
+    if (check.hasSeen(key)) return undefined;
+    if (key.startsWith(layout.key.prefix))
+      return known.keys && part.attemptRecord(key, (bytes) => checkKey(key, bytes));
+    if (key.startsWith(layout.collecting.prefix))
       // A collection may have deleted it since it was listed.
-      await check.attempt(async () => {
-        const bytes = await check.storage.get(key);
+      return part.attempt(async () => {
+        const bytes = await part.storage.get(key);
         if (bytes) unseal(key, bytes, Collecting);
       });
-      continue;
-    }
     if (key.startsWith(layout.runPlan.prefix)) {
       const schema = key.endsWith("/plan.json") ? PartsPlan : PartRecord;
-      await check.attemptRecord(key, (bytes) => void unseal<PartsPlan | PartRecord>(key, bytes, schema));
-      continue;
+      return part.attemptRecord(key, (bytes) => void unseal<PartsPlan | PartRecord>(key, bytes, schema));
     }
     if (!(check.hidesPages && key.startsWith(layout.page.prefix))) unreferenced += 1;
-    await check.attempt(() => checkUnreferenced(check, key, known));
-  }
+    return part.attempt(() => checkUnreferenced(part, key, known));
+  };
+  await check.each(check.storage.list(""), checkOne, { bytes: ({ bytes }) => bytes });
   return unreferenced;
 }
 
