@@ -21,6 +21,7 @@ import { writeTexts } from "../export/market-texts.ts";
 import { checkParquet, writeParquet } from "../export/parquet-file.ts";
 import { updateMutableObjects } from "../publish/public/mutable-objects.ts";
 import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
+import { inOrder } from "../store/in-parallel.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import { logFrom } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
@@ -119,7 +120,8 @@ async function exportCommit(storage: Storage, commit: Commit, options: ExportOpt
   const files: ExportFile[] = [];
   const made: ExportFile[] = [];
   const missing = plan.filter(({ root }) => !known.has(root));
-  const making = ahead(missing, (planned, index) => prepare(storage, planned, index, options));
+  const prepareNext = ([index, planned]: [number, PlannedFile]) => prepare(storage, planned, index, options);
+  const making = inOrder(missing.entries(), prepareNext, { concurrency: 1 });
   try {
     for (const planned of plan) {
       const kept = known.get(planned.root);
@@ -242,24 +244,4 @@ async function make(
   const file = await putFile(storage, parquet);
   await rm(parquet);
   return { ...file, rows: planned.rows, root: planned.root, stats };
-}
-
-/** Works in order, one item ahead of the caller. */
-async function* ahead<Item, Result>(
-  items: readonly Item[],
-  work: (item: Item, index: number) => Promise<Result>,
-): AsyncGenerator<Result, void, void> {
-  let next = items[0] && work(items[0], 0);
-  try {
-    for (let index = 0; index < items.length; index += 1) {
-      const result = await next!;
-      const item = items[index + 1];
-      next = item && work(item, index + 1);
-      // It may fail while nobody awaits it.
-      next?.catch(() => {});
-      yield result;
-    }
-  } finally {
-    await next?.catch(() => {});
-  }
 }

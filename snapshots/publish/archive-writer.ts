@@ -1,7 +1,7 @@
 import type { ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
 import { Cutter } from "../format/cutter.ts";
 import { textOf } from "../format/market-line.ts";
-import { type Page, pageText } from "../format/page.ts";
+import { type CompressedPage, compressPage, type Page, pageText } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import { encodeWords, unicodeVersion } from "../index/encode-words.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
@@ -12,9 +12,9 @@ import { wordsOf } from "../index/words.ts";
 import type { FileNumbers } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";
 import { besideSegment, referTo } from "../store/objects.ts";
+import { Threads } from "../store/thread.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { ObjectWriter } from "./object-writer.ts";
-import { PageBuilder } from "./page-builder.ts";
 import type { OldMarket, StoredRow } from "./previous/rows.ts";
 import type { PreviousSnapshot } from "./previous/snapshot.ts";
 
@@ -54,7 +54,11 @@ export class ArchiveWriter {
   readonly #files: readonly string[];
   readonly #kept: FileNumbers;
   readonly #sameOrigins: ReadonlyMap<string, ObjectRef>;
-  readonly #builder = new PageBuilder();
+  readonly #compressing = new Threads<Buffer, { page: CompressedPage; stored: Uint8Array }>(
+    import.meta.resolve("./page-worker.ts"),
+    "compresses pages",
+    compressPage,
+  );
   readonly #cutter = new Cutter();
   readonly #written: WrittenArchive = {
     segments: [],
@@ -128,7 +132,7 @@ export class ArchiveWriter {
 
   /** Ends the worker threads. Call it after a failure too. */
   close(): Promise<void> {
-    return this.#builder.close();
+    return this.#compressing[Symbol.asyncDispose]();
   }
 
   async #endPage(): Promise<void> {
@@ -151,7 +155,7 @@ export class ArchiveWriter {
     if (known && this.#objects.keep(layout.page(known.hash), known.bytes))
       return { page: known, index: undefined };
     const text = pageText(markets.map(({ line }) => line).toReversed());
-    const { page, stored } = await this.#builder.build(text);
+    const { page, stored } = await this.#compressing.ask(text, [text.buffer]);
     await this.#objects.write(layout.page(page.hash), stored);
     return { page: { ...page, root }, index: undefined };
   }

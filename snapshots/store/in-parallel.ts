@@ -28,13 +28,13 @@ export async function inParallel<Item>(
 const maxBytesAhead = 64 * 1024 * 1024;
 
 /**
- * Works on up to `concurrency` items at once, and yields the results in the order of the items. `bytes` tells how much
- * memory the work on an item takes.
+ * Works on up to `concurrency` items at once, also while the caller does, and yields the results in the order of the
+ * items. `bytes` tells how much memory the work on an item takes.
  */
 export async function* inOrder<Item, Result>(
   items: Iterable<Item> | AsyncIterable<Item>,
   work: (item: Item) => Promise<Result>,
-  { concurrency = 16, bytes = () => 0 }: { concurrency?: number; bytes?: (item: Item) => number } = {},
+  { concurrency = 64, bytes = () => 0 }: { concurrency?: number; bytes?: (item: Item) => number } = {},
 ): AsyncGenerator<Result, void, void> {
   const begun: { result: Promise<Result>; size: number }[] = [];
   let ahead = 0;
@@ -46,13 +46,15 @@ export async function* inOrder<Item, Result>(
   try {
     for await (const item of items) {
       const size = bytes(item);
+      const done: Result[] = [];
       while (begun.length === concurrency || (begun.length > 0 && ahead + size > maxBytesAhead))
-        yield await oldest();
+        done.push(await oldest());
       const result = work(item);
       // It may fail while nobody awaits it.
       result.catch(() => {});
       begun.push({ result, size });
       ahead += size;
+      yield* done;
     }
     while (begun.length > 0) yield await oldest();
   } finally {

@@ -1,7 +1,7 @@
 import { type Commit, Head, type Manifest } from "../../schemas/store/snapshot.ts";
-import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { gapsIn, listCommits, readCommit } from "../store/log/commits.ts";
+import { gapsIn, listCommits, readPresent } from "../store/log/commits.ts";
 import { unseal } from "../store/objects.ts";
 import { believe, type Memory } from "../trust/log/believe.ts";
 import { checkAgreement, type Trust } from "../trust/trust.ts";
@@ -49,7 +49,9 @@ export async function checkLog(
   for await (const { key } of check.storage.list(layout.manifest.prefix)) kept.add(key);
   const records = new Set<string>();
   for await (const { key } of check.storage.list(layout.changeRecord.prefix)) records.add(key);
-  const read = await check.each(numbers, (number, part) => readLogged(part, number));
+  const read = await check.each(numbers, (number, part) =>
+    part.attempt(() => readPresent(part.storage, number)),
+  );
   const log: (Commit | undefined)[] = [];
   let collected = 0;
   let newest: CheckedCommit | undefined;
@@ -98,16 +100,6 @@ export async function checkKnown(
   if (fault) faults.push({ key, reason: fault.message.slice(storage.location.length + 2) });
 }
 
-function readLogged(check: StoreCheck, number: number): Promise<Commit | undefined> {
-  const key = layout.commit(number);
-  return check.attempt(async () => {
-    const commit = await readCommit(check.storage, number);
-    if (!commit) throw new MissingObjectError(key);
-    check.count(key, JSON.stringify(commit).length);
-    return commit;
-  });
-}
-
 async function checkCommit(
   check: StoreCheck,
   commit: Commit | undefined,
@@ -116,6 +108,7 @@ async function checkCommit(
   if (!commit) return undefined;
   const key = layout.commit(commit.commit);
   return check.attempt(async () => {
+    check.count(key, JSON.stringify(commit).length);
     checkAgreement(commit);
     if (before && before.commit === commit.commit - 1 && commit.previous !== before.digest)
       throw new CorruptObjectError(key, `it does not name commit ${before.commit} as its predecessor`);

@@ -2,7 +2,7 @@ import { artefactFiles } from "../artefacts/artefacts.ts";
 import { artefactsAt } from "../publish/public/artefacts.ts";
 import { publicNames } from "../publish/public/names.ts";
 import { type Named, nothingNamed, publishedNames, type Site } from "../publish/public/site.ts";
-import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
+import { CorruptObjectError } from "../store/errors.ts";
 import { artefactFolders, layout, sha256 } from "../store/layout.ts";
 import type { Trust } from "../trust/trust.ts";
 import type { CheckedCommit } from "./log-check.ts";
@@ -74,11 +74,12 @@ async function checkFiles(
   difference: string,
 ): Promise<void> {
   await check.each(files, ([key, bytes], part) =>
-    part.attempt(async () => {
-      const stored = await check.storage.get(key);
-      if (!stored) throw new MissingObjectError(key);
-      part.count(key, stored.length);
-      if (!stored.equals(bytes)) throw new CorruptObjectError(key, difference);
-    }, publishAgain),
+    part.attemptRecord(
+      key,
+      (stored) => {
+        if (!stored.equals(bytes)) throw new CorruptObjectError(key, difference);
+      },
+      publishAgain,
+    ),
   );
 }

@@ -21,16 +21,36 @@ import {
   readPages,
 } from "../index/segment.ts";
 import { WordTable } from "../index/word-table.ts";
-import { CorruptObjectError } from "../store/errors.ts";
+import { CorruptObjectError, unlessSync } from "../store/errors.ts";
 import { layout, maxRunBytes, sha256 } from "../store/layout.ts";
 import { besideSegment, referTo } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
+import { Threads } from "../store/thread.ts";
 import type { StoreCheck } from "./store-check.ts";
+
+/** A page whose bytes have been compared with its hash and its length. */
+export interface AskedPage {
+  pageKey: string;
+  segmentKey: string;
+  stored: Uint8Array;
+  /** Its entry in the segment's table. */
+  page: Page;
+  feedVersion: string;
+}
+
+export type CheckedRow = IndexRow & MarketKey & { question: string };
+
+/** The rows of a page from the oldest, or what is wrong with it or with its segment. */
+type JudgedPage = { rows: CheckedRow[] } | { key: string; reason: string };
 
 /** The table of a version of the feed. */
 type FeedShape = { schema: typeof HistoricalMarket; fields: readonly FilterField[] };
 
-type CheckedRow = IndexRow & MarketKey & { question: string };
+/** Threads that check pages. */
+export type PageCheck = Threads<AskedPage, JudgedPage>;
+
+export const startPageCheck = (): PageCheck =>
+  new Threads(import.meta.resolve("./page-worker.ts"), "checks pages", judgePage);
 
 /** What the check of a manifest needs of a valid segment. */
 export interface CheckedSegment {
@@ -51,6 +71,7 @@ export async function checkSegment(
   check: StoreCheck,
   ref: SegmentRef,
   feedVersion: string,
+  pageCheck: PageCheck,
 ): Promise<CheckedSegment | undefined> {
   const key = layout.segment(ref.hash);
   const stored = await check.read(key, ref);
@@ -58,13 +79,14 @@ export async function checkSegment(
     part.attempt(() => part.read(besideKey, besideRef)),
   );
   const pages = readPages(key, stored);
-  const shape = { schema: marketOf(feedVersion), fields: feedFields(feedVersion) };
   const readRows = (page: Page, part: StoreCheck) => {
     const pageKey = layout.page(page.hash);
     return part.attempt(async () => {
-      const bytes = await readPage(check.storage, pageKey, key, page);
-      part.count(pageKey, bytes.length);
-      return checkPage(pageKey, key, bytes, page, shape);
+      const stored = await readPage(check.storage, pageKey, key, page);
+      part.count(pageKey, stored.length);
+      const judged = await pageCheck.ask({ pageKey, segmentKey: key, stored, page, feedVersion });
+      if ("rows" in judged) return judged.rows;
+      throw new CorruptObjectError(judged.key, judged.reason);
     });
   };
   const found = await check.each(pages, readRows, { bytes: ({ bytes }) => bytes });
@@ -171,14 +193,22 @@ async function readPage(storage: Storage, pageKey: string, segmentKey: string, p
   return bytes;
 }
 
+export function judgePage(asked: AskedPage): JudgedPage {
+  const faultOf = ({ key, message }: CorruptObjectError) => ({ key, reason: message.slice(key.length + 2) });
+  return unlessSync(CorruptObjectError, () => ({ rows: checkPage(asked) }), faultOf);
+}
+
+const shapes = new Map<string, FeedShape>();
+
+function shapeOf(version: string): FeedShape {
+  const shape = shapes.get(version) ?? { schema: marketOf(version), fields: feedFields(version) };
+  shapes.set(version, shape);
+  return shape;
+}
+
 /** From the oldest market. */
-function checkPage(
-  pageKey: string,
-  segmentKey: string,
-  stored: Buffer,
-  page: Page,
-  shape: FeedShape,
-): CheckedRow[] {
+function checkPage({ pageKey, segmentKey, page, feedVersion, ...told }: AskedPage): CheckedRow[] {
+  const stored = Buffer.from(told.stored.buffer, told.stored.byteOffset, told.stored.length);
   const wrongTable = (what: string) =>
     new CorruptObjectError(segmentKey, `its page table is wrong about ${what} of ${pageKey}`);
   const text = inflatePage(pageKey, stored);
@@ -188,6 +218,7 @@ function checkPage(
   if (runHashesOf(stored, page.runs) !== page.runHashes) throw wrongTable("the hashes of the runs");
   const root = pageRootOf(lines.toReversed().map(leafHash)).toString("hex");
   if (root !== page.root) throw wrongTable("the root");
+  const shape = shapeOf(feedVersion);
   return lines.map((line) => parseMarket(pageKey, line, shape)).reverse();
 }
 

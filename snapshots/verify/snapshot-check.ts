@@ -16,7 +16,7 @@ import { readManifest } from "../store/manifest.ts";
 import { namedBy, parseObject, partsOf } from "../store/objects.ts";
 import { checkChangeRecord, compareChangeRecord } from "./changes-check.ts";
 import { checkScores } from "./score-check.ts";
-import { type CheckedSegment, checkSegment } from "./segment-check.ts";
+import { type CheckedSegment, checkSegment, type PageCheck } from "./segment-check.ts";
 import type { StoreCheck } from "./store-check.ts";
 
 /** So that the next one is read while one is compared. Each takes some 30 MB of memory. */
@@ -26,12 +26,18 @@ const segmentsAtOnce = 2;
 export class SnapshotCheck {
   readonly #check: StoreCheck;
   readonly #progress: (step: string, done: number, of: number) => void;
+  readonly #pages: PageCheck;
   readonly #segments = new Map<string, CheckedSegment | undefined>();
   readonly #manifests = new Map<string, Manifest | undefined>();
   readonly #published = new Set<string>();
 
-  constructor(check: StoreCheck, progress: (step: string, done: number, of: number) => void) {
+  constructor(
+    check: StoreCheck,
+    pages: PageCheck,
+    progress: (step: string, done: number, of: number) => void,
+  ) {
     this.#check = check;
+    this.#pages = pages;
     this.#progress = progress;
   }
 
@@ -127,7 +133,10 @@ export class SnapshotCheck {
     feedVersion: string,
   ): Promise<CheckedSegment | undefined> {
     if (!this.#segments.has(ref.hash))
-      this.#segments.set(ref.hash, await check.attempt(() => checkSegment(check, ref, feedVersion)));
+      this.#segments.set(
+        ref.hash,
+        await check.attempt(() => checkSegment(check, ref, feedVersion, this.#pages)),
+      );
     return this.#segments.get(ref.hash);
   }
 }

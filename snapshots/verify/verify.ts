@@ -18,6 +18,7 @@ import { checkExports } from "./export-check.ts";
 import { checkKnown, checkLog } from "./log-check.ts";
 import { checkPublicLog } from "./public-log-check.ts";
 import { checkArtefacts, checkPublicNames, checkSite } from "./public-tree-check.ts";
+import { startPageCheck } from "./segment-check.ts";
 import { SnapshotCheck } from "./snapshot-check.ts";
 import { publishAgain, type Remark, StoreCheck } from "./store-check.ts";
 
@@ -61,7 +62,8 @@ export async function verify(
   { keys = true, site, trust, signing = {}, begins = 1 }: VerifyOptions = {},
 ): Promise<VerifyReport> {
   const check = new StoreCheck(storage);
-  const snapshots = new SnapshotCheck(check, progress);
+  await using pages = startPageCheck();
+  const snapshots = new SnapshotCheck(check, pages, progress);
   const memory = await recall(storage, signing, { witnesses: true });
   const { length, commits, collected, newest, last } = await checkLog(check, snapshots, { trust, begins });
   await checkKnown(check, newest?.commit, memory);

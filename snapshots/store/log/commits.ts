@@ -205,7 +205,7 @@ export async function commitsBefore(storage: Storage, successor: Commit, lowest 
   return commits;
 }
 
-async function readPresent(storage: Storage, number: number): Promise<Commit> {
+export async function readPresent(storage: Storage, number: number): Promise<Commit> {
   const commit = await readCommit(storage, number);
   if (!commit) throw new MissingObjectError(layout.commit(number));
   return commit;
