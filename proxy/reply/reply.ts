@@ -15,7 +15,7 @@ import { rateLimitHeaders } from "../quota/quota.ts";
  * an answer may overrule that.
  */
 export function commonHeaders(catalog: Catalog, path: string, requestId: string): Record<string, string> {
-  const snapshotId = catalog.current()?.manifest.snapshotId;
+  const snapshotId = catalog.current()?.commit.snapshotId;
   return {
     ...(isCrossSite(path) ? apiHeaders : securityHeaders),
     ...(snapshotId !== undefined && { "X-Snapshot-Id": snapshotId }),

@@ -111,7 +111,7 @@ function originReply(services: AppServices, name: ScoreName, request: Request, r
   };
 }
 
-const headOf = ({ manifest, object }: FoundScore) => ({
-  snapshotId: manifest.snapshotId,
+const headOf = ({ commit, object }: FoundScore) => ({
+  snapshotId: commit.snapshotId,
   etag: tagsOf(object.hash),
 });

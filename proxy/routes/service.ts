@@ -41,7 +41,7 @@ export function serviceAnswers(services: AppServices) {
     log: ({ params }) => logReply([params.logFile].flat().join("/"), "The log does not have this file now."),
 
     listSnapshots: async () =>
-      uncachedJson(await listSnapshots(catalog), catalog.requireCurrent().manifest.snapshotId),
+      uncachedJson(await listSnapshots(catalog), catalog.requireCurrent().commit.snapshotId),
 
     usage: async ({ caller }) => {
       const { limit, remaining, resetAt } = await quota.standing(caller!);

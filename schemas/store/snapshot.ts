@@ -23,15 +23,6 @@ export type ObjectRef = z.infer<typeof ObjectRef>;
 /** Names a stored object by its hash alone, so that only the maximum of its kind bounds it, or by a reference. */
 export type NamedObject = Pick<ObjectRef, "hash"> & Partial<ObjectRef>;
 
-/** Counts of a snapshot, in manifests, commits and reports. */
-export const SnapshotCounts = z.object({
-  markets: Count,
-  protocols: Count,
-  segments: Count,
-  pages: Count,
-});
-export type SnapshotCounts = z.infer<typeof SnapshotCounts>;
-
 /** A number of objects, and of their stored bytes. */
 export const Size = z.object({ objects: Count, bytes: Count });
 export type Size = z.infer<typeof Size>;
@@ -88,18 +79,10 @@ export interface ScoreRefs {
 
 /**
  * `manifests/<hash>.json`: what a snapshot consists of. Its parts name the objects. The lists of segments run from the
- * oldest up.
+ * oldest up. The entry of its commit says what it amounts to.
  */
 export const ManifestRoot = z.object({
   formatVersion: FormatVersion,
-  feedVersion: z.string(),
-  snapshotId: Digest,
-  /** The roots that the snapshot id commits to (snapshots/SPEC.md, "Roots"). */
-  archiveRoot: Digest,
-  scoresRoot: Digest,
-  /** The root of its index, which the id does not commit to: a later version may index more. */
-  indexRoot: Digest,
-  counts: SnapshotCounts,
   newestResolvedAt: Timestamp,
   newestUpdatedAt: Timestamp,
   /** The method by which row digests were made. Digests of different methods cannot be compared. */
@@ -140,30 +123,38 @@ export const ChangeRecord = z.object({
 export type ChangeRecord = z.infer<typeof ChangeRecord>;
 
 /**
- * `commits/<number>.json`: one published state. `feedVersion` and the roots are the manifest's. `changes` refers to the
- * record of what the archive gained and lost since the commit before; null where there is none. `changeCounts` counts
- * these markets; null where the snapshot before was gone or damaged. `publishedAt` is never before the predecessor's.
- * `previous` is the digest of the commit before, null in the first one. A rollback sets `hold`, which stops publishing,
- * and adds the commits it takes back to `withdrawn` as [first, last]. `tree` is the head of the public log over the
- * entries of all commits before. `note` is a signed note about the commit's own entry,
- * where the publisher has a key.
+ * What the public log says of a commit, but for the digest of its record (snapshots/SPEC.md, "Log"). The id commits to
+ * `archiveRoot` and `scoresRoot`, and not to `indexRoot`: a later version may index more. `publishedAt` is never before
+ * the predecessor's. A rollback adds the commits that it takes back to `withdrawn`, as [first, last].
  */
-export const Commit = z.object({
-  formatVersion: FormatVersion,
+export const CommitEntry = z.strictObject({
   commit: CommitNumber,
   feedVersion: z.string(),
   snapshotId: Digest,
   archiveRoot: Digest,
   scoresRoot: Digest,
   indexRoot: Digest,
+  counts: z.strictObject({ markets: Count, protocols: Count }),
+  publishedAt: Timestamp,
+  withdrawn: z.array(z.tuple([CommitNumber, CommitNumber])),
+});
+export type CommitEntry = z.infer<typeof CommitEntry>;
+
+/**
+ * `commits/<number>.json`: one published state. `changes` refers to the record of what the archive gained and lost
+ * since the commit before; null where there is none. `changeCounts` counts these markets; null where the snapshot
+ * before was gone or damaged. `previous` is the digest of the commit before, null in the first one. A rollback sets
+ * `hold`, which stops publishing. `tree` is the head of the public log over the entries of all commits before. `note`
+ * is a signed note about the commit's own entry, where the publisher has a key.
+ */
+export const Commit = z.object({
+  formatVersion: FormatVersion,
+  entry: CommitEntry,
   manifest: ObjectRef,
   changes: ObjectRef.nullable(),
   changeCounts: ChangeCounts.nullable(),
-  counts: SnapshotCounts,
   size: Size,
-  publishedAt: Timestamp,
   hold: z.boolean(),
-  withdrawn: z.array(z.tuple([CommitNumber, CommitNumber])),
   previous: Digest.nullable(),
   tree: Digest,
   digest: Digest,

@@ -70,11 +70,11 @@ interface Published {
 function sampleIn(storage: Storage): Promise<Published | undefined> {
   return unless(CorruptObjectError, async () => {
     const newest = await newestCommit(storage);
-    const before = newest && (await readCommit(storage, newest.commit - 1));
+    const before = newest && (await readCommit(storage, newest.entry.commit - 1));
     if (!before) return undefined;
-    const [slug = ""] = Object.keys((await readManifest(storage, newest.manifest)).scores.records);
-    const exported = (await readExport(storage, newest.snapshotId)) !== undefined;
-    return { slug, earlier: before.snapshotId, exported };
+    const [slug = ""] = Object.keys((await readManifest(storage, newest)).scores.records);
+    const exported = (await readExport(storage, newest.entry.snapshotId)) !== undefined;
+    return { slug, earlier: before.entry.snapshotId, exported };
   });
 }
 

@@ -110,8 +110,6 @@ class SideWriter {
   }
 }
 
-type Named = Pick<Commit, "snapshotId" | "manifest">;
-
 /**
  * Records what differs between two snapshots of a store; undefined when that is too much. Throws MissingObjectError or
  * CorruptObjectError where one of them is not whole.
@@ -119,14 +117,14 @@ type Named = Pick<Commit, "snapshotId" | "manifest">;
 export async function recordBetween(
   storage: Storage,
   objects: Writer,
-  since: Named,
-  until: Named,
+  since: Commit,
+  until: Commit,
 ): Promise<{ ref: ObjectRef; counts: ChangeCounts } | undefined> {
   const writer = new ChangeRecordWriter(objects);
   const sides: Sides = { before: new Entries(), after: new Entries() };
   const read: ReadObject = (key, ref) => readObject(storage, key, ref);
-  const older = await readManifest(storage, since.manifest);
-  const newer = await readManifest(storage, until.manifest, older);
+  const older = await readManifest(storage, since);
+  const newer = await readManifest(storage, until, older);
   for await (const rows of differingRows(read, older, newer)) {
     for (const side of ["before", "after"] as const)
       if (rows[side]) sides[side].add(rows[side], leafHash(rows[side].line));
@@ -134,7 +132,8 @@ export async function recordBetween(
     if (writer.lines > maxRecordLines) return undefined;
   }
   const counts = countsOf(await difference(sides));
-  return { ref: await writer.finish({ since: since.snapshotId, until: until.snapshotId, counts }), counts };
+  const names = { since: since.entry.snapshotId, until: until.entry.snapshotId, counts };
+  return { ref: await writer.finish(names), counts };
 }
 
 export async function readChangeRecord(read: ReadObject, ref: ObjectRef): Promise<ChangeRecord> {

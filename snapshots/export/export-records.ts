@@ -1,4 +1,10 @@
-import type { ChangeFiles, Commit, ExportRecord, ParquetFile } from "../../schemas/store/snapshot.ts";
+import type {
+  ChangeFiles,
+  Commit,
+  CommitEntry,
+  ExportRecord,
+  ParquetFile,
+} from "../../schemas/store/snapshot.ts";
 import { CorruptObjectError, ObjectError, unless } from "../store/errors.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import { logFrom } from "../store/log/commits.ts";
@@ -54,7 +60,7 @@ const newestExports = 2;
  */
 export async function soundExports(
   storage: Storage,
-  newest: Pick<Commit, "withdrawn"> | undefined,
+  newest: CommitEntry | undefined,
   trust: Trust | undefined,
 ): Promise<ExportRecord[]> {
   const records: ExportRecord[] = [];
@@ -74,7 +80,7 @@ export async function keptExports(
   snapshots: ReadonlySet<string>,
   trust: Trust | undefined,
 ): Promise<string[]> {
-  const listed = await soundExports(storage, newest, trust);
+  const listed = await soundExports(storage, newest?.entry, trust);
   return listed
     .filter(({ snapshotId }, index) => index < newestExports || snapshots.has(snapshotId))
     .flatMap(keysOf);
@@ -92,7 +98,7 @@ const keysOf = ({ snapshotId, files }: ExportRecord): string[] => [
 export async function signExportsOf(storage: Storage, newest: Commit, signing: Signing): Promise<void> {
   const { key, over } = signing;
   const trust = trustOf(signing);
-  if (!key || !trust || over !== newest.commit) return;
+  if (!key || !trust || over !== newest.entry.commit) return;
   const stored = new Set<string>();
   for (const prefix of [layout.exportRecord.prefix, layout.exportedChanges.prefix])
     for await (const info of storage.list(prefix)) stored.add(info.key);
@@ -108,8 +114,8 @@ export async function signExportsOf(storage: Storage, newest: Commit, signing: S
   await unless(ObjectError, async () => {
     for await (const commit of logFrom(storage, newest)) {
       if (!trust.commit(commit)) return;
-      const exported = layout.exportRecord(commit.snapshotId);
-      const record = stored.has(exported) && (await readSoundExport(storage, commit.snapshotId));
+      const exported = layout.exportRecord(commit.entry.snapshotId);
+      const record = stored.has(exported) && (await readSoundExport(storage, commit.entry.snapshotId));
       if (record && trust.export(record)) await sign(exported, record, subjectOf.export(record));
       const { hash } = commit.changes ?? {};
       const name = hash && layout.exportedChanges(hash);

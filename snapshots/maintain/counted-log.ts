@@ -51,13 +51,13 @@ export async function countedLog(
 
 /** A commit and all that it leads back to, at least to number `begins`, oldest first. */
 async function backFrom(storage: Storage, newest: Commit, begins: number): Promise<Commit[]> {
-  if (newest.commit < begins) throw broken(storage, new MissingObjectError(layout.commit(begins)));
+  if (newest.entry.commit < begins) throw broken(storage, new MissingObjectError(layout.commit(begins)));
   const commits: Commit[] = [];
   try {
     for await (const commit of logFrom(storage, newest)) commits.push(commit);
   } catch (error) {
     if (!(error instanceof ObjectError)) throw error;
-    if (commits.at(-1)!.commit > begins) throw broken(storage, error);
+    if (commits.at(-1)!.entry.commit > begins) throw broken(storage, error);
   }
   return commits.reverse();
 }

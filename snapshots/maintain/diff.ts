@@ -37,7 +37,7 @@ export async function diff(
   const after = await manifestOf(storage, until, before);
   const record = (ref: NamedObject) => readObject(storage, layout.publicObject(ref.hash), ref);
   const read: ReadObject = (key, ref) => readObject(storage, key, ref);
-  const named = ({ commit, snapshotId }: Commit) => ({ commit, snapshotId });
+  const named = ({ entry: { commit, snapshotId } }: Commit) => ({ commit, snapshotId });
   return {
     since: named(since),
     until: named(until),
@@ -67,11 +67,11 @@ async function marketChanges(
 /** `near` may share parts with the manifest. */
 async function manifestOf(storage: Storage, commit: Commit, near?: Manifest): Promise<Manifest> {
   try {
-    return await readManifest(storage, commit.manifest, near);
+    return await readManifest(storage, commit, near);
   } catch (error) {
     const gone = error instanceof MissingObjectError && error.key === layout.manifest(commit.manifest.hash);
     if (!gone) throw error;
-    const message = `the snapshot of commit ${commit.commit} has been collected; \`list\` shows the others`;
+    const message = `the snapshot of commit ${commit.entry.commit} has been collected; \`list\` shows the others`;
     throw new Fault("SNAPSHOT_EXPIRED", `${storage.location}: ${message}`, { cause: error });
   }
 }

@@ -19,8 +19,9 @@ import { type PlannedFile, pagesOfFile, planFiles } from "../export/file-plan.ts
 import { fileStats } from "../export/file-stats.ts";
 import { writeTexts } from "../export/market-texts.ts";
 import { checkParquet, writeParquet } from "../export/parquet-file.ts";
+import { rootOver } from "../format/tree.ts";
 import { updateMutableObjects } from "../publish/public/mutable-objects.ts";
-import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
+import { CorruptObjectError, MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { inOrder } from "../store/in-parallel.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import { logFrom } from "../store/log/commits.ts";
@@ -70,10 +71,14 @@ export async function exportSnapshot(
   if (!newest) throw new Fault("EXPORT_REFUSED", `${storage.location}: nothing has been published yet`);
   requireKey(storage, newest, signing);
   const commit = target === undefined ? newest : await findCommit(storage, target, newest);
-  if (newest.withdrawn.some(([first, last]) => first <= commit.commit && commit.commit <= last))
+  if (
+    newest.entry.withdrawn.some(
+      ([first, last]) => first <= commit.entry.commit && commit.entry.commit <= last,
+    )
+  )
     throw new Fault(
       "EXPORT_REFUSED",
-      `commit ${commit.commit} was withdrawn by a rollback; give another snapshot`,
+      `commit ${commit.entry.commit} was withdrawn by a rollback; give another snapshot`,
     );
   try {
     if (options.changes) await exportChanges(storage, commit, options);
@@ -86,7 +91,7 @@ export async function exportSnapshot(
     if (!gone) throw error;
     throw new Fault(
       "EXPORT_REFUSED",
-      `the snapshot of commit ${commit.commit} was collected; give a newer one`,
+      `the snapshot of commit ${commit.entry.commit} was collected; give a newer one`,
     );
   }
 }
@@ -97,7 +102,7 @@ export async function exportSnapshot(
  * store; only then does a record list all of them.
  */
 async function exportCommit(storage: Storage, commit: Commit, options: ExportOptions): Promise<ExportReport> {
-  const { snapshotId, archiveRoot, publishedAt } = commit;
+  const { snapshotId, archiveRoot, publishedAt } = commit.entry;
   const { signing = {} } = options;
   const trust = trustOf(signing);
   const stored = await storedFiles(storage);
@@ -107,15 +112,24 @@ async function exportCommit(storage: Storage, commit: Commit, options: ExportOpt
   const report = (outcome: ExportReport["outcome"], files: readonly ExportFile[], uploaded: Size) => ({
     outcome,
     snapshotId,
-    commit: commit.commit,
+    commit: commit.entry.commit,
     rows: files.reduce((sum, { rows }) => sum + rows, 0),
     total: sizeOf(files),
     uploaded,
   });
-  if (before?.commit === commit.commit && before.files.every((file) => isStored(file, stored) && file.stats))
+  if (
+    before?.commit === commit.entry.commit &&
+    before.files.every((file) => isStored(file, stored) && file.stats)
+  )
     return report("unchanged", before.files, sizeOf([]));
 
-  const plan = await planFiles(storage, await readManifest(storage, commit.manifest), options.maxTextBytes);
+  const manifest = await readManifest(storage, commit);
+  if (rootOver("archive", manifest.segments).toString("hex") !== archiveRoot)
+    throw new CorruptObjectError(
+      layout.manifest(commit.manifest.hash),
+      "its segments give another archive root",
+    );
+  const plan = await planFiles(storage, manifest, options.maxTextBytes);
   const known = await knownFiles(storage, stored, trust);
   const files: ExportFile[] = [];
   const made: ExportFile[] = [];
@@ -136,7 +150,7 @@ async function exportCommit(storage: Storage, commit: Commit, options: ExportOpt
   await refuseCollected(storage, new Set(objectsOf(files)));
   const record: Omit<ExportRecord, "digest"> = {
     formatVersion,
-    commit: commit.commit,
+    commit: commit.entry.commit,
     snapshotId,
     archiveRoot,
     publishedAt,
@@ -166,8 +180,8 @@ async function exportChanges(storage: Storage, newest: Commit, options: ExportOp
   const [stored, exported] = [await storedFiles(storage), await exportedCommits(storage, trust)];
   const missing: { hash: string; record: ChangeRecord }[] = [];
   await unless(ObjectError, async () => {
-    for await (const { commit, changes } of logFrom(storage, newest)) {
-      if (commit < newest.commit && exported.has(commit)) return;
+    for await (const { entry, changes } of logFrom(storage, newest)) {
+      if (entry.commit < newest.entry.commit && exported.has(entry.commit)) return;
       if (!changes) continue;
       const { hash } = changes;
       const found = await readSoundChanges(storage, hash);

@@ -17,14 +17,14 @@ export async function findCommit(storage: Storage, target: string, newest: Commi
       `${JSON.stringify(target)} is neither a commit number nor 8 or more digits of a snapshot id`,
     );
   }
-  if (number !== undefined && number > newest.commit)
+  if (number !== undefined && number > newest.entry.commit)
     throw new Fault("SNAPSHOT_NOT_FOUND", `${storage.location}: there is no commit ${number}`);
   const found = new Map<string, Commit>();
   let broken: Error | undefined;
   try {
     for await (const commit of logFrom(storage, newest, number)) {
-      const { snapshotId } = commit;
-      const fits = number === undefined ? snapshotId.startsWith(target) : commit.commit === number;
+      const { snapshotId } = commit.entry;
+      const fits = number === undefined ? snapshotId.startsWith(target) : commit.entry.commit === number;
       if (fits && !found.has(snapshotId)) found.set(snapshotId, commit);
     }
   } catch (error) {
@@ -36,7 +36,7 @@ export async function findCommit(storage: Storage, target: string, newest: Commi
     throw new Fault("SNAPSHOT_NOT_FOUND", `several snapshot ids begin with ${target}; give more digits`);
   if (commit) return commit;
   const reason = broken
-    ? `the log does not lead from commit ${newest.commit} back to ` +
+    ? `the log does not lead from commit ${newest.entry.commit} back to ` +
       `${number === undefined ? "a snapshot" : "commit"} ${target}: ${broken.message}`
     : `no commit has a snapshot id that begins with ${target}`;
   throw new Fault("SNAPSHOT_NOT_FOUND", `${storage.location}: ${reason}`, { cause: broken });

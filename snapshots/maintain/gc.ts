@@ -183,11 +183,11 @@ class Survey {
     // Commits are read after the listing, so that an object that a commit has just brought back counts as reachable.
     const commits = await countedLog(this.#storage, this.#options);
     const newest = commits.at(-1);
-    this.#reach(neededTiles(listed, newest?.commit ?? 0), tiers.current);
+    this.#reach(neededTiles(listed, newest?.entry.commit ?? 0), tiers.current);
     listed.unshift(...(await this.#list(holders)));
     const masks = tierMasksOf(commits, this.#options);
     await this.#reachSnapshots(commits, masks);
-    const published = newest && (await infoOf(this.#storage, layout.commit(newest.commit)))?.modified;
+    const published = newest && (await infoOf(this.#storage, layout.commit(newest.entry.commit)))?.modified;
     const planned = this.#reachRuns(listed);
     const superseded = new Set(commits.slice(0, -1).map(({ manifest }) => layout.manifest(manifest.hash)));
     const isOld = (info: ObjectInfo) =>
@@ -293,7 +293,7 @@ class Survey {
   async #manifest(commit: Commit, newest: boolean): Promise<Manifest | undefined> {
     const key = layout.manifest(commit.manifest.hash);
     try {
-      this.#last = await blamingManifest(key, () => readManifest(this.#storage, commit.manifest, this.#last));
+      this.#last = await blamingManifest(key, () => readManifest(this.#storage, commit, this.#last));
       return this.#last;
     } catch (error) {
       // An earlier collection with a shorter retention may have deleted it. Only the current snapshot must exist.
@@ -336,7 +336,7 @@ class Survey {
   async #reachExports(commits: readonly Commit[], masks: readonly number[]): Promise<void> {
     for (const tier of [0, tiers.daily, tiers.monthly]) {
       const kept = commits.filter((_, index) => (masks[index]! & tier) > 0);
-      const snapshots = new Set(kept.map(({ snapshotId }) => snapshotId));
+      const snapshots = new Set(kept.map(({ entry }) => entry.snapshotId));
       const keys = await keptExports(this.#storage, commits.at(-1), snapshots, this.#trust);
       this.#reach(keys, tier || tiers.current);
     }
@@ -363,7 +363,7 @@ class Survey {
       (await this.#list([layout.commit.prefix])).map(({ key, modified }) => [key, modified]),
     );
     for (const { key, modified } of files) {
-      const newest = commits.findLastIndex(({ commit }) => put.get(layout.commit(commit))! <= modified);
+      const newest = commits.findLastIndex(({ entry }) => put.get(layout.commit(entry.commit))! <= modified);
       const keptBy = masks[newest] ?? 0;
       if (keptBy > 0 && !named.has(key)) this.#reach([key], keptBy);
     }

@@ -31,7 +31,7 @@ export function tierMasksOf(commits: readonly Commit[], retention: Retention & {
     const among = (kept: boolean, tier: number) => (kept ? tier : 0);
     return (
       among(!successor, tiers.current) |
-      among(successor !== undefined && Date.parse(successor.publishedAt) >= since, tiers.hours) |
+      among(successor !== undefined && Date.parse(successor.entry.publishedAt) >= since, tiers.hours) |
       among(index >= commits.length - keepCommits, tiers.commits) |
       among(keepDaily > 0 && daily.has(commit), tiers.daily) |
       among(keepMonthly > 0 && monthly.has(commit), tiers.monthly)
@@ -40,7 +40,7 @@ export function tierMasksOf(commits: readonly Commit[], retention: Retention & {
 }
 
 export function keepsChanges(
-  { publishedAt }: Commit,
+  { entry: { publishedAt } }: Commit,
   { now, keepChangesDays = 0 }: Retention & { now: Date },
 ): boolean {
   return keepChangesDays > 0 && Date.parse(publishedAt) >= now.getTime() - keepChangesDays * day;
@@ -55,11 +55,11 @@ function lastOfEach(
   periodOf: (time: Date) => number,
   first: number,
 ): ReadonlySet<Commit> {
-  const withdrawn = commits.at(-1)?.withdrawn ?? [];
+  const withdrawn = commits.at(-1)?.entry.withdrawn ?? [];
   const last = new Map<number, Commit>();
   for (const commit of commits) {
-    const period = periodOf(new Date(commit.publishedAt));
-    const stands = !withdrawn.some(([from, to]) => from <= commit.commit && commit.commit <= to);
+    const period = periodOf(new Date(commit.entry.publishedAt));
+    const stands = !withdrawn.some(([from, to]) => from <= commit.entry.commit && commit.entry.commit <= to);
     if (stands && period >= first) last.set(period, commit);
   }
   return new Set(last.values());

@@ -1,5 +1,10 @@
 import { Fault } from "../../schemas/errors.ts";
-import { type Commit, formatVersion, type ObjectRef } from "../../schemas/store/snapshot.ts";
+import {
+  type Commit,
+  type CommitEntry,
+  formatVersion,
+  type ObjectRef,
+} from "../../schemas/store/snapshot.ts";
 import { recordBetween } from "../changes/record.ts";
 import { signExportsOf } from "../export/export-records.ts";
 import { ObjectWriter } from "../publish/object-writer.ts";
@@ -35,11 +40,11 @@ export async function rollback(
   if (!current) throw new Fault("ROLLBACK_REFUSED", `${storage.location}: nothing has been published yet`);
   requireKey(storage, current, signing);
   const wanted = await findCommit(storage, target, current);
-  if (wanted.snapshotId === current.snapshotId) {
+  if (wanted.entry.snapshotId === current.entry.snapshotId) {
     if (!current.hold)
       throw new Fault(
         "ROLLBACK_REFUSED",
-        `commit ${current.commit} already has snapshot ${current.snapshotId}`,
+        `commit ${current.entry.commit} already has snapshot ${current.entry.snapshotId}`,
       );
     // A rollback that this run's key did not sign is made once more.
     if (isSigned(current, signing)) {
@@ -50,23 +55,19 @@ export async function rollback(
   }
   await requireComplete(storage, current, wanted);
   const recorded = await recordChanges(storage, current, wanted);
-  const { feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot, manifest, counts, size } = wanted;
   const content: CommitContent = {
     formatVersion,
-    commit: current.commit + 1,
-    feedVersion,
-    snapshotId,
-    archiveRoot,
-    scoresRoot,
-    indexRoot,
-    manifest,
+    entry: {
+      ...wanted.entry,
+      commit: current.entry.commit + 1,
+      publishedAt: publicationTime(storage, current, { now, warn }),
+      withdrawn: [...current.entry.withdrawn, ...between(wanted, current)],
+    },
+    manifest: wanted.manifest,
     changes: recorded?.ref ?? null,
     changeCounts: recorded?.counts ?? null,
-    counts,
-    size,
-    publishedAt: publicationTime(storage, current, { now, warn }),
+    size: wanted.size,
     hold: true,
-    withdrawn: [...current.withdrawn, ...between(wanted, current)],
     previous: current.digest,
     tree: await treeBefore(storage, current),
   };
@@ -78,13 +79,16 @@ export async function rollback(
 }
 
 /** The commits after `wanted` up to `current`, if any. */
-function between(wanted: Commit, current: Commit): Commit["withdrawn"] {
-  return wanted.commit < current.commit ? [[wanted.commit + 1, current.commit]] : [];
+function between(
+  { entry: { commit: wanted } }: Commit,
+  { entry: { commit: current } }: Commit,
+): CommitEntry["withdrawn"] {
+  return wanted < current ? [[wanted + 1, current]] : [];
 }
 
 /** Throws ROLLBACK_REFUSED unless the store has every object of the snapshot. Protects these from collections. */
 async function requireComplete(storage: Storage, current: Commit, commit: Commit): Promise<void> {
-  const gone = `the snapshot of commit ${commit.commit} is incomplete: the store no longer has all its objects`;
+  const gone = `the snapshot of commit ${commit.entry.commit} is incomplete: the store no longer has all its objects`;
   try {
     const snapshot = await PreviousSnapshot.read(storage, commit);
     if (!snapshot.complete) throw new Fault("ROLLBACK_REFUSED", gone);

@@ -98,8 +98,8 @@ export async function mendChanges(
   }: Pick<SiteOptions, "faulty"> & { storage: Storage; warn?: (line: string) => void },
 ): Promise<void> {
   const anywhere = [...faulty].some((key) => key.startsWith(layout.changeRecord.prefix));
-  const lowest = anywhere ? 1 : Math.max(1, newest.commit - looked);
-  if (listed && !anywhere && (await hasWhole(listed, newest.commit - lowest))) return;
+  const lowest = anywhere ? 1 : Math.max(1, newest.entry.commit - looked);
+  if (listed && !anywhere && (await hasWhole(listed, newest.entry.commit - lowest))) return;
   const check = recordCheck(storage, faulty);
   let newer: Commit | undefined;
   // Others report where the log leads no further back.

@@ -6,8 +6,7 @@ import {
   type SourceFiles,
 } from "../../schemas/store/snapshot.ts";
 import { feedVersion } from "../../schemas/versions.ts";
-import { indexRootOf, scoresRootOf, snapshotIdOf } from "../format/snapshot-id.ts";
-import { rootOver } from "../format/tree.ts";
+import { type SnapshotEntry, snapshotEntryOf } from "../format/snapshot-id.ts";
 import { nameOfAll } from "../sources/files/source-files.ts";
 import { layout } from "../store/layout.ts";
 import { divideManifest } from "../store/manifest.ts";
@@ -23,23 +22,13 @@ export async function buildManifest({
   sources,
   scores,
   fileRows,
-  archive: { segments, pages, markets, newestResolvedAt },
-}: MadeArchive): Promise<{ manifest: Manifest; stored: Buffer }> {
+  archive: { segments, newestResolvedAt },
+}: MadeArchive): Promise<{ manifest: Manifest; stored: Buffer; told: SnapshotEntry }> {
   requireAtMost(nameOfAll(sources.files, "markets"), segments.length, maxSegments, "segments");
   const scoreLines = await writeScores(objects, scores);
   const files = holdSourceFiles(objects, sources.files, fileRows);
-  const counts = { markets, protocols: scores.records.size, segments: segments.length, pages };
-  const roots = {
-    archiveRoot: rootOver("archive", segments).toString("hex"),
-    scoresRoot: scoresRootOf(scoreLines),
-  };
   const { parts, ...manifest } = divideManifest({
     formatVersion,
-    feedVersion,
-    snapshotId: snapshotIdOf({ feedVersion, counts, ...roots }),
-    ...roots,
-    indexRoot: indexRootOf(segments),
-    counts,
     newestResolvedAt: new Date(newestResolvedAt).toISOString(),
     newestUpdatedAt: scores.newestUpdatedAt,
     rowDigests: sources.rowDigests,
@@ -48,7 +37,7 @@ export async function buildManifest({
     scores: scoreLines,
   });
   for (const [key, bytes] of parts) objects.hold(key, bytes);
-  return manifest;
+  return { ...manifest, told: snapshotEntryOf(manifest.manifest, feedVersion) };
 }
 
 /** Tells which files the markets were made from, by hash: the order of their names may change, and does not matter. */

@@ -1,5 +1,5 @@
 import {
-  type Commit,
+  type CommitEntry,
   formatVersion,
   type Manifest,
   type NamedObject,
@@ -38,7 +38,7 @@ export interface PublishReport {
   /** After the run; 0 when there is no commit. */
   commit: number;
   snapshotId: string;
-  counts: Manifest["counts"];
+  counts: CommitEntry["counts"] & Record<"segments" | "pages", number>;
   /** Compared with the snapshot that was current before; null when a part of that is gone or damaged. */
   changes: Changes | null;
   /** Of what the run makes, or would make. "lost": the current commit was signed, and the new one is not. */
@@ -63,21 +63,21 @@ export async function finishPublish(
 ): Promise<PublishReport> {
   const { storage, now, dryRun = false, signing = {} } = options;
   const { objects, scores, changes: archiveChanges } = made;
-  const { manifest, stored } = await buildManifest(made);
+  const { manifest, stored, told } = await buildManifest(made);
   const changes = await changesOf(storage, made, manifest, { current, previous });
   const ref = referTo(stored);
   const manifestKey = layout.manifest(ref.hash);
   const { kind, reasons, keepsManifest } = planRun({
     current,
     previous,
-    built: { snapshotId: manifest.snapshotId, manifestHash: ref.hash },
+    built: { snapshotId: told.snapshotId, manifestHash: ref.hash },
     signed: current !== undefined && isSigned(current, signing),
     dryRun,
   });
   if (!keepsManifest) await objects.writeHeld();
   const record =
     changes && reasons.length > 0
-      ? await archiveChanges.finishRecord(previous?.manifest.snapshotId, manifest.snapshotId)
+      ? await archiveChanges.finishRecord(previous?.commit.entry.snapshotId, told.snapshotId)
       : null;
   const names = namesOfProtocols(manifest);
   // Objects of the current snapshot are safe. A manifest must not be put while a collection is deleting its objects.
@@ -93,14 +93,22 @@ export async function finishPublish(
     await refuseCollected(storage, new Set([manifestKey]), names);
     if (current) await signExportsOf(storage, current, signing);
     await requireStillNewest(storage, current, signing);
-    const content = nextCommit(current, manifest, {
+    const content: CommitContent = {
+      formatVersion,
+      entry: {
+        commit: (current?.entry.commit ?? 0) + 1,
+        ...told,
+        publishedAt: publicationTime(storage, current, options),
+        withdrawn: current?.entry.withdrawn ?? [],
+      },
       manifest: ref,
       changes: record,
       changeCounts: changes ? countsOf(changes.markets) : null,
       size: objects.total,
-      publishedAt: publicationTime(storage, current, options),
+      hold: false,
+      previous: current?.digest ?? null,
       tree: await treeBefore(storage, current),
-    });
+    };
     newest = await appendCommit(storage, content, signerOf(signing));
   }
   const outcome = outcomes[kind];
@@ -114,9 +122,9 @@ export async function finishPublish(
   return {
     outcome,
     ...(dryRun && { wouldCommit: reasons.length > 0 }),
-    commit: newest?.commit ?? 0,
-    snapshotId: manifest.snapshotId,
-    counts: manifest.counts,
+    commit: newest?.entry.commit ?? 0,
+    snapshotId: told.snapshotId,
+    counts: { ...told.counts, segments: made.archive.segments.length, pages: made.archive.pages },
     changes: changes ?? null,
     signature: signing.key ? "signed" : current?.note === undefined ? "unsigned" : "lost",
     reindexed: previous?.unindexed ?? 0,
@@ -157,29 +165,3 @@ function recordReader(storage: Storage, scores: ScoreObjects) {
 }
 
 const countsOf = ({ added, changed, removed }: MarketChanges) => ({ added, changed, removed });
-
-function nextCommit(
-  current: Commit | undefined,
-  { feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot, counts }: Manifest,
-  own: Pick<CommitContent, "manifest" | "changes" | "changeCounts" | "size" | "publishedAt" | "tree">,
-): CommitContent {
-  return {
-    formatVersion,
-    commit: (current?.commit ?? 0) + 1,
-    feedVersion,
-    snapshotId,
-    archiveRoot,
-    scoresRoot,
-    indexRoot,
-    manifest: own.manifest,
-    changes: own.changes,
-    changeCounts: own.changeCounts,
-    counts,
-    size: own.size,
-    publishedAt: own.publishedAt,
-    hold: false,
-    withdrawn: current?.withdrawn ?? [],
-    previous: current?.digest ?? null,
-    tree: own.tree,
-  };
-}

@@ -1,6 +1,6 @@
 import { crc32 } from "node:zlib";
 import { Fault } from "../../schemas/errors.ts";
-import type { ChangeCounts, SnapshotCounts } from "../../schemas/store/snapshot.ts";
+import type { ChangeCounts, CommitEntry } from "../../schemas/store/snapshot.ts";
 import { feedVersion } from "../../schemas/versions.ts";
 import { type Difference, difference, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
@@ -82,7 +82,7 @@ export class RunDifference {
   constructor(previous: PreviousSnapshot, kept: FileNumbers) {
     this.#previous = previous;
     this.#kept = kept;
-    this.#sides = new ArchiveSides(previous.manifest.feedVersion);
+    this.#sides = new ArchiveSides(previous.commit.entry.feedVersion);
   }
 
   add(rows: readonly RenderedMarket[]): void {
@@ -93,7 +93,7 @@ export class RunDifference {
   async markets(): Promise<ArchiveDifference> {
     // Pages of a segment that is gone are not known.
     const known = this.#previous.pages.reduce((sum, { page }) => sum + page.markets, 0);
-    let whole = known === this.#previous.commit.counts.markets;
+    let whole = known === this.#previous.commit.entry.counts.markets;
     for (const [index, { page, start, usable }] of this.#previous.pages.entries()) {
       const end = start + page.markets;
       if (!this.#kept.subarray(start, end).includes(0)) continue;
@@ -117,7 +117,7 @@ const nothing: ChangeCounts = { added: 0, changed: 0, removed: 0 };
  * `slugs` or `found` are unknown or too low; then its counts tell how much is gone or new at least.
  */
 export function checkGuards(
-  { counts, slugs }: { counts: SnapshotCounts; slugs: readonly string[] | undefined },
+  { counts, slugs }: { counts: CommitEntry["counts"]; slugs: readonly string[] | undefined },
   found: ChangeCounts = nothing,
   after: { markets: number; slugs: ReadonlySet<string> },
   allowed: Allowance,

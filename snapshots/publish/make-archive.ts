@@ -113,7 +113,7 @@ export function guardArchive(
   const records = previous?.manifest.scores?.records;
   const slugs = records && Object.keys(records);
   const after = { markets, slugs: new Set(scores.records.keys()) };
-  checkGuards({ counts: current.counts, slugs }, compared?.judged, after, allow);
+  checkGuards({ counts: current.entry.counts, slugs }, compared?.judged, after, allow);
 }
 
 /** Makes sure that the store can keep commits apart, and removes what killed writers left in it. */

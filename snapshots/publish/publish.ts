@@ -58,7 +58,7 @@ export async function logToFollow(options: Omit<PublishOptions, keyof ReadOption
   if (!options.dryRun) requireKey(storage, current, signing);
   if (!current?.hold || resume) return log;
   // The rollback may have been interrupted before it updated the public names.
-  if (!options.dryRun && signing.over !== current.commit)
+  if (!options.dryRun && signing.over !== current.entry.commit)
     await updateMutableObjects(storage, options, { objects: new Map(), commit: current, log }).catch(
       (error) => {
         // Only a run that goes on makes lost objects anew.
@@ -67,7 +67,7 @@ export async function logToFollow(options: Omit<PublishOptions, keyof ReadOption
       },
     );
   const detail =
-    `commit ${current.commit} is a rollback, which puts publishing on hold; publish with --resume to end ` +
+    `commit ${current.entry.commit} is a rollback, which puts publishing on hold; publish with --resume to end ` +
     "that";
   throw new Fault("PUBLISHING_ON_HOLD", `${storage.location}: ${detail}`);
 }

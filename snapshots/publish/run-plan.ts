@@ -30,7 +30,7 @@ export interface RunPlan {
 }
 
 export interface RunFacts {
-  current: Pick<Commit, "snapshotId" | "manifest" | "hold"> | undefined;
+  current: Pick<Commit, "entry" | "manifest" | "hold"> | undefined;
   /** The snapshot of the current commit; undefined when its manifest is gone or damaged. */
   previous: Pick<PreviousSnapshot, "complete" | "unindexed"> | undefined;
   built: { snapshotId: string; manifestHash: string };
@@ -55,7 +55,7 @@ function reasonsAgainst(
   built: RunFacts["built"],
   signed: boolean,
 ): Reason[] {
-  const otherContent = current.snapshotId !== built.snapshotId;
+  const otherContent = current.entry.snapshotId !== built.snapshotId;
   const sameObjects = previous?.complete || current.manifest.hash === built.manifestHash;
   const checks: [Reason, boolean][] = [
     ["content", otherContent],

@@ -1,4 +1,6 @@
 import {
+  type Commit,
+  type CommitEntry,
   formatVersion,
   type Manifest,
   ManifestRoot,
@@ -64,6 +66,11 @@ interface ReadManifest extends ManifestRoot {
   scores: ScoreRefs | undefined;
 }
 
+/** Names a manifest, and says what it amounts to. */
+export interface Named extends Pick<Commit, "manifest"> {
+  entry: Pick<CommitEntry, "feedVersion" | "counts">;
+}
+
 interface Reading {
   /** A manifest at hand that may share parts with this one. */
   near?: Manifest | undefined;
@@ -71,7 +78,7 @@ interface Reading {
   lost: (error: CorruptObjectError | MissingObjectError) => void;
 }
 
-interface StoredManifest extends Reading {
+interface StoredManifest extends Reading, Pick<Named, "entry"> {
   key: string;
   bytes: Buffer;
 }
@@ -88,28 +95,32 @@ const readers: Readonly<Record<number, Reader>> = { [formatVersion]: readDivided
  * Parts that `near` has too are taken from there, and shared in memory. Throws FormatError where this program does not
  * know the version of the format or of the feed.
  */
-export async function readManifest(storage: Storage, ref: ObjectRef, near?: Manifest): Promise<Manifest> {
+export async function readManifest(storage: Storage, named: Named, near?: Manifest): Promise<Manifest> {
   const lost = (error: Error) => {
     throw error;
   };
-  const { lists: found, scores, ...root } = await readParts(storage, ref, { near, lost });
+  const { lists: found, scores, ...root } = await readParts(storage, named, { near, lost });
   const lists = found.map((list) => list!);
   return { ...root, lists, segments: lists.flat(), scores: scores! };
 }
 
 /** Reads what it can of the parts; throws only where the manifest itself cannot be read. */
-export async function readParts(storage: Storage, ref: ObjectRef, reading: Reading): Promise<ReadManifest> {
-  const key = layout.manifest(ref.hash);
-  const bytes = await readObject(storage, key, ref);
-  return readerFor(key, bytes, readers)(storage, { key, bytes, ...reading });
+export async function readParts(
+  storage: Storage,
+  { manifest, entry }: Named,
+  reading: Reading,
+): Promise<ReadManifest> {
+  const key = layout.manifest(manifest.hash);
+  const bytes = await readObject(storage, key, manifest);
+  return readerFor(key, bytes, readers)(storage, { key, bytes, entry, ...reading });
 }
 
 async function readDivided(
   storage: Storage,
-  { key, bytes, near, lost }: StoredManifest,
+  { key, bytes, entry, near, lost }: StoredManifest,
 ): Promise<ReadManifest> {
   const root = parseObject(key, bytes, ManifestRoot);
-  requireFeed(key, root.feedVersion);
+  requireFeed(key, entry.feedVersion);
   const { lists, scores: scoresRef } = root.parts;
   const known = new Map(near?.lists.map((list, index) => [near.parts.lists[index]!.hash, list]));
   const found: ReadManifest["lists"] = [];
@@ -131,8 +142,8 @@ async function readDivided(
       for (const segment of list ?? []) markets += segment.markets;
     }),
   ]);
-  if (!found.includes(undefined) && markets !== root.counts.markets)
-    throw new CorruptObjectError(key, "its lists do not have as many markets as it says");
+  if (!found.includes(undefined) && markets !== entry.counts.markets)
+    throw new CorruptObjectError(key, "its lists do not have as many markets as the commit says");
   return { ...root, lists: found, scores };
 }
 

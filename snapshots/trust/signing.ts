@@ -35,7 +35,7 @@ export function requireKey({ location }: Storage, newest: Commit | undefined, si
   if (newest?.note === undefined || signing.key || signing.unsigned) return;
   throw new Fault(
     "UNTRUSTED_PREDECESSOR",
-    `${location}: commit ${newest.commit} is signed, and SIGNING_KEY is not set: proxies that trust keys would not ` +
+    `${location}: commit ${newest.entry.commit} is signed, and SIGNING_KEY is not set: proxies that trust keys would not ` +
       "take up what this run makes, and every run with the key would end with 3 until one signs over that. Set " +
       "SIGNING_KEY, or give --unsigned when this store is to go on without signatures",
   );
@@ -46,7 +46,7 @@ export function requireKey({ location }: Storage, newest: Commit | undefined, si
  * it too, so a run that built on whatever it finds would sign what a thief has put there.
  */
 export function requireTrusted(location: string, commit: Commit, signing: Signing): void {
-  const { commit: number } = commit;
+  const { commit: number } = commit.entry;
   if (signing.over === number) return;
   const refusal = trustOf(signing)?.commit(commit);
   if (refusal) throw refuseUntrusted(location, refusal, `tell publish or rollback: --sign-over ${number}`);

@@ -41,7 +41,7 @@ export class Trust {
 
   /** Why a commit is not trusted: nobody whose key is trusted signed its entry. Undefined when somebody did. */
   commit(commit: Commit): UntrustedError | undefined {
-    return this.#refusal(layout.commit(commit.commit), commit.note, (name) => entryText(name, commit));
+    return this.#refusal(layout.commit(commit.entry.commit), commit.note, (name) => entryText(name, commit));
   }
 
   /**
@@ -115,7 +115,7 @@ export function checkAgreement(commit: Commit): void {
   const { note } = commit;
   if (note === undefined) return;
   const refuse = (reason: string): never => {
-    throw new CorruptObjectError(layout.commit(commit.commit), `its note cannot be right: ${reason}`);
+    throw new CorruptObjectError(layout.commit(commit.entry.commit), `its note cannot be right: ${reason}`);
   };
   const { text } = unlessSync(
     NoteError,
@@ -142,7 +142,7 @@ export async function newestTrustedFrom(
 ): Promise<Commit> {
   if (!trust) return newestAfter(storage, known);
   let newest = known;
-  for (let number = known.commit + 1; number - newest.commit <= maxRefused; number += 1) {
+  for (let number = known.entry.commit + 1; number - newest.entry.commit <= maxRefused; number += 1) {
     const commit = await judge(storage, trust, number);
     if (!commit) break;
     if (!(commit instanceof Error)) newest = commit;

@@ -63,10 +63,10 @@ async function readRecord(
   const rows = record.files.reduce((sum, file) => sum + file.rows, 0);
   // Commits before the oldest one in the store may be gone.
   const agrees = commit
-    ? commit.snapshotId === record.snapshotId &&
-      commit.archiveRoot === record.archiveRoot &&
-      commit.publishedAt === record.publishedAt &&
-      commit.counts.markets === rows
+    ? commit.entry.snapshotId === record.snapshotId &&
+      commit.entry.archiveRoot === record.archiveRoot &&
+      commit.entry.publishedAt === record.publishedAt &&
+      commit.entry.counts.markets === rows
     : record.commit < Math.min(...commits.keys());
   if (!agrees) throw new CorruptObjectError(key, "it disagrees with its commit");
   return record;

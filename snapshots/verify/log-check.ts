@@ -66,7 +66,7 @@ export async function checkLog(
       // What lies above the newest trusted commit is a fault, and nothing else is compared with it.
       if (!commit || !trust?.commit(commit)) newest = manifest && { commit, manifest };
     }
-    const predecessor = before?.commit === number - 1 ? before : undefined;
+    const predecessor = before?.entry.commit === number - 1 ? before : undefined;
     if (commit) await snapshots.checkChanges(commit, predecessor, records);
     log.push(commit);
   }
@@ -80,7 +80,7 @@ export async function checkLog(
     missing(head.commit);
     newest = undefined;
   }
-  const commits = new Map(log.flatMap((commit) => (commit ? [[commit.commit, commit]] : [])));
+  const commits = new Map(log.flatMap((commit) => (commit ? [[commit.entry.commit, commit]] : [])));
   return { length: numbers.length, commits, collected, newest, last: numbers.at(-1) ?? 0 };
 }
 
@@ -96,7 +96,7 @@ export async function checkKnown(
   if (check.faults.some(({ key }) => key.startsWith(layout.commit.prefix))) return;
   const { storage, faults } = check;
   const { fault } = await believe(storage, newest, memory);
-  const key = layout.commit(newest?.commit ?? 1);
+  const key = layout.commit(newest?.entry.commit ?? 1);
   if (fault) faults.push({ key, reason: fault.message.slice(storage.location.length + 2) });
 }
 
@@ -106,14 +106,15 @@ async function checkCommit(
   before: Commit | undefined,
 ): Promise<Commit | undefined> {
   if (!commit) return undefined;
-  const key = layout.commit(commit.commit);
+  const { commit: number } = commit.entry;
+  const key = layout.commit(number);
   return check.attempt(async () => {
     check.count(key, JSON.stringify(commit).length);
     checkAgreement(commit);
-    if (before && before.commit === commit.commit - 1 && commit.previous !== before.digest)
-      throw new CorruptObjectError(key, `it does not name commit ${before.commit} as its predecessor`);
-    if (before && commit.publishedAt < before.publishedAt)
-      throw new CorruptObjectError(key, `its time is before that of commit ${before.commit}`);
+    if (before && before.entry.commit === number - 1 && commit.previous !== before.digest)
+      throw new CorruptObjectError(key, `it does not name commit ${before.entry.commit} as its predecessor`);
+    if (before && commit.entry.publishedAt < before.entry.publishedAt)
+      throw new CorruptObjectError(key, `its time is before that of commit ${before.entry.commit}`);
     return commit;
   });
 }

@@ -18,7 +18,7 @@ const signedSize = (commits: ReadonlyMap<number, Commit>, trust: Trust | undefin
     ...commits
       .values()
       .flatMap((commit) =>
-        (trust ? !trust.commit(commit) : commit.note !== undefined) ? [commit.commit] : [],
+        (trust ? !trust.commit(commit) : commit.note !== undefined) ? [commit.entry.commit] : [],
       ),
   );
 
@@ -41,10 +41,10 @@ async function checkTrees(
   }
   for (const commit of commits.values())
     await check.attempt(async () => {
-      const head = heads[commit.commit - 1];
+      const head = heads[commit.entry.commit - 1];
       if (head && head.toString("hex") !== commit.tree)
         throw new CorruptObjectError(
-          layout.commit(commit.commit),
+          layout.commit(commit.entry.commit),
           "its tree is not that of the commits before",
         );
     });
@@ -102,7 +102,7 @@ export async function checkPublicLog(
   trust: Trust | undefined,
 ): Promise<void> {
   if (!newest) return check.countOnly(layout.log);
-  const size = newest.commit.commit;
+  const size = newest.commit.entry.commit;
   const entries = Array.from({ length: size }, (_, place) => {
     const commit = commits.get(place + 1);
     return commit && entryOf(commit);

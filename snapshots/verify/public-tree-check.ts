@@ -14,7 +14,7 @@ import { publishAgain, type StoreCheck } from "./store-check.ts";
  */
 export async function checkPublicNames(
   check: StoreCheck,
-  { commit: { commit }, manifest }: CheckedCommit,
+  { commit: { entry }, manifest }: CheckedCommit,
   published: ReadonlySet<string>,
 ): Promise<void> {
   await check.each(publicNames(manifest), ([key, ref], part) =>
@@ -24,7 +24,7 @@ export async function checkPublicNames(
       if (bytes && sha256(bytes) === ref.hash) return;
       // A publisher that stops after its commit leaves the content of an earlier snapshot, or nothing.
       const behind = !bytes || published.has(sha256(bytes));
-      const reason = `projection behind commit ${commit}`;
+      const reason = `projection behind commit ${entry.commit}`;
       throw new CorruptObjectError(key, behind ? reason : "its content belongs to no snapshot");
     }, publishAgain),
   );
@@ -59,9 +59,11 @@ export async function checkArtefacts(
 ): Promise<void> {
   if (site === null) return;
   const addresses = { ...named, site };
-  const expected = await check.attempt(() => artefactsAt(check.storage, commit, manifest, addresses, trust));
+  const expected = await check.attempt(() =>
+    artefactsAt(check.storage, commit.entry, manifest, addresses, trust),
+  );
   if (!expected) return;
-  const difference = `it differs from what commit ${commit.commit} shows`;
+  const difference = `it differs from what commit ${commit.entry.commit} shows`;
   await checkFiles(check, expected.files, difference);
   await check.each(expected.cards, ([key, draw], part) =>
     checkFiles(part, new Map([[key, draw()]]), difference),

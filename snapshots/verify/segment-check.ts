@@ -57,7 +57,6 @@ export interface CheckedSegment {
   /** Its index header. */
   index: ObjectRef;
   ids: { root: string };
-  pages: Page[];
   oldest: MarketKey;
   newest: MarketKey;
 }
@@ -116,7 +115,6 @@ export async function checkSegment(
   return {
     index: referTo(readIndexHeader(key, stored)),
     ids: { root: sectionRootOf("ids", ids) },
-    pages,
     oldest: rows[0]!,
     newest: rows.at(-1)!,
   };

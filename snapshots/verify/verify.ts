@@ -82,7 +82,7 @@ export async function verify(
   return {
     commits: length,
     collected,
-    markets: newest?.manifest.counts.markets ?? 0,
+    markets: newest?.commit.entry.counts.markets ?? 0,
     objects: check.objects,
     bytes: check.bytes,
     unreferenced,

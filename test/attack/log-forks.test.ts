@@ -52,7 +52,7 @@ beforeAll(async () => {
   const storage = memoryStorage(honest);
   for (let n = 0; n < size; n += 1) await append(storage);
   const log = await readLog(storage);
-  commits = new Map(log.map((commit) => [commit.commit, commit]));
+  commits = new Map(log.map((commit) => [commit.entry.commit, commit]));
   newest = { commit: log.at(-1)! } as CheckedCommit;
   entries = log.map(entryOf);
   addLog(honest, entries, noteOf(entries));

@@ -58,7 +58,7 @@ describe("what a thief puts into the past", () => {
       each.get(path, { headers: bearer(key) });
     const cursorOf = async (each: TestProxy, number: number) => {
       const { nextCursor } = (await ask(each, archive)).json();
-      const { snapshotId } = await commitAt(storage, number);
+      const { snapshotId } = (await commitAt(storage, number)).entry;
       return encodeCursor({ ...decodeCursor(nextCursor), commit: number, snapshotId });
     };
     // Commit 2 becomes the one of a thief, with an archive and scores that are whole; so does its checkpoint.
@@ -83,7 +83,7 @@ describe("what a thief puts into the past", () => {
       const proof = await ask(each, `/api/v1/markets/${market(45).id}/proof`);
       expect(proof.status).toBe(404);
     }
-    const since = { since: first.snapshotId };
+    const since = { since: first.entry.snapshotId };
     await expect(listen(cold.port, developer, since)).rejects.toThrow("503");
     const listener = await listen(proxy.port, developer, since);
     await until("all changes", () => listener.changes().length === 2 * slugs.length);
@@ -91,7 +91,7 @@ describe("what a thief puts into the past", () => {
     expect(heard).toEqual([...slugs.map(() => bris[1]), ...slugs.map(() => bris[2])]);
     listener.socket.terminate();
     const signing = { key: ours };
-    for (const target of ["1", "2", theirs.snapshotId.slice(0, 12)])
+    for (const target of ["1", "2", theirs.entry.snapshotId.slice(0, 12)])
       await expect(rollback(storage, target, () => new Date(), { signing })).rejects.toThrow(/does not lead/);
     await Promise.all([proxy.stop(), cold.stop()]);
   });
@@ -135,7 +135,13 @@ describe("what a thief puts into the past", () => {
         await until("the proxy to know the key", async () => (await commitOf(proxy)) === 3);
         await expectNothingForeign(proxy, key, good);
         expect(await statuses(proxy, key, days[2]!)).toEqual(new Set([200]));
-        for (const when of [days[1]!, days[0]!, second.snapshotId, first.snapshotId, theirs.snapshotId])
+        for (const when of [
+          days[1]!,
+          days[0]!,
+          second.entry.snapshotId,
+          first.entry.snapshotId,
+          theirs.entry.snapshotId,
+        ])
           expect([when, await statuses(proxy, key, when)]).toEqual([when, new Set([503])]);
         const { snapshots } = (await proxy.get("/api/v1/snapshots")).json();
         expect(snapshots.map(({ commit }: { commit: number }) => commit)).toEqual([3]);

@@ -92,7 +92,7 @@ const attacks: [name: string, attack: (storage: Storage) => Promise<unknown>, lo
     "a commit with a note of the trusted key about a run",
     async (storage) => {
       const next = await following(storage);
-      await putCommit(storage, next, ({ digest }) => runNote(ours, next.publishedAt, digest));
+      await putCommit(storage, next, ({ digest }) => runNote(ours, next.entry.publishedAt, digest));
     },
     /its signature is for something else/,
   ],
@@ -114,7 +114,7 @@ const attacks: [name: string, attack: (storage: Storage) => Promise<unknown>, lo
     async (storage) => {
       const { note } = await commitAt(storage, 3);
       const next = await following(storage, 1);
-      await putCommit(storage, { ...next, commit: 3 }, () => note!);
+      await putCommit(storage, { ...next, entry: { ...next.entry, commit: 3 } }, () => note!);
     },
     /commits\/0000000003.json: its entry is not the last one of the signed log/,
   ],
@@ -184,8 +184,7 @@ describe("what a thief puts into the store", () => {
     const proxy = await proxyOn(storage);
     const key = await proxy.issue();
     const good = await answersOf(proxy, key);
-    const { manifest } = (await newestCommit(storage))!;
-    const { scores } = await readManifest(storage, manifest);
+    const { scores } = await readManifest(storage, (await newestCommit(storage))!);
     const objects = [scores.list, ...Object.values(scores.records)].map(({ hash }) =>
       layout.publicObject(hash),
     );
@@ -230,9 +229,9 @@ describe("what a thief puts into the store", () => {
       await publishRecords(made, records(50), 999);
       await exportNewest(made, folder);
     });
-    const { snapshotId } = await commitAt(storage, 3);
+    const { snapshotId } = (await commitAt(storage, 3)).entry;
     const { digest, note, ...good } = (await readExport(storage, snapshotId))!;
-    const { files } = (await readExport(theirs, (await commitAt(theirs, 1)).snapshotId))!;
+    const { files } = (await readExport(theirs, (await commitAt(theirs, 1)).entry.snapshotId))!;
     for (const prefix of [layout.exportFile.prefix, layout.exportChunks.prefix])
       for await (const { key } of theirs.list(prefix)) await storage.put(key, (await theirs.get(key))!);
     const proxy = await proxyOn(storage);
@@ -265,7 +264,7 @@ describe("what a thief puts into the store", () => {
     }
     expect(logOf(proxy)).toMatch(/exports\/records\/[0-9a-f]{64}\.json: nobody signed it/);
     // An older snapshot's record under the name of another, and a record of a commit that there is not.
-    const older = (await commitAt(storage, 2)).snapshotId;
+    const older = (await commitAt(storage, 2)).entry.snapshotId;
     for (const content of [
       { ...good, snapshotId: older },
       { ...good, commit: 4 },

@@ -7,7 +7,7 @@ from client import INTEGERS, above, fold, head, milliseconds, root, sha, signed_
 from index_header import dumps, index_header, leaves, need, section
 from words import read_words, with_words
 TIERS, RANGES = INTEGERS["tier"][3], {name: ends[:2] for name, ends in INTEGERS.items()}
-ROOTS = ("feedVersion", "snapshotId", "archiveRoot", "scoresRoot", "indexRoot")
+ENTRY = ["commit", "feedVersion", "snapshotId", "archiveRoot", "scoresRoot", "indexRoot", "counts", "publishedAt", "withdrawn"]
 LABELS = dict(category="category", outcome="resolvedOutcome", formula_version="formulaVersion", weight_version="weightVersion")
 def in_order(texts):  # by UTF-16 code units
     return sorted(texts, key=lambda text: text.encode("utf-16-be"))
@@ -105,7 +105,8 @@ def read_segment(store, ref):
     words = read_words(beside[2], [market["question"] for market in markets])
     return dict(words=words, root=own, roots=roots, pages=pages, ids=ids, columns=columns, times=times, newest=markets[-1])
 
-def read_snapshot(store, ref):
+def read_snapshot(store, commit):
+    entry, ref = commit["entry"], commit["manifest"]
     manifest = json.loads(store.get(f"manifests/{ref['hash']}.json", ref))
     listed = lambda folder, one: json.loads(store.get(f"private/{folder}/{one['hash']}.json", one))
     refs, rows, sources, named = [], Counter(), manifest["sources"], manifest["parts"]["scores"]
@@ -130,17 +131,15 @@ def read_snapshot(store, ref):
         need(json.loads(store.get(f"{tree}/objects/{one['hash']}.json", one)).get("slug") == (slug or [None])[0], "a score is another's")
     total, protocols, hashes = sum(len(one["ids"]) for one in segments), len(slugs), leaves(map(str.encode, lines))
     archive, own = root(4, total, [one["root"] for one in segments]).hex(), root(5, len(lines), hashes).hex()
-    identity = f"prs-snapshot 1 {manifest['feedVersion']}\nmarkets {total}\nprotocols {protocols}\narchive {archive}\nscores {own}\n"
-    counts = dict(markets=total, protocols=protocols, segments=len(segments), pages=sum(len(one["pages"]) for one in segments))
+    identity = f"prs-snapshot 1 {entry['feedVersion']}\nmarkets {total}\nprotocols {protocols}\narchive {archive}\nscores {own}\n"
     index = root(6, total, [sha(b"\1", *map(bytes.fromhex, (one["index"]["hash"], one["ids"]["root"]))) for one in refs]).hex()
-    need({**manifest, "snapshotId": sha(identity.encode()).hex(), "archiveRoot": archive, "indexRoot": index, "scoresRoot": own, "counts": counts,
-          "newestResolvedAt": segments[-1]["newest"]["resolvedAt"]} == manifest, "a manifest is wrong")
+    need({**entry, "snapshotId": sha(identity.encode()).hex(), "archiveRoot": archive, "indexRoot": index, "scoresRoot": own,
+          "counts": dict(markets=total, protocols=protocols)} == entry and list(entry) == ENTRY, "an entry is wrong")
+    need(manifest["newestResolvedAt"] == segments[-1]["newest"]["resolvedAt"], "a manifest is wrong")
     return {**manifest, "scores": scores}, segments
 
 def read_log(store, commits, vkey):  # every tile is what the commits give, and none of the newest is missing
-    own = lambda one: {name: one[name] for name in ("commit", *ROOTS)}
-    entries = [dumps({**own(one), "counts": {name: one["counts"][name] for name in ("markets", "protocols")},
-                      "publishedAt": one["publishedAt"], "withdrawn": one["withdrawn"], "record": one["digest"]}) for one in commits]
+    entries = [dumps({**one["entry"], "record": one["digest"]}) for one in commits]
     rows = {"entries": [struct.pack(">H", len(entry)) + entry for entry in entries], 0: leaves(entries)}
     while len(row := rows[len(rows) - 2]) >= 256:
         rows[len(rows) - 1] = [head(row[at:at + 256]) for at in range(0, len(row) - 255, 256)]
@@ -165,9 +164,8 @@ def read_store(folder, vkey):
     for number, key in enumerate(sorted(key for key in store.files if key.startswith("commits/")), 1):
         commit = store.sealed(key)
         commits.append(commit)
-        need((key, commit["previous"]) == (f"commits/{number:010}.json", before), "the log is broken")
-        before, (manifest, segments) = commit["digest"], read_snapshot(store, commit["manifest"])
-        need(all(commit[name] == manifest[name] for name in (*ROOTS, "counts")), "a commit is wrong")
+        need((key, commit["entry"]["commit"], commit["previous"]) == (f"commits/{number:010}.json", number, before), "the log is broken")
+        before, (manifest, segments) = commit["digest"], read_snapshot(store, commit)
         record = commit["changes"] and json.loads(store.get(f"private/changes/{commit['changes']['hash']}.json", commit["changes"]))
         for part in record and record["before"] + record["after"] or []:
             store.get(f"private/changes/{part['hash']}", part)
@@ -181,7 +179,7 @@ def read_store(folder, vkey):
         need(store.sealed(key).get("id", "") in key, f"{key} is another's")
     need(store.get("probe.json") == b'{"purpose":"shows that this store honours conditional writes"}', "probe.json is wrong")
     need(store.seen == set(store.files), f"nothing names {store.files.keys() - store.seen}")
-    return commit, manifest, segments, entries, store.get("public/log/checkpoint").decode()
+    return commit["entry"], segments, entries, store.get("public/log/checkpoint").decode()
 def holds(segment, name, value):
     if name in ("from", "to"):
         bound = milliseconds(value, name, end=name == "to")
@@ -197,24 +195,24 @@ def answer(segments, query):
     for segment in reversed(segments):
         kept = zip(segment["ids"], *(holds(segment, name, value) for name, value in query.items()))
         yield from (id_ for id_, *each in reversed([*kept]) if all(each))
-def proof(commit, manifest, segments, entries, checkpoint, id_):
+def proof(entry, segments, entries, checkpoint, id_):
     index, segment = next((n, one) for n, one in enumerate(segments) if id_ in one["ids"])
     ordinal = place = segment["ids"].index(id_)
     number = next(n for n, page in enumerate(segment["pages"]) if (place := place - len(page)) < 0)
     page = segment["pages"][number]
-    beside = level(commit["commit"] - 1, 0, leaves(entries))["path"]
-    return {"market": page[place].decode(), "snapshotId": manifest["snapshotId"], "commit": commit["commit"],
+    beside = level(entry["commit"] - 1, 0, leaves(entries))["path"]
+    return {"market": page[place].decode(), "snapshotId": entry["snapshotId"], "commit": entry["commit"],
             "entry": entries[-1].decode(), "checkpoint": checkpoint, "proof": {
         "page": level(place + len(page), len(page), leaves(page)),
         "segment": level(number, len(segment["ids"]), segment["roots"]),
-        "archive": level(index, manifest["counts"]["markets"], [one["root"] for one in segments]),
+        "archive": level(index, entry["counts"]["markets"], [one["root"] for one in segments]),
         "inclusion": beside}}
 
 if __name__ == "__main__":
-    *newest, entries, checkpoint = commit, manifest, segments, *_ = read_store(*sys.argv[1:3])
+    newest = entry, segments, *_ = read_store(*sys.argv[1:3])
     queries, proofs = [json.loads(Path(file).read_text("utf-8")) for file in sys.argv[3:]] or ([], [])
     for one in queries:
         need(list(answer(segments, one["query"])) == one["ids"] and len(one["ids"]) == one["total"], f"{one['query']} has other matches")
     for one in proofs:
-        need(proof(*newest, entries, checkpoint, json.loads(one["market"])["id"]) == one, "a proof is wrong")
-    print(f"snapshot {manifest['snapshotId']}: {len(queries)} queries and {len(proofs)} proofs agree")
+        need(proof(*newest, json.loads(one["market"])["id"]) == one, "a proof is wrong")
+    print(f"snapshot {entry['snapshotId']}: {len(queries)} queries and {len(proofs)} proofs agree")

@@ -28,7 +28,7 @@ export async function workedExample(): Promise<[what: string, value: string][]> 
   const files = await filesIn(join(example, "store"));
   const json = (key: string) => JSON.parse(String(files.get(key)));
   const commit = json(layout.commit(4));
-  const manifest = await readManifest(memoryStorage(files), commit.manifest);
+  const manifest = await readManifest(memoryStorage(files), commit);
   const [ref] = manifest.segments as [SegmentRef];
   const stored = files.get(layout.segment(ref.hash))!;
   const header = JSON.parse(stored.toString("utf8", 16, 16 + stored.readUInt32LE(8)));
@@ -88,11 +88,11 @@ export async function workedExample(): Promise<[what: string, value: string][]> 
       "its node in the tree of the index",
       nodeHash(fromHex(ref.index.hash), fromHex(ref.ids.root)).toString("hex"),
     ],
-    ["root of the index", manifest.indexRoot],
-    ["root of the archive, which has three segments", manifest.archiveRoot],
+    ["root of the index", commit.entry.indexRoot],
+    ["root of the archive, which has three segments", commit.entry.archiveRoot],
     ["first line of the scores", `scores ${manifest.scores.list.hash}`],
-    ["root of the scores", manifest.scoresRoot],
-    ["snapshot id", manifest.snapshotId],
+    ["root of the scores", commit.entry.scoresRoot],
+    ["snapshot id", commit.entry.snapshotId],
   ];
 }
 

@@ -44,7 +44,7 @@ function served(
     await publishSources(directory, storage, folder, { siteUrl: "https://cdn.example.org/public" });
     await storage.put(layout.logCheckpoint, Buffer.from("a checkpoint\n"));
     await storage.put(layout.key("0123456789abcdef"), Buffer.from("{}"));
-    const manifest = await readManifest(storage, (await newestCommit(storage))!.manifest);
+    const manifest = await readManifest(storage, (await newestCommit(storage))!);
     Object.assign(on, { storage, manifest, ...(await serve()) });
   });
   afterAll(() => on.cdn?.stop());

@@ -37,7 +37,7 @@ describe.skipIf(!environment)("a bucket that holds a store", () => {
     });
     ({ storage } = proxy);
     await proxy.issue();
-    manifest = await readManifest(storage, (await newestCommit(storage))!.manifest);
+    manifest = await readManifest(storage, (await newestCommit(storage))!);
   });
   afterAll(() => proxy.stop());
 

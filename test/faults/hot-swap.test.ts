@@ -171,9 +171,9 @@ async function switchAround(): Promise<void> {
   let newest = commits.at(-1)!;
   for (let count = 0; count < switches; count += 1) {
     const { digest: _, ...known } = commits[count % published]!;
-    const next = { ...known, commit: newest.commit + 1, previous: newest.digest };
-    newest = await appendCommit(proxy.storage, next);
-    await served(next.commit);
+    const entry = { ...known.entry, commit: newest.entry.commit + 1 };
+    newest = await appendCommit(proxy.storage, { ...known, entry, previous: newest.digest });
+    await served(entry.commit);
   }
 }
 

@@ -259,8 +259,7 @@ test("commits count by number, and their times never go back, whatever the publi
     const done = await publish({ sources: open, storage, temporaryDirectory: folder, now });
     expect(done).toMatchObject({ outcome: "published", commit: n + 1 });
     expect(await newestCommit(storage)).toMatchObject({
-      commit: n + 1,
-      publishedAt: new Date(latest).toISOString(),
+      entry: { commit: n + 1, publishedAt: new Date(latest).toISOString() },
     });
     await expectAllGood(storage, done.snapshotId);
   }

@@ -9,7 +9,7 @@ import {
   Head,
   type Manifest,
 } from "../../schemas/store/snapshot.ts";
-import { feedVersions } from "../../schemas/versions.ts";
+import { feedVersion } from "../../schemas/versions.ts";
 import {
   consistencyFromTiles,
   headFromTiles,
@@ -21,7 +21,7 @@ import { encodeEntries } from "../../snapshots/format/log-tree.ts";
 import { NoteError, parseNote } from "../../snapshots/format/note.ts";
 import { NoteKeyError } from "../../snapshots/format/note-keys.ts";
 import { type Group, isQuorum, type Witness } from "../../snapshots/format/policy.ts";
-import { indexRootOf, scoresRootOf, snapshotIdOf } from "../../snapshots/format/snapshot-id.ts";
+import { snapshotEntryOf } from "../../snapshots/format/snapshot-id.ts";
 import {
   decodeIds,
   encodeIds,
@@ -51,12 +51,6 @@ const ref = { hash: digest, bytes: 6 };
 
 const told: Omit<Manifest, "parts" | "lists"> = {
   formatVersion,
-  feedVersion: feedVersions.at(-1)!,
-  snapshotId: digest,
-  archiveRoot: digest,
-  scoresRoot: digest,
-  indexRoot: digest,
-  counts: { markets: 3, protocols: 1, segments: 2, pages: 2 },
   newestResolvedAt: "2025-01-01T00:00:00.000Z",
   newestUpdatedAt: "2025-01-01T00:00:00.000Z",
   rowDigests: "1",
@@ -120,29 +114,30 @@ const manifest: Target = {
     const storage = memoryStorage(objects);
     const documented = [CorruptObjectError, MissingObjectError];
     const name = keep(layout.manifest, bytes);
-    const read = await refusedLater(() => readManifest(storage, name), ...documented);
+    const entry = { feedVersion, counts: { markets: 3, protocols: 1 } };
+    const read = await refusedLater(() => readManifest(storage, { manifest: name, entry }), ...documented);
     if (!read) return;
-    need(snapshotIdOf(read).length === 64, "a manifest has a snapshot id");
-    need(indexRootOf(read.segments).length === 64 && scoresRootOf(read.scores).length === 64, "and roots");
+    const { snapshotId, indexRoot, scoresRoot } = snapshotEntryOf(read, feedVersion);
+    need(
+      [snapshotId, indexRoot, scoresRoot].every(({ length }) => length === 64),
+      "a manifest has an id and roots",
+    );
     const { stored, parts } = divideManifest(read);
     for (const [key, part] of parts) objects.set(key, part);
-    const again = await readManifest(storage, keep(layout.manifest, stored));
+    const again = await readManifest(storage, { manifest: keep(layout.manifest, stored), entry });
     needSame({ ...again, parts: 0 }, { ...read, parts: 0 }, "a manifest that was divided again");
   },
 };
 
 const commitRecord = {
-  ...{
-    formatVersion,
-    commit: 2,
-    feedVersion: "1",
-    snapshotId: digest,
-    archiveRoot: digest,
-    scoresRoot: digest,
+  formatVersion,
+  entry: {
+    ...{ commit: 2, feedVersion, snapshotId: digest, archiveRoot: digest, scoresRoot: digest },
+    ...{ indexRoot: digest, counts: { markets: 3, protocols: 1 } },
+    ...{ publishedAt: told.newestResolvedAt, withdrawn: [[1, 1]] },
   },
-  ...{ indexRoot: digest, manifest: ref, changes: null, changeCounts: { added: 1, changed: 0, removed: 0 } },
-  ...{ counts: told.counts, size: { objects: 1, bytes: 1 }, publishedAt: told.newestResolvedAt, hold: false },
-  ...{ withdrawn: [[1, 1]], previous: digest, tree: digest, note: "x" },
+  ...{ manifest: ref, changes: null, changeCounts: { added: 1, changed: 0, removed: 0 } },
+  ...{ size: { objects: 1, bytes: 1 }, hold: false, previous: digest, tree: digest, note: "x" },
 };
 const file = { ...ref, rows: 1, root: digest, chunks: ref };
 const stats = { minValues: { composite: 300 }, maxValues: { tier: "RAW" }, nullCount: { tier: 0 } };
@@ -173,7 +168,7 @@ const commit: Target = {
       : input.subarray(1);
     const record = refused(() => unseal("record", bytes, schema as typeof Head), CorruptObjectError);
     if (!record) return;
-    const { digest: _, note, ...known } = record as Commit;
+    const { digest: _, note, ...known } = record as unknown as Commit;
     const again = unseal(
       "again",
       seal(known, () => (note === undefined ? {} : { note })),
@@ -185,10 +180,10 @@ const commit: Target = {
       "a sealed record",
     );
     if ((schema as unknown) !== Commit) return;
-    refused(() => checkAgreement(record as Commit), CorruptObjectError);
-    need(entryOf(record as Commit).length > 0, "a commit has an entry");
+    refused(() => checkAgreement(record as unknown as Commit), CorruptObjectError);
+    need(entryOf(record as unknown as Commit).length > 0, "a commit has an entry");
     const trust = new Trust([testKey()]);
-    trust.commit(record as Commit);
+    trust.commit(record as unknown as Commit);
   },
 };
 

@@ -413,10 +413,10 @@ describe.skipIf(programs.includes(undefined))("blocks of the guides", () => {
       stderr: expect.stringContaining("SyntaxError"),
     });
     const [disputed, all] = [await totalOf({ disputed: "true", min_composite: 600 }), await totalOf({})];
-    const { archiveRoot } = JSON.parse(String(await proxy.storage.get(layout.commit(commit))));
+    const { entry } = JSON.parse(String(await proxy.storage.get(layout.commit(commit))));
     expect(await prints("node", ["example.mjs"], "client")).toBe(
       `${disputed} of ${disputed} markets of snapshot ${newest}\n` +
-        `the archive of ${all} markets has the root ${archiveRoot}\n`,
+        `the archive of ${all} markets has the root ${entry.archiveRoot}\n`,
     );
   });
 

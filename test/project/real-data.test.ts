@@ -45,7 +45,7 @@ describe.skipIf(!present)("the archive of the real sources", () => {
   const served = serveArchive(async () => directory);
 
   test("is published and verifies", async () => {
-    expect(served.proxy.catalog.current()?.manifest.counts).toMatchObject({
+    expect(served.proxy.catalog.current()?.commit.counts).toMatchObject({
       markets: 18_133,
       protocols: 103,
     });

@@ -58,7 +58,7 @@ describe("errors that need more than a request", () => {
   test("a damaged score is 502 however often it is asked for, and takes no other score with it", async () => {
     const proxy = await startTestProxy();
     const { storage } = proxy;
-    const { scores } = await readManifest(storage, (await readCommit(storage, 1))!.manifest);
+    const { scores } = await readManifest(storage, (await readCommit(storage, 1))!);
     const [gone, rotten, sound] = Object.keys(scores.records) as [string, string, string];
     const keyOf = (slug: string) => layout.publicObject(scores.records[slug]!.hash);
     await storage.delete(keyOf(gone));

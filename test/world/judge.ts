@@ -73,7 +73,7 @@ export class Judge {
 
   /** Whether a rollback withdrew a commit, as a log of so many commits tells it. */
   isWithdrawn(number: number, commits = this.commits.length): boolean {
-    const withdrawn = this.commits[commits - 1]?.commit.withdrawn ?? [];
+    const withdrawn = this.commits[commits - 1]?.commit.entry.withdrawn ?? [];
     return withdrawn.some(([first, last]) => first <= number && number <= last);
   }
 
@@ -98,11 +98,11 @@ export class Judge {
     this.commits.length = number - 1;
     const commit = JSON.parse(String(after)) as Commit;
     const published = process && this.publishing.get(process);
-    const content = published ?? this.#contents.get(commit.snapshotId);
-    must("a rollback shows what was published", content !== undefined, () => commit.snapshotId);
-    const known = this.#contents.get(commit.snapshotId) ?? content;
+    const content = published ?? this.#contents.get(commit.entry.snapshotId);
+    must("a rollback shows what was published", content !== undefined, () => commit.entry.snapshotId);
+    const known = this.#contents.get(commit.entry.snapshotId) ?? content;
     must("a snapshot has one content", known === content, () => `${known.name}, ${content.name}`);
-    this.#contents.set(commit.snapshotId, content);
+    this.#contents.set(commit.entry.snapshotId, content);
     const reach = this.#reachOf(layout.manifest(commit.manifest.hash), key);
     const changes = new Set<string>();
     if (commit.changes) this.#follow(layout.changeRecord(commit.changes.hash), changes, key);
@@ -195,22 +195,23 @@ export class Judge {
       // Nobody can tell what a commit that is gone, or has others behind it, kept.
       const sound = this.commits
         .slice(index)
-        .every((each) => !this.tampered.has(layout.commit(each.commit.commit)));
+        .every((each) => !this.tampered.has(layout.commit(each.commit.entry.commit)));
       const kept = whole && sound && isKept(this.commits, index, collection);
       must(
         "nothing reachable is deleted",
         !(kept && reach.has(key)),
-        () => `${key} of commit ${commit.commit}`,
+        () => `${key} of commit ${commit.entry.commit}`,
       );
       const { now, keepChangesDays = 0 } = collection;
-      const young = keepChangesDays > 0 && Date.parse(commit.publishedAt) >= now - keepChangesDays * day;
+      const young =
+        keepChangesDays > 0 && Date.parse(commit.entry.publishedAt) >= now - keepChangesDays * day;
       const [record = ""] = changes;
       // Of one that a thief has changed nobody can tell the parts.
       const told = !this.tampered.has(record) && (key === record || this.#stored(record));
       must(
         "no young change is deleted",
         !(sound && young && told && changes.has(key)),
-        () => `${key} of ${commit.commit}`,
+        () => `${key} of ${commit.entry.commit}`,
       );
     }
   }
@@ -230,15 +231,16 @@ function isKept(log: readonly Known[], index: number, { now, keepHours, keepComm
   const { commit } = log[index]!;
   const successor = log[index + 1]?.commit;
   if (!successor || index >= log.length - keepCommits) return true;
-  if (Date.parse(successor.publishedAt) >= now - keepHours * 3_600_000) return true;
-  const withdrawn = log.at(-1)!.commit.withdrawn;
-  const stands = ({ commit: number }: Commit) => !withdrawn.some(([a, b]) => a <= number && number <= b);
+  if (Date.parse(successor.entry.publishedAt) >= now - keepHours * 3_600_000) return true;
+  const withdrawn = log.at(-1)!.commit.entry.withdrawn;
+  const stands = ({ entry: { commit: number } }: Commit) =>
+    !withdrawn.some(([a, b]) => a <= number && number <= b);
   const isLast = (length: number, periods: number) => {
     const periodOf = (time: string) => time.slice(0, length);
-    const own = periodOf(commit.publishedAt);
+    const own = periodOf(commit.entry.publishedAt);
     const later = log
       .slice(index + 1)
-      .some((other) => periodOf(other.commit.publishedAt) === own && stands(other.commit));
+      .some((other) => periodOf(other.commit.entry.publishedAt) === own && stands(other.commit));
     const back = new Date(now);
     if (length === 10) back.setUTCDate(back.getUTCDate() - periods);
     else back.setUTCMonth(back.getUTCMonth() - periods, 1);

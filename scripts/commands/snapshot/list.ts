@@ -23,14 +23,14 @@ export const listCommand = command({
     const storage = await openStore(shell, values.store);
     const known = (await readLog(storage)).reverse();
     const believed = believedOf(known, trustOf(await readSigning(shell, values)));
-    const sizes = known.slice(0, mostTold).map(({ commit }) => commit);
+    const sizes = known.slice(0, mostTold).map(({ entry }) => entry.commit);
     const cosigners = await cosignersOf(storage, sizes, await knownWitnesses(shell, values));
     const withCosigners = (commit: Commit) => {
-      const cosigned = cosigners.get(commit.commit);
-      return cosigned ? { ...commit, cosigned } : commit;
+      const cosigned = cosigners.get(commit.entry.commit);
+      return { ...reportOf(commit), ...(cosigned && { cosigned }) };
     };
-    const withdrawn = known.find(({ digest }) => believed.has(digest))?.withdrawn ?? [];
-    const stateOf = ({ commit, hold, digest }: Commit) => {
+    const withdrawn = known.find(({ digest }) => believed.has(digest))?.entry.withdrawn ?? [];
+    const stateOf = ({ entry: { commit }, hold, digest }: Commit) => {
       const gone = withdrawn.some(([first, last]) => first <= commit && commit <= last);
       const foreign = believed.has(digest) ? [] : ["not trusted"];
       const names = cosigners.get(commit)?.map(({ name }) => name) ?? [];
@@ -39,12 +39,12 @@ export const listCommand = command({
         ", ",
       );
     };
-    const missing = gapsIn(known.map(({ commit }) => commit).reverse());
+    const missing = gapsIn(known.map(({ entry }) => entry.commit).reverse());
     shell.report(values.json ?? false, { commits: known.map(withCosigners), missing }, [
       ...known.map((each) => {
-        const { commit, publishedAt, snapshotId, counts, size } = each;
+        const { commit, publishedAt, snapshotId, counts } = each.entry;
         const columns = [commit, publishedAt, snapshotId.slice(0, 16), counted(counts.markets, "market")];
-        columns.push(counted(counts.protocols, "protocol"), describeSize(size), stateOf(each));
+        columns.push(counted(counts.protocols, "protocol"), describeSize(each.size), stateOf(each));
         return columns.join("  ").trimEnd();
       }),
       ...missing.map(([first, last]) => `missing: commit ${first}${first < last ? ` to ${last}` : ""}`),
@@ -52,6 +52,9 @@ export const listCommand = command({
     ]);
   },
 });
+
+/** A commit as reports tell it. */
+export const reportOf = ({ entry, ...record }: Commit) => ({ ...entry, ...record });
 
 /** The digests of the commits that count: with `trust` those that the newest trusted one leads back to. */
 function believedOf(known: readonly Commit[], trust: Trust | undefined): ReadonlySet<string> {

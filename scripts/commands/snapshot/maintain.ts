@@ -19,7 +19,7 @@ import {
 } from "../../signing.ts";
 import { openStore } from "../../store.ts";
 import { removeLeftTemporaryFolders, withTemporaryFolder } from "../../temporary.ts";
-import { shorten } from "./list.ts";
+import { reportOf, shorten } from "./list.ts";
 import { common, flag, number } from "./options.ts";
 
 export const rollbackCommand = command({
@@ -37,10 +37,10 @@ export const rollbackCommand = command({
       signing,
       warn,
     });
-    const before = await readCommit(storage, commit.commit - 1);
+    const before = await readCommit(storage, commit.entry.commit - 1);
     if (before?.note !== undefined && commit.note === undefined) shell.say(lostSignature);
-    shell.report(values.json ?? false, commit, [
-      `Commit ${commit.commit} has snapshot ${commit.snapshotId} again. Publishing is on hold until publish --resume.`,
+    shell.report(values.json ?? false, reportOf(commit), [
+      `Commit ${commit.entry.commit} has snapshot ${commit.entry.snapshotId} again. Publishing is on hold until publish --resume.`,
     ]);
   },
 });

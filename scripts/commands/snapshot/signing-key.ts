@@ -61,9 +61,9 @@ export const witnessCommand = command({
     const { newest } = log;
     const tree = await PublicTree.of(log.storage);
     const witnessed = newest ? await updateLog(storage, tree, newest, signing, log) : [];
-    shell.report(values.json ?? false, { commit: newest?.commit ?? 0, witnessed }, [
+    shell.report(values.json ?? false, { commit: newest?.entry.commit ?? 0, witnessed }, [
       newest
-        ? `Commit ${newest.commit}, snapshot ${newest.snapshotId}`
+        ? `Commit ${newest.entry.commit}, snapshot ${newest.entry.snapshotId}`
         : `${storage.location} holds no commit yet`,
       ...describeWitnesses(witnessed),
     ]);

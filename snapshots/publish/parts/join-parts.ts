@@ -54,7 +54,7 @@ export async function joinParts(options: PublishOptions, name: string): Promise<
 }
 
 function lost({ name, storage }: Run, current: Commit | undefined): Fault {
-  const newest = current ? `is ${current.commit} now` : "is gone";
+  const newest = current ? `is ${current.entry.commit} now` : "is gone";
   return new Fault(
     "COMMIT_LOST",
     `${storage.location}: the newest commit ${newest}, and not the one that the run ${name} builds on; plan another`,
@@ -63,7 +63,7 @@ function lost({ name, storage }: Run, current: Commit | undefined): Fault {
 
 /** Whether an earlier join has made this commit: it has the same archive and scores. */
 function isOf(
-  { archiveRoot, scoresRoot }: Commit,
+  { entry: { archiveRoot, scoresRoot } }: Commit,
   { segments }: WrittenArchive,
   { scores }: SoundSources,
 ): boolean {
@@ -162,16 +162,17 @@ async function differenceTo(
   { commit, manifest, markets }: PreviousSnapshot,
   archive: Pick<Manifest, "segments">,
 ): Promise<ArchiveDifference> {
-  const sides = new ArchiveSides(manifest.feedVersion);
+  const { feedVersion, counts } = commit.entry;
+  const sides = new ArchiveSides(feedVersion);
   try {
     for await (const { before, after } of differingRows(readerOf(storage), manifest, archive)) {
       if (before) sides.add("before", before, before.line);
       if (after) sides.add("after", after, after.line);
     }
-    return await sides.difference(markets === commit.counts.markets);
+    return await sides.difference(markets === counts.markets);
   } catch (error) {
     if (!isLoss(error)) throw error;
-    return new ArchiveSides(manifest.feedVersion).difference(false);
+    return new ArchiveSides(feedVersion).difference(false);
   }
 }
 

@@ -58,7 +58,7 @@ export async function planParts(options: PublishOptions, name: string, count: nu
       feedVersion,
       rowDigests: sources.rowDigests,
       unicode: unicodeVersion,
-      commit: current ? { commit: current.commit, digest: current.digest } : null,
+      commit: current ? { commit: current.entry.commit, digest: current.digest } : null,
       startedAt,
       files: sources.files.map(({ unchanged: _, ...file }, index) => ({ ...file, ...keys.files[index]! })),
       scoreFiles: [...sources.scoreFiles],

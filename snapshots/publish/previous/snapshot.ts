@@ -88,7 +88,7 @@ export class PreviousSnapshot {
       if (!absent.has(error.key)) damaged(error);
       absent.add(error.key);
     };
-    const { lists, ...root } = await readParts(storage, commit.manifest, { lost });
+    const { lists, ...root } = await readParts(storage, commit, { lost });
     const listed = listedOnce(storage, privateTree);
     const manifest = { ...root, segments: lists.flatMap((list) => list ?? []) };
     const named = namedBy(manifest);

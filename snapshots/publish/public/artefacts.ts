@@ -1,6 +1,6 @@
 import { ScoreList } from "../../../schemas/envelopes.ts";
 import { listEntryOf, ProtocolScore, type ScoreListEntry } from "../../../schemas/records.ts";
-import type { Commit, Manifest, NamedObject, Tiers } from "../../../schemas/store/snapshot.ts";
+import type { CommitEntry, Manifest, NamedObject, Tiers } from "../../../schemas/store/snapshot.ts";
 import type { Addresses } from "../../artefacts/addresses.ts";
 import { renderArtefacts, type StoredScore } from "../../artefacts/artefacts.ts";
 import { cardKey, drawCard } from "../../artefacts/card.ts";
@@ -29,7 +29,7 @@ export interface Artefacts {
  */
 export async function artefactsAt(
   storage: Storage,
-  newest: Pick<Commit, "commit" | "publishedAt" | "withdrawn">,
+  newest: CommitEntry,
   { scores }: Pick<Manifest, "scores">,
   addresses: Addresses,
   trust: Trust | undefined,

@@ -72,7 +72,7 @@ export async function updateLog(
  */
 async function updateTiles(tree: PublicTree, newest: Commit, log?: RunLog): Promise<void> {
   const { storage, faulty } = tree;
-  const size = newest.commit;
+  const size = newest.entry.commit;
   const wanted = tilesOf(size);
   const stored = tilesAmong(
     tree.under(layout.logTile.prefix).map(({ key }) => key),
@@ -107,7 +107,7 @@ async function tailOf(
   stored: ReadonlyMap<string, Tile>,
   log?: RunLog,
 ): Promise<readonly Buffer[] | undefined> {
-  const [last, before] = [lastBundle(newest.commit), lastBundle(newest.commit - 1)];
+  const [last, before] = [lastBundle(newest.entry.commit), lastBundle(newest.entry.commit - 1)];
   if (last.width === 1) return [entryOf(newest)];
   const bundle = [last, before].find((tile) => stored.has(tileKey(tile)));
   const entries = bundle && (await (bundle === last && log ? log.tail() : readEntries(storage, bundle)));
@@ -150,7 +150,7 @@ async function updateCheckpoint(
   signing: Signing,
   log?: RunLog,
 ): Promise<Witnessed[]> {
-  const { commit: size } = newest;
+  const { commit: size } = newest.entry;
   const { key, cosigner, trusted = [], witnesses, memory: file } = signing;
   const trust = trustOf(signing);
   if (!key || !trust || trust.commit(newest)) return [];

@@ -54,8 +54,8 @@ export async function updateMutableObjects(
   const trust = signing.key && trustOf(signing);
   const { log, ...shown } = await shownAtEnd(storage, trust, faulty, atHand);
   const { tree, commit: newest } = shown;
-  if ((log ? log.head : await headCommit(storage)) !== newest.commit)
-    await storage.put(layout.head, seal({ commit: newest.commit }));
+  if ((log ? log.head : await headCommit(storage)) !== newest.entry.commit)
+    await storage.put(layout.head, seal({ commit: newest.entry.commit }));
   const witnessed = await updateLog(storage, tree, newest, signing, log);
   const named = await namedIn(tree, site, names);
   const addresses = named.site === null ? undefined : { ...named, site: named.site };

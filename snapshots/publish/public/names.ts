@@ -40,10 +40,11 @@ export async function updatePublicNames(
   let { tree, commit } = shown;
   for (let round = 0; round < maxRounds; round += 1) {
     const isAtHand = atHand.commit.digest === commit.digest;
-    const manifest = (isAtHand && atHand.manifest) || (await readManifest(storage, commit.manifest));
+    const manifest = (isAtHand && atHand.manifest) || (await readManifest(storage, commit));
     const names = publicNames(manifest);
     const inMemory = new Map(objects);
-    const artefacts = addresses && (await artefactsAt(storage, commit, manifest, addresses, trust, objects));
+    const artefacts =
+      addresses && (await artefactsAt(storage, commit.entry, manifest, addresses, trust, objects));
     let changed = false;
     // Before the pages that name them.
     await inParallel(artefacts?.cards ?? [], async ([key, draw]) => {
@@ -56,10 +57,10 @@ export async function updatePublicNames(
       else if (await tree.putIfDifferent(key, bytes)) changed = true;
     }
     const outcome = await updateNames(tree, names, inMemory);
-    if (!changed && outcome === "same") return commit.commit;
+    if (!changed && outcome === "same") return commit.entry.commit;
     // A later commit may have kept a name that this round has just replaced, so its publisher would not put it right.
     const newest = await newestTrustedFrom(storage, commit, trust);
-    if (outcome !== "disturbed" && newest.commit === commit.commit) return commit.commit;
+    if (outcome !== "disturbed" && newest.entry.commit === commit.entry.commit) return commit.entry.commit;
     ({ tree, commit } = await showNewest(storage, trust, tree.faulty, commit));
   }
   throw new StorageError(`${storage.location}: other publishers keep changing the public names; run again`);

@@ -50,7 +50,7 @@ export async function proveMarket(
 /** The path from a market's text to the root of its archive. Hashes all markets of its page. */
 export async function levelsOf(
   catalog: Catalog,
-  { archive, manifest }: Snapshot,
+  { archive, commit, manifest }: Snapshot,
   { ordinal, line }: FoundMarket,
 ) {
   const location = archive.locate(ordinal);
@@ -61,11 +61,10 @@ export async function levelsOf(
   const ref = manifest.segments[location.segment]!;
   const key = layout.segment(ref.hash);
   const pages = readPages(key, await catalog.objects.get(key, ref));
-  const { counts, segments } = manifest;
   return {
     market: line.toString(),
     page: { ...levelOf(ordinal - oldest, lines.toReversed().map(leafHash)), markets },
     segment: { ...levelOf(location.page, hashesOf(pages)), markets: ref.markets },
-    archive: { ...levelOf(location.segment, hashesOf(segments)), markets: counts.markets },
+    archive: { ...levelOf(location.segment, hashesOf(manifest.segments)), markets: commit.counts.markets },
   };
 }

@@ -69,7 +69,7 @@ export async function askPage(catalog: Catalog, query: ArchiveQuery): Promise<As
       nextCursor: page.numbers.nextCursor,
       async body({ tier, timestamp, gzip }: Envelope) {
         // In the order of INTERFACE 2.7, the markets last.
-        const { feedVersion: version } = page.snapshot.manifest;
+        const { feedVersion: version } = page.snapshot.commit;
         const envelope = { version, tier, ...page.numbers, timestamp, markets: [] };
         const head = Buffer.from(JSON.stringify(envelope).slice(0, -closing.length));
         return gzip ? gzipAround(head, await spliced(), closing) : (await read()).identity(head, closing);

@@ -83,7 +83,7 @@ async function* readKept(catalog: Catalog, { snapshot, read }: RowsPlan) {
 
 async function* readFrom(catalog: Catalog, { snapshot, matches, skip }: Position, form: RowsForm) {
   // The head goes out with the first rows: if these cannot be read, nothing has been sent.
-  const { feedVersion } = snapshot.manifest;
+  const { feedVersion } = snapshot.commit;
   let head = form.head(feedVersion);
   if (skip >= matches.total) yield { count: 0, text: head };
   const read = (ordinals: readonly number[]) => Lines.read(snapshot.archive, ordinals, catalog);

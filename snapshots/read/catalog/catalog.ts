@@ -113,8 +113,8 @@ export class Catalog {
   }
 
   #mostMarkets(): number {
-    const held = this.#superseded.values().map(({ manifest }) => manifest.counts.markets);
-    return Math.max(this.#current?.manifest.counts.markets ?? 0, ...held);
+    const held = this.#superseded.values().map(({ commit }) => commit.counts.markets);
+    return Math.max(this.#current?.commit.counts.markets ?? 0, ...held);
   }
 
   /** Bytes that superseded snapshots keep in memory: manifests, and indexes that the current snapshot does not have. */
@@ -180,8 +180,8 @@ export class Catalog {
     const damage = new Map<string, ObjectError>();
     let [listed, whole]: [ListedSnapshot?, Snapshot?] = [];
     const shown = this.#current && (!this.#fault || this.#current.commit.digest === newest.digest);
-    const lowest = shown ? newest.commit : Math.max(1, newest.commit - maxTried + 1);
-    for (let number = newest.commit; number >= lowest && !whole; number -= 1) {
+    const lowest = shown ? newest.entry.commit : Math.max(1, newest.entry.commit - maxTried + 1);
+    for (let number = newest.entry.commit; number >= lowest && !whole; number -= 1) {
       const commit = await this.log.believable(number);
       if (!commit) break;
       if (this.log.isWithdrawn(number)) continue;
@@ -247,7 +247,8 @@ export class Catalog {
   }
 
   async #list(commit: LogEntry): Promise<ListedSnapshot> {
-    return { commit, manifest: await readManifest(this.#storage, commit.manifest, this.#current?.manifest) };
+    const named = { entry: commit, manifest: commit.manifest };
+    return { commit, manifest: await readManifest(this.#storage, named, this.#current?.manifest) };
   }
 
   /** Loads and verifies the indexes of a snapshot. Readers see it only once it is complete. */
@@ -262,8 +263,8 @@ export class Catalog {
     );
     const archive = new Archive(segments, this.#tables, {
       name: `The snapshot ${commit.snapshotId}, published at ${commit.publishedAt},`,
-      version: manifest.feedVersion,
-      words: (index) => this.words.read(manifest.segments[index]!.words, manifest.counts.markets),
+      version: commit.feedVersion,
+      words: (index) => this.words.read(manifest.segments[index]!.words, commit.counts.markets),
     });
     this.#forgetLabels();
     return { commit, manifest, archive };
@@ -295,7 +296,7 @@ export class Catalog {
   #checkedAtBy(bytes: Buffer | undefined): string | undefined {
     const checked = bytes && unseal(layout.checked, bytes, Checked);
     const { commit, publishedAt } = this.#current?.commit ?? {};
-    const believed = checked && this.#reader.believesRun(checked, this.log.newest?.commit ?? 0);
+    const believed = checked && this.#reader.believesRun(checked, this.log.newest?.entry.commit ?? 0);
     // The record of a run that ended with another commit says nothing of this one.
     if (believed && checked.commit === commit) return checked.checkedAt;
     // A forged record must not make the data look older either than what is known of it.
@@ -307,10 +308,10 @@ export class Catalog {
 }
 
 /** Says which object is damaged, and the way back. */
-function heldBack({ commit }: Commit, fault: ObjectError): ObjectError {
+function heldBack({ entry }: Commit, fault: ObjectError): ObjectError {
   if (fault instanceof FormatError) return fault;
   const reason =
     `its snapshot is not shown whole: ${fault.message}; put that object back, publish again, or run ` +
     "verify --repair --sources SOURCES";
-  return new CorruptObjectError(layout.commit(commit), reason, { cause: fault });
+  return new CorruptObjectError(layout.commit(entry.commit), reason, { cause: fault });
 }

@@ -1,5 +1,5 @@
 import { type Fault, isFault } from "../../../schemas/errors.ts";
-import type { Commit, SnapshotCounts } from "../../../schemas/store/snapshot.ts";
+import type { Commit, CommitEntry } from "../../../schemas/store/snapshot.ts";
 import { leafHash } from "../../format/tree.ts";
 import { MissingObjectError, ObjectError, unless } from "../../store/errors.ts";
 import { hashIn, layout } from "../../store/layout.ts";
@@ -10,20 +10,10 @@ import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
 import { damagedLog } from "../errors.ts";
 import { Recent, SingleFlight } from "../memo.ts";
 
-/** What readers keep of a commit. */
+/** What readers keep of a commit. The newest one tells which commits were withdrawn. */
 export interface LogEntry
-  extends Pick<
-    Commit,
-    | "commit"
-    | "snapshotId"
-    | "archiveRoot"
-    | "manifest"
-    | "changes"
-    | "changeCounts"
-    | "publishedAt"
-    | "digest"
-  > {
-  counts: Pick<SnapshotCounts, "markets" | "protocols">;
+  extends Omit<CommitEntry, "scoresRoot" | "withdrawn">,
+    Pick<Commit, "manifest" | "changes" | "changeCounts" | "digest"> {
   /** The hash of its entry in the public log, in hexadecimal. */
   leaf: string;
 }
@@ -38,8 +28,8 @@ export interface LogOptions {
   now?: () => number;
 }
 
-// Six hashes as strings, four small objects, numbers, and a place in the map.
-const entryBytes = 900;
+// Seven hashes as strings, four small objects, numbers, and a place in the map.
+const entryBytes = 1000;
 
 /**
  * The log of commits as readers see it, from the newest one back. Older commits are fetched when somebody asks for
@@ -93,7 +83,7 @@ export class CommitLog {
     if (newest.digest === this.#newest?.digest) return;
     const fresh = await this.#since(this.#newest, newest);
     if (!fresh) this.#entries = new Map();
-    for (const commit of fresh ?? [newest]) this.#entries.set(commit.commit, logEntryOf(commit));
+    for (const commit of fresh ?? [newest]) this.#entries.set(commit.entry.commit, logEntryOf(commit));
     if (!fresh) this.#oldest = newest;
     this.#newest = newest;
   }
@@ -108,7 +98,7 @@ export class CommitLog {
 
   /** Whether a rollback withdrew a commit. */
   isWithdrawn(number: number): boolean {
-    const withdrawn = this.#newest?.withdrawn ?? [];
+    const withdrawn = this.#newest?.entry.withdrawn ?? [];
     return withdrawn.some(([first, last]) => first <= number && number <= last);
   }
 
@@ -117,8 +107,8 @@ export class CommitLog {
    * there, or StorageError.
    */
   async entry(number: number): Promise<LogEntry | undefined> {
-    if (number < 1 || number > (this.#newest?.commit ?? 0)) return undefined;
-    while (number < this.#oldest!.commit) await this.#fetchOlder();
+    if (number < 1 || number > (this.#newest?.entry.commit ?? 0)) return undefined;
+    while (number < this.#oldest!.entry.commit) await this.#fetchOlder();
     return this.#entries.get(number);
   }
 
@@ -129,7 +119,7 @@ export class CommitLog {
 
   /** The newest commit that fits. */
   async find(fits: (entry: LogEntry) => boolean): Promise<LogEntry | undefined> {
-    for (let number = this.#newest?.commit ?? 0; number > 0; number -= 1) {
+    for (let number = this.#newest?.entry.commit ?? 0; number > 0; number -= 1) {
       const entry = this.#entries.get(number) ?? (await this.entry(number));
       if (entry && fits(entry)) return entry;
     }
@@ -154,7 +144,7 @@ export class CommitLog {
    * for one that is newer than all known ones, since other readers may be ahead.
    */
   async commit(number: number): Promise<LogEntry | undefined> {
-    if (number > (this.#newest?.commit ?? 0)) await this.follow();
+    if (number > (this.#newest?.entry.commit ?? 0)) await this.follow();
     try {
       return await this.entry(number);
     } catch (error) {
@@ -190,11 +180,11 @@ export class CommitLog {
 
   /** The commits after `known` up to `newest`; undefined when `newest` does not lead back to it. */
   async #since(known: Commit | undefined, newest: Commit): Promise<Commit[] | undefined> {
-    if (!known || newest.commit <= known.commit) return undefined;
+    if (!known || newest.entry.commit <= known.entry.commit) return undefined;
     const fresh = [newest];
     try {
-      for (let oldest = newest; oldest.commit > known.commit + 1; oldest = fresh.at(-1)!)
-        fresh.push(...(await commitsBefore(this.#storage, oldest, known.commit + 1)));
+      for (let oldest = newest; oldest.entry.commit > known.entry.commit + 1; oldest = fresh.at(-1)!)
+        fresh.push(...(await commitsBefore(this.#storage, oldest, known.entry.commit + 1)));
     } catch (error) {
       if (error instanceof ObjectError) return undefined;
       throw error;
@@ -217,11 +207,11 @@ export class CommitLog {
       const older = await commitsBefore(this.#storage, successor);
       // The log may have been replaced meanwhile by one that does not lead here.
       if (this.#oldest !== successor) return;
-      for (const commit of older) this.#entries.set(commit.commit, logEntryOf(commit));
+      for (const commit of older) this.#entries.set(commit.entry.commit, logEntryOf(commit));
       this.#oldest = older.at(-1);
     } catch (error) {
       if (!(error instanceof ObjectError)) throw error;
-      const damaged = damagedLog(successor.publishedAt, error);
+      const damaged = damagedLog(successor.entry.publishedAt, error);
       if (this.#oldest === successor) this.#broken = damaged;
       throw damaged;
     }
@@ -229,29 +219,10 @@ export class CommitLog {
 }
 
 function logEntryOf(commit: Commit): LogEntry {
-  const {
-    commit: number,
-    snapshotId,
-    archiveRoot,
-    manifest,
-    changes,
-    changeCounts,
-    publishedAt,
-    digest,
-  } = commit;
-  const { markets, protocols } = commit.counts;
-  return {
-    commit: number,
-    snapshotId,
-    archiveRoot,
-    manifest,
-    changes,
-    changeCounts,
-    publishedAt,
-    digest,
-    counts: { markets, protocols },
-    leaf: leafHash(entryOf(commit)).toString("hex"),
-  };
+  const { entry, manifest, changes, changeCounts, digest } = commit;
+  const { scoresRoot: _, withdrawn: __, ...kept } = entry;
+  const leaf = leafHash(entryOf(commit)).toString("hex");
+  return { ...kept, manifest, changes, changeCounts, digest, leaf };
 }
 
 /** The hashes of the manifests that the store has. */

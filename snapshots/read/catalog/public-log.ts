@@ -57,13 +57,13 @@ export class PublicLog {
   /** The newest checkpoint that is believed; undefined when there is none. */
   async checkpoint(): Promise<NotedCheckpoint | undefined> {
     // By the number of the newest commit, because its checkpoint is signed a moment after it.
-    return this.#checkpoint(`newest ${this.#log.newest?.commit ?? 0}`, () => this.#reader.checkpoint());
+    return this.#checkpoint(`newest ${this.#log.newest?.entry.commit ?? 0}`, () => this.#reader.checkpoint());
   }
 
   /** The checkpoint that was signed at a size, if it is one of this log. */
   async checkpointOf(size: number): Promise<NotedCheckpoint | undefined> {
     // The store is asked for no more names than a log has.
-    if (size > (this.#log.newest?.commit ?? 0)) return undefined;
+    if (size > (this.#log.newest?.entry.commit ?? 0)) return undefined;
     return this.#checkpoint(String(size), async () => {
       const found = await anyCheckpoint(this.#storage, layout.logCheckpointOf(size));
       if (found?.size !== size) return undefined;
@@ -140,7 +140,7 @@ export class PublicLog {
 
   /** The hashes of the entries below a tile; undefined when there are not so many. */
   async #leavesBelow(tile: Tile): Promise<Buffer | undefined> {
-    if (endOf(tile) > (this.#log.newest?.commit ?? 0)) return undefined;
+    if (endOf(tile) > (this.#log.newest?.entry.commit ?? 0)) return undefined;
     const leaves = await this.#leaves.get();
     const end = endOf(tile) * hashBytes;
     return end > leaves.length ? undefined : leaves.subarray(endOf({ ...tile, width: 0 }) * hashBytes, end);

@@ -9,13 +9,13 @@ export function statusOf(catalog: Catalog, { staleAfterSeconds }: { staleAfterSe
   const checkedAt = catalog.checkedAt() ?? commit.publishedAt;
   const ageSeconds = Math.max(0, Math.floor((catalog.log.now() - Date.parse(checkedAt)) / 1000));
   return {
-    snapshotId: manifest.snapshotId,
+    snapshotId: commit.snapshotId,
     commit: commit.commit,
     publishedAt: commit.publishedAt,
     checkedAt,
     ageSeconds,
     stale: ageSeconds > staleAfterSeconds,
-    counts: { markets: manifest.counts.markets, protocols: manifest.counts.protocols },
+    counts: commit.counts,
     newestResolvedAt: manifest.newestResolvedAt,
     newestUpdatedAt: manifest.newestUpdatedAt,
   };

@@ -1,6 +1,6 @@
 import type { MarketAbsence, MarketIndex } from "../../../schemas/envelopes.ts";
 import { Fault } from "../../../schemas/errors.ts";
-import type { Manifest, SegmentRef } from "../../../schemas/store/snapshot.ts";
+import type { SegmentRef } from "../../../schemas/store/snapshot.ts";
 import { idOfLine } from "../../format/market-line.ts";
 import { pathInLevels, treeLevels } from "../../format/tree.ts";
 import { chunkBytesOf } from "../../index/header-reader.ts";
@@ -32,12 +32,12 @@ export function askIndex(
       header: { hash, bytes },
       ids: { hash: ids.root, bytes: ids.bytes },
     }));
-    return { ...(await prove()), ...indexOf(manifest), segments };
+    return { ...(await prove()), ...indexOf(commit), segments };
   });
 }
 
-/** The root of a manifest's index, and how many markets are below it. */
-export const indexOf = ({ indexRoot, counts: { markets } }: Manifest) => ({ indexRoot, markets });
+/** The root of a snapshot's index, and how many markets are below it. */
+export const indexOf = ({ indexRoot, counts: { markets } }: LogEntry) => ({ indexRoot, markets });
 
 // Each takes at most half a megabyte.
 const readAtOnce = 8;
@@ -59,8 +59,8 @@ export function askAbsence(
 ): Promise<Asked<MarketAbsence>> {
   return askProven(catalog, publicLog, asOf, ["absence", id], async (commit, prove) => {
     const show = () => showAbsence(catalog, commit, id, paidSteps(pay));
-    const { manifest, ...shown } = await whileKept(catalog, commit, show);
-    return { ...(await prove()), ...indexOf(manifest), ...shown };
+    const shown = await whileKept(catalog, commit, show);
+    return { ...(await prove()), ...indexOf(commit), ...shown };
   });
 }
 
@@ -88,7 +88,7 @@ async function showAbsence(
     segments[index] = showAround(ref, stored, tree, idHash(id));
   };
   await inParallel(manifest.segments.entries(), show, readAtOnce);
-  return { manifest, segments, others: await showOthers(catalog, commit, id, sharing) };
+  return { segments, others: await showOthers(catalog, commit, id, sharing) };
 }
 
 /** The chunks of a segment's ids that hold this hash, and those next to it on both sides. */

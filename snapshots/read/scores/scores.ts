@@ -89,7 +89,7 @@ export function supersededScore(
 
 /** Records of the current snapshot, as the JSON of a batch. */
 export async function readBatch(catalog: Catalog, slugs: readonly string[]) {
-  const { manifest } = catalog.requireCurrent();
+  const { commit, manifest } = catalog.requireCurrent();
   const asked = [...new Set(slugs)].map((slug) => {
     return { slug, object: objectOf(manifest, { kind: "records", slug }) };
   });
@@ -99,7 +99,7 @@ export async function readBatch(catalog: Catalog, slugs: readonly string[]) {
     found.map((object) => catalog.objects.get(layout.publicObject(object.hash), object)),
   );
   const json = `{"count":${records.length},"scores":[${records.join(",")}],"notFound":${JSON.stringify(notFound)}}`;
-  return { snapshotId: manifest.snapshotId, json: Buffer.from(json) };
+  return { snapshotId: commit.snapshotId, json: Buffer.from(json) };
 }
 
 /** The path from the record of a protocol's score to a checkpoint of the log (snapshots/SPEC.md, "Proofs"). */

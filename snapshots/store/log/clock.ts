@@ -29,7 +29,7 @@ export function publicationTime(
   const [time, store] = [publishedAtAfter(current, machine), timeOf(storage, machine)];
   if (Date.parse(time) > store.getTime() + clockTolerance)
     warn(
-      `commit ${(current?.commit ?? 0) + 1} gets the time ${time}, and no later commit gets an earlier one; ` +
+      `commit ${(current?.entry.commit ?? 0) + 1} gets the time ${time}, and no later commit gets an earlier one; ` +
         `but the store's clock says ${store.toISOString()}, and this machine's ${machine.toISOString()}`,
     );
   return time;

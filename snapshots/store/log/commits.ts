@@ -10,8 +10,8 @@ import { type Storage, StorageError } from "../storage.ts";
 /** Undefined when there is no commit of this number. */
 export async function readCommit(storage: Storage, number: number): Promise<Commit | undefined> {
   const commit = await readRecord(storage, layout.commit, [number]);
-  if (commit && commit.commit !== number)
-    throw new CorruptObjectError(layout.commit(number), `it holds commit ${commit.commit}`);
+  if (commit && commit.entry.commit !== number)
+    throw new CorruptObjectError(layout.commit(number), `it holds commit ${commit.entry.commit}`);
   return commit;
 }
 
@@ -48,7 +48,7 @@ async function newestFrom(storage: Storage, number: number): Promise<Commit | un
 /** The last of the commits that follow `known`, or that itself. */
 export async function newestAfter(storage: Storage, known: Commit): Promise<Commit> {
   let newest = known;
-  for (let next: Commit | undefined = known; next; next = await readCommit(storage, newest.commit + 1))
+  for (let next: Commit | undefined = known; next; next = await readCommit(storage, newest.entry.commit + 1))
     newest = next;
   return newest;
 }
@@ -103,7 +103,7 @@ export type CommitContent = Omit<Commit, "digest" | "note">;
  */
 export function publishedAtAfter(predecessor: Commit | undefined, now: Date): string {
   const time = now.toISOString();
-  return predecessor && predecessor.publishedAt > time ? predecessor.publishedAt : time;
+  return predecessor && predecessor.entry.publishedAt > time ? predecessor.entry.publishedAt : time;
 }
 
 export type SignCommit = (commit: CommitContent & { digest: string }) => Signature;
@@ -117,7 +117,7 @@ export async function appendCommit(
   content: CommitContent,
   sign: SignCommit = () => ({}),
 ): Promise<Commit> {
-  const key = layout.commit(content.commit);
+  const key = layout.commit(content.entry.commit);
   const bytes = seal(content, (digest) => sign({ ...content, digest }));
   const begun = performance.now();
   const created = await storage.putIfAbsent(key, bytes).catch((error) => {
@@ -132,7 +132,7 @@ export async function appendCommit(
     const when = created === true ? "at the same time, and the store kept that" : "first";
     throw new Fault(
       "COMMIT_LOST",
-      `${storage.location}: another publisher made commit ${content.commit} ${when}`,
+      `${storage.location}: another publisher made commit ${content.entry.commit} ${when}`,
     );
   }
   return unseal(key, bytes, Commit);
@@ -169,7 +169,7 @@ const fetchedAtOnce = 32;
  */
 export async function* logFrom(storage: Storage, newest: Commit, lowest = 1): AsyncGenerator<Commit> {
   yield newest;
-  for (let oldest = newest; oldest.commit > lowest; ) {
+  for (let oldest = newest; oldest.entry.commit > lowest; ) {
     const commits = await commitsBefore(storage, oldest, lowest);
     yield* commits;
     oldest = commits.at(-1)!;
@@ -181,8 +181,8 @@ export async function* logFrom(storage: Storage, newest: Commit, lowest = 1): As
  * number `lowest`.
  */
 export async function commitsBefore(storage: Storage, successor: Commit, lowest = 1): Promise<Commit[]> {
-  const count = Math.min(fetchedAtOnce, successor.commit - lowest);
-  const numbers = Array.from({ length: count }, (_, index) => successor.commit - 1 - index);
+  const count = Math.min(fetchedAtOnce, successor.entry.commit - lowest);
+  const numbers = Array.from({ length: count }, (_, index) => successor.entry.commit - 1 - index);
   const read = await Promise.allSettled(numbers.map((number) => readPresent(storage, number)));
   const commits: Commit[] = [];
   for (const result of read) {
@@ -192,7 +192,7 @@ export async function commitsBefore(storage: Storage, successor: Commit, lowest 
         ? result.reason
         : result.value.digest !== previous &&
           new CorruptObjectError(
-            layout.commit(result.value.commit),
+            layout.commit(result.value.entry.commit),
             "it is not the one that the next commit follows",
           );
     if (fault) {

@@ -12,14 +12,9 @@ import { logFrom, readCommit } from "./commits.ts";
 /** Room for a bundle of the longest entries. */
 const maxBundleBytes = tileWidth * (2 + 0xff_ff);
 
-/** What the public log says of a commit: JSON on one line, with the commit's digest as `record`. */
-export function entryOf(commit: Commit): Buffer {
-  const { commit: number, feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot, counts } = commit;
-  const { markets, protocols } = counts;
-  const { publishedAt, withdrawn, digest: record } = commit;
-  const roots = { feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot };
-  const entry = { commit: number, ...roots, counts: { markets, protocols }, publishedAt, withdrawn, record };
-  return Buffer.from(JSON.stringify(entry));
+/** What the public log says of a commit: its entry as JSON on one line, with the commit's digest as `record`. */
+export function entryOf({ entry, digest }: Pick<Commit, "entry" | "digest">): Buffer {
+  return Buffer.from(JSON.stringify({ ...entry, record: digest }));
 }
 
 export const tileKey = (tile: Tile): string => layout.logTile(tilePath(tile));
@@ -83,7 +78,7 @@ export const tilesIn =
  */
 function tilesUpTo(storage: Storage, commit: Commit, tail?: readonly Buffer[]): ReadTile {
   const stored = tilesIn(storage);
-  const last = lastBundle(commit.commit);
+  const last = lastBundle(commit.entry.commit);
   const readLast = async (before: number): Promise<Uint8Array | undefined> => {
     if (before === 0) return Buffer.alloc(0);
     if (tail?.length === last.width) return hashesOf(tail);
@@ -98,9 +93,9 @@ function tilesUpTo(storage: Storage, commit: Commit, tail?: readonly Buffer[]): 
 
 /** The entries of a commit and of those before it, as far as it leads back to them. */
 export async function entriesUpTo(storage: Storage, newest: Commit): Promise<Entries> {
-  const entries: (Buffer | undefined)[] = Array(newest.commit).fill(undefined);
+  const entries: (Buffer | undefined)[] = Array(newest.entry.commit).fill(undefined);
   await unless(ObjectError, async () => {
-    for await (const commit of logFrom(storage, newest)) entries[commit.commit - 1] = entryOf(commit);
+    for await (const commit of logFrom(storage, newest)) entries[commit.entry.commit - 1] = entryOf(commit);
   });
   return entries;
 }
@@ -116,7 +111,7 @@ export async function leavesOf(
 ): Promise<Buffer[] | undefined> {
   const gone = [...entries.keys()].filter((place) => !entries[place]);
   const tiles = tilesUpTo(storage, newest);
-  const hashes = await unless(TileError, () => leavesFromTiles(tiles, gone, newest.commit));
+  const hashes = await unless(TileError, () => leavesFromTiles(tiles, gone, newest.entry.commit));
   if (!hashes) return undefined;
   const byPlace = new Map(gone.map((place, n) => [place, hashes[n]!]));
   const leaves = entries.map((entry, place) => (entry ? leafHash(entry) : byPlace.get(place)!));
@@ -149,7 +144,7 @@ export class LogTree implements TreeHead {
   static async upTo(storage: Storage, commit: Commit): Promise<LogTree> {
     const byTiles = await LogTree.byTiles(storage, commit);
     if (byTiles) return byTiles;
-    const size = commit.commit;
+    const size = commit.entry.commit;
     const leaves = await leavesUpTo(storage, commit);
     if (leaves) return new LogTree(storage, { size, head: treeHead(leaves) }, commit);
     const reason =
@@ -160,7 +155,7 @@ export class LogTree implements TreeHead {
 
   /** Undefined when tiles alone do not give the tree. `tail` as for `tilesUpTo`. */
   static async byTiles(storage: Storage, commit: Commit, tail?: readonly Buffer[]) {
-    const size = commit.commit;
+    const size = commit.entry.commit;
     const tiles = tilesUpTo(storage, commit, tail);
     const [first, head] = (await unless(TileError, () => headsFromTiles(tiles, size - 1 || 1, size))) ?? [];
     const before = size === 1 ? treeHead([]) : first;

@@ -120,7 +120,7 @@ export async function believe(
   let tree = atHand;
   let followed: boolean | undefined;
   for (const each of evidence) {
-    const isAhead = each.size > (newest?.commit ?? 0);
+    const isAhead = each.size > (newest?.entry.commit ?? 0);
     if (isAhead && !each.isOther) {
       followed ??= await isFollowed(storage, newest, trust);
       if (followed) continue;
@@ -139,7 +139,7 @@ async function isFollowed(
   newest: Commit | undefined,
   trust: Trust | undefined,
 ): Promise<boolean> {
-  const next = await unless(CorruptObjectError, () => readCommit(storage, (newest?.commit ?? 0) + 1));
+  const next = await unless(CorruptObjectError, () => readCommit(storage, (newest?.entry.commit ?? 0) + 1));
   return next !== undefined && next.previous === (newest?.digest ?? null) && !trust?.commit(next);
 }
 
@@ -149,7 +149,7 @@ function contradiction(
   newest: Commit | undefined,
   tree: LogTree | undefined,
 ): Fault {
-  const here = newest?.commit ?? 0;
+  const here = newest?.entry.commit ?? 0;
   const rooted = (root: Buffer | undefined) => (root ? `, root ${root.toString("hex")}` : "");
   const present = newest ? `its newest commit is ${here}${rooted(tree?.head)}` : "it has no commit";
   // The newest commit is of another log than the rest of the store, or the rest is gone.
@@ -194,7 +194,7 @@ export async function readRunLog(unlisted: Storage, signing: Signing): Promise<R
   if (newest) requireTrusted(storage.location, newest, signing);
   let entries: Promise<readonly Buffer[] | undefined> | undefined;
   const tail = async () => {
-    entries ??= newest && readEntries(storage, lastBundle(newest.commit));
+    entries ??= newest && readEntries(storage, lastBundle(newest.entry.commit));
     return entries;
   };
   const isNamed = memory.evidence.some((each) => each.head);

@@ -21,7 +21,7 @@ export interface LogReader {
    * counts. Throws CorruptObjectError when the one that is known is gone, or the log is not the one that was taken up
    * before; or StorageError.
    */
-  newest(known: Pick<Commit, "commit"> | undefined): Promise<Commit | undefined>;
+  newest(known: Commit | undefined): Promise<Commit | undefined>;
   /** The checkpoint of the log that was taken up, or else the store's; undefined when there is none. */
   checkpoint(): Promise<NotedCheckpoint | undefined>;
   /** Why the newest that the store shows is not taken up; undefined when it is. */
@@ -38,10 +38,10 @@ export interface LogReader {
 export function readAnyLog(storage: Storage): LogReader {
   return {
     async newest(known) {
-      const commit = await newestCommit(storage, known?.commit);
-      if (!commit || !known || commit.commit >= known.commit) return commit;
-      const reason = `it is gone, and commit ${commit.commit} the newest`;
-      throw new CorruptObjectError(layout.commit(known.commit), reason);
+      const commit = await newestCommit(storage, known?.entry.commit);
+      if (!commit || !known || commit.entry.commit >= known.entry.commit) return commit;
+      const reason = `it is gone, and commit ${commit.entry.commit} the newest`;
+      throw new CorruptObjectError(layout.commit(known.entry.commit), reason);
     },
     checkpoint: () => anyCheckpoint(storage),
     refusal: () => undefined,

@@ -48,7 +48,7 @@ export function parseCheckpoint(note: string): Checkpoint {
 
 /** The text of the note about a commit's own entry of the public log. */
 export function entryText(origin: string, commit: Commit): string {
-  return `${origin}\nentry ${commit.commit}\n${leafHash(entryOf(commit)).toString("base64")}\n`;
+  return `${origin}\nentry ${commit.entry.commit}\n${leafHash(entryOf(commit)).toString("base64")}\n`;
 }
 
 /** A note about a commit's own entry, signed. The origin is the key's name. */

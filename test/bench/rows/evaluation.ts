@@ -44,7 +44,7 @@ async function loadArchive(store: string, copies: number): Promise<Archive> {
   const storage = directoryStorage(store);
   const commit = await newestCommit(storage);
   if (!commit) throw new Error(`${store} holds no commit`);
-  const manifest = await readManifest(storage, commit.manifest);
+  const manifest = await readManifest(storage, commit);
   const tables = createLabelTables();
   const segments: Segment[] = [];
   for (const ref of manifest.segments) {
@@ -54,7 +54,7 @@ async function loadArchive(store: string, copies: number): Promise<Archive> {
   }
   return new Archive(segments, tables, {
     name: store,
-    version: manifest.feedVersion,
+    version: commit.entry.feedVersion,
     words: async () => {
       throw new Error("filters here have no words");
     },

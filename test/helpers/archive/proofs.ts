@@ -1,6 +1,6 @@
 import { generateKeyPairSync, hash, type KeyObject, sign } from "node:crypto";
 import type { MarketProof } from "../../../schemas/envelopes.ts";
-import { snapshotIdOf } from "../../../snapshots/format/snapshot-id.ts";
+import { identityOf } from "../../../snapshots/format/identity.ts";
 import { auditPath, leafHash, pageRootOf, rootOver, treeHead } from "../../../snapshots/format/tree.ts";
 
 /** A key as c2sp.org/signed-note has it. */
@@ -72,7 +72,7 @@ export function proofIn(
   const publishedAt = "2026-02-02T08:21:59.229Z";
   const content = { feedVersion: "bri-pm-v1", counts, scoresRoot };
   const archiveRoot = rootOver("archive", segments).toString("hex");
-  const snapshotId = snapshotIdOf({ ...content, archiveRoot });
+  const snapshotId = hash("sha256", identityOf({ ...content, archiveRoot }));
   return {
     market: lines[market]!,
     snapshotId,

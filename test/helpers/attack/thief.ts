@@ -104,7 +104,7 @@ export function putCommit(
   note?: (commit: Commit) => string,
 ) {
   const bytes = seal(content, (digest) => (note ? { note: note({ ...content, digest }) } : {}));
-  return storage.put(layout.commit(content.commit), bytes);
+  return storage.put(layout.commit(content.entry.commit), bytes);
 }
 
 /** A note about a run that ended at a time. */
@@ -114,8 +114,9 @@ export const runNote = (key: SigningKey, checkedAt: string, digest: string) =>
 /** The commit that would follow, with the snapshot of an older one. */
 export async function following(storage: Storage, snapshotOf = 2): Promise<Commit> {
   const newest = (await newestCommit(storage))!;
-  const { commit: _, previous: __, ...older } = await commitAt(storage, snapshotOf);
-  return { ...older, commit: newest.commit + 1, previous: newest.digest };
+  const older = await commitAt(storage, snapshotOf);
+  const entry = { ...older.entry, commit: newest.entry.commit + 1 };
+  return { ...older, entry, previous: newest.digest };
 }
 
 /** The keys of all objects that a commit's snapshot consists of, its manifest among them. */

@@ -116,7 +116,7 @@ export async function bring(
 
 /** The manifest of a store's newest commit. */
 export async function newestManifest(storage: Storage) {
-  return readManifest(storage, (await newestCommit(storage))!.manifest);
+  return readManifest(storage, (await newestCommit(storage))!);
 }
 
 /** Starts a proxy over a store with these scores, and issues a key. */

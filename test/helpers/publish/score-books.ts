@@ -40,7 +40,7 @@ export async function publishBook(
 
 /** What the feed has to tell of the newest commit, if the one before had other scores: compared record by record. */
 export async function changesBetween(storage: Storage, before: Book, after: Book): Promise<ScoreChange[]> {
-  const { snapshotId, publishedAt } = (await newestCommit(storage))!;
+  const { snapshotId, publishedAt } = (await newestCommit(storage))!.entry;
   const slugs = [...new Set([...before.keys(), ...after.keys()])].sort();
   const changes: ScoreChange[] = [];
   for (const slug of slugs) {

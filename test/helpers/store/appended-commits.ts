@@ -41,24 +41,26 @@ export async function append(
   changes: { withdrawn?: [number, number][]; seed?: string } = {},
 ): Promise<Commit> {
   const before = await newestCommit(storage);
-  const commit = (before?.commit ?? 0) + 1;
+  const commit = (before?.entry.commit ?? 0) + 1;
   const hash = sha256(`${changes.seed ?? ""}${commit}`);
   return appendCommit(storage, {
     formatVersion,
-    commit,
-    feedVersion: "test",
-    snapshotId: hash,
-    archiveRoot: hash,
-    scoresRoot: hash,
-    indexRoot: hash,
+    entry: {
+      commit,
+      feedVersion: "test",
+      snapshotId: hash,
+      archiveRoot: hash,
+      scoresRoot: hash,
+      indexRoot: hash,
+      counts: { markets: commit, protocols: 1 },
+      publishedAt: publishedAtAfter(before, new Date(timeOf(commit))),
+      withdrawn: changes.withdrawn ?? before?.entry.withdrawn ?? [],
+    },
     manifest: { hash, bytes: 1 },
     changes: null,
     changeCounts: null,
-    counts: { markets: commit, protocols: 1, segments: 1, pages: 1 },
     size: { objects: 1, bytes: 1 },
-    publishedAt: publishedAtAfter(before, new Date(timeOf(commit))),
     hold: false,
-    withdrawn: changes.withdrawn ?? before?.withdrawn ?? [],
     previous: before?.digest ?? null,
     tree: await treeBefore(storage, before),
   });

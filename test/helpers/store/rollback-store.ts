@@ -38,14 +38,14 @@ export async function storeOf(folder: string, ...names: readonly Content[]): Pro
 export const rollBack = (storage: Storage, target: string | number) =>
   rollback(storage, String(target), () => later);
 /** Id of the current snapshot. */
-export const snapshotOf = async (storage: Storage) => (await newestCommit(storage))!.snapshotId;
+export const snapshotOf = async (storage: Storage) => (await newestCommit(storage))!.entry.snapshotId;
 
 /** The store is whole, and everything in it that names a newest commit names this one. */
 export async function expectShown(storage: Storage, commit: number): Promise<void> {
   const newest = await newestCommit(storage);
-  expect(newest?.commit).toBe(commit);
+  expect(newest?.entry.commit).toBe(commit);
   expect(JSON.parse(String(await storage.get(layout.head)))).toMatchObject({ commit });
-  for (const [key, ref] of publicNames(await readManifest(storage, newest!.manifest))) {
+  for (const [key, ref] of publicNames(await readManifest(storage, newest!))) {
     expect(sha256((await storage.get(key))!), key).toBe(ref.hash);
   }
   expect((await verify(storage, () => {})).faults).toEqual([]);

@@ -3,6 +3,7 @@ import { filterValuesOf } from "../../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import {
   Commit,
+  type CommitEntry,
   type Manifest,
   ManifestRoot,
   type ObjectRef,
@@ -13,7 +14,7 @@ import { tilesOf } from "../../../snapshots/format/log-tiles.ts";
 import { tileEncoder } from "../../../snapshots/format/log-tree.ts";
 import { compressPage, type Page, pageText, readRun } from "../../../snapshots/format/page.ts";
 import { readScoreText } from "../../../snapshots/format/score-lines.ts";
-import { indexRootOf, scoresRootOf, snapshotIdOf } from "../../../snapshots/format/snapshot-id.ts";
+import { snapshotEntryOf } from "../../../snapshots/format/snapshot-id.ts";
 import { leafHash, pageRootOf, rootOver } from "../../../snapshots/format/tree.ts";
 import type { WordsRef } from "../../../snapshots/index/header-reader.ts";
 import { sectionRootOf } from "../../../snapshots/index/index-header.ts";
@@ -61,23 +62,33 @@ export async function faultyKeys(objects: Objects): Promise<string[]> {
 
 const parse = (bytes: Buffer | undefined): unknown => JSON.parse(String(bytes));
 
+/** What a changed commit says. */
+export type CommitChanges = Partial<Omit<Commit, "entry">> & { entry?: Partial<CommitEntry> };
+
 /** Changes the newest commit, seals it again without a signature, and makes the public log agree with it. */
-export function replaceCommit(objects: Objects, changes: Partial<Commit>): string {
+export function replaceCommit(objects: Objects, { entry, ...changes }: CommitChanges): string {
   const keys = [...objects.keys()].filter((key) => key.startsWith(layout.commit.prefix)).sort();
   const key = keys.at(-1)!;
   const { digest: _, note: __, ...content } = Commit.parse(parse(objects.get(key)));
   // The change record tells of what was there before.
   const unrecorded = { changes: null, changeCounts: null };
-  objects.set(key, seal({ ...content, ...unrecorded, ...changes }));
+  const changed = { ...content, entry: { ...content.entry, ...entry } };
+  objects.set(key, seal({ ...changed, ...unrecorded, ...changes }));
   const encode = tileEncoder(keys.map((name) => entryOf(Commit.parse(parse(objects.get(name))))));
   for (const tile of tilesOf(keys.length)) objects.set(tileKey(tile), encode(tile)!);
   return key;
 }
 
+export function newestCommitIn(objects: Objects): Commit {
+  const commits = [...objects.keys()].filter((key) => key.startsWith(layout.commit.prefix)).sort();
+  return Commit.parse(parse(objects.get(commits.at(-1)!)));
+}
+
+export const newestEntry = (objects: Objects): CommitEntry => newestCommitIn(objects).entry;
+
 /** The newest manifest. */
 export function newestManifest(objects: Objects): Manifest {
-  const commits = [...objects.keys()].filter((key) => key.startsWith(layout.commit.prefix)).sort();
-  const { manifest } = Commit.parse(parse(objects.get(commits.at(-1)!)));
+  const { manifest } = newestCommitIn(objects);
   const root = ManifestRoot.parse(parse(objects.get(layout.manifest(manifest.hash))));
   const { lists, scores } = root.parts;
   const read = ({ hash }: ObjectRef) =>
@@ -94,18 +105,18 @@ export function newestManifest(objects: Objects): Manifest {
 /** What a changed manifest says. */
 export type Changes = Partial<Omit<Manifest, "sources">> & { sources?: undefined };
 
-/** Puts another manifest in the newest one's place, and makes the commit agree with it. Returns its key. */
-export function replaceManifest(objects: Objects, changes: Changes): string {
-  const { parts: _, lists: __, ...changed } = { ...newestManifest(objects), ...changes };
-  const content = { ...changed, indexRoot: changes.indexRoot ?? indexRootOf(changed.segments) };
+/**
+ * Puts another manifest in the newest one's place, and makes the commit agree with it, unless its entry is to say
+ * something else. Returns its key.
+ */
+export function replaceManifest(objects: Objects, changes: Changes, entry?: Partial<CommitEntry>): string {
+  const { parts: _, lists: __, ...content } = { ...newestManifest(objects), ...changes };
   const { manifest, stored: bytes, parts } = divideManifest(content);
   for (const [key, part] of parts) objects.set(key, part);
   const hash = sha256(bytes);
   objects.set(layout.manifest(hash), bytes);
-  const { feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot, counts } = manifest;
-  const ref = { hash, bytes: bytes.length };
-  const told = { feedVersion, snapshotId, archiveRoot, scoresRoot, indexRoot, counts };
-  replaceCommit(objects, { manifest: ref, ...told });
+  const told = entry ?? snapshotEntryOf(manifest, newestEntry(objects).feedVersion);
+  replaceCommit(objects, { manifest: { hash, bytes: bytes.length }, entry: told });
   return layout.manifest(hash);
 }
 
@@ -250,24 +261,14 @@ export async function rebuild(
   const segment = replaceSegment(objects, index, encodeSegment(pages, rows, words), (segments) => {
     const root = rootOver("segment", pages).toString("hex");
     segments[index] = { ...segments[index]!, markets: rows.length, root };
-    return agreeing(objects, segments);
+    return agreeing(segments);
   });
   return { segment, pages: pages.map(({ hash }) => layout.page(hash)) };
 }
 
-/** What a manifest must say of its segments, whatever they hold. It need not say where their rows come from. */
-export function agreeing(objects: Objects, segments: SegmentRef[]) {
-  const { feedVersion, scores, counts } = newestManifest(objects);
-  const pages = segments.flatMap(({ hash }) => readPages("segment", objects.get(layout.segment(hash))!));
-  const markets = segments.reduce((sum, segment) => sum + segment.markets, 0);
-  const changed = { ...counts, markets, pages: pages.length, segments: segments.length };
-  const roots = {
-    archiveRoot: rootOver("archive", segments).toString("hex"),
-    scoresRoot: scoresRootOf(scores),
-  };
-  const snapshotId = snapshotIdOf({ feedVersion, counts: changed, ...roots });
-  const bare = segments.map(({ origins: _, ...segment }) => segment);
-  return { segments: bare, snapshotId, ...roots, counts: changed, sources: undefined };
+/** Segments whatever they hold, of which the manifest does not say where their rows come from. */
+export function agreeing(segments: SegmentRef[]) {
+  return { segments: segments.map(({ origins: _, ...segment }) => segment), sources: undefined };
 }
 
 /** Puts a public object. */

@@ -40,7 +40,7 @@ beforeAll(async () => {
     plan: "aegis",
     markets,
     walked: true,
-    root: { archiveRoot: head.archiveRoot, markets },
+    root: { archiveRoot: head.entry.archiveRoot, markets },
     recomputed: [markets / 5, true],
     again: [markets / 5, 1, "entry"],
     proved: [markets / 5, true],

@@ -317,11 +317,11 @@ async function startWithMuch(options?: TestProxyOptions): Promise<{ messages: nu
   }
   // The two in turn, as if by rollbacks.
   let last = published[1]!;
-  while (last.commit < commits) {
+  while (last.entry.commit < commits) {
     const { digest: previous, ...rest } = last;
-    const { commit } = last;
-    const { snapshotId, manifest } = published[(commit + 1) % 2]!;
-    last = await appendCommit(proxy.storage, { ...rest, commit: commit + 1, snapshotId, manifest, previous });
+    const commit = last.entry.commit + 1;
+    const { entry, manifest } = published[commit % 2]!;
+    last = await appendCommit(proxy.storage, { ...rest, entry: { ...entry, commit }, manifest, previous });
   }
   await until(
     `commit ${commits} to be served`,

@@ -204,11 +204,11 @@ describe("a client that goes on from a snapshot", () => {
 
   test("that a rollback withdrew is told the way back from it", async () => {
     await publish(books[1]);
-    const { publishedAt } = await rollback(proxy.storage, "1", () => new Date("2026-03-01T02:00:00.000Z"));
+    const { entry } = await rollback(proxy.storage, "1", () => new Date("2026-03-01T02:00:00.000Z"));
     const back = await changesBetween(proxy.storage, books[1], books[0]);
     await until(
       "the new commit to be served",
-      async () => (await proxy.get("/api/v1/status")).json().publishedAt === publishedAt,
+      async () => (await proxy.get("/api/v1/status")).json().publishedAt === entry.publishedAt,
     );
     expect(await from(ids[1]!)).toEqual([...back, hello(ids[0]!)]);
     // The snapshot rolled back to is the newest of its name.

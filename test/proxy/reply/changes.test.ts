@@ -48,7 +48,7 @@ const unitsLeft = async () =>
 
 describe("what differs between two snapshots", () => {
   test("comes as deletes by id and puts in the archive's order, in both codings, and to HEAD as headers", async () => {
-    const { archiveRoot } = (await readCommit(proxy.storage, 2))!;
+    const { archiveRoot } = (await readCommit(proxy.storage, 2))!.entry;
     const lines = linesOf(0, 1);
     const plain = await get(`since=${ids[0]}`);
     expect(plain.text === lines.map((line) => `${line}\n`).join("")).toBe(true);
@@ -189,7 +189,7 @@ test("what is no longer kept is 410, with the way out; without records both snap
   expect(problemOf(expired).detail).toContain("/api/v1/markets/historical");
   const none = await another.get(`${address}?since=${published[0]}&until=${published[0]}`, { headers });
   expect([none.status, none.headers["x-count"], none.text]).toEqual([200, "0", ""]);
-  expect((await newestCommit(own.storage))!.snapshotId).toBe(published[2]);
+  expect((await newestCommit(own.storage))!.entry.snapshotId).toBe(published[2]);
   await another.stop();
   await own.stop();
 });

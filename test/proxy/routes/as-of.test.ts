@@ -39,7 +39,7 @@ beforeAll(async () => {
     ids.push(snapshotId);
   }
   await rollback(storage, "3", () => noon(days[4]));
-  ids.push((await newestCommit(storage))!.snapshotId);
+  ids.push((await newestCommit(storage))!.entry.snapshotId);
   await storage.delete(layout.manifest((await readCommit(storage, 2))!.manifest.hash));
   // This one has seen nothing of what was before.
   first = proxy;
@@ -367,7 +367,7 @@ test("what lies behind a damaged commit is 503 with the reason, and not said to 
 
 test("what was deleted since it was loaded is 410, and never 500", async () => {
   const { storage } = proxy;
-  const { scores } = await readManifest(storage, (await readCommit(storage, 1))!.manifest);
+  const { scores } = await readManifest(storage, (await readCommit(storage, 1))!);
   const key = layout.publicObject(scores.records.aave!.hash);
   const bytes = (await storage.get(key))!;
   // A proxy that has the manifest in memory and nothing else.

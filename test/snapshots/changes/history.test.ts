@@ -122,7 +122,7 @@ async function play(history: readonly Event[]) {
   const contents: (typeof content)[] = [];
   const note = async (now: typeof content) => {
     content = now;
-    const { commit, snapshotId } = (await newestCommit(storage))!;
+    const { commit, snapshotId } = (await newestCommit(storage))!.entry;
     contents[commit] = now;
     states[commit] = {
       snapshotId,

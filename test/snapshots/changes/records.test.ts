@@ -76,8 +76,8 @@ describe("a change record", () => {
     const commit = await newest(storage);
     const record = await recordOf(storage, commit);
     expect(record).toEqual({
-      since: (await readCommit(storage, 1))!.snapshotId,
-      until: commit.snapshotId,
+      since: (await readCommit(storage, 1))!.entry.snapshotId,
+      until: commit.entry.snapshotId,
       counts,
       before: lost.map(put),
       after: gained.map(put),
@@ -210,12 +210,12 @@ describe("diff", () => {
     const run = (...args: string[]) =>
       snapshotCommand(["diff", ...args, "--store", store.location], { from: folder });
     const [one, three] = [(await readCommit(store, 1))!, (await readCommit(store, 3))!];
-    const json = await run(one.snapshotId.slice(0, 8), "3", "--json");
+    const json = await run(one.entry.snapshotId.slice(0, 8), "3", "--json");
     expect(json.code).toBe(0);
     const added = recordsOf(120, 180).map(({ id }) => id);
     expect(JSON.parse(json.stdout)).toMatchObject({
-      since: { commit: 1, snapshotId: one.snapshotId },
-      until: { commit: 3, snapshotId: three.snapshotId },
+      since: { commit: 1, snapshotId: one.entry.snapshotId },
+      until: { commit: 3, snapshotId: three.entry.snapshotId },
       changes: {
         markets: {
           added: 60,

@@ -14,7 +14,13 @@ import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
-import { newestManifest, type Objects, replaceSegment, wordsRefOf } from "../../helpers/store/tamper.ts";
+import {
+  newestEntry,
+  newestManifest,
+  type Objects,
+  replaceSegment,
+  wordsRefOf,
+} from "../../helpers/store/tamper.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
@@ -100,7 +106,7 @@ test("A column whose bounds lie within those of its field is as good, and is kep
 
 test("The next publish indexes what is missing in a commit of the same snapshot, and keeps the pages", async () => {
   const { objects, storage } = await storeWith(lacking);
-  const before = newestManifest(objects);
+  const before = newestEntry(objects);
   const pages = [...objects.keys()].filter((key) => key.startsWith(layout.page.prefix));
   const report = await publishRecords(storage, markets);
   expect(report).toMatchObject({
@@ -109,7 +115,7 @@ test("The next publish indexes what is missing in a commit of the same snapshot,
     reindexed: 2,
     changes: { markets: { added: 0, changed: 0, removed: 0 } },
   });
-  expect(newestManifest(objects).indexRoot).not.toBe(before.indexRoot);
+  expect(newestEntry(objects).indexRoot).not.toBe(before.indexRoot);
   expect([...objects.keys()].filter((key) => key.startsWith(layout.page.prefix))).toEqual(pages);
   expect(describePublish(report)).toContain("re-indexed 2 segments that another version made");
   // Two segments, their list, and a manifest.

@@ -117,8 +117,8 @@ async function outcomeOf(work: Promise<unknown>): Promise<"done" | "refused"> {
 async function expectNothingMissing(storage: Storage, outcome: "done" | "refused"): Promise<void> {
   expect(await faultsOf(storage)).toEqual([]);
   const newest = await newestCommit(storage);
-  expect(newest?.commit).toBe(outcome === "done" ? 4 : 3);
-  expect(await seenBy(storage)).toBe(newest?.snapshotId);
+  expect(newest?.entry.commit).toBe(outcome === "done" ? 4 : 3);
+  expect(await seenBy(storage)).toBe(newest?.entry.snapshotId);
 }
 
 describe.for(comebacks)("$name that brings back what a collection found unreachable", ({ bringBack }) => {
@@ -224,7 +224,7 @@ test.for([
       if (place === layout.commit.prefix) {
         listed.resolve();
         await published;
-        if (prefix === layout.manifest.prefix && (await newestCommit(storage))?.commit === 2) {
+        if (prefix === layout.manifest.prefix && (await newestCommit(storage))?.entry.commit === 2) {
           pass(1);
           await publishRecords(storage, content(2), 702);
         }

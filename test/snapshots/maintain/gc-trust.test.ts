@@ -34,9 +34,9 @@ async function storeOf({ unsigned = [] as number[] } = {}) {
 async function forge(storage: Storage, number?: number): Promise<void> {
   const newest = (await newestCommit(storage))!;
   const { digest: _, note: __, ...first } = (await readCommit(storage, 1))!;
-  const commit = number ?? newest.commit + 1;
-  const { publishedAt, digest: previous } = newest;
-  await storage.putIfAbsent(layout.commit(commit), seal({ ...first, commit, publishedAt, previous }));
+  const commit = number ?? newest.entry.commit + 1;
+  const entry = { ...first.entry, commit, publishedAt: newest.entry.publishedAt };
+  await storage.putIfAbsent(layout.commit(commit), seal({ ...first, entry, previous: newest.digest }));
 }
 
 const manifestOf = async (storage: Storage, number: number) =>
@@ -95,7 +95,7 @@ test("commits that were made before the first key count, as a signed one leads t
 test("a commit of the past that was replaced stops a collection", async () => {
   const { storage, collect } = await storeOf();
   const { digest: _, note: __, ...second } = (await readCommit(storage, 2))!;
-  await storage.put(layout.commit(2), seal({ ...second, withdrawn: [[1, 1]] }));
+  await storage.put(layout.commit(2), seal({ ...second, entry: { ...second.entry, withdrawn: [[1, 1]] } }));
   await expect(collect(keep)).rejects.toThrow(
     "commits/0000000002.json: it is not the one that the next commit follows",
   );

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Commit } from "../../../schemas/store/snapshot.ts";
+import type { Commit, CommitEntry } from "../../../schemas/store/snapshot.ts";
 import { type Retention, tierMasksOf, tiers } from "../../../snapshots/maintain/retention.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
@@ -16,7 +16,8 @@ function logOf(gaps: readonly number[], withdrawn: [number, number][]): Commit[]
   let time = start;
   return gaps.map((hours, index) => {
     time += hours * hour;
-    return { commit: index + 1, publishedAt: new Date(time).toISOString(), withdrawn } as Commit;
+    const publishedAt = new Date(time).toISOString();
+    return { entry: { commit: index + 1, publishedAt, withdrawn } as CommitEntry } as Commit;
   });
 }
 
@@ -45,15 +46,16 @@ describe("the tiers that keep a commit", () => {
           first < gaps.length ? [[first, Math.min(first + more, gaps.length - 1)]] : [],
         );
         const commits = logOf(gaps, ranges);
-        const now = new Date(Date.parse(commits.at(-1)!.publishedAt) + later * hour);
-        const stands = ({ commit }: Commit) => !ranges.some(([from, to]) => from <= commit && commit <= to);
+        const now = new Date(Date.parse(commits.at(-1)!.entry.publishedAt) + later * hour);
+        const stands = ({ entry: { commit } }: Commit) =>
+          !ranges.some(([from, to]) => from <= commit && commit <= to);
         const lastOf = (commit: Commit, length: number) =>
           stands(commit) &&
           !commits.some(
             (other) =>
-              other.commit > commit.commit &&
+              other.entry.commit > commit.entry.commit &&
               stands(other) &&
-              other.publishedAt.slice(0, length) === commit.publishedAt.slice(0, length),
+              other.entry.publishedAt.slice(0, length) === commit.entry.publishedAt.slice(0, length),
           );
         // The first day and month that count.
         const firstDay = new Date(now.getTime() - keep.keepDaily * 24 * hour).toISOString().slice(0, 10);
@@ -64,14 +66,14 @@ describe("the tiers that keep a commit", () => {
           const next = commits[index + 1];
           return (
             (next ? 0 : tiers.current) +
-            (next && Date.parse(next.publishedAt) + keep.keepHours * hour >= now.getTime()
+            (next && Date.parse(next.entry.publishedAt) + keep.keepHours * hour >= now.getTime()
               ? tiers.hours
               : 0) +
             (commits.length - index <= keep.keepCommits ? tiers.commits : 0) +
-            (keep.keepDaily > 0 && lastOf(commit, 10) && commit.publishedAt.slice(0, 10) >= firstDay
+            (keep.keepDaily > 0 && lastOf(commit, 10) && commit.entry.publishedAt.slice(0, 10) >= firstDay
               ? tiers.daily
               : 0) +
-            (keep.keepMonthly > 0 && lastOf(commit, 7) && commit.publishedAt.slice(0, 7) >= firstMonth
+            (keep.keepMonthly > 0 && lastOf(commit, 7) && commit.entry.publishedAt.slice(0, 7) >= firstMonth
               ? tiers.monthly
               : 0)
           );

@@ -89,9 +89,9 @@ describe("checked.json", () => {
       const newest = await newestCommit(storage);
       expect(await answer.json()).toMatchObject({
         checkedAt,
-        commit: newest?.commit,
-        snapshotId: newest?.snapshotId,
-        publishedAt: newest?.publishedAt,
+        commit: newest?.entry.commit,
+        snapshotId: newest?.entry.snapshotId,
+        publishedAt: newest?.entry.publishedAt,
       });
     };
     await expectChecked(1, 1, "published");

@@ -32,8 +32,8 @@ const folder = testFolder();
 describe("a rollback", () => {
   test.for([
     ["a commit number", () => "1"],
-    ["8 digits of a snapshot id", ({ snapshotId }: Commit) => snapshotId.slice(0, 8)],
-    ["a whole snapshot id", ({ snapshotId }: Commit) => snapshotId],
+    ["8 digits of a snapshot id", ({ entry: { snapshotId } }: Commit) => snapshotId.slice(0, 8)],
+    ["a whole snapshot id", ({ entry: { snapshotId } }: Commit) => snapshotId],
   ] as const)("to %s makes a new commit with that snapshot, and all names follow", async ([, target]) => {
     const storage = await storeOf(folder, "A");
     const first = (await newestCommit(storage))!;
@@ -41,26 +41,26 @@ describe("a rollback", () => {
     await publishContent(storage, "C");
     const last = (await newestCommit(storage))!;
     const commit = await rollBack(storage, target(first));
-    const { snapshotId, manifest, counts, size } = first;
-    const same = { snapshotId, manifest, counts, size };
-    expect(commit).toMatchObject({ ...same, commit: 4, hold: true, withdrawn: [[2, 3]] });
-    expect(commit).toMatchObject({ previous: last.digest, publishedAt: later.toISOString() });
+    const { entry, manifest, size } = first;
+    expect(commit).toMatchObject({ manifest, size, hold: true, previous: last.digest });
+    const publishedAt = later.toISOString();
+    expect(commit.entry).toEqual({ ...entry, commit: 4, withdrawn: [[2, 3]], publishedAt });
     await expectShown(storage, 4);
   });
 
   test("twice in a row withdraws the first one too", async () => {
     const storage = await storeOf(folder, "A", "B", "C");
-    expect(await rollBack(storage, 2)).toMatchObject({ commit: 4, withdrawn: [[3, 3]] });
+    expect(await rollBack(storage, 2)).toMatchObject({ entry: { commit: 4, withdrawn: [[3, 3]] } });
     await expectShown(storage, 4);
     const again = await rollBack(storage, 1);
-    expect(again).toMatchObject({ commit: 5, hold: true });
-    expect(again.withdrawn).toEqual([
+    expect(again).toMatchObject({ entry: { commit: 5 }, hold: true });
+    expect(again.entry.withdrawn).toEqual([
       [3, 3],
       [2, 4],
     ]);
     await expectShown(storage, 5);
     expect((await publishContent(storage, "D", true)).commit).toBe(6);
-    expect((await newestCommit(storage))?.withdrawn).toEqual(again.withdrawn);
+    expect((await newestCommit(storage))?.entry.withdrawn).toEqual(again.entry.withdrawn);
     await expectShown(storage, 6);
   });
 
@@ -68,7 +68,10 @@ describe("a rollback", () => {
     const storage = await storeOf(folder, "A", "B");
     const taken = await snapshotOf(storage);
     await rollBack(storage, 1);
-    expect(await rollBack(storage, taken)).toMatchObject({ commit: 4, snapshotId: taken, hold: true });
+    expect(await rollBack(storage, taken)).toMatchObject({
+      entry: { commit: 4, snapshotId: taken },
+      hold: true,
+    });
     await expectShown(storage, 4);
   });
 
@@ -100,7 +103,7 @@ describe("a rollback", () => {
 
   test("to an id that several snapshots begin with is refused", async () => {
     const storage = await storeOf(folder, "A", "B", "C");
-    const shared = (await newestCommit(storage))!.snapshotId.slice(0, 8);
+    const shared = (await newestCommit(storage))!.entry.snapshotId.slice(0, 8);
     const log = await logAlike(storage, shared);
     const alike = changedStorage(storage, {
       get: async (key, options) => log.get(key) ?? storage.get(key, options),
@@ -126,7 +129,7 @@ describe("a rollback", () => {
 
   test("to a snapshot that lost any one object is refused", async () => {
     const storage = await storeOf(folder, "A", "B");
-    const manifest = await readManifest(storage, (await newestCommit(storage))!.manifest);
+    const manifest = await readManifest(storage, (await newestCommit(storage))!);
     await publishContent(storage, "C");
     const segment = manifest.segments[0]!;
     const { list, histories, dimensions } = manifest.scores;
@@ -141,7 +144,7 @@ describe("a rollback", () => {
       await expect(rollBack(storage, 2)).rejects.toThrow(/commit 2 is incomplete/);
       await storage.put(key, bytes!);
     }
-    expect(await rollBack(storage, 2)).toMatchObject({ commit: 4 });
+    expect(await rollBack(storage, 2)).toMatchObject({ entry: { commit: 4 } });
   });
 
   test("that loses the race to a publisher changes nothing", async () => {
@@ -157,7 +160,7 @@ describe("a rollback", () => {
     expect(exitCodeOf(error)).toBe(exitCodes.lost);
     expect((await newestCommit(storage))?.hold).toBe(false);
     await expectShown(storage, 3);
-    expect(await rollBack(storage, 1)).toMatchObject({ commit: 4, withdrawn: [[2, 3]] });
+    expect(await rollBack(storage, 1)).toMatchObject({ entry: { commit: 4, withdrawn: [[2, 3]] } });
   });
 
   test("that stops before its public names are there is made good by the next run, whatever came before", async () => {
@@ -170,7 +173,7 @@ describe("a rollback", () => {
       },
     });
     await expect(rollBack(stopping, 3)).rejects.toThrow(StorageError);
-    expect((await newestCommit(storage))?.commit).toBe(5);
+    expect((await newestCommit(storage))?.entry.commit).toBe(5);
     // The same scores as commit 3, other markets.
     await publishRecords(storage, recordsOf(0, 190), contents.C[1], { resume: true });
     await expectShown(storage, 6);
@@ -194,9 +197,9 @@ test("publishing on hold is refused, and shows what a rollback that was stopped 
 
 test("publishing on hold is refused with the way on, also where a part of the manifest is lost", async () => {
   const store = await storeOf(folder, "A", "B");
-  const { manifest } = await rollBack(store, 1);
+  const commit = await rollBack(store, 1);
   const objects = await contentOf(store);
-  for (const key of partsOf(await readManifest(store, manifest)).keys()) {
+  for (const key of partsOf(await readManifest(store, commit)).keys()) {
     const bytes = (await store.get(key))!;
     await store.delete(key);
     const warnings: string[] = [];
@@ -231,9 +234,8 @@ describe("a rollback that stops at any one write", () => {
         const noticed = when === "after" && failing === layout.commit(3);
         expect(stopped instanceof Error, failing).toBe(!noticed);
         expect(await rollBack(storage, 1), failing).toMatchObject({
-          commit: 3,
+          entry: { commit: 3, withdrawn: [[2, 2]] },
           hold: true,
-          withdrawn: [[2, 2]],
         });
         await expectShown(storage, 3);
       }
@@ -246,9 +248,11 @@ async function logAlike(storage: Storage, beginning: string): Promise<Map<string
   const log = new Map<string, Buffer>();
   let previous: string | null = null;
   for (const number of [1, 2, 3]) {
-    const { digest: _, ...commit }: Commit = (await readCommit(storage, number))!;
-    const id = number === 1 ? beginning + commit.snapshotId.slice(beginning.length) : commit.snapshotId;
-    const bytes = seal({ ...commit, snapshotId: id, previous });
+    const { digest: _, entry, ...commit }: Commit = (await readCommit(storage, number))!;
+    const { snapshotId: id } = entry;
+    const snapshotId = number === 1 ? beginning + id.slice(beginning.length) : id;
+    const { formatVersion, ...others } = commit;
+    const bytes = seal({ formatVersion, entry: { ...entry, snapshotId }, ...others, previous });
     previous = JSON.parse(String(bytes)).digest;
     log.set(layout.commit(number), bytes);
   }
@@ -281,7 +285,7 @@ describe("publishing after a rollback", () => {
       commit: 4,
       uploaded: { objects: expect.any(Number) },
     });
-    expect(await newestCommit(storage)).toMatchObject({ hold: false, withdrawn: [[2, 2]] });
+    expect(await newestCommit(storage)).toMatchObject({ entry: { withdrawn: [[2, 2]] }, hold: false });
     expect(await publishContent(storage, name)).toMatchObject({ outcome: "unchanged", commit: 4 });
     await expectShown(storage, 4);
   });

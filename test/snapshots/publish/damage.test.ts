@@ -14,7 +14,7 @@ import { publishCounted } from "../../helpers/publish/editable-sources.ts";
 import { publishRecords, recordsOf, sourcesOf } from "../../helpers/publish/records.ts";
 import { writeSources } from "../../helpers/publish/sample-sources.ts";
 import { contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
-import { newestManifest, replaceManifest } from "../../helpers/store/tamper.ts";
+import { replaceCommit } from "../../helpers/store/tamper.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 
@@ -147,10 +147,12 @@ describe("one flipped bit in", () => {
     const objects = new Map<string, Buffer>();
     const storage = memoryStorage(objects);
     await publishRecords(storage, markets);
-    replaceManifest(objects, { counts: { ...newestManifest(objects).counts, markets: 2 ** 40 } });
+    replaceCommit(objects, { entry: { counts: { markets: 2 ** 40, protocols: 1 } } });
     const warnings: string[] = [];
     await publishRecords(storage, markets, 700, { warn: (line) => void warnings.push(line) });
-    expect(warnings.join()).toContain("its lists do not have as many markets as it says; it is made again");
+    expect(warnings.join()).toContain(
+      "its lists do not have as many markets as the commit says; it is made again",
+    );
   });
 
   test("a change record or a part of one leaves the snapshots to tell what changed", async () => {

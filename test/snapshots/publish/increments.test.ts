@@ -27,7 +27,7 @@ function newPlace(): string {
 
 async function currentManifest(storage: Storage): Promise<Manifest> {
   const commit = await newestCommit(storage);
-  return readManifest(storage, commit!.manifest);
+  return readManifest(storage, commit!);
 }
 
 /** Edits of the tables; `seed` decides which rows, `share` of how many is one. */

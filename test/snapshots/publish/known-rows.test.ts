@@ -285,7 +285,7 @@ describe("digests of another kind", () => {
       expect(changed).toMatchObject({ rendered: 200, report: { outcome: "published", commit: 2 } });
       const settled = await publishCounted(sources, storage, folder);
       expect(settled).toMatchObject({ known: 200, report: { outcome: "unchanged", commit: 2 } });
-      expect((await newestCommit(storage))?.commit).toBe(2);
+      expect((await newestCommit(storage))?.entry.commit).toBe(2);
       expect((await verify(storage, () => {})).faults).toEqual([]);
     });
   });

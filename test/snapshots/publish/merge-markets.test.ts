@@ -19,7 +19,7 @@ async function publishRows(storage: Storage, rows: readonly Row[]): Promise<Mani
     now,
     sources: async () => sourcesOfRows(rows),
   });
-  return readManifest(storage, (await newestCommit(storage))!.manifest);
+  return readManifest(storage, (await newestCommit(storage))!);
 }
 
 /** What the second content gives on top of the first must be what it gives alone. */

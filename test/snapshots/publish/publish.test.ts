@@ -130,7 +130,7 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
         reason: expect.objectContaining({ code: "COMMIT_LOST" }),
       });
       expect(String((lost as PromiseRejectedResult).reason)).toContain("made commit 2 at the same time");
-      const { snapshotId } = (await newestCommit(storage))!;
+      const { snapshotId } = (await newestCommit(storage))!.entry;
       expect(won).toMatchObject({ status: "fulfilled", value: { commit: 2, snapshotId } });
       expect((await verify(storage, () => {})).faults).toEqual([]);
     });
@@ -160,7 +160,7 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
         },
       });
       expect(await publishRecords(deaf, recordsOf(0, 50))).toMatchObject({ outcome: "published", commit: 1 });
-      expect((await newestCommit(storage))?.counts.markets).toBe(50);
+      expect((await newestCommit(storage))?.entry.counts.markets).toBe(50);
     });
   });
 
@@ -183,7 +183,7 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
         },
       });
       expect(await publishRecords(late, markets, early)).toMatchObject({ outcome: "published", commit: 2 });
-      expect(await newestCommit(storage)).toMatchObject({ commit: 3 });
+      expect(await newestCommit(storage)).toMatchObject({ entry: { commit: 3 } });
       expect(await faultsOf(storage)).toEqual([]);
     });
 

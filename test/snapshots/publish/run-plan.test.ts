@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
+import type { CommitEntry } from "../../../schemas/store/snapshot.ts";
 import { planRun, type RunFacts, type RunPlan } from "../../../snapshots/publish/run-plan.ts";
 
 const manifest = { hash: "b".repeat(64), bytes: 1 };
-const current = { snapshotId: "a", manifest, hold: false };
+const current = { entry: { snapshotId: "a" } as CommitEntry, manifest, hold: false };
 const whole = { complete: true, unindexed: 0 };
 const same = { snapshotId: "a", manifestHash: "other files, the same markets" };
 const facts: RunFacts = { current, previous: whole, built: same, signed: true, dryRun: false };

@@ -45,7 +45,7 @@ async function inPlace(work: (place: Place) => Promise<void>): Promise<void> {
 }
 
 const current = async (storage: Storage): Promise<Manifest> =>
-  readManifest(storage, (await newestCommit(storage))!.manifest);
+  readManifest(storage, (await newestCommit(storage))!);
 
 /** The current snapshot tells of every protocol what its sources give. */
 async function expectDetails(storage: Storage, sources: string): Promise<void> {

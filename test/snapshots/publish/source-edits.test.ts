@@ -168,7 +168,7 @@ const anyEdit = fc.record({
 });
 
 async function currentManifest(storage: Storage): Promise<Manifest> {
-  return readManifest(storage, (await newestCommit(storage))!.manifest);
+  return readManifest(storage, (await newestCommit(storage))!);
 }
 
 async function keysOf(storage: Storage, prefix: string): Promise<string[]> {

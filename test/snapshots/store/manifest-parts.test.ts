@@ -31,22 +31,20 @@ const segment = (n: number): SegmentRef => ({
 
 /** A manifest of these segments, as a publisher divides it. */
 function divide(segments: SegmentRef[]) {
-  const pages = segments.length * 160;
   return divideManifest({
-    ...{ formatVersion, feedVersion, snapshotId: sha256("id"), rowDigests: "1" },
-    ...{ archiveRoot: sha256("a"), scoresRoot: sha256("s"), indexRoot: sha256("i"), sources: ref("sources") },
-    counts: { markets: segments.length * 15_000, protocols: 0, segments: segments.length, pages },
+    ...{ formatVersion, rowDigests: "1", sources: ref("sources") },
     ...{ newestResolvedAt: "2026-01-01T00:00:00.000Z", newestUpdatedAt: "2026-01-01T00:00:00.000Z" },
     segments,
     scores: { list: { hash: sha256("list") }, records: {}, histories: {}, dimensions: {} },
   });
 }
 
-async function store(objects: Objects, { stored, parts }: ReturnType<typeof divide>) {
+async function store(objects: Objects, { manifest, stored, parts }: ReturnType<typeof divide>) {
   for (const [key, bytes] of parts) objects.set(key, bytes);
   const own = { hash: sha256(stored), bytes: stored.length };
   objects.set(layout.manifest(own.hash), stored);
-  return own;
+  const counts = { markets: manifest.segments.length * 15_000, protocols: 0 };
+  return { manifest: own, entry: { feedVersion, counts } };
 }
 
 describe("the manifest of 100,000,000 markets", () => {
@@ -182,7 +180,7 @@ describe("a lost part", () => {
     const storage = memoryStorage(new Map());
     await publishRecords(storage, recordsOf(0, 60));
     await publishRecords(storage, recordsOf(0, 90));
-    const older = await readManifest(storage, (await readCommit(storage, 1))!.manifest);
+    const older = await readManifest(storage, (await readCommit(storage, 1))!);
     const options = {
       keepHours: 0,
       keepCommits: 2,
@@ -235,7 +233,7 @@ describe("a lost part", () => {
       const changed = records.with(200, { ...records[200]!, composite: 999 });
       expect(await publishRecords(storage, changed)).toMatchObject({ outcome: "published", changes: null });
       expect(await readCommit(storage, 2)).toMatchObject({ changes: null, changeCounts: null });
-      const still = (await readManifest(storage, (await newestCommit(storage))!.manifest)).parts;
+      const still = (await readManifest(storage, (await newestCommit(storage))!)).parts;
       const named = partsOf({ ...newestManifest(objects), parts: still }).has(key);
       const { faults } = await verify(storage, () => {});
       expect(faults.map((fault) => fault.key)).toEqual(named ? [] : [key]);

@@ -40,7 +40,7 @@ async function readerAt(commit: number, objects: Objects, trust = new Trust([our
   shown.clear();
   for (const [key, bytes] of objects) shown.set(key, bytes);
   storage.calls.length = 0;
-  return { newest: async () => (await reader.newest(undefined))?.commit, storage };
+  return { newest: async () => (await reader.newest(undefined))?.entry.commit, storage };
 }
 
 const huge = Buffer.alloc(1024 * 1024, "x");

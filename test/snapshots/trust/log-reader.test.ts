@@ -53,7 +53,7 @@ function readerOf(objects: Objects, file?: CheckpointFile) {
     own.clear();
     for (const [key, bytes] of next) own.set(key, bytes);
   };
-  return { newest: async () => (await reader.newest(undefined))?.commit, reader, storage, show, own };
+  return { newest: async () => (await reader.newest(undefined))?.entry.commit, reader, storage, show, own };
 }
 
 describe("a newer log", () => {
@@ -282,13 +282,13 @@ test("the newest signed commit is found above 99 that nobody did, and not above 
   const { digest: _, note: __, ...fourth } = (await readCommit(storage, 4))!;
   const sign = signerOf({ key: ours });
   const put = (commit: number, signed: boolean) => {
-    const record = { ...fourth, commit };
+    const record = { ...fourth, entry: { ...fourth.entry, commit } };
     const stored = signed ? seal(record, (digest) => sign({ ...record, digest })) : Buffer.from("junk");
     objects.set(layout.commit(commit), stored);
   };
   for (let number = 5; number <= 305; number += 1) put(number, number === 104 || number === 204);
   const known = (await readCommit(storage, 4))!;
-  const newest = async () => (await newestTrustedFrom(storage, known, new Trust([ours]))).commit;
+  const newest = async () => (await newestTrustedFrom(storage, known, new Trust([ours]))).entry.commit;
   expect(await newest()).toBe(204);
   put(305, true);
   expect(await newest()).toBe(204);

@@ -17,13 +17,12 @@ function followed(storage: Storage): Storage {
   return changedStorage(storage, {
     async putIfAbsent(key, body) {
       const created = await storage.putIfAbsent(key, body);
-      const { commit = 0, digest = "" } = key.startsWith(layout.commit.prefix)
-        ? JSON.parse(String(body))
-        : {};
-      if (commit === 0) return created;
+      if (!key.startsWith(layout.commit.prefix)) return created;
+      const { entry, digest } = JSON.parse(String(body));
+      const commit = entry.commit + 1;
       const { digest: _, note: __, ...first } = (await readCommit(storage, 1))!;
-      const forged = seal({ ...first, commit: commit + 1, previous: digest });
-      await storage.putIfAbsent(layout.commit(commit + 1), forged);
+      const forged = seal({ ...first, entry: { ...first.entry, commit }, previous: digest });
+      await storage.putIfAbsent(layout.commit(commit), forged);
       return created;
     },
   });
@@ -37,7 +36,7 @@ test("a run that signs shows under the public names what it made, and not what s
   await publishRecords(storage, records, 601, { signing });
   const first = await shown(storage);
   await publishRecords(followed(storage), records, 602, { signing });
-  expect((await newestCommit(storage))?.commit).toBe(3);
+  expect((await newestCommit(storage))?.entry.commit).toBe(3);
   expect(await shown(storage)).not.toBe(first);
   expect(await shown(storage)).toContain('"bri":602');
   expect(await headOf(storage)).toBe(2);

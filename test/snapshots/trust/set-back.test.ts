@@ -188,7 +188,7 @@ test("of two publishers at once, the slower one loses, or is refused where the o
     });
     const message = taken ? /names commit 5/ : /another publisher made commit 5 first/;
     await expect(publishOn(slow, 605)).rejects.toThrow(message);
-    expect((await newestCommit(storage))?.commit).toBe(taken ? 4 : 5);
+    expect((await newestCommit(storage))?.entry.commit).toBe(taken ? 4 : 5);
     expect(await readCommit(storage, 4)).toBeDefined();
   }
 });

@@ -100,7 +100,7 @@ test("an export's record is signed, and one that is not is no ground for another
       signing: { key, unsigned: true },
     });
   expect(await run()).toMatchObject({ outcome: "exported", uploaded: { objects: 1 } });
-  const key = layout.exportRecord((await newestCommit(storage))!.snapshotId);
+  const key = layout.exportRecord((await newestCommit(storage))!.entry.snapshotId);
   expect(await faults(objects, ours)).toEqual([key]);
   expect(await run(ours)).toMatchObject({ outcome: "exported", uploaded: { objects: 1 } });
   expect(await run(ours)).toMatchObject({ outcome: "unchanged" });
@@ -121,7 +121,7 @@ test.for(["publish", "rollback"])("what a %s signs over is signed with its expor
   const storage = memoryStorage(objects);
   const exported = (signing: Signing) => exportNewest(storage, folder, { changes: true, signing });
   await exported({ key: ours });
-  const forged = layout.exportRecord((await newestCommit(storage))!.snapshotId);
+  const forged = layout.exportRecord((await newestCommit(storage))!.entry.snapshotId);
   for (const bri of [700, 800]) {
     await publishRecords(storage, [...records, market(bri)], bri);
     await exported({ unsigned: true });

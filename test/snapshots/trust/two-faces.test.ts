@@ -102,13 +102,13 @@ async function take(objects: Objects, by = policy, before?: number, file?: Check
     refused: (error) => told.push(error.message),
   });
   if (before !== undefined) {
-    expect((await reader.newest(undefined))?.commit).toBe(before);
+    expect((await reader.newest(undefined))?.entry.commit).toBe(before);
     await reader.remember();
     own.clear();
     for (const [key, bytes] of objects) own.set(key, bytes);
   }
   const taken = await reader.newest(undefined).then(
-    (commit) => commit?.commit,
+    (commit) => commit?.entry.commit,
     (error: Error & { code?: string }) => error.code,
   );
   return { taken, told, refusal: reader.refusal() };

@@ -120,7 +120,7 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     const slow = changedStorage(storage, {
       async get(key, options) {
         // It is about to sign the tree that ends with its own commit.
-        if (key === layout.checked && (await newestCommit(storage))?.commit === 2) {
+        if (key === layout.checked && (await newestCommit(storage))?.entry.commit === 2) {
           followed ??= expect(publish(killed, 603)).rejects.toThrow("killed");
           await followed;
         }
@@ -146,7 +146,7 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     // Without any checkpoint it is the same: they are shown the empty tree.
     for (const at of [layout.logCheckpoint, layout.logCheckpointOf(1)]) await storage.delete(at);
     await expect(publish(storage, 603)).rejects.toMatchObject(refused);
-    expect((await newestCommit(storage))!.commit).toBe(1);
+    expect((await newestCommit(storage))!.entry.commit).toBe(1);
     // As long as one of them remembers.
     await Promise.all(witnesses.slice(0, 2).map((witness) => witness.kill()));
     await expect(publish(storage, 603)).rejects.toThrow(/witness w2 has seen a log with commit 2/);
@@ -159,7 +159,7 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
     const told =
       /witness w1 has seen another log with commit 2, which the log does not lead to; its newest commit is 2/;
     await expect(publish(storage, 604)).rejects.toThrow(told);
-    expect((await newestCommit(storage))!.commit).toBe(2);
+    expect((await newestCommit(storage))!.entry.commit).toBe(2);
     expect(witnesses[1]!.seen(key.name).size).toBe(2);
   });
 
@@ -294,5 +294,5 @@ test("a publisher's own file remembers what the store has forgotten", async () =
   await expect(publish(storage, 604)).rejects.toThrow(
     /published names commit 2, root [0-9a-f]{64}, which the log does not lead to; its newest commit is 2, root/,
   );
-  expect((await newestCommit(storage))!.commit).toBe(2);
+  expect((await newestCommit(storage))!.entry.commit).toBe(2);
 });

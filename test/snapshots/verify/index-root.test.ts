@@ -11,6 +11,7 @@ import { testKey } from "../../helpers/store/signing.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
 import {
   flipInIndex,
+  newestEntry,
   newestManifest,
   type Objects,
   replaceCommit,
@@ -46,9 +47,9 @@ describe("An index that lies, of which all hashes, roots and signatures are righ
   test.each(["composite", "tier", "times", "category.postings"])(
     "a bit of its section %s",
     async (section) => {
-      const before = newestManifest(objects).indexRoot;
+      const before = newestEntry(objects).indexRoot;
       const name = flipInIndex(objects, 0, section);
-      expect(newestManifest(objects).indexRoot).not.toBe(before);
+      expect(newestEntry(objects).indexRoot).not.toBe(before);
       const reason = `its index does not match its pages: section ${section}`;
       expect(await faultsWhenSigned()).toContainEqual({ key: name, reason: expect.stringContaining(reason) });
     },
@@ -104,15 +105,15 @@ describe("An index that lies, of which all hashes, roots and signatures are righ
     expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
   });
 
-  test("a manifest that has another root", async () => {
-    const name = replaceManifest(objects, { indexRoot: "ab".repeat(32) });
-    const reason = "its index root does not match its segments";
-    expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
+  test("a commit that has another root", async () => {
+    const name = replaceCommit(objects, { entry: { indexRoot: "ab".repeat(32) } });
+    const faults = await faultsWhenSigned();
+    expect(faults).toContainEqual({ key: name, reason: "it disagrees with its manifest" });
   });
 });
 
 test("A commit whose index root is not its manifest's is named", async () => {
-  const name = replaceCommit(objects, { indexRoot: "ab".repeat(32) });
+  const name = replaceCommit(objects, { entry: { indexRoot: "ab".repeat(32) } });
   expect((await verify(storage, () => {})).faults).toEqual([
     { key: name, reason: "it disagrees with its manifest" },
   ]);

@@ -51,8 +51,8 @@ export async function lookBack(world: World, process: Process, filter: Filter): 
   const { judge } = world;
   const then = judge.commits[process.draw(Math.max(1, judge.commits.length))]?.commit;
   if (!then) return;
-  const time = Date.parse(then.publishedAt) - process.draw(2);
-  const asOf = [undefined, then.snapshotId, new Date(time).toISOString()][process.draw(3)];
+  const time = Date.parse(then.entry.publishedAt) - process.draw(2);
+  const asOf = [undefined, then.entry.snapshotId, new Date(time).toISOString()][process.draw(3)];
   const search = `${filter.search}by=category,month,composite&limit=2${asOf ? `&asOf=${asOf}` : ""}`;
   let [least, most, now] = [Number.POSITIVE_INFINITY, 0, 0];
   const answer = await insist(world, process, async ({ catalog }) => {
@@ -63,27 +63,27 @@ export async function lookBack(world: World, process: Process, filter: Filter): 
       const asked = await askFacets(catalog, parseFacetQuery(parameters, parseAsOf(parameters)));
       return await asked.plan();
     } finally {
-      most = Math.max(most, catalog.log.newest?.commit ?? 0);
+      most = Math.max(most, catalog.log.newest?.entry.commit ?? 0);
       now = catalog.log.now();
     }
   });
   if (answer === undefined) return;
   // By what the proxy knew, each of these may have been current then.
   const meant = (known: number) =>
-    asOf === undefined || (asOf !== then.snapshotId && time >= now)
+    asOf === undefined || (asOf !== then.entry.snapshotId && time >= now)
       ? judge.commits[known - 1]
       : judge.commits
           .slice(0, known)
           .findLast(({ commit }) =>
-            asOf === then.snapshotId
-              ? commit.snapshotId === asOf
-              : commit.publishedAt <= asOf && !judge.isWithdrawn(commit.commit, known),
+            asOf === then.entry.snapshotId
+              ? commit.entry.snapshotId === asOf
+              : commit.entry.publishedAt <= asOf && !judge.isWithdrawn(commit.entry.commit, known),
           );
   const right = Array.from({ length: most - least + 1 }, (_, more) => meant(least + more));
   if (answer instanceof Fault) {
     const gone = (each: (typeof right)[number]) =>
       !each ||
-      judge.isWithdrawn(each.commit.commit) ||
+      judge.isWithdrawn(each.commit.entry.commit) ||
       // A publisher that lost against another one may have put the manifest again, and no more.
       [...each.reach].some((key) => !world.store.objects.has(key));
     const documented =
@@ -95,7 +95,7 @@ export async function lookBack(world: World, process: Process, filter: Filter): 
   }
   const content = judge.contentOf(answer.snapshotId);
   must("readers see a published snapshot", content !== undefined, () => answer.snapshotId);
-  const isRight = right.some((each) => each?.commit.snapshotId === answer.snapshotId);
+  const isRight = right.some((each) => each?.commit.entry.snapshotId === answer.snapshotId);
   must("a look back meets what was current then", isRight || judge.thieves.size > 0, () => search);
   const fitting = content.markets.filter(filter.fits);
   const model = {

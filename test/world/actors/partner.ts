@@ -87,7 +87,7 @@ function requireWhole({ kernel: { disk }, judge }: World, folder: string): void 
   must("a copy is of a published snapshot", content !== undefined, () => snapshotId);
   const text = content.lines.map((line) => `${line}\n`).join("");
   must("a copy is whole", archive === text, () => `${folder}, which should be ${content.name}`);
-  const commit = judge.commits.find((each) => each.commit.snapshotId === snapshotId)?.commit;
-  const same = !commit || commit.archiveRoot === archiveRoot;
+  const commit = judge.commits.find((each) => each.commit.entry.snapshotId === snapshotId)?.commit;
+  const same = !commit || commit.entry.archiveRoot === archiveRoot;
   must("a copy has the root of its snapshot", same, () => archiveRoot);
 }

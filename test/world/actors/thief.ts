@@ -1,4 +1,4 @@
-import type { Commit } from "../../../schemas/store/snapshot.ts";
+import type { Commit, CommitEntry } from "../../../schemas/store/snapshot.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
 import type { Process } from "../kernel/kernel.ts";
@@ -31,9 +31,11 @@ const keysUnder = ({ store }: World, prefix: string) =>
 const newestOf = ({ judge }: World) => judge.commits.at(-1)?.commit;
 
 /** Makes a commit that nobody signed, or with the note of another. */
-function forged(commit: Commit, changes: Partial<Commit>, noted: boolean): Buffer {
+function forged(commit: Commit, entry: Partial<CommitEntry>, changes: Partial<Commit>, noted: boolean) {
   const { digest: _, note, ...content } = commit;
-  return seal({ ...content, ...changes }, () => (noted && note ? { note } : {}));
+  return seal({ ...content, entry: { ...content.entry, ...entry }, ...changes }, () =>
+    noted && note ? { note } : {},
+  );
 }
 
 const crimes: readonly Crime[] = [
@@ -54,7 +56,7 @@ const crimes: readonly Crime[] = [
   // deletes the newest commit
   (world) => {
     const newest = newestOf(world);
-    return newest && [layout.commit(newest.commit)];
+    return newest && [layout.commit(newest.entry.commit)];
   },
   // puts back what an object was before
   (world, process) => {
@@ -66,16 +68,19 @@ const crimes: readonly Crime[] = [
     const newest = newestOf(world);
     const old = one(world.judge.commits, process)?.commit;
     if (!newest || !old) return undefined;
-    const changes = { commit: newest.commit + 1, previous: newest.digest, publishedAt: newest.publishedAt };
-    return [layout.commit(newest.commit + 1), forged(old, changes, process.draw(2) === 0)];
+    const commit = newest.entry.commit + 1;
+    const { publishedAt } = newest.entry;
+    const bytes = forged(old, { commit, publishedAt }, { previous: newest.digest }, process.draw(2) === 0);
+    return [layout.commit(commit), bytes];
   },
   // puts another commit in the place of an old one
   (world, process) => {
     const { commits } = world.judge;
     const [old, other] = [one(commits, process)?.commit, one(commits, process)?.commit];
     if (!old || !other || old === other) return undefined;
-    const { commit, previous, tree } = old;
-    return [layout.commit(commit), forged(other, { commit, previous, tree }, false)];
+    const { previous, tree } = old;
+    const { commit } = old.entry;
+    return [layout.commit(commit), forged(other, { commit }, { previous, tree }, false)];
   },
   // says that all is about to be deleted
   (world) => [

@@ -128,9 +128,9 @@ describe("a cursor whose commit is no longer in the store", () => {
 
 /** Keys of the objects that the archive of a commit consists of. */
 async function reachedBy(storage: Storage, number: number): Promise<string[]> {
-  const { manifest } = (await readCommit(storage, number))!;
-  const { segments } = await readManifest(storage, manifest);
-  const keys = [layout.manifest(manifest.hash)];
+  const commit = (await readCommit(storage, number))!;
+  const { segments } = await readManifest(storage, commit);
+  const keys = [layout.manifest(commit.manifest.hash)];
   for (const segment of segments) {
     const key = layout.segment(segment.hash);
     const pages = readPages(key, await readObject(storage, key, segment));

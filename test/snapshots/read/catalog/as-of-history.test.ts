@@ -70,7 +70,8 @@ async function historyOf(steps: readonly Step[]) {
     else {
       const target = shown[each.backTo % shown.length]!;
       try {
-        const { snapshotId, publishedAt, commit } = await rollback(storage, String(target.commit), now);
+        const { entry } = await rollback(storage, String(target.commit), now);
+        const { snapshotId, publishedAt, commit } = entry;
         if (commit === shown.length) continue;
         for (const taken of shown.slice(target.commit)) taken.withdrawn = true;
         note(snapshotId, publishedAt, target.content);

@@ -88,7 +88,7 @@ interface Shown {
 async function history(storage: Storage, steps: readonly Step[]): Promise<Shown[]> {
   const shown: Shown[] = [];
   const note = async (book: Book) => {
-    const { commit, snapshotId } = (await newestCommit(storage))!;
+    const { commit, snapshotId } = (await newestCommit(storage))!.entry;
     if (commit === shown.length) return;
     const changes = await changesBetween(storage, shown.at(-1)?.book ?? book, book);
     shown.push({ snapshotId, book, rows: await rowsShown(storage), changes });
