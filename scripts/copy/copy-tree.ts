@@ -2,7 +2,7 @@ import { linesFromEnd } from "../../proxy/site/client/client.ts";
 import { MarketIndex } from "../../schemas/envelopes.ts";
 import { Cutter } from "../../snapshots/format/cutter.ts";
 import { idBytesOfLine } from "../../snapshots/format/market-line.ts";
-import { maxHeaderBytes, maxWordsBytes } from "../../snapshots/format/maxima.ts";
+import { maxHeaderBytes, maxObjectBytes } from "../../snapshots/format/maxima.ts";
 import { type Digest, sha256 } from "../../snapshots/format/sha256.ts";
 import { leafHash, pageRootOf, rootOver, type Subtree } from "../../snapshots/format/tree.ts";
 import { fileOf } from "./lines.ts";
@@ -95,7 +95,7 @@ export class PublishedIndex {
 
   /** Rejects as header does. */
   words(hash: string): Promise<Buffer> {
-    return this.#part(hash, maxWordsBytes);
+    return this.#part(hash, maxObjectBytes);
   }
 
   async #part(hash: string, maxBytes: number): Promise<Buffer> {

@@ -2,4 +2,5 @@
 
 /** The most bytes of the JSON header of a segment, an index or words. */
 export const maxHeaderBytes = 2 ** 20;
-export const maxWordsBytes = 256 * 2 ** 20;
+/** The most bytes of an object that a reader takes whole. */
+export const maxObjectBytes = 256 * 2 ** 20;

@@ -1,6 +1,6 @@
 import { digestPattern, maxLabelBytes } from "../../schemas/shapes.ts";
 import { cuts } from "../format/cuts.ts";
-import { maxHeaderBytes, maxWordsBytes } from "../format/maxima.ts";
+import { maxHeaderBytes, maxObjectBytes } from "../format/maxima.ts";
 import { CorruptObjectError, FormatError } from "../store/errors.ts";
 import { JsonValue, parseJson } from "../store/json.ts";
 import { wordsFor } from "./bitmap.ts";
@@ -62,7 +62,7 @@ export function parseIndexHeader(key: string, bytes: Uint8Array): IndexHeader {
     words: {
       unicode: words.member("unicode").text(),
       hash: digestIn(words.member("hash")),
-      bytes: words.member("bytes").integer(1, maxWordsBytes),
+      bytes: words.member("bytes").integer(1, maxObjectBytes),
     },
   };
   for (const [name, isSize] of sizesOf(header)) {

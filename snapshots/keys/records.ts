@@ -73,7 +73,7 @@ export async function readKeyObject(
   storage: Storage,
   objectKey: string,
 ): Promise<{ record?: KeyRecord; revocation?: KeyRevocation } | undefined> {
-  const bytes = await storage.get(objectKey, { maxBytes: 64 * 1024 });
+  const bytes = await storage.get(objectKey, { maxBytes: layout.key.maxBytes });
   if (!bytes) return undefined;
   const entry = isKeyRevocation(objectKey)
     ? { revocation: unseal(objectKey, bytes, KeyRevocation) }

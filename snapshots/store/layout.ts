@@ -10,8 +10,7 @@ import {
   SegmentList,
   SourceFiles,
 } from "../../schemas/store/snapshot.ts";
-import { cuts } from "../format/cuts.ts";
-import { maxWordsBytes } from "../format/maxima.ts";
+import { maxObjectBytes } from "../format/maxima.ts";
 
 export { sha256 } from "../format/sha256.ts";
 
@@ -23,6 +22,10 @@ const mebibyte = 1024 * kibibyte;
 
 /** The most bytes of a market's JSON text (INTERFACE 8.3). */
 export const maxMarketBytes = 256 * kibibyte;
+/** The most bytes of an object whose kind says nothing else. */
+export const maxOrdinaryBytes = 16 * mebibyte;
+/** The most bytes of a record that is read before anything vouches for it. */
+export const maxRecordBytes = 64 * kibibyte;
 /** The most bytes of the sections of a segment that queries need. Those that this version knows have at most 2 MiB. */
 export const maxResidentBytes = 4 * mebibyte;
 
@@ -30,11 +33,6 @@ export const maxResidentBytes = 4 * mebibyte;
 export function maxRunBytes(markets: number, around: number): number {
   return markets * (maxMarketBytes + around);
 }
-
-/**
- * The most bytes of a page: 512 markets, in runs that a bad compressor may have made slightly longer than they were.
- */
-export const maxPageBytes = cuts.pageMax * maxMarketBytes + mebibyte;
 
 interface Rules<Content> {
   /** For kinds that are JSON; the others are bytes. */
@@ -57,6 +55,7 @@ interface Rules<Content> {
 export interface Kind<Name extends unknown[] = never, Content = unknown> extends Rules<Content> {
   (...name: Name): string;
   readonly prefix: string;
+  readonly maxBytes: number;
   has(key: string): boolean;
 }
 
@@ -69,7 +68,7 @@ function kindNamedBy<Name extends unknown[], Content = Buffer>(
 ): Kind<Name, Content> {
   const key = (...name: Name) => `${prefix}${spell(...name)}${ending}`;
   const has = (other: string) => other.startsWith(prefix) && other.endsWith(ending);
-  return Object.assign(key, { ...rules, prefix, has });
+  return Object.assign(key, { maxBytes: maxOrdinaryBytes, ...rules, prefix, has });
 }
 
 /** For names that stand in the key as they are, such as hashes. */
@@ -83,7 +82,8 @@ const commitDigits = (number: number) => String(number).padStart(10, "0");
 const plainText = "text/plain; charset=utf-8";
 const ofManifest = { collected: true, inManifest: true } as const;
 const artefact = { collected: true, ofProtocol: true } as const;
-const ofRun = { collected: true, maxBytes: 128 * mebibyte } as const;
+/** Texts of many markets, files or protocols. */
+const large = { maxBytes: maxObjectBytes } as const;
 
 /**
  * Kinds of objects by prefix. gc deletes in this order: manifests and records first, so that none of them outlives the
@@ -92,43 +92,27 @@ const ofRun = { collected: true, maxBytes: 128 * mebibyte } as const;
 const kinds = {
   commit: kindNamedBy(commitDigits, "commits/", ".json", {
     schema: Commit,
-    maxBytes: 64 * kibibyte,
+    maxBytes: maxRecordBytes,
     durable: true,
   }),
-  key: kind("keys/", ".json", { schema: KeyRecord, maxBytes: 64 * kibibyte, durable: true }),
-  collecting: kind("collecting/", ".json", { schema: Collecting, maxBytes: 4 * mebibyte }),
-  manifest: kind("manifests/", ".json", { collected: true, maxBytes: 4 * mebibyte }),
-  segmentList: kind("private/lists/", ".json", { ...ofManifest, schema: SegmentList, maxBytes: mebibyte }),
-  scoreLines: kind("private/scores/", "", {
-    ...ofManifest,
-    maxBytes: 8 * mebibyte,
-    contentType: plainText,
-  }),
+  key: kind("keys/", ".json", { schema: KeyRecord, maxBytes: maxRecordBytes, durable: true }),
+  collecting: kind("collecting/", ".json", { schema: Collecting }),
+  manifest: kind("manifests/", ".json", { collected: true }),
+  segmentList: kind("private/lists/", ".json", { ...ofManifest, schema: SegmentList }),
+  scoreLines: kind("private/scores/", "", { ...ofManifest, contentType: plainText }),
   exportRecord: kind("private/exports/records/", ".json", {
     schema: ExportRecord,
-    // Room for the files of hundreds of millions of markets.
-    maxBytes: 4 * mebibyte,
     collected: true,
     durable: true,
   }),
   exportedChanges: kind("private/exports/changes/", ".json", {
     schema: ChangeFiles,
-    // Room for the files of the largest change record.
-    maxBytes: mebibyte,
     collected: true,
     durable: true,
   }),
-  changeRecord: kind("private/changes/", ".json", {
-    schema: ChangeRecord,
-    maxBytes: 4 * mebibyte,
-    collected: true,
-  }),
-  changePart: kind("private/changes/", "", { collected: true, maxBytes: maxPageBytes }),
-  publicObject: kind("public/objects/", ".json", {
-    ...ofManifest,
-    maxBytes: 64 * mebibyte,
-    immutable: true,
-  }),
+  changeRecord: kind("private/changes/", ".json", { schema: ChangeRecord, collected: true }),
+  changePart: kind("private/changes/", "", { ...large, collected: true }),
+  publicObject: kind("public/objects/", ".json", { ...ofManifest, ...large, immutable: true }),
   /** Tiles of the public log's tree, and its entries (snapshots/SPEC.md, "Log"). */
   logTile: kind("public/log/tile/", "", { collected: true, immutable: true }),
   /** One for each size that was signed (snapshots/SPEC.md, "Checkpoints"). */
@@ -144,23 +128,24 @@ const kinds = {
   card: kind("public/cards/", ".png", { ...artefact, immutable: true }),
   embed: kindNamedBy(folderOf, "public/embed/", "/index.html", artefact),
   siteFile: kind("public/site/", "", { collected: true }),
-  privateObject: kind("private/objects/", ".json", { ...ofManifest, maxBytes: 16 * mebibyte }),
-  segment: kind("private/segments/", "", { ...ofManifest, maxBytes: 128 * mebibyte }),
-  rows: kind("private/rows/", "", { ...ofManifest, maxBytes: 8 * cuts.segmentMax }),
-  origins: kind("private/origins/", "", { ...ofManifest, maxBytes: 4 * mebibyte }),
-  sourceFiles: kind("private/sources/", ".json", {
-    ...ofManifest,
-    schema: SourceFiles,
-    maxBytes: 64 * mebibyte,
+  privateObject: kind("private/objects/", ".json", ofManifest),
+  segment: kind("private/segments/", "", { ...ofManifest, ...large }),
+  rows: kind("private/rows/", "", ofManifest),
+  origins: kind("private/origins/", "", ofManifest),
+  sourceFiles: kind("private/sources/", ".json", { ...ofManifest, ...large, schema: SourceFiles }),
+  ids: kind("private/ids/", "", ofManifest),
+  words: kind("private/words/", "", { ...ofManifest, ...large }),
+  page: kind("private/pages/", ".json.gz", { ...large, collected: true }),
+  /** Nobody reads more than a chunk of it at a time. */
+  exportFile: kind("private/exports/files/", ".parquet", {
+    collected: true,
+    maxBytes: Number.POSITIVE_INFINITY,
   }),
-  ids: kind("private/ids/", "", { ...ofManifest, maxBytes: 6 * cuts.segmentMax }),
-  words: kind("private/words/", "", { ...ofManifest, maxBytes: maxWordsBytes }),
-  page: kind("private/pages/", ".json.gz", { collected: true, maxBytes: maxPageBytes }),
-  exportFile: kind("private/exports/files/", ".parquet", { collected: true }),
-  exportChunks: kind("private/exports/chunks/", "", { collected: true, maxBytes: mebibyte }),
-  runPlan: kind("runs/", "/plan.json", { ...ofRun, schema: PartsPlan }),
+  exportChunks: kind("private/exports/chunks/", "", { collected: true }),
+  runPlan: kind("runs/", "/plan.json", { ...large, collected: true, schema: PartsPlan }),
   runPart: kindNamedBy((run: string, part = 1) => `${run}/part-${part}`, "runs/", ".json", {
-    ...ofRun,
+    ...large,
+    collected: true,
     schema: PartRecord,
   }),
 };

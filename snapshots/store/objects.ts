@@ -161,6 +161,6 @@ export async function readRecord<Name extends unknown[], Content extends { diges
   { fresh = false } = {},
 ): Promise<Content | undefined> {
   const key = kind(...name);
-  const bytes = await storage.get(key, { maxBytes: kind.maxBytes!, fresh });
+  const bytes = await storage.get(key, { maxBytes: kind.maxBytes, fresh });
   return bytes && unseal(key, bytes, kind.schema!);
 }

@@ -12,6 +12,7 @@ export interface ByteRange {
 }
 
 export interface GetOptions {
+  /** `maxObjectBytes` where it is left out. */
   maxBytes?: number;
   /** Reads only this part; `maxBytes` does not apply. */
   range?: ByteRange;
@@ -19,9 +20,6 @@ export interface GetOptions {
   fresh?: boolean;
   signal?: AbortSignal;
 }
-
-/** The default of `maxBytes` in GetOptions. */
-export const maxObjectBytes = 256 * 1024 * 1024;
 
 /**
  * A store, whatever its backend. Keys are relative, separated by `/`, and consist of `[A-Za-z0-9._/-]`. A backend puts

@@ -1,6 +1,6 @@
 import { toHex } from "../../../snapshots/format/bytes.ts";
 import { isCount } from "../../../snapshots/format/hash-trees.ts";
-import { maxWordsBytes } from "../../../snapshots/format/maxima.ts";
+import { maxObjectBytes } from "../../../snapshots/format/maxima.ts";
 import type { Asker, Job } from "./asker.ts";
 
 /** A part of an index by its hash, and what tells that its bytes have that hash. */
@@ -181,7 +181,7 @@ export class Parts {
     const wanted: Map<string, Part> = new Map();
     for (const part of parts) {
       const { hash, bytes, what, name } = part;
-      this.#asker.need(isCount(bytes) && bytes <= maxWordsBytes, what, `${name} would have ${bytes} bytes.`);
+      this.#asker.need(isCount(bytes) && bytes <= maxObjectBytes, what, `${name} would have ${bytes} bytes.`);
       const other = wanted.get(hash);
       if (this.#memory.has(hash)) this.#requireLength(part, this.#memory.get(hash).length);
       else if (other) this.#requireLength(part, other.bytes);

@@ -8,13 +8,11 @@ import { readTiers, tiersAfter } from "../../artefacts/tiers.ts";
 import { soundExports } from "../../export/export-records.ts";
 import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
-import { layout } from "../../store/layout.ts";
+import { layout, maxOrdinaryBytes } from "../../store/layout.ts";
 import { parseObject, readObject, referTo } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import type { Trust } from "../../trust/trust.ts";
 import { renderList } from "../score-objects.ts";
-
-const maxTiersBytes = 16 * 1024 * 1024;
 
 /** By key. */
 export interface Artefacts {
@@ -69,6 +67,6 @@ export async function scoreListAt(storage: Storage, ref: NamedObject): Promise<S
 /** As the public tree shows them; undefined when it has none that can be read. */
 function storedTiers(storage: Storage): Promise<Tiers | undefined> {
   return unless(CorruptObjectError, async () =>
-    readTiers(await storage.get(layout.tiers, { maxBytes: maxTiersBytes })),
+    readTiers(await storage.get(layout.tiers, { maxBytes: maxOrdinaryBytes })),
   );
 }

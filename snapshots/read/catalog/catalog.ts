@@ -5,7 +5,7 @@ import { retained } from "../../index/label-table.ts";
 import { loadSegment, type Segment } from "../../index/segment.ts";
 import { CorruptObjectError, FormatError, ObjectError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
-import { layout } from "../../store/layout.ts";
+import { layout, maxRecordBytes } from "../../store/layout.ts";
 import { readManifest } from "../../store/manifest.ts";
 import { readObject, unseal } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
@@ -149,7 +149,7 @@ export class Catalog {
       await this.log.follow();
       const { newest } = this.log;
       // Read beside the snapshot: a run that ends meanwhile is told by the next look.
-      const checked = this.#storage.get(layout.checked, { maxBytes: 4096 });
+      const checked = this.#storage.get(layout.checked, { maxBytes: maxRecordBytes });
       // What the snapshot throws comes first.
       checked.catch(() => {});
       if (newest && (this.#fault || newest.digest !== this.#current?.commit.digest)) await this.#show(newest);

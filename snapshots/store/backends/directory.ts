@@ -3,9 +3,10 @@ import { close, constants, fstat, open, read, type Stats } from "node:fs";
 import { link, open as openHandle, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
+import { maxObjectBytes } from "../../format/maxima.ts";
 import { CorruptObjectError, hasCode, ifPresent, messageOf, tooLarge, tooShort } from "../errors.ts";
 import { kindOf, layout } from "../layout.ts";
-import { type ByteRange, maxObjectBytes, type ObjectInfo, type Storage, StorageError } from "../storage.ts";
+import { type ByteRange, type ObjectInfo, type Storage, StorageError } from "../storage.ts";
 import { Folders } from "./folder-sync.ts";
 import { ownerMark, ownerPattern, removeLeftFiles } from "./process-mark.ts";
 

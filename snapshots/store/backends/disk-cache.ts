@@ -3,9 +3,10 @@ import { close, fstat, futimes, open } from "node:fs";
 import { mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { maxObjectBytes } from "../../format/maxima.ts";
 import { hasCode, ifPresent, messageOf, tooShort } from "../errors.ts";
-import { hashIn, layout, maxPageBytes, sha256 } from "../layout.ts";
-import { type ByteRange, joined, maxObjectBytes, type Storage } from "../storage.ts";
+import { hashIn, layout, sha256 } from "../layout.ts";
+import { type ByteRange, joined, type Storage } from "../storage.ts";
 import { readBytes } from "./directory.ts";
 
 export interface DiskCacheOptions {
@@ -62,7 +63,7 @@ export function cachedOnDisk(storage: Storage, options: DiskCacheOptions): Stora
         return get(key, range ? { range, ...what } : what);
       const part = await disk.readPart(hashIn(key), range);
       if (part) return part;
-      const page = await get(key, { ...what, maxBytes: maxPageBytes });
+      const page = await get(key, { ...what, maxBytes: layout.page.maxBytes });
       if (page && page.length < range.offset + range.bytes) throw tooShort(key, range);
       return page && joined([page.subarray(range.offset, range.offset + range.bytes)]);
     },

@@ -3,7 +3,7 @@ import { Fault } from "../../../schemas/errors.ts";
 import { Commit, Head } from "../../../schemas/store/snapshot.ts";
 import { CorruptObjectError, MissingObjectError, unless } from "../errors.ts";
 import { inParallel } from "../in-parallel.ts";
-import { layout } from "../layout.ts";
+import { layout, maxRecordBytes } from "../layout.ts";
 import { readRecord, type Signature, seal, unseal } from "../objects.ts";
 import { type Storage, StorageError } from "../storage.ts";
 
@@ -56,7 +56,7 @@ export async function newestAfter(storage: Storage, known: Commit): Promise<Comm
 /** Anybody may have written head.json; undefined when it cannot be read. */
 export function headCommit(storage: Storage): Promise<number | undefined> {
   return unless(CorruptObjectError, async () => {
-    const bytes = await storage.get(layout.head, { maxBytes: layout.commit.maxBytes! });
+    const bytes = await storage.get(layout.head, { maxBytes: maxRecordBytes });
     return bytes && unseal(layout.head, bytes, Head).commit;
   });
 }
@@ -153,7 +153,7 @@ async function isStored(
       `${storage.location}: whether ${key} was stored is unknown; run again to find out`,
       { cause },
     );
-  const stored = await storage.get(key, { maxBytes: layout.commit.maxBytes!, fresh: true }).catch((error) => {
+  const stored = await storage.get(key, { maxBytes: layout.commit.maxBytes, fresh: true }).catch((error) => {
     throw unknown(error);
   });
   if (stored) return stored.equals(bytes);

@@ -76,7 +76,7 @@ async function threatsTo(
 /** Throws COLLECTED_MEANWHILE for a damaged record, since nobody can tell what it names. */
 async function readRecord(storage: Storage, record: string): Promise<string[]> {
   try {
-    const bytes = await storage.get(record, { maxBytes: layout.collecting.maxBytes! });
+    const bytes = await storage.get(record, { maxBytes: layout.collecting.maxBytes });
     return bytes ? unseal(record, bytes, Collecting).keys : [];
   } catch (error) {
     if (!(error instanceof CorruptObjectError)) throw error;

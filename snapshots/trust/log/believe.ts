@@ -3,7 +3,7 @@ import { Checked, type Commit } from "../../../schemas/store/snapshot.ts";
 import type { TreeHead } from "../../format/log-tree.ts";
 import { treeHead } from "../../format/tree.ts";
 import { CorruptObjectError, isLoss, unless } from "../../store/errors.ts";
-import { layout } from "../../store/layout.ts";
+import { layout, maxRecordBytes } from "../../store/layout.ts";
 import { headCommit, newestAt, readCommit } from "../../store/log/commits.ts";
 import { LogTree, lastBundle, readEntries } from "../../store/log/public-log.ts";
 import { unseal } from "../../store/objects.ts";
@@ -34,9 +34,6 @@ export interface Memory {
   stored: StoredCheckpoint | undefined;
 }
 
-/** Bounds what anybody may have put in the place of a run's record. */
-const maxRunBytes = 64 * 1024;
-
 /**
  * What is known of a log by records in the store that a trusted key signed, by the publisher's own file, and with
  * `witnesses` by them. A thief can delete the records, but make none.
@@ -51,7 +48,7 @@ export async function recall(
   let stored: StoredCheckpoint | undefined;
   if (trust) {
     const readRun = async () => {
-      const bytes = await storage.get(layout.checked, { maxBytes: maxRunBytes });
+      const bytes = await storage.get(layout.checked, { maxBytes: maxRecordBytes });
       return bytes && unseal(layout.checked, bytes, Checked);
     };
     const [newest, run] = await Promise.all([

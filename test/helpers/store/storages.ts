@@ -1,7 +1,8 @@
 import { hash } from "node:crypto";
+import { maxObjectBytes } from "../../../snapshots/format/maxima.ts";
 import { tooLarge, tooShort } from "../../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
-import { maxObjectBytes, type ObjectInfo, type Storage } from "../../../snapshots/store/storage.ts";
+import type { ObjectInfo, Storage } from "../../../snapshots/store/storage.ts";
 
 /** One call of a storage. */
 export interface StorageCall {

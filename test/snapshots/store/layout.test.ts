@@ -7,7 +7,7 @@ import { createLabelTables } from "../../../snapshots/index/columns.ts";
 import { loadSegment } from "../../../snapshots/index/segment.ts";
 import { ObjectWriter } from "../../../snapshots/publish/object-writer.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import { layout, sha256 } from "../../../snapshots/store/layout.ts";
+import { kindOf, layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { readObject } from "../../../snapshots/store/objects.ts";
 import { publishRecords, scoreRows, sourcesOf } from "../../helpers/publish/records.ts";
 import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
@@ -40,25 +40,25 @@ describe("objects that match their hashes and are larger than any can be", () =>
     const { error, read } = await takingUp(objects);
     const cause = { code: "CORRUPT_OBJECT", key: layout.manifest(hash) };
     expect(error).toMatchObject({ code: "CORRUPT_OBJECT", key: layout.commit(3), cause });
-    expect(String(error)).toContain(`it has ${bytes} bytes, more than the ${4 * mebibyte} expected`);
+    expect(String(error)).toContain(`it has ${bytes} bytes, more than the ${16 * mebibyte} expected`);
     expect(read).not.toContain(layout.manifest(hash));
 
     const storage = countingStorage(memoryStorage(new Map()));
     const kinds = [
-      [layout.publicObject(hash), 64],
-      [layout.segmentList(hash), 1],
-      [layout.scoreLines(hash), 8],
+      [layout.publicObject(hash), 256],
+      [layout.segmentList(hash), 16],
+      [layout.scoreLines(hash), 16],
       [layout.privateObject(hash), 16],
-      [layout.segment(hash), 128],
-      [layout.rows(hash), 0.5],
-      [layout.ids(hash), 0.375],
-      [layout.origins(hash), 4],
-      [layout.sourceFiles(hash), 64],
+      [layout.segment(hash), 256],
+      [layout.rows(hash), 16],
+      [layout.ids(hash), 16],
+      [layout.origins(hash), 16],
+      [layout.sourceFiles(hash), 256],
       [layout.words(hash), 256],
-      [layout.page(hash), 129],
-      [layout.changePart(hash), 129],
-      [layout.changeRecord(hash), 4],
-      [layout.exportChunks(hash), 1],
+      [layout.page(hash), 256],
+      [layout.changePart(hash), 256],
+      [layout.changeRecord(hash), 16],
+      [layout.exportChunks(hash), 16],
     ] as const;
     for (const [key, most] of kinds) {
       const ref = { hash, bytes: most * mebibyte + 1 };
@@ -68,8 +68,10 @@ describe("objects that match their hashes and are larger than any can be", () =>
     expect(storage.calls).toEqual([]);
     // Nor does a publisher write what readers refuse.
     const objectsOf = new ObjectWriter(storage, new Set(), false);
-    const large = Buffer.alloc(mebibyte / 2 + 1);
-    await expect(objectsOf.write(layout.rows(sha256(large)), large)).rejects.toThrow("more than the 524288");
+    const large = Buffer.alloc(16 * mebibyte + 1);
+    await expect(objectsOf.write(layout.rows(sha256(large)), large)).rejects.toThrow(
+      "more than the 16777216",
+    );
     expect(storage.calls).toEqual([]);
   });
 
@@ -140,7 +142,32 @@ test("a publish refuses more protocols than a snapshot can have", async () => {
 });
 
 test("the format states them", async () => {
-  const spec = await readFile(join(import.meta.dirname, "../../../snapshots/SPEC.md"), "utf8");
+  const read = (name: string) => readFile(join(import.meta.dirname, "../../../snapshots", name), "utf8");
+  const [spec, publishing] = await Promise.all([read("SPEC.md"), read("PUBLISHING.md")]);
   for (const bytes of [maxPageRunBytes, maxSegments, maxProtocols])
     expect(spec).toContain(bytes.toLocaleString("en-US"));
+  const told = ({ maxBytes }: { maxBytes: number }) =>
+    maxBytes < mebibyte ? `${maxBytes / 1024} KiB` : `${maxBytes / mebibyte} MiB`;
+  const { commit, publicObject, changePart, segment, words, page, ...others } = layout;
+  for (const [name, kind] of Object.entries({
+    ...{ commit, "score list": publicObject, "part of a change record": changePart },
+    ...{ segment, words, page },
+  }))
+    expect(spec).toMatch(new RegExp(`^\\| [^|]*\\b${name}\\b[^|]* \\| ${told(kind)} \\|$`, "m"));
+  expect(spec).toContain(`An object has at most ${told(others.manifest)},`);
+  for (const kind of [
+    others.segmentList,
+    others.scoreLines,
+    others.changeRecord,
+    others.privateObject,
+    others.ids,
+  ])
+    expect(told(kind)).toBe(told(others.manifest));
+  const rows = [...publishing.matchAll(/^\| `([a-z]+\/[^`]*<[^`]*)`[^|]*\|[^|]*\| ?([^|]*?) ?\|$/gm)];
+  expect(rows.length).toBeGreaterThan(8);
+  for (const [, name, size] of rows) {
+    const kind = kindOf(name!.replace(/<[^>]*>/g, "1"))!;
+    const stated = { none: "Infinity MiB", "": told(others.manifest) }[size!] ?? size;
+    expect([name, stated]).toEqual([name, told(kind)]);
+  }
 });

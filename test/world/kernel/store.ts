@@ -1,12 +1,8 @@
 import { hash } from "node:crypto";
 import { crc32 } from "node:zlib";
+import { maxObjectBytes } from "../../../snapshots/format/maxima.ts";
 import { tooLarge, tooShort } from "../../../snapshots/store/errors.ts";
-import {
-  maxObjectBytes,
-  type ObjectInfo,
-  type Storage,
-  StorageError,
-} from "../../../snapshots/store/storage.ts";
+import { type ObjectInfo, type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import type { Kernel, Process } from "./kernel.ts";
 
 /** An object of a world's store. Each change makes a new one. */
