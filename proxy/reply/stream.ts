@@ -23,7 +23,7 @@ import { heldTag, type Prepared, type Reply, type Streamed, writeHead } from "./
  */
 const prices = {
   rows: { perUnit: paging.maxPageSize, atOnce: 1, answers: "one answer with all rows" },
-  bytes: { perUnit: chunkBytes, atOnce: 8, answers: "8 downloads" },
+  bytes: { perUnit: chunkBytes.file, atOnce: 8, answers: "8 downloads" },
 } as const;
 
 /** Throws QUOTA_EXCEEDED when the units left today do not pay for the whole stream. */

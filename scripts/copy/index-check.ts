@@ -6,6 +6,7 @@ import { Digest } from "../../schemas/primitives.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { isKnownFeed } from "../../schemas/versions.ts";
 import { textOf } from "../../snapshots/format/bytes.ts";
+import { chunkBytes } from "../../snapshots/format/cuts.ts";
 import { sha256 } from "../../snapshots/format/sha256.ts";
 import { indexRootOf } from "../../snapshots/format/snapshot-id.ts";
 import { checkWords, encodeWords, unicodeVersion } from "../../snapshots/index/encode-words.ts";
@@ -132,7 +133,7 @@ async function readSegment({ tree, entry }: IndexParts, file: File, place: numbe
     slice: (from: number, to: number) => file.slice(start + from, start + to),
   };
   for await (const { pages } of segmentsOf(linesFromEnd(part), take))
-    return { pages, rows, ids: sectionRootOf("ids", encodeIds(hashes)), questions };
+    return { pages, rows, ids: sectionRootOf(encodeIds(hashes), chunkBytes.ids), questions };
   throw new Error(`${nameOf(tree, place)} has no markets`);
 }
 

@@ -1,19 +1,17 @@
 import { readFile } from "node:fs/promises";
 import type { ParquetFile } from "../../schemas/store/snapshot.ts";
-import { chunkBytes } from "../format/cuts.ts";
+import { chunksOf, chunkBytes as sizes } from "../format/cuts.ts";
 import { hashBytes } from "../format/hash-trees.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout, sha256 } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 
+const chunkBytes = sizes.file;
+
 /** The SHA-256 of each chunk, one after the other: the content of the object that `chunks` refers to. */
-function chunkHashes(file: Buffer): Buffer {
-  const hashes: Buffer[] = [];
-  for (let from = 0; from < file.length; from += chunkBytes)
-    hashes.push(Buffer.from(sha256(file.subarray(from, from + chunkBytes)), "hex"));
-  return Buffer.concat(hashes);
-}
+const chunkHashes = (file: Buffer): Buffer =>
+  Buffer.from(chunksOf(file, chunkBytes).map(sha256).join(""), "hex");
 
 export async function readChunkHashes(storage: Storage, { chunks, bytes }: ParquetFile): Promise<Buffer> {
   return checkedHashes(

@@ -7,8 +7,16 @@ export const cuts = {
   segmentMax: 65_536,
 } as const;
 
-/**
- * A chunk of an export, which has a hash of its own; one unit pays for as many bytes. The last one of a file may be
- * shorter.
- */
-export const chunkBytes = 256 * 1024;
+/** The bytes of a chunk, which has a hash of its own. The last one may have fewer (snapshots/SPEC.md, "Index root"). */
+export const chunkBytes = {
+  section: 4096,
+  /** A proof that an id is absent holds a chunk of each segment. */
+  ids: 256,
+  /** Of a file of an export. One unit pays for as many bytes. */
+  file: 256 * 1024,
+} as const;
+
+export const chunksOf = (whole: Uint8Array, size: number): Uint8Array[] =>
+  Array.from({ length: Math.ceil(whole.length / size) }, (_, chunk) =>
+    whole.subarray(chunk * size, (chunk + 1) * size),
+  );

@@ -1,12 +1,13 @@
 import { type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
 import { isKnownFeed } from "../../schemas/versions.ts";
 import { bytesOf, textOf } from "../format/bytes.ts";
+import { chunkBytes, chunksOf } from "../format/cuts.ts";
 import { type Digest, hexOf } from "../format/sha256.ts";
 import { leafHash, rootOf, rootOver, type Subtree } from "../format/tree.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { JsonValue, parseJson } from "../store/json.ts";
 import { columnsIn, fieldsIn, foreignIn, holds, type KnownColumn } from "./columns.ts";
-import { chunksOf, indexVersion, type WordsRef } from "./header-reader.ts";
+import { indexVersion, type WordsRef } from "./header-reader.ts";
 import { buildLabelColumn } from "./label-column.ts";
 import { buildIntegerColumn, buildTimeColumn, type TimeColumn } from "./number-columns.ts";
 import type { SectionData } from "./sections.ts";
@@ -64,19 +65,19 @@ export function buildIndex(
   return { markets: rows.length, root, times, columns, sections };
 }
 
-/** The leaves of a section's tree. The ids object counts as the section `ids`. */
-export const chunkLeaves = (name: string, section: Uint8Array): Digest[] =>
-  chunksOf(name, section).map((chunk) => leafHash(chunk));
+/** The leaves of the tree over a section, or over ids with chunks of their size. */
+export const chunkLeaves = (section: Uint8Array, size: number = chunkBytes.section): Digest[] =>
+  chunksOf(section, size).map((chunk) => leafHash(chunk));
 
 /** Hexadecimal. */
-export const sectionRootOf = (name: string, section: Uint8Array): string =>
-  hexOf(rootOf("section", section.length, chunkLeaves(name, section)));
+export const sectionRootOf = (section: Uint8Array, size?: number): string =>
+  hexOf(rootOf("section", section.length, chunkLeaves(section, size)));
 
 /** The canonical header, whose SHA-256 the index root covers. */
 export function indexHeader(index: SegmentIndex, words: WordsRef): Uint8Array {
   const { markets, root, times, columns } = index;
   const sections = Array.from(index.sections, ([name, section]) => {
-    return [name, [section.length, sectionRootOf(name, section)]] as const;
+    return [name, [section.length, sectionRootOf(section)]] as const;
   });
   const header = {
     version: indexVersion,

@@ -114,7 +114,7 @@ export function differencesFromHeader(key: string, stored: Buffer): string[] {
   const sections = told.member("sections").members();
   const wrong = sections.filter(([name, ref]) => {
     const bytes = section(name);
-    return !isSame(ref.value, [bytes.length, sectionRootOf(name, bytes)]);
+    return !isSame(ref.value, [bytes.length, sectionRootOf(bytes)]);
   });
   return [...members, ...columns, ...wrong.map(([name]) => `section ${name}`)];
 }

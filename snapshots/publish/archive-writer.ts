@@ -1,4 +1,5 @@
 import type { ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
+import { chunkBytes } from "../format/cuts.ts";
 import { Cutter } from "../format/cutter.ts";
 import { textOf } from "../format/market-line.ts";
 import { type CompressedPage, compressPage, type Page, pageText } from "../format/page.ts";
@@ -199,7 +200,7 @@ export class ArchiveWriter {
     }
     const stored = await this.#put(layout.rows, Buffer.from(digests.buffer));
     const idBytes = encodeIds(idHashes);
-    const ids = { ...(await this.#put(layout.ids, idBytes)), root: sectionRootOf("ids", idBytes) };
+    const ids = { ...(await this.#put(layout.ids, idBytes)), root: sectionRootOf(idBytes, chunkBytes.ids) };
     const words = await this.#put(layout.words, encodeWords(allWords));
     const bytes = encodeSegment(pages, index, { ...words, unicode: unicodeVersion });
     const segment = await this.#put(layout.segment, bytes);

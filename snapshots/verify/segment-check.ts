@@ -2,7 +2,7 @@ import { gunzipSync } from "node:zlib";
 import { type FilterField, type FilterValues, feedFields, filterValuesOf } from "../../schemas/filters.ts";
 import { type HistoricalMarket, marketOf } from "../../schemas/records.ts";
 import type { ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
-import { cuts } from "../format/cuts.ts";
+import { chunkBytes, cuts } from "../format/cuts.ts";
 import { Cutter } from "../format/cutter.ts";
 import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import { type Page, pageText, readRun, runHashesOf, separator } from "../format/page.ts";
@@ -114,7 +114,7 @@ export async function checkSegment(
   checkIndex(check, key, stored, { pages, rows, words: { unicode, hash, bytes } }, feedVersion);
   return {
     index: referTo(readIndexHeader(key, stored)),
-    ids: { root: sectionRootOf("ids", ids) },
+    ids: { root: sectionRootOf(ids, chunkBytes.ids) },
     oldest: rows[0]!,
     newest: rows.at(-1)!,
   };

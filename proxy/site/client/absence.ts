@@ -1,6 +1,5 @@
 import { fromBase64, hashFrom, toHex } from "../../../snapshots/format/bytes.ts";
-import { cuts } from "../../../snapshots/format/cuts.ts";
-import { chunkBytesOf } from "../../../snapshots/index/header-reader.ts";
+import { chunkBytes, cuts } from "../../../snapshots/format/cuts.ts";
 import { isOneOf, maxSegments, type SaidOfIndex } from "./archive.ts";
 import type { Asker } from "./asker.ts";
 import type { MarketProof } from "./declarations.d.ts";
@@ -56,7 +55,7 @@ export async function requireAbsent(
   return children;
 }
 
-const idChunkBytes = chunkBytesOf("ids");
+const idChunkBytes = chunkBytes.ids;
 
 /**
  * The child of the index tree that a segment is, when its ids show that as many have a hash as markets are named.

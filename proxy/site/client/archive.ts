@@ -1,8 +1,7 @@
 import { hashFrom, toHex } from "../../../snapshots/format/bytes.ts";
-import { cuts } from "../../../snapshots/format/cuts.ts";
+import { chunkBytes, chunksOf, cuts } from "../../../snapshots/format/cuts.ts";
 import { hashesIn, isCount } from "../../../snapshots/format/hash-trees.ts";
 import { maxHeaderBytes } from "../../../snapshots/format/maxima.ts";
-import { chunksOf } from "../../../snapshots/index/header-reader.ts";
 import {
   type ArchiveFilter,
   type ArchiveIndex,
@@ -61,7 +60,7 @@ type Listed = {
 export type Pages = { starts: readonly number[]; roots: Uint8Array };
 
 const sectionRoot = (section: Uint8Array) =>
-  trees.rootOf("section", section.length, chunksOf("", section).map(trees.leafHash));
+  trees.rootOf("section", section.length, chunksOf(section, chunkBytes.section).map(trees.leafHash));
 
 /** A segment whose header was checked. While an evaluation runs, it has the sections that this needs. */
 export class Segment {

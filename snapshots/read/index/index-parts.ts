@@ -17,6 +17,8 @@ import { listParts, type Part, type PartTable } from "./part-table.ts";
 
 /** Bytes of a table beside its arrays. */
 const entryBytes = 1000;
+/** As many as a unit pays for. */
+const pieceBytes = chunkBytes.file;
 // Each takes some hundred kilobytes until its table is made.
 const readAtOnce = 8;
 // Hashing the chunks of a segment takes as long as inflating this many runs.
@@ -171,7 +173,7 @@ function streamParts(parts: readonly FoundPart[], range: ByteRange): Stream {
       const chunk = () => ({ count: bytes, text: Buffer.concat(gathered) });
       // Many parts are small, and each write takes time.
       for await (const piece of piecesOf(parts, range)) {
-        if (bytes + piece.length > chunkBytes) {
+        if (bytes + piece.length > pieceBytes) {
           yield chunk();
           [gathered, bytes] = [[], 0];
         }
@@ -183,7 +185,7 @@ function streamParts(parts: readonly FoundPart[], range: ByteRange): Stream {
   };
 }
 
-/** In pieces of at most `chunkBytes`. */
+/** In pieces of at most `pieceBytes`. */
 async function* piecesOf(parts: readonly FoundPart[], { from, to }: ByteRange): AsyncGenerator<Buffer> {
   let start = 0;
   for (const part of parts) {
@@ -191,7 +193,7 @@ async function* piecesOf(parts: readonly FoundPart[], { from, to }: ByteRange): 
     start += part.bytes;
     if (first >= last) continue;
     const bytes = await part.read();
-    for (let at = first; at < last; at += chunkBytes)
-      yield bytes.subarray(at, Math.min(at + chunkBytes, last));
+    for (let at = first; at < last; at += pieceBytes)
+      yield bytes.subarray(at, Math.min(at + pieceBytes, last));
   }
 }

@@ -1,9 +1,9 @@
 import type { MarketAbsence, MarketIndex } from "../../../schemas/envelopes.ts";
 import { Fault } from "../../../schemas/errors.ts";
 import type { SegmentRef } from "../../../schemas/store/snapshot.ts";
+import { chunkBytes } from "../../format/cuts.ts";
 import { idOfLine } from "../../format/market-line.ts";
 import { pathInLevels, treeLevels } from "../../format/tree.ts";
-import { chunkBytesOf } from "../../index/header-reader.ts";
 import { chunksOfEntries, entriesOf, idHash, ordinalsOf, requireIds } from "../../index/id-table.ts";
 import { chunkLeaves } from "../../index/index-header.ts";
 import { inParallel } from "../../store/in-parallel.ts";
@@ -82,7 +82,7 @@ async function showAbsence(
     const tree = await catalog.derived.hashes.get(`ids/${ref.ids.hash}`, async () => {
       hashed = true;
       await awaitBudget();
-      return Buffer.from(treeLevels(chunkLeaves("ids", stored)));
+      return Buffer.from(treeLevels(chunkLeaves(stored, chunkBytes.ids)));
     });
     if (hashed) await spend(stepsPerTree);
     segments[index] = showAround(ref, stored, tree, idHash(id));
@@ -99,7 +99,7 @@ function showAround(
   hash: number,
 ): ShownSegment {
   const { from, to, entries } = entriesOf(stored, hash);
-  const bytes = chunkBytesOf("ids");
+  const bytes = chunkBytes.ids;
   const size = Math.ceil(ids.bytes / bytes);
   const chunks = chunksOfEntries(Math.max(0, from - 1), Math.min(entries - 1, to), bytes).map((index) => ({
     index,

@@ -1,8 +1,9 @@
 import { z } from "zod";
 import { Count, Digest } from "../../../schemas/primitives.ts";
+import { chunkBytes, chunksOf } from "../../format/cuts.ts";
 import { hashBytes, hashesIn } from "../../format/hash-trees.ts";
 import { leafHash } from "../../format/tree.ts";
-import { chunksOf, indexVersion } from "../../index/header-reader.ts";
+import { indexVersion } from "../../index/header-reader.ts";
 import { sectionRootOf } from "../../index/index-header.ts";
 import { openPages, readSections } from "../../index/segment.ts";
 import { sha256 } from "../../store/layout.ts";
@@ -81,9 +82,9 @@ export function listParts(key: string, segment: Buffer, ids: Buffer): PartTable 
     [sha256(header), ofSegment(header)],
     [told.words.hash, { source: "words", offset: 0, bytes: told.words.bytes }],
     ...Object.entries(told.sections).flatMap(([name, [bytes, root]]) =>
-      withChunks(name, root, section(name, bytes), ofSegment),
+      withChunks(root, section(name, bytes), ofSegment),
     ),
-    ...withChunks("ids", sectionRootOf("ids", ids), ids, ofIds),
+    ...withChunks(sectionRootOf(ids, chunkBytes.ids), ids, ofIds, chunkBytes.ids),
     ...ofPages,
   ]);
 }
@@ -98,11 +99,11 @@ const partsOf =
   });
 
 const withChunks = (
-  name: string,
   root: string,
   section: Uint8Array,
   partOf: (view: Uint8Array) => Part,
+  size: number = chunkBytes.section,
 ): Named[] => [
   [root, partOf(section)],
-  ...chunksOf(name, section).map((chunk): Named => [leafHash(chunk), partOf(chunk)]),
+  ...chunksOf(section, size).map((chunk): Named => [leafHash(chunk), partOf(chunk)]),
 ];

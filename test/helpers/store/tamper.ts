@@ -10,6 +10,7 @@ import {
   SegmentList,
   type SegmentRef,
 } from "../../../schemas/store/snapshot.ts";
+import { chunkBytes } from "../../../snapshots/format/cuts.ts";
 import { tilesOf } from "../../../snapshots/format/log-tiles.ts";
 import { tileEncoder } from "../../../snapshots/format/log-tree.ts";
 import { compressPage, type Page, pageText, readRun } from "../../../snapshots/format/page.ts";
@@ -178,7 +179,7 @@ export function flipInIndex(objects: Objects, index: number, section: string): s
     const ids = flipped(objects.get(layout.ids(segment.ids.hash))!);
     const ref = referTo(ids);
     objects.set(layout.ids(ref.hash), ids);
-    change(() => ({ ids: { ...ref, root: sectionRootOf("ids", ids) } }));
+    change(() => ({ ids: { ...ref, root: sectionRootOf(ids, chunkBytes.ids) } }));
     return layout.ids(ref.hash);
   }
   if (section === "words") {
@@ -192,7 +193,7 @@ export function flipInIndex(objects: Objects, index: number, section: string): s
   const { bytes, start } = sectionIn(stored, section);
   const other = flipped(bytes);
   other.copy(stored, start);
-  told.sections[section][1] = sectionRootOf(section, other);
+  told.sections[section][1] = sectionRootOf(other);
   return change();
 }
 

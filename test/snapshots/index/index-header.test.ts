@@ -52,7 +52,7 @@ test("chunks are proved to be parts of a section, by two implementations, and ch
     fc.property(cases, ({ name, bytes, seed, chosen, flipped }) => {
       const section = Uint8Array.from({ length: bytes }, (_, n) => (n * 31 + seed) % 251);
       const size = name === "ids" ? 256 : 4096;
-      const leaves = chunkLeaves(name, section);
+      const leaves = chunkLeaves(section, size);
       const root = rootOf("section", bytes, leaves);
       expect(root).toEqual(plainRoot(section, size));
       if (bytes === 0) return;

@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from "vitest";
+import { chunkBytes } from "../../../snapshots/format/cuts.ts";
 import { decodeWords, encodeWords, unicodeVersion } from "../../../snapshots/index/encode-words.ts";
 import { encodeIds, idHash } from "../../../snapshots/index/id-table.ts";
 import { sectionRootOf } from "../../../snapshots/index/index-header.ts";
@@ -27,7 +28,7 @@ function replaceBeside(kind: "words" | "ids", keyOf: (hash: string) => string, b
   replaceBesides(
     objects,
     0,
-    kind === "ids" ? { ids: { ...ref, root: sectionRootOf("ids", bytes) } } : { words: ref },
+    kind === "ids" ? { ids: { ...ref, root: sectionRootOf(bytes, chunkBytes.ids) } } : { words: ref },
   );
   return keyOf(ref.hash);
 }
