@@ -1,21 +1,20 @@
 import express, { type ErrorRequestHandler, type Express } from "express";
+import { addressOf } from "../schemas/addresses.ts";
 import { type Endpoint, type EndpointId, endpoints } from "../schemas/endpoints.ts";
 import { Fault } from "../schemas/errors.ts";
 import { preflightHeaders } from "../schemas/headers.ts";
 import { createAgents } from "./agents/agents.ts";
-import { type Exchange, type Middleware, newExchange, type Response } from "./exchange.ts";
+import { type Exchange, type Middleware, newExchange, type Request, type Response } from "./exchange.ts";
 import { refusalOf } from "./reply/problem.ts";
 import { commonHeaders, ownPageHeaders } from "./reply/reply.ts";
-import { createAnswers, createBounds } from "./routes/answers.ts";
-import { checksOf, detailOf, middleware, requireOneHost, searchOf } from "./routes/checks.ts";
+import { createAnswers } from "./routes/answers.ts";
+import { checked, checksOf, detailOf, requireOneHost, searchOf } from "./routes/checks.ts";
 import type { AppServices } from "./services.ts";
 
-type Route = { id: EndpointId; endpoint: Endpoint };
-const rows = Object.entries(endpoints).map(([id, endpoint]) => ({ id, endpoint }) as Route);
-// Fixed paths come before patterns: `batch` is not a slug (INTERFACE 4.3).
-const rowsByPath = [...Map.groupBy(rows, ({ endpoint }) => endpoint.path)].sort(
-  ([a], [b]) => Number(a.includes(":")) - Number(b.includes(":")),
-);
+const methodsOf = { GET: ["GET", "HEAD"], POST: ["POST"], WS: ["GET"] } as const;
+const rows = Object.entries<Endpoint>(endpoints).map(([id, endpoint]) => {
+  return { id: id as EndpointId, endpoint, methods: methodsOf[endpoint.method] };
+});
 
 const selfAnswered = new Set<string>(
   rows.flatMap(({ endpoint }) => (endpoint.answersItself ? endpoint.path : [])),
@@ -23,37 +22,32 @@ const selfAnswered = new Set<string>(
 
 /**
  * The Express app: every row of the endpoint table with its checks (routes/checks.ts) and its answer
- * (routes/answers.ts).
+ * (routes/answers.ts). The table finds the row of an address by itself, since Express would try one after the other.
  */
 export function createApp(services: AppServices): Express {
-  const bounded = createBounds(services);
-  const { answers, middlewares } = createAnswers(services, bounded);
+  const { answers, middlewares, bounded } = createAnswers(services);
   const last = {
     ...middlewares,
     ...createAgents(services, bounded, answers),
   };
+  const handlers = new Map(
+    rows.flatMap(({ id, endpoint, methods }) => {
+      const handler = checked(checksOf(endpoint, services), last[id]);
+      return methods.map((method) => [`${method} ${endpoint.path}`, handler]);
+    }),
+  );
+  const open = openExchange(services);
   const app = express();
-  app.disable("x-powered-by").disable("etag").disable("query parser");
-  app.enable("case sensitive routing").enable("strict routing");
-
-  app.use(openExchange(services), middleware(requireOneHost));
-  for (const [path, endpointsOfPath] of rowsByPath) {
-    const route = app.route(path).all(({ params }, { locals }: Response, next) => {
-      locals.route = path;
-      locals.params = params;
-      next();
-    });
-    const otherwise = otherMethod(endpointsOfPath);
-    // Without this line, Express would pass HEAD to the GET of a WebSocket.
-    if (endpointsOfPath.some(({ endpoint }) => endpoint.method === "WS")) route.head(otherwise);
-    for (const { id, endpoint } of endpointsOfPath) {
-      const checks = middleware(...checksOf(endpoint, services));
-      route[endpoint.method === "POST" ? "post" : "get"](checks, last[id]);
-    }
-    route.all(otherwise);
-  }
-  app.use(({ path }) => {
-    throw new Fault("NOT_FOUND", detailOf(path));
+  app.disable("x-powered-by");
+  app.use((request, response: Response) => {
+    const { locals } = open(request, response);
+    requireOneHost(request, locals);
+    const address = addressOf(request.path);
+    if (!address) throw new Fault("NOT_FOUND", detailOf(request.path));
+    locals.route = address.path;
+    locals.params = address.params;
+    const handler = handlers.get(`${request.method} ${address.path}`) ?? otherMethod;
+    return handler(request, response);
   });
   app.use(writeProblem(services));
   return app;
@@ -64,8 +58,8 @@ export function createApp(services: AppServices): Express {
 const longestWeighed = 1024;
 
 /** Opens the exchange of a request, bounds the time to send its answer, and reports it when it is over. */
-function openExchange({ catalog, recorder, limits, apiUrl }: AppServices): Middleware {
-  return (request, response, next) => {
+function openExchange({ catalog, recorder, limits, apiUrl }: AppServices) {
+  return (request: Request, response: Response) => {
     const { path, url } = request;
     for (const name of ["accept", "accept-encoding"] as const)
       if (request.headers[name] && request.headers[name].length > longestWeighed)
@@ -81,24 +75,20 @@ function openExchange({ catalog, recorder, limits, apiUrl }: AppServices): Middl
       clearTimeout(exchange.deadline);
       end(response.writableFinished ? response.statusCode : undefined);
     });
-    next();
+    return response;
   };
 }
-
-const methodsOf = { GET: ["GET", "HEAD"], POST: ["POST"], WS: ["GET"] } as const;
 
 /** Answers OPTIONS, and refuses the methods that a path does not have. */
-function otherMethod(rowsOfPath: readonly Route[]): Middleware {
-  const methods = rowsOfPath.flatMap(({ endpoint }) => methodsOf[endpoint.method]);
+const otherMethod: Middleware = ({ method }, response) => {
+  const { route, commonHeaders } = response.locals;
+  const methods = rows.flatMap((row) => (row.endpoint.path === route ? row.methods : []));
   const allow = [...methods, "OPTIONS"].join(", ");
-  return ({ method }, response) => {
-    response.setHeader("Allow", allow);
-    if (method !== "OPTIONS") throw new Fault("METHOD_NOT_ALLOWED", `This address answers ${allow}.`);
-    const { commonHeaders } = response.locals;
-    const preflight = "Access-Control-Allow-Origin" in commonHeaders && preflightHeaders(allow);
-    response.writeHead(204, { ...commonHeaders, ...preflight }).end();
-  };
-}
+  response.setHeader("Allow", allow);
+  if (method !== "OPTIONS") throw new Fault("METHOD_NOT_ALLOWED", `This address answers ${allow}.`);
+  const preflight = "Access-Control-Allow-Origin" in commonHeaders && preflightHeaders(allow);
+  response.writeHead(204, { ...commonHeaders, ...preflight }).end();
+};
 
 /** Answers every error with a problem. If the answer has begun, ends the connection instead. */
 function writeProblem({

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type * as express from "express";
+import type { Address } from "../schemas/addresses.ts";
 import type { ErrorCode } from "../schemas/errors.ts";
 import type { NamedObject } from "../schemas/store/snapshot.ts";
 import type { Parameters } from "../snapshots/read/query/parameters.ts";
@@ -24,7 +25,7 @@ export interface Exchange {
   /** Path of the request's row in the endpoint table. */
   route?: string;
   /** What stands in the address for the names in that path. */
-  params: express.Request["params"];
+  params: Address["params"];
   /** The caller, once the credentials are checked. */
   caller?: Identity;
   /** Checks the credentials again, because a key may end while an answer is sent. */
@@ -51,12 +52,8 @@ export interface Exchange {
 
 export type Request = express.Request;
 export type Response = express.Response<unknown, Exchange>;
-/** A middleware of the app. What it throws or rejects with is answered as a problem. */
-export type Middleware = (
-  request: Request,
-  response: Response,
-  next: express.NextFunction,
-) => void | Promise<void>;
+/** Answers a request in the end. What it throws or rejects with is answered as a problem. */
+export type Middleware = (request: Request, response: Response) => void | Promise<void>;
 
 /**
  * Checks a request before it is answered and notes the results in the exchange. A WebSocket handshake has no response.

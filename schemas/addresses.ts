@@ -8,11 +8,20 @@ const all: readonly Endpoint[] = Object.values(endpoints);
 
 const variable = /\\?[:*](slug|id|hash|snapshotId|name|logFile|share|schema|table|changes)/g;
 
+/** The path of a row, and what an address has in place of the names in it. */
+export interface Address {
+  path: string;
+  params: Readonly<Record<string, string>>;
+}
+
 /** Addresses without a variable part, and those of all files. */
-const fixed = new Set(
+const fixed = new Map<string, Address>(
   all
     .filter(({ path }) => path.search(variable) < 0)
-    .flatMap(({ path, files }) => files?.map((file) => path.replace(":file", file)) ?? [path]),
+    .flatMap(({ path, files }) => {
+      const addresses = files?.map((file) => path.replace(":file", file)) ?? [path];
+      return addresses.map((address) => [address, { path, params: {} }] as const);
+    }),
 );
 
 const crossSite = new Set(all.flatMap((endpoint) => (endpoint.crossSite ? endpoint.path : [])));
@@ -36,12 +45,20 @@ const spelt: Record<string, string> = {
   name: inner(exportNamePattern),
   logFile: inner(logFilePattern),
 };
-const spelling = (_: string, name: string) => spelt[name] ?? segment;
+const spelling = (_: string, name: string) => `(?<${name}>${spelt[name] ?? segment})`;
 const literal = (text: string) => text.replace(/[^A-Za-z0-9/_-]/g, "\\$&");
 const patterns = all
   .filter(({ path }) => path.search(variable) >= 0)
-  .map(({ path }) => new RegExp(`^${literal(path).replaceAll(variable, spelling)}$`));
+  .map(({ path }) => ({ path, pattern: new RegExp(`^${literal(path).replaceAll(variable, spelling)}$`) }));
 
-/** Whether a path is, byte for byte, an address of the endpoint table. */
-export const isAddress = (path: string): boolean =>
-  fixed.has(path) || patterns.some((pattern) => pattern.test(path));
+/** A path as an address of the endpoint table, which it must be byte for byte. */
+export function addressOf(text: string): Address | undefined {
+  // Fixed paths come before patterns: `batch` is not a slug (INTERFACE 4.3).
+  const address = fixed.get(text);
+  if (address) return address;
+  for (const { path, pattern } of patterns) {
+    const found = pattern.exec(text);
+    if (found) return { path, params: found.groups! };
+  }
+  return undefined;
+}

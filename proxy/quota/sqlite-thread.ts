@@ -10,76 +10,77 @@ const openSeconds = 10;
 const mostWaiting = 10_000;
 
 type Method = "take" | "giveBack" | "used";
-/** A message to the thread, and when nobody waits for the answers any more (epoch milliseconds). */
-export interface Questions {
-  batch: number;
-  until: number;
-  asked: { method: Method; of: Parameters<Counters["take"]> }[];
-}
-export interface Answers {
-  batch: number;
-  settled: Settled[];
-}
+/** A message to the thread. */
+export type Questions = { method: Method; of: Parameters<Counters["take"]> }[];
+export type Answers = Settled[];
 type Settled = { value: unknown } | { error: string };
 const gone = { error: "the thread of the quota file has ended" };
 
-type Waiting = PromiseWithResolvers<unknown>;
+/** Questions of one message, and those who wait for the answers. */
+interface Batch {
+  questions: Questions;
+  waiting: PromiseWithResolvers<unknown>[];
+  deadline: NodeJS.Timeout;
+}
 
 /**
  * `sqliteQuota` of a file on a thread of its own. A file that is locked, or in a folder that hangs, then delays only
- * those who are counted, and them by no more than `seconds`. All questions of one turn of the event loop are one
- * message. Throws when the file cannot be used.
+ * those who are counted, and them by no more than `seconds`. The thread has one message at a time: what is asked
+ * meanwhile is the next one, since waking a thread takes longer than counting. Throws when the file cannot be used.
  */
 export async function threadedQuota(file: string, seconds: number): Promise<QuotaStore> {
   const thread = startThread(import.meta.resolve("./sqlite-worker.ts"), file);
-  /** The callers that wait for answers, by the number of their message, and its deadline. */
-  const batches = new Map<number, { settling: readonly Waiting[]; deadline: NodeJS.Timeout }>();
-  let next: { asked: Questions["asked"]; waiting: Waiting[] } = { asked: [], waiting: [] };
-  let sent = 0;
-  /** How many questions the thread has not answered yet, including those for which nobody waits any more. */
-  let waiting = 0;
+  let [underway, next]: (Batch | undefined)[] = [];
   let ended = false;
 
-  function settle(batch: number, answer: (index: number) => Settled) {
-    const { settling = [], deadline } = batches.get(batch) ?? {};
-    batches.delete(batch);
-    clearTimeout(deadline);
-    for (const [index, { resolve, reject }] of settling.entries()) {
+  function settle(batch: Batch | undefined, answer: (index: number) => Settled) {
+    clearTimeout(batch?.deadline);
+    for (const [index, { resolve, reject }] of batch?.waiting.entries() ?? []) {
       const settled = answer(index);
       if ("error" in settled) reject(new Error(settled.error));
       else resolve(settled.value);
     }
   }
 
-  function send() {
-    const batch = ++sent;
+  function begin(): Batch {
     const late = { error: `the quota file did not answer within ${seconds} s` };
-    const deadline = setTimeout(() => settle(batch, () => late), seconds * 1000);
-    batches.set(batch, { settling: next.waiting, deadline });
-    const questions: Questions = { batch, until: Date.now() + seconds * 1000, asked: next.asked };
-    thread.postMessage(JSON.stringify(questions));
-    next = { asked: [], waiting: [] };
+    const deadline = setTimeout(() => {
+      settle(batch, () => late);
+      // Nobody waits for a late question any more, and units taken for it would belong to no request.
+      if (next === batch) next = undefined;
+    }, seconds * 1000);
+    const batch: Batch = { questions: [], waiting: [], deadline };
+    setImmediate(send);
+    return batch;
+  }
+
+  function send() {
+    if (underway || !next) return;
+    [underway, next] = [next, undefined];
+    thread.postMessage(JSON.stringify(underway.questions));
   }
 
   function ask<T>(method: Method, account: string, day: string, units = 0, limit = 0): Promise<T> {
     if (ended) return Promise.reject(new Error(gone.error));
-    if (waiting >= mostWaiting) return Promise.reject(new Error("too many requests wait for the quota file"));
-    waiting += 1;
+    next ??= begin();
+    if (next.waiting.length >= mostWaiting)
+      return Promise.reject(new Error("too many requests wait for the quota file"));
     const settled = Promise.withResolvers<T>();
-    next.waiting.push(settled as Waiting);
-    if (next.asked.push({ method, of: [account, day, units, limit] }) === 1) setImmediate(send);
+    next.waiting.push(settled as PromiseWithResolvers<unknown>);
+    next.questions.push({ method, of: [account, day, units, limit] });
     return settled.promise;
   }
 
   thread.on("message", (text: string) => {
-    const { batch, settled }: Answers = JSON.parse(text);
-    waiting -= settled.length;
-    settle(batch, (index) => settled[index]!);
+    const answers: Answers = JSON.parse(text);
+    settle(underway, (index) => answers[index]!);
+    underway = undefined;
+    send();
   });
   const opened = inTime(openSeconds, once(thread, "message"));
   const end = () => {
     ended = true;
-    for (const batch of batches.keys()) settle(batch, () => gone);
+    for (const batch of [underway, next]) settle(batch, () => gone);
   };
   thread.on("error", end).on("exit", end);
   await opened.catch((error) => {

@@ -11,13 +11,10 @@ const store = sqliteQuota(workerData);
 const send = (answers: Answers) => parentPort!.postMessage(JSON.stringify(answers));
 
 parentPort!.on("message", async (text: string) => {
-  const { batch, until, asked }: Questions = JSON.parse(text);
-  // Nobody waits for a late question any more, and units taken for it would belong to no request.
-  const late = () => Promise.reject(new Error("the quota file was busy for too long"));
-  const answer = Date.now() > until ? late : ({ method, of }: (typeof asked)[number]) => store[method](...of);
-  const settled = await Promise.allSettled(asked.map(answer));
-  const value = (one: PromiseSettledResult<unknown>) =>
+  const questions: Questions = JSON.parse(text);
+  const settled = await Promise.allSettled(questions.map(({ method, of }) => store[method](...of)));
+  const answer = (one: PromiseSettledResult<unknown>) =>
     one.status === "fulfilled" ? { value: one.value } : { error: messageOf(one.reason) };
-  send({ batch, settled: settled.map(value) });
+  send(settled.map(answer));
 });
-send({ batch: 0, settled: [] });
+send([]);

@@ -34,7 +34,7 @@ const ids = Object.keys(endpoints).filter((id): id is AnsweredId => !table[id]!.
 export type Answers = Record<AnsweredId, Answer>;
 
 /** The answer of each endpoint, and the last middleware, which sends it. An endpoint without one does not compile. */
-export function createAnswers(services: AppServices, bounded: Bounded) {
+export function createAnswers(services: AppServices) {
   const fileAt = staticReplies(services.files);
   const file: Answer = (_exchange, { path }) => fileAt(path);
   const answers: Answers = {
@@ -50,6 +50,7 @@ export function createAnswers(services: AppServices, bounded: Bounded) {
   };
   for (const id of Object.keys(tableColumns) as TableId[]) alsoAsTable(id, answers[id]);
   const { now } = services;
+  const bounded = createBounds(services);
   const { openOf, sendStream } = createStreamSender(services);
 
   /** Prepares an answer within the deadline, settles its price and sends it. */
@@ -76,7 +77,7 @@ export function createAnswers(services: AppServices, bounded: Bounded) {
   }
 
   const middlewares = ids.map((id) => [id, answering(endpoints[id], answers[id])]);
-  return { answers, middlewares: Object.fromEntries(middlewares) as Record<AnsweredId, Middleware> };
+  return { answers, bounded, middlewares: Object.fromEntries(middlewares) as Record<AnsweredId, Middleware> };
 }
 
 /** Answers plain HTTP requests for what speaks over a WebSocket. */
@@ -96,7 +97,7 @@ const busyOwners = 1000;
 export type Bounded = <T>(endpoint: Endpoint, exchange: Exchange, work: () => Promise<T>) => Promise<T>;
 
 /** The bounds that all answers of a process share. */
-export function createBounds({ limits: { answerSeconds } }: Pick<AppServices, "limits">): Bounded {
+function createBounds({ limits: { answerSeconds } }: Pick<AppServices, "limits">): Bounded {
   const bulkhead = createBulkhead();
   return ({ heavy }, { asOf, caller }, work) =>
     // An older snapshot may have to be loaded, so its answer counts as heavy.

@@ -1,4 +1,4 @@
-import { apiRootOf, isAddress } from "../../schemas/addresses.ts";
+import { addressOf, apiRootOf } from "../../schemas/addresses.ts";
 import type { Endpoint } from "../../schemas/endpoints.ts";
 import { historyDays } from "../../schemas/envelopes.ts";
 import { Fault } from "../../schemas/errors.ts";
@@ -23,8 +23,8 @@ const [nowhere, slash] = ["/-", "/slash"] as const;
  */
 export function canonicalTarget(raw: string): string {
   const path = pathOf(raw);
-  if (isAddress(path)) return raw;
-  const near = isAddress(path.endsWith("/") ? path.slice(0, -1) : `${path}/`) ? slash : "";
+  if (addressOf(path)) return raw;
+  const near = addressOf(path.endsWith("/") ? path.slice(0, -1) : `${path}/`) ? slash : "";
   return (apiRootOf(path) ?? "") + nowhere + near;
 }
 
@@ -40,8 +40,8 @@ export const pathOf = (target: string): string => target.split("?", 1)[0]!;
 export const searchOf = (target: string): string => target.slice(pathOf(target).length + 1);
 
 /**
- * The checks of an endpoint in the documented order (INTERFACE 5.3). Express has matched target (404) and method (405)
- * before. What needs the data comes after: slug (404), cursor (400, 410), snapshot (503), then 304 and 200.
+ * The checks of an endpoint in the documented order (INTERFACE 5.3). Target (404) and method (405) were matched before.
+ * What needs the data comes after: slug (404), cursor (400, 410), snapshot (503), then 304 and 200.
  */
 export function checksOf(endpoint: Endpoint, services: AppServices): Check[] {
   const { credentials, metered, body, path } = endpoint;
@@ -58,11 +58,15 @@ export function checksOf(endpoint: Endpoint, services: AppServices): Check[] {
   ];
 }
 
-/** Joins checks into one middleware, because Express takes longer to go from one to the next than most of them take. */
-export function middleware(...checks: readonly Check[]): Middleware {
-  return async (request, response, next) => {
-    for (const check of checks) await check(request, response.locals, response);
-    next();
+/** Answers a request that passes all checks. */
+export function checked(checks: readonly Check[], answer: Middleware): Middleware {
+  return async (request, response) => {
+    for (const check of checks) {
+      // Most checks need not wait for anything.
+      const checking = check(request, response.locals, response);
+      if (checking) await checking;
+    }
+    return answer(request, response);
   };
 }
 
@@ -109,9 +113,10 @@ function requirePlanOf(endpoint: Endpoint, services: PlanServices): Check {
  * free.
  */
 function requirePlanOfSnapshot(services: PlanServices & Pick<AppServices, "catalog">): Check {
-  return async (_request, { caller, asOf }) => {
-    if (caller!.plan !== "aegis" && asOf && "snapshotId" in asOf)
-      requireSince(services, caller!, await publishedAt(services.catalog.log, asOf.snapshotId));
+  return (_request, { caller, asOf }) => {
+    if (caller!.plan === "aegis" || !asOf || !("snapshotId" in asOf)) return undefined;
+    const published = publishedAt(services.catalog.log, asOf.snapshotId);
+    return published.then((time) => requireSince(services, caller!, time));
   };
 }
 

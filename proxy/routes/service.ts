@@ -38,7 +38,7 @@ export function serviceAnswers(services: AppServices) {
     },
 
     checkpoint: () => logReply("checkpoint", "The publisher does not sign."),
-    log: ({ params }) => logReply([params.logFile].flat().join("/"), "The log does not have this file now."),
+    log: ({ params }) => logReply(params.logFile!, "The log does not have this file now."),
 
     listSnapshots: async () =>
       uncachedJson(await listSnapshots(catalog), catalog.requireCurrent().commit.snapshotId),
