@@ -93,6 +93,10 @@ export function indexHeader(index: SegmentIndex, words: WordsRef): Uint8Array {
   return bytesOf(JSON.stringify(header));
 }
 
+/** Whether this version can read the sections that an index header tells of. */
+export const isKnownIndex = (key: string, header: Uint8Array): boolean =>
+  new JsonValue(key, parseJson(key, header)).member("version").integer() === indexVersion;
+
 export const isSame = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
 
 /** Nothing but the spelling is checked. */
@@ -127,8 +131,7 @@ interface Made {
  * not judged where a market has a value that this one does not know.
  */
 export function judgeHeader(key: string, header: Uint8Array, made: Made, feed: string): HeaderCheck {
-  const version = new JsonValue(key, parseJson(key, header)).member("version").integer();
-  if (version !== indexVersion) return { wrong: [], unchecked: "version" };
+  if (!isKnownIndex(key, header)) return { wrong: [], unchecked: "version" };
   const json = openHeader(key, header);
   const columns = columnsIn(json.member("columns"));
   const fields = fieldsIn(columns);

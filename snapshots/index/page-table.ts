@@ -38,7 +38,7 @@ export function pageSections(
 }
 
 /** Only `runHashes` are copied. Sections begin at multiples of 4 in their buffer. */
-export function readPageTable(key: string, section: Sections<Buffer>, markets: number): PageTable {
+export function readPageTable(key: string, section: Sections<Buffer>): PageTable {
   const { buffer, byteOffset, length } = section("pageMarkets");
   const pages = length / 2;
   const hashes = section("pageHashes", pages * 32);
@@ -51,7 +51,7 @@ export function readPageTable(key: string, section: Sections<Buffer>, markets: n
     firstRun[index + 1] = firstRun[index]! + Math.ceil(count / runMarkets);
   });
   // Must come before anything is allocated per run: a wrong number could ask for more memory than there is.
-  if (pageStarts[pages] !== markets)
+  if (pageStarts[pages]! * 4 !== section("times").length)
     throw new CorruptObjectError(key, "its pages do not have as many markets as it says");
   const runTable = uint32s(section("runs", firstRun[pages]! * 12));
   // The table says how much there will be once it is inflated.

@@ -1,14 +1,11 @@
 import { type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
 import { formatVersion } from "../../schemas/store/snapshot.ts";
-import { cuts } from "../format/cuts.ts";
 import type { Page } from "../format/page.ts";
 import { CorruptObjectError } from "../store/errors.ts";
-import type { JsonValue } from "../store/json.ts";
 import { maxResidentBytes } from "../store/layout.ts";
 import {
   type ColumnHeader,
   type ColumnSource,
-  columnsIn,
   fieldsIn,
   isKnown,
   type LabelTables,
@@ -19,13 +16,13 @@ import {
   type SegmentColumns,
   sectionsOf,
 } from "./columns.ts";
-import type { WordsRef } from "./header-reader.ts";
+import { parseIndexHeader, type WordsRef } from "./header-reader.ts";
 import { buildIndex, type IndexRow, indexHeader, isSame, openHeader, sectionRootOf } from "./index-header.ts";
 import { decodeLabels, tableBytes } from "./label-column.ts";
-import { decodeIntegers, epochsIn, type TimeColumn, timeAt } from "./number-columns.ts";
+import { decodeIntegers, timeAt } from "./number-columns.ts";
 import { type PageTable, pageSections, readPageTable } from "./page-table.ts";
 import { SectionWriter, sealSections } from "./section-writer.ts";
-import { openSections, type Sections, type SectionTable, sectionsIn, sectionViews } from "./sections.ts";
+import { openSections, type Sections, sectionsIn, sectionViews } from "./sections.ts";
 
 /** A segment's index in memory. */
 export interface Segment extends SegmentColumns, PageTable {
@@ -34,23 +31,6 @@ export interface Segment extends SegmentColumns, PageTable {
 }
 
 const magic = "PRSSEG\r\n";
-
-interface SegmentHeader {
-  markets: number;
-  epochs: TimeColumn["epochs"];
-  columns: ColumnHeader[];
-  sections: SectionTable;
-}
-
-function segmentHeader(header: JsonValue): SegmentHeader {
-  const markets = header.member("markets").integer(1, cuts.segmentMax);
-  return {
-    markets,
-    epochs: epochsIn(header, markets),
-    columns: columnsIn(header.member("columns")),
-    sections: sectionsIn(header),
-  };
-}
 
 /** The sections that queries need in memory. The others are read once, when loading. */
 const residentIn = (columns: readonly ColumnHeader[]): ReadonlySet<string> =>
@@ -73,27 +53,18 @@ export function encodeSegment(
   fields: readonly FilterField[] = filterFields,
 ): Buffer {
   const index = buildIndex(pages, rows, fields);
-  const { markets, times, columns } = index;
   const all = new Map([...pageSections(pages, index.sections), ...index.sections]);
-  const [sections, resident] = [new SectionWriter(), residentIn(columns)];
+  const [sections, resident] = [new SectionWriter(), residentIn(index.columns)];
   for (const needed of [true, false])
     for (const [name, data] of all) if (resident.has(name) === needed) sections.add(name, data);
   sections.add("index", indexHeader(index, words));
-
-  const header: SegmentHeader & { formatVersion: number } = {
-    formatVersion,
-    markets,
-    epochs: times.epochs,
-    columns: [...columns],
-    sections: sections.sections,
-  };
-  return sealSections(magic, header, sections.parts);
+  return sealSections(magic, { formatVersion, sections: sections.sections }, sections.parts);
 }
 
 function openSegment(key: string, stored: Buffer) {
-  const { header, start } = openSections(key, stored, magic, segmentHeader);
+  const { header: sections, start } = openSections(key, stored, magic, sectionsIn);
   const body = stored.subarray(start);
-  return { header, body, section: sectionViews(key, header, body) };
+  return { sections, body, section: sectionViews(key, { sections }, body) };
 }
 
 /** The canonical header, as it is stored. */
@@ -103,31 +74,25 @@ export const readIndexHeader = (key: string, stored: Buffer): Buffer => readSect
 export const readSections = (key: string, stored: Buffer): Sections<Buffer> =>
   openSegment(key, stored).section;
 
-/** Names of members, columns and sections in which the segment differs from its index header. */
+/** Names of sections in which the segment differs from its index header. */
 export function differencesFromHeader(key: string, stored: Buffer): string[] {
-  const { header, section } = openSegment(key, stored);
-  const told = openHeader(key, section("index"));
-  const members = (["markets", "epochs"] as const).filter(
-    (name) => !isSame(header[name], told.member(name).value),
-  );
-  const columns = isSame(columnsIn(told.member("columns")), header.columns) ? [] : ["columns"];
-  const sections = told.member("sections").members();
+  const { section } = openSegment(key, stored);
+  const sections = openHeader(key, section("index")).member("sections").members();
   const wrong = sections.filter(([name, ref]) => {
     const bytes = section(name);
     return !isSame(ref.value, [bytes.length, sectionRootOf(bytes)]);
   });
-  return [...members, ...columns, ...wrong.map(([name]) => `section ${name}`)];
+  return wrong.map(([name]) => `section ${name}`);
 }
 
 /**
- * Copies the part that queries need: it must be aligned for typed arrays, and free of the part that only loading needs.
+ * Copies the part that queries on these columns need: it must be aligned for typed arrays, and free of the part that
+ * only loading needs.
  */
-function copyResident(key: string, stored: Buffer) {
-  const { header, body, section: read } = openSegment(key, stored);
-  const names = residentIn(header.columns);
-  const ends = Object.entries(header.sections).map(([name, [at, bytes]]) =>
-    names.has(name) ? at + bytes : 0,
-  );
+function copyResident(key: string, stored: Buffer, columns: readonly ColumnHeader[] = []) {
+  const { sections, body, section: read } = openSegment(key, stored);
+  const names = residentIn(columns);
+  const ends = Object.entries(sections).map(([name, [at, bytes]]) => (names.has(name) ? at + bytes : 0));
   const residentBytes = Math.max(0, ...ends);
   if (residentBytes > maxResidentBytes)
     throw new CorruptObjectError(
@@ -135,20 +100,25 @@ function copyResident(key: string, stored: Buffer) {
       `what queries need of it ends at ${residentBytes}, beyond ${maxResidentBytes}`,
     );
   const resident = Buffer.from(new Uint8Array(body.subarray(0, residentBytes)).buffer);
-  const view = sectionViews(key, header, resident);
+  const view = sectionViews(key, { sections }, resident);
   const section: Sections<Buffer> = (name, bytes) => (names.has(name) ? view : read)(name, bytes);
-  return { key, ...header, residentBytes, section };
+  return { residentBytes, section };
 }
 
-export function openPages(key: string, stored: Buffer): PageTable {
-  const { section, markets } = copyResident(key, stored);
-  return readPageTable(key, section, markets);
+/** As the index header tells of them. */
+function copyColumns(key: string, stored: Buffer) {
+  const { markets, epochs, columns } = parseIndexHeader(key, readIndexHeader(key, stored));
+  return { key, markets, epochs, columns, ...copyResident(key, stored, columns) };
 }
+
+/** Takes no index header, so that pages are found under one of a later version too. */
+export const openPages = (key: string, stored: Buffer): PageTable =>
+  readPageTable(key, copyResident(key, stored).section);
 
 /** The whole page table, oldest page first. */
 export function readPages(key: string, stored: Buffer): Page[] {
-  const { section, markets } = copyResident(key, stored);
-  const { page, pages } = readPageTable(key, section, markets);
+  const { section } = copyResident(key, stored);
+  const { page, pages } = readPageTable(key, section);
   const roots = section("pageRoots", pages * 32);
   return Array.from({ length: pages }, (_, index) => ({
     ...page(index),
@@ -157,13 +127,13 @@ export function readPages(key: string, stored: Buffer): Page[] {
 }
 
 /** Columns are read as views of a copy of the part that queries need. */
-export const openColumns = (key: string, stored: Buffer): ColumnSource => copyResident(key, stored);
+export const openColumns = (key: string, stored: Buffer): ColumnSource => copyColumns(key, stored);
 
 /** The bytes must have been checked against the hash. Adds the labels to `tables`. */
 export function loadSegment(key: string, stored: Buffer, tables: LabelTables): Segment {
-  const source = copyResident(key, stored);
+  const source = copyColumns(key, stored);
   const { markets, residentBytes } = source;
-  const pages = readPageTable(key, source.section, markets);
+  const pages = readPageTable(key, source.section);
   const fields = fieldsIn(source.columns);
   const columns = { markets, fields, times: readTimes(source), integers: new Map(), labels: new Map() };
   for (const row of fields) loadColumn(columns, source, row, tables);

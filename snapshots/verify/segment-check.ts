@@ -1,5 +1,5 @@
 import { gunzipSync } from "node:zlib";
-import { type FilterField, type FilterValues, feedFields, filterValuesOf } from "../../schemas/filters.ts";
+import { type FilterField, feedFields, filterValuesOf } from "../../schemas/filters.ts";
 import { type HistoricalMarket, marketOf } from "../../schemas/records.ts";
 import type { ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
 import { chunkBytes, cuts } from "../format/cuts.ts";
@@ -11,9 +11,14 @@ import { fieldsIn } from "../index/columns.ts";
 import { checkWords, unicodeVersion } from "../index/encode-words.ts";
 import type { WordsRef } from "../index/header-reader.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
-import { fieldsBeyond, type IndexRow, judgeHeader, sectionRootOf } from "../index/index-header.ts";
 import {
-  decodeRows,
+  fieldsBeyond,
+  type IndexRow,
+  isKnownIndex,
+  judgeHeader,
+  sectionRootOf,
+} from "../index/index-header.ts";
+import {
   differencesFromHeader,
   encodeSegment,
   openColumns,
@@ -131,35 +136,25 @@ function checkIndex(
   made: { pages: readonly Page[]; rows: readonly CheckedRow[]; words: WordsRef },
   feed: string,
 ): void {
+  const header = readIndexHeader(key, stored);
+  if (!isKnownIndex(key, header)) {
+    const reason = "its index header is of a version that this program does not know";
+    check.unchecked.push({ key, reason });
+    return;
+  }
   const { columns } = openColumns(key, stored);
   const fields = fieldsIn(columns);
   const others = fields.length < columns.length;
   const whole = !others && fieldsBeyond(fields, made.rows).length === 0;
   if (whole && encodeSegment(made.pages, made.rows, made.words, fields).equals(stored)) return;
-  // Other columns, other sections or another header come from another version.
-  const { wrong, unchecked } = judgeHeader(key, readIndexHeader(key, stored), made, feed);
-  const later = unchecked === "version";
-  wrong.push(
-    ...(later ? wrongFields(decodeRows(key, stored), made.rows) : differencesFromHeader(key, stored)),
-  );
-  if (wrong.length > 0 || (!others && !later)) {
+  // Other columns or other sections come from another version.
+  const { wrong } = judgeHeader(key, header, made, feed);
+  wrong.push(...differencesFromHeader(key, stored));
+  if (wrong.length > 0 || !others) {
     const where = [...new Set(wrong)].join(", ");
     throw new CorruptObjectError(key, `its index does not match its pages${where && `: ${where}`}`);
   }
-  if (others) check.unchecked.push({ key, reason: "it has columns that this version does not know" });
-  if (later)
-    check.unchecked.push({ key, reason: "its index header is of a version that this program does not know" });
-}
-
-function wrongFields(stored: readonly IndexRow[], rows: readonly IndexRow[]): string[] {
-  const wrong = new Set<string>();
-  stored.forEach(({ resolvedAt, values }, position) => {
-    const own = rows[position]!;
-    if (resolvedAt !== own.resolvedAt) wrong.add("times");
-    for (const [name, value] of Object.entries(values))
-      if (value !== own.values[name as keyof FilterValues]) wrong.add(`column ${name}`);
-  });
-  return [...wrong];
+  check.unchecked.push({ key, reason: "it has columns that this version does not know" });
 }
 
 /** Returns the version of Unicode that the words were made with. */

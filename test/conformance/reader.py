@@ -67,6 +67,7 @@ def read_segment(store, ref):
     header, start = json.loads(data[16:16 + length]), (16 + length + 7) // 8 * 8
     need((magic, zero, header["formatVersion"]) == (b"PRSSEG\r\n", 0, 4), "it is no segment of format 4")
     stored = {name: data[start + at:start + at + size] for name, (at, size) in header["sections"].items()}
+    header = json.loads(stored["index"])
     counts = [count for count, in struct.iter_unpack("<H", stored["pageMarkets"])]
     runs, table = zip(struct.iter_unpack("<III", stored["runs"]), struct.iter_unpack("16s", stored["runHashes"]), strict=True), zip(struct.iter_unpack("<32s", stored["pageHashes"]),
         struct.iter_unpack("<I", stored["pageBytes"]), counts)

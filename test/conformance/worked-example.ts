@@ -32,6 +32,7 @@ export async function workedExample(): Promise<[what: string, value: string][]> 
   const [ref] = manifest.segments as [SegmentRef];
   const stored = files.get(layout.segment(ref.hash))!;
   const header = JSON.parse(stored.toString("utf8", 16, 16 + stored.readUInt32LE(8)));
+  const index = JSON.parse(String(readIndexHeader("segment", stored)));
   const start = Math.ceil((16 + stored.readUInt32LE(8)) / 8) * 8;
   const [page] = readPages("segment", stored) as [Page];
   const lines = page.runs.flatMap((_, run) =>
@@ -66,10 +67,10 @@ export async function workedExample(): Promise<[what: string, value: string][]> 
     ["bytes of its header", String(stored.readUInt32LE(8))],
     ["its first section begins at byte", String(start)],
     ["`times` begins at", sectionAt("times")],
-    ["`epochs`", JSON.stringify(header.epochs)],
+    ["`epochs`", JSON.stringify(index.epochs)],
     [
       "column `outcome`",
-      JSON.stringify(header.columns.find(({ name }: { name: string }) => name === "outcome")),
+      JSON.stringify(index.columns.find(({ name }: { name: string }) => name === "outcome")),
     ],
     ["`outcome.codes`", sectionAt("outcome.codes")],
     ["`weight_version.codes`", sectionAt("weight_version.codes")],
@@ -80,10 +81,7 @@ export async function workedExample(): Promise<[what: string, value: string][]> 
     ["root of this segment", ref.root],
     ["root of its ids", ref.ids.root],
     ["hash and bytes of its index header", `${ref.index.hash}, ${ref.index.bytes}`],
-    [
-      "in this header, `composite`, bytes and root",
-      JSON.stringify(JSON.parse(String(readIndexHeader("segment", stored))).sections.composite),
-    ],
+    ["in this header, `composite`, bytes and root", JSON.stringify(index.sections.composite)],
     [
       "its node in the tree of the index",
       nodeHash(fromHex(ref.index.hash), fromHex(ref.ids.root)).toString("hex"),

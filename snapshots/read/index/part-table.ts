@@ -3,8 +3,7 @@ import { Count, Digest } from "../../../schemas/primitives.ts";
 import { chunkBytes, chunksOf } from "../../format/cuts.ts";
 import { hashBytes, hashesIn } from "../../format/hash-trees.ts";
 import { leafHash } from "../../format/tree.ts";
-import { indexVersion } from "../../index/header-reader.ts";
-import { sectionRootOf } from "../../index/index-header.ts";
+import { isKnownIndex, sectionRootOf } from "../../index/index-header.ts";
 import { openPages, readSections } from "../../index/segment.ts";
 import { sha256 } from "../../store/layout.ts";
 import { parseObject } from "../../store/objects.ts";
@@ -22,7 +21,6 @@ export interface Part {
 /** Hashes are in hexadecimal, or as bytes. */
 type Named = [hash: string | Uint8Array, part: Part];
 
-const Version = z.object({ version: z.int() });
 const Told = z.object({
   sections: z.record(z.string(), z.tuple([Count, Digest])),
   words: z.object({ hash: Digest, bytes: Count }),
@@ -70,7 +68,7 @@ export function listParts(key: string, segment: Buffer, ids: Buffer): PartTable 
   const section = readSections(key, segment);
   const [ofSegment, ofIds] = [partsOf("segment", segment), partsOf("ids", ids)];
   const header = section("index");
-  if (parseObject(key, header, Version).version !== indexVersion) return new PartTable([]);
+  if (!isKnownIndex(key, header)) return new PartTable([]);
   const told = parseObject(key, header, Told);
   const { pages, pageStarts } = openPages(key, segment);
   const roots = section("pageRoots", pages * hashBytes);
