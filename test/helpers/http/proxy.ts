@@ -69,7 +69,7 @@ const config: Config = {
   quotaStore: "quota.sqlite",
   quotaOnFailure: "local",
   trustProxy: undefined,
-  pollSeconds: 0.05,
+  pollSeconds: 0.1,
   staleAfterSeconds: 93_600,
   cacheDiskBytes: 2 ** 20,
   cacheBytes: 8 * 1024 * 1024,
