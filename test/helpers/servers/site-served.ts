@@ -5,9 +5,11 @@ import type { MarketPage, ScoreList } from "../../../schemas/envelopes.ts";
 import { nameOf } from "../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../schemas/records.ts";
 import { sampleDefaults, writeSample } from "../../../snapshots/sample/sample.ts";
+import { bring } from "../http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../http/proxy.ts";
 import { bearer, until } from "../http/proxy-client.ts";
 import { publishSources } from "../publish/sample-sources.ts";
+import { memoryStorage } from "../store/storages.ts";
 import { testFolder } from "../store/test-folder.ts";
 import { findChromium, launch } from "./chromium.ts";
 
@@ -28,15 +30,27 @@ export interface ServedSite {
   markets(query: string): Promise<MarketPage>;
 }
 
+let published: Promise<Map<string, Buffer>> | undefined;
+
+/** The store of the sample, which takes some seconds to make: the files that one process tests share it. */
+function publishedSample(folder: string): Promise<Map<string, Buffer>> {
+  published ??= (async () => {
+    const objects = new Map<string, Buffer>();
+    const directory = join(folder, "sources");
+    await writeSample({ ...sampleDefaults, directory, markets: 2000, protocols, days: 10 });
+    await publishSources(directory, memoryStorage(objects), folder);
+    return objects;
+  })();
+  return published;
+}
+
 /** The site for the tests of a file, where Chromium is installed. It is complete once the first test runs. */
 export function serveSite(): ServedSite {
   const folder = testFolder();
   const site = {} as ServedSite;
   beforeAll(async () => {
     const proxy = await startTestProxy({ empty: true });
-    const directory = join(folder, "sources");
-    await writeSample({ ...sampleDefaults, directory, markets: 2000, protocols, days: 10 });
-    await publishSources(directory, proxy.storage, folder);
+    await bring(await publishedSample(folder), proxy.storage);
     const aegis = await proxy.issue();
     const own = await proxy.issue({ owner: "tests" });
     await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
