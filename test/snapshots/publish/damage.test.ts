@@ -183,7 +183,7 @@ test("rubbish under collecting/ is not read once it is an hour old, and named un
   await publishRecords(storage, markets);
   const key = layout.collecting("0123456789abcdef");
   await mkdir(dirname(join(root, key)), { recursive: true });
-  await writeFile(join(root, key), Buffer.alloc(5 * 2 ** 20));
+  await writeFile(join(root, key), Buffer.alloc(layout.collecting.maxBytes + 1));
   const refused = await publishRecords(storage, corrected, 710).catch((error: unknown) => error);
   expect(refused).toMatchObject({ code: "COLLECTED_MEANWHILE" });
   expect(String(refused)).toMatch(
