@@ -1,5 +1,3 @@
-import type { MarketKey } from "../format/market-line.ts";
-
 /** Words of 32 bits for an id, and for the kept half of a text's hash. */
 const words = 4;
 
@@ -22,12 +20,14 @@ export class Entries {
     );
   }
 
-  /** `leaf` is the leaf hash of the market's text. */
-  add({ id, resolvedAt }: MarketKey, leaf: Buffer, tag = 0): void {
+  /** `row` is as rowOf gives it. */
+  add(row: Buffer, tag = 0): void {
     const at = this.#grow();
-    this.#ids.set(idWords(id), at * words);
-    for (let word = 0; word < words; word += 1) this.#texts[at * words + word] = leaf.readUInt32BE(word * 4);
-    this.#times[at] = resolvedAt;
+    for (let word = 0; word < words; word += 1) {
+      this.#ids[at * words + word] = row.readUInt32BE(word * 4);
+      this.#texts[at * words + word] = row.readUInt32BE((words + word) * 4);
+    }
+    this.#times[at] = Number(row.readBigUInt64LE(2 * words * 4));
     this.#tags[at] = tag;
   }
 
@@ -91,12 +91,6 @@ export function idText(ids: Uint32Array, at: number): string {
   for (let word = at * words; word < (at + 1) * words; word += 1)
     hex += ids[word]!.toString(16).padStart(8, "0");
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
-}
-
-/** Four numbers for a UUID in lower case. They sort as the texts do. */
-function idWords(id: string): number[] {
-  const hex = id.replaceAll("-", "");
-  return Array.from({ length: words }, (_, word) => Number.parseInt(hex.slice(word * 8, word * 8 + 8), 16));
 }
 
 function compareWords(a: Uint32Array, indexA: number, b: Uint32Array, indexB: number): number {

@@ -5,9 +5,7 @@ import {
   formatVersion,
   type ObjectRef,
 } from "../../schemas/store/snapshot.ts";
-import { encodeChangePart, partLines } from "../format/change-part.ts";
-import type { MarketKey } from "../format/market-line.ts";
-import { leafHash } from "../format/tree.ts";
+import { encodeChangePart, type MarketLine, partLines, rowOf } from "../format/change-part.ts";
 import { layout, sha256 } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";
 import { parseObject, readObject } from "../store/objects.ts";
@@ -22,10 +20,6 @@ import { differingRows, type ReadObject } from "./walk.ts";
  * (snapshots/SPEC.md).
  */
 export const maxRecordLines = 2_000_000;
-
-interface MarketLine extends MarketKey {
-  line: Buffer;
-}
 
 /** The content decides the key. */
 interface Writer {
@@ -126,8 +120,7 @@ export async function recordBetween(
   const older = await readManifest(storage, since);
   const newer = await readManifest(storage, until, older);
   for await (const rows of differingRows(read, older, newer)) {
-    for (const side of ["before", "after"] as const)
-      if (rows[side]) sides[side].add(rows[side], leafHash(rows[side].line));
+    for (const side of ["before", "after"] as const) if (rows[side]) sides[side].add(rowOf(rows[side]));
     await writer.add(rows);
     if (writer.lines > maxRecordLines) return undefined;
   }

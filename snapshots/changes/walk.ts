@@ -1,5 +1,6 @@
 import type { Manifest, ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
-import { compareKeys, idOfLine, type MarketKey } from "../format/market-line.ts";
+import type { MarketLine } from "../format/change-part.ts";
+import { compareKeys, idOfLine } from "../format/market-line.ts";
 import { type Page, readRun, type StoredPage } from "../format/page.ts";
 import { readTimes } from "../index/columns.ts";
 import { timeAt } from "../index/number-columns.ts";
@@ -11,9 +12,7 @@ import type { YieldLoop } from "./entries.ts";
 export type ReadObject = (key: string, ref: ObjectRef) => Promise<Buffer>;
 
 /** A market of which the other snapshot has no such text. */
-export interface DifferingRow extends MarketKey {
-  /** JSON text. */
-  line: Buffer;
+export interface DifferingRow extends MarketLine {
   page: StoredPage;
   /** Counted from the newest. */
   index: number;

@@ -7,7 +7,7 @@ import {
   formatVersion,
   type ParquetFile,
 } from "../../schemas/store/snapshot.ts";
-import { ChangePart, putLine } from "../format/change-part.ts";
+import { ChangePart } from "../format/change-part.ts";
 import { leafHash } from "../format/tree.ts";
 import { layout } from "../store/layout.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
@@ -21,7 +21,6 @@ import { blockRows, readRows, valueSeparator, writeParquet } from "./parquet-fil
 
 /** The most text in a file, apart from one more part of a change record. */
 const maxTextBytes = 256 * 1024 * 1024;
-const lineEnds = putLine(Buffer.alloc(0)).length - "}\n".length;
 
 type ChangeType = "insert" | "update_preimage" | "update_postimage" | "delete";
 
@@ -88,6 +87,8 @@ async function makeFile(
   return { ...file, rows: leaves.length };
 }
 
+const idOf = (part: ChangePart, line: number) => part.row(line).toString("latin1", 0, 16);
+
 /** The texts of a change record by what happened to the market, first those that went, then those that came. */
 async function* changedLines(
   storage: Storage,
@@ -95,25 +96,19 @@ async function* changedLines(
 ): AsyncGenerator<{ type: ChangeType; lines: Buffer[] }, void, void> {
   const came = new Set<string>();
   for await (const part of partsOf(storage, record.after))
-    for (let line = 0; line < part.lines; line += 1) came.add(part.market(line).id);
+    for (let line = 0; line < part.lines; line += 1) came.add(idOf(part, line));
   const updated = new Set<string>();
   const typesOf = { before: ["update_preimage", "delete"], after: ["update_postimage", "insert"] } as const;
   for (const side of ["before", "after"] as const) {
     for await (const part of partsOf(storage, record[side])) {
-      const lines = part.checked().map((line) => line.subarray(lineEnds, -2));
-      const isUpdate = (index: number) => {
-        const { id } = part.market(index);
+      const { updates = [], others = [] } = Object.groupBy(part.checked(), (_, line) => {
+        const id = idOf(part, line);
         if (side === "before" && came.has(id)) updated.add(id);
-        return updated.has(id);
-      };
-      const updates = new Set(lines.keys().filter(isUpdate));
+        return updated.has(id) ? "updates" : "others";
+      });
       const [update, other] = typesOf[side];
-      const [first, second] = [
-        lines.filter((_, n) => updates.has(n)),
-        lines.filter((_, n) => !updates.has(n)),
-      ];
-      if (first.length > 0) yield { type: update, lines: first };
-      if (second.length > 0) yield { type: other, lines: second };
+      if (updates.length > 0) yield { type: update, lines: updates.map(({ line }) => line) };
+      if (others.length > 0) yield { type: other, lines: others.map(({ line }) => line) };
     }
   }
 }
@@ -121,6 +116,6 @@ async function* changedLines(
 async function* partsOf(storage: Storage, refs: ChangeRecord["before"]): AsyncGenerator<ChangePart> {
   for (const ref of refs) {
     const key = layout.changePart(ref.hash);
-    yield new ChangePart(key, await readObject(storage, key, ref));
+    yield new ChangePart(key, await readObject(storage, key, ref), ref.lines);
   }
 }

@@ -1,68 +1,63 @@
-import { CorruptObjectError, requireEncoding } from "../store/errors.ts";
+import { crc32 } from "node:zlib";
+import { CorruptObjectError, unlessSync } from "../store/errors.ts";
 import { maxRunBytes } from "../store/layout.ts";
-import { compressPiece, type DeflatePiece } from "./gzip.ts";
-import type { MarketKey } from "./market-line.ts";
-import { keyOfLine } from "./market-line.ts";
-import { inflatePiece, type Run } from "./page.ts";
+import { cuts } from "./cuts.ts";
+import { crcIn, type DeflatePiece, gzipHeader, headerWith, tableIn } from "./gzip.ts";
+import { keyOfLine, type MarketKey } from "./market-line.ts";
+import {
+  compressLines,
+  inflatePiece,
+  joinRuns,
+  type Run,
+  rangeOfRuns,
+  readRunTable,
+  runMarkets,
+  runsOf,
+  runsPiece,
+  runTable,
+  runTableBytes,
+  splitLines,
+} from "./page.ts";
 import { leafHash } from "./tree.ts";
 
 /** The most lines of a part. */
-export const partLines = 512;
-/**
- * The last run of a part may have fewer. Answers nearly always take whole runs, so these are longer than those of a
- * page: the first lines of a run have nothing to refer back to.
- */
-export const runLines = 64;
-const runLevel = 6;
-
-const magic = Buffer.from("PRSCHG\r\n");
-const headBytes = magic.length + 8;
-const [idBytes, leafBytes, timeBytes, runBytes] = [16, 32, 8, 12];
+export const partLines = cuts.pageMax;
 
 const [opening, closing] = [Buffer.from('{"op":"put","market":'), Buffer.from("}\n")];
-const maxBytes = maxRunBytes(runLines, opening.length + closing.length);
+const maxBytes = maxRunBytes(runMarkets, opening.length + closing.length);
 
 /** The line of an answer that puts this market into a copy. */
 export function putLine(market: Buffer): Buffer {
   return Buffer.concat([opening, market, closing]);
 }
 
-/** Encodes markets, newest first (snapshots/SPEC.md, "Change records"). */
-export async function encodeChangePart(markets: readonly (MarketKey & { line: Buffer })[]): Promise<Buffer> {
-  const lengths = Buffer.alloc(8);
-  lengths.writeUInt32LE(markets.length, 0);
-  const ids = markets.map(({ id }) => Buffer.from(id.replaceAll("-", ""), "hex"));
-  const leaves = markets.map(({ line }) => leafHash(line));
-  const times = Buffer.alloc(markets.length * timeBytes);
-  for (const [position, { resolvedAt }] of markets.entries())
-    times.writeBigUInt64LE(BigInt(resolvedAt), position * timeBytes);
-  const raws = Array.from({ length: runsOf(markets.length) }, (_, run) =>
-    Buffer.concat(markets.slice(run * runLines, (run + 1) * runLines).map(({ line }) => putLine(line))),
-  );
-  const pieces = await Promise.all(raws.map((raw) => compressPiece(raw, runLevel)));
-  const table = Buffer.from(
-    Uint32Array.from(pieces.flatMap(({ bytes, rawBytes, crc }) => [bytes.length, rawBytes, crc])).buffer,
-  );
-  return Buffer.concat([
-    magic,
-    lengths,
-    ...ids,
-    ...leaves,
-    times,
-    table,
-    ...pieces.map(({ bytes }) => bytes),
-  ]);
+/** A market's JSON text, with what it says of itself. */
+export interface MarketLine extends MarketKey {
+  line: Buffer;
 }
 
-const runsOf = (lines: number) => Math.ceil(lines / runLines);
+const rowBytes = 40;
 
-/** Undefined when the text lacks the time. */
-function keyIn(market: Buffer): MarketKey | undefined {
-  try {
-    return keyOfLine(market);
-  } catch {
-    return undefined;
-  }
+/** The market's id, the first half of its leaf hash, and its time. Comparing snapshots takes no more of it. */
+export function rowOf({ id, resolvedAt, line }: MarketKey & { line: Uint8Array }): Buffer {
+  const row = Buffer.alloc(rowBytes);
+  row.write(id.replaceAll("-", ""), "hex");
+  leafHash(line).copy(row, 16, 0, 16);
+  row.writeBigUInt64LE(BigInt(resolvedAt), 32);
+  return row;
+}
+
+// Every line has its line feed, so nothing stands around lines and between them.
+const nothing = Buffer.alloc(0);
+const partFrame = { opening: nothing, separator: nothing, closing: nothing };
+
+/** Encodes markets, newest first (snapshots/SPEC.md, "Change records"). */
+export async function encodeChangePart(markets: readonly MarketLine[]): Promise<Buffer> {
+  const lines = markets.map(({ line }) => putLine(line));
+  const headerOf = (runs: readonly Run[]) =>
+    headerWith(Buffer.concat([...markets.map(rowOf), Buffer.from(runTable(runs).buffer)]));
+  const { stored } = await compressLines(lines, partFrame, headerOf);
+  return stored;
 }
 
 /** Lines are counted from 0, newest first. */
@@ -70,82 +65,67 @@ export class ChangePart {
   readonly lines: number;
   readonly #key: string;
   readonly #stored: Buffer;
+  readonly #header: Buffer;
+  readonly #rows: Buffer;
   readonly #runs: readonly Run[];
-  readonly #firstRun: number;
 
-  /** `key` is the object's, for errors. */
-  constructor(key: string, stored: Buffer) {
+  /** `key` is the object's, for errors, and `lines` is what its record says. */
+  constructor(key: string, stored: Buffer, lines: number) {
     this.#key = key;
     this.#stored = stored;
-    if (stored.length < headBytes || !stored.subarray(0, magic.length).equals(magic))
-      throw this.#corrupt("it does not begin as a part of a change record does");
-    requireEncoding(key, stored.readUInt32LE(magic.length + 4));
-    this.lines = stored.readUInt32LE(magic.length);
-    const runTable = headBytes + this.lines * (idBytes + leafBytes + timeBytes);
-    this.#firstRun = runTable + runsOf(this.lines) * runBytes;
-    const sound = this.lines > 0 && this.lines <= partLines && this.#firstRun <= stored.length;
-    if (!sound) throw this.#corrupt("its number of lines is wrong");
-    this.#runs = Array.from({ length: runsOf(this.lines) }, (_, run) => {
-      const at = runTable + run * runBytes;
-      const [compressedBytes, rawBytes, crc] = [0, 4, 8].map((offset) => stored.readUInt32LE(at + offset));
-      return { compressedBytes: compressedBytes!, rawBytes: rawBytes!, crc: crc! };
-    });
-    const end = this.#runs.reduce((sum, { compressedBytes }) => sum + compressedBytes, this.#firstRun);
-    if (end !== stored.length || this.#runs.some(({ rawBytes }) => rawBytes > maxBytes))
-      throw this.#corrupt("its table of runs is wrong");
+    this.lines = lines;
+    const table = tableIn(stored, lines * rowBytes + runsOf(lines) * runTableBytes);
+    if (!table || lines > partLines) throw this.#corrupt("it does not begin with a table of as many lines");
+    this.#rows = table.subarray(0, lines * rowBytes);
+    this.#runs = readRunTable(table.subarray(lines * rowBytes));
+    this.#header = headerWith(table);
+    const { offset, bytes } = rangeOfRuns(this.#runs, 0, this.#runs.length - 1, partFrame);
+    const tooLong = this.#runs.some(({ rawBytes }) => rawBytes > maxBytes);
+    if (tooLong || offset + bytes > this.#plain.length) throw this.#corrupt("its table of runs is wrong");
   }
 
-  market(line: number): MarketKey {
-    const hex = this.#stored.toString("hex", headBytes + line * idBytes, headBytes + (line + 1) * idBytes);
-    const id = hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
-    const times = headBytes + this.lines * (idBytes + leafBytes);
-    return { id, resolvedAt: Number(this.#stored.readBigUInt64LE(times + line * timeBytes)) };
+  /** As rowOf gives it. */
+  row(line: number): Buffer {
+    return this.#rows.subarray(line * rowBytes, (line + 1) * rowBytes);
   }
 
-  leaf(line: number): Buffer {
-    const leaves = headBytes + this.lines * idBytes;
-    return this.#stored.subarray(leaves + line * leafBytes, leaves + (line + 1) * leafBytes);
+  /** The lines of a run in the form of an answer; they can be copied into any deflate stream. */
+  piece(run: number): DeflatePiece {
+    return runsPiece(this.#plain, this.#runs, run, run, partFrame);
   }
 
-  /** The lines in the form of an answer; they can be copied into any deflate stream. */
-  run(index: number): DeflatePiece {
-    const before = this.#runs.slice(0, index).reduce((sum, { compressedBytes }) => sum + compressedBytes, 0);
-    const { compressedBytes, rawBytes, crc } = this.#runs[index]!;
-    const start = this.#firstRun + before;
-    return { bytes: this.#stored.subarray(start, start + compressedBytes), rawBytes, crc };
+  /** The texts of a run's markets. */
+  markets(run: number): Buffer[] {
+    const [last, ...others] = splitLines(inflatePiece(this.#key, run, this.piece(run))).reverse();
+    if (last!.length > 0) throw this.#corrupt(`run ${run} ends within a line`);
+    if (others.length !== Math.min(runMarkets, this.lines - run * runMarkets))
+      throw this.#corrupt(`run ${run} does not have as many lines as the table`);
+    // Splitting has taken the closing bracket.
+    return others.reverse().map((line) => line.subarray(opening.length));
   }
 
-  /** Each line keeps its line feed. */
-  runLines(index: number): Buffer[] {
-    const piece = this.run(index);
-    const raw = inflatePiece(this.#key, index, piece);
-    const lines: Buffer[] = [];
-    for (let start = 0; start < raw.length; ) {
-      const end = raw.indexOf(10, start) + 1;
-      if (end === 0) throw this.#corrupt(`run ${index} ends within a line`);
-      lines.push(raw.subarray(start, end));
-      start = end;
-    }
-    if (lines.length !== Math.min(runLines, this.lines - index * runLines))
-      throw this.#corrupt(`run ${index} does not have as many lines as the table`);
-    return lines;
-  }
-
-  checked(): Buffer[] {
-    const lines = this.#runs
-      .keys()
-      .flatMap((run) => this.runLines(run))
-      .toArray();
-    for (const [position, line] of lines.entries()) {
-      const market = line.subarray(opening.length, -closing.length);
-      const { id, resolvedAt } = this.market(position);
-      const key = keyIn(market);
-      const sound =
-        key?.id === id && key.resolvedAt === resolvedAt && leafHash(market).equals(this.leaf(position));
-      if (!sound || !line.equals(putLine(market)))
+  /** All markets. Checks that each stored byte follows from them. */
+  checked(): MarketLine[] {
+    const markets = this.#runs
+      .flatMap((_, run) => this.markets(run))
+      .map((line, position) => {
+        const market = unlessSync(SyntaxError, () => ({ ...keyOfLine(line), line }));
+        if (market && rowOf(market).equals(this.row(position))) return market;
         throw this.#corrupt(`line ${position} is not the market of the table`);
-    }
-    return lines;
+      });
+    const pieces = this.#runs.map((_, run) => this.piece(run));
+    const text = Buffer.concat(markets.map(({ line }) => putLine(line)));
+    if (
+      crcIn(this.#stored) !== crc32(text) ||
+      !this.#stored.equals(joinRuns(pieces, partFrame, this.#header))
+    )
+      throw this.#corrupt("it is not the gzip file of its lines");
+    return markets;
+  }
+
+  /** As it would be behind a header without a table. */
+  get #plain(): Buffer {
+    return this.#stored.subarray(this.#header.length - gzipHeader.length);
   }
 
   #corrupt(what: string): CorruptObjectError {

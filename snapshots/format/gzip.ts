@@ -55,6 +55,24 @@ const [deflateAsync, inflateAsync] = [promisify(deflateRaw), promisify(inflateRa
 /** Every gzip member that this project writes begins so: no name, no time, unknown operating system. */
 export const gzipHeader = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff]);
 
+/** A header with a table of ours, in an extra field (RFC 1952, 2.3.1.1), which other programs skip. */
+export function headerWith(table: Buffer): Buffer {
+  const flagged = Buffer.from(gzipHeader).fill(extraFlag, 3, 4);
+  const [name, idAndLength] = [Buffer.from("PR").readUInt16LE(), 4];
+  const field = Uint16Array.of(idAndLength + table.length, name, table.length);
+  return Buffer.concat([flagged, Buffer.from(field.buffer), table]);
+}
+
+const extraFlag = 4;
+const tableStart = headerWith(Buffer.alloc(0)).length;
+
+/** The table of so many bytes in the header of a member; undefined when it has no such table. */
+export function tableIn(stored: Buffer, bytes: number): Buffer | undefined {
+  const header = stored.subarray(0, tableStart + bytes);
+  const table = header.subarray(tableStart);
+  return table.length === bytes && header.equals(headerWith(table)) ? table : undefined;
+}
+
 export const storedHeaderBytes = 5;
 const maxStoredBytes = 0xffff;
 
@@ -154,10 +172,10 @@ export function splice(pieces: readonly DeflatePiece[]): Spliced {
   return { parts: pieces.map((piece) => piece.bytes), rawBytes, crc };
 }
 
-/** The last piece must be final, and no other. */
-export function joinGzip(pieces: readonly DeflatePiece[]): Buffer {
+/** The last piece must be final, and no other. `header` is gzipHeader, or one with a field. */
+export function joinGzip(pieces: readonly DeflatePiece[], header: Buffer = gzipHeader): Buffer {
   const { parts, rawBytes, crc } = splice(pieces);
-  return Buffer.concat([gzipHeader, ...parts, trailer(crc, rawBytes)]);
+  return Buffer.concat([header, ...parts, trailer(crc, rawBytes)]);
 }
 
 /**
@@ -172,12 +190,17 @@ export function gzipAround(head: Buffer, { parts, rawBytes, crc }: Spliced, tail
   return [gzipHeader, opening.bytes, ...parts, closing.bytes, trailer(ended, total)];
 }
 
+const trailerBytes = 8;
+
 function trailer(crc: number, rawBytes: number): Buffer {
-  const bytes = Buffer.alloc(8);
+  const bytes = Buffer.alloc(trailerBytes);
   bytes.writeUInt32LE(crc, 0);
   bytes.writeUInt32LE(rawBytes % 2 ** 32, 4);
   return bytes;
 }
+
+/** The CRC-32 that a member says its raw bytes have. */
+export const crcIn = (member: Buffer) => member.readUInt32LE(member.length - trailerBytes);
 
 /** Builds a gzip member from pieces as they come. */
 export class GzipMember {

@@ -4,7 +4,7 @@ import { maxRunBytes, sha256 } from "../store/layout.ts";
 import type { ByteRange } from "../store/storage.ts";
 import {
   combineCrc,
-  compressPieceSync,
+  compressPiece,
   type DeflatePiece,
   gzipHeader,
   inflateOptions,
@@ -19,15 +19,22 @@ import {
  * reading one market twice as expensive.
  */
 export const runMarkets = 16;
+export const runsOf = (markets: number) => Math.ceil(markets / runMarkets);
 const runLevel = 6;
 
 /** Stands between two markets, in pages and in responses. */
 export const separator = Buffer.from(",\n");
 /** The most raw bytes of a run. */
 export const maxPageRunBytes = maxRunBytes(runMarkets, separator.length);
-const separatorCrc = crc32(separator);
-const opening = Buffer.from("[\n");
-const closing = Buffer.from("\n]");
+
+/** What stands around the lines of a text, and between every two. */
+interface Frame {
+  opening: Buffer;
+  separator: Buffer;
+  closing: Buffer;
+}
+
+const pageFrame: Frame = { opening: Buffer.from("[\n"), separator, closing: Buffer.from("\n]") };
 
 /** `crc` is the CRC-32 of the raw bytes. */
 export interface Run {
@@ -60,72 +67,91 @@ export interface Page extends CompressedPage {
   root: string;
 }
 
-/**
- * A JSON array of markets, newest first, one a line. The buffer shares no memory, so it can be transferred to another
- * thread.
- */
-export function pageText(lines: readonly Buffer[]): Buffer<ArrayBuffer> {
-  const between = Math.max(0, lines.length - 1) * separator.length;
-  const bytes = lines.reduce((sum, line) => sum + line.length, opening.length + between + closing.length);
-  const text = Buffer.allocUnsafeSlow(bytes);
-  let end = opening.copy(text);
-  lines.forEach((line, position) => {
-    if (position > 0) end += separator.copy(text, end);
-    end += line.copy(text, end);
-  });
-  closing.copy(text, end);
-  return text;
+const joinedBy = (between: Buffer, lines: readonly Buffer[]) =>
+  Buffer.concat(lines.flatMap((line, position) => (position === 0 ? [line] : [between, line])));
+
+/** A JSON array of markets, newest first, one a line. */
+export function pageText(lines: readonly Buffer[]): Buffer {
+  return Buffer.concat([pageFrame.opening, joinedBy(separator, lines), pageFrame.closing]);
 }
 
-export interface BuiltPage {
-  page: CompressedPage;
-  stored: Buffer;
+/** Compresses lines in runs, on Node's thread pool. `headerOf` gives a header other than gzipHeader. */
+export async function compressLines(
+  lines: readonly Buffer[],
+  frame: Frame,
+  headerOf?: (runs: readonly Run[]) => Buffer,
+): Promise<{ runs: Run[]; stored: Buffer }> {
+  const pieces = await Promise.all(
+    Array.from({ length: runsOf(lines.length) }, (_, run) =>
+      compressPiece(
+        joinedBy(frame.separator, lines.slice(run * runMarkets, (run + 1) * runMarkets)),
+        runLevel,
+      ),
+    ),
+  );
+  const runs = pieces.map(({ bytes, rawBytes, crc }) => ({ compressedBytes: bytes.length, rawBytes, crc }));
+  return { runs, stored: joinRuns(pieces, frame, headerOf?.(runs)) };
 }
 
-/** Takes about 5 ms of the calling thread. */
-export function compressPage(text: Buffer): BuiltPage {
-  const { markets, raws } = runTexts(text);
-  const pieces = raws.map((raw) => compressPieceSync(raw, runLevel));
+export function joinRuns(
+  pieces: readonly DeflatePiece[],
+  { opening, separator, closing }: Frame,
+  header?: Buffer,
+): Buffer {
   const joint = storedPiece(separator);
   const between = pieces.flatMap((piece, position) => (position === 0 ? [piece] : [joint, piece]));
-  const stored = joinGzip([storedPiece(opening), ...between, storedPiece(closing, true)]);
-  const runs = pieces.map(({ bytes, rawBytes, crc }) => ({ compressedBytes: bytes.length, rawBytes, crc }));
+  return joinGzip([storedPiece(opening), ...between, storedPiece(closing, true)], header);
+}
+
+/** Takes markets newest first. */
+export async function compressPage(
+  lines: readonly Buffer[],
+): Promise<{ page: CompressedPage; stored: Buffer }> {
+  const { runs, stored } = await compressLines(lines, pageFrame);
   const runHashes = runHashesOf(stored, runs);
-  return { page: { markets, hash: sha256(stored), bytes: stored.length, runs, runHashes }, stored };
+  const page = { markets: lines.length, hash: sha256(stored), bytes: stored.length, runs, runHashes };
+  return { page, stored };
 }
 
-/** Leaves out the separators between runs. A market's JSON text never contains a line break. */
-function runTexts(text: Buffer): { markets: number; raws: Buffer[] } {
-  const raws: Buffer[] = [];
-  let markets = 0;
-  let start = opening.length;
-  const last = text.length - closing.length;
-  for (let end = start; end < last; end += 1) {
-    end = text.indexOf(10, end);
-    markets += 1;
-    if (end === last) raws.push(text.subarray(start, last));
-    else if (markets % runMarkets === 0) {
-      raws.push(text.subarray(start, end - 1));
-      start = end + 1;
-    }
-  }
-  return { markets, raws };
-}
+/** Three uint32 for each run. */
+export const runTable = (runs: readonly Run[]): Uint32Array =>
+  Uint32Array.from(runs.flatMap((run) => [run.compressedBytes, run.rawBytes, run.crc]));
 
-const firstRunOffset = gzipHeader.length + storedHeaderBytes + opening.length;
-const betweenRuns = storedHeaderBytes + separator.length;
+export const runTableBytes = 12;
+
+export const readRunTable = (table: Buffer): Run[] =>
+  Array.from({ length: table.length / runTableBytes }, (_, run) => {
+    const [compressedBytes, rawBytes, crc] = [0, 4, 8].map((at) =>
+      table.readUInt32LE(run * runTableBytes + at),
+    );
+    return { compressedBytes: compressedBytes!, rawBytes: rawBytes!, crc: crc! };
+  });
 
 /** From `first` to `last` (inclusive), with the separators between them. */
-export function rangeOfRuns(runs: readonly Run[], first: number, last = first): ByteRange {
+export function rangeOfRuns(
+  runs: readonly Run[],
+  first: number,
+  last = first,
+  { opening, separator } = pageFrame,
+): ByteRange {
+  const betweenRuns = storedHeaderBytes + separator.length;
   const lengthOf = (some: readonly Run[]) =>
     some.reduce((sum, { compressedBytes }) => sum + compressedBytes + betweenRuns, 0);
+  const firstRunOffset = gzipHeader.length + storedHeaderBytes + opening.length;
   const offset = firstRunOffset + lengthOf(runs.slice(0, first));
   return { offset, bytes: lengthOf(runs.slice(first, last + 1)) - betweenRuns };
 }
 
 /** From `first` to `last` (inclusive) as one piece, with the separators between them. */
-export function runsPiece(stored: Buffer, runs: readonly Run[], first: number, last = first): DeflatePiece {
-  const { offset, bytes } = rangeOfRuns(runs, first, last);
+export function runsPiece(
+  stored: Buffer,
+  runs: readonly Run[],
+  first: number,
+  last = first,
+  frame = pageFrame,
+): DeflatePiece {
+  const { offset, bytes } = rangeOfRuns(runs, first, last, frame);
+  const separatorCrc = crc32(frame.separator);
   let { rawBytes, crc } = runs[first]!;
   for (const run of runs.slice(first + 1, last + 1)) {
     crc = combineCrc(combineCrc(crc, separatorCrc, separator.length), run.crc, run.rawBytes);

@@ -3,9 +3,11 @@ import {
   type CompressedPage,
   maxPageRunBytes,
   type Page,
-  type Run,
+  readRunTable,
   runHashBytes,
-  runMarkets,
+  runsOf,
+  runTable,
+  runTableBytes,
 } from "../format/page.ts";
 import { CorruptObjectError, requireEncoding } from "../store/errors.ts";
 import { type SectionData, type Sections, uint32s } from "./sections.ts";
@@ -25,13 +27,12 @@ export function pageSections(
   pages: readonly Page[],
   index: ReadonlyMap<string, Uint8Array>,
 ): [name: string, data: SectionData][] {
-  const runs = pages.flatMap((page) => page.runs);
   return [
     ["pageHashes", Buffer.from(pages.map(({ hash }) => hash).join(""), "hex")],
     ["pageBytes", Uint32Array.from(pages, ({ bytes }) => bytes)],
     ["pageMarkets", index.get("pageMarkets")!],
     ["pageEncodings", new Uint8Array(pages.length).fill(gzip)],
-    ["runs", Uint32Array.from(runs.flatMap((run) => [run.compressedBytes, run.rawBytes, run.crc]))],
+    ["runs", runTable(pages.flatMap(({ runs }) => runs))],
     ["pageRoots", index.get("pageRoots")!],
     ["runHashes", Buffer.from(pages.map(({ runHashes }) => runHashes).join(""), "hex")],
   ];
@@ -48,14 +49,14 @@ export function readPageTable(key: string, section: Sections<Buffer>): PageTable
   const [pageStarts, firstRun] = [new Uint32Array(pages + 1), new Uint32Array(pages + 1)];
   pageMarkets.forEach((count, index) => {
     pageStarts[index + 1] = pageStarts[index]! + count;
-    firstRun[index + 1] = firstRun[index]! + Math.ceil(count / runMarkets);
+    firstRun[index + 1] = firstRun[index]! + runsOf(count);
   });
   // Must come before anything is allocated per run: a wrong number could ask for more memory than there is.
   if (pageStarts[pages]! * 4 !== section("times").length)
     throw new CorruptObjectError(key, "its pages do not have as many markets as it says");
-  const runTable = uint32s(section("runs", firstRun[pages]! * 12));
+  const runs = section("runs", firstRun[pages]! * runTableBytes);
   // The table says how much there will be once it is inflated.
-  const tooLong = runTable.some((bytes, position) => position % 3 === 1 && bytes > maxPageRunBytes);
+  const tooLong = uint32s(runs).some((bytes, position) => position % 3 === 1 && bytes > maxPageRunBytes);
   if (tooLong || pageMarkets.some((count) => count > cuts.pageMax))
     throw new CorruptObjectError(key, "a page or a run of it is longer than one can be");
   const runHashes = Buffer.from(section("runHashes", firstRun[pages]! * runHashBytes));
@@ -68,10 +69,7 @@ export function readPageTable(key: string, section: Sections<Buffer>): PageTable
       firstRun[index]! * runHashBytes,
       firstRun[index + 1]! * runHashBytes,
     ),
-    runs: Array.from({ length: firstRun[index + 1]! - firstRun[index]! }, (_, run): Run => {
-      const entry = (firstRun[index]! + run) * 3;
-      return { compressedBytes: runTable[entry]!, rawBytes: runTable[entry + 1]!, crc: runTable[entry + 2]! };
-    }),
+    runs: readRunTable(runs.subarray(firstRun[index]! * runTableBytes, firstRun[index + 1]! * runTableBytes)),
   });
   return { pages, pageStarts, page };
 }

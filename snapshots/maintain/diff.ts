@@ -4,7 +4,7 @@ import { difference, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
 import { type Changes, DetailCount, protocolChanges, summaryOf } from "../changes/summary.ts";
 import { differingRows, type ReadObject } from "../changes/walk.ts";
-import { leafHash } from "../format/tree.ts";
+import { rowOf } from "../format/change-part.ts";
 import { MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";
@@ -55,8 +55,8 @@ async function marketChanges(
 ): Promise<Changes["markets"]> {
   const sides: Sides = { before: new Entries(), after: new Entries() };
   for await (const { before, after } of differingRows(read, older, newer)) {
-    if (before) sides.before.add(before, leafHash(before.line));
-    if (after) sides.after.add(after, leafHash(after.line));
+    if (before) sides.before.add(rowOf(before));
+    if (after) sides.after.add(rowOf(after));
   }
   const found = await difference(sides);
   const count = new DetailCount(sides, found);

@@ -2,7 +2,7 @@ import type { ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
 import { chunkBytes } from "../format/cuts.ts";
 import { Cutter } from "../format/cutter.ts";
 import { textOf } from "../format/market-line.ts";
-import { type CompressedPage, compressPage, type Page, pageText } from "../format/page.ts";
+import { compressPage, type Page } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import { encodeWords, unicodeVersion } from "../index/encode-words.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
@@ -13,14 +13,13 @@ import { wordsOf } from "../index/words.ts";
 import type { FileNumbers } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";
 import { besideSegment, referTo } from "../store/objects.ts";
-import { Threads } from "../store/thread.ts";
 import type { SortedMarket } from "./external-sort.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import type { OldMarket, StoredRow } from "./previous/rows.ts";
 import type { PreviousSnapshot } from "./previous/snapshot.ts";
 
 /** Pages that are compressed and stored at the same time. Each takes a few MB of memory. */
-const pagesInFlight = 8;
+const pagesInFlight = 4;
 
 /** Segments from the oldest up; epoch milliseconds. */
 export interface WrittenArchive {
@@ -55,11 +54,6 @@ export class ArchiveWriter {
   readonly #files: readonly string[];
   readonly #kept: FileNumbers;
   readonly #sameOrigins: ReadonlyMap<string, ObjectRef>;
-  readonly #compressing = new Threads<Buffer, { page: CompressedPage; stored: Uint8Array }>(
-    import.meta.resolve("./page-worker.ts"),
-    "compresses pages",
-    compressPage,
-  );
   readonly #cutter = new Cutter();
   readonly #written: WrittenArchive = {
     segments: [],
@@ -131,9 +125,9 @@ export class ArchiveWriter {
     return this.#written;
   }
 
-  /** Ends the worker threads. Call it after a failure too. */
-  close(): Promise<void> {
-    return this.#compressing[Symbol.asyncDispose]();
+  /** Waits for pages under way, after a failure too. */
+  async close(): Promise<void> {
+    await Promise.allSettled(this.#inFlight);
   }
 
   async #endPage(): Promise<void> {
@@ -155,8 +149,7 @@ export class ArchiveWriter {
     // Another zlib version may compress differently, so a stored page keeps the table entry it was written with.
     if (known && this.#objects.keep(layout.page(known.hash), known.bytes))
       return { page: known, index: undefined };
-    const text = pageText(markets.map(({ line }) => line).toReversed());
-    const { page, stored } = await this.#compressing.ask(text, [text.buffer]);
+    const { page, stored } = await compressPage(markets.map(({ line }) => line).toReversed());
     await this.#objects.write(layout.page(page.hash), stored);
     return { page: { ...page, root }, index: undefined };
   }

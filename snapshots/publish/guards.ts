@@ -4,8 +4,8 @@ import type { ChangeCounts, CommitEntry } from "../../schemas/store/snapshot.ts"
 import { feedVersion } from "../../schemas/versions.ts";
 import { type Difference, difference, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
+import { rowOf } from "../format/change-part.ts";
 import { keyOfLine, type MarketKey, memberOfLine, sharedText } from "../format/market-line.ts";
-import { leafHash } from "../format/tree.ts";
 import { SourceRefusal } from "../sources/contract/refusals.ts";
 import type { FileNumbers, RenderedMarket } from "../sources/sources.ts";
 import type { PreviousSnapshot } from "./previous/snapshot.ts";
@@ -53,7 +53,7 @@ export class ArchiveSides {
   }
 
   add(side: keyof Sides, key: MarketKey, line: Uint8Array): void {
-    this[side].add(key, leafHash(line), this.#tagOf(line));
+    this[side].add(rowOf({ ...key, line }), this.#tagOf(line));
   }
 
   /** `whole`: every removed or changed market of the current snapshot was added. */

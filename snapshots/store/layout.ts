@@ -111,7 +111,7 @@ const kinds = {
     durable: true,
   }),
   changeRecord: kind("private/changes/", ".json", { schema: ChangeRecord, collected: true }),
-  changePart: kind("private/changes/", "", { ...large, collected: true }),
+  changePart: kind("private/changes/", ".ndjson.gz", { ...large, collected: true }),
   publicObject: kind("public/objects/", ".json", { ...ofManifest, ...large, immutable: true }),
   /** Tiles of the public log's tree, and its entries (snapshots/SPEC.md, "Log"). */
   logTile: kind("public/log/tile/", "", { collected: true, immutable: true }),

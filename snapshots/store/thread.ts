@@ -1,5 +1,5 @@
 import { availableParallelism } from "node:os";
-import { type Transferable, Worker } from "node:worker_threads";
+import { Worker } from "node:worker_threads";
 
 // Node before 22.18 needs tsx to load TypeScript, and applies --import tsx to the main thread only.
 const tsx = import.meta.resolve("tsx/esm/api");
@@ -36,8 +36,7 @@ export class Threads<Question, Answer> {
     this.#work = work;
   }
 
-  /** What is in `transfer` must not be used afterwards. */
-  async ask(question: Question, transfer: readonly Transferable[] = []): Promise<Answer> {
+  async ask(question: Question): Promise<Answer> {
     this.#asked += 1;
     if (this.#asked <= askedBeforeThreads) return this.#work(question);
     if (this.#failure) throw this.#failure;
@@ -45,7 +44,7 @@ export class Threads<Question, Answer> {
     const thread = this.#threads.reduce((a, b) => (b.waiting.length < a.waiting.length ? b : a));
     const answered = Promise.withResolvers<Answer>();
     thread.waiting.push(answered);
-    thread.worker.postMessage(question, transfer);
+    thread.worker.postMessage(question);
     return answered.promise;
   }
 

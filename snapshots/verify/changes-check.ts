@@ -3,7 +3,7 @@ import { countsOf, difference, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
 import { readChangeRecord } from "../changes/record.ts";
 import { differingRows, type ReadObject } from "../changes/walk.ts";
-import { ChangePart, putLine } from "../format/change-part.ts";
+import { ChangePart, rowOf } from "../format/change-part.ts";
 import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { inOrder } from "../store/in-parallel.ts";
@@ -29,11 +29,10 @@ export async function checkChangeRecord(
   const sides: Sides = { before: new Entries(), after: new Entries() };
   for (const side of ["before", "after"] as const) {
     let newest: MarketKey | undefined;
-    for await (const { part, line } of linesOf(read, record[side])) {
-      const market = part.market(line);
+    for await (const market of marketsOf(read, record[side])) {
       if (newest && compareKeys(newest, market) >= 0)
         throw new CorruptObjectError(key, `market ${market.id} is not in the archive's order`);
-      sides[side].add(market, part.leaf(line));
+      sides[side].add(rowOf(market));
       newest = market;
     }
   }
@@ -54,27 +53,24 @@ export async function compareChangeRecord(
   record: ChangeRecord,
   { older, newer }: { older: Manifest; newer: Manifest },
 ): Promise<void> {
-  const told = { before: linesOf(read, record.before), after: linesOf(read, record.after) };
+  const told = { before: marketsOf(read, record.before), after: marketsOf(read, record.after) };
   const differ = () => new CorruptObjectError(key, "it is not what differs between its snapshots");
   for await (const rows of differingRows(read, older, newer)) {
     for (const side of ["before", "after"] as const) {
       const row = rows[side];
       const next = row && (await told[side].next()).value;
-      if (row && !next?.text.equals(putLine(row.line))) throw differ();
+      if (row && !next?.line.equals(row.line)) throw differ();
     }
   }
   for (const side of Object.values(told)) if (!(await side.next()).done) throw differ();
 }
 
 /** From the oldest market up. Memory holds one part. */
-async function* linesOf(read: ReadObject, parts: ChangeRecord["before"]) {
+async function* marketsOf(read: ReadObject, parts: ChangeRecord["before"]) {
   const readPart = (ref: ObjectRef) => read(layout.changePart(ref.hash), ref);
   const stored = inOrder(parts, readPart, { bytes: ({ bytes }) => bytes });
   for (const ref of parts) {
-    const key = layout.changePart(ref.hash);
-    const part = new ChangePart(key, (await stored.next()).value!);
-    if (part.lines !== ref.lines) throw new CorruptObjectError(key, "its record is wrong about its lines");
-    const texts = part.checked();
-    for (let line = part.lines - 1; line >= 0; line -= 1) yield { part, line, text: texts[line]! };
+    const part = new ChangePart(layout.changePart(ref.hash), (await stored.next()).value!, ref.lines);
+    yield* part.checked().reverse();
   }
 }

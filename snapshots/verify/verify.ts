@@ -163,7 +163,7 @@ async function checkUnreferenced(check: StoreCheck, key: string, { snapshots, na
   const bytes = await check.storage.get(key);
   if (!bytes) return;
   check.count(key, bytes.length);
-  const hash = /\/([0-9a-f]{64})(\.json(\.gz)?|\.parquet)?$/.exec(key)?.[1];
+  const hash = /\/([0-9a-f]{64})(\.json|\.(nd)?json\.gz|\.parquet)?$/.exec(key)?.[1];
   if (hash && sha256(bytes) !== hash)
     throw new CorruptObjectError(key, "its content does not match its name");
   // The log may have grown since it was checked, or was longer once.

@@ -36,14 +36,26 @@ class Store:
 
 def value_of(market, name):
     return int({**market, "tier": TIERS.index(market["tier"]) + 1, **{one["key"]: one["score"] for one in market["dimensions"]}}[name])
+def read_runs(stored, at, gap, runs):  # each can be decompressed alone
+    for compressed, raw, crc in runs:
+        yield stored[at:at + compressed], (text := zlib.decompressobj(-15).decompress(stored[at:at + compressed]))
+        need((len(text), zlib.crc32(text)) == (raw, crc), "a run is not what its table says")
+        at += compressed + gap
 def read_page(store, hash_, size, runs):
-    stored, at, lines = store.get(f"private/pages/{hash_}.json.gz", {"hash": hash_, "bytes": size}), 17, []
-    for (compressed, raw, crc), (half,) in runs:
-        text = zlib.decompressobj(-15).decompress(stored[at:at + compressed])
-        need((len(text), zlib.crc32(text), sha(stored[at:at + compressed])[:16]) == (raw, crc, half), f"a run of page {hash_} is wrong")
-        lines, at = lines + text.split(b",\n"), at + compressed + 7
+    stored, lines = store.get(f"private/pages/{hash_}.json.gz", {"hash": hash_, "bytes": size}), []
+    for (run, text), (_, (half,)) in zip(read_runs(stored, 17, 7, (one for one, _ in runs)), runs, strict=True):
+        need(sha(run)[:16] == half, f"a hash of a run of page {hash_} is wrong")
+        lines += text.split(b",\n")
     need(zlib.decompress(stored, 31) == b"[\n" + b",\n".join(lines) + b"\n]", f"the text of page {hash_} is wrong")
     return lines[::-1]
+def read_changes(store, part):  # all of its table follows from its lines
+    stored, rows = store.get(f"private/changes/{part['hash']}.ndjson.gz", part), 16 + 40 * part["lines"]
+    table, runs = stored[:rows], stored[rows:rows + 12 * -(-part["lines"] // 16)]
+    texts = [text for _, text in read_runs(stored, rows + len(runs) + 5, 5, struct.iter_unpack("<III", runs))]
+    markets = [line[21:-1] for text in texts for line in text.split(b"\n")[:-1]]
+    puts = [b'{"op":"put","market":' + market + b"}\n" for market in markets]
+    need([b"".join(puts[at:at + 16]) for at in range(0, len(puts), 16)] == texts and zlib.decompress(stored, 31) == b"".join(puts), "the lines of changes are wrong")
+    need(table[16:] == b"".join(bytes.fromhex(one[7:43].decode().replace("-", "")) + leaves([one])[0][:16] + struct.pack("<Q", milliseconds(json.loads(one)["resolvedAt"])) for one in markets), "a table of changes is wrong")
 def slices(data, size, low, high):
     bytes_ = (size + 31) // 32 * 4
     bits = [int.from_bytes(data[at:at + bytes_], "little") for at in range(0, len(data), bytes_)]
@@ -169,7 +181,7 @@ def read_store(folder, vkey):
         before, (manifest, segments) = commit["digest"], read_snapshot(store, commit)
         record = commit["changes"] and json.loads(store.get(f"private/changes/{commit['changes']['hash']}.json", commit["changes"]))
         for part in record and record["before"] + record["after"] or []:
-            store.get(f"private/changes/{part['hash']}", part)
+            read_changes(store, part)
     for slug, one in [(slug, one) for (kind, *slug), one in manifest["scores"].items() if kind.startswith("score")]:
         store.get(f"public/api/v1/{'/'.join(('scores', *slug))}.json", one)
     entries = read_log(store, commits, vkey)

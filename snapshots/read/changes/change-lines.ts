@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import type { ChangePartRef } from "../../../schemas/store/snapshot.ts";
 import { difference, putsOf, type Sides } from "../../changes/difference.ts";
 import { atOnce, idColumn, idCount, idText, type YieldLoop } from "../../changes/entries.ts";
-import { ChangePart, partLines, putLine, runLines } from "../../format/change-part.ts";
+import { ChangePart, partLines, putLine } from "../../format/change-part.ts";
 import { cuts } from "../../format/cuts.ts";
 import { compressPiece, type DeflatePiece, GzipMember } from "../../format/gzip.ts";
 import { readRun, runMarkets, type StoredPage } from "../../format/page.ts";
@@ -87,7 +87,7 @@ function* chunksOf({ deletes, puts, texts }: NetChanges, skip: number): Generato
     yield {
       count,
       text: () => textOf(some, runs),
-      ...(whole && piece && { piece: () => texts.piece!(source, line / texts.runLines) }),
+      ...(whole && piece && { piece: () => texts.piece!(source, line / runMarkets) }),
     };
     at += count;
   }
@@ -98,9 +98,9 @@ const deleteLine = (id: string) => `{"op":"delete","id":"${id}"}\n`;
 /** The lines of the stored run that begins here and is wanted whole; 0 when there is none. */
 function wholeRunAt(puts: Uint32Array, at: number, texts: ChangeTexts): number {
   const { source, line } = sourceOf(puts[at]!);
-  const count = Math.min(texts.runLines, texts.lines(source) - line);
+  const count = Math.min(runMarkets, texts.lines(source) - line);
   const last = at + count - 1;
-  const begins = line % texts.runLines === 0 && last < puts.length;
+  const begins = line % runMarkets === 0 && last < puts.length;
   if (!begins) return 0;
   for (let next = at + 1; next <= last; next += 1) if (puts[next] !== puts[next - 1]! + 1) return 0;
   return count;
@@ -115,20 +115,18 @@ function looseFrom(puts: Uint32Array, at: number, texts: ChangeTexts): number {
 
 async function textOf(tags: Uint32Array, runs: KeptRuns): Promise<Buffer> {
   const lines: Buffer[] = [];
-  for (const tag of tags) lines.push(await runs.line(tag));
+  for (const tag of tags) lines.push(putLine(await runs.market(tag)));
   return Buffer.concat(lines);
 }
 
 /** Where the texts of changed markets are stored: in objects of at most 512 lines, in runs. */
 export interface ChangeTexts {
-  /** The last run of an object may have fewer. */
-  readonly runLines: number;
   /** Bytes of memory. */
   readonly bytes: number;
   lines(source: number): number;
-  /** Each line is a put with its line feed. */
+  /** The texts of a run's markets. */
   run(source: number, run: number): Promise<Buffer[]>;
-  /** The compressed lines of a run, where they are stored in this form. */
+  /** The compressed puts of a run, where they are stored in this form. */
   piece?(source: number, run: number): Promise<DeflatePiece>;
 }
 
@@ -141,11 +139,10 @@ const sourceOf = (tag: number) => ({ source: Math.floor(tag / most), line: tag %
 
 // Bytes of memory for a part, and for a page table entry with up to 32 runs.
 const [partBytes, pageBytes] = [300, 4000];
-/** Each has about 200 kB. */
-const keptRuns = 16;
+/** Each has about 60 kB. */
+const keptRuns = 64;
 
 export class PartTexts implements ChangeTexts {
-  readonly runLines = runLines;
   readonly #objects: ObjectCache;
   readonly #parts: ChangePartRef[] = [];
 
@@ -166,11 +163,11 @@ export class PartTexts implements ChangeTexts {
   }
 
   async run(source: number, run: number): Promise<Buffer[]> {
-    return (await this.#part(source)).runLines(run);
+    return (await this.#part(source)).markets(run);
   }
 
   async piece(source: number, run: number): Promise<DeflatePiece> {
-    return (await this.#part(source)).run(run);
+    return (await this.#part(source)).piece(run);
   }
 
   async #part(source: number): Promise<ChangePart> {
@@ -178,12 +175,11 @@ export class PartTexts implements ChangeTexts {
     const key = layout.changePart(ref.hash);
     const stored = await this.#objects.get(key, ref);
     await awaitBudget();
-    return new ChangePart(key, stored);
+    return new ChangePart(key, stored, ref.lines);
   }
 }
 
 export class PageTexts implements ChangeTexts {
-  readonly runLines = runMarkets;
   readonly #objects: ObjectCache;
   readonly #pages: StoredPage[] = [];
 
@@ -209,7 +205,7 @@ export class PageTexts implements ChangeTexts {
     const page = this.#pages[source]!;
     const key = layout.page(page.hash);
     const stored = await this.#objects.get(key, page);
-    return readRun(key, stored, page.runs, run).map(putLine);
+    return readRun(key, stored, page.runs, run);
   }
 }
 
@@ -222,17 +218,16 @@ class KeptRuns {
     this.#texts = texts;
   }
 
-  async line(tag: number): Promise<Buffer> {
+  async market(tag: number): Promise<Buffer> {
     const { source, line } = sourceOf(tag);
-    const { runLines } = this.#texts;
-    const run = Math.floor(line / runLines);
+    const run = Math.floor(line / runMarkets);
     const name = `${source}/${run}`;
-    let lines = this.#runs.get(name);
-    if (!lines) {
-      await awaitBudget(4);
-      lines = await this.#texts.run(source, run);
-      this.#runs.set(name, lines);
+    let markets = this.#runs.get(name);
+    if (!markets) {
+      await awaitBudget();
+      markets = await this.#texts.run(source, run);
+      this.#runs.set(name, markets);
     }
-    return lines[line % runLines]!;
+    return markets[line % runMarkets]!;
   }
 }

@@ -6,9 +6,8 @@ import type { YieldLoop } from "../../changes/entries.ts";
 import { Entries } from "../../changes/entries.ts";
 import { maxRecordLines, readChangeRecord } from "../../changes/record.ts";
 import { differingRows, type ReadObject } from "../../changes/walk.ts";
-import { ChangePart } from "../../format/change-part.ts";
-import { leafHash } from "../../format/tree.ts";
-import { CorruptObjectError, MissingObjectError, ObjectError, unless } from "../../store/errors.ts";
+import { ChangePart, rowOf } from "../../format/change-part.ts";
+import { MissingObjectError, ObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { type Asked, weakTag } from "../asked.ts";
 import type { Catalog } from "../catalog/catalog.ts";
@@ -157,14 +156,11 @@ export class ChangesReader {
       const side = new Entries();
       for (const ref of parts) {
         const key = layout.changePart(ref.hash);
-        const part = new ChangePart(key, await this.#read(key, ref));
-        // The bound on lines was checked with the record's numbers.
-        if (part.lines !== ref.lines)
-          throw new CorruptObjectError(key, "its record is wrong about its lines");
+        const part = new ChangePart(key, await this.#read(key, ref), ref.lines);
         const source = texts.add(ref);
         for (let line = 0; line < part.lines; line += 1) {
           if (line % linesAtOnce === 0) await yieldLoop();
-          side.add(part.market(line), part.leaf(line), tagOf(source, line));
+          side.add(part.row(line), tagOf(source, line));
         }
       }
       return side;
@@ -185,8 +181,8 @@ export class ChangesReader {
     const sides: Sides = { before: new Entries(), after: new Entries() };
     return unless(MissingObjectError, async () => {
       for await (const { before, after } of differingRows(this.#read, older, newer, yieldLoop)) {
-        if (before) sides.before.add(before, leafHash(before.line));
-        if (after) sides.after.add(after, leafHash(after.line), tagOf(texts.add(after.page), after.index));
+        if (before) sides.before.add(rowOf(before));
+        if (after) sides.after.add(rowOf(after), tagOf(texts.add(after.page), after.index));
         if (sides.before.size + sides.after.size > maxEntries) return undefined;
       }
       return netOf(sides, texts, yieldLoop);

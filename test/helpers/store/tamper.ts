@@ -13,7 +13,7 @@ import {
 import { chunkBytes } from "../../../snapshots/format/cuts.ts";
 import { tilesOf } from "../../../snapshots/format/log-tiles.ts";
 import { tileEncoder } from "../../../snapshots/format/log-tree.ts";
-import { compressPage, type Page, pageText, readRun } from "../../../snapshots/format/page.ts";
+import { compressPage, type Page, readRun } from "../../../snapshots/format/page.ts";
 import { readScoreText } from "../../../snapshots/format/score-lines.ts";
 import { snapshotEntryOf } from "../../../snapshots/format/snapshot-id.ts";
 import { leafHash, pageRootOf, rootOver } from "../../../snapshots/format/tree.ts";
@@ -248,7 +248,7 @@ export async function rebuild(
   const pages: Page[] = [];
   for (const list of markets) {
     const lines = list.map((market) => Buffer.from(JSON.stringify(market)));
-    const { page, stored } = compress(pageText(lines));
+    const { page, stored } = await compress(lines);
     objects.set(layout.page(page.hash), stored);
     const root = pageRootOf(lines.toReversed().map(leafHash)).toString("hex");
     pages.push({ ...page, root });

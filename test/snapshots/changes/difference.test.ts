@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { countsOf, difference, netSides, putsOf, type Sides } from "../../../snapshots/changes/difference.ts";
 import { Entries, range, sortIndexes } from "../../../snapshots/changes/entries.ts";
+import { rowOf } from "../../../snapshots/format/change-part.ts";
 import { compareKeys } from "../../../snapshots/format/market-line.ts";
-import { leafHash } from "../../../snapshots/format/tree.ts";
 
 /** A market: when it was resolved, and its text. */
 interface Content {
@@ -35,7 +35,10 @@ const archives: fc.Arbitrary<Archive> = fc
 function entriesOf(archive: Iterable<[string, Content]>): Entries {
   const entries = new Entries();
   for (const [id, { resolvedAt, text }] of archive)
-    entries.add({ id, resolvedAt }, leafHash(Buffer.from(`${id} ${resolvedAt} ${text}`)), text.charCodeAt(0));
+    entries.add(
+      rowOf({ id, resolvedAt, line: Buffer.from(`${id} ${resolvedAt} ${text}`) }),
+      text.charCodeAt(0),
+    );
   return entries;
 }
 

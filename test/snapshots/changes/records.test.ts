@@ -3,8 +3,9 @@ import { describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import type { Commit } from "../../../schemas/store/snapshot.ts";
 import { changeObjects, readChangeRecord } from "../../../snapshots/changes/record.ts";
-import { ChangePart, partLines, runLines } from "../../../snapshots/format/change-part.ts";
+import { ChangePart, partLines, putLine } from "../../../snapshots/format/change-part.ts";
 import { gzipAround, splice } from "../../../snapshots/format/gzip.ts";
+import { runsOf } from "../../../snapshots/format/page.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
@@ -30,11 +31,13 @@ async function recordOf(storage: Storage, commit: Commit) {
     const lines: string[] = [];
     for (const ref of parts.toReversed()) {
       const key = layout.changePart(ref.hash);
-      const part = new ChangePart(key, await read(key, ref));
-      lines.push(...part.checked().map(String));
-      const runs = Array.from({ length: Math.ceil(part.lines / runLines) }, (_, run) => part.run(run));
-      const whole = gunzipSync(Buffer.concat(gzipAround(Buffer.alloc(0), splice(runs), Buffer.alloc(0))));
-      expect(String(whole)).toBe(part.checked().join(""));
+      const stored = await read(key, ref);
+      const part = new ChangePart(key, stored, ref.lines);
+      const puts = part.checked().map(({ line }) => String(putLine(line)));
+      lines.push(...puts);
+      const runs = Array.from({ length: runsOf(part.lines) }, (_, run) => part.piece(run));
+      const spliced = Buffer.concat(gzipAround(Buffer.alloc(0), splice(runs), Buffer.alloc(0)));
+      for (const file of [stored, spliced]) expect(String(gunzipSync(file))).toBe(puts.join(""));
     }
     return lines;
   };

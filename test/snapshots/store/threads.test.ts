@@ -1,42 +1,39 @@
 import { afterEach, expect, test } from "vitest";
-import { type CompressedPage, compressPage, pageText } from "../../../snapshots/format/page.ts";
-import { askedBeforeThreads, Threads } from "../../../snapshots/store/thread.ts";
+import { feedVersion } from "../../../schemas/versions.ts";
+import { compressPage } from "../../../snapshots/format/page.ts";
+import { leafHash, pageRootOf } from "../../../snapshots/format/tree.ts";
+import { askedBeforeThreads } from "../../../snapshots/store/thread.ts";
+import { judgePage, type PageCheck, startPageCheck } from "../../../snapshots/verify/segment-check.ts";
+import { recordsOf } from "../../helpers/publish/records.ts";
 
 const pages = askedBeforeThreads + 26;
-const worker = new URL("../../../snapshots/publish/page-worker.ts", import.meta.url).href;
 
-const textOf = (page: number) =>
-  pageText(
-    Array.from({ length: 40 }, (_, n) =>
-      Buffer.from(JSON.stringify({ id: `${page}-${n}`, é: "€".repeat(n) })),
-    ),
-  );
+/** Some say another root than they have. */
+async function askedPage(number: number) {
+  const lines = recordsOf(number, number + 3).map((market) => Buffer.from(JSON.stringify(market)));
+  const { page, stored } = await compressPage(lines);
+  const leaves = (number % 5 === 0 ? lines : lines.toReversed()).map(leafHash);
+  const root = pageRootOf(leaves).toString("hex");
+  return { pageKey: `page ${number}`, segmentKey: "segment", stored, page: { ...page, root }, feedVersion };
+}
+const asked = await Promise.all(Array.from({ length: pages }, (_, number) => askedPage(number)));
 
-type Built = { page: CompressedPage; stored: Uint8Array };
-
-let threads: Threads<Buffer, Built>;
-const start = () => new Threads<Buffer, Built>(worker, "compresses pages", compressPage);
+let threads: PageCheck;
 afterEach(() => threads[Symbol.asyncDispose]());
 
-function build(page: number): Promise<Built> {
-  const text = textOf(page);
-  return threads.ask(text, [text.buffer]);
-}
-
-test("pages come out the same on whatever thread they are built", async () => {
-  threads = start();
-  const built = await Promise.all(Array.from({ length: pages }, (_, page) => build(page)));
-  const bytes = built.map(({ page, stored }) => ({ page, stored: Buffer.from(stored) }));
-  expect(bytes).toEqual(Array.from({ length: pages }, (_, page) => compressPage(textOf(page))));
+test("pages are judged the same on whatever thread that is", async () => {
+  threads = startPageCheck();
+  const judged = await Promise.all(asked.map((one) => threads.ask(one)));
+  expect(judged).toEqual(asked.map(judgePage));
+  expect(judged[askedBeforeThreads + 1]).toMatchObject({ key: "segment" });
 });
 
 test("pages under way fail when their thread ends, and so do those that come later", async () => {
-  threads = start();
-  const built = Array.from({ length: pages }, (_, page) => build(page));
-  const results = Promise.allSettled(built);
+  threads = startPageCheck();
+  const results = Promise.allSettled(asked.map((one) => threads.ask(one)));
   await threads[Symbol.asyncDispose]();
   const statuses = (await results).map(({ status }) => status);
   expect(statuses.slice(0, askedBeforeThreads)).not.toContain("rejected");
   expect(statuses.slice(askedBeforeThreads)).toContain("rejected");
-  await expect(build(0)).rejects.toThrow("a thread that compresses pages ended with");
+  await expect(threads.ask(asked[0]!)).rejects.toThrow("a thread that checks pages ended with");
 });

@@ -5,8 +5,9 @@ import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { ChangeRecord } from "../../../../schemas/store/snapshot.ts";
 import type { Sides } from "../../../../snapshots/changes/difference.ts";
 import { atOnce, Entries, idColumn } from "../../../../snapshots/changes/entries.ts";
+import { putLine, rowOf } from "../../../../snapshots/format/change-part.ts";
 import { compressPiece } from "../../../../snapshots/format/gzip.ts";
-import { leafHash } from "../../../../snapshots/format/tree.ts";
+import { runMarkets } from "../../../../snapshots/format/page.ts";
 import { ObjectCache } from "../../../../snapshots/read/catalog/caches.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import {
@@ -52,13 +53,13 @@ class Watched extends Entries {
 
 const numbers = (count: number, from = 0) => Array.from({ length: count }, (_, n) => from + n);
 const idOf = (number: number) => `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`;
+const rowAt = (number: number) => rowOf({ id: idOf(number), resolvedAt: number, line: Buffer.from("{}") });
 
 test("a large difference gives others their turn after every piece of it", async () => {
   const [removed, added] = [50_000, 30_000];
   const sides: Sides = { before: new Watched(), after: new Watched() };
-  const leaf = leafHash(Buffer.from("{}"));
-  for (let n = 0; n < removed; n += 1) sides.before.add({ id: idOf(n), resolvedAt: n }, leaf);
-  for (let n = 0; n < added; n += 1) sides.after.add({ id: idOf(removed + n), resolvedAt: n }, leaf, n);
+  for (let n = 0; n < removed; n += 1) sides.before.add(rowAt(n));
+  for (let n = 0; n < added; n += 1) sides.after.add(rowAt(removed + n), n);
   const objects = new ObjectCache(memoryStorage(new Map()), 1000);
   const texts = new PageTexts(objects);
   texts.add({ markets: 2, hash: "a", bytes: 1, runs: [] });
@@ -87,18 +88,19 @@ test("a page is held once, however many of its markets differ, and a part as it 
 });
 
 test("lines of a difference come from any place on, and its whole runs as they are stored", async () => {
-  const [runLines, lines] = [8, 20];
+  const lines = 40;
   /** The text of a line of an object. */
-  const textOf = (source: number, line: number) => `${source}/${line}\n`;
-  const linesIn = (run: number) => numbers(Math.min(runLines, lines - run * runLines), run * runLines);
+  const textOf = (source: number, line: number) => Buffer.from(`{"id":"${source}/${line}"}`);
+  const putOf = (source: number, line: number) => String(putLine(textOf(source, line)));
+  const linesIn = (run: number) => numbers(Math.min(runMarkets, lines - run * runMarkets), run * runMarkets);
   /** Texts that note which runs are read, and which are taken as they are stored. */
   const noted = (compressed: boolean) => {
     const [read, pieces]: [string[], string[]] = [[], []];
     const texts: ChangeTexts = {
-      ...{ runLines, bytes: 0, lines: () => lines },
+      ...{ bytes: 0, lines: () => lines },
       async run(source, run) {
         read.push(`${source}/${run}`);
-        return linesIn(run).map((line) => Buffer.from(textOf(source, line)));
+        return linesIn(run).map((line) => textOf(source, line));
       },
       ...(compressed && {
         async piece(source: number, run: number) {
@@ -106,7 +108,7 @@ test("lines of a difference come from any place on, and its whole runs as they a
           return compressPiece(
             Buffer.from(
               linesIn(run)
-                .map((line) => textOf(source, line))
+                .map((line) => putOf(source, line))
                 .join(""),
             ),
             1,
@@ -125,7 +127,7 @@ test("lines of a difference come from any place on, and its whole runs as they a
       const deletes = idColumn(removed);
       const gone = new Entries();
       for (const n of numbers(removed)) {
-        gone.add({ id: idOf(n), resolvedAt: n }, leafHash(Buffer.from("{}")));
+        gone.add(rowAt(n));
         gone.copyId(n, deletes, n);
       }
       const { read, pieces, texts } = noted(compressed);
@@ -133,7 +135,7 @@ test("lines of a difference come from any place on, and its whole runs as they a
       const net = { deletes, puts, texts, bytes: 0 };
       const expected = [
         ...numbers(removed).map((n) => `{"op":"delete","id":"${idOf(n)}"}\n`),
-        ...put.map((place) => textOf(...placeOf(place))),
+        ...put.map((place) => putOf(...placeOf(place))),
       ];
       expect(linesOf(net)).toBe(expected.length);
       const from = Math.min(skip, expected.length);
@@ -159,7 +161,7 @@ test("lines of a difference come from any place on, and its whole runs as they a
       numRuns: 40,
       examples: [
         [Array(3 * lines).fill(1), 0, 0, true],
-        [Array(3 * lines).fill(1), 3, 3 + runLines, true],
+        [Array(3 * lines).fill(1), 3, 3 + runMarkets, true],
         [[...Array(7).fill(1), 0, ...Array(3 * lines - 8).fill(1)], 0, 0, true],
         [[1, 0, ...Array(3 * lines - 2).fill(1)], 0, 0, true],
         [[...Array(3 * lines - 1).fill(1), 0], 0, 0, true],
