@@ -138,7 +138,10 @@ export type FacetName = (typeof facetNames)[number];
 export type FilterValues = Record<LabelName, string> & Record<IntegerName, number>;
 
 export function filterValuesOf(market: Market, fields: readonly FilterField[] = filterFields): FilterValues {
-  return Object.fromEntries(fields.map((row) => [row.field, row.of(market)])) as FilterValues;
+  // Object.fromEntries would make an array of each, for every market of an archive.
+  const values: Record<string, unknown> = {};
+  for (const row of fields) values[row.field] = row.of(market);
+  return values as FilterValues;
 }
 
 export const parameterNames = (row: FilterField): readonly string[] =>

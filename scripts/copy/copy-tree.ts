@@ -9,6 +9,7 @@ import { fileOf } from "./lines.ts";
 
 /** `start` is where its lines begin in the file. */
 export interface CopySegment extends Subtree {
+  pages: Subtree[];
   start: number;
   end: number;
 }
@@ -21,10 +22,9 @@ export interface CopyTree {
   segments: CopySegment[];
 }
 
-/** Cuts lines, oldest first, into segments (snapshots/PUBLISHING.md, "Cuts"), and passes every line to `each`. */
+/** Cuts lines, oldest first, into segments (snapshots/PUBLISHING.md, "Cuts"). */
 export async function* segmentsOf(
   lines: AsyncIterable<Uint8Array>,
-  each: (line: Uint8Array) => void = () => {},
 ): AsyncGenerator<Subtree & { pages: Subtree[]; bytes: number }, void, void> {
   const cutter = new Cutter();
   let [leaves, pages, bytes]: [Digest[], Subtree[], number] = [[], [], 0];
@@ -39,7 +39,6 @@ export async function* segmentsOf(
     return segment;
   };
   for await (const line of lines) {
-    each(line);
     leaves.push(leafHash(line));
     bytes += line.length + 1;
     const cut = cutter.next(idBytesOfLine(line));
@@ -50,13 +49,13 @@ export async function* segmentsOf(
   if (pages.length > 0) yield endSegment();
 }
 
-/** The tree over a file of lines in the archive's order. Memory grows with the number of segments only. */
+/** The tree over a file of lines in the archive's order. Memory holds the roots of its pages. */
 export async function treeOf(path: string): Promise<CopyTree> {
   await using file = await fileOf(path);
   const segments: CopySegment[] = [];
   let [lines, end] = [0, file.size];
-  for await (const { root, markets, bytes } of segmentsOf(linesFromEnd(file))) {
-    segments.push({ root, markets, start: end - bytes, end });
+  for await (const { root, markets, pages, bytes } of segmentsOf(linesFromEnd(file))) {
+    segments.push({ root, markets, pages, start: end - bytes, end });
     lines += markets;
     end -= bytes;
   }

@@ -2,11 +2,12 @@ import { z } from "zod";
 import { ApiError, type Entry, linesFromEnd } from "../../proxy/site/client/client.ts";
 import { Fault } from "../../schemas/errors.ts";
 import { everyField, feedFields, filterValuesOf } from "../../schemas/filters.ts";
+import type { Market } from "../../schemas/market.ts";
 import { Digest } from "../../schemas/primitives.ts";
-import type { HistoricalMarket } from "../../schemas/records.ts";
 import { isKnownFeed } from "../../schemas/versions.ts";
 import { textOf } from "../../snapshots/format/bytes.ts";
 import { chunkBytes } from "../../snapshots/format/cuts.ts";
+import { outlineOf } from "../../snapshots/format/market-line.ts";
 import { sha256 } from "../../snapshots/format/sha256.ts";
 import { indexRootOf } from "../../snapshots/format/snapshot-id.ts";
 import { checkWords, encodeWords, unicodeVersion } from "../../snapshots/index/encode-words.ts";
@@ -25,8 +26,7 @@ import { CorruptObjectError, messageOf, unless } from "../../snapshots/store/err
 import { referTo } from "../../snapshots/store/objects.ts";
 import { counted } from "../cli.ts";
 import type { Progress } from "../shell.ts";
-import type { PublishedIndex } from "./copy-tree.ts";
-import { type CopyTree, segmentsOf } from "./copy-tree.ts";
+import type { CopyTree, PublishedIndex } from "./copy-tree.ts";
 import { fileOf } from "./lines.ts";
 
 /** Parts of a segment's index that this program may be unable to check. */
@@ -117,24 +117,25 @@ function rootOf({ segments }: CopyTree, known: readonly KnownSegment[]): string 
 
 /** `ids` is the root of the ids. */
 async function readSegment({ tree, entry }: IndexParts, file: File, place: number) {
-  const { start, end } = tree.segments[place]!;
+  const { start, end, pages } = tree.segments[place]!;
   const fields = feedFields(entry.feedVersion);
+  const marketOf = isKnownFeed(entry.feedVersion)
+    ? outlineOf
+    : (line: Uint8Array): Market => JSON.parse(textOf(line));
   const rows: IndexRow[] = [];
   const hashes: number[] = [];
   const questions: string[] = [];
-  const take = (line: Uint8Array) => {
-    const market: HistoricalMarket = JSON.parse(textOf(line));
-    rows.push({ resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market, fields) });
-    hashes.push(idHash(market.id));
-    questions.push(market.question);
-  };
   const part = {
     size: end - start,
     slice: (from: number, to: number) => file.slice(start + from, start + to),
   };
-  for await (const { pages } of segmentsOf(linesFromEnd(part), take))
-    return { pages, rows, ids: sectionRootOf(encodeIds(hashes), chunkBytes.ids), questions };
-  throw new Error(`${nameOf(tree, place)} has no markets`);
+  for await (const line of linesFromEnd(part)) {
+    const market = marketOf(line);
+    rows.push({ resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market, fields) });
+    hashes.push(idHash(market.id));
+    questions.push(market.question);
+  }
+  return { pages, rows, ids: sectionRootOf(encodeIds(hashes), chunkBytes.ids), questions };
 }
 
 function wordsRefOf(questions: readonly string[], unicode: string): WordsRef {

@@ -5,6 +5,8 @@ const piece = 2 ** 20;
 /** How many bytes are written at a time, and so how many a kill can cost. */
 const written = 2 ** 16;
 const lineEnd = 10;
+/** Of one unit of UTF-16. */
+const maxUtf8Bytes = 3;
 
 /**
  * Reads the lines of a file from the first to the last, without their ends. Use a line before you ask for the next one:
@@ -84,12 +86,14 @@ export class LineWriter {
   /** Takes a line without its end. Returns a promise when the disk must catch up: await it before the next line. */
   write(line: Buffer | string): Promise<void> | undefined {
     if (this.#busy) throw new Error("a line came while earlier ones are being written");
-    const end = this.#bytes + Buffer.byteLength(line);
-    if (end >= this.#waiting.length) this.#waiting = Buffer.concat([this.#waiting], 2 * end);
-    if (typeof line === "string") this.#waiting.write(line, this.#bytes);
-    else this.#waiting.set(line, this.#bytes);
-    this.#waiting[end] = lineEnd;
-    this.#bytes = end + 1;
+    const most = this.#bytes + line.length * (typeof line === "string" ? maxUtf8Bytes : 1) + 1;
+    if (most > this.#waiting.length) this.#waiting = Buffer.concat([this.#waiting], 2 * most);
+    this.#bytes +=
+      typeof line === "string"
+        ? this.#waiting.write(line, this.#bytes)
+        : line.copy(this.#waiting, this.#bytes);
+    this.#waiting[this.#bytes] = lineEnd;
+    this.#bytes += 1;
     this.lines += 1;
     return this.#bytes >= written ? this.#flush() : undefined;
   }

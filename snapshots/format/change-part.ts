@@ -105,12 +105,13 @@ export class ChangePart {
   }
 
   /** All markets. Checks that each stored byte follows from them. */
-  checked(): MarketLine[] {
+  checked(): (MarketLine & { row: Buffer })[] {
     const markets = this.#runs
       .flatMap((_, run) => this.markets(run))
       .map((line, position) => {
         const market = unlessSync(SyntaxError, () => ({ ...keyOfLine(line), line }));
-        if (market && rowOf(market).equals(this.row(position))) return market;
+        const row = this.row(position);
+        if (market && rowOf(market).equals(row)) return { ...market, row };
         throw this.#corrupt(`line ${position} is not the market of the table`);
       });
     const pieces = this.#runs.map((_, run) => this.piece(run));

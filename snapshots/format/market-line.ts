@@ -48,6 +48,39 @@ export function memberOfLine(bytes: Uint8Array, name: keyof Market): Buffer | un
 }
 
 const [quote, backslash, comma, bracket, brace] = [0x22, 0x5c, 0x2c, 0x5b, 0x7b];
+const scoreMark = Buffer.from(',"score":');
+
+/**
+ * A market of a known version of the feed, its dimensions without what follows their scores: all that an index is made
+ * of, in a third of the time.
+ */
+export function outlineOf(bytes: Uint8Array): Market {
+  const line = bufferOf(bytes);
+  const begin = line.indexOf(marks.dimensions) + marks.dimensions.length;
+  const dimensions = elementsAt(line, begin).map((start) => {
+    const score = line.indexOf(scoreMark, start) + scoreMark.length;
+    return `${line.toString("utf8", start, endOfValue(line, score))}}`;
+  });
+  return JSON.parse(`${line.toString("utf8", 0, begin)}[${dimensions}]}`);
+}
+
+/** Where the elements of an array begin that are objects. */
+function elementsAt(line: Buffer, begin: number): number[] {
+  const starts: number[] = [];
+  let [depth, inText] = [0, false];
+  for (let at = begin; at < line.length; at += 1) {
+    const byte = line[at];
+    if (byte === quote) inText = !inText;
+    else if (inText && byte === backslash) at += 1;
+    else if (inText) continue;
+    else if (byte === brace && depth === 1) {
+      starts.push(at);
+      depth = 2;
+    } else if (byte === brace || byte === bracket) depth += 1;
+    else if (byte === brace + 2 || byte === bracket + 2) depth -= 1;
+  }
+  return starts;
+}
 
 function endOfValue(line: Buffer, start: number): number {
   const last = line.length - 1;

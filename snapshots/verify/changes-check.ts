@@ -3,7 +3,7 @@ import { countsOf, difference, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
 import { readChangeRecord } from "../changes/record.ts";
 import { differingRows, type ReadObject } from "../changes/walk.ts";
-import { ChangePart, rowOf } from "../format/change-part.ts";
+import { ChangePart } from "../format/change-part.ts";
 import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { inOrder } from "../store/in-parallel.ts";
@@ -32,7 +32,7 @@ export async function checkChangeRecord(
     for await (const market of marketsOf(read, record[side])) {
       if (newest && compareKeys(newest, market) >= 0)
         throw new CorruptObjectError(key, `market ${market.id} is not in the archive's order`);
-      sides[side].add(rowOf(market));
+      sides[side].add(market.row);
       newest = market;
     }
   }
