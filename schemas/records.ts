@@ -3,6 +3,7 @@ import { evidence, market, marketDimension, marketIn } from "./market.ts";
 import { recordOf } from "./primitives.ts";
 import { described, protocol, scoreHead } from "./protocol.ts";
 import { type ForgeTier, forgeScaleNumber } from "./scales.ts";
+import { feedVersions } from "./versions.ts";
 
 const tierMatchesNumber = (record: { forgeScale: ForgeTier; forgeScaleNum: number }) =>
   forgeScaleNumber(record.forgeScale) === record.forgeScaleNum;
@@ -44,5 +45,9 @@ export type MarketDimension = z.infer<typeof MarketDimension>;
 export const HistoricalMarket = recordOf(market);
 export type HistoricalMarket = z.infer<typeof HistoricalMarket>;
 
-/** The schema of a market in a version of the feed. */
-export const marketOf = (version: string): typeof HistoricalMarket => recordOf(marketIn(version));
+const markets = new Map<string, typeof HistoricalMarket>(
+  feedVersions.map((version) => [version, recordOf(marketIn(version))]),
+);
+
+/** The schema of a market in a known version of the feed. */
+export const marketOf = (version: string) => markets.get(version)!;

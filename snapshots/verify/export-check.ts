@@ -19,22 +19,18 @@ export async function checkExports(
 ): Promise<void> {
   const { storage } = check;
   const checked = new Set<string>();
-  await check.each(storage.list(layout.exportedChanges.prefix), async ({ key, bytes }, part) => {
-    const record = await part.attempt(() => readChangesRecord(storage, key, trust));
-    if (!record) return;
-    part.count(key, bytes);
-    for (const file of record.files) await part.attempt(() => checkFile(part, file));
-  });
-  await check.each(storage.list(layout.exportRecord.prefix), async ({ key, bytes }, part) => {
-    const record = await part.attempt(() => readRecord(storage, key, commits, trust));
-    if (!record) return;
-    part.count(key, bytes);
-    for (const file of record.files) {
-      if (checked.has(file.hash)) continue;
-      checked.add(file.hash);
-      await part.attempt(() => checkFile(part, file));
-    }
-  });
+  const checkAll = (prefix: string, read: (key: string) => Promise<ExportRecord | ChangeFiles>) =>
+    check.each(storage.list(prefix), async ({ key, bytes }, part) => {
+      const record = await part.attempt(() => read(key));
+      if (record) part.count(key, bytes);
+      for (const file of record?.files ?? []) {
+        if (checked.has(file.hash)) continue;
+        checked.add(file.hash);
+        await part.attempt(() => checkFile(part, file));
+      }
+    });
+  await checkAll(layout.exportedChanges.prefix, (key) => readChangesRecord(storage, key, trust));
+  await checkAll(layout.exportRecord.prefix, (key) => readRecord(storage, key, commits, trust));
 }
 
 async function readChangesRecord(

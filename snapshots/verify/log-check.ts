@@ -46,9 +46,8 @@ export async function checkLog(
   if (numbers.length === 0 && begins > 1) missing(begins);
   for (const [first, to] of gapsIn(numbers, begins)) missing(first, to);
   const kept = new Set<string>();
-  for await (const { key } of check.storage.list(layout.manifest.prefix)) kept.add(key);
-  const records = new Set<string>();
-  for await (const { key } of check.storage.list(layout.changeRecord.prefix)) records.add(key);
+  for (const { prefix } of [layout.manifest, layout.changeRecord])
+    for await (const { key } of check.storage.list(prefix)) kept.add(key);
   const read = await check.each(numbers, (number, part) =>
     part.attempt(() => readPresent(part.storage, number)),
   );
@@ -67,7 +66,7 @@ export async function checkLog(
       if (!commit || !trust?.commit(commit)) newest = manifest && { commit, manifest };
     }
     const predecessor = before?.entry.commit === number - 1 ? before : undefined;
-    if (commit) await snapshots.checkChanges(commit, predecessor, records);
+    if (commit) await snapshots.checkChanges(commit, predecessor, kept);
     log.push(commit);
   }
   checkSignatures(check, log, trust);

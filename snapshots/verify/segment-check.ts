@@ -1,13 +1,13 @@
 import { gunzipSync } from "node:zlib";
-import { type FilterField, feedFields, filterValuesOf } from "../../schemas/filters.ts";
-import { type HistoricalMarket, marketOf } from "../../schemas/records.ts";
+import { feedFields, filterValuesOf } from "../../schemas/filters.ts";
+import { marketOf } from "../../schemas/records.ts";
 import type { ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
 import { chunkBytes, cuts } from "../format/cuts.ts";
 import { Cutter } from "../format/cutter.ts";
 import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import { type Page, pageText, readRun, runHashesOf, separator } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
-import { fieldsIn } from "../index/columns.ts";
+import { fieldsIn, readTimes } from "../index/columns.ts";
 import { checkWords, unicodeVersion } from "../index/encode-words.ts";
 import type { WordsRef } from "../index/header-reader.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
@@ -47,9 +47,6 @@ export type CheckedRow = IndexRow & MarketKey & { question: string };
 
 /** The rows of a page from the oldest, or what is wrong with it or with its segment. */
 type JudgedPage = { rows: CheckedRow[] } | { key: string; reason: string };
-
-/** The table of a version of the feed. */
-type FeedShape = { schema: typeof HistoricalMarket; fields: readonly FilterField[] };
 
 /** Threads that check pages. */
 export type PageCheck = Threads<AskedPage, JudgedPage>;
@@ -125,6 +122,19 @@ export async function checkSegment(
   };
 }
 
+/** What a segment says of itself. Its ends can be compared by time alone, as ids stand in its pages. */
+export function tableOf({ hash, ids }: SegmentRef, stored: Buffer): CheckedSegment & { pages: Page[] } {
+  const key = layout.segment(hash);
+  const { oldest, newest } = readTimes(openColumns(key, stored));
+  return {
+    index: referTo(readIndexHeader(key, stored)),
+    ids,
+    pages: readPages(key, stored),
+    oldest: { resolvedAt: oldest, id: "~" },
+    newest: { resolvedAt: newest, id: "" },
+  };
+}
+
 /**
  * Compares the index and its header with one made from the pages. Columns that this version does not know are not
  * checked.
@@ -191,14 +201,6 @@ export function judgePage(asked: AskedPage): JudgedPage {
   return unlessSync(CorruptObjectError, () => ({ rows: checkPage(asked) }), faultOf);
 }
 
-const shapes = new Map<string, FeedShape>();
-
-function shapeOf(version: string): FeedShape {
-  const shape = shapes.get(version) ?? { schema: marketOf(version), fields: feedFields(version) };
-  shapes.set(version, shape);
-  return shape;
-}
-
 /** From the oldest market. */
 function checkPage({ pageKey, segmentKey, page, feedVersion, ...told }: AskedPage): CheckedRow[] {
   const stored = Buffer.from(told.stored.buffer, told.stored.byteOffset, told.stored.length);
@@ -211,8 +213,7 @@ function checkPage({ pageKey, segmentKey, page, feedVersion, ...told }: AskedPag
   if (runHashesOf(stored, page.runs) !== page.runHashes) throw wrongTable("the hashes of the runs");
   const root = pageRootOf(lines.toReversed().map(leafHash)).toString("hex");
   if (root !== page.root) throw wrongTable("the root");
-  const shape = shapeOf(feedVersion);
-  return lines.map((line) => parseMarket(pageKey, line, shape)).reverse();
+  return lines.map((line) => parseMarket(pageKey, line, feedVersion)).reverse();
 }
 
 const maxPageBytes = maxRunBytes(cuts.pageMax, separator.length) + 4;
@@ -230,13 +231,13 @@ function readRuns(segmentKey: string, stored: Buffer, page: Page): Buffer[] {
   return page.runs.flatMap((_, run) => readRun(segmentKey, stored, page.runs, run));
 }
 
-function parseMarket(key: string, line: Buffer, { schema, fields }: FeedShape): CheckedRow {
+function parseMarket(key: string, line: Buffer, feedVersion: string): CheckedRow {
   try {
-    const market = schema.parse(JSON.parse(line.toString("utf8")));
+    const market = marketOf(feedVersion).parse(JSON.parse(line.toString("utf8")));
     return {
       id: market.id,
       resolvedAt: Date.parse(market.resolvedAt),
-      values: filterValuesOf(market, fields),
+      values: filterValuesOf(market, feedFields(feedVersion)),
       question: market.question,
     };
   } catch (error) {

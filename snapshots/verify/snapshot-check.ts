@@ -4,34 +4,46 @@ import { compareKeys } from "../format/market-line.ts";
 import { snapshotEntryOf } from "../format/snapshot-id.ts";
 import { addRowsByFile, decodeOrigins } from "../index/origin-table.ts";
 import { publicNames } from "../publish/public/names.ts";
-import { CorruptObjectError } from "../store/errors.ts";
+import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";
 import { namedBy, parseObject, partsOf } from "../store/objects.ts";
 import { checkChangeRecord, compareChangeRecord } from "./changes-check.ts";
 import { checkScores } from "./score-check.ts";
-import { type CheckedSegment, checkSegment, type PageCheck } from "./segment-check.ts";
+import { type CheckedSegment, checkSegment, type PageCheck, tableOf } from "./segment-check.ts";
 import type { StoreCheck } from "./store-check.ts";
 
 /** So that the next one is read while one is compared. Each takes some 30 MB of memory. */
 const segmentsAtOnce = 2;
+
+/** An earlier check has read what the commits up to `since` have. It only has to be among what the store lists. */
+interface Earlier {
+  since: number;
+  /** Bytes by key. */
+  listed: ReadonlyMap<string, number>;
+}
 
 /** What several snapshots share is checked once. */
 export class SnapshotCheck {
   readonly #check: StoreCheck;
   readonly #progress: (step: string, done: number, of: number) => void;
   readonly #pages: PageCheck;
+  readonly #earlier: Earlier;
   readonly #segments = new Map<string, CheckedSegment | undefined>();
   readonly #manifests = new Map<string, Manifest | undefined>();
   readonly #published = new Set<string>();
+  /** Objects that only had to be listed. */
+  readonly passedOver = new Set<string>();
 
   constructor(
     check: StoreCheck,
     pages: PageCheck,
+    earlier: Earlier,
     progress: (step: string, done: number, of: number) => void,
   ) {
     this.#check = check;
     this.#pages = pages;
+    this.#earlier = earlier;
     this.#progress = progress;
   }
 
@@ -58,18 +70,15 @@ export class SnapshotCheck {
 
   /**
    * Checks the change record of a commit, and compares it with both snapshots if they are there. It may be missing from
-   * `records`, those that the store has, only where a collection has deleted one of them.
+   * `kept`, what the store has, only where a collection has deleted one of them.
    */
-  async checkChanges(
-    commit: Commit,
-    before: Commit | undefined,
-    records: ReadonlySet<string>,
-  ): Promise<void> {
+  async checkChanges(commit: Commit, before: Commit | undefined, kept: ReadonlySet<string>): Promise<void> {
     const ref = commit.changes;
     if (!ref) return;
     const key = layout.changeRecord(ref.hash);
     const [older, newer] = [before, commit].map((one) => one && this.#manifests.get(one.manifest.hash));
-    if (!(older && newer) && !records.has(key)) return;
+    if (!(older && newer) && !kept.has(key)) return;
+    if (this.#isKnown(commit)) return this.#passOver(this.#check, key, ref);
     const read = this.#check.read.bind(this.#check);
     await this.#check.attempt(async () => {
       const named = {
@@ -84,6 +93,7 @@ export class SnapshotCheck {
 
   async #manifest(commit: Commit): Promise<Manifest | undefined> {
     const key = layout.manifest(commit.manifest.hash);
+    const isKnown = this.#isKnown(commit);
     const manifest = await this.#check.attempt(() =>
       readManifest(this.#check.storage, commit, this.manifests.at(-1)),
     );
@@ -93,12 +103,20 @@ export class SnapshotCheck {
     let done = 0;
     const { length } = manifest.segments;
     const checkNext = async (ref: SegmentRef, part: StoreCheck) => {
-      const segment = await this.#segment(part, ref, commit.entry.feedVersion);
+      const look = () =>
+        isKnown
+          ? this.#passOverSegment(part, ref)
+          : checkSegment(part, ref, commit.entry.feedVersion, this.#pages);
+      if (!this.#segments.has(ref.hash)) this.#segments.set(ref.hash, await part.attempt(look));
       this.#progress("checking segments", ++done, length);
-      return segment;
+      return this.#segments.get(ref.hash);
     };
     const segments = await this.#check.each(manifest.segments, checkNext, { concurrency: segmentsAtOnce });
     for (const { hash } of publicNames(manifest).values()) this.#published.add(hash);
+    if (isKnown) {
+      for (const [name, named] of namedBy(manifest)) await this.#passOver(this.#check, name, named);
+      return manifest;
+    }
     await this.#check.attempt(() => checkScores(this.#check, key, manifest));
     await this.#check.attempt(() => checkSources(this.#check, key, manifest));
     const whole = segments.filter((segment) => segment !== undefined);
@@ -114,17 +132,26 @@ export class SnapshotCheck {
     return manifest;
   }
 
-  async #segment(
-    check: StoreCheck,
-    ref: SegmentRef,
-    feedVersion: string,
-  ): Promise<CheckedSegment | undefined> {
-    if (!this.#segments.has(ref.hash))
-      this.#segments.set(
-        ref.hash,
-        await check.attempt(() => checkSegment(check, ref, feedVersion, this.#pages)),
-      );
-    return this.#segments.get(ref.hash);
+  #isKnown({ entry }: Commit): boolean {
+    return entry.commit <= this.#earlier.since;
+  }
+
+  /** Its pages are passed over, and what it says of itself is believed. */
+  async #passOverSegment(check: StoreCheck, ref: SegmentRef): Promise<CheckedSegment> {
+    const segment = tableOf(ref, await check.read(layout.segment(ref.hash), ref));
+    for (const page of segment.pages) await this.#passOver(check, layout.page(page.hash), page);
+    return segment;
+  }
+
+  async #passOver(check: StoreCheck, key: string, { bytes }: { bytes?: number }): Promise<void> {
+    await check.attempt(async () => {
+      const found = this.#earlier.listed.get(key);
+      if (found === undefined) throw new MissingObjectError(key);
+      if (found !== (bytes ?? found))
+        throw new CorruptObjectError(key, `it has ${found} bytes, not ${bytes}`);
+      check.count(key, found);
+      this.passedOver.add(key);
+    });
   }
 }
 
@@ -142,16 +169,10 @@ function checkManifest(key: string, manifest: Manifest, segments: readonly Check
   }
   segments.forEach(({ index, ids }, position) => {
     const told = manifest.segments[position]!;
-    if (JSON.stringify(index) !== JSON.stringify(told.index))
-      throw new CorruptObjectError(
-        key,
-        `it names another index header than ${layout.segment(told.hash)} has`,
-      );
-    if (ids.root !== told.ids.root)
-      throw new CorruptObjectError(
-        key,
-        `it names another root of the ids than ${layout.segment(told.hash)} has`,
-      );
+    const refuse = (what: string) =>
+      new CorruptObjectError(key, `it names another ${what} than ${layout.segment(told.hash)} has`);
+    if (JSON.stringify(index) !== JSON.stringify(told.index)) throw refuse("index header");
+    if (ids.root !== told.ids.root) throw refuse("root of the ids");
   });
 }
 

@@ -34,6 +34,8 @@ export interface VerifyReport {
    * against their names too.
    */
   unreferenced: number;
+  /** Objects that were only listed, as an earlier check has read them. */
+  passedOver: number;
   /** Objects that are as they were written, but that only another version of this program or of Unicode can judge. */
   unchecked: Remark[];
   faults: Remark[];
@@ -50,6 +52,8 @@ export interface VerifyOptions {
   signing?: Signing;
   /** The number of the commit with which the log begins. */
   begins?: number;
+  /** The number of the newest commit that an earlier check saw whole: what commits up to it have is passed over. */
+  since?: number;
 }
 
 /**
@@ -59,13 +63,17 @@ export interface VerifyOptions {
 export async function verify(
   storage: Storage,
   progress: (step: string, done: number, of: number) => void,
-  { keys = true, site, trust, signing = {}, begins = 1 }: VerifyOptions = {},
+  { keys = true, site, trust, signing = {}, begins = 1, since = 0 }: VerifyOptions = {},
 ): Promise<VerifyReport> {
+  const earlier = { since, listed: new Map<string, number>() };
+  if (since > 0) for await (const { key, bytes } of storage.list("")) earlier.listed.set(key, bytes);
   const check = new StoreCheck(storage);
   await using pages = startPageCheck();
-  const snapshots = new SnapshotCheck(check, pages, progress);
+  const snapshots = new SnapshotCheck(check, pages, earlier, progress);
   const memory = await recall(storage, signing, { witnesses: true });
   const { length, commits, collected, newest, last } = await checkLog(check, snapshots, { trust, begins });
+  if (since > last)
+    check.faults.push({ key: layout.commit(since), reason: "it is missing, and an earlier check saw it" });
   await checkKnown(check, newest?.commit, memory);
   // Everything after that would be faults that nobody can mend.
   const { foreign } = check;
@@ -78,6 +86,7 @@ export async function verify(
   if (newest) await checkArtefacts(check, newest, named, trust);
   await checkProbe(check);
   await checkRun(check, trust, last);
+  if (since > 0) await check.countOnly(layout.changePart.prefix);
   const unreferenced = await checkRemaining(check, { keys, snapshots, named });
   return {
     commits: length,
@@ -86,6 +95,7 @@ export async function verify(
     objects: check.objects,
     bytes: check.bytes,
     unreferenced,
+    passedOver: snapshots.passedOver.size,
     unchecked: check.unchecked,
     faults: check.faults,
   };

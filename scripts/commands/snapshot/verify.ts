@@ -4,7 +4,7 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 import { trustOf } from "../../../snapshots/trust/signing.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { type VerifyOptions, type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
-import { counted, exitCodes, usageError } from "../../cli.ts";
+import { counted, exitCodes, integerOption, usageError } from "../../cli.ts";
 import { waysBack } from "../../incidents.ts";
 import { command } from "../../program.ts";
 import type { Shell } from "../../shell.ts";
@@ -22,12 +22,18 @@ export const verifyCommand = command({
     ...common,
     ...trustOptions,
     ...logBeginsOption,
+    since: {
+      type: "string",
+      value: "N",
+      does: "only lists what the commits up to this number have: an earlier run has found no fault in it",
+      default: "0",
+    },
     repair: flag("looks at all but the keys, publishes SOURCES when anything is at fault, and checks again"),
     sources: sourcesOption,
     ...allowing,
   },
   async run(values, _operand, shell) {
-    const { json = false, store, repair = false, ...others } = values;
+    const { json = false, store, repair = false, since, ...others } = values;
     const { "trusted-key": keyFile, "trust-policy": policyFile, "log-begins-at": first, ...choices } = others;
     const trusting = { "trusted-key": keyFile, "trust-policy": policyFile };
     const stray = Object.keys(choices)[0];
@@ -42,11 +48,12 @@ export const verifyCommand = command({
       trust,
       signing,
       begins,
+      since: integerOption("since", since, { min: 0, otherwise: 0 }),
     };
     const done = repair
       ? await verifyAndRepair(shell, storage, readPublishing(shell, choices), options)
       : await verify(storage, progressOn(shell.stderr), options);
-    const { faults, unchecked, commits, collected, markets, objects, bytes, unreferenced } = done;
+    const { faults, unchecked, commits, collected, markets, objects, bytes, unreferenced, passedOver } = done;
     shell.report(json, done, [
       ...shorten(faults.map(({ key, reason }) => `${key}: ${reason}`)),
       ...waysBack(faults.map(({ key }) => key)),
@@ -54,7 +61,8 @@ export const verifyCommand = command({
       `${faults.length === 0 ? "All good" : counted(faults.length, "fault")}: ` +
         `${counted(commits, "commit")} (${collected} collected), ${counted(markets, "market")}, ` +
         `${counted(objects, "object")} (${bytes} bytes), ${unreferenced} of them unreferenced` +
-        (unchecked.length > 0 ? `, ${unchecked.length} not judged` : ""),
+        (unchecked.length > 0 ? `, ${unchecked.length} not judged` : "") +
+        (passedOver > 0 ? `, ${passedOver} only listed, for --since ${since}` : ""),
     ]);
     return faults.length === 0 ? exitCodes.done : exitCodes.unexpected;
   },

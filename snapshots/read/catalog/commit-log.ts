@@ -3,7 +3,7 @@ import type { Commit, CommitEntry } from "../../../schemas/store/snapshot.ts";
 import { leafHash } from "../../format/tree.ts";
 import { MissingObjectError, ObjectError, unless } from "../../store/errors.ts";
 import { hashIn, layout } from "../../store/layout.ts";
-import { commitsBefore } from "../../store/log/commits.ts";
+import { commitsBefore, logFrom } from "../../store/log/commits.ts";
 import { entryOf } from "../../store/log/public-log.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
@@ -181,14 +181,10 @@ export class CommitLog {
   /** The commits after `known` up to `newest`; undefined when `newest` does not lead back to it. */
   async #since(known: Commit | undefined, newest: Commit): Promise<Commit[] | undefined> {
     if (!known || newest.entry.commit <= known.entry.commit) return undefined;
-    const fresh = [newest];
-    try {
-      for (let oldest = newest; oldest.entry.commit > known.entry.commit + 1; oldest = fresh.at(-1)!)
-        fresh.push(...(await commitsBefore(this.#storage, oldest, known.entry.commit + 1)));
-    } catch (error) {
-      if (error instanceof ObjectError) return undefined;
-      throw error;
-    }
+    const fresh: Commit[] = [];
+    await unless(ObjectError, async () => {
+      for await (const commit of logFrom(this.#storage, newest, known.entry.commit + 1)) fresh.push(commit);
+    });
     return fresh.at(-1)!.previous === known.digest ? fresh : undefined;
   }
 

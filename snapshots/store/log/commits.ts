@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Fault } from "../../../schemas/errors.ts";
 import { Commit, Head } from "../../../schemas/store/snapshot.ts";
 import { CorruptObjectError, MissingObjectError, unless } from "../errors.ts";
-import { inParallel } from "../in-parallel.ts";
+import { inOrder } from "../in-parallel.ts";
 import { layout, maxRecordBytes } from "../layout.ts";
 import { readRecord, type Signature, seal, unseal } from "../objects.ts";
 import { type Storage, StorageError } from "../storage.ts";
@@ -86,12 +86,11 @@ export function gapsIn(numbers: readonly number[], begins = 1): [first: number, 
 /** Oldest first, also commits to which the log does not lead. */
 export async function readLog(storage: Storage): Promise<Commit[]> {
   const numbers = await listCommits(storage);
-  const commits: (Commit | undefined)[] = [];
+  const commits: Commit[] = [];
   // One after the other, a remote store's latency would make a long log take minutes.
-  await inParallel(numbers.entries(), async ([index, number]) => {
-    commits[index] = await readCommit(storage, number);
-  });
-  return commits.filter((commit) => commit !== undefined);
+  for await (const commit of inOrder(numbers, (number) => readCommit(storage, number)))
+    if (commit) commits.push(commit);
+  return commits;
 }
 
 /** A commit before it is sealed. */
@@ -183,24 +182,18 @@ export async function* logFrom(storage: Storage, newest: Commit, lowest = 1): As
 export async function commitsBefore(storage: Storage, successor: Commit, lowest = 1): Promise<Commit[]> {
   const count = Math.min(fetchedAtOnce, successor.entry.commit - lowest);
   const numbers = Array.from({ length: count }, (_, index) => successor.entry.commit - 1 - index);
-  const read = await Promise.allSettled(numbers.map((number) => readPresent(storage, number)));
   const commits: Commit[] = [];
-  for (const result of read) {
-    const { previous } = commits.at(-1) ?? successor;
-    const fault =
-      result.status === "rejected"
-        ? result.reason
-        : result.value.digest !== previous &&
-          new CorruptObjectError(
-            layout.commit(result.value.entry.commit),
-            "it is not the one that the next commit follows",
-          );
-    if (fault) {
-      // The commits before the fault count. The next call meets the fault first.
-      if (commits.length > 0) break;
-      throw fault;
+  try {
+    for await (const commit of inOrder(numbers, (number) => readPresent(storage, number))) {
+      const { previous } = commits.at(-1) ?? successor;
+      const reason = "it is not the one that the next commit follows";
+      if (commit.digest !== previous)
+        throw new CorruptObjectError(layout.commit(commit.entry.commit), reason);
+      commits.push(commit);
     }
-    if (result.status === "fulfilled") commits.push(result.value);
+  } catch (error) {
+    // The commits before the fault count. The next call meets the fault first.
+    if (commits.length === 0) throw error;
   }
   return commits;
 }

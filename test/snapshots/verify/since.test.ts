@@ -1,0 +1,67 @@
+import { beforeAll, expect, test } from "vitest";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { goodStore, type Objects } from "../../helpers/store/tamper.ts";
+
+let good: Objects;
+/** The pages that verify reads when it goes on from the second of three commits, and when it begins from none. */
+let [fresh, all]: [string[], string[]] = [[], []];
+
+const isPage = (key: string) => key.startsWith(layout.page.prefix);
+
+async function check(objects: Objects, since: number) {
+  const source = memoryStorage(objects);
+  const read: string[] = [];
+  const storage = changedStorage(source, {
+    async get(key, options) {
+      read.push(key);
+      return source.get(key, options);
+    },
+  });
+  return { report: await verify(storage, () => {}, { since }), pages: [...new Set(read.filter(isPage))] };
+}
+
+async function faultsOf(since: number, change: (objects: Objects) => unknown): Promise<string[]> {
+  const objects = new Map(good);
+  change(objects);
+  return (await check(objects, since)).report.faults.map(({ key }) => key);
+}
+
+beforeAll(async () => {
+  good = await goodStore();
+  [fresh, all] = [(await check(good, 2)).pages, (await check(good, 0)).pages];
+});
+
+test("what an earlier run has read is listed and not read again, and all is counted as before", async () => {
+  const { report } = await check(good, 2);
+  const { report: whole } = await check(good, 0);
+  expect(report).toEqual({ ...whole, passedOver: report.passedOver });
+  expect(whole).toMatchObject({ passedOver: 0, faults: [] });
+  expect(report.passedOver).toBeGreaterThan(20);
+  expect(fresh.length).toBeGreaterThan(0);
+  expect(all.length).toBeGreaterThan(fresh.length);
+  expect((await check(good, 3)).pages).toEqual([]);
+});
+
+test("of that, what is gone or has another size is named, and nothing else", async () => {
+  const passedOver = all.find((key) => !fresh.includes(key))!;
+  const flipped = Buffer.from(good.get(passedOver)!);
+  flipped[20]! ^= 1;
+  expect(await faultsOf(2, (objects) => objects.set(passedOver, flipped))).toEqual([]);
+  expect(await faultsOf(0, (objects) => objects.set(passedOver, flipped))).toContain(passedOver);
+  expect(await faultsOf(2, (objects) => objects.delete(passedOver))).toEqual([passedOver]);
+  expect(await faultsOf(2, (objects) => objects.set(passedOver, flipped.subarray(1)))).toEqual([passedOver]);
+});
+
+test("what came later is read: a flipped bit in a new page, or in a commit, is named", async () => {
+  for (const key of [fresh[0]!, layout.commit(1), layout.commit(3)]) {
+    const flipped = Buffer.from(good.get(key)!);
+    flipped[flipped.length - 20]! ^= 1;
+    expect(await faultsOf(2, (objects) => objects.set(key, flipped))).toContain(key);
+  }
+});
+
+test("a commit that the earlier run saw must be there", async () => {
+  expect(await faultsOf(4, () => {})).toEqual([layout.commit(4)]);
+});
