@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { Commit } from "../../schemas/store/snapshot.ts";
 import { readExport } from "../../snapshots/export/export-records.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { newestCommit } from "../../snapshots/store/log/commits.ts";
@@ -47,6 +48,15 @@ const { folder, signedStore, proxyOn } = robbedStores();
 const forged = layout.commit(4);
 const publishForged = (storage: Storage) => publishRecords(storage, records(50), 999);
 
+const zeros = "0".repeat(64);
+/** Texts of notes about another commit, by what is another. */
+const aboutAnother: Record<string, (commit: Commit) => string> = {
+  origin: (commit) => entryText("other.example", commit),
+  commit: (commit) => entryText(ours.name, { ...commit, entry: { ...commit.entry, commit: 5 } }),
+  digest: (commit) => entryText(ours.name, { ...commit, digest: zeros }),
+  snapshotId: (commit) => entryText(ours.name, { ...commit, entry: { ...commit.entry, snapshotId: zeros } }),
+};
+
 /** Each does something to the store; proxies log the reason for which they do not take it up. */
 const attacks: [name: string, attack: (storage: Storage) => Promise<unknown>, logged: RegExp][] = [
   ["a commit that nobody signed", publishForged, /commits\/0000000004.json: nobody signed it/],
@@ -71,20 +81,10 @@ const attacks: [name: string, attack: (storage: Storage) => Promise<unknown>, lo
     },
     /its signature is for something else/,
   ],
-  ...(["origin", "commit", "digest", "snapshotId"] as const).map((what): (typeof attacks)[number] => [
+  ...Object.entries(aboutAnother).map(([what, textOf]): (typeof attacks)[number] => [
     `a commit with a note of the trusted key about one with another ${what}`,
     async (storage) => {
-      const next = await following(storage);
-      const other = {
-        commit: 5,
-        digest: "0".repeat(64),
-        snapshotId: "0".repeat(64),
-        origin: "other.example",
-      };
-      await putCommit(storage, next, (commit) => {
-        const said = { ...commit, origin: ours.name, [what]: other[what] };
-        return signNote(entryText(said.origin, said), ours);
-      });
+      await putCommit(storage, await following(storage), (commit) => signNote(textOf(commit), ours));
     },
     /its signature is for something else/,
   ]),
