@@ -7,7 +7,7 @@ export interface LogicalContent {
   scoresRoot: string;
 }
 
-/** The text of which a snapshot's id is the SHA-256, one line per part (snapshots/SPEC.md, "Identity"). */
+/** The text of which a snapshot's id is the SHA-256, one line per part (snapshots/SPEC.md, "Roots"). */
 export function identityOf({ feedVersion, counts, archiveRoot, scoresRoot }: LogicalContent): string {
   return (
     `prs-snapshot 1 ${feedVersion}\nmarkets ${counts.markets}\nprotocols ${counts.protocols}\n` +

@@ -133,8 +133,8 @@ export interface Signature {
 }
 
 /**
- * Adds `digest` at the end of the record's JSON: the SHA-256 of the JSON without it (snapshots/SPEC.md, "Sealed
- * records"). `sign` may add a signature behind it.
+ * Adds `digest` at the end of the record's JSON: the SHA-256 of the JSON without it (snapshots/SPEC.md, "JSON"). `sign`
+ * may add a signature behind it.
  */
 export function seal(record: object, sign: (digest: string) => Signature = () => ({})): Buffer {
   const digest = sha256(JSON.stringify(record));

@@ -5,7 +5,7 @@ import { formatVersion, type SegmentRef } from "../../schemas/store/snapshot.ts"
 import { idOfLine } from "../../snapshots/format/market-line.ts";
 import { type Page, readRun } from "../../snapshots/format/page.ts";
 import { leafHash, nodeHash } from "../../snapshots/format/tree.ts";
-import { readIndexHeader, readPages } from "../../snapshots/index/segment.ts";
+import { readPages } from "../../snapshots/index/segment.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
@@ -32,7 +32,6 @@ export async function workedExample(): Promise<[what: string, value: string][]> 
   const [ref] = manifest.segments as [SegmentRef];
   const stored = files.get(layout.segment(ref.hash))!;
   const header = JSON.parse(stored.toString("utf8", 16, 16 + stored.readUInt32LE(8)));
-  const index = JSON.parse(String(readIndexHeader("segment", stored)));
   const start = Math.ceil((16 + stored.readUInt32LE(8)) / 8) * 8;
   const [page] = readPages("segment", stored) as [Page];
   const lines = page.runs.flatMap((_, run) =>
@@ -42,53 +41,28 @@ export async function workedExample(): Promise<[what: string, value: string][]> 
   const ids = files.get(layout.ids(ref.ids.hash))!;
   const id = idOfLine(oldest);
   const fromHex = (text: string) => Buffer.from(text, "hex");
-  const hex = (number: number) => `${number} (hex ${number.toString(16)})`;
-  const sectionAt = (name: string) => {
-    const [offset, bytes] = header.sections[name];
-    return `${offset}, so byte ${start + offset} of the object; ${bytes} bytes`;
-  };
+  const [at, bytes] = header.sections["outcome.codes"];
+  const runs = page.runs.map((run) => `${run.compressedBytes} and ${run.rawBytes}`).join(", ");
   return [
-    ["id of the oldest market", id],
-    ["its CRC-32", hex(crc32(id))],
-    ["the same modulo 96", String(crc32(id) % 96)],
-    ["first 32 bits of the hash of its id", sha256(id).slice(0, 8)],
-    ["hash of its text as a leaf", leafHash(oldest).toString("hex")],
-    ["markets in its page, the oldest", String(page.markets)],
-    [
-      "runs of this page: compressed and raw bytes",
-      page.runs.map((run) => `${run.compressedBytes} and ${run.rawBytes}`).join(", "),
-    ],
+    ["the oldest market: id, CRC-32 of that, and `h`", `${id}, ${crc32(id)}, ${sha256(id).slice(0, 8)}`],
+    ["its text as a leaf", leafHash(oldest).toString("hex")],
+    ["its page: markets; compressed and raw bytes of the runs", `${page.markets}; ${runs}`],
     ["root of this page", page.root],
-    [
-      "markets and pages of its segment, the oldest",
-      `${ref.markets} and ${readPages("segment", stored).length}`,
-    ],
-    ["bytes of this segment", String(ref.bytes)],
-    ["bytes of its header", String(stored.readUInt32LE(8))],
-    ["its first section begins at byte", String(start)],
-    ["`times` begins at", sectionAt("times")],
-    ["`epochs`", JSON.stringify(index.epochs)],
-    [
-      "column `outcome`",
-      JSON.stringify(index.columns.find(({ name }: { name: string }) => name === "outcome")),
-    ],
-    ["`outcome.codes`", sectionAt("outcome.codes")],
-    ["`weight_version.codes`", sectionAt("weight_version.codes")],
+    ["its segment: markets and bytes", `${ref.markets} and ${ref.bytes}`],
+    ["`outcome.codes` in it", `${bytes} bytes from byte ${start + at} on, where sections begin at ${start}`],
     [
       "first hash of its ids, and its ordinal",
-      `${hex(ids.readUInt32LE(0))}, ${ids.readUInt16LE(4 * ref.markets)}`,
+      `${ids.readUInt32LE(0)}, ${ids.readUInt16LE(4 * ref.markets)}`,
     ],
     ["root of this segment", ref.root],
     ["root of its ids", ref.ids.root],
-    ["hash and bytes of its index header", `${ref.index.hash}, ${ref.index.bytes}`],
-    ["in this header, `composite`, bytes and root", JSON.stringify(index.sections.composite)],
+    ["its index header: hash and bytes", `${ref.index.hash}, ${ref.index.bytes}`],
     [
       "its node in the tree of the index",
       nodeHash(fromHex(ref.index.hash), fromHex(ref.ids.root)).toString("hex"),
     ],
     ["root of the index", commit.entry.indexRoot],
     ["root of the archive, which has three segments", commit.entry.archiveRoot],
-    ["first line of the scores", `scores ${manifest.scores.list.hash}`],
     ["root of the scores", commit.entry.scoresRoot],
     ["snapshot id", commit.entry.snapshotId],
   ];

@@ -34,7 +34,7 @@ export interface Entry {
   record: string;
 }
 
-/** The id of the snapshot that an entry of the log is about (snapshots/SPEC.md, "Identity"). */
+/** The id of the snapshot that an entry of the log is about (snapshots/SPEC.md, "Roots"). */
 async function snapshotIdOf(entry: Entry): Promise<string> {
   const { feedVersion, counts, archiveRoot, scoresRoot } = entry;
   const isOne =

@@ -1,13 +1,22 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { maxProtocols, maxSegments } from "../../../schemas/store/snapshot.ts";
+import { maxListed, maxProtocols, maxSegments } from "../../../schemas/store/snapshot.ts";
+import { cuts } from "../../../snapshots/format/cuts.ts";
+import { maxHeaderBytes } from "../../../snapshots/format/maxima.ts";
 import { maxPageRunBytes } from "../../../snapshots/format/page.ts";
 import { createLabelTables } from "../../../snapshots/index/columns.ts";
 import { loadSegment } from "../../../snapshots/index/segment.ts";
 import { ObjectWriter } from "../../../snapshots/publish/object-writer.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
-import { kindOf, layout, sha256 } from "../../../snapshots/store/layout.ts";
+import {
+  type Kind,
+  kindOf,
+  layout,
+  maxOrdinaryBytes,
+  maxResidentBytes,
+  sha256,
+} from "../../../snapshots/store/layout.ts";
 import { readObject } from "../../../snapshots/store/objects.ts";
 import { publishRecords, scoreRows, sourcesOf } from "../../helpers/publish/records.ts";
 import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
@@ -141,33 +150,51 @@ test("a publish refuses more protocols than a snapshot can have", async () => {
   }
 });
 
-test("the format states them", async () => {
-  const read = (name: string) => readFile(join(import.meta.dirname, "../../../snapshots", name), "utf8");
-  const [spec, publishing] = await Promise.all([read("SPEC.md"), read("PUBLISHING.md")]);
-  for (const bytes of [maxPageRunBytes, maxSegments, maxProtocols])
-    expect(spec).toContain(bytes.toLocaleString("en-US"));
-  const told = ({ maxBytes }: { maxBytes: number }) =>
-    maxBytes < mebibyte ? `${maxBytes / 1024} KiB` : `${maxBytes / mebibyte} MiB`;
-  const { commit, publicObject, changePart, segment, words, page, ...others } = layout;
-  for (const [name, kind] of Object.entries({
-    ...{ commit, "score list": publicObject, "part of a change record": changePart },
-    ...{ segment, words, page },
-  }))
-    expect(spec).toMatch(new RegExp(`^\\| [^|]*\\b${name}\\b[^|]* \\| ${told(kind)} \\|$`, "m"));
-  expect(spec).toContain(`An object has at most ${told(others.manifest)},`);
-  for (const kind of [
-    others.segmentList,
-    others.scoreLines,
-    others.changeRecord,
-    others.privateObject,
-    others.ids,
-  ])
-    expect(told(kind)).toBe(told(others.manifest));
-  const rows = [...publishing.matchAll(/^\| `([a-z]+\/[^`]*<[^`]*)`[^|]*\|[^|]*\| ?([^|]*?) ?\|$/gm)];
-  expect(rows.length).toBeGreaterThan(8);
-  for (const [, name, size] of rows) {
-    const kind = kindOf(name!.replace(/<[^>]*>/g, "1"))!;
-    const stated = { none: "Infinity MiB", "": told(others.manifest) }[size!] ?? size;
-    expect([name, stated]).toEqual([name, told(kind)]);
+describe("the documents of the format", () => {
+  const read = (name: string) => readFile(join(import.meta.dirname, `../../../snapshots/${name}.md`), "utf8");
+  const units: Record<string, number> = { KiB: 1024, MiB: mebibyte };
+
+  /** The most bytes that a cell tells. */
+  function bytesIn(cell: string): number {
+    if (cell.trim() === "none") return Number.POSITIVE_INFINITY;
+    const [, number = "16", unit = "MiB"] = /([\d,]+) ?(\w*)/.exec(cell) ?? [];
+    return Number(number.replaceAll(",", "")) * (units[unit] ?? 1);
   }
+
+  /** The keys of a table, one of each kind, with the most bytes that the table tells. */
+  async function keysIn(name: string): Promise<[key: string, most: number][]> {
+    const [, section = ""] = (await read(name)).split("\n## Layout\n");
+    const [table = ""] = section.split("\n\n").filter((part) => part.trim().startsWith("| key |"));
+    const rows = table.split("\n").filter((row) => row.startsWith("| `"));
+    return rows.flatMap((row) => {
+      const [, keys = "", , bytes = ""] = row.split("|");
+      const most = bytes.split(";").map(bytesIn);
+      return [...keys.matchAll(/`([^`]+)`/g)].map(([, key], place): [string, number] => [
+        key!.replace(/<\w+>/g, "1"),
+        most.at(Math.min(place, most.length - 1))!,
+      ]);
+    });
+  }
+
+  test("tell all keys, and the most bytes of their objects", async () => {
+    const kinds = Object.values<unknown>(layout).filter(
+      (kind): kind is Kind => typeof kind === "function" && "prefix" in kind,
+    );
+    const told = [...(await keysIn("SPEC")), ...(await keysIn("PUBLISHING"))];
+    // What the log signs and hashes has bounds of its own.
+    const bounded = told.filter(([key]) => kindOf(key) && !key.startsWith(layout.log));
+    expect(bounded).toEqual(bounded.map(([key]) => [key, kindOf(key)?.maxBytes]));
+    const texts = (await read("SPEC")) + (await read("PUBLISHING"));
+    expect(kinds.filter(({ prefix }) => !texts.includes(`\`${prefix}`))).toEqual([]);
+    const large = kinds.filter(({ maxBytes }) => maxBytes > maxOrdinaryBytes);
+    expect(large.filter((kind) => !bounded.some(([key]) => kindOf(key) === kind))).toEqual([]);
+  });
+
+  test("tell the other maxima", async () => {
+    const [, section = ""] = (await read("SPEC")).split("\n## Maxima\n");
+    for (const most of [cuts.segmentMax, cuts.pageMax, maxListed, maxPageRunBytes, maxSegments, maxProtocols])
+      expect(section).toContain(most.toLocaleString("en-US"));
+    for (const most of [maxHeaderBytes, maxResidentBytes])
+      expect(section).toContain(`${most / mebibyte} MiB`);
+  });
 });
