@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
-import { compileCache, nodeOptions } from "../servers/programs.ts";
+import { nodeOptions } from "../servers/programs.ts";
 import type { UnitCommand } from "./deployed.ts";
 import { until } from "./proxy-client.ts";
 
@@ -39,7 +39,7 @@ export function startUnit({ program, args, cwd, env }: UnitCommand): ProxyComman
   const child = spawn(program, args, {
     detached: true,
     cwd,
-    env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: compileCache, ...env },
+    env: { PATH: process.env.PATH, ...env },
   });
   const output = { out: "", err: "" };
   child.stdout.on("data", (chunk) => (output.out += chunk));

@@ -6,9 +6,6 @@ import { delimiter, join } from "node:path";
 /** For node, as every command has them. */
 export const nodeOptions = ["--import", new URL("../../../scripts/installed.js", import.meta.url).href];
 
-/** Where V8 keeps compiled code, for NODE_COMPILE_CACHE; processes of the tests share it. */
-export const compileCache = new URL("../../../node_modules/.cache/compiled", import.meta.url).pathname;
-
 const postgresFolders = "/usr/lib/postgresql/*/bin";
 
 /** A server's program by any of its names, or undefined where it is not installed; under CI that is an error. */
