@@ -168,8 +168,8 @@ async function bodyOf(answer: IncomingMessage, { hash }: NamedObject): Promise<B
     answer.on("error", () => {}).destroy();
     throw new OriginFault(`the origin answered ${answer.statusCode}`);
   }
-  const body = await collected(answer, layout.publicObject.maxBytes!, (bytes) => {
-    throw new OriginFault(`the body has ${bytes} bytes and more, which is more than an object may have`);
+  const body = await collected(answer, layout.publicObject.maxBytes!, () => {
+    throw new OriginFault("the body is longer than an object may be");
   });
   if (sha256(body) === hash) return body;
   throw new OriginFault(`the body of ${layout.publicObject(hash)} is not the published one`);
