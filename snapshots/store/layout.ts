@@ -17,8 +17,8 @@ export { sha256 } from "../format/sha256.ts";
 const kibibyte = 1024;
 const mebibyte = 1024 * kibibyte;
 
-// snapshots/SPEC.md, "Maxima", has these bounds with those of `kinds` and of format/maxima.ts in one table. A hash only
-// shows that an object is the one that somebody named, so each bound is checked before memory is taken.
+// "Layout" and "Maxima" of snapshots/SPEC.md and PUBLISHING.md have these bounds, and those of format/maxima.ts. A hash
+// only shows that an object is the one that somebody named, so each bound is checked before memory is taken.
 
 /** The most bytes of a market's JSON text (INTERFACE 8.3). */
 export const maxMarketBytes = 256 * kibibyte;
