@@ -56,7 +56,7 @@ export const incidents: readonly Incident[] = [
       "only tiles still have, put it back from a backup or an earlier version of the bucket",
   },
   {
-    of: [layout.head, layout.checked, layout.publicTree],
+    of: [layout.checked, layout.publicTree],
     back: "publish again, which writes what every run writes",
   },
 ];

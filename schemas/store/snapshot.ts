@@ -162,12 +162,9 @@ export const Commit = z.object({
 });
 export type Commit = z.infer<typeof Commit>;
 
-/** `head.json`: a hint to the newest commit. A newer one may exist, so readers try the next numbers, too. */
-export const Head = z.object({ commit: CommitNumber, digest: Digest });
-export type Head = z.infer<typeof Head>;
-
 /**
- * `checked.json`: the newest successful publish run, even one with nothing new. The public names show `commit`. `note`
+ * `checked.json`: the newest successful publish run, even one with nothing new. The public names show `commit`, from
+ * which readers start to look for the newest. `note`
  * is a signed note about the digest, where the publisher has a key.
  */
 export const Checked = z.object({

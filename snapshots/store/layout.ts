@@ -153,7 +153,6 @@ const kinds = {
 /** All keys of a store. No other code spells them ("Layout" of snapshots/SPEC.md and PUBLISHING.md). */
 export const layout = {
   ...kinds,
-  head: "head.json",
   checked: "checked.json",
   probe: "probe.json",
   publicTree: "public/",

@@ -1,12 +1,11 @@
-import { type Commit, Head, type Manifest } from "../../schemas/store/snapshot.ts";
+import type { Commit, Manifest } from "../../schemas/store/snapshot.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { gapsIn, listCommits, readPresent } from "../store/log/commits.ts";
-import { unseal } from "../store/objects.ts";
 import { believe, type Memory } from "../trust/log/believe.ts";
 import { checkAgreement, type Trust } from "../trust/trust.ts";
 import type { SnapshotCheck } from "./snapshot-check.ts";
-import { publishAgain, type StoreCheck } from "./store-check.ts";
+import type { StoreCheck } from "./store-check.ts";
 
 export interface CheckedCommit {
   commit: Commit;
@@ -20,15 +19,14 @@ interface CheckedLog {
   commits: ReadonlyMap<number, Commit>;
   /** Commits whose snapshots a collection deleted. */
   collected: number;
-  /** The newest trusted commit. Undefined when it is faulty, or head.json names a later one. */
+  /** The newest trusted commit. Undefined when it is faulty. */
   newest: CheckedCommit | undefined;
   /** The highest number, also of a faulty commit; 0 where there is none. */
   last: number;
 }
 
 /**
- * Checks the commit log from number `begins` on, and every snapshot that was not collected. No commit may be missing,
- * nor the one that head.json names.
+ * Checks the commit log from number `begins` on, and every snapshot that was not collected. No commit may be missing.
  */
 export async function checkLog(
   check: StoreCheck,
@@ -70,15 +68,6 @@ export async function checkLog(
     log.push(commit);
   }
   checkSignatures(check, log, trust);
-  const head = await check.attemptRecord(
-    layout.head,
-    (bytes) => unseal(layout.head, bytes, Head),
-    publishAgain,
-  );
-  if (head && head.commit > (numbers.at(-1) ?? 0)) {
-    missing(head.commit);
-    newest = undefined;
-  }
   const commits = new Map(log.flatMap((commit) => (commit ? [[commit.entry.commit, commit]] : [])));
   return { length: numbers.length, commits, collected, newest, last: numbers.at(-1) ?? 0 };
 }

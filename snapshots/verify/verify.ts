@@ -71,10 +71,12 @@ export async function verify(
   await using pages = startPageCheck();
   const snapshots = new SnapshotCheck(check, pages, earlier, progress);
   const memory = await recall(storage, signing, { witnesses: true });
-  const { length, commits, collected, newest, last } = await checkLog(check, snapshots, { trust, begins });
+  const { length, commits, collected, last, ...log } = await checkLog(check, snapshots, { trust, begins });
   if (since > last)
     check.faults.push({ key: layout.commit(since), reason: "it is missing, and an earlier check saw it" });
-  await checkKnown(check, newest?.commit, memory);
+  await checkKnown(check, log.newest?.commit, memory);
+  // Otherwise the public names show a commit that is gone.
+  const newest = memory.hint <= last ? log.newest : undefined;
   // Everything after that would be faults that nobody can mend.
   const { foreign } = check;
   if (foreign && (commits.size === 0 || foreign.key.startsWith(layout.manifest.prefix))) throw foreign;

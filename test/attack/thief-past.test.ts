@@ -228,7 +228,6 @@ describe("after a restart", () => {
     await first.stop();
     await storage.put(layout.logCheckpoint, (await storage.get(layout.logCheckpointOf(2)))!);
     for (const key of [layout.commit(3), layout.logCheckpointOf(3)]) await storage.delete(key);
-    await storage.put(layout.head, seal({ commit: 2 }));
 
     const again = await proxyOn(storage, { checkpointFile });
     expect((await again.get("/api/v1/status")).status).toBe(503);

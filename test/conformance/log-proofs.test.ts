@@ -310,13 +310,7 @@ test("the client follows a service's log from checkpoint to checkpoint, and noti
     await publish(701);
     const second = await upTo(client, 2, first);
     // Whoever has the key and the bucket makes another second commit.
-    for (const name of [
-      layout.commit(2),
-      layout.head,
-      layout.checked,
-      layout.logCheckpoint,
-      layout.logCheckpointOf(2),
-    ])
+    for (const name of [layout.commit(2), layout.checked, layout.logCheckpoint, layout.logCheckpointOf(2)])
       await proxy.storage.delete(name);
     await publish(900);
     const fresh = await proxy.another();

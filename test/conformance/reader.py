@@ -188,7 +188,7 @@ def read_store(folder, vkey):
     run, origin = store.sealed("checked.json"), vkey.split("+")[0]
     about = f"{origin}\nchecked {run['checkedAt']}\n{base64.b64encode(bytes.fromhex(run['digest'])).decode()}\n"
     need(not vkey or signed_text(run["note"], vkey) == about, "the signature of checked.json is another's")
-    for key in ["head.json", *(key for key in store.files if key.startswith("keys/"))]:
+    for key in [key for key in store.files if key.startswith("keys/")]:
         need(store.sealed(key).get("id", "") in key, f"{key} is another's")
     need(store.get("probe.json") == b'{"purpose":"shows that this store honours conditional writes"}', "probe.json is wrong")
     need(store.seen == set(store.files), f"nothing names {store.files.keys() - store.seen}")

@@ -138,7 +138,7 @@ function testTree(
   test("reaches nothing else, by any path", async () => {
     const others = (await keysUnder("")).filter((key) => !key.startsWith("public/"));
     expect(new Set(others.map((key) => key.split("/")[0]))).toEqual(
-      new Set(["checked.json", "commits", "head.json", "keys", "manifests", "private", "probe.json"]),
+      new Set(["checked.json", "commits", "keys", "manifests", "private", "probe.json"]),
     );
     const index = (await on.storage.get("public/index.html"))!;
     for (const key of others) {

@@ -26,7 +26,7 @@ const allowing = (statement: object) => ({ Effect: "Allow", ...statement });
 /** What a publisher writes. */
 const written = [
   ...[layout.commit.prefix, layout.manifest.prefix, layout.publicTree, privateTree, layout.runPlan.prefix],
-  ...[layout.head, layout.checked, layout.probe],
+  ...[layout.checked, layout.probe],
 ];
 
 /** Beginnings of the keys that each role may read, write and delete. */

@@ -64,7 +64,7 @@ describe("a forward proxy", () => {
     const { code, stderr } = await publish("s3://bucket/store", env);
     expect({ code, stderr }).toMatchObject({ code: 0 });
     expect(new Set(forward.asked)).toEqual(new Set(["s3.test"]));
-    expect(objects.has("store/head.json")).toBe(true);
+    expect(objects.has("store/checked.json")).toBe(true);
   });
 
   test("is used by the proxy for the objects of its origin", async () => {

@@ -6,7 +6,6 @@ import {
   Commit,
   ExportRecord,
   formatVersion,
-  Head,
   type Manifest,
 } from "../../schemas/store/snapshot.ts";
 import { feedVersion } from "../../schemas/versions.ts";
@@ -145,7 +144,6 @@ const exported = { formatVersion, commit: 1, snapshotId: digest, archiveRoot: di
 /** A record as JSON before it is sealed. */
 const records = [
   [Commit, commitRecord],
-  [Head, { commit: 3 }],
   [Checked, { checkedAt: told.newestResolvedAt, commit: 1, outcome: "published", note: "x" }],
   [ExportRecord, { ...exported, publishedAt: told.newestResolvedAt, files: [{ ...file, stats }] }],
   [ChangeFiles, { formatVersion, changes: digest, files: [file] }],
@@ -166,13 +164,13 @@ const commit: Target = {
     const bytes = isRecord
       ? seal(content, () => (given === undefined ? {} : { note: given }))
       : input.subarray(1);
-    const record = refused(() => unseal("record", bytes, schema as typeof Head), CorruptObjectError);
+    const record = refused(() => unseal("record", bytes, schema as typeof Checked), CorruptObjectError);
     if (!record) return;
     const { digest: _, note, ...known } = record as unknown as Commit;
     const again = unseal(
       "again",
       seal(known, () => (note === undefined ? {} : { note })),
-      schema as typeof Head,
+      schema as typeof Checked,
     );
     needSame(
       { ...again, digest: 0 },

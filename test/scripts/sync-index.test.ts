@@ -80,7 +80,7 @@ function newestCommit(): Commit {
 
 /** Lets the proxy have what the store has now, and runs sync. */
 async function sync(...more: string[]) {
-  const late = (name: string) => Number(/^(commits|head)/.test(name));
+  const late = (name: string) => Number(/^(commits|checked)/.test(name));
   for (const [name, bytes] of [...objects].sort(([a], [b]) => late(a) - late(b)))
     await proxy.storage.put(name, bytes);
   const { commit } = newestCommit().entry;

@@ -1,6 +1,5 @@
 import type { Checked } from "../../../schemas/store/snapshot.ts";
 import { layout } from "../../store/layout.ts";
-import { headCommit } from "../../store/log/commits.ts";
 import { seal } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import type { RunLog } from "../../trust/log/believe.ts";
@@ -41,8 +40,8 @@ interface RunAtHand extends AtHand {
 }
 
 /**
- * Updates head.json, the public log, its checkpoint, the public names and the artefacts to the newest commit, and the
- * site to this version. Returns the commit's number, and what the witnesses made of its checkpoint. Readers of
+ * Updates the public log, its checkpoint, the public names and the artefacts to the newest commit, and the site to this
+ * version. Returns the commit's number, and what the witnesses made of its checkpoint. Readers of
  * snapshots need none of these objects, and the next run repeats what was interrupted.
  */
 export async function updateMutableObjects(
@@ -54,8 +53,6 @@ export async function updateMutableObjects(
   const trust = signing.key && trustOf(signing);
   const { log, ...shown } = await shownAtEnd(storage, trust, faulty, atHand);
   const { tree, commit: newest } = shown;
-  if ((log ? log.head : await headCommit(storage)) !== newest.entry.commit)
-    await storage.put(layout.head, seal({ commit: newest.entry.commit }));
   const witnessed = await updateLog(storage, tree, newest, signing, log);
   const named = await namedIn(tree, site, names);
   const addresses = named.site === null ? undefined : { ...named, site: named.site };

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { Fault } from "../../../schemas/errors.ts";
-import { Commit, Head } from "../../../schemas/store/snapshot.ts";
+import { Checked, Commit } from "../../../schemas/store/snapshot.ts";
 import { CorruptObjectError, MissingObjectError, unless } from "../errors.ts";
 import { inOrder } from "../in-parallel.ts";
 import { layout, maxRecordBytes } from "../layout.ts";
@@ -16,14 +16,13 @@ export async function readCommit(storage: Storage, number: number): Promise<Comm
 }
 
 /**
- * Undefined in an empty store. The search starts at the number in head.json, or at `known` when that is higher. When
- * head.json is missing or unreadable, the commits are listed instead.
+ * Undefined in an empty store. The search starts at the number `known`, or else at the commit that checked.json names.
  */
-export async function newestCommit(storage: Storage, known = 0): Promise<Commit | undefined> {
-  return newestAt(storage, Math.max(known, (await headCommit(storage)) ?? 0));
+export async function newestCommit(storage: Storage, known?: number): Promise<Commit | undefined> {
+  return newestAt(storage, known ?? (await readChecked(storage))?.commit ?? 0);
 }
 
-/** Starts the search at `hint`, which may be 0. */
+/** Starts the search at `hint`, which may be 0. Where the store lacks that commit, they are listed. */
 export async function newestAt(storage: Storage, hint: number): Promise<Commit | undefined> {
   const hinted = hint > 0 && (await newestFrom(storage, hint));
   return hinted || newestFrom(storage, await newestListed(storage));
@@ -31,7 +30,7 @@ export async function newestAt(storage: Storage, hint: number): Promise<Commit |
 
 /**
  * Undefined when there is no commit of this number. There may be later ones: a publisher may have been killed after it
- * wrote its commit and before it updated head.json.
+ * wrote its commit and before it recorded its run.
  */
 async function newestFrom(storage: Storage, number: number): Promise<Commit | undefined> {
   // Both at once, since the first is nearly always there.
@@ -53,11 +52,11 @@ export async function newestAfter(storage: Storage, known: Commit): Promise<Comm
   return newest;
 }
 
-/** Anybody may have written head.json; undefined when it cannot be read. */
-export function headCommit(storage: Storage): Promise<number | undefined> {
+/** The newest publish run as checked.json records it, whoever wrote that; undefined when it cannot be read. */
+export function readChecked(storage: Storage): Promise<Checked | undefined> {
   return unless(CorruptObjectError, async () => {
-    const bytes = await storage.get(layout.head, { maxBytes: maxRecordBytes });
-    return bytes && unseal(layout.head, bytes, Head).commit;
+    const bytes = await storage.get(layout.checked, { maxBytes: maxRecordBytes });
+    return bytes && unseal(layout.checked, bytes, Checked);
   });
 }
 

@@ -1,12 +1,11 @@
 import { Fault } from "../../../schemas/errors.ts";
-import { Checked, type Commit } from "../../../schemas/store/snapshot.ts";
+import type { Commit } from "../../../schemas/store/snapshot.ts";
 import type { TreeHead } from "../../format/log-tree.ts";
 import { treeHead } from "../../format/tree.ts";
 import { CorruptObjectError, isLoss, unless } from "../../store/errors.ts";
-import { layout, maxRecordBytes } from "../../store/layout.ts";
-import { headCommit, newestAt, readCommit } from "../../store/log/commits.ts";
+import { layout } from "../../store/layout.ts";
+import { newestAt, readChecked, readCommit } from "../../store/log/commits.ts";
 import { LogTree, lastBundle, readEntries } from "../../store/log/public-log.ts";
-import { unseal } from "../../store/objects.ts";
 import { listedOnce, type Storage } from "../../store/storage.ts";
 import { signCheckpoint } from "../notes/texts.ts";
 import { refuseUntrusted, requireTrusted, type Signing, trustOf } from "../signing.ts";
@@ -32,6 +31,8 @@ export interface Memory {
   evidence: readonly Evidence[];
   /** The checkpoint of the store, where keys are trusted. */
   stored: StoredCheckpoint | undefined;
+  /** The commit that checked.json names, whoever wrote that; 0 when it cannot be read. */
+  hint: number;
 }
 
 /**
@@ -45,25 +46,17 @@ export async function recall(
 ): Promise<Memory> {
   const trust = trustOf(signing);
   const evidence: Evidence[] = [];
-  let stored: StoredCheckpoint | undefined;
-  if (trust) {
-    const readRun = async () => {
-      const bytes = await storage.get(layout.checked, { maxBytes: maxRecordBytes });
-      return bytes && unseal(layout.checked, bytes, Checked);
-    };
-    const [newest, run] = await Promise.all([
-      // An older one may have been put in the place of the newest.
-      storedCheckpoint(storage, trust, Number.POSITIVE_INFINITY),
-      unless(CorruptObjectError, readRun),
-    ]);
-    stored = newest;
-    if (stored.checkpoint) evidence.push(evidenceIn(layout.logCheckpoint, stored.checkpoint));
-    if (run && !trust.run(run)) evidence.push(evidenceIn(layout.checked, { size: run.commit }));
-  }
+  const [stored, run] = await Promise.all([
+    // An older one may have been put in the place of the newest.
+    trust && storedCheckpoint(storage, trust, Number.POSITIVE_INFINITY),
+    readChecked(storage),
+  ]);
+  if (stored?.checkpoint) evidence.push(evidenceIn(layout.logCheckpoint, stored.checkpoint));
+  if (trust && run && !trust.run(run)) evidence.push(evidenceIn(layout.checked, { size: run.commit }));
   const { memory: file } = signing;
   if (file?.newest) evidence.push({ ...file.newest, says: `${file.path} names` });
   if (stored && witnesses) evidence.push(...(await askSeen(storage, signing, stored.checkpoint)));
-  return { trust, evidence, stored };
+  return { trust, evidence, stored, hint: run?.commit ?? 0 };
 }
 
 /** What a signed record of the store says: that the log has a commit. */
@@ -111,7 +104,7 @@ export interface Belief {
 export async function believe(
   storage: Storage,
   newest: Commit | undefined,
-  { trust, evidence }: Omit<Memory, "stored">,
+  { trust, evidence }: Pick<Memory, "trust" | "evidence">,
   atHand?: LogTree,
 ): Promise<Belief> {
   let tree = atHand;
@@ -168,8 +161,6 @@ function contradiction(
 export interface RunLog extends Memory, Belief {
   /** The newest commit; undefined in an empty store. */
   newest: Commit | undefined;
-  /** The number in head.json; undefined when it cannot be read. */
-  head: number | undefined;
   /** The store, of which the public tree is listed once. */
   storage: Storage;
   /** The entries in which the log ends, whatever they are, read once; undefined where they cannot be read. */
@@ -184,8 +175,8 @@ export interface RunLog extends Memory, Belief {
  */
 export async function readRunLog(unlisted: Storage, signing: Signing): Promise<RunLog> {
   const storage = listedOnce(unlisted, layout.publicTree);
-  const [head, memory] = await Promise.all([headCommit(unlisted), recall(storage, signing)]);
-  const newest = await newestAt(unlisted, head ?? 0).catch((error) => {
+  const memory = await recall(storage, signing);
+  const newest = await newestAt(unlisted, memory.hint).catch((error) => {
     throw memory.trust && isLoss(error) ? refuseUntrusted(unlisted.location, error) : error;
   });
   if (newest) requireTrusted(storage.location, newest, signing);
@@ -198,7 +189,7 @@ export async function readRunLog(unlisted: Storage, signing: Signing): Promise<R
   const tree = newest && isNamed ? await LogTree.byTiles(storage, newest, await tail()) : undefined;
   const { fault, followed } = await believe(storage, newest, memory, tree);
   if (fault) throw fault;
-  return { ...memory, newest, head, storage, tail, tree, followed };
+  return { ...memory, newest, storage, tail, tree, followed };
 }
 
 /**

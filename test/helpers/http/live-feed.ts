@@ -109,9 +109,10 @@ export async function bring(
 ): Promise<void> {
   const keys = [...draft.keys()].filter((key) => !without.includes(key));
   const commits = keys.filter((key) => key.startsWith(layout.commit.prefix)).sort();
-  const others = keys.filter((key) => key !== layout.head && !commits.includes(key));
-  // Readers go up from the commit they know, or follow the hint.
-  for (const key of [...others, ...commits.reverse(), layout.head]) await storage.put(key, draft.get(key)!);
+  const others = keys.filter((key) => key !== layout.checked && !commits.includes(key));
+  // Readers go up from the commit they know, or from the one that the last run names.
+  for (const key of [...others, ...commits.reverse(), layout.checked])
+    await storage.put(key, draft.get(key)!);
 }
 
 /** The manifest of a store's newest commit. */

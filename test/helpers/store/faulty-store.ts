@@ -69,7 +69,6 @@ export async function expectWhole(
   expect(snapshots).toContain(seen);
   const faults = await faultsOf(storage);
   const behind = (key: string) =>
-    key === layout.head ||
     key === layout.checked ||
     key.startsWith(layout.stableScore.prefix) ||
     key.startsWith(layout.logTile.prefix) ||

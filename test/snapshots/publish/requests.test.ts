@@ -15,7 +15,7 @@ const asked = (calls: readonly StorageCall[]) =>
     .sort();
 
 const always = [
-  `get ${layout.head}`,
+  `get ${layout.checked}`,
   `get ${layout.commit(3)}`,
   // There is none when the run begins, and none when it ends.
   ...[1, 2].map(() => `get ${layout.commit(4)}`),
@@ -24,7 +24,7 @@ const always = [
   "list public/",
   `put ${layout.checked}`,
 ];
-const signed = [`get ${layout.checked}`, `get ${layout.logCheckpoint}`];
+const signed = [`get ${layout.logCheckpoint}`];
 const told = { siteUrl: "https://scores.example/", license: "https://example.org/license" };
 
 /** More than one answer of S3 lists. */
@@ -47,7 +47,6 @@ describe.each([
   const choices = { signing: { key: testKey() }, ...told };
   /** What each run brings up to date. */
   const mutable = [
-    layout.head,
     layout.siteIndex,
     layout.siteFile("app.js"),
     layout.siteFile("api.json"),

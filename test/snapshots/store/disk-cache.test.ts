@@ -98,10 +98,10 @@ test("what the store gives under another hash is passed on and not kept, nor is 
   const [one, two, three] = [objectOf(1), objectOf(2), objectOf(3)];
   const { storage, content, get } = open([one, two]);
   content.set(layout.page(sha256(one)), objectOf(9));
-  content.set(layout.head, one);
+  content.set(layout.checked, one);
   content.set(layout.manifest(sha256(three)), three);
   expect(await get(one)).toEqual(objectOf(9));
-  expect(await storage.get(layout.head)).toEqual(one);
+  expect(await storage.get(layout.checked)).toEqual(one);
   expect(await storage.get(layout.manifest(sha256(three)))).toEqual(three);
   // Written in the order of reading.
   await get(two);

@@ -60,7 +60,7 @@ describe("a log without a commit that signed records name", () => {
     ["the checkpoint alone", [layout.checked], layout.logCheckpoint],
   ])("is not built on where %s names it, with its content or another", async (_, taken, key) => {
     for (const bri of [603, 604, 605]) {
-      const objects = without(fourth, layout.head, ...taken);
+      const objects = without(fourth, ...taken);
       const before = [...objects.keys()];
       await expect(publishOn(memoryStorage(objects), bri)).rejects.toMatchObject(refusal(key));
       expect([...objects.keys()]).toEqual(before);
@@ -68,14 +68,14 @@ describe("a log without a commit that signed records name", () => {
   });
 
   test("is not built on where an older checkpoint was put in the newest one's place", async () => {
-    const objects = without(fourth, layout.head, layout.checked);
+    const objects = without(fourth, layout.checked);
     objects.set(layout.logCheckpoint, signed.get(layout.logCheckpointOf(3))!);
     await expect(publishOn(memoryStorage(objects), 605)).rejects.toMatchObject(refusal(layout.logCheckpoint));
     expect(objects.has(fourth)).toBe(false);
   });
 
   test("is not rolled back, exported, compared or collected either, and verify tells it", async () => {
-    const objects = without(fourth, layout.head);
+    const objects = without(fourth);
     const storage = memoryStorage(objects);
     const temporary = { temporaryDirectory: folder, progress: () => {}, signing };
     const trusted = { trusted: [ours] };
@@ -89,12 +89,12 @@ describe("a log without a commit that signed records name", () => {
     const faults = await faultsOf(storage);
     expect(faults).toContainEqual({
       key: fourth,
-      reason: "it is missing, and public/log/checkpoint names it",
+      reason: "it is missing, and checked.json names it",
     });
   });
 
   test("is built on when the operator takes the signed records away, and all is well then", async () => {
-    const storage = memoryStorage(without(fourth, layout.head));
+    const storage = memoryStorage(without(fourth));
     await expect(publishOn(storage, 605, 3)).rejects.toMatchObject(refusal(layout.logCheckpoint));
     await forget(storage);
     expect(await publishOn(storage, 605)).toMatchObject({ outcome: "published", commit: 4 });
@@ -104,7 +104,7 @@ describe("a log without a commit that signed records name", () => {
 
   test("is not begun anew when all of it is gone", async () => {
     const commits = [1, 2, 3, 4].map(layout.commit);
-    const storage = memoryStorage(without(layout.head, ...commits));
+    const storage = memoryStorage(without(...commits));
     await expect(publishOn(storage, 605)).rejects.toThrow(
       /it has no commit.*delete public\/log\/checkpoint, public\/log\/checkpoints\/ and checked\.json/,
     );
@@ -115,7 +115,7 @@ describe("a log without a commit that signed records name", () => {
 
 test("another commit than the signed one is not built on, although a trusted key signed it too", async () => {
   const fork = new Map(signed);
-  for (const key of [fourth, layout.head, layout.checked, layout.logCheckpoint, ...sizes]) fork.delete(key);
+  for (const key of [fourth, layout.checked, layout.logCheckpoint, ...sizes]) fork.delete(key);
   await publishOn(memoryStorage(fork), 609);
   const objects = new Map(signed).set(fourth, fork.get(fourth)!);
   await expect(publishOn(memoryStorage(objects), 605)).rejects.toThrow(
@@ -214,7 +214,7 @@ test.each([
   ["an empty store", () => new Map<string, Buffer>(), 1],
 ])("a run on %s builds on a commit that is made while it looks", async (_, begin, next) => {
   const commits = next === 1 ? [] : [layout.commit(next)];
-  for (const asked of [layout.head, layout.checked, layout.logCheckpoint, ...commits]) {
+  for (const asked of [layout.checked, layout.logCheckpoint, ...commits]) {
     const storage = memoryStorage(begin());
     let met = false;
     const slow = changedStorage(storage, {

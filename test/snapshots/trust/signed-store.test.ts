@@ -206,7 +206,7 @@ describe("the commands", () => {
     await writeSources(join(folder, "sources"), { markets: 21 });
     const [allowed] = /--allow-changed \d+/.exec((await run(`${publish} --dry-run`)).stderr)!;
     // A fault to repair.
-    await rm(join(folder, "store", layout.head));
+    await rm(join(folder, "store", layout.checked));
     const content = await contentOf(directoryStorage(join(folder, "store")));
     const repair = "verify --store store --repair --sources sources";
     for (const line of [

@@ -73,7 +73,7 @@ function honestAt(count: number): Objects {
     for (const key of [layout.commit(n), layout.logCheckpointOf(n), ...tilesOf(n).map(tileKey)])
       if (!tilesOf(count).map(tileKey).includes(key)) objects.delete(key);
   objects.set(layout.logCheckpoint, honest.get(layout.logCheckpointOf(count))!);
-  objects.delete(layout.head);
+  objects.delete(layout.checked);
   return objects;
 }
 

@@ -52,7 +52,7 @@ const crimes: readonly Crime[] = [
     return [key, bytes.subarray(0, process.draw(bytes.length))];
   },
   // deletes a record
-  (_, process) => [one([layout.head, layout.checked, layout.logCheckpoint], process)!],
+  (_, process) => [one([layout.checked, layout.logCheckpoint], process)!],
   // deletes the newest commit
   (world) => {
     const newest = newestOf(world);

@@ -177,7 +177,7 @@ describe("a run in parts", () => {
       const sound = await thrownBy(joinParts(optionsOf(storage), `run-${from}`));
       expect(sound).toBeInstanceOf(SourceRefusal);
     }
-    expect(objects.get(layout.head)).toEqual(before.get(layout.head));
+    expect(objects.get(layout.checked)).toEqual(before.get(layout.checked));
   });
 
   test("is refused by another version of the program", async () => {

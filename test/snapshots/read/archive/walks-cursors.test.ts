@@ -85,7 +85,7 @@ describe("a cursor that this service did not give out is 400 INVALID_CURSOR", ()
       "another snapshot",
       ([, snapshot]) => ({ 1: String(snapshot).replace(/^./, (c) => (c === "a" ? "b" : "a")) }),
     ],
-    ["a snapshot that is a path", () => ({ 1: "../../../head.json" })],
+    ["a snapshot that is a path", () => ({ 1: "../../../checked.json" })],
     ["the ordinal above", ([, , ordinal]) => ({ 2: Number(ordinal) + 1 })],
     ["the ordinal below", ([, , ordinal]) => ({ 2: Number(ordinal) - 1 })],
     ["the number of markets as ordinal", () => ({ 2: 300 })],

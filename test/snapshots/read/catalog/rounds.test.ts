@@ -28,10 +28,15 @@ const isUnder =
     prefixes.some((prefix) => key.startsWith(prefix));
 
 test("a start reads side by side what does not follow from each other", async () => {
+  let commitsAsked = 0;
   const storage = answeredTogether(await goodStore(), [
-    // The commit that head.json names and the one after it, which there may be.
-    { of: isUnder(layout.commit.prefix), together: 2 },
-    { of: isUnder(layout.manifest.prefix, layout.checked), together: 2 },
+    // The commit that checked.json names and the one after it, which there may be.
+    { of: (call) => isUnder(layout.commit.prefix)(call) && ++commitsAsked > 0, together: 2 },
+    // checked.json was read before the commits, to find them.
+    {
+      of: (call) => isUnder(layout.manifest.prefix, layout.checked)(call) && commitsAsked > 0,
+      together: 2,
+    },
     { of: isUnder(layout.segmentList.prefix, layout.scoreLines.prefix), together: 2 },
     { of: isUnder(layout.segment.prefix), together: 2 },
   ]);
