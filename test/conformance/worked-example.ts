@@ -51,8 +51,8 @@ export async function workedExample(): Promise<[what: string, value: string][]> 
     ["its segment: markets and bytes", `${ref.markets} and ${ref.bytes}`],
     ["`outcome.codes` in it", `${bytes} bytes from byte ${start + at} on, where sections begin at ${start}`],
     [
-      "first hash of its ids, and its ordinal",
-      `${ids.readUInt32LE(0)}, ${ids.readUInt16LE(4 * ref.markets)}`,
+      "first `h` of its ids, and its ordinal",
+      `${ids.readUInt32LE(0).toString(16).padStart(8, "0")}, ${ids.readUInt16LE(4 * ref.markets)}`,
     ],
     ["root of this segment", ref.root],
     ["root of its ids", ref.ids.root],
