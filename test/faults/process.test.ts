@@ -78,7 +78,7 @@ describe.skipIf(!environment)("a publish command over S3", () => {
     ["before", "a page", /\/private\/pages\//, "old"],
     ["before", "the commit", /\/commits\//, "old"],
     ["after", "the commit", /\/commits\//, "new"],
-    ["after", "the hint", /\/head\.json$/, "new"],
+    ["after", "the record of its run", /\/checked\.json$/, "new"],
   ] as const;
 
   test.for(kills)("killed %s it put %s, leaves one whole snapshot", async ([when, , key, leaves]) => {

@@ -46,6 +46,7 @@ test("finds no fault in a good store, and looks at every byte", async () => {
     objects: good.size,
     bytes,
     unreferenced: 0,
+    passedOver: 0,
     unchecked: [],
     faults: [],
   });
