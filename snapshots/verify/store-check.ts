@@ -118,6 +118,5 @@ export class StoreCheck {
 
 /** Snapshots and change records share objects, so the same fault may come up several times, and in other words. */
 function tell(told: Remark[], remarks: readonly Remark[]): void {
-  const known = new Set(told.map(({ key }) => key));
-  told.push(...remarks.filter(({ key }) => !known.has(key)));
+  for (const remark of remarks) if (!told.some(({ key }) => key === remark.key)) told.push(remark);
 }
