@@ -23,6 +23,8 @@ export class StoreCheck {
   foreign: FormatError | undefined;
   /** Whether a segment has an unknown encoding, so that nobody here can tell which pages it names. */
   hidesPages = false;
+  /** Objects that were only listed, as an earlier check has read them. */
+  readonly passedOver = new Set<string>();
   /** Their bytes by key. */
   readonly #seen = new Map<string, number>();
 
@@ -44,7 +46,15 @@ export class StoreCheck {
   }
 
   count(key: string, bytes: number): void {
+    this.passedOver.delete(key);
     if (!this.#seen.has(key)) this.#seen.set(key, bytes);
+  }
+
+  /** Counts an object that was only listed, until something reads it. */
+  passOver(key: string, bytes: number): void {
+    if (this.#seen.has(key)) return;
+    this.#seen.set(key, bytes);
+    this.passedOver.add(key);
   }
 
   /** Checks items side by side, each with its `part` of this check. What is found is told in the items' order. */
@@ -66,7 +76,9 @@ export class StoreCheck {
   }
 
   #add(part: StoreCheck): void {
-    for (const [key, bytes] of part.#seen) this.count(key, bytes);
+    for (const [key, bytes] of part.#seen)
+      if (part.passedOver.has(key)) this.passOver(key, bytes);
+      else this.count(key, bytes);
     tell(this.faults, part.faults);
     tell(this.unchecked, part.unchecked);
     this.foreign ??= part.foreign;

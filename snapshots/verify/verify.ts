@@ -88,7 +88,8 @@ export async function verify(
   if (newest) await checkArtefacts(check, newest, named, trust);
   await checkProbe(check);
   await checkRun(check, trust, last);
-  if (since > 0) await check.countOnly(layout.changePart.prefix);
+  // The records that name them were passed over.
+  for (const [key, bytes] of earlier.listed) if (layout.changePart.has(key)) check.passOver(key, bytes);
   const unreferenced = await checkRemaining(check, { keys, snapshots, named });
   return {
     commits: length,
@@ -97,7 +98,7 @@ export async function verify(
     objects: check.objects,
     bytes: check.bytes,
     unreferenced,
-    passedOver: snapshots.passedOver.size,
+    passedOver: check.passedOver.size,
     unchecked: check.unchecked,
     faults: check.faults,
   };
