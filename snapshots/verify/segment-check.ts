@@ -123,16 +123,28 @@ export async function checkSegment(
 }
 
 /** What a segment says of itself. Its ends can be compared by time alone, as ids stand in its pages. */
-export function tableOf({ hash, ids }: SegmentRef, stored: Buffer): CheckedSegment & { pages: Page[] } {
+export function believeSegment(
+  check: StoreCheck,
+  { hash, ids }: SegmentRef,
+  stored: Buffer,
+): CheckedSegment | undefined {
   const key = layout.segment(hash);
+  const header = readIndexHeader(key, stored);
+  if (!canJudge(check, key, header)) return undefined;
   const { oldest, newest } = readTimes(openColumns(key, stored));
   return {
-    index: referTo(readIndexHeader(key, stored)),
+    index: referTo(header),
     ids,
-    pages: readPages(key, stored),
     oldest: { resolvedAt: oldest, id: "~" },
     newest: { resolvedAt: newest, id: "" },
   };
+}
+
+function canJudge(check: StoreCheck, key: string, header: Uint8Array): boolean {
+  if (isKnownIndex(key, header)) return true;
+  const reason = "its index header is of a version that this program does not know";
+  check.unchecked.push({ key, reason });
+  return false;
 }
 
 /**
@@ -147,11 +159,7 @@ function checkIndex(
   feed: string,
 ): void {
   const header = readIndexHeader(key, stored);
-  if (!isKnownIndex(key, header)) {
-    const reason = "its index header is of a version that this program does not know";
-    check.unchecked.push({ key, reason });
-    return;
-  }
+  if (!canJudge(check, key, header)) return;
   const { columns } = openColumns(key, stored);
   const fields = fieldsIn(columns);
   const others = fields.length < columns.length;

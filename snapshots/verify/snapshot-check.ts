@@ -3,6 +3,7 @@ import { type Commit, type Manifest, type SegmentRef, SourceFiles } from "../../
 import { compareKeys } from "../format/market-line.ts";
 import { snapshotEntryOf } from "../format/snapshot-id.ts";
 import { addRowsByFile, decodeOrigins } from "../index/origin-table.ts";
+import { readPages } from "../index/segment.ts";
 import { publicNames } from "../publish/public/names.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
@@ -10,7 +11,7 @@ import { readManifest } from "../store/manifest.ts";
 import { namedBy, parseObject, partsOf } from "../store/objects.ts";
 import { checkChangeRecord, compareChangeRecord } from "./changes-check.ts";
 import { checkScores } from "./score-check.ts";
-import { type CheckedSegment, checkSegment, type PageCheck, tableOf } from "./segment-check.ts";
+import { believeSegment, type CheckedSegment, checkSegment, type PageCheck } from "./segment-check.ts";
 import type { StoreCheck } from "./store-check.ts";
 
 /** So that the next one is read while one is compared. Each takes some 30 MB of memory. */
@@ -135,10 +136,11 @@ export class SnapshotCheck {
   }
 
   /** Its pages are passed over, and what it says of itself is believed. */
-  async #passOverSegment(check: StoreCheck, ref: SegmentRef): Promise<CheckedSegment> {
-    const segment = tableOf(ref, await check.read(layout.segment(ref.hash), ref));
-    for (const page of segment.pages) await this.#passOver(check, layout.page(page.hash), page);
-    return segment;
+  async #passOverSegment(check: StoreCheck, ref: SegmentRef): Promise<CheckedSegment | undefined> {
+    const key = layout.segment(ref.hash);
+    const stored = await check.read(key, ref);
+    for (const page of readPages(key, stored)) await this.#passOver(check, layout.page(page.hash), page);
+    return believeSegment(check, ref, stored);
   }
 
   async #passOver(check: StoreCheck, key: string, { bytes }: { bytes?: number }): Promise<void> {

@@ -282,4 +282,5 @@ test("An index header of another version, and pages of another encoding, are tol
       reason: expect.stringContaining("a page of it has encoding 1, which this version does not know"),
     },
   ]);
+  expect(await verify(storage, () => {}, { since: 1 })).toMatchObject({ faults, unchecked, unreferenced });
 });
