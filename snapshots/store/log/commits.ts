@@ -22,10 +22,16 @@ export async function newestCommit(storage: Storage, known?: number): Promise<Co
   return newestAt(storage, known ?? (await readChecked(storage))?.commit ?? 0);
 }
 
-/** Starts the search at `hint`, which may be 0. Where the store lacks that commit, they are listed. */
+/** After so many commits that follow a hint, the others are listed, which takes fewer requests. */
+const mostSteps = 32;
+
+/**
+ * Starts the search at `hint`, which may be 0. Where the store lacks that commit, or many follow it, they are listed.
+ */
 export async function newestAt(storage: Storage, hint: number): Promise<Commit | undefined> {
-  const hinted = hint > 0 && (await newestFrom(storage, hint));
-  return hinted || newestFrom(storage, await newestListed(storage));
+  const hinted = hint > 0 ? await newestFrom(storage, hint) : undefined;
+  const isLast = hinted && hinted.entry.commit < hint + mostSteps;
+  return isLast ? hinted : newestFrom(storage, await newestListed(storage));
 }
 
 /**
@@ -41,14 +47,21 @@ async function newestFrom(storage: Storage, number: number): Promise<Commit | un
   if (commit.status === "rejected") throw commit.reason;
   if (!commit.value) return undefined;
   if (next.status === "rejected") throw next.reason;
-  return next.value ? newestAfter(storage, next.value) : commit.value;
+  return next.value ? newestAfter(storage, next.value, number + mostSteps) : commit.value;
 }
 
-/** The last of the commits that follow `known`, or that itself. */
-export async function newestAfter(storage: Storage, known: Commit): Promise<Commit> {
+/** The last of the commits that follow `known`, or that itself. Goes no further than the number `last`. */
+export async function newestAfter(
+  storage: Storage,
+  known: Commit,
+  last = Number.POSITIVE_INFINITY,
+): Promise<Commit> {
   let newest = known;
-  for (let next: Commit | undefined = known; next; next = await readCommit(storage, newest.entry.commit + 1))
+  while (newest.entry.commit < last) {
+    const next = await readCommit(storage, newest.entry.commit + 1);
+    if (!next) break;
     newest = next;
+  }
   return newest;
 }
 

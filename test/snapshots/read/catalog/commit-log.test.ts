@@ -194,6 +194,19 @@ describe("the log of commits", () => {
   });
 });
 
+test.each([
+  ["the newest", 200],
+  ["one 30 below it", 170],
+  ["one far below it", 1],
+  ["one that the store lacks", 10_000],
+])("the newest commit is found in a few requests where checked.json names %s", async (_, commit) => {
+  const { storage, objects } = await storeOf(200);
+  objects.set(layout.checked, seal({ checkedAt: timeOf(1), commit, outcome: "published" }));
+  const counted = countingStorage(storage);
+  expect((await newestCommit(counted))?.entry.commit).toBe(200);
+  expect(counted.calls.length).toBeLessThan(40);
+});
+
 test("a commit's time is never before its predecessor's", async () => {
   const { storage } = await storeOf(2);
   const newest = (await newestCommit(storage))!;
