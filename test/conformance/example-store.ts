@@ -10,6 +10,7 @@ import { proveMarket } from "../../snapshots/read/archive/market.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { proveCommit } from "../../snapshots/read/catalog/log-proof.ts";
 import { PublicLog } from "../../snapshots/read/catalog/public-log.ts";
+import { proveScore } from "../../snapshots/read/scores/scores.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/objects.ts";
@@ -178,7 +179,7 @@ async function publishOne(
   }
 }
 
-/** Writes `store/`, `key.pub`, `queries.json`, `proofs.json` and `made.json` into a folder. */
+/** Writes `store/`, `key.pub`, `queries.json`, `proofs.json`, `score-proofs.json` and `made.json` into a folder. */
 export async function makeExample(folder: string): Promise<void> {
   const storage = directoryStorage(join(folder, "store"));
   await mkdir(join(folder, "store"), { recursive: true });
@@ -217,6 +218,7 @@ export async function makeExample(folder: string): Promise<void> {
     writeFile(join(folder, name), `[\n${values.map((value) => JSON.stringify(value)).join(",\n")}\n]\n`);
   await write("queries.json", expected);
   await write("proofs.json", proofs);
+  await write("score-proofs.json", [await proveScore(catalog, "constructor", commit, prove)]);
   await writeFile(join(folder, "key.pub"), `${verifierText(signing.key)}\n`);
   await write("made.json", [{ zlib: process.versions.zlib }]);
 }

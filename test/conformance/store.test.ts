@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { verifyProof } from "../../proxy/site/client/client.ts";
+import { verifyProof, verifyScoreProof } from "../../proxy/site/client/client.ts";
 import type { MarketProof } from "../../schemas/envelopes.ts";
 import { filterFields } from "../../schemas/filters.ts";
 import { askRows, ndjsonForm } from "../../snapshots/read/archive/rows.ts";
@@ -71,6 +71,8 @@ describe("the example store", () => {
     }
     expect([...asked].sort()).toEqual([...filterFields.map(({ field }) => field), "from", "to", "q"].sort());
     for (const proof of await read("proofs.json")) await verifyProof(proof, { key });
+    for (const proof of await read("score-proofs.json"))
+      expect((await verifyScoreProof(proof, { key })).slug).toBe("constructor");
   });
 });
 
