@@ -1,8 +1,8 @@
 #!/bin/sh
 # Publishes by eight jobs of AWS Batch at once (OPERATING.md, "In parts"): publish-parts-batch.sh RUN
-# JOB_QUEUE and JOB_DEFINITION name a queue, and a definition of the image of the Dockerfile with the role prs-publisher.
-# Batch tries a job twice more, but for what ended with 2, 3 or 4, where another try would end so, too. Whoever watches
-# failed jobs leaves out those whose exit code is 4: the next run plans anew.
+# JOB_QUEUE and JOB_DEFINITION name a queue, and a definition of the image of the Dockerfile with the role
+# prs-publisher. Batch tries a job twice more, but for what ended with 2, 3 or 4, where another try would end so, too.
+# Whoever watches failed jobs leaves out those whose exit code is 4: the next run plans anew.
 set -eu
 run=$1
 final='{"onExitCode": "2", "action": "EXIT"}, {"onExitCode": "3", "action": "EXIT"}, {"onExitCode": "4", "action": "EXIT"}'

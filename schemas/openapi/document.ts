@@ -97,8 +97,8 @@ ${Object.values(meanings)
   .join("\n")}`;
 
 /**
- * The API's description in OpenAPI 3.1, with an operation for each row of an endpoint table. `apiUrl` is the service's own
- * address, where it is known, and `contact` where a key comes from.
+ * The API's description in OpenAPI 3.1, with an operation for each row of an endpoint table. `apiUrl` is the service's
+ * own address, where it is known, and `contact` where a key comes from.
  */
 export function describeApi(
   table: Record<EndpointId, Endpoint> = endpoints,

@@ -46,7 +46,8 @@ export interface TestProxyOptions extends Partial<Config> {
 }
 
 /**
- * Limits that a machine which stands still for a minute does not reach. A test whose subject is one of them sets that one.
+ * Limits that a machine which stands still for a minute does not reach. A test whose subject is one of them sets that
+ * one.
  */
 export const patient: Limits = {
   ...defaultLimits,
