@@ -111,7 +111,8 @@ export class ChangePart {
       .map((line, position) => {
         const market = unlessSync(SyntaxError, () => ({ ...keyOfLine(line), line }));
         const row = this.row(position);
-        if (market && rowOf(market).equals(row)) return { ...market, row };
+        // A row has no place for a time before 1970, or for none.
+        if (market && market.resolvedAt >= 0 && rowOf(market).equals(row)) return { ...market, row };
         throw this.#corrupt(`line ${position} is not the market of the table`);
       });
     const pieces = this.#runs.map((_, run) => this.piece(run));

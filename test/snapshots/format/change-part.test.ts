@@ -38,6 +38,8 @@ test("a part is a gzip file of its lines", () => {
   expect(lines.map(putLine).join("")).toBe(text);
 });
 
+const timed = (resolvedAt: string) => Buffer.from(JSON.stringify({ ...recordsOf(0, 1)[0], resolvedAt }));
+
 /** The part with another number at a place of its table. */
 function withNumber(at: number, change: (number: number) => number): Buffer {
   const bytes = Buffer.from(stored);
@@ -104,6 +106,8 @@ test.for<[what: string, text: string, fault: string]>([
   ["another bracket", `{"op":"put","market":${lines[0]}]\n`, "not the gzip file of its lines"],
   ["another operation", `{"op":"pat","market":${lines[0]}}\n`, "not the gzip file of its lines"],
   ["no market", "no market\n", "line 0 is not the market"],
+  ["a market without a time", String(putLine(timed("never"))), "line 0 is not the market"],
+  ["a market before 1970", String(putLine(timed("1969-12-31T23:59:59.999Z"))), "line 0 is not the market"],
 ])("a run of %s is refused", ([, text, fault]) => {
   const { bytes, rawBytes, crc } = compressPieceSync(Buffer.from(text), 6);
   const run = runTable([{ compressedBytes: bytes.length, rawBytes, crc }]);
