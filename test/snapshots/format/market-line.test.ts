@@ -72,6 +72,12 @@ test("outlines a market as JSON.parse reads it, whatever its dimensions hold beh
   );
 });
 
+test("outlines no market that has a dimension without a score, even when the next one has one", () => {
+  const [first, second] = market.dimensions;
+  const line = Buffer.from(JSON.stringify({ ...market, dimensions: [{ key: first!.key }, second] }));
+  expect(() => outlineOf(line)).toThrow(new SyntaxError("a dimension has no score"));
+});
+
 test("gives nothing for a member that the market does not have, and no text for it", () => {
   const line = Buffer.from(JSON.stringify({ id: market.id, slug: "last" }));
   expect(memberOfLine(line, "question")).toBeUndefined();
