@@ -3,7 +3,6 @@ import type { ChangePartRef } from "../../../schemas/store/snapshot.ts";
 import { difference, putsOf, type Sides } from "../../changes/difference.ts";
 import { atOnce, idColumn, idCount, idText, type YieldLoop } from "../../changes/entries.ts";
 import { ChangePart, partLines, putLine } from "../../format/change-part.ts";
-import { cuts } from "../../format/cuts.ts";
 import { compressPiece, type DeflatePiece, GzipMember } from "../../format/gzip.ts";
 import { readRun, runMarkets, type StoredPage } from "../../format/page.ts";
 import { layout } from "../../store/layout.ts";
@@ -130,12 +129,10 @@ export interface ChangeTexts {
   piece?(source: number, run: number): Promise<DeflatePiece>;
 }
 
-const most = Math.max(partLines, cuts.pageMax);
-
-/** One number for a line of an object. */
-export const tagOf = (source: number, line: number) => source * most + line;
+/** One number for a line of an object: a page has at most as many as a part. */
+export const tagOf = (source: number, line: number) => source * partLines + line;
 /** The inverse of tagOf. */
-const sourceOf = (tag: number) => ({ source: Math.floor(tag / most), line: tag % most });
+const sourceOf = (tag: number) => ({ source: Math.floor(tag / partLines), line: tag % partLines });
 
 // Bytes of memory for a part, and for a page table entry with up to 32 runs.
 const [partBytes, pageBytes] = [300, 4000];
