@@ -1,11 +1,13 @@
 import {
   type ChangeCounts,
+  type ChangePartRef,
   ChangeRecord,
   type Commit,
   formatVersion,
   type ObjectRef,
 } from "../../schemas/store/snapshot.ts";
-import { encodeChangePart, type MarketLine, partLines, rowOf } from "../format/change-part.ts";
+import { ChangePart, encodeChangePart, type MarketLine, partLines, rowOf } from "../format/change-part.ts";
+import { inOrder } from "../store/in-parallel.ts";
 import { layout, sha256 } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";
 import { parseObject, readObject } from "../store/objects.ts";
@@ -132,6 +134,19 @@ export async function recordBetween(
 export async function readChangeRecord(read: ReadObject, ref: ObjectRef): Promise<ChangeRecord> {
   const key = layout.changeRecord(ref.hash);
   return parseObject(key, await read(key, ref), ChangeRecord);
+}
+
+/** Parts of change records, read side by side. */
+export function changeParts(
+  read: ReadObject,
+  parts: ChangeRecord["before"],
+  bounds: { concurrency?: number } = {},
+): AsyncGenerator<ChangePart, void, void> {
+  const readPart = async (ref: ChangePartRef) => {
+    const key = layout.changePart(ref.hash);
+    return new ChangePart(key, await read(key, ref), ref.lines);
+  };
+  return inOrder(parts, readPart, { bytes: ({ bytes }) => bytes, ...bounds });
 }
 
 /** A change record's own key and those of its parts. */

@@ -7,7 +7,8 @@ import {
   formatVersion,
   type ParquetFile,
 } from "../../schemas/store/snapshot.ts";
-import { ChangePart } from "../format/change-part.ts";
+import { changeParts } from "../changes/record.ts";
+import type { ChangePart } from "../format/change-part.ts";
 import { leafHash } from "../format/tree.ts";
 import { layout } from "../store/layout.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
@@ -94,13 +95,15 @@ async function* changedLines(
   storage: Storage,
   record: ChangeRecord,
 ): AsyncGenerator<{ type: ChangeType; lines: Buffer[] }, void, void> {
+  const partsOf = (side: "before" | "after") =>
+    changeParts((key, ref) => readObject(storage, key, ref), record[side]);
   const came = new Set<string>();
-  for await (const part of partsOf(storage, record.after))
+  for await (const part of partsOf("after"))
     for (let line = 0; line < part.lines; line += 1) came.add(idOf(part, line));
   const updated = new Set<string>();
   const typesOf = { before: ["update_preimage", "delete"], after: ["update_postimage", "insert"] } as const;
   for (const side of ["before", "after"] as const) {
-    for await (const part of partsOf(storage, record[side])) {
+    for await (const part of partsOf(side)) {
       const { updates = [], others = [] } = Object.groupBy(part.checked(), (_, line) => {
         const id = idOf(part, line);
         if (side === "before" && came.has(id)) updated.add(id);
@@ -110,12 +113,5 @@ async function* changedLines(
       if (updates.length > 0) yield { type: update, lines: updates.map(({ line }) => line) };
       if (others.length > 0) yield { type: other, lines: others.map(({ line }) => line) };
     }
-  }
-}
-
-async function* partsOf(storage: Storage, refs: ChangeRecord["before"]): AsyncGenerator<ChangePart> {
-  for (const ref of refs) {
-    const key = layout.changePart(ref.hash);
-    yield new ChangePart(key, await readObject(storage, key, ref), ref.lines);
   }
 }

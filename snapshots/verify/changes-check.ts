@@ -1,12 +1,10 @@
 import type { ChangeCounts, ChangeRecord, Manifest, ObjectRef } from "../../schemas/store/snapshot.ts";
 import { countsOf, difference, type Sides } from "../changes/difference.ts";
 import { Entries } from "../changes/entries.ts";
-import { readChangeRecord } from "../changes/record.ts";
+import { changeParts, readChangeRecord } from "../changes/record.ts";
 import { differingRows, type ReadObject } from "../changes/walk.ts";
-import { ChangePart } from "../format/change-part.ts";
 import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import { CorruptObjectError } from "../store/errors.ts";
-import { inOrder } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 
 interface Named {
@@ -65,12 +63,7 @@ export async function compareChangeRecord(
   for (const side of Object.values(told)) if (!(await side.next()).done) throw differ();
 }
 
-/** From the oldest market up. Memory holds one part. */
+/** From the oldest market up. */
 async function* marketsOf(read: ReadObject, parts: ChangeRecord["before"]) {
-  const readPart = (ref: ObjectRef) => read(layout.changePart(ref.hash), ref);
-  const stored = inOrder(parts, readPart, { bytes: ({ bytes }) => bytes });
-  for (const ref of parts) {
-    const part = new ChangePart(layout.changePart(ref.hash), (await stored.next()).value!, ref.lines);
-    yield* part.checked().reverse();
-  }
+  for await (const part of changeParts(read, parts)) yield* part.checked().reverse();
 }

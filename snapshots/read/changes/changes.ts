@@ -1,14 +1,14 @@
 import { bulkhead } from "cockatiel";
 import { Fault } from "../../../schemas/errors.ts";
-import type { ChangeRecord, Manifest } from "../../../schemas/store/snapshot.ts";
+import type { ChangeRecord, Manifest, ObjectRef } from "../../../schemas/store/snapshot.ts";
 import { netSides, type Sides } from "../../changes/difference.ts";
 import type { YieldLoop } from "../../changes/entries.ts";
 import { Entries } from "../../changes/entries.ts";
-import { maxRecordLines, readChangeRecord } from "../../changes/record.ts";
+import { changeParts, maxRecordLines, readChangeRecord } from "../../changes/record.ts";
 import { differingRows, type ReadObject } from "../../changes/walk.ts";
-import { ChangePart, rowOf } from "../../format/change-part.ts";
+import { rowOf } from "../../format/change-part.ts";
 import { MissingObjectError, ObjectError, unless } from "../../store/errors.ts";
-import { layout } from "../../store/layout.ts";
+import { inOrder } from "../../store/in-parallel.ts";
 import { type Asked, weakTag } from "../asked.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
@@ -43,6 +43,8 @@ export interface ChangesPlan extends Stream {
 const maxEntries = 1.25 * maxRecordLines;
 /** Differences that are worked out at the same time. */
 const plansAtOnce = 2;
+/** Records or parts that a difference reads side by side. Other answers need connections to the store, too. */
+const concurrency = 16;
 /** Lines of a part that are taken between two yields: half a millisecond. */
 const linesAtOnce = 128;
 /** Bytes of a plan without changes, its name included. */
@@ -142,21 +144,21 @@ export class ChangesReader {
     const [first, last] = [Math.min(from.commit, to.commit) + 1, Math.max(from.commit, to.commit)];
     const records: ChangeRecord[] = [];
     let lines = 0;
-    for (let number = first; number <= last; number += 1) {
-      await yieldLoop();
-      const commit = await this.#catalog.log.commit(number);
-      if (!commit?.changes) return undefined;
-      const record = await readChangeRecord(this.#read, commit.changes);
+    const readRecord = (ref: ObjectRef) => readChangeRecord(this.#read, ref);
+    const made = this.#recordsMade(first, last, yieldLoop);
+    for await (const record of inOrder(made, readRecord, { bytes: ({ bytes }) => bytes, concurrency })) {
       lines += [...record.before, ...record.after].reduce((sum, part) => sum + part.lines, 0);
       if (lines > maxEntries) return undefined;
       records.push(record);
     }
+    if (records.length <= last - first) return undefined;
     const texts = new PartTexts(this.#catalog.objects);
-    const sideOf = async (parts: ChangeRecord["before"]) => {
+    const refs = records.flatMap(({ before, after }) => [...before, ...after]);
+    await using parts = changeParts(this.#read, refs, { concurrency });
+    const sideOf = async (some: ChangeRecord["before"]) => {
       const side = new Entries();
-      for (const ref of parts) {
-        const key = layout.changePart(ref.hash);
-        const part = new ChangePart(key, await this.#read(key, ref), ref.lines);
+      for (const ref of some) {
+        const part = (await parts.next()).value!;
         const source = texts.add(ref);
         for (let line = 0; line < part.lines; line += 1) {
           if (line % linesAtOnce === 0) await yieldLoop();
@@ -170,6 +172,16 @@ export class ChangesReader {
       steps.push({ before: await sideOf(before), after: await sideOf(after) });
     const back = steps.map(({ before, after }) => ({ before: after, after: before })).reverse();
     return netOf(await netSides(from.commit <= to.commit ? steps : back, yieldLoop), texts, yieldLoop);
+  }
+
+  /** Up to the first commit that has none. */
+  async *#recordsMade(first: number, last: number, yieldLoop: YieldLoop): AsyncGenerator<ObjectRef> {
+    for (let number = first; number <= last; number += 1) {
+      await yieldLoop();
+      const commit = await this.#catalog.log.commit(number);
+      if (!commit?.changes) return;
+      yield commit.changes;
+    }
   }
 
   /** Compares the two snapshots themselves; undefined when one is gone, or when too much differs. */

@@ -1,4 +1,5 @@
 import { Readable } from "node:stream";
+import { promisify } from "node:util";
 import { gunzipSync } from "node:zlib";
 import fc from "fast-check";
 import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
@@ -27,7 +28,7 @@ import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../../snapshots/store/storage.ts";
 import { publishRecords, recordsOf } from "../../../helpers/publish/records.ts";
-import { countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";
+import { aroundCalls, countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";
 import { replaceCommit } from "../../../helpers/store/tamper.ts";
 
 /** Entries that count how many were looked at since the last yield. */
@@ -216,6 +217,22 @@ describe("work on a far difference", () => {
     const gone = payer({ leaves: 0 });
     await expect(plan(new ChangesReader(catalog), gone)).rejects.toThrow("nobody waits");
     expect(gone.paid).toBe(0);
+  });
+
+  test("reads records and parts side by side, and leaves connections for others", async () => {
+    const [turn, reads] = [promisify(setImmediate), { underway: 0, most: 0 }];
+    const watched = aroundCalls(store, async (work, { key }) => {
+      if (!key.startsWith(layout.changePart.prefix)) return work();
+      reads.underway += 1;
+      reads.most = Math.max(reads.most, reads.underway);
+      await turn();
+      reads.underway -= 1;
+      return work();
+    });
+    const reading = new Catalog(watched, { cacheBytes: 2 ** 22 });
+    await reading.refresh();
+    expect((await plan(new ChangesReader(reading), payer())).count).toBe(40);
+    expect(reads).toEqual({ underway: 0, most: 16 });
   });
 
   describe("with a record that was forged", () => {
