@@ -60,7 +60,10 @@ export async function encodeChangePart(markets: readonly MarketLine[]): Promise<
   return stored;
 }
 
-/** Lines are counted from 0, newest first. */
+/**
+ * Lines are counted from 0, newest first. A table that lies gives a wrong difference: only `checked` compares it with the
+ * lines, and whoever applies a difference checks the root of what comes out.
+ */
 export class ChangePart {
   readonly lines: number;
   readonly #key: string;

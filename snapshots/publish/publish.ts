@@ -29,8 +29,8 @@ export interface PublishOptions extends FinishOptions, ReadOptions {
 
 /**
  * Builds a snapshot and commits it. Objects are written in this order: pages, segments and scores, manifest, commit,
- * public names. Sources with the content of the current snapshot make no new commit. When this throws,
- * readers still see the previous snapshot; after COMMIT_UNKNOWN they may see either.
+ * public names. Sources with the content of the current snapshot make no new commit. When this throws, readers still see
+ * the previous snapshot; after COMMIT_UNKNOWN they may see either.
  */
 export async function publish(options: PublishOptions): Promise<PublishReport> {
   const log = await logToFollow(options);
