@@ -25,7 +25,7 @@ export async function buildManifest({
   archive: { segments, newestResolvedAt },
 }: MadeArchive): Promise<{ manifest: Manifest; stored: Buffer; told: SnapshotEntry }> {
   requireAtMost(nameOfAll(sources.files, "markets"), segments.length, maxSegments, "segments");
-  const scoreLines = await writeScores(objects, scores);
+  const scoreRefs = await writeScores(objects, scores);
   const files = holdSourceFiles(objects, sources.files, fileRows);
   const { parts, ...manifest } = divideManifest({
     formatVersion,
@@ -34,7 +34,7 @@ export async function buildManifest({
     rowDigests: sources.rowDigests,
     sources: files,
     segments,
-    scores: scoreLines,
+    scores: scoreRefs,
   });
   for (const [key, bytes] of parts) objects.hold(key, bytes);
   return { ...manifest, told: snapshotEntryOf(manifest.manifest, feedVersion) };
