@@ -77,8 +77,9 @@ export class ChangePart {
     this.#key = key;
     this.#stored = stored;
     this.lines = lines;
-    const table = tableIn(stored, lines * rowBytes + runsOf(lines) * runTableBytes);
-    if (!table || lines > partLines) throw this.#corrupt("it does not begin with a table of as many lines");
+    const tableBytes = lines * rowBytes + runsOf(lines) * runTableBytes;
+    const table = lines <= partLines ? tableIn(stored, tableBytes) : undefined;
+    if (!table) throw this.#corrupt("it does not begin with a table of as many lines");
     this.#rows = table.subarray(0, lines * rowBytes);
     this.#runs = readRunTable(table.subarray(lines * rowBytes));
     this.#header = headerWith(table);
