@@ -136,8 +136,8 @@ const sourceOf = (tag: number) => ({ source: Math.floor(tag / partLines), line: 
 
 // Bytes of memory for a part, and for a page table entry with up to 32 runs.
 const [partBytes, pageBytes] = [300, 4000];
-/** Each has about 60 kB. */
-const keptRuns = 64;
+/** Bytes of kept runs. Most have about 60 kB, and the largest half as much as this. */
+const keptBytes = 8 * 2 ** 20;
 
 export class PartTexts implements ChangeTexts {
   readonly #objects: ObjectCache;
@@ -209,7 +209,10 @@ export class PageTexts implements ChangeTexts {
 /** Keeps the runs that one answer has read last: several records may take turns. */
 class KeptRuns {
   readonly #texts: ChangeTexts;
-  readonly #runs = new LRUCache<string, Buffer[]>({ max: keptRuns });
+  readonly #runs = new LRUCache<string, Buffer[]>({
+    maxSize: keptBytes,
+    sizeCalculation: (markets) => markets.reduce((sum, { length }) => sum + length, 1),
+  });
 
   constructor(texts: ChangeTexts) {
     this.#texts = texts;
