@@ -1,23 +1,14 @@
-import { gunzipSync } from "node:zlib";
-import { feedFields, filterValuesOf } from "../../schemas/filters.ts";
-import { marketOf } from "../../schemas/records.ts";
 import type { ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
-import { chunkBytes, cuts } from "../format/cuts.ts";
+import { chunkBytes } from "../format/cuts.ts";
 import { Cutter } from "../format/cutter.ts";
 import { compareKeys, type MarketKey } from "../format/market-line.ts";
-import { type Page, pageText, readRun, runHashesOf, separator } from "../format/page.ts";
-import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
+import type { Page } from "../format/page.ts";
+import { rootOver } from "../format/tree.ts";
 import { fieldsIn, readTimes } from "../index/columns.ts";
 import { checkWords, unicodeVersion } from "../index/encode-words.ts";
 import type { WordsRef } from "../index/header-reader.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
-import {
-  fieldsBeyond,
-  type IndexRow,
-  isKnownIndex,
-  judgeHeader,
-  sectionRootOf,
-} from "../index/index-header.ts";
+import { fieldsBeyond, isKnownIndex, judgeHeader, sectionRootOf } from "../index/index-header.ts";
 import {
   differencesFromHeader,
   encodeSegment,
@@ -26,33 +17,12 @@ import {
   readPages,
 } from "../index/segment.ts";
 import { WordTable } from "../index/word-table.ts";
-import { CorruptObjectError, unlessSync } from "../store/errors.ts";
-import { layout, maxRunBytes, sha256 } from "../store/layout.ts";
+import { CorruptObjectError } from "../store/errors.ts";
+import { layout, sha256 } from "../store/layout.ts";
 import { besideSegment, referTo } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { Threads } from "../store/thread.ts";
+import type { CheckedRow, PageCheck } from "./page-check.ts";
 import type { StoreCheck } from "./store-check.ts";
-
-/** A page whose bytes have been compared with its hash and its length. */
-export interface AskedPage {
-  pageKey: string;
-  segmentKey: string;
-  stored: Uint8Array;
-  /** Its entry in the segment's table. */
-  page: Page;
-  feedVersion: string;
-}
-
-export type CheckedRow = IndexRow & MarketKey & { question: string };
-
-/** The rows of a page from the oldest, or what is wrong with it or with its segment. */
-type JudgedPage = { rows: CheckedRow[] } | { key: string; reason: string };
-
-/** Threads that check pages. */
-export type PageCheck = Threads<AskedPage, JudgedPage>;
-
-export const startPageCheck = (): PageCheck =>
-  new Threads(import.meta.resolve("./page-worker.ts"), "checks pages", judgePage);
 
 /** What the check of a manifest needs of a valid segment. */
 export interface CheckedSegment {
@@ -202,57 +172,6 @@ async function readPage(storage: Storage, pageKey: string, segmentKey: string, p
   if (bytes.length !== page.bytes)
     throw new CorruptObjectError(segmentKey, `its page table is wrong about the size of ${pageKey}`);
   return bytes;
-}
-
-export function judgePage(asked: AskedPage): JudgedPage {
-  const faultOf = ({ key, message }: CorruptObjectError) => ({ key, reason: message.slice(key.length + 2) });
-  return unlessSync(CorruptObjectError, () => ({ rows: checkPage(asked) }), faultOf);
-}
-
-/** From the oldest market. */
-function checkPage({ pageKey, segmentKey, page, feedVersion, ...told }: AskedPage): CheckedRow[] {
-  const stored = Buffer.from(told.stored.buffer, told.stored.byteOffset, told.stored.length);
-  const wrongTable = (what: string) =>
-    new CorruptObjectError(segmentKey, `its page table is wrong about ${what} of ${pageKey}`);
-  const text = inflatePage(pageKey, stored);
-  const lines = readRuns(segmentKey, stored, page);
-  if (lines.length !== page.markets) throw wrongTable("the number of markets");
-  if (!text.equals(pageText(lines))) throw wrongTable("the runs");
-  if (runHashesOf(stored, page.runs) !== page.runHashes) throw wrongTable("the hashes of the runs");
-  const root = pageRootOf(lines.toReversed().map(leafHash)).toString("hex");
-  if (root !== page.root) throw wrongTable("the root");
-  return lines.map((line) => parseMarket(pageKey, line, feedVersion)).reverse();
-}
-
-const maxPageBytes = maxRunBytes(cuts.pageMax, separator.length) + 4;
-
-function inflatePage(key: string, stored: Buffer): Buffer {
-  try {
-    return gunzipSync(stored, { maxOutputLength: maxPageBytes });
-  } catch (error) {
-    throw new CorruptObjectError(key, "it is not a gzip file", { cause: error });
-  }
-}
-
-/** The page was inflated before, so runs that cannot be found in it are the segment's fault. */
-function readRuns(segmentKey: string, stored: Buffer, page: Page): Buffer[] {
-  return page.runs.flatMap((_, run) => readRun(segmentKey, stored, page.runs, run));
-}
-
-function parseMarket(key: string, line: Buffer, feedVersion: string): CheckedRow {
-  try {
-    const market = marketOf(feedVersion).parse(JSON.parse(line.toString("utf8")));
-    return {
-      id: market.id,
-      resolvedAt: Date.parse(market.resolvedAt),
-      values: filterValuesOf(market, feedFields(feedVersion)),
-      question: market.question,
-    };
-  } catch (error) {
-    throw new CorruptObjectError(key, `a market breaks INTERFACE 2.4: ${line.toString("utf8", 0, 60)}`, {
-      cause: error,
-    });
-  }
 }
 
 function checkOrder(key: string, rows: readonly CheckedRow[]): void {

@@ -10,8 +10,9 @@ import { layout } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";
 import { namedBy, parseObject, partsOf } from "../store/objects.ts";
 import { checkChangeRecord, compareChangeRecord } from "./changes-check.ts";
+import type { PageCheck } from "./page-check.ts";
 import { checkScores } from "./score-check.ts";
-import { believeSegment, type CheckedSegment, checkSegment, type PageCheck } from "./segment-check.ts";
+import { believeSegment, type CheckedSegment, checkSegment } from "./segment-check.ts";
 import type { StoreCheck } from "./store-check.ts";
 
 /** So that the next one is read while one is compared. Each takes some 30 MB of memory. */

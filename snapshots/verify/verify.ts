@@ -16,9 +16,9 @@ import type { Signing } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
 import { checkExports } from "./export-check.ts";
 import { checkKnown, checkLog } from "./log-check.ts";
+import { PageCheck } from "./page-check.ts";
 import { checkPublicLog } from "./public-log-check.ts";
 import { checkArtefacts, checkPublicNames, checkSite } from "./public-tree-check.ts";
-import { startPageCheck } from "./segment-check.ts";
 import { SnapshotCheck } from "./snapshot-check.ts";
 import { publishAgain, type Remark, StoreCheck } from "./store-check.ts";
 
@@ -68,7 +68,7 @@ export async function verify(
   const earlier = { since, listed: new Map<string, number>() };
   if (since > 0) for await (const { key, bytes } of storage.list("")) earlier.listed.set(key, bytes);
   const check = new StoreCheck(storage);
-  await using pages = startPageCheck();
+  await using pages = new PageCheck();
   const snapshots = new SnapshotCheck(check, pages, earlier, progress);
   const memory = await recall(storage, signing, { witnesses: true });
   const { length, commits, collected, last, ...log } = await checkLog(check, snapshots, { trust, begins });

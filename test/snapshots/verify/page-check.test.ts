@@ -2,8 +2,7 @@ import { afterEach, expect, test } from "vitest";
 import { feedVersion } from "../../../schemas/versions.ts";
 import { compressPage } from "../../../snapshots/format/page.ts";
 import { leafHash, pageRootOf } from "../../../snapshots/format/tree.ts";
-import { askedBeforeThreads } from "../../../snapshots/store/thread.ts";
-import { judgePage, type PageCheck, startPageCheck } from "../../../snapshots/verify/segment-check.ts";
+import { askedBeforeThreads, judgePage, PageCheck } from "../../../snapshots/verify/page-check.ts";
 import { recordsOf } from "../../helpers/publish/records.ts";
 
 const pages = askedBeforeThreads + 26;
@@ -22,14 +21,14 @@ let threads: PageCheck;
 afterEach(() => threads[Symbol.asyncDispose]());
 
 test("pages are judged the same on whatever thread that is", async () => {
-  threads = startPageCheck();
+  threads = new PageCheck();
   const judged = await Promise.all(asked.map((one) => threads.ask(one)));
   expect(judged).toEqual(asked.map(judgePage));
   expect(judged[askedBeforeThreads + 1]).toMatchObject({ key: "segment" });
 });
 
 test("pages under way fail when their thread ends, and so do those that come later", async () => {
-  threads = startPageCheck();
+  threads = new PageCheck();
   const results = Promise.allSettled(asked.map((one) => threads.ask(one)));
   await threads[Symbol.asyncDispose]();
   const statuses = (await results).map(({ status }) => status);

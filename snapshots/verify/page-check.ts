@@ -1,0 +1,121 @@
+import { availableParallelism } from "node:os";
+import type { Worker } from "node:worker_threads";
+import { gunzipSync } from "node:zlib";
+import { feedFields, filterValuesOf } from "../../schemas/filters.ts";
+import { marketOf } from "../../schemas/records.ts";
+import { cuts } from "../format/cuts.ts";
+import type { MarketKey } from "../format/market-line.ts";
+import { type Page, pageText, readRun, runHashesOf, separator } from "../format/page.ts";
+import { leafHash, pageRootOf } from "../format/tree.ts";
+import type { IndexRow } from "../index/index-header.ts";
+import { CorruptObjectError, unlessSync } from "../store/errors.ts";
+import { maxRunBytes } from "../store/layout.ts";
+import { startThread } from "../store/thread.ts";
+
+/** A page whose bytes have been compared with its hash and its length. */
+export interface AskedPage {
+  pageKey: string;
+  segmentKey: string;
+  stored: Uint8Array;
+  /** Its entry in the segment's table. */
+  page: Page;
+  feedVersion: string;
+}
+
+export type CheckedRow = IndexRow & MarketKey & { question: string };
+
+/** The rows of a page from the oldest, or what is wrong with it or with its segment. */
+type JudgedPage = { rows: CheckedRow[] } | { key: string; reason: string };
+
+export function judgePage(asked: AskedPage): JudgedPage {
+  const faultOf = ({ key, message }: CorruptObjectError) => ({ key, reason: message.slice(key.length + 2) });
+  return unlessSync(CorruptObjectError, () => ({ rows: checkPage(asked) }), faultOf);
+}
+
+/** From the oldest market. */
+function checkPage({ pageKey, segmentKey, page, feedVersion, ...told }: AskedPage): CheckedRow[] {
+  const stored = Buffer.from(told.stored.buffer, told.stored.byteOffset, told.stored.length);
+  const wrongTable = (what: string) =>
+    new CorruptObjectError(segmentKey, `its page table is wrong about ${what} of ${pageKey}`);
+  const text = inflatePage(pageKey, stored);
+  const lines = readRuns(segmentKey, stored, page);
+  if (lines.length !== page.markets) throw wrongTable("the number of markets");
+  if (!text.equals(pageText(lines))) throw wrongTable("the runs");
+  if (runHashesOf(stored, page.runs) !== page.runHashes) throw wrongTable("the hashes of the runs");
+  const root = pageRootOf(lines.toReversed().map(leafHash)).toString("hex");
+  if (root !== page.root) throw wrongTable("the root");
+  return lines.map((line) => parseMarket(pageKey, line, feedVersion)).reverse();
+}
+
+const maxPageBytes = maxRunBytes(cuts.pageMax, separator.length) + 4;
+
+function inflatePage(key: string, stored: Buffer): Buffer {
+  try {
+    return gunzipSync(stored, { maxOutputLength: maxPageBytes });
+  } catch (error) {
+    throw new CorruptObjectError(key, "it is not a gzip file", { cause: error });
+  }
+}
+
+/** The page was inflated before, so runs that cannot be found in it are the segment's fault. */
+function readRuns(segmentKey: string, stored: Buffer, page: Page): Buffer[] {
+  return page.runs.flatMap((_, run) => readRun(segmentKey, stored, page.runs, run));
+}
+
+function parseMarket(key: string, line: Buffer, feedVersion: string): CheckedRow {
+  try {
+    const market = marketOf(feedVersion).parse(JSON.parse(line.toString("utf8")));
+    return {
+      id: market.id,
+      resolvedAt: Date.parse(market.resolvedAt),
+      values: filterValuesOf(market, feedFields(feedVersion)),
+      question: market.question,
+    };
+  } catch (error) {
+    throw new CorruptObjectError(key, `a market breaks INTERFACE 2.4: ${line.toString("utf8", 0, 60)}`, {
+      cause: error,
+    });
+  }
+}
+
+/** Pages to check on the caller's thread: a store with so few is checked before threads have started. */
+export const askedBeforeThreads = 64;
+/** Each thread takes about 30 MB. */
+const maxThreads = Math.min(4, availableParallelism());
+
+/** Up to four worker threads that check pages. */
+export class PageCheck {
+  readonly #threads: { worker: Worker; waiting: PromiseWithResolvers<JudgedPage>[] }[] = [];
+  #asked = 0;
+  #failure: Error | undefined;
+
+  async ask(page: AskedPage): Promise<JudgedPage> {
+    this.#asked += 1;
+    if (this.#asked <= askedBeforeThreads) return judgePage(page);
+    if (this.#failure) throw this.#failure;
+    if (this.#threads.length < maxThreads) this.#start();
+    const thread = this.#threads.reduce((a, b) => (b.waiting.length < a.waiting.length ? b : a));
+    const answered = Promise.withResolvers<JudgedPage>();
+    thread.waiting.push(answered);
+    thread.worker.postMessage(page);
+    return answered.promise;
+  }
+
+  /** Abandons what has no answer yet. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#threads.map(({ worker }) => worker.terminate()));
+  }
+
+  #start(): void {
+    const worker = startThread(import.meta.resolve("./page-worker.ts"));
+    const waiting: PromiseWithResolvers<JudgedPage>[] = [];
+    const fail = (error: Error) => {
+      this.#failure ??= error;
+      for (const { reject } of waiting.splice(0)) reject(error);
+    };
+    worker.on("message", (answer: JudgedPage) => waiting.shift()?.resolve(answer));
+    worker.on("error", fail);
+    worker.on("exit", (code) => fail(new Error(`a thread that checks pages ended with ${code}`)));
+    this.#threads.push({ worker, waiting });
+  }
+}
