@@ -1,5 +1,12 @@
 import type { NamedObject } from "../../schemas/store/snapshot.ts";
-import { FormatError, MissingObjectError, ObjectError, UnknownEncodingError } from "../store/errors.ts";
+import { maxObjectBytes } from "../format/maxima.ts";
+import {
+  CorruptObjectError,
+  FormatError,
+  MissingObjectError,
+  ObjectError,
+  UnknownEncodingError,
+} from "../store/errors.ts";
 import { inOrder } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
@@ -11,6 +18,32 @@ export const publishAgain = ": publish again";
 export interface Remark {
   key: string;
   reason: string;
+}
+
+/** Objects that are larger are read one at a time. Hardly any object of a sound store is. */
+const mostSideBySide = 4 * 1024 * 1024;
+
+/**
+ * The same store, for reads side by side. Anybody may have put the largest objects that there may be in the places of
+ * small ones, and 64 of these at once would take 16 GiB.
+ */
+export function largeOnesAlone(storage: Storage): Storage {
+  let alone: Promise<unknown> = Promise.resolve();
+  return {
+    ...storage,
+    async get(key, options = {}) {
+      const { maxBytes = maxObjectBytes, range } = options;
+      if (range || maxBytes <= mostSideBySide) return storage.get(key, options);
+      try {
+        return await storage.get(key, { ...options, maxBytes: mostSideBySide });
+      } catch (error) {
+        if (!(error instanceof CorruptObjectError)) throw error;
+      }
+      const read = alone.then(() => storage.get(key, options));
+      alone = read.catch(() => {});
+      return read;
+    },
+  };
 }
 
 /** What all checks of a store share: which objects were read, and their faults. */

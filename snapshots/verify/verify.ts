@@ -20,7 +20,7 @@ import { PageCheck } from "./page-check.ts";
 import { checkPublicLog } from "./public-log-check.ts";
 import { checkArtefacts, checkPublicNames, checkSite } from "./public-tree-check.ts";
 import { SnapshotCheck } from "./snapshot-check.ts";
-import { publishAgain, type Remark, StoreCheck } from "./store-check.ts";
+import { largeOnesAlone, publishAgain, type Remark, StoreCheck } from "./store-check.ts";
 
 export interface VerifyReport {
   commits: number;
@@ -67,7 +67,7 @@ export async function verify(
 ): Promise<VerifyReport> {
   const earlier = { since, listed: new Map<string, number>() };
   if (since > 0) for await (const { key, bytes } of storage.list("")) earlier.listed.set(key, bytes);
-  const check = new StoreCheck(storage);
+  const check = new StoreCheck(largeOnesAlone(storage));
   await using pages = new PageCheck();
   const snapshots = new SnapshotCheck(check, pages, earlier, progress);
   const memory = await recall(storage, signing, { witnesses: true });

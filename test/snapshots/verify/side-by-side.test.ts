@@ -41,3 +41,28 @@ test("reads a long log side by side, and not more of it at once than it may", as
   expect(most.atOnce).toBeGreaterThan(32);
   expect(most.atOnce).toBeLessThanOrEqual(64);
 });
+
+test("reads one at a time what is too large for its place, and tells the same", async () => {
+  const objects = await goodStore();
+  const huge = Buffer.alloc(5 * 1024 * 1024);
+  for (const key of objects.keys())
+    if (layout.page.has(key) || layout.stableScore.has(key)) objects.set(key, huge);
+  const source = memoryStorage(objects);
+  const told = await verify(source, () => {});
+  expect(told.faults.length).toBeGreaterThan(10);
+  let [underway, atOnce, read] = [0, 0, 0];
+  const storage = changedStorage(source, {
+    async get(key, options) {
+      const bytes = await source.get(key, options);
+      if (bytes?.length !== huge.length) return bytes;
+      underway += 1;
+      [read, atOnce] = [read + 1, Math.max(atOnce, underway)];
+      await pause(1);
+      underway -= 1;
+      return bytes;
+    },
+  });
+  expect(await verify(storage, () => {})).toEqual(told);
+  expect(read).toBeGreaterThan(10);
+  expect(atOnce).toBe(1);
+});
