@@ -164,8 +164,7 @@ export type Commit = z.infer<typeof Commit>;
 
 /**
  * `checked.json`: the newest successful publish run, even one with nothing new. The public names show `commit`, from
- * which readers start to look for the newest. `note`
- * is a signed note about the digest, where the publisher has a key.
+ * which readers start to look for the newest. `note` is a signed note about the digest, where the publisher has a key.
  */
 export const Checked = z.object({
   checkedAt: Timestamp,

@@ -13,8 +13,8 @@ const settledRanges =
 const unsettled = new RegExp(`[^${settledRanges}]`, "u");
 
 /**
- * Words are cut from this form (INTERFACE 4.5). Whether a sigma is final depends on what follows, which the beginning of
- * a word does not tell: so all have one form.
+ * Words are cut from this form (INTERFACE 4.5). Whether a sigma is final depends on what follows, which the beginning
+ * of a word does not tell: so all have one form.
  */
 export function normalised(text: string): string {
   return text.normalize("NFKC").toLowerCase().replaceAll("ς", "σ");

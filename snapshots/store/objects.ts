@@ -33,8 +33,8 @@ export function requireSize(key: string, bytes: number): void {
 const hashedPerStep = 128 * 1024;
 
 /**
- * Checks the hash, and the size where it is told. `turn` resolves when this object may be hashed, since many can arrive at
- * once; a step takes 0.1 ms.
+ * Checks the hash, and the size where it is told. `turn` resolves when this object may be hashed, since many can arrive
+ * at once; a step takes 0.1 ms.
  */
 export async function readObject(
   storage: Storage,

@@ -80,7 +80,7 @@ function parseMarket(key: string, line: Buffer, feedVersion: string): CheckedRow
 
 /** Pages to check on the caller's thread: a store with so few is checked before threads have started. */
 export const askedBeforeThreads = 64;
-/** Each thread takes about 30 MB. */
+/** Each thread takes some 110 MB. */
 const maxThreads = Math.min(4, availableParallelism());
 
 /** Up to four worker threads that check pages. */
