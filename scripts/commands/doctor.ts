@@ -130,10 +130,11 @@ const checks: Readonly<Record<string, (patient: Patient) => Promise<string | und
   async clock(patient) {
     const storage = needed(patient.storage, "store");
     const clocks = await describeClocks(storage, new Date());
-    const early = Date.parse(patient.newest?.entry.publishedAt ?? "") - Date.now();
-    if (Math.abs(storage.clockAhead?.() ?? 0) <= clockTolerance && !(early > clockTolerance)) return clocks;
+    const { publishedAt = "" } = patient.newest?.entry ?? {};
+    const isEarly = Date.parse(publishedAt) - Date.now() > clockTolerance;
+    if (Math.abs(storage.clockAhead?.() ?? 0) <= clockTolerance && !isEarly) return clocks;
     throw new Error(
-      `${clocks}${early > clockTolerance ? `, and the newest commit's time is ${patient.newest?.entry.publishedAt}` : ""}: ` +
+      `${clocks}${isEarly ? `, and the newest commit's time is ${publishedAt}` : ""}: ` +
         "set the wrong one right, as by NTP",
     );
   },

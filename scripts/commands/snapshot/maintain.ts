@@ -37,10 +37,11 @@ export const rollbackCommand = command({
       signing,
       warn,
     });
-    const before = await readCommit(storage, commit.entry.commit - 1);
+    const { commit: made, snapshotId } = commit.entry;
+    const before = await readCommit(storage, made - 1);
     if (before?.note !== undefined && commit.note === undefined) shell.say(lostSignature);
     shell.report(values.json ?? false, reportOf(commit), [
-      `Commit ${commit.entry.commit} has snapshot ${commit.entry.snapshotId} again. Publishing is on hold until publish --resume.`,
+      `Commit ${made} has snapshot ${snapshotId} again. Publishing is on hold until publish --resume.`,
     ]);
   },
 });
