@@ -158,7 +158,7 @@ function translated(cause: unknown): Fault<ErrorCode> {
   return new Fault("UPSTREAM_ERROR", "The origin did not deliver the data; try again.", { cause });
 }
 
-/** The body of an answer, which must be exactly the object. Buffers no more than one may have. */
+/** The body of an answer, which must be exactly the object. Buffers no more than an object may have. */
 async function bodyOf(answer: IncomingMessage, { hash }: NamedObject): Promise<Buffer> {
   // http-proxy-middleware destroys the client's connection when the answer breaks off, so no 502 could be sent. It adds
   // the listeners that do so right after this event.
@@ -168,7 +168,7 @@ async function bodyOf(answer: IncomingMessage, { hash }: NamedObject): Promise<B
     answer.on("error", () => {}).destroy();
     throw new OriginFault(`the origin answered ${answer.statusCode}`);
   }
-  const body = await collected(answer, layout.publicObject.maxBytes!, () => {
+  const body = await collected(answer, layout.publicObject.maxBytes, () => {
     throw new OriginFault("the body is longer than an object may be");
   });
   if (sha256(body) === hash) return body;

@@ -112,7 +112,7 @@ const kinds = {
   }),
   changeRecord: kind("private/changes/", ".json", { schema: ChangeRecord, collected: true }),
   changePart: kind("private/changes/", ".ndjson.gz", { ...large, collected: true }),
-  publicObject: kind("public/objects/", ".json", { ...ofManifest, ...large, immutable: true }),
+  publicObject: kind("public/objects/", ".json", { ...ofManifest, immutable: true }),
   /** Tiles of the public log's tree, and its entries (snapshots/SPEC.md, "Log"). */
   logTile: kind("public/log/tile/", "", { collected: true, immutable: true }),
   /** One for each size that was signed (snapshots/SPEC.md, "Checkpoints"). */

@@ -54,7 +54,7 @@ describe("objects that match their hashes and are larger than any can be", () =>
 
     const storage = countingStorage(memoryStorage(new Map()));
     const kinds = [
-      [layout.publicObject(hash), 256],
+      [layout.publicObject(hash), 16],
       [layout.segmentList(hash), 16],
       [layout.scoreLines(hash), 16],
       [layout.privateObject(hash), 16],
