@@ -128,7 +128,7 @@ export function sharingAnswers(services: AppServices) {
 function requireNames(params: Exchange["params"]): void {
   const known: Record<string, string> = { share, schema, table: name };
   for (const [kind, given] of Object.entries(params))
-    if (String(given).toLowerCase() !== known[kind])
+    if (given.toLowerCase() !== known[kind])
       throw new Fault(
         "SHARE_NOT_FOUND",
         `There is no such ${kind}; the table is ${share}.${schema}.${name}.`,

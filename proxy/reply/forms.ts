@@ -9,8 +9,7 @@ import { budgets, Memo } from "../../snapshots/read/memo.ts";
 import type { Stream } from "../../snapshots/read/stream.ts";
 import { asTable } from "../../snapshots/read/tables.ts";
 import type { Request } from "../exchange.ts";
-import type { Answer, Content, Reply } from "./reply.ts";
-import { type Coding, inEachCoding } from "./reply.ts";
+import { type Answer, type Coding, type Content, inEachCoding, type Reply } from "./reply.ts";
 
 /** The form of an answer that a request prefers (RFC 9110, 12.5.1). */
 export function preferred(request: Request, answer: Answer): Answer {

@@ -454,8 +454,9 @@ class Client:
                 with error, checking("answer", "The problem"):
                     said = {**json.loads(unzipped(error).read(2**16))} if problem else {}
                 after = error.headers["Retry-After"] or ""
-                raise ApiError(said.get("code", "UNEXPECTED_ANSWER"), said.get("detail", "Try again later."), error.code, {
-                    **said, "retryAfter": int(after) if after.isdigit() else None}) from None
+                code, detail = said.get("code", "UNEXPECTED_ANSWER"), said.get("detail", "Try again later.")
+                retry = int(after) if after.isdigit() else None
+                raise ApiError(code, detail, error.code, {**said, "retryAfter": retry}) from None
         except TRANSPORT as error:
             late = isinstance(getattr(error, "reason", error), socket.timeout)
             raise ApiError("TIMEOUT" if late else "BROKEN_ANSWER" if answer else "UNREACHABLE", repr(error)) from error
@@ -574,7 +575,8 @@ class Client:
             parts, total = self.parts({name: size for size, name in named}, "section", section_root), 0
         feed, unjudged = entry["feedVersion"], set[str]()
         if feed not in FEEDS and (query.ranges or by):
-            unjudged.add(f"Which values markets of version {feed} of the feed have; this client knows {', '.join(FEEDS)}.")
+            known = ", ".join(FEEDS)
+            unjudged.add(f"Which values markets of version {feed} of the feed have; this client knows {known}.")
         found: dict[str, dict[Any, list[int]]] = {name: {} for name in by}
         with checking("section", "The index"):
             for segment in (Segment(header, parts) for header in headers if query.meets(header)):
