@@ -92,8 +92,8 @@ export function differencesFromHeader(key: string, stored: Buffer): string[] {
 function copyResident(key: string, stored: Buffer, columns: readonly ColumnHeader[] = []) {
   const { sections, body, section: read } = openSegment(key, stored);
   const names = residentIn(columns);
-  const ends = Object.entries(sections).map(([name, [at, bytes]]) => (names.has(name) ? at + bytes : 0));
-  const residentBytes = Math.max(0, ...ends);
+  const needed = Object.entries(sections).filter(([name]) => names.has(name));
+  const residentBytes = Math.max(0, ...needed.map(([, [at, bytes]]) => at + bytes));
   if (residentBytes > maxResidentBytes)
     throw new CorruptObjectError(
       key,

@@ -63,7 +63,7 @@ async function readRecord(
       commit.entry.archiveRoot === record.archiveRoot &&
       commit.entry.publishedAt === record.publishedAt &&
       commit.entry.counts.markets === rows
-    : record.commit < Math.min(...commits.keys());
+    : record.commit < (commits.keys().next().value ?? Number.POSITIVE_INFINITY);
   if (!agrees) throw new CorruptObjectError(key, "it disagrees with its commit");
   return record;
 }

@@ -15,7 +15,7 @@ export interface CheckedCommit {
 interface CheckedLog {
   /** Includes faulty commits. */
   length: number;
-  /** Commits without fault, by number. */
+  /** Commits without fault, by number, oldest first. */
   commits: ReadonlyMap<number, Commit>;
   /** Commits whose snapshots a collection deleted. */
   collected: number;

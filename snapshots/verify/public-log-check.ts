@@ -13,14 +13,8 @@ import { publishAgain, type StoreCheck } from "./store-check.ts";
 
 /** The largest size whose entry is signed, with `trust` by a trusted key; 0 where there is none. */
 const signedSize = (commits: ReadonlyMap<number, Commit>, trust: Trust | undefined): number =>
-  Math.max(
-    0,
-    ...commits
-      .values()
-      .flatMap((commit) =>
-        (trust ? !trust.commit(commit) : commit.note !== undefined) ? [commit.entry.commit] : [],
-      ),
-  );
+  [...commits.values()].findLast((commit) => (trust ? !trust.commit(commit) : commit.note !== undefined))
+    ?.entry.commit ?? 0;
 
 /**
  * Checks that each commit names the tree of those before it, and that every checkpoint is of this log and signed, with

@@ -31,7 +31,7 @@ const mostSteps = 32;
 export async function newestAt(storage: Storage, hint: number): Promise<Commit | undefined> {
   const hinted = hint > 0 ? await newestFrom(storage, hint) : undefined;
   const isLast = hinted && hinted.entry.commit < hint + mostSteps;
-  return isLast ? hinted : newestFrom(storage, await newestListed(storage));
+  return isLast ? hinted : newestFrom(storage, (await listCommits(storage)).at(-1) ?? 0);
 }
 
 /**
@@ -71,10 +71,6 @@ export function readChecked(storage: Storage): Promise<Checked | undefined> {
     const bytes = await storage.get(layout.checked, { maxBytes: maxRecordBytes });
     return bytes && unseal(layout.checked, bytes, Checked);
   });
-}
-
-async function newestListed(storage: Storage): Promise<number> {
-  return Math.max(0, ...(await listCommits(storage)));
 }
 
 /** Ascending. */

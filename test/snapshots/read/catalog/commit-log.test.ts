@@ -207,6 +207,20 @@ test.each([
   expect(counted.calls.length).toBeLessThan(40);
 });
 
+test("the newest of 200,000 commits is found, as of a few", async () => {
+  const { storage, objects } = await storeOf(1);
+  const { digest: _, ...content } = JSON.parse(String(objects.get(layout.commit(1))));
+  const newest = seal({ ...content, entry: { ...content.entry, commit: 200_000 } });
+  objects.set(layout.commit(200_000), newest);
+  const long = changedStorage(storage, {
+    async *list() {
+      for (let number = 1; number <= 200_000; number += 1)
+        yield { key: layout.commit(number), bytes: newest.length, modified: new Date(0), tag: "" };
+    },
+  });
+  expect((await newestCommit(long))?.entry.commit).toBe(200_000);
+});
+
 test("a commit's time is never before its predecessor's", async () => {
   const { storage } = await storeOf(2);
   const newest = (await newestCommit(storage))!;
