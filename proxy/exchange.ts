@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type * as express from "express";
 import type { Address } from "../schemas/addresses.ts";
 import type { ErrorCode } from "../schemas/errors.ts";
-import type { NamedObject } from "../schemas/store/snapshot.ts";
+import type { NamedObject } from "../schemas/store/stored-objects.ts";
 import type { Parameters } from "../snapshots/read/query/parameters.ts";
 import type { AsOf } from "../snapshots/read/query/query.ts";
 import type { Identity } from "./access/identity.ts";

@@ -5,14 +5,13 @@ import type { KeyRing } from "../snapshots/keys/ring.ts";
 import type { Catalog } from "../snapshots/read/catalog/catalog.ts";
 import type { Exports } from "../snapshots/read/catalog/exports.ts";
 import type { PublicLog } from "../snapshots/read/catalog/public-log.ts";
-import type { Trust } from "./access/client-address.ts";
+import type { Trust } from "./access/identity.ts";
 import type { Limits } from "./config.ts";
 import type { Origin, PublicObjects } from "./origin/origin.ts";
 import type { Quota } from "./quota/quota.ts";
 import type { ProblemReply } from "./reply/problem.ts";
-import type { StaticFile } from "./site/static-file.ts";
-import type { Metrics } from "./telemetry/metrics.ts";
-import type { Recorder } from "./telemetry/recorder.ts";
+import type { StaticFile } from "./site/static-files.ts";
+import type { Metrics, Recorder } from "./telemetry/telemetry.ts";
 
 /** What does more than answer requests: it follows what is polled, and takes over connections. */
 export interface Companion {

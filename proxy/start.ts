@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import type { AddressInfo, Server } from "node:net";
 import { resolve } from "node:path";
 import type { Logger } from "pino";
@@ -7,29 +8,27 @@ import { Exports } from "../snapshots/read/catalog/exports.ts";
 import { PublicLog } from "../snapshots/read/catalog/public-log.ts";
 import { createPoller } from "../snapshots/read/polling.ts";
 import type { S3Environment } from "../snapshots/store/backends/s3.ts";
-import { messageOf } from "../snapshots/store/errors.ts";
+import { hasCode, messageOf } from "../snapshots/store/errors.ts";
 import { noStoreAt, openStorage, storeExists } from "../snapshots/store/open-storage.ts";
 import type { Storage } from "../snapshots/store/storage.ts";
 import { openLogReader } from "../snapshots/trust/log/log-reader.ts";
-import type { Config } from "./config.ts";
-import { configError, defaultLimits, type Limits } from "./config.ts";
-import { listen } from "./connection/listen.ts";
+import { type Config, configError, defaultLimits, type Limits } from "./config.ts";
 import { docsFiles } from "./docs/files.ts";
-import { liveFeed } from "./feed/go-live.ts";
+import { liveFeed } from "./feed/live-feed.ts";
 import { cdnOrigin, publicObjects, storeOrigin } from "./origin/origin.ts";
 import { createQuota } from "./quota/quota.ts";
 import { isUrl, redisQuota } from "./quota/redis.ts";
 import { threadedQuota } from "./quota/sqlite-thread.ts";
 import { createProxyServer } from "./server.ts";
 import type { Companion, ProxyServices } from "./services.ts";
-import { clientFiles } from "./site/client/files.ts";
 import { servedSite } from "./site/files.ts";
-import { createMetrics } from "./telemetry/metrics.ts";
+import { clientFiles } from "./site/static-files.ts";
+import { createMetrics } from "./telemetry/telemetry.ts";
 
 // Scores are few and small compared with the pages of the archive.
 const publicShare = 1 / 8;
 
-export interface Dependencies {
+interface Dependencies {
   /** Relative paths resolve against this directory. */
   directory: string;
   /** Region and endpoint for S3. The SDK finds credentials itself. */
@@ -183,4 +182,26 @@ export async function openQuota(
 function urlOf(server: Server, { host }: Config): string {
   const { port } = server.address() as AddressInfo;
   return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+/**
+ * Listens on an address, whose port `variable` sets. Throws CONFIG that names the variable if the address is taken or
+ * not available.
+ */
+export async function listen(
+  server: Server,
+  { host, port }: { host: string; port: number },
+  variable = "PORT",
+): Promise<void> {
+  try {
+    server.listen(port, host);
+    await once(server, "listening");
+  } catch (error) {
+    const setting = `${variable} ${port}`;
+    if (hasCode(error, "EADDRINUSE"))
+      throw configError(`${setting} is taken by another process; set ${variable} to a free one.`);
+    if (hasCode(error, "EACCES"))
+      throw configError(`${setting} may not be used by this user; set ${variable} to one above 1023.`);
+    throw configError(`HOST ${host} cannot be listened on: ${messageOf(error)}`);
+  }
 }

@@ -1,7 +1,9 @@
 import { type Endpoint, endpoints } from "./endpoints.ts";
-import { foreignAt } from "./foreign.ts";
 import { marketIdPattern } from "./market.ts";
 import { exportNamePattern, logFilePattern } from "./primitives.ts";
+import type { Problem } from "./problem.ts";
+import { agentProtocol } from "./rooms/agents.ts";
+import { sharingProtocol } from "./rooms/sharing.ts";
 import { digestPattern } from "./shapes.ts";
 
 const all: readonly Endpoint[] = Object.values(endpoints);
@@ -62,3 +64,23 @@ export function addressOf(text: string): Address | undefined {
   }
   return undefined;
 }
+
+/** A protocol of others, which the service speaks at an address, or at all below it. */
+interface ForeignProtocol {
+  root: string;
+  /** Addresses below the root belong to it as well. */
+  below: boolean;
+  /** A problem in the form of the protocol. */
+  problemOf: (problem: Problem) => object;
+}
+
+const foreignProtocols: Record<string, ForeignProtocol> = {
+  agents: agentProtocol,
+  sharing: sharingProtocol,
+};
+
+/** The protocol that is spoken at a path; undefined where that is our own. */
+export const foreignAt = (path: string): ForeignProtocol | undefined =>
+  Object.values(foreignProtocols).find(
+    ({ root, below }) => path === root || (below && path.startsWith(`${root}/`)),
+  );

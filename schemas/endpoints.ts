@@ -35,11 +35,10 @@ import {
   idParameter,
   partsParameter,
 } from "./query.ts";
-import { HistoricalMarket, ProtocolScore } from "./records.ts";
+import { HistoricalMarket, ProtocolScore, tableColumns } from "./records.ts";
 import { FeedMessage } from "./rooms/feed.ts";
 import { sharingRoot, TableQuery } from "./rooms/sharing.ts";
-import { Tiers } from "./store/snapshot.ts";
-import { tableColumns } from "./tables.ts";
+import { Tiers } from "./store/stored-objects.ts";
 
 export interface RequestBody {
   schema: z.ZodType;

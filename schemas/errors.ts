@@ -1,4 +1,4 @@
-import type { ChangeCounts } from "./store/snapshot.ts";
+import type { ChangeCounts } from "./store/stored-objects.ts";
 
 /** What a code of an error means. */
 export interface ErrorRow {

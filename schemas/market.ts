@@ -119,7 +119,7 @@ export function marketIn(version: string): Table {
   return Object.fromEntries(members.filter(([, member]) => isIn(version, member))) as Table;
 }
 
-/** The market as it is published. market-meanings.ts says what its rows mean, each by its own object. */
+/** The market as it is published. primitives.ts says what its rows mean, each by its own object. */
 export const market = marketIn(feedVersion);
 export const marketDimension = market.dimensions.of;
 

@@ -1,6 +1,7 @@
 import { z } from "zod";
-import { market } from "./market.ts";
-import { marketMeanings } from "./market-meanings.ts";
+import type { FilterField } from "./filters.ts";
+import { market, marketDimension } from "./market.ts";
+import { directions, meanings } from "./meanings.ts";
 import { scoreHead } from "./protocol.ts";
 import { forgeTiers } from "./scales.ts";
 import { digestPattern, fitsIn, label, type Members, type Shape, type TypeOf } from "./shapes.ts";
@@ -58,7 +59,7 @@ export function recordOf<const M extends Members>(members: M): ObjectOf<M> {
 }
 
 /** The schema of published values of a shape. */
-export function schemaOf<const S extends Shape>(shape: S): z.ZodType<TypeOf<S>> {
+function schemaOf<const S extends Shape>(shape: S): z.ZodType<TypeOf<S>> {
   const schema = plainSchema(shape);
   const meaning = shape.meaning ?? marketMeanings.get(shape);
   return (meaning === undefined ? schema : schema.describe(meaning)) as z.ZodType<TypeOf<S>>;
@@ -124,3 +125,37 @@ export const ProtocolSlug = textSchema(scoreHead.slug);
 
 /** A text that a filter compares whole, or a version (INTERFACE 8.3). */
 export const Label = textSchema(label);
+
+/**
+ * The documentation of the market's members. It is apart from their table because evaluators of queries load the table
+ * only.
+ */
+const marketMeanings: ReadonlyMap<Shape, string> = new Map<Shape, string>([
+  [market.composite, meanings.composite.meaning],
+  [market.tier, meanings.tier.meaning],
+  [market.resolvedOutcome, "Outcome label."],
+  [market.resolvedAt, "Resolution time; the archive is ordered by it, newest first."],
+  [market.resolutionSource, "Where the resolution came from."],
+  [market.disputed, "Whether the resolution was disputed."],
+  [market.topRiskDriver, meanings.topRiskDriver.meaning],
+  [market.flaggedCount, "Number of flagged items."],
+  [market.formulaVersion, "Version of the scoring formula."],
+  [market.weightVersion, "Version of the dimension weights."],
+  [market.dimensions, `Every dimension key exactly once. ${meanings.marketDimension.meaning}`],
+  [marketDimension.members.score, meanings.marketDimension.meaning],
+  [marketDimension.members.weight, "Weight of the dimension in the composite."],
+]);
+
+const exactly = "exactly as published";
+const filterMeanings: Partial<Record<FilterField["field"], string>> = {
+  category: "Market category, the whole string in any letter case.",
+  composite: `Bound on the composite score: ${directions.composite}.`,
+  tier: "Tier of the Forge Scale, or several separated by commas.",
+  outcome: `Resolved outcome label, ${exactly}.`,
+  disputed: "Whether the resolution was disputed.",
+  formula_version: `Version of the scoring formula, ${exactly}.`,
+  weight_version: `Version of the dimension weights, ${exactly}.`,
+};
+
+export const filterMeaning = ({ field }: FilterField): string =>
+  filterMeanings[field] ?? `Bound on the score of the dimension ${field}: ${directions.dimension}.`;

@@ -11,8 +11,7 @@ import {
   searchBounds,
   timePattern,
 } from "./filters.ts";
-import { filterMeaning } from "./market-meanings.ts";
-import { Digest, integerBetween, Label, MarketId } from "./primitives.ts";
+import { Digest, filterMeaning, integerBetween, Label, MarketId } from "./primitives.ts";
 import { digestPattern, maxLabelBytes } from "./shapes.ts";
 
 /** A query parameter. `type` describes its values for people; `schema` describes them in the OpenAPI document. */

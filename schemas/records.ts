@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import { evidence, market, marketDimension, marketIn } from "./market.ts";
 import { recordOf } from "./primitives.ts";
-import { described, protocol, scoreHead } from "./protocol.ts";
+import { described, protocol, protocolDimensionKeys, scoreHead } from "./protocol.ts";
 import { type ForgeTier, forgeScaleNumber } from "./scales.ts";
 import { feedVersions } from "./versions.ts";
 
@@ -51,3 +51,19 @@ const markets = new Map<string, typeof HistoricalMarket>(
 
 /** The schema of a market in a known version of the feed. */
 export const marketOf = (version: string) => markets.get(version)!;
+
+const headNames = Object.keys(scoreHead);
+const { cascade, findings, metadata } = protocol;
+const structMembers = [cascade, findings, metadata].flatMap((struct) => Object.keys(struct.members));
+
+/** The columns of the figures behind charts, for callers who want them as CSV (INTERFACE 4.15), by endpoint. */
+export const tableColumns = {
+  listScores: [...headNames, ...Object.keys(described)],
+  getScore: [...headNames, "evidenceHash", ...protocolDimensionKeys, ...structMembers],
+  scoreHistory: headNames,
+  scoreDimensions: ["slug", "updatedAt", "key", "score", "change7d", "percentile"],
+  marketFacets: ["facet", "kind", "value", "from", "to", "count", "disputed"],
+} as const satisfies Record<string, readonly string[]>;
+
+/** Endpoints whose answers also come as a table. */
+export type TableId = keyof typeof tableColumns;

@@ -20,3 +20,6 @@ export function isIn(version: string, { since = feedVersions[0], until }: Lifeti
   const versions = feedVersions.slice(0, upTo);
   return versions.includes(since) && !versions.some((one) => one === until);
 }
+
+/** Version of the snapshot format, which snapshots/SPEC.md documents. */
+export const formatVersion = 4;

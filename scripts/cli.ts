@@ -1,9 +1,9 @@
+import { resolve } from "node:path";
 import { type AnyErrorCode, type ErrorRow, errors, Fault, isFault } from "../schemas/errors.ts";
 import { integerOf } from "../schemas/shapes.ts";
-import { SourceRefusal } from "../snapshots/sources/contract/refusals.ts";
+import { printable, SourceRefusal } from "../snapshots/sources/contract/refusals.ts";
 import { hasCode, ObjectError } from "../snapshots/store/errors.ts";
-import { wayBack } from "./incidents.ts";
-import type { Shell } from "./shell.ts";
+import { layout, manifestPrefixes } from "../snapshots/store/layout.ts";
 
 /** Exit codes of all commands. .github/deploy/OPERATING.md documents them. */
 export const exitCodes = {
@@ -90,4 +90,144 @@ function keyOfDamage(error: unknown): string | undefined {
 /** Whether it is an error of the file system, which the user can resolve: rights, space, a file in the way. */
 function isSystemError(error: unknown): error is Error & { syscall: string; path: string } {
   return error instanceof Error && "syscall" in error && "path" in error && typeof error.path === "string";
+}
+
+export type Progress = (step: string, done: number, of: number) => void;
+
+/** Shows progress: on a terminal in one line that is redrawn, elsewhere in a plain line for every tenth of a step. */
+export function progressOn(terminal: Output): Progress {
+  let shown = "";
+  return (step, done, of) => {
+    const percent = of === 0 ? 100 : Math.floor((done / of) * 100);
+    const line = `${step}: ${done} of ${of} (${terminal.isTTY ? percent : percent - (percent % 10)} %)`;
+    const mark = `${step} ${terminal.isTTY ? percent : Math.floor(percent / 10)}`;
+    if (mark === shown) return;
+    shown = mark;
+    terminal.write(terminal.isTTY ? `\r\u001b[K${line}${done >= of ? "\n" : ""}` : `${line}\n`);
+  };
+}
+
+/** A stream for text, such as process.stdout. */
+interface Output {
+  isTTY?: boolean;
+  write(text: string): unknown;
+}
+
+/** The process as a command sees it. Tests pass in their own. */
+export class Shell {
+  readonly directory: string;
+  readonly env: NodeJS.ProcessEnv;
+  readonly stdout: Output;
+  readonly stderr: Output;
+
+  constructor(directory: string, env: NodeJS.ProcessEnv, output: { stdout: Output; stderr: Output }) {
+    this.directory = directory;
+    this.env = env;
+    this.stdout = output.stdout;
+    this.stderr = output.stderr;
+  }
+
+  path(path: string): string {
+    return resolve(this.directory, path);
+  }
+
+  /** Prints lines for the user on stderr, so that stdout holds only results. */
+  say(text: string): void {
+    this.stderr.write(linesOf(text));
+  }
+
+  warn(text: string): void {
+    this.say(`Warning: ${text}`);
+  }
+
+  print(text: string): void {
+    this.stdout.write(linesOf(text));
+  }
+
+  /** Prints the result on stdout: with `json` as one JSON object, otherwise as the lines. */
+  report(json: boolean, result: object, lines: readonly string[]): void {
+    if (json) this.stdout.write(`${JSON.stringify(result)}\n`);
+    else for (const line of lines) this.print(line);
+  }
+}
+
+/** The shell of this process. npm runs scripts in the package's folder, and puts the user's folder into INIT_CWD. */
+export function processShell(): Shell {
+  return new Shell(process.env.INIT_CWD ?? process.cwd(), process.env, process);
+}
+
+function linesOf(text: string): string {
+  return `${text.split("\n").map(printable).join("\n")}\n`;
+}
+
+/** Objects by the beginnings of their keys, and how to recover when one is damaged or missing. */
+interface Incident {
+  of: readonly string[];
+  back: string;
+}
+
+/** A row for every kind of object. .github/deploy/OPERATING.md, "Incidents", also tells what each one stops. */
+export const incidents: readonly Incident[] = [
+  {
+    of: [layout.commit.prefix],
+    back:
+      "put it back from a backup or an earlier version of the bucket, or delete it if no publisher made it; when an " +
+      "older one is lost, tell `gc` and `verify` that the log begins after it, `--log-begins-at N` with the number " +
+      "of the next",
+  },
+  {
+    of: [layout.manifest.prefix, ...manifestPrefixes, layout.page.prefix],
+    back:
+      "run `verify --repair --sources SOURCES`, which makes anew what the newest snapshot has; what only older " +
+      "ones have comes from a " +
+      "backup, or goes with them once gc collects them or you delete their manifests",
+  },
+  {
+    of: [layout.changeRecord.prefix],
+    back:
+      "run `verify --repair --sources SOURCES`, which makes it anew while both snapshots are kept; when one is not, " +
+      "delete it, and a copy is taken anew",
+  },
+  {
+    of: [layout.exportRecord.prefix, layout.exportFile.prefix, layout.exportChunks.prefix],
+    back: "delete it, and run `export --snapshot ID` for the snapshots that had it",
+  },
+  {
+    of: [layout.exportedChanges.prefix],
+    back: "delete it; what this version changed is then refused by name, and clients read the table anew",
+  },
+  {
+    of: [layout.collecting.prefix],
+    back: "delete it when no gc is running; it stops publishes for an hour at most, and gc deletes it after a day",
+  },
+  {
+    of: [layout.runPlan.prefix],
+    back: "plan the run again under another --run; gc deletes what a run has left two days after its plan",
+  },
+  {
+    of: [layout.key.prefix],
+    back: "issue its owner another key, and revoke this one; a key whose revocation is damaged stays revoked",
+  },
+  { of: [layout.probe], back: "delete it; the next publish makes it again" },
+  {
+    of: [layout.logTile.prefix],
+    back:
+      "delete it, and publish again, which makes it anew from the commits; where older ones are gone, whose hashes " +
+      "only tiles still have, put it back from a backup or an earlier version of the bucket",
+  },
+  {
+    of: [layout.checked, layout.publicTree],
+    back: "publish again, which writes what every run writes",
+  },
+];
+
+/** How to recover an object; undefined for one that no store has. */
+export function wayBack(key: string): string | undefined {
+  return incidents.find(({ of }) => of.some((prefix) => key.startsWith(prefix)))?.back;
+}
+
+/** Lines for the faults of a report: each way to recover once, with the objects it is for. */
+export function waysBack(keys: readonly string[]): string[] {
+  const kinds = Map.groupBy(keys, wayBack);
+  return [...kinds].flatMap(([back, [first]]) => (back === undefined ? [] : [`For ${first}: ${back}.`]));
 }

@@ -1,8 +1,7 @@
 import { type ParseArgsOptionDescriptor, parseArgs } from "node:util";
-import { nearest } from "../snapshots/read/query/nearest.ts";
+import { nearest } from "../snapshots/read/query/parameters.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
-import { type ExitCode, exitCodes, reportFailure, usageError } from "./cli.ts";
-import type { Shell } from "./shell.ts";
+import { type ExitCode, exitCodes, reportFailure, type Shell, usageError } from "./cli.ts";
 
 export interface Option extends ParseArgsOptionDescriptor {
   /** Placeholder of the value in the usage, for options that take one. */

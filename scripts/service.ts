@@ -1,14 +1,13 @@
 import { readFile } from "node:fs/promises";
 import { ApiError, IntegrityError } from "../proxy/site/client/client.ts";
 import { Fault } from "../schemas/errors.ts";
-import { isWellFormedKey } from "../snapshots/keys/key-format.ts";
+import { isWellFormedKey } from "../snapshots/keys/records.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
 import { layout } from "../snapshots/store/layout.ts";
 import { collected } from "../snapshots/store/storage.ts";
 import { verifierText } from "../snapshots/trust/notes/note-keys.ts";
 import { believedPolicy } from "../snapshots/trust/witnesses/policy.ts";
-import { requiredOption, usageError } from "./cli.ts";
-import type { Shell } from "./shell.ts";
+import { requiredOption, type Shell, usageError } from "./cli.ts";
 
 // Shared by the commands of partners, `sync` and `ask`, which ask a service.
 

@@ -3,8 +3,7 @@ import type { KeyPlan } from "../schemas/plans.ts";
 import { sharingRoot } from "../schemas/rooms/sharing.ts";
 import { apiPlaceAt } from "../snapshots/publish/public/site.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
-import { usageError } from "./cli.ts";
-import type { Shell } from "./shell.ts";
+import { type Shell, usageError } from "./cli.ts";
 
 export const profileOption = {
   type: "string",

@@ -1,12 +1,11 @@
-import { isKeyName } from "../snapshots/format/note-keys.ts";
+import { isKeyName } from "../snapshots/format/note.ts";
 import type { Policy } from "../snapshots/format/policy.ts";
 import { CheckpointFile } from "../snapshots/trust/log/checkpoints.ts";
 import { readSigningKeys } from "../snapshots/trust/notes/note-keys.ts";
 import type { Signing } from "../snapshots/trust/signing.ts";
 import { believedPolicy, readPolicy } from "../snapshots/trust/witnesses/policy.ts";
 import { Witnesses } from "../snapshots/trust/witnesses/witnesses.ts";
-import { integerOption, usageError } from "./cli.ts";
-import type { Shell } from "./shell.ts";
+import { integerOption, type Shell, usageError } from "./cli.ts";
 
 /** The default name of a key, and so the origin of the log. */
 export const defaultSigningName = "protocol-risk-score-service";

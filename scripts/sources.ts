@@ -9,8 +9,7 @@ import type { KnownFiles, OpenSources } from "../snapshots/sources/sources.ts";
 import { ifPresent } from "../snapshots/store/errors.ts";
 import { isStoreLocation } from "../snapshots/store/open-storage.ts";
 import { parseS3Location, type S3Location } from "../snapshots/store/storage.ts";
-import { counted, usageError } from "./cli.ts";
-import type { Progress, Shell } from "./shell.ts";
+import { counted, type Progress, type Shell, usageError } from "./cli.ts";
 
 /**
  * Parses --sources into the absolute path of a directory or script, or a place on S3. Throws USAGE when it is

@@ -1,11 +1,14 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
 import { Fault } from "../../schemas/errors.ts";
-import { sharedTable, sharingLines, type TableQuery } from "../../schemas/rooms/sharing.ts";
-import { invalidParameter } from "../../snapshots/read/errors.ts";
-import { optionalInteger, type Parameters } from "../../snapshots/read/query/parameters.ts";
+import { sharedTable, sharingLines, sharingRoot, type TableQuery } from "../../schemas/rooms/sharing.ts";
+import type { KeyRecord } from "../../schemas/store/keys.ts";
+import type { KeyRing } from "../../snapshots/keys/ring.ts";
+import { invalidParameter, optionalInteger, type Parameters } from "../../snapshots/read/query/parameters.ts";
 import { prunedFiles } from "../../snapshots/read/sharing/hints.ts";
 import {
   changeLine,
   changesOf,
+  type FileAddress,
   fileLine,
   findVersion,
   type ResponseFormat,
@@ -13,12 +16,11 @@ import {
   tableLines,
   versionSince,
 } from "../../snapshots/read/sharing/sharing.ts";
-import type { Identity } from "../access/identity.ts";
-import type { Exchange, Request } from "../exchange.ts";
+import { holderOf, type Identity } from "../access/identity.ts";
+import type { Check, Exchange, Request } from "../exchange.ts";
 import { type Answer, type Reply, uncachedJson, uncachedText } from "../reply/reply.ts";
 import { fileReply } from "../reply/stream.ts";
 import type { AppServices } from "../services.ts";
-import { fileAddresses } from "./file-address.ts";
 
 const { share, schema, name } = sharedTable;
 const [shares, schemas, tables] = [[{ name: share }], [{ name: schema, share }], [{ name, schema, share }]];
@@ -148,4 +150,70 @@ function formatOf({ headers }: Request): ResponseFormat {
   const [, formats = ""] = /(?:^|;)\s*responseformat=([^;]*)/.exec(capabilities) ?? [];
   const wanted = formats.split(",").map((format) => format.trim());
   return wanted.includes("delta") && !wanted.includes("parquet") ? "delta" : "parquet";
+}
+
+/** Makes addresses of files that need no header and are counted to the caller. `base` is the service's own address. */
+function fileAddresses(
+  keys: KeyRing,
+  { keyId = "" }: Identity,
+  { base, now }: { base: string; now: number },
+): (hash: string, changes?: string) => FileAddress {
+  const verdict = keys.judgeId(keyId);
+  // The key may have ended since it was checked.
+  if (verdict.state !== "active") throw refused("The key has ended.");
+  const expires = Math.floor(now / 1000) + addressSeconds;
+  return (hash, changes) => {
+    const path = `${sharingRoot}/files/${changes === undefined ? "" : `${changes}/`}${hash}.parquet`;
+    const query = addressQuery(verdict.record, path, expires);
+    return { url: `${base}${path}?${query}`, expirationTimestamp: expires * 1000 };
+  };
+}
+
+/**
+ * Identifies the sender of a request by the key that signed its address. Headers do not count. The address must be
+ * valid when the request arrives, and the key until it ends.
+ */
+export function requireAddress({ keys, now }: Pick<AppServices, "keys" | "now">): Check {
+  return ({ url = "" }, exchange) => {
+    const [path = ""] = url.split("?", 1);
+    exchange.identify = holderOfAddress(path, exchange.search, keys, now());
+    exchange.caller = exchange.identify();
+  };
+}
+
+function holderOfAddress(path: string, query: string, keys: KeyRing, now: number): () => Identity {
+  const parameters = new URLSearchParams(query);
+  const key = parameters.get("key") ?? "";
+  const expires = Number(parameters.get("expires"));
+  const identify = () => holderOf(keys, keys.judgeId(key));
+  identify();
+  const verdict = keys.judgeId(key);
+  // Another spelling of the query is another text, and was not signed.
+  const sound = verdict.state === "active" && isAddressQuery(query, verdict.record, path, expires);
+  if (!sound) throw refused("This address was not given out by the service as it is.");
+  if (expires * 1000 <= now) throw refused("This address has expired.");
+  return identify;
+}
+
+const refused = (reason: string) =>
+  new Fault("INVALID_FILE_ADDRESS", `${reason} Query the table again for its files.`);
+
+/** How long a signed address is good. */
+const addressSeconds = 15 * 60;
+
+/**
+ * Makes an address readable without a header until `expires` (epoch seconds). The query follows from the key's record,
+ * so every process can check it, and it ends with the key.
+ */
+function addressQuery({ id, secretHash }: KeyRecord, path: string, expires: number): string {
+  const text = `address ${path} ${expires}`;
+  const signature = createHmac("sha256", Buffer.from(secretHash, "hex")).update(text).digest("base64url");
+  // delta-kernel-rs recognises a signed address by one of a few names; `sp` is the permission.
+  return `key=${id}&expires=${expires}&sp=r&sig=${signature}`;
+}
+
+/** Compares byte for byte, and takes as long whatever is wrong. */
+function isAddressQuery(query: string, record: KeyRecord, path: string, expires: number): boolean {
+  const [given, expected] = [query, addressQuery(record, path, expires)].map((text) => Buffer.from(text));
+  return given!.length === expected!.length && timingSafeEqual(given!, expected!);
 }

@@ -4,8 +4,7 @@ import { dirname, join } from "node:path";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
 import type { Config } from "../config.ts";
-import type { StaticFile } from "../site/static-file.ts";
-import { pagePolicy, policyHeader } from "../site/static-file.ts";
+import { pagePolicy, policyHeader, type StaticFile } from "../site/static-files.ts";
 
 const require = createRequire(import.meta.url);
 const swaggerUi = dirname(require.resolve("swagger-ui-dist/package.json"));

@@ -5,7 +5,7 @@ import { Readable } from "node:stream";
 import { handleWhen, retry } from "cockatiel";
 import { createProxyMiddleware } from "http-proxy-middleware";
 import { type ErrorCode, Fault, isFault } from "../../schemas/errors.ts";
-import type { NamedObject } from "../../schemas/store/snapshot.ts";
+import type { NamedObject } from "../../schemas/store/stored-objects.ts";
 import { Memo } from "../../snapshots/read/memo.ts";
 import { hasCode, ObjectError } from "../../snapshots/store/errors.ts";
 import { within } from "../../snapshots/store/in-parallel.ts";
@@ -13,7 +13,7 @@ import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { readObject } from "../../snapshots/store/objects.ts";
 import { collected, type Storage } from "../../snapshots/store/storage.ts";
 import type { Request, Response } from "../exchange.ts";
-import { guardPeer } from "../peers/breaker.ts";
+import { guardPeer } from "../quota/quota.ts";
 import { type Coding, inEachCoding } from "../reply/reply.ts";
 
 export type PublicObjects = ReturnType<typeof publicObjects>;

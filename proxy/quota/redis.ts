@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Cluster, Command, Redis } from "ioredis";
 import { z } from "zod";
 import { messageOf } from "../../snapshots/store/errors.ts";
-import type { QuotaStore } from "./store.ts";
+import type { QuotaStore } from "./counters.ts";
 
 const start =
   /^redis(s?)(?:\+(sentinel|cluster))?:\/\/(?:((?:[^\s@/?#%]|%[\dA-Fa-f]{2})*)@)?([^\s@/?#]+)(.*)$/s;

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { inTime } from "../../snapshots/store/in-parallel.ts";
 import { startThread } from "../../snapshots/store/thread.ts";
-import type { Counters, QuotaStore } from "./store.ts";
+import type { Counters, QuotaStore } from "./counters.ts";
 
 // A network folder may hang for good.
 const openSeconds = 10;

@@ -1,6 +1,6 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { messageOf } from "../../snapshots/store/errors.ts";
-import { sqliteQuota } from "./sqlite.ts";
+import { sqliteQuota } from "./counters.ts";
 import type { Answers, Questions } from "./sqlite-thread.ts";
 
 // Worker thread of threadedQuota: answers every message of questions with a message of answers. An empty one says that

@@ -1,5 +1,5 @@
+import { foreignAt } from "../../schemas/addresses.ts";
 import { type ErrorCode, errors, Fault, isFault } from "../../schemas/errors.ts";
-import { foreignAt } from "../../schemas/foreign.ts";
 import { isPublic, type Problem } from "../../schemas/problem.ts";
 import { ObjectError } from "../../snapshots/store/errors.ts";
 import { StorageError } from "../../snapshots/store/storage.ts";

@@ -2,9 +2,8 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { isCrossSite } from "../../schemas/addresses.ts";
 import { apiHeaders, originHeaders, securityHeaders, vary } from "../../schemas/headers.ts";
-import type { Asked } from "../../snapshots/read/asked.ts";
+import type { Asked, Stream } from "../../snapshots/read/answer.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
-import type { Stream } from "../../snapshots/read/stream.ts";
 import { sha256 } from "../../snapshots/store/layout.ts";
 import { joined } from "../../snapshots/store/storage.ts";
 import type { Exchange, Request, Response } from "../exchange.ts";
@@ -245,3 +244,18 @@ export function heldTag(request: Request, tagOf: (coding: Coding) => string) {
   const tag = named ? tags.find((candidate) => held.has(candidate.replace(/^W\//, ""))) : tags[0];
   return tag === undefined ? undefined : { tag, named };
 }
+
+/** The form of an answer that a request prefers (RFC 9110, 12.5.1). */
+export function preferred(request: Request, answer: Answer): Answer {
+  // Most callers accept anything, and weighing media types would cost as much as finding a score.
+  if (!answer.others || (request.headers.accept ?? "*/*") === "*/*") return answer;
+  return answer.others.get(String(request.accepts("application/json", ...answer.others.keys()))) ?? answer;
+}
+
+/** An answer in JSON that comes in other forms, too. */
+export const inForms = <Form>(
+  answer: Answer,
+  forms: ReadonlyMap<string, Form>,
+  answerIn: (form: Form, contentType: string) => Answer,
+): Answer =>
+  Object.assign(answer, { others: new Map([...forms].map(([type, form]) => [type, answerIn(form, type)])) });

@@ -3,13 +3,13 @@ import { pipeline } from "node:stream/promises";
 import { constants, createGzip } from "node:zlib";
 import { Fault } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
-import { chunkBytes } from "../../snapshots/format/cuts.ts";
+import { chunkBytes } from "../../snapshots/format/sizes.ts";
 import {
   type ByteRange,
   beginStream,
   type StoredFile,
   type StreamChunk,
-} from "../../snapshots/read/stream.ts";
+} from "../../snapshots/read/answer.ts";
 import { within } from "../../snapshots/store/in-parallel.ts";
 import type { Exchange, Request, Response } from "../exchange.ts";
 import { quotaExceeded, type Receipt } from "../quota/quota.ts";

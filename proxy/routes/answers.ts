@@ -10,19 +10,29 @@ import {
 } from "../../schemas/endpoints.ts";
 import { Fault } from "../../schemas/errors.ts";
 import { negotiatedVary } from "../../schemas/headers.ts";
-import { type TableId, tableColumns } from "../../schemas/tables.ts";
+import { type TableId, tableColumns } from "../../schemas/records.ts";
+import { type CsvForm, csvByType } from "../../snapshots/read/archive/csv.ts";
+import { budgets, Memo } from "../../snapshots/read/memo.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
+import { asTable } from "../../snapshots/read/tables.ts";
 import { inTime, within } from "../../snapshots/store/in-parallel.ts";
 import { sharingAnswers } from "../delta-sharing/answers.ts";
 import type { Exchange, Middleware, Request, Response } from "../exchange.ts";
 import { recomputeAnswers } from "../recompute/answers.ts";
-import { alsoAsTable, preferred } from "../reply/forms.ts";
-import { type Answer, prepare, send } from "../reply/reply.ts";
+import {
+  type Answer,
+  type Coding,
+  inEachCoding,
+  inForms,
+  preferred,
+  prepare,
+  type Reply,
+  send,
+} from "../reply/reply.ts";
 import { createStreamSender, requireUnits } from "../reply/stream.ts";
 import type { AppServices } from "../services.ts";
 import { staticReplies } from "../site/static-replies.ts";
-import { archiveAnswers } from "./archive.ts";
-import { proofAnswers } from "./proofs.ts";
+import { archiveAnswers, proofAnswers } from "./archive.ts";
 import { scoreAnswers } from "./scores.ts";
 import { serviceAnswers } from "./service.ts";
 
@@ -122,5 +132,35 @@ function createBulkhead() {
       return work();
     };
     return owners.memo(owner).execute(() => all.execute(timely));
+  };
+}
+
+/** An answer in JSON that comes as a table, too (INTERFACE 4.15). */
+export const alsoAsTable = (id: TableId, answer: Answer): Answer =>
+  inForms(answer, csvByType, (form, contentType) => async (...asked) => {
+    return tableReply(await answer(...asked), id, form, contentType);
+  });
+
+/** Tables by their tags. */
+const tables = new Memo<Record<Coding, Buffer>>(
+  budgets.scoreTables,
+  ({ identity, gzip }) => identity.length + gzip.length,
+);
+
+function tableReply(reply: Reply, id: TableId, form: CsvForm, contentType: string): Reply {
+  const tagsOfTable =
+    ({ etag }: Pick<Reply, "etag">) =>
+    (coding: Coding) =>
+      etag!(coding).replace(/"$/, `-${form.name}"`);
+  return {
+    ...reply,
+    etag: tagsOfTable(reply),
+    async content(coding) {
+      const { body = [], instead } = await reply.content("identity");
+      const etag = tagsOfTable(instead ?? reply);
+      const table = await tables.get(etag("identity"), () => inEachCoding(asTable(id, body, form)));
+      const headers = { "Content-Type": contentType };
+      return { body: [table[coding]], headers, ...(instead && { instead: { ...instead, etag } }) };
+    },
   };
 }

@@ -1,13 +1,15 @@
+import { Fault } from "../../schemas/errors.ts";
 import { ndjson } from "../../schemas/media.ts";
 import { plans } from "../../schemas/plans.ts";
+import { type Stream, weakTag } from "../../snapshots/read/answer.ts";
 import { askFacets } from "../../snapshots/read/archive/facets.ts";
-import { findMarket } from "../../snapshots/read/archive/market.ts";
-import { askPage } from "../../snapshots/read/archive/paging.ts";
-import { askRows, type RowsForm, rowsByType } from "../../snapshots/read/archive/rows.ts";
-import { weakTag } from "../../snapshots/read/asked.ts";
+import { findMarket, proveMarket } from "../../snapshots/read/archive/market.ts";
+import { askPage, type PagePlan } from "../../snapshots/read/archive/paging.ts";
+import { askRows, type RowsForm, type RowsPlan, rowsByType } from "../../snapshots/read/archive/rows.ts";
 import { commitOf, readSnapshot } from "../../snapshots/read/catalog/as-of.ts";
 import { listExports } from "../../snapshots/read/catalog/exports.ts";
-import { ChangesReader } from "../../snapshots/read/changes/changes.ts";
+import { askProven, type Logged, proofText } from "../../snapshots/read/catalog/public-log.ts";
+import { type ChangesPlan, ChangesReader } from "../../snapshots/read/changes/changes.ts";
 import type { Payer } from "../../snapshots/read/effort.ts";
 import {
   parseArchiveQuery,
@@ -15,9 +17,17 @@ import {
   parseFacetQuery,
   parseRowsQuery,
 } from "../../snapshots/read/query/query.ts";
-import { paymentOf } from "../exchange.ts";
-import { changesOf, inForms, nextLink, requireChunks, rowsOf } from "../reply/forms.ts";
-import { type Answer, askedReply, jsonContent, textContent, textReply } from "../reply/reply.ts";
+import { proveScore } from "../../snapshots/read/scores.ts";
+import { paymentOf, type Request } from "../exchange.ts";
+import {
+  type Answer,
+  askedReply,
+  type Content,
+  inForms,
+  jsonContent,
+  textContent,
+  textReply,
+} from "../reply/reply.ts";
 import { fileReply } from "../reply/stream.ts";
 import type { AppServices } from "../services.ts";
 
@@ -77,5 +87,67 @@ export function archiveAnswers({ catalog, exports, now }: AppServices) {
       const asked = { commit, etag: weakTag(commit, "market", id), plan };
       return askedReply(catalog, asked, ({ line }, coding) => textContent(line, coding));
     },
+  } satisfies Record<string, Answer>;
+}
+
+/** Throws BAD_REQUEST for HTTP/1.0, in which a client could not tell a complete answer from one that was cut off. */
+function requireChunks({ httpVersion }: Request, contentType: string): void {
+  if (httpVersion !== "1.0") return;
+  const detail = `${contentType.split(";")[0]} needs HTTP/1.1, where the end of an answer can be told.`;
+  throw new Fault("BAD_REQUEST", detail);
+}
+
+/**
+ * The header that links to the next page (RFC 8288). A cursor carries filters and page size, so the target needs no
+ * more.
+ */
+const nextLink = ({ nextCursor }: Pick<PagePlan, "nextCursor">) =>
+  nextCursor === null ? {} : { Link: `<?cursor=${nextCursor}>; rel="next"` };
+
+function streamed(stream: Stream, headers: Content["headers"]): Content {
+  return { headers: { "X-Count": stream.count, ...headers }, stream };
+}
+
+function rowsOf(plan: RowsPlan, contentType: string): Content {
+  return streamed(plan, {
+    "Content-Type": contentType,
+    "X-Total-Count": plan.total,
+    "X-Cursor": plan.cursor,
+    "X-Archive-Root": plan.snapshot.commit.archiveRoot,
+  });
+}
+
+function changesOf(plan: ChangesPlan): Content {
+  return streamed(plan, {
+    "Content-Type": ndjson,
+    "X-Since-Snapshot-Id": plan.since,
+    "X-Archive-Root": plan.archiveRoot,
+  });
+}
+
+const media = { json: "application/json", text: "text/plain; charset=utf-8" };
+const texts = new Map(["text/plain", media.text].map((type) => [type, "text" as const]));
+
+/** Proofs of markets and scores (INTERFACE 4.9), as JSON or as the text of c2sp.org/tlog-proof. */
+export function proofAnswers({ catalog, publicLog }: Pick<AppServices, "catalog" | "publicLog">) {
+  const proven = (prove: typeof proveMarket | typeof proveScore) => {
+    const answerIn =
+      (form: keyof typeof media): Answer =>
+      async ({ params, asOf }) => {
+        const name = String(params.id ?? params.slug);
+        const plan = async (...logged: Logged) => {
+          const proof = await prove(catalog, name, ...logged);
+          const text = form === "text" ? proofText(proof) : JSON.stringify(proof);
+          if (text) return Buffer.from(text);
+          throw new Fault("NOT_FOUND", "Nobody has signed the log up to this snapshot.");
+        };
+        const asked = await askProven(catalog, publicLog, asOf, ["proof", form, name], plan);
+        return askedReply(catalog, asked, (text, coding) => textContent(text, coding, media[form]));
+      };
+    return inForms(answerIn("json"), texts, answerIn);
+  };
+  return {
+    marketProof: proven(proveMarket),
+    scoreProof: proven(proveScore),
   } satisfies Record<string, Answer>;
 }

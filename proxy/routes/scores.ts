@@ -1,6 +1,6 @@
 import type { BatchRequest } from "../../schemas/envelopes.ts";
 import { isFault } from "../../schemas/errors.ts";
-import { weakTag } from "../../snapshots/read/asked.ts";
+import { weakTag } from "../../snapshots/read/answer.ts";
 import { commitAsOf } from "../../snapshots/read/catalog/as-of.ts";
 import type { AsOf } from "../../snapshots/read/query/query.ts";
 import {
@@ -12,8 +12,8 @@ import {
   type ScoreName,
   scoreNamed,
   supersededScore,
-} from "../../snapshots/read/scores/scores.ts";
-import { TierLog } from "../../snapshots/read/scores/tier-log.ts";
+  TierLog,
+} from "../../snapshots/read/scores.ts";
 import type { Exchange, Request, Response } from "../exchange.ts";
 import {
   type Answer,

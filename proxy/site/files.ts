@@ -3,8 +3,7 @@ import { endpoints } from "../../schemas/endpoints.ts";
 import { protocolListPath } from "../../snapshots/artefacts/addresses.ts";
 import type { ApiAddress, Named, Site } from "../../snapshots/publish/public/site.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
-import { bundle } from "./bundles.ts";
-import { pagePolicy, policyHeader, type StaticFile } from "./static-file.ts";
+import { bundle, pagePolicy, policyHeader, type StaticFile } from "./static-files.ts";
 
 type FileName = (typeof endpoints.siteFile.files)[number];
 

@@ -1,7 +1,6 @@
 import { sha256 } from "../../snapshots/store/layout.ts";
-import type { Reply } from "../reply/reply.ts";
-import { compress, tagsOf } from "../reply/reply.ts";
-import type { StaticFile } from "./static-file.ts";
+import { compress, type Reply, tagsOf } from "../reply/reply.ts";
+import type { StaticFile } from "./static-files.ts";
 
 /**
  * Returns a function from the address of a static file to its reply. It throws Error for an address of the table

@@ -8,6 +8,7 @@ import {
 import { contactText } from "../contact.ts";
 import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
 import * as envelopes from "../envelopes.ts";
+import { headers } from "../headers.ts";
 import { meanings } from "../meanings.ts";
 import { plans } from "../plans.ts";
 import { AnyJson, Digest, ForgeTier, Timestamp } from "../primitives.ts";
@@ -20,10 +21,8 @@ import {
   ScoreListEntry,
   ScorePoint,
 } from "../records.ts";
-import { FeedCommand } from "../rooms/feed.ts";
-import { Tiers } from "../store/snapshot.ts";
-import { feedComponents } from "./feed.ts";
-import { headers } from "./headers.ts";
+import { FeedCommand, feedComponents } from "../rooms/feed.ts";
+import { Tiers } from "../store/stored-objects.ts";
 import { operationsOf, tags } from "./operations.ts";
 import { problemExamples } from "./responses.ts";
 

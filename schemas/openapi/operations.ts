@@ -23,7 +23,7 @@ import {
   sinceParameter,
 } from "../query.ts";
 import { HistoricalMarket, ProtocolScore } from "../records.ts";
-import { feedMessages, feedText } from "./feed.ts";
+import { feedMessages, feedText } from "../rooms/feed.ts";
 import { type Answers, answerExample, responsesOf } from "./responses.ts";
 
 /** Groups of operations, in the order of /docs/. */
@@ -98,7 +98,7 @@ const notes: Record<DescribedId, Notes> = {
   scoreFeed: {
     tag: "Scores",
     codes: [...fromStore, "UPGRADE_REQUIRED", "TOO_MANY_CONNECTIONS"],
-    text: feedText(),
+    text: feedText(answerExample("scoreFeed")),
     messages: feedMessages,
   },
   marketsHistorical: {

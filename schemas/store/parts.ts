@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { Count, Digest, Timestamp } from "../primitives.ts";
-import { formatVersion } from "./format-version.ts";
-import { ObjectRef, SegmentRef, SourceFileRef } from "./snapshot.ts";
+import { formatVersion } from "../versions.ts";
+import { ObjectRef, SegmentRef, SourceFileRef } from "./stored-objects.ts";
 
 export const maxParts = 1000;
 

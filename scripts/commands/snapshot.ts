@@ -1,9 +1,14 @@
 import type { Program } from "../program.ts";
 import { checkCommand, contractCommand } from "./snapshot/contract.ts";
 import { diffCommand, listCommand } from "./snapshot/list.ts";
-import { exportCommand, gcCommand, rollbackCommand } from "./snapshot/maintain.ts";
+import {
+  exportCommand,
+  gcCommand,
+  rollbackCommand,
+  signingKeyCommand,
+  witnessCommand,
+} from "./snapshot/maintain.ts";
 import { publishCommand } from "./snapshot/publish.ts";
-import { signingKeyCommand, witnessCommand } from "./snapshot/signing-key.ts";
 import { verifyCommand } from "./snapshot/verify.ts";
 
 /** `npm run snapshot` */

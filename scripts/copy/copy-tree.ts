@@ -1,10 +1,16 @@
 import { linesFromEnd } from "../../proxy/site/client/client.ts";
 import { MarketIndex } from "../../schemas/envelopes.ts";
-import { Cutter } from "../../snapshots/format/cutter.ts";
 import { idBytesOfLine } from "../../snapshots/format/market-line.ts";
-import { maxHeaderBytes, maxObjectBytes } from "../../snapshots/format/maxima.ts";
-import { type Digest, sha256 } from "../../snapshots/format/sha256.ts";
-import { leafHash, pageRootOf, rootOver, type Subtree } from "../../snapshots/format/tree.ts";
+import { Cutter } from "../../snapshots/format/page.ts";
+import { maxHeaderBytes, maxObjectBytes } from "../../snapshots/format/sizes.ts";
+import {
+  type Digest,
+  leafHash,
+  pageRootOf,
+  rootOver,
+  type Subtree,
+  sha256,
+} from "../../snapshots/format/tree.ts";
 import { fileOf } from "./lines.ts";
 
 /** `start` is where its lines begin in the file. */

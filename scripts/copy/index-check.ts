@@ -6,12 +6,11 @@ import type { Market } from "../../schemas/market.ts";
 import { Digest } from "../../schemas/primitives.ts";
 import { isKnownFeed } from "../../schemas/versions.ts";
 import { textOf } from "../../snapshots/format/bytes.ts";
-import { chunkBytes } from "../../snapshots/format/cuts.ts";
 import { outlineOf } from "../../snapshots/format/market-line.ts";
-import { sha256 } from "../../snapshots/format/sha256.ts";
-import { indexRootOf } from "../../snapshots/format/snapshot-id.ts";
+import { indexRootOf } from "../../snapshots/format/roots.ts";
+import { chunkBytes } from "../../snapshots/format/sizes.ts";
+import { sha256 } from "../../snapshots/format/tree.ts";
 import { checkWords, encodeWords, unicodeVersion } from "../../snapshots/index/encode-words.ts";
-import { indexVersion, type WordsRef } from "../../snapshots/index/header-reader.ts";
 import { encodeIds, idHash } from "../../snapshots/index/id-table.ts";
 import {
   buildIndex,
@@ -21,11 +20,11 @@ import {
   openHeader,
   sectionRootOf,
 } from "../../snapshots/index/index-header.ts";
-import { wordsOf } from "../../snapshots/index/words.ts";
+import { indexVersion, type WordsRef } from "../../snapshots/index/index-reader.ts";
+import { wordsOf } from "../../snapshots/index/word-table.ts";
 import { CorruptObjectError, messageOf, unless } from "../../snapshots/store/errors.ts";
 import { referTo } from "../../snapshots/store/objects.ts";
-import { counted } from "../cli.ts";
-import type { Progress } from "../shell.ts";
+import { counted, type Progress } from "../cli.ts";
 import type { CopyTree, PublishedIndex } from "./copy-tree.ts";
 import { fileOf } from "./lines.ts";
 

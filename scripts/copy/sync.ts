@@ -12,10 +12,9 @@ import {
 } from "../../proxy/site/client/client.ts";
 import { Fault, isFault } from "../../schemas/errors.ts";
 import { messageOf } from "../../snapshots/store/errors.ts";
-import type { Progress } from "../shell.ts";
+import type { Progress } from "../cli.ts";
 import type { CopyFolder, CopyState } from "./copy-folder.ts";
-import type { PublishedIndex } from "./copy-tree.ts";
-import { type CopyTree, treeOf } from "./copy-tree.ts";
+import { type CopyTree, type PublishedIndex, treeOf } from "./copy-tree.ts";
 import { checkIndex, uncheckedIn } from "./index-check.ts";
 import { LineWriter, linesOf, mergeChanges, wholeLines } from "./lines.ts";
 

@@ -1,7 +1,7 @@
 import { meanings } from "../../schemas/meanings.ts";
 import { protocolDimensionKeys } from "../../schemas/protocol.ts";
 import { type ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
-import type { ExportRecord, ObjectRef } from "../../schemas/store/snapshot.ts";
+import type { ExportRecord, ObjectRef } from "../../schemas/store/stored-objects.ts";
 import { exportFileName } from "../export/export-records.ts";
 import { marketsTable } from "../sources/contract/source-tables.ts";
 import {

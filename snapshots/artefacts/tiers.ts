@@ -1,6 +1,9 @@
 import { createHash } from "node:crypto";
+import { meanings } from "../../schemas/meanings.ts";
 import type { ProtocolScore } from "../../schemas/records.ts";
-import { type TierChange, Tiers } from "../../schemas/store/snapshot.ts";
+import { type TierChange, Tiers } from "../../schemas/store/stored-objects.ts";
+import { type Addresses, feedAddress, homeAddress, pageAddress, siteName } from "./addresses.ts";
+import { type Markup, markup } from "./markup.ts";
 
 /** How long before the newest commit changes are told. */
 const changeMilliseconds = 30 * 86_400_000;
@@ -52,4 +55,32 @@ export function changeId({ slug, from, to, at }: TierChange): string {
   const variant = "89ab"[Number.parseInt(digits[16]!, 16) % 4];
   const parts = [digits.slice(0, 8), digits.slice(8, 12), `8${digits.slice(13, 16)}`];
   return `urn:uuid:${[...parts, `${variant}${digits.slice(17, 20)}`, digits.slice(20, 32)].join("-")}`;
+}
+
+/** An Atom feed (RFC 4287), newest change first. */
+export function renderFeed(addresses: Addresses, { since, changes }: Tiers): Markup {
+  const entries = changes.map((change) => {
+    const { slug, from, to, bri, at } = change;
+    return markup`  <entry>
+    <id>${changeId(change)}</id>
+    <title>${slug} moved from ${from} to ${to}</title>
+    <published>${at}</published>
+    <updated>${at}</updated>
+    <link rel="alternate" type="text/html" href="${pageAddress(addresses, slug)}"/>
+    <category term="${to}"/>
+    <summary>BRI ${bri}. ${meanings.tier.meaning}</summary>
+  </entry>
+`;
+  });
+  return markup`<?xml version="1.0" encoding="utf-8"?>
+<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="en">
+  <id>${feedAddress(addresses)}</id>
+  <title>${siteName}: changes of tier</title>
+  <subtitle>${meanings.tier.meaning}</subtitle>
+  <updated>${changes[0]?.at ?? since}</updated>
+  <author><name>${siteName}</name></author>
+  <link rel="self" type="application/atom+xml" href="${feedAddress(addresses)}"/>
+  <link rel="alternate" type="text/html" href="${homeAddress(addresses)}"/>
+${entries}</feed>
+`;
 }

@@ -1,5 +1,4 @@
-import type { ChangeCounts } from "../../schemas/store/snapshot.ts";
-import { atOnce, Entries, range, sortIndexes, type YieldLoop } from "./entries.ts";
+import type { ChangeCounts } from "../../schemas/store/stored-objects.ts";
 
 /** The texts that only the older archive has, and those that only the newer one has. */
 export interface Sides {
@@ -121,4 +120,154 @@ class Indexes {
   get values(): Uint32Array {
     return this.#values.subarray(0, this.#size);
   }
+}
+
+/** Words of 32 bits for an id, and for the kept half of a text's hash. */
+const words = 4;
+
+/**
+ * The markets of one side of a comparison, as columns: 44 bytes a market, because a side may have millions. For each it
+ * keeps the id, the time, the first half of the leaf hash of its text (snapshots/SPEC.md, "Roots"), and a tag that the
+ * caller chooses, for example where the text is.
+ */
+export class Entries {
+  size = 0;
+  #ids = new Uint32Array(0);
+  #texts = new Uint32Array(0);
+  #times = new Float64Array(0);
+  #tags = new Uint32Array(0);
+
+  get bytes(): number {
+    return [this.#ids, this.#texts, this.#times, this.#tags].reduce(
+      (sum, { byteLength }) => sum + byteLength,
+      0,
+    );
+  }
+
+  /** `row` is as rowOf gives it. */
+  add(row: Buffer, tag = 0): void {
+    const at = this.#grow();
+    for (let word = 0; word < words; word += 1) {
+      this.#ids[at * words + word] = row.readUInt32BE(word * 4);
+      this.#texts[at * words + word] = row.readUInt32BE((words + word) * 4);
+    }
+    this.#times[at] = Number(row.readBigUInt64LE(2 * words * 4));
+    this.#tags[at] = tag;
+  }
+
+  copy(other: Entries, index: number): void {
+    const at = this.#grow();
+    const of = (column: Uint32Array) => column.subarray(index * words, (index + 1) * words);
+    this.#ids.set(of(other.#ids), at * words);
+    this.#texts.set(of(other.#texts), at * words);
+    this.#times[at] = other.#times[index]!;
+    this.#tags[at] = other.#tags[index]!;
+  }
+
+  id(index: number): string {
+    return idText(this.#ids, index);
+  }
+
+  copyId(index: number, ids: Uint32Array, at: number): void {
+    ids.set(this.#ids.subarray(index * words, (index + 1) * words), at * words);
+  }
+
+  /** Epoch milliseconds. */
+  time(index: number): number {
+    return this.#times[index]!;
+  }
+
+  tag(index: number): number {
+    return this.#tags[index]!;
+  }
+
+  sameText(index: number, other: Entries, otherIndex: number): boolean {
+    return compareWords(this.#texts, index, other.#texts, otherIndex) === 0;
+  }
+
+  compareIds(index: number, other: Entries, otherIndex: number): number {
+    return compareWords(this.#ids, index, other.#ids, otherIndex);
+  }
+
+  #grow(): number {
+    if (this.size === this.#times.length) {
+      const capacity = Math.max(16, this.size * 2);
+      const larger = <Column extends Uint32Array | Float64Array>(column: Column, grown: Column): Column => {
+        grown.set(column);
+        return grown;
+      };
+      this.#ids = larger(this.#ids, new Uint32Array(capacity * words));
+      this.#texts = larger(this.#texts, new Uint32Array(capacity * words));
+      this.#times = larger(this.#times, new Float64Array(capacity));
+      this.#tags = larger(this.#tags, new Uint32Array(capacity));
+    }
+    this.size += 1;
+    return this.size - 1;
+  }
+}
+
+/** Room for this many ids, 16 bytes each. */
+export const idColumn = (count: number) => new Uint32Array(count * words);
+export const idCount = (ids: Uint32Array) => ids.length / words;
+
+export function idText(ids: Uint32Array, at: number): string {
+  let hex = "";
+  for (let word = at * words; word < (at + 1) * words; word += 1)
+    hex += ids[word]!.toString(16).padStart(8, "0");
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
+}
+
+function compareWords(a: Uint32Array, indexA: number, b: Uint32Array, indexB: number): number {
+  for (let word = 0; word < words; word += 1) {
+    const [left, right] = [a[indexA * words + word]!, b[indexB * words + word]!];
+    if (left !== right) return left < right ? -1 : 1;
+  }
+  return 0;
+}
+
+/** Waits between two pieces of a long computation, so that other requests get their turn. */
+export type YieldLoop = () => Promise<void>;
+
+/** Comparisons between two yields: about half a millisecond. */
+export const atOnce = 8192;
+
+/**
+ * A stable merge sort. TypedArray.sort would take eight times the memory, and hold the event loop for a second with a
+ * million indexes. A sorted run costs one comparison.
+ */
+export async function sortIndexes(
+  indexes: Uint32Array,
+  compare: (a: number, b: number) => number,
+  yieldLoop?: YieldLoop,
+): Promise<Uint32Array> {
+  let [from, to] = [indexes, new Uint32Array(indexes.length) as Uint32Array];
+  let compared = 0;
+  for (let width = 1; width < indexes.length; width *= 2) {
+    for (let start = 0; start < indexes.length; start += 2 * width) {
+      const middle = Math.min(start + width, indexes.length);
+      const end = Math.min(start + 2 * width, indexes.length);
+      compared += 1;
+      if (yieldLoop && compared % atOnce === 0) await yieldLoop();
+      if (middle === end || compare(from[middle - 1]!, from[middle]!) <= 0) {
+        to.set(from.subarray(start, end), start);
+        continue;
+      }
+      let [left, right] = [start, middle];
+      for (let at = start; at < end; at += 1) {
+        const takesLeft = left < middle && (right >= end || compare(from[left]!, from[right]!) <= 0);
+        to[at] = takesLeft ? from[left++]! : from[right++]!;
+        compared += 1;
+        if (yieldLoop && compared % atOnce === 0) await yieldLoop();
+      }
+    }
+    [from, to] = [to, from];
+  }
+  return from;
+}
+
+export function range(count: number): Uint32Array {
+  const numbers = new Uint32Array(count);
+  // Uint32Array.from would hold the event loop fifty times as long.
+  for (let index = 0; index < count; index += 1) numbers[index] = index;
+  return numbers;
 }

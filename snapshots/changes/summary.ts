@@ -2,7 +2,7 @@ import { crc32 } from "node:zlib";
 import { bucketStarts, filterFields } from "../../schemas/filters.ts";
 import { marketMembers } from "../../schemas/market.ts";
 import { bounds, forgeTiers } from "../../schemas/scales.ts";
-import type { ChangeCounts, Manifest, NamedObject } from "../../schemas/store/snapshot.ts";
+import type { ChangeCounts, Manifest, NamedObject } from "../../schemas/store/stored-objects.ts";
 import { firstWhere } from "../format/first-where.ts";
 import { memberOfLine, textOf } from "../format/market-line.ts";
 import { ObjectError, unless } from "../store/errors.ts";

@@ -1,12 +1,11 @@
-import type { Manifest, ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
-import type { MarketLine } from "../format/change-part.ts";
-import { compareKeys, idOfLine } from "../format/market-line.ts";
+import type { Manifest, ObjectRef, SegmentRef } from "../../schemas/store/stored-objects.ts";
+import { compareKeys, idOfLine, type MarketLine } from "../format/market-line.ts";
 import { type Page, readRun, type StoredPage } from "../format/page.ts";
-import { readTimes } from "../index/columns.ts";
-import { timeAt } from "../index/number-columns.ts";
+import { timeAt } from "../index/columns.ts";
+import { readTimes } from "../index/index-reader.ts";
 import { openColumns, readPages } from "../index/segment.ts";
 import { layout } from "../store/layout.ts";
-import type { YieldLoop } from "./entries.ts";
+import type { YieldLoop } from "./difference.ts";
 
 /** Checks what it reads against the reference, as readObject does. */
 export type ReadObject = (key: string, ref: ObjectRef) => Promise<Buffer>;

@@ -1,23 +1,17 @@
 import { type FileHandle, open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../schemas/errors.ts";
-import {
-  type ChangeFiles,
-  type ChangeRecord,
-  formatVersion,
-  type ParquetFile,
-} from "../../schemas/store/snapshot.ts";
-import { changeParts } from "../changes/record.ts";
-import type { ChangePart } from "../format/change-part.ts";
+import type { ChangeFiles, ChangeRecord, ParquetFile } from "../../schemas/store/stored-objects.ts";
+import { formatVersion } from "../../schemas/versions.ts";
+import { type ChangePart, changeParts } from "../changes/record.ts";
 import { leafHash } from "../format/tree.ts";
 import { layout } from "../store/layout.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { readObject, seal } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { signRecord, subjectOf } from "../trust/notes/texts.ts";
+import { signRecord, subjectOf } from "../trust/notes/signed-note.ts";
 import type { Signing } from "../trust/signing.ts";
-import { putFile } from "./chunks.ts";
-import { objectsOf } from "./export-records.ts";
+import { objectsOf, putFile } from "./export-records.ts";
 import { blockRows, readRows, valueSeparator, writeParquet } from "./parquet-file.ts";
 
 /** The most text in a file, apart from one more part of a change record. */

@@ -1,4 +1,4 @@
-import type { Manifest, SegmentRef } from "../../schemas/store/snapshot.ts";
+import type { Manifest, SegmentRef } from "../../schemas/store/stored-objects.ts";
 import { type Page, separator } from "../format/page.ts";
 import { rootOver } from "../format/tree.ts";
 import { readPages } from "../index/segment.ts";

@@ -1,13 +1,77 @@
+import { type FileHandle, open } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { DuckDBBlobVector, type DuckDBInstance } from "@duckdb/node-api";
 import { Fault } from "../../schemas/errors.ts";
+import type { ColumnStats } from "../../schemas/store/stored-objects.ts";
 import { idOfLine } from "../format/market-line.ts";
-import type { Page } from "../format/page.ts";
+import { type Page, readRun } from "../format/page.ts";
 import { leafHash, pageRootOf } from "../format/tree.ts";
 import { maxRecordBytes } from "../sources/contract/row-checks.ts";
 import { openSession, type SessionOptions, withConnection } from "../sources/duckdb/duckdb.ts";
-import { literalPath, quoted } from "../sources/duckdb/sql-literals.ts";
-import { exportColumns } from "./market-columns.ts";
+import { identifier, literalPath, quoted } from "../sources/duckdb/sql-literals.ts";
+import { inParallel } from "../store/in-parallel.ts";
+import { layout } from "../store/layout.ts";
+import { readObject } from "../store/objects.ts";
+import type { Storage } from "../store/storage.ts";
+import { exportColumns, exportedColumns } from "./market-columns.ts";
+
+/** Stored bytes that one batch of pages fetches, about. */
+const batchBytes = 4 * 1024 * 1024;
+const lineEnd = Buffer.from("\n");
+
+/** One market a line, page by page. Returns the bytes of each block of rows. */
+export async function writeTexts(
+  path: string,
+  storage: Storage,
+  pages: AsyncIterable<Page>,
+): Promise<number[]> {
+  const blocks: number[] = [];
+  let rows = 0;
+  const file = await open(path, "w");
+  try {
+    for await (const { page, stored } of fetched(storage, pages)) {
+      const lines = linesOf(page, stored);
+      for (const line of lines) {
+        if (rows % blockRows === 0) blocks.push(0);
+        blocks[blocks.length - 1]! += line.length;
+        rows += 1;
+      }
+      await writeAll(file, lines);
+    }
+  } finally {
+    await file.close();
+  }
+  return blocks;
+}
+
+function linesOf(page: Page, stored: Buffer): Buffer[] {
+  return page.runs.flatMap((_, index) => readRun(layout.page(page.hash), stored, page.runs, index));
+}
+
+async function writeAll(file: FileHandle, lines: readonly Buffer[]): Promise<void> {
+  await file.appendFile(Buffer.concat(lines.flatMap((line) => [line, lineEnd])));
+}
+
+async function* fetched(storage: Storage, pages: AsyncIterable<Page>) {
+  let batch: Page[] = [];
+  let bytes = 0;
+  for await (const page of pages) {
+    batch.push(page);
+    bytes += page.bytes;
+    if (bytes < batchBytes) continue;
+    yield* await fetchAll(storage, batch);
+    [batch, bytes] = [[], 0];
+  }
+  yield* await fetchAll(storage, batch);
+}
+
+async function fetchAll(storage: Storage, pages: readonly Page[]) {
+  const stored = new Map<Page, Buffer>();
+  await inParallel(pages, async (page) => {
+    stored.set(page, await readObject(storage, layout.page(page.hash), page));
+  });
+  return pages.map((page) => ({ page, stored: stored.get(page)! }));
+}
 
 /** DuckDB handles this many rows at once; row groups are multiples. */
 export const blockRows = 2048;
@@ -153,4 +217,57 @@ export async function* rowsBy(reader: DuckDBInstance, path: string): AsyncGenera
   } finally {
     connection.closeSync();
   }
+}
+
+/** Longer texts would make records long and tell little. */
+const maxCharacters = 64;
+
+const ordered = exportedColumns.filter(({ shape }) =>
+  ["text", "integer", "double", "time"].includes(shape.kind),
+);
+
+/**
+ * The least and the greatest value of each column that has an order, and how many nulls it has. Texts are ordered by
+ * their UTF-8 bytes; times are ISO 8601.
+ */
+export async function fileStats(path: string, temporaryDirectory: string): Promise<ColumnStats> {
+  const values = ordered.flatMap(({ name, shape }) => {
+    const column = shape.kind === "time" ? `epoch_ms(${identifier(name)})` : identifier(name);
+    return [`min(${column})`, `max(${column})`, `count(*) - count(${column})`];
+  });
+  const instance = await openSession({
+    memoryMegabytes: 600,
+    temporaryDirectory,
+    threads: 1,
+    ordered: true,
+    allowedPaths: [path],
+  });
+  try {
+    const [row = []] = await withConnection(instance, async (connection) => {
+      const answer = await connection.runAndReadAll(
+        `SELECT ${values} FROM read_parquet(${quoted(literalPath(path))})`,
+      );
+      return answer.getRows();
+    });
+    const stats: ColumnStats = { minValues: {}, maxValues: {}, nullCount: {} };
+    for (const [index, { name, shape }] of ordered.entries()) {
+      const [least, greatest, nulls] = row.slice(3 * index, 3 * index + 3);
+      stats.nullCount[name] = Number(nulls);
+      const [min, max] = [least, greatest].map((value) => told(value, shape.kind));
+      if (min === undefined || max === undefined) continue;
+      stats.minValues[name] = min;
+      stats.maxValues[name] = max;
+    }
+    return stats;
+  } finally {
+    instance.closeSync();
+  }
+}
+
+/** Undefined where statistics leave the value out. */
+function told(value: unknown, kind: string): string | number | undefined {
+  if (value === null || value === undefined) return undefined;
+  if (kind === "time") return new Date(Number(value)).toISOString();
+  if (kind !== "text") return Number(value);
+  return String(value).length <= maxCharacters ? String(value) : undefined;
 }

@@ -4,7 +4,7 @@ import { hashFrom } from "./bytes.ts";
 // promises, so nothing here awaits: the result of a hash function is passed to the next one as it is.
 
 /** SHA-256 over the parts in order, some of which may be hashes that are not there yet. */
-export type HashOver<H> = (...parts: readonly (Uint8Array | H)[]) => H;
+type HashOver<H> = (...parts: readonly (Uint8Array | H)[]) => H;
 
 // Inputs are joined in one buffer: a new one for each of millions would keep the garbage collector busy.
 let together = new Uint8Array(2 ** 16);
@@ -36,7 +36,7 @@ export interface Place {
 }
 
 /** Also says how many markets (or bytes, or lines) are below the tree. */
-export type Level = Place & { markets: number };
+type Level = Place & { markets: number };
 
 /** The largest power of two below `size`. */
 export function leftSize(size: number): number {
@@ -109,4 +109,21 @@ export function treesOf<H>(sha256: HashOver<H>) {
   };
 
   return { leafHash, nodeHash, treeHead, headFrom, rootOf, rootFrom };
+}
+
+/** What a snapshot id is made of. How anything is compressed does not matter. */
+interface LogicalContent {
+  feedVersion: string;
+  counts: { markets: number; protocols: number };
+  /** Roots in hexadecimal. */
+  archiveRoot: string;
+  scoresRoot: string;
+}
+
+/** The text of which a snapshot's id is the SHA-256, one line per part (snapshots/SPEC.md, "Roots"). */
+export function identityOf({ feedVersion, counts, archiveRoot, scoresRoot }: LogicalContent): string {
+  return (
+    `prs-snapshot 1 ${feedVersion}\nmarkets ${counts.markets}\nprotocols ${counts.protocols}\n` +
+    `archive ${archiveRoot}\nscores ${scoresRoot}\n`
+  );
 }

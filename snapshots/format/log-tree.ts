@@ -1,5 +1,13 @@
-import { spanOf, type Tile, tileWidth } from "./log-tiles.ts";
-import { leafHash, nodeHash, treeHead } from "./tree.ts";
+import {
+  besideFirst,
+  besideLeaf,
+  type ReadTile,
+  spanOf,
+  type Tile,
+  tileProofsOf,
+  tileWidth,
+} from "./log-tiles.ts";
+import { type Digest, leafHash, nodeHash, treeHead } from "./tree.ts";
 
 // RFC 6962's tree over the leaf hashes of a log's entries.
 
@@ -66,5 +74,45 @@ export function encodeEntries(entries: readonly Buffer[]): Buffer {
       length.writeUInt16BE(entry.length);
       return [length, entry];
     }),
+  );
+}
+
+const asDigest = ({ buffer, byteOffset, length }: Uint8Array) => Buffer.from(buffer, byteOffset, length);
+
+export const { headsOf, headsFromPath, headsFromTiles } = tileProofsOf<Digest>(
+  { nodeHash, treeHead },
+  asDigest,
+);
+
+/** The head of the tree of the first `size` leaves. */
+export async function headFromTiles(readTile: ReadTile, size: number): Promise<Digest> {
+  const [head] = await headsOf(readTile, size, [{ start: 0, count: size }]);
+  return head!;
+}
+
+/** From the bottom up. */
+export async function inclusionFromTiles(readTile: ReadTile, index: number, size: number): Promise<Digest[]> {
+  return headsOf(readTile, size, besideLeaf(index, size));
+}
+
+/** Shows that the first `first` leaves are the beginning of the first `size`. */
+export async function consistencyFromTiles(
+  readTile: ReadTile,
+  first: number,
+  size: number,
+): Promise<Digest[]> {
+  return headsOf(readTile, size, besideFirst(first, size, true));
+}
+
+/** The hashes of the leaves at these places of a log. */
+export async function leavesFromTiles(
+  readTile: ReadTile,
+  places: readonly number[],
+  size: number,
+): Promise<Digest[]> {
+  return headsOf(
+    readTile,
+    size,
+    places.map((start) => ({ start, count: 1 })),
   );
 }

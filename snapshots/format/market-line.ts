@@ -132,3 +132,8 @@ export function compareKeys(a: MarketKey, b: MarketKey): number {
   if (a.resolvedAt !== b.resolvedAt) return a.resolvedAt - b.resolvedAt;
   return a.id < b.id ? -1 : Number(a.id > b.id);
 }
+
+/** A market's JSON text, with what it says of itself. */
+export interface MarketLine extends MarketKey {
+  line: Buffer;
+}

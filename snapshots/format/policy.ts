@@ -1,6 +1,6 @@
 import { shorten } from "../../schemas/errors.ts";
 import { fromOctets, textOf, toHex, toOctets } from "./bytes.ts";
-import { kindName, type VerifierKey } from "./note-keys.ts";
+import { kindName, type VerifierKey } from "./note.ts";
 
 /** Who is known as a witness of logs. */
 export interface Witness {

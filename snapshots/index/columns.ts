@@ -1,166 +1,300 @@
-import {
-  everyField,
-  type FacetName,
-  type FilterField,
-  type IntegerName,
-  type LabelName,
-  labelFields,
-} from "../../schemas/filters.ts";
-import { fitsIn, maxLabelBytes } from "../../schemas/shapes.ts";
+import type { IntegerRange } from "../../schemas/filters.ts";
+import { firstWhere } from "../format/first-where.ts";
 import { CorruptObjectError } from "../store/errors.ts";
-import { type JsonValue, parseJson } from "../store/json.ts";
-import { wordsFor } from "./bitmap.ts";
-import {
-  faultIn,
-  frequentShare,
-  type LabelColumn,
-  type LoadedLabelColumn,
-  loadLabels,
-  lowestCode,
-} from "./label-column.ts";
-import { LabelTable } from "./label-table.ts";
-import { type IntegerColumn, sliceCount, type TimeColumn, timesFrom } from "./number-columns.ts";
-import { uint32s } from "./sections.ts";
+import type { JsonValue } from "../store/json.ts";
+import { type Bitmap, copyBits, countRange, hasBit, nthBit, ranksOf, setBit, wordsFor } from "./bitmap.ts";
+import type { LabelTable } from "./label-table.ts";
+import { sliceKernel, type ValueRange } from "./slice-kernel.ts";
 
-export type KnownColumn = { name: string } & (
-  | { kind: "integer"; min: number; max: number }
-  | { kind: "label"; frequent: string[] }
-);
-/** A column in the header of a segment. A kind that a later version adds has other members. */
-export type ColumnHeader = KnownColumn | { name: string; kind: string; [member: string]: unknown };
-
-export const isKnown = (column: ColumnHeader): column is KnownColumn =>
-  column.kind === "integer" || column.kind === "label";
-
-/** In the order of a header. */
-export const sectionsOf = ({ name, kind }: { name: string; kind: KnownColumn["kind"] }): string[] =>
-  kind === "integer" ? [name] : ["codes", "postings", "starts", "rare"].map((part) => `${name}.${part}`);
-
-export const frequentOf = (column: ColumnHeader): readonly string[] =>
-  isKnown(column) && column.kind === "label" ? column.frequent : [];
-
-/** Parses the columns of a header (snapshots/SPEC.md, "Segments"). */
-export const columnsIn = (columns: JsonValue): ColumnHeader[] => columns.items().map(columnIn);
-
-function columnIn(column: JsonValue): ColumnHeader {
-  const [name, kind] = [column.member("name").text(), column.member("kind").text()];
-  if (kind === "integer")
-    return { name, kind, min: column.member("min").integer(), max: column.member("max").integer() };
-  if (kind !== "label") return column.value as ColumnHeader;
-  // More labels could not each be that frequent.
-  const frequent = column.member("frequent").items(frequentShare);
-  return { name, kind, frequent: frequent.map((label) => label.text(maxLabelBytes)) };
+/** Integers from `min` to `max` in bit slices: slice s is a bitmap with bit s of (value - min) for every ordinal. */
+export interface IntegerColumn {
+  min: number;
+  max: number;
+  /** Lowest slice first, `wordsFor(markets)` words each. */
+  slices: Uint32Array;
 }
+
+/** For values from 0 to `range`. */
+export function sliceCount(range: number): number {
+  return range === 0 ? 0 : 32 - Math.clz32(range);
+}
+
+/** `values` are by ordinal. Throws RangeError when one lies outside `min` to `max`. */
+export function buildIntegerColumn(values: readonly number[], min: number, max: number): IntegerColumn {
+  const words = wordsFor(values.length);
+  const slices = new Uint32Array(words * sliceCount(max - min));
+  values.forEach((value, ordinal) => {
+    if (!(value >= min && value <= max)) throw new RangeError(`${value} is not within ${min}..${max}`);
+    const bit = 1 << (ordinal & 31);
+    for (let rest = value - min, word = ordinal >>> 5; rest !== 0; rest >>>= 1, word += words)
+      if (rest & 1) slices[word]! |= bit;
+  });
+  return { min, max, slices };
+}
+
+/** The values by ordinal. */
+export function decodeIntegers({ min, max, slices }: IntegerColumn, count: number): Uint32Array {
+  const words = wordsFor(count);
+  const values = new Uint32Array(count).fill(min);
+  for (let slice = 0; slice < sliceCount(max - min); slice += 1) {
+    const bits = slices.subarray(slice * words);
+    for (let ordinal = 0; ordinal < count; ordinal += 1)
+      if (hasBit(bits, ordinal)) values[ordinal]! += 2 ** slice;
+  }
+  return values;
+}
+
+/** Clears in `result` every ordinal whose value is in none of the ranges. */
+export function keepRanges(
+  { min, max, slices }: IntegerColumn,
+  ranges: readonly IntegerRange[],
+  result: Bitmap,
+): void {
+  const highest = max - min;
+  const kept: ValueRange[] = [];
+  for (const range of ranges) {
+    const [low, high] = [Math.max(0, range.min - min), Math.min(highest, range.max - min)];
+    if (low === 0 && high === highest) return;
+    if (low <= high) kept.push({ low, end: high < highest ? high + 1 : undefined });
+  }
+  if (kept.length === 0) result.fill(0);
+  else sliceKernel.keepRanges(slices, kept, result);
+}
+
+/** Ascending epoch milliseconds: the low 32 bits of each, and the ordinals at which the high bits change. */
+export interface TimeColumn {
+  markets: number;
+  /** Epoch milliseconds. */
+  oldest: number;
+  newest: number;
+  readonly low: Uint32Array;
+  /** [first ordinal, high bits], ascending; the first is at ordinal 0. */
+  epochs: [number, number][];
+}
+
+const lowRange = 2 ** 32;
+/** Published years have four digits. */
+export const maxTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+const maxHigh = Math.floor(maxTime / lowRange);
+
+/** `times` are ascending epoch milliseconds. */
+export function buildTimeColumn(times: readonly number[]): TimeColumn {
+  const epochs: [number, number][] = [];
+  times.forEach((time, ordinal) => {
+    const high = Math.floor(time / lowRange);
+    if (epochs.at(-1)?.[1] !== high) epochs.push([ordinal, high]);
+  });
+  return timeColumn({ low: Uint32Array.from(times, (time) => time % lowRange), epochs });
+}
+
+type Stored = Pick<TimeColumn, "low" | "epochs">;
+
+function timeColumn({ low, epochs }: Stored): TimeColumn {
+  const [oldest, newest] = [timeAt({ low, epochs }, 0), timeAt({ low, epochs }, low.length - 1)];
+  return { markets: low.length, oldest, newest, low, epochs };
+}
+
+export function epochsIn(header: JsonValue, markets: number): TimeColumn["epochs"] {
+  const member = header.member("epochs");
+  const epochs = member.items(markets).map((epoch) => epoch.pair());
+  const ascends = epochs.every(([first, high], index) => {
+    const [firstBefore, highBefore] = epochs[index - 1] ?? [-1, -1];
+    return first > firstBefore && first < markets && high > highBefore && high <= maxHigh;
+  });
+  if (epochs[0]?.[0] !== 0 || !ascends) member.refuse();
+  return epochs;
+}
+
+/** `key` is the object's, for errors. Throws CorruptObjectError when the times do not ascend. */
+export function timesFrom(key: string, stored: Stored): TimeColumn {
+  const { low, epochs } = stored;
+  for (const [index, [first]] of epochs.entries()) {
+    const end = epochs[index + 1]?.[0] ?? low.length;
+    for (let ordinal = first + 1; ordinal < end; ordinal += 1)
+      if (low[ordinal]! < low[ordinal - 1]!)
+        throw new CorruptObjectError(key, "its section times does not ascend");
+  }
+  return timeColumn(stored);
+}
+
+/** Epoch milliseconds. */
+export function timeAt({ low, epochs }: Stored, ordinal: number): number {
+  const epoch = firstWhere(1, epochs.length, (index) => epochs[index]![0] > ordinal) - 1;
+  return (epochs[epoch]?.[1] ?? 0) * lowRange + low[ordinal]!;
+}
+
+/** The first ordinal at or after `time`, or the column's length when there is none. */
+export function lowerBound(column: TimeColumn, time: number): number {
+  // Most segments lie wholly on one side of a time.
+  if (column.newest < time) return column.markets;
+  if (column.oldest >= time) return 0;
+  return firstWhere(0, column.markets, (ordinal) => timeAt(column, ordinal) >= time);
+}
+
+/** Labels of at least one in this many of a segment's markets are frequent, and coded in bit slices. */
+export const frequentShare = 32;
 
 /**
- * With the column's own bounds, which must lie within those of the field, whole buckets apart. Undefined where no known
- * version of the feed has such a field, or this version indexes it in another way.
+ * A text column of a segment as stored: frequent labels have codes, rare ones posting lists. Labels are sorted by
+ * UTF-16 code units.
  */
-export function fieldOf(column: ColumnHeader): FilterField | undefined {
-  const row = everyField.get(column.name);
-  if (!row || !isKnown(column) || row.kind !== column.kind) return undefined;
-  if (row.kind === "label" || column.kind === "label") return row;
-  const { min, max } = column;
-  const within = row.min <= min && min <= max && max <= row.max && (min - row.min) % row.bucketWidth === 0;
-  return within ? { ...row, min, max } : undefined;
+export interface LabelColumn {
+  /** Code n stands for frequent[n - 1]. Code 0, which exists only beside rare labels, stands for any of these. */
+  codes: IntegerColumn;
+  frequent: string[];
+  rare: string[];
+  /** Ordinals of markets with rare labels, label after label, ascending within a label. */
+  postings: Uint16Array;
+  /** One bit per posting, set where a label's postings begin. */
+  starts: Bitmap;
 }
 
-/** The fields with a column, in the order of the columns. A segment of another version may lack some. */
-export const fieldsIn = (columns: readonly ColumnHeader[]): FilterField[] =>
-  columns.flatMap((column) => fieldOf(column) ?? []);
-
-/** Whether a field has this value. */
-export const holds = (row: FilterField, value: unknown): boolean =>
-  row.kind === "integer"
-    ? Number.isInteger(value) && row.min <= Number(value) && Number(value) <= row.max
-    : typeof value === "string" && fitsIn(value, maxLabelBytes);
-
-/** The names of columns that no known version of the feed has, or whose kind this version does not know. */
-export const foreignIn = (columns: readonly ColumnHeader[]): string[] =>
-  columns.filter((column) => !isKnown(column) || !everyField.has(column.name)).map(({ name }) => name);
-
-/** Where the columns of a segment are read. */
-export interface ColumnSource {
-  /** The object's, for errors. */
-  key: string;
-  markets: number;
-  epochs: TimeColumn["epochs"];
-  columns: readonly ColumnHeader[];
-  /**
-   * The bytes of a section, which begin at a multiple of 4 in their buffer. Throws CorruptObjectError unless there are
-   * `expectedBytes`.
-   */
-  section(name: string, expectedBytes?: number): Uint8Array;
+/** In memory, with ids of a LabelTable in place of labels. */
+export interface LoadedLabelColumn extends Omit<LabelColumn, "frequent" | "rare"> {
+  frequentIds: Uint32Array;
+  rareIds: Uint32Array;
+  /** The ranks of `starts`. */
+  ranks: Uint32Array;
+  rare: RareMarkets;
 }
 
-export const readTimes = ({ key, markets, epochs, section }: ColumnSource): TimeColumn =>
-  timesFrom(key, { low: uint32s(section("times", markets * 4)), epochs });
-
-export function readIntegers(
-  { markets, section }: ColumnSource,
-  { field, min, max }: { field: string; min: number; max: number },
-): IntegerColumn {
-  const bytes = wordsFor(markets) * sliceCount(max - min) * 4;
-  return { min, max, slices: uint32s(section(field, bytes)) };
+/** The markets with rare labels. */
+interface RareMarkets {
+  bits: Bitmap;
+  /** How many of them come before each word of `bits`. */
+  before: Uint16Array;
+  /** The positions of their labels among the rare ones, by ordinal. */
+  ranks: Uint16Array;
 }
 
-export function readLabels(source: ColumnSource, row: LabelField): LabelColumn {
-  const { field } = row;
-  const { key, markets, columns, section } = source;
-  const frequent = [...frequentOf(columns.find(({ name }) => name === field)!)];
-  const rare = parseLabels(key, `${field}.rare`, section(`${field}.rare`));
-  const { buffer, byteOffset, length } = section(`${field}.postings`);
-  if (length % 2 !== 0) throw new CorruptObjectError(key, `its section ${field}.postings is cut`);
-  const postings = new Uint16Array(buffer, byteOffset, length / 2);
-  const [min, max] = [lowestCode(rare), frequent.length];
-  if (max < min) throw new CorruptObjectError(key, `it has no label of ${field}`);
-  const starts = uint32s(section(`${field}.starts`, wordsFor(postings.length) * 4));
-  const codes = readIntegers(source, { field: `${field}.codes`, min, max });
-  const read = { codes, frequent, rare, postings, starts };
-  const fault = faultIn(read, markets);
-  if (fault) throw new CorruptObjectError(key, `its section ${field}.${fault}`);
-  return read;
+/** Without rare labels codes begin at 1. A label that all markets have, as most versions are, then takes no slice. */
+export function lowestCode(rare: readonly string[]): number {
+  return rare.length > 0 ? 0 : 1;
 }
 
-type LabelField = Extract<FilterField, { kind: "label" }>;
-
-function parseLabels(key: string, name: string, bytes: Uint8Array): string[] {
-  const labels = parseJson(key, bytes, `its section ${name}`);
-  const isLabel = (value: unknown) => typeof value === "string" && fitsIn(value, maxLabelBytes);
-  if (!Array.isArray(labels) || !labels.every(isLabel))
-    throw new CorruptObjectError(key, `its section ${name} is not a list of labels`);
-  return labels;
+/** `values` are by ordinal, at most 65,536. */
+export function buildLabelColumn(values: readonly string[]): LabelColumn {
+  const ordinals = new Map<string, number[]>();
+  values.forEach((value, ordinal) => {
+    const known = ordinals.get(value);
+    if (known) known.push(ordinal);
+    else ordinals.set(value, [ordinal]);
+  });
+  const labels = [...ordinals.keys()].sort();
+  const isFrequent = (label: string) => ordinals.get(label)!.length * frequentShare >= values.length;
+  const frequent = labels.filter(isFrequent);
+  const rare = labels.filter((label) => !isFrequent(label));
+  const codeOf = new Map(frequent.map((label, position) => [label, position + 1]));
+  const codes = values.map((value) => codeOf.get(value) ?? 0);
+  const postings = Uint16Array.from(rare.flatMap((label) => ordinals.get(label)!));
+  const starts = new Uint32Array(wordsFor(postings.length));
+  let position = 0;
+  for (const label of rare) {
+    setBit(starts, position);
+    position += ordinals.get(label)!.length;
+  }
+  return {
+    codes: buildIntegerColumn(codes, lowestCode(rare), frequent.length),
+    frequent,
+    rare,
+    postings,
+    starts,
+  };
 }
 
-/** One table for each text field, shared by all segments of a process. */
-export type LabelTables = Record<LabelName, LabelTable>;
-
-/** Each table ignores letter case if the filter of its field does. */
-export function createLabelTables(): LabelTables {
-  return Object.fromEntries(
-    labelFields.map(({ field, fold }) => [field, new LabelTable(fold)]),
-  ) as LabelTables;
+/** What is wrong with a column, in words that follow its name. */
+export function faultIn({ rare, frequent, postings, starts }: LabelColumn, markets: number) {
+  const ascend = (labels: readonly string[]) =>
+    labels.every((label, index) => index === 0 || labels[index - 1]! < label);
+  if (!ascend(frequent) || !ascend(rare)) return "rare has labels that do not ascend";
+  if (postings.length > markets) return "postings has more markets than there are";
+  let [label, first, last] = [-1, 0, -1];
+  for (let position = 0; position < postings.length; position += 1) {
+    const ordinal = postings[position]!;
+    if (hasBit(starts, position)) [label, first, last] = [label + 1, position, -1];
+    if (ordinal >= markets) return "postings names a market beyond the last";
+    if (ordinal <= last) return "postings does not ascend within a label";
+    if ((position - first + 1) * frequentShare >= markets) return "postings has too many markets of a label";
+    last = ordinal;
+  }
+  const each = label + 1 === rare.length && countRange(starts, 0, starts.length * 32) === rare.length;
+  const begun = rare.length > 0 ? hasBit(starts, 0) : postings.length === 0;
+  return each && begun ? undefined : "starts does not begin a list for each label";
 }
 
-/** The columns of a segment in memory. Ordinal 0 is its oldest market. */
-export interface SegmentColumns {
-  markets: number;
-  /** Those that the segment has a column for. */
-  fields: readonly FilterField[];
-  times: TimeColumn;
-  integers: Map<IntegerName, IntegerColumn>;
-  labels: Map<LabelName, LoadedLabelColumn>;
-  /** Reads the columns of fields, where not all are in memory from the beginning. */
-  load?(fields: readonly FacetName[]): void;
+/** The labels by ordinal. */
+export function decodeLabels({ codes, frequent, rare, postings, starts }: LabelColumn, markets: number) {
+  const values = Array.from(decodeIntegers(codes, markets), (code) => frequent[code - 1]);
+  let label = -1;
+  postings.forEach((ordinal, position) => {
+    if (hasBit(starts, position)) label += 1;
+    values[ordinal] = rare[label];
+  });
+  return values;
 }
 
-/** Reads a column into memory. Adds its labels to `tables`. */
-export function loadColumn(
-  { integers, labels }: SegmentColumns,
-  source: ColumnSource,
-  row: FilterField,
-  tables: LabelTables,
-): void {
-  if (row.kind === "integer") integers.set(row.field, readIntegers(source, row));
-  else labels.set(row.field, loadLabels(readLabels(source, row), source.markets, tables[row.field]));
+/** Adds the labels to `table`. */
+export function loadLabels(stored: LabelColumn, markets: number, table: LabelTable): LoadedLabelColumn {
+  const { frequent, rare, ...column } = stored;
+  const intern = (text: string) => table.intern(text);
+  return {
+    ...column,
+    frequentIds: Uint32Array.from(frequent, intern),
+    rareIds: Uint32Array.from(rare, intern),
+    ranks: ranksOf(column.starts),
+    rare: rareMarketsOf(stored, markets),
+  };
+}
+
+/** Bytes of memory that a column takes beside its sections. */
+export const tableBytes = ({ frequentIds, rareIds, ranks, rare }: LoadedLabelColumn): number =>
+  [frequentIds, rareIds, ranks, ...Object.values(rare)].reduce((sum, { byteLength }) => sum + byteLength, 0);
+
+/** Lets a count of labels look at each match, instead of at each market with a rare label. */
+export function rareMarketsOf({ rare, postings, starts }: LabelColumn, markets: number): RareMarkets {
+  const words = rare.length === 0 ? 0 : wordsFor(markets);
+  const [bits, before] = [new Uint32Array(words), new Uint16Array(words)];
+  const rankOf = new Uint16Array(words * 32);
+  let rank = -1;
+  for (let position = 0; position < postings.length; position += 1) {
+    if (hasBit(starts, position)) rank += 1;
+    rankOf[postings[position]!] = rank;
+    setBit(bits, postings[position]!);
+  }
+  const ranks = new Uint16Array(postings.length);
+  let found = 0;
+  for (let word = 0; word < words; word += 1) {
+    before[word] = found;
+    for (let left = bits[word]!; left !== 0; left &= left - 1)
+      ranks[found++] = rankOf[word * 32 + 31 - Math.clz32(left & -left)]!;
+  }
+  return { bits, before, ranks };
+}
+
+// For more ids than this, looking up the column's ids among them is faster than the reverse.
+const fewIds = 16;
+
+/** The positions in a column of those `ids` (ascending) that it has. */
+function positionsIn(columnIds: Uint32Array, ids: readonly number[]): number[] {
+  if (ids.length <= fewIds) return ids.map((id) => columnIds.indexOf(id)).filter((position) => position >= 0);
+  const isAsked = (id: number) => ids[firstWhere(0, ids.length, (index) => ids[index]! >= id)] === id;
+  return Array.from(columnIds.keys()).filter((position) => isAsked(columnIds[position]!));
+}
+
+/** Clears in `result` every ordinal whose label is none of `ids`, which ascend. */
+export function keepLabels(column: LoadedLabelColumn, ids: readonly number[], result: Bitmap): void {
+  const { codes, frequentIds, rareIds } = column;
+  const frequent = positionsIn(frequentIds, ids).map((position) => ({
+    min: position + 1,
+    max: position + 1,
+  }));
+  const rare = positionsIn(rareIds, ids).map((rank) => postingsOf(column, rank));
+  const before = rare.length > 0 ? result.slice() : result;
+  keepRanges(codes, frequent, result);
+  for (const ordinals of rare) copyBits(before, ordinals, result);
+}
+
+function postingsOf({ postings, starts, ranks, rareIds }: LoadedLabelColumn, rank: number): Uint16Array {
+  const end = rank + 1 < rareIds.length ? nthBit(starts, ranks, rank + 1) : postings.length;
+  return postings.subarray(nthBit(starts, ranks, rank), end);
 }

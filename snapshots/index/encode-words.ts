@@ -1,9 +1,8 @@
-import { formatVersion } from "../../schemas/store/snapshot.ts";
+import { formatVersion } from "../../schemas/versions.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { setBit, wordsFor } from "./bitmap.ts";
 import { SectionWriter, sealSections } from "./section-writer.ts";
-import { blockWords, WordTable, wordsMagic } from "./word-table.ts";
-import { isSettled, settledWordsOf, wordsOf } from "./words.ts";
+import { blockWords, isSettled, settledWordsOf, WordTable, wordsMagic, wordsOf } from "./word-table.ts";
 
 /** Decides what is a letter and how texts are normalised: words of another version may differ. */
 export const unicodeVersion = process.versions.unicode ?? "none";

@@ -1,15 +1,20 @@
 import { type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
 import { isKnownFeed } from "../../schemas/versions.ts";
 import { bytesOf, textOf } from "../format/bytes.ts";
-import { chunkBytes, chunksOf } from "../format/cuts.ts";
-import { type Digest, hexOf } from "../format/sha256.ts";
-import { leafHash, rootOf, rootOver, type Subtree } from "../format/tree.ts";
+import { chunkBytes, chunksOf } from "../format/sizes.ts";
+import { type Digest, hexOf, leafHash, rootOf, rootOver, type Subtree } from "../format/tree.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { JsonValue, parseJson } from "../store/json.ts";
-import { columnsIn, fieldsIn, foreignIn, holds, type KnownColumn } from "./columns.ts";
-import { indexVersion, type WordsRef } from "./header-reader.ts";
-import { buildLabelColumn } from "./label-column.ts";
-import { buildIntegerColumn, buildTimeColumn, type TimeColumn } from "./number-columns.ts";
+import { buildIntegerColumn, buildLabelColumn, buildTimeColumn, type TimeColumn } from "./columns.ts";
+import {
+  columnsIn,
+  fieldsIn,
+  foreignIn,
+  holds,
+  indexVersion,
+  type KnownColumn,
+  type WordsRef,
+} from "./index-reader.ts";
 import type { SectionData } from "./sections.ts";
 
 // The index root covers what follows from a segment's markets, not how it is stored (snapshots/SPEC.md, "Index root").

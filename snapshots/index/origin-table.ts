@@ -1,7 +1,7 @@
 import { hashBytes } from "../format/hash-trees.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { wordsFor } from "./bitmap.ts";
-import { buildIntegerColumn, decodeIntegers, sliceCount } from "./number-columns.ts";
+import { buildIntegerColumn, decodeIntegers, sliceCount } from "./columns.ts";
 
 const countBytes = 4;
 

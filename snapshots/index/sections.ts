@@ -1,6 +1,6 @@
-import { formatVersion } from "../../schemas/store/format-version.ts";
+import { formatVersion } from "../../schemas/versions.ts";
 import { textOf } from "../format/bytes.ts";
-import { maxHeaderBytes } from "../format/maxima.ts";
+import { maxHeaderBytes } from "../format/sizes.ts";
 import { CorruptObjectError, requireEncoding } from "../store/errors.ts";
 import { JsonValue, parseJson, unknownVersion, versionIn } from "../store/json.ts";
 

@@ -1,12 +1,43 @@
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomInt } from "node:crypto";
+import { crc32 } from "node:zlib";
 import { Fault } from "../../schemas/errors.ts";
 import type { KeyPlan } from "../../schemas/plans.ts";
-import { type KeyRecord, KeyRecord as KeyRecordSchema, KeyRevocation } from "../../schemas/store/keys.ts";
+import {
+  type KeyRecord,
+  KeyRecord as KeyRecordSchema,
+  KeyRevocation,
+  keyPattern,
+} from "../../schemas/store/keys.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { isKeyRevocation, layout, sha256 } from "../store/layout.ts";
 import { seal, unseal } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { generateKey } from "./key-format.ts";
+
+const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const secretDigits = 32;
+const checkDigits = 6;
+
+/** `randomDigit` returns uniformly distributed integers from 0 to 61. */
+export function generateKey(randomDigit = () => randomInt(alphabet.length)): string {
+  const secret = Array.from({ length: secretDigits }, () => alphabet[randomDigit()]).join("");
+  const head = `prs_live_${secret}`;
+  return head + checksum(head);
+}
+
+/** The checksum catches typing errors and truncation. */
+export function isWellFormedKey(text: string): boolean {
+  return keyPattern.test(text) && checksum(text.slice(0, -checkDigits)) === text.slice(-checkDigits);
+}
+
+function checksum(head: string): string {
+  let rest = crc32(head);
+  let digits = "";
+  for (let index = 0; index < checkDigits; index += 1) {
+    digits = alphabet[rest % alphabet.length] + digits;
+    rest = Math.floor(rest / alphabet.length);
+  }
+  return digits;
+}
 
 export interface KeyRequest {
   plan: KeyPlan;

@@ -3,8 +3,7 @@ import { CorruptObjectError } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { isKeyRevocation, layout, sha256 } from "../store/layout.ts";
 import { type Storage, StorageError } from "../store/storage.ts";
-import { isWellFormedKey } from "./key-format.ts";
-import { keyIdOf, readKeyObject } from "./records.ts";
+import { isWellFormedKey, keyIdOf, readKeyObject } from "./records.ts";
 
 /** The state of a key that somebody presents. */
 export type KeyVerdict =

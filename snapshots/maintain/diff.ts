@@ -1,10 +1,9 @@
 import { Fault } from "../../schemas/errors.ts";
-import type { Commit, Manifest, NamedObject } from "../../schemas/store/snapshot.ts";
-import { difference, type Sides } from "../changes/difference.ts";
-import { Entries } from "../changes/entries.ts";
+import type { Commit, Manifest, NamedObject } from "../../schemas/store/stored-objects.ts";
+import { difference, Entries, type Sides } from "../changes/difference.ts";
+import { rowOf } from "../changes/record.ts";
 import { type Changes, DetailCount, protocolChanges, summaryOf } from "../changes/summary.ts";
 import { differingRows, type ReadObject } from "../changes/walk.ts";
-import { rowOf } from "../format/change-part.ts";
 import { MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";

@@ -1,24 +1,21 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../schemas/errors.ts";
-import {
-  type ChangeRecord,
-  type Commit,
-  type ExportFile,
-  type ExportRecord,
-  formatVersion,
-  type ObjectRef,
-  type ParquetFile,
-  type Size,
-} from "../../schemas/store/snapshot.ts";
+import type {
+  ChangeRecord,
+  Commit,
+  ExportFile,
+  ExportRecord,
+  ObjectRef,
+  ParquetFile,
+  Size,
+} from "../../schemas/store/stored-objects.ts";
+import { formatVersion } from "../../schemas/versions.ts";
 import { readChangeRecord } from "../changes/record.ts";
 import { writeChangeFiles } from "../export/change-files.ts";
-import { putFile } from "../export/chunks.ts";
-import { objectsOf, readSoundChanges, readSoundExport } from "../export/export-records.ts";
+import { objectsOf, putFile, readSoundChanges, readSoundExport } from "../export/export-records.ts";
 import { type PlannedFile, pagesOfFile, planFiles } from "../export/file-plan.ts";
-import { fileStats } from "../export/file-stats.ts";
-import { writeTexts } from "../export/market-texts.ts";
-import { checkParquet, writeParquet } from "../export/parquet-file.ts";
+import { checkParquet, fileStats, writeParquet, writeTexts } from "../export/parquet-file.ts";
 import { rootOver } from "../format/tree.ts";
 import { updateMutableObjects } from "../publish/public/mutable-objects.ts";
 import { CorruptObjectError, MissingObjectError, ObjectError, unless } from "../store/errors.ts";
@@ -30,7 +27,7 @@ import { readManifest } from "../store/manifest.ts";
 import { readObject, seal } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { readRunLog } from "../trust/log/believe.ts";
-import { signRecord, subjectOf } from "../trust/notes/texts.ts";
+import { signRecord, subjectOf } from "../trust/notes/signed-note.ts";
 import { requireKey, type Signing, trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
 import { findCommit } from "./find-commit.ts";

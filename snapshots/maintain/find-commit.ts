@@ -1,5 +1,5 @@
 import { Fault } from "../../schemas/errors.ts";
-import type { Commit } from "../../schemas/store/snapshot.ts";
+import type { Commit } from "../../schemas/store/stored-objects.ts";
 import { CorruptObjectError, isLoss, MissingObjectError, ObjectError } from "../store/errors.ts";
 import { logFrom } from "../store/log/commits.ts";
 import type { Storage } from "../store/storage.ts";

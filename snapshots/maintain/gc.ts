@@ -6,7 +6,7 @@ import type {
   ExportRecord,
   Manifest,
   SegmentRef,
-} from "../../schemas/store/snapshot.ts";
+} from "../../schemas/store/stored-objects.ts";
 import { changeObjects } from "../changes/record.ts";
 import {
   keptExports,
@@ -17,7 +17,7 @@ import {
 } from "../export/export-records.ts";
 import { type Tile, tileWidth } from "../format/log-tiles.ts";
 import { readPages } from "../index/segment.ts";
-import { namesOfProtocols } from "../publish/public/names.ts";
+import { namesOfProtocols } from "../publish/public/mutable-objects.ts";
 import type { Site } from "../publish/public/site.ts";
 import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
@@ -29,9 +29,8 @@ import { namedBy, readObject } from "../store/objects.ts";
 import { infoOf, type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 import { trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
-import { type Counting, countedLog } from "./counted-log.ts";
 import { blamingManifest } from "./find-commit.ts";
-import { keepsChanges, type Retention, tierMasksOf, tiers } from "./retention.ts";
+import { type Counting, countedLog, keepsChanges, type Retention, tierMasksOf, tiers } from "./retention.ts";
 
 export interface CollectOptions extends Retention, Counting {
   now: Date;

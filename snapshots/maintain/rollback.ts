@@ -1,22 +1,20 @@
 import { Fault } from "../../schemas/errors.ts";
-import {
-  type Commit,
-  type CommitEntry,
-  formatVersion,
-  type ObjectRef,
-} from "../../schemas/store/snapshot.ts";
+import type { Commit, CommitEntry, ObjectRef } from "../../schemas/store/stored-objects.ts";
+import { formatVersion } from "../../schemas/versions.ts";
 import { recordBetween } from "../changes/record.ts";
 import { signExportsOf } from "../export/export-records.ts";
 import { ObjectWriter } from "../publish/object-writer.ts";
-import { PreviousSnapshot } from "../publish/previous/snapshot.ts";
+import { PreviousSnapshot } from "../publish/previous-snapshot.ts";
 import { treeBefore } from "../publish/public/log.ts";
-import { type SiteOptions, updateMutableObjects } from "../publish/public/mutable-objects.ts";
-import { namesOfProtocols } from "../publish/public/names.ts";
+import {
+  namesOfProtocols,
+  type SiteOptions,
+  updateMutableObjects,
+} from "../publish/public/mutable-objects.ts";
 import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { hashIn, layout } from "../store/layout.ts";
-import { publicationTime } from "../store/log/clock.ts";
-import { appendCommit, type CommitContent } from "../store/log/commits.ts";
+import { appendCommit, type CommitContent, publicationTime } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";

@@ -1,14 +1,13 @@
 import { crc32 } from "node:zlib";
 import { Fault } from "../../schemas/errors.ts";
-import type { ChangeCounts, CommitEntry } from "../../schemas/store/snapshot.ts";
+import type { ChangeCounts, CommitEntry } from "../../schemas/store/stored-objects.ts";
 import { feedVersion } from "../../schemas/versions.ts";
-import { type Difference, difference, type Sides } from "../changes/difference.ts";
-import { Entries } from "../changes/entries.ts";
-import { rowOf } from "../format/change-part.ts";
+import { type Difference, difference, Entries, type Sides } from "../changes/difference.ts";
+import { rowOf } from "../changes/record.ts";
 import { keyOfLine, type MarketKey, memberOfLine, sharedText } from "../format/market-line.ts";
 import { SourceRefusal } from "../sources/contract/refusals.ts";
 import type { FileNumbers, RenderedMarket } from "../sources/sources.ts";
-import type { PreviousSnapshot } from "./previous/snapshot.ts";
+import type { PreviousSnapshot } from "./previous-snapshot.ts";
 
 /** The most markets or protocols of the current snapshot that may disappear or change in one run. */
 const sharePercent = 5;

@@ -1,16 +1,27 @@
-import { type Commit, maxProtocols } from "../../schemas/store/snapshot.ts";
+import {
+  type ChangeRecord,
+  type Commit,
+  maxProtocols,
+  type ObjectRef,
+  type Size,
+} from "../../schemas/store/stored-objects.ts";
+import { ChangeRecordWriter, maxRecordLines, readChangeRecord, recordBetween } from "../changes/record.ts";
+import { DetailCount, type MarketChanges, summaryOf } from "../changes/summary.ts";
+import type { ReadObject } from "../changes/walk.ts";
 import { nameOfAll } from "../sources/files/source-files.ts";
 import type { Sources } from "../sources/sources.ts";
-import { layout } from "../store/layout.ts";
+import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
+import { hashIn, layout } from "../store/layout.ts";
+import { logFrom } from "../store/log/commits.ts";
+import { readObject } from "../store/objects.ts";
 import { probeConditionalWrites } from "../store/open-storage.ts";
 import type { Storage } from "../store/storage.ts";
 import type { RunLog } from "../trust/log/believe.ts";
-import { ArchiveChanges } from "./archive-changes.ts";
-import { ArchiveWriter, type WrittenArchive } from "./archive-writer.ts";
+import { ArchiveWriter, mergeMarkets, type TakeDifference, type WrittenArchive } from "./archive-writer.ts";
 import { type Allowance, type ArchiveDifference, checkGuards, requireAtMost } from "./guards.ts";
-import { mergeMarkets } from "./merge-markets.ts";
 import { ObjectWriter } from "./object-writer.ts";
-import type { PreviousSnapshot } from "./previous/snapshot.ts";
+import type { PreviousSnapshot } from "./previous-snapshot.ts";
+import type { SiteOptions } from "./public/mutable-objects.ts";
 import type { ReadSources } from "./read-sources.ts";
 import type { ScoreObjects } from "./score-objects.ts";
 
@@ -120,4 +131,163 @@ export function guardArchive(
 export async function prepareStore(storage: Storage): Promise<void> {
   await probeConditionalWrites(storage);
   await storage.removeLeftovers?.();
+}
+
+/** Sums up and records what a run changes in the archive, while the rows that differ are walked. */
+export class ArchiveChanges {
+  readonly #objects: ObjectWriter;
+  readonly #compared: ArchiveDifference | undefined;
+  readonly #markets: number;
+  readonly #record: ChangeRecordWriter;
+  readonly #details: DetailCount | undefined;
+
+  /**
+   * `objects` takes the record, which is no part of the snapshot. `compared` is undefined where there is nothing to
+   * compare the archive of `markets` markets with.
+   */
+  constructor(objects: ObjectWriter, compared: ArchiveDifference | undefined, markets: number) {
+    this.#objects = objects;
+    this.#compared = compared;
+    this.#markets = markets;
+    this.#record = new ChangeRecordWriter(objects);
+    if (compared && isRecordable(compared)) this.#details = new DetailCount(compared.sides, compared.found);
+  }
+
+  /** Takes the rows that differ, oldest place first. Undefined when nobody looks at them. */
+  get take(): TakeDifference | undefined {
+    const details = this.#details;
+    return (
+      details &&
+      (async (rows) => {
+        details.add(rows);
+        await this.#record.add(rows);
+      })
+    );
+  }
+
+  /** Undefined where damaged rows of the current snapshot would count as new. */
+  get markets(): MarketChanges | undefined {
+    const compared = this.#compared;
+    if (!compared) return allNew(this.#markets);
+    if (!compared.whole) return undefined;
+    return { ...summaryOf(compared.sides, compared.found), details: this.#details?.details ?? null };
+  }
+
+  get written(): ReadonlySet<string> {
+    return this.#objects.written;
+  }
+
+  get size(): Size {
+    return this.#objects.total;
+  }
+
+  /** Null when there are no changes, or too many. */
+  async finishRecord(since: string | undefined, until: string): Promise<ObjectRef | null> {
+    const counts = this.markets;
+    if (since === undefined || !counts || !this.#details) return null;
+    return this.#record.finish({ since, until, counts });
+  }
+}
+
+function isRecordable({ whole, found: { added, changed, removed } }: ArchiveDifference): boolean {
+  return whole && added.length + 2 * changed.after.length + removed.length <= maxRecordLines;
+}
+
+/** The changes of the first snapshot, or of one whose predecessor is gone. */
+function allNew(added: number): MarketChanges {
+  return { added, changed: 0, removed: 0, first: { added: [], changed: [], removed: [] }, details: null };
+}
+
+/**
+ * Each run looks at the change records of this many newest commits, and reads at most this many bytes of their parts.
+ */
+const looked = 32;
+const lookedBytes = 16 * 1024 * 1024;
+
+/**
+ * Makes lost or damaged change records again, while the store has both snapshots of each. Looks at those of all commits
+ * only where some are `faulty`. `listed` is the store where the run has made no commit: if it has few records, these
+ * alone show that none is missing, and no commits are read.
+ */
+export async function mendChanges(
+  listed: Storage | undefined,
+  newest: Commit,
+  {
+    storage,
+    faulty = new Set(),
+    warn = () => {},
+  }: Pick<SiteOptions, "faulty"> & { storage: Storage; warn?: (line: string) => void },
+): Promise<void> {
+  const anywhere = [...faulty].some((key) => key.startsWith(layout.changeRecord.prefix));
+  const lowest = anywhere ? 1 : Math.max(1, newest.entry.commit - looked);
+  if (listed && !anywhere && (await hasWhole(listed, newest.entry.commit - lowest))) return;
+  const check = recordCheck(storage, faulty);
+  let newer: Commit | undefined;
+  // Others report where the log leads no further back.
+  await unless(ObjectError, async () => {
+    for await (const older of logFrom(storage, newest, lowest)) {
+      const damage = newer?.changes && (await check(newer.changes).then(() => undefined, damageIn));
+      if (damage) await mend(storage, older, newer!, damage, warn);
+      newer = older;
+    }
+  });
+}
+
+/** Whether a store has at least `wanted` change records, few others, and all of them whole. */
+async function hasWhole(storage: Storage, wanted: number): Promise<boolean> {
+  const refs: ObjectRef[] = [];
+  for await (const { key, bytes } of storage.list(layout.changeRecord.prefix)) {
+    if (key.endsWith(".json")) refs.push({ hash: hashIn(key), bytes });
+    if (refs.length > 2 * looked) return false;
+  }
+  const check = recordCheck(storage);
+  const whole = await unless(ObjectError, async () => {
+    for (const ref of refs) await check(ref);
+    return refs.length >= wanted;
+  });
+  return whole ?? false;
+}
+
+/** Reads `faulty` objects as missing. */
+function recordCheck(storage: Storage, faulty: ReadonlySet<string> = new Set()) {
+  let bytesLeft = lookedBytes;
+  const read: ReadObject = async (key, ref) => {
+    if (faulty.has(key)) throw new MissingObjectError(key);
+    return readObject(storage, key, ref);
+  };
+  return async (ref: ObjectRef) => {
+    const { before, after }: ChangeRecord = await readChangeRecord(read, ref);
+    for (const part of [...before, ...after]) {
+      const key = layout.changePart(part.hash);
+      bytesLeft -= part.bytes;
+      if (bytesLeft >= 0 || faulty.has(key)) await read(key, part);
+    }
+  };
+}
+
+function damageIn(error: unknown): ObjectError {
+  if (error instanceof ObjectError) return error;
+  throw error;
+}
+
+/** Makes the change record of a commit again, unless one of its snapshots was collected. */
+async function mend(
+  storage: Storage,
+  older: Commit,
+  newer: Commit,
+  { message }: ObjectError,
+  warn: (line: string) => void,
+): Promise<void> {
+  let told = "it is made again from both snapshots";
+  try {
+    const objects = new ObjectWriter(storage, new Set(), false);
+    const made = await recordBetween(storage, objects, older, newer);
+    if (made?.ref.hash !== newer.changes?.hash)
+      told = "this version of the program makes another one of both snapshots";
+  } catch (error) {
+    const { key, message: reason } = damageIn(error);
+    if ([older, newer].some(({ manifest }) => layout.manifest(manifest.hash) === key)) return;
+    told = `it cannot be made again: ${reason}`;
+  }
+  warn(`${message}; ${told}`);
 }

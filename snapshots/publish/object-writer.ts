@@ -1,4 +1,4 @@
-import type { Size } from "../../schemas/store/snapshot.ts";
+import type { Size } from "../../schemas/store/stored-objects.ts";
 import { CorruptObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { requireSize } from "../store/objects.ts";

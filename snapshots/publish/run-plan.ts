@@ -1,5 +1,5 @@
-import type { Commit } from "../../schemas/store/snapshot.ts";
-import type { PreviousSnapshot } from "./previous/snapshot.ts";
+import type { Commit } from "../../schemas/store/stored-objects.ts";
+import type { PreviousSnapshot } from "./previous-snapshot.ts";
 
 /** Why the current commit cannot stay. */
 export type Reason =

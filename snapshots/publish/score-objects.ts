@@ -1,6 +1,6 @@
 import type { ScoreList } from "../../schemas/envelopes.ts";
 import { inListOrder, type ScoreListEntry } from "../../schemas/records.ts";
-import type { ScoreRefs } from "../../schemas/store/snapshot.ts";
+import type { ScoreRefs } from "../../schemas/store/stored-objects.ts";
 import type { ScoreRow } from "../sources/sources.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout, sha256 } from "../store/layout.ts";

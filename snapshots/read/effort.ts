@@ -1,4 +1,4 @@
-import type { YieldLoop } from "../changes/entries.ts";
+import type { YieldLoop } from "../changes/difference.ts";
 
 /** The caller that long work is done for. */
 export interface Payer {

@@ -2,23 +2,21 @@ import { type Condition, type FacetName, feedFields, filterNames } from "../../s
 import type { Market } from "../../schemas/market.ts";
 import { foldCase } from "../../schemas/names.ts";
 import { isKnownFeed } from "../../schemas/versions.ts";
+import type { TimeColumn } from "../index/columns.ts";
 import {
   type ColumnSource,
   createLabelTables,
   fieldsIn,
+  type IndexHeader,
   type LabelTables,
   loadColumn,
   readTimes,
   type SegmentColumns,
   sectionsOf,
-} from "../index/columns.ts";
-import type { IndexHeader } from "../index/header-reader.ts";
-import type { TimeColumn } from "../index/number-columns.ts";
-import { WordTable } from "../index/word-table.ts";
-import { isSettled, wordsOf } from "../index/words.ts";
+} from "../index/index-reader.ts";
+import { isSettled, WordTable, wordsOf } from "../index/word-table.ts";
 import { CorruptObjectError } from "../store/errors.ts";
-import { ArchiveIndex, isLeftOut } from "./archive/evaluate.ts";
-import type { Matches } from "./archive/matches.ts";
+import { ArchiveIndex, isLeftOut, type Matches } from "./archive/evaluate.ts";
 import { type ArchiveFilter, parseFilter } from "./query/filter.ts";
 import { readParameters } from "./query/parameters.ts";
 
@@ -26,7 +24,7 @@ import { readParameters } from "./query/parameters.ts";
 // library, and nothing hashes: the caller has checked the sections against their roots. Their owner may be hostile all
 // the same, so bytes that no segment has throw a CorruptObjectError that names the section.
 
-export { parseIndexHeader } from "../index/header-reader.ts";
+export { parseIndexHeader } from "../index/index-reader.ts";
 export { countFacets } from "./archive/count-facets.ts";
 export { csvHead, csvOf } from "./archive/csv.ts";
 export { evaluate, isLeftOut } from "./archive/evaluate.ts";

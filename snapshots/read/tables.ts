@@ -1,9 +1,8 @@
 import type { z } from "zod";
 import type { endpoints } from "../../schemas/endpoints.ts";
 import type { LabelFacet, MonthFacet, ScoreFacet } from "../../schemas/envelopes.ts";
-import type { ProtocolScore } from "../../schemas/records.ts";
-import { type TableId, tableColumns } from "../../schemas/tables.ts";
-import { type Cell, type CsvForm, csvRecord } from "../format/csv.ts";
+import { type ProtocolScore, type TableId, tableColumns } from "../../schemas/records.ts";
+import { type Cell, type CsvForm, csvRecord } from "./archive/csv.ts";
 
 type Answer<Id extends TableId> = z.infer<(typeof endpoints)[Id]["response"]>;
 type Row = Readonly<Record<string, unknown>>;

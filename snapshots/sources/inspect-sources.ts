@@ -1,7 +1,6 @@
-import { refuseBrokenRows, refuseDuplicates } from "./contract/broken-rows.ts";
 import { RefusalList, SourceRefusal } from "./contract/refusals.ts";
-import { selectFromAll } from "./duckdb/parquet.ts";
-import { type OpenSource, readSource } from "./duckdb/read-source.ts";
+import { selectFromAll } from "./duckdb/duckdb.ts";
+import { type OpenSource, readSource, refuseBrokenRows, refuseDuplicates } from "./duckdb/read-source.ts";
 import {
   countSomeRows,
   extraWarning,

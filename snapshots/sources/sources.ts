@@ -1,6 +1,6 @@
 import type { FilterValues } from "../../schemas/filters.ts";
 import type { ScoreListEntry } from "../../schemas/records.ts";
-import type { SourceFileRef } from "../../schemas/store/snapshot.ts";
+import type { SourceFileRef } from "../../schemas/store/stored-objects.ts";
 
 /** A market whose row has been checked. */
 export interface RenderedMarket {

@@ -1,5 +1,5 @@
 import { fitsIn } from "../../schemas/shapes.ts";
-import { formatVersion } from "../../schemas/store/format-version.ts";
+import { formatVersion } from "../../schemas/versions.ts";
 import { textOf } from "../format/bytes.ts";
 import { CorruptObjectError, FormatError } from "./errors.ts";
 

@@ -1,7 +1,6 @@
 import {
   type Commit,
   type CommitEntry,
-  formatVersion,
   type Manifest,
   ManifestRoot,
   maxListed,
@@ -10,9 +9,9 @@ import {
   type ScoreRefs,
   SegmentList,
   type SegmentRef,
-} from "../../schemas/store/snapshot.ts";
-import { feedVersions } from "../../schemas/versions.ts";
-import { readScoreText, scoreText } from "../format/score-lines.ts";
+} from "../../schemas/store/stored-objects.ts";
+import { feedVersions, formatVersion } from "../../schemas/versions.ts";
+import { readScoreText, scoreText } from "../format/roots.ts";
 import { CorruptObjectError, FormatError, isLoss, type MissingObjectError } from "./errors.ts";
 import { inParallel } from "./in-parallel.ts";
 import { layout } from "./layout.ts";

@@ -6,7 +6,7 @@ import type {
   ObjectRef,
   ScoreRefs,
   SegmentRef,
-} from "../../schemas/store/snapshot.ts";
+} from "../../schemas/store/stored-objects.ts";
 import { CorruptObjectError, MissingObjectError, tooLarge } from "./errors.ts";
 import { parseJson, unknownVersion, versionIn } from "./json.ts";
 import { type Kind, kindOf, layout, sha256 } from "./layout.ts";

@@ -1,12 +1,12 @@
 import { Fault } from "../../schemas/errors.ts";
-import type { Commit } from "../../schemas/store/snapshot.ts";
-import type { VerifierKey } from "../format/note-keys.ts";
+import type { Commit } from "../../schemas/store/stored-objects.ts";
+import type { VerifierKey } from "../format/note.ts";
 import type { ObjectError } from "../store/errors.ts";
 import type { SignCommit } from "../store/log/commits.ts";
 import type { Storage } from "../store/storage.ts";
 import type { CheckpointFile } from "./log/checkpoints.ts";
 import type { SigningKey } from "./notes/note-keys.ts";
-import { signEntry } from "./notes/texts.ts";
+import { signEntry } from "./notes/signed-note.ts";
 import { Trust, type UntrustedError } from "./trust.ts";
 import type { Witnesses } from "./witnesses/witnesses.ts";
 

@@ -1,13 +1,18 @@
-import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../schemas/store/snapshot.ts";
-import { NoteError, parseNote } from "../format/note.ts";
-import type { VerifierKey } from "../format/note-keys.ts";
+import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../schemas/store/stored-objects.ts";
+import { NoteError, parseNote, type VerifierKey } from "../format/note.ts";
 import { type Policy, policyOf } from "../format/policy.ts";
 import { CorruptObjectError, unless, unlessSync } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { newestAfter, readCommit } from "../store/log/commits.ts";
 import type { Storage } from "../store/storage.ts";
-import { openNote } from "./notes/signed-note.ts";
-import { entryText, type NotedCheckpoint, parseCheckpoint, recordText, subjectOf } from "./notes/texts.ts";
+import {
+  entryText,
+  type NotedCheckpoint,
+  openNote,
+  parseCheckpoint,
+  recordText,
+  subjectOf,
+} from "./notes/signed-note.ts";
 import { type Cosigner, type Judged, judgeNote } from "./witnesses/policy.ts";
 
 /** A record of the store is not signed by a trusted key. The message begins with the record's key in the store. */

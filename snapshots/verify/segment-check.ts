@@ -1,14 +1,12 @@
-import type { ObjectRef, SegmentRef } from "../../schemas/store/snapshot.ts";
-import { chunkBytes } from "../format/cuts.ts";
-import { Cutter } from "../format/cutter.ts";
+import type { ObjectRef, SegmentRef } from "../../schemas/store/stored-objects.ts";
 import { compareKeys, type MarketKey } from "../format/market-line.ts";
-import type { Page } from "../format/page.ts";
+import { Cutter, type Page } from "../format/page.ts";
+import { chunkBytes } from "../format/sizes.ts";
 import { rootOver } from "../format/tree.ts";
-import { fieldsIn, readTimes } from "../index/columns.ts";
 import { checkWords, unicodeVersion } from "../index/encode-words.ts";
-import type { WordsRef } from "../index/header-reader.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
 import { fieldsBeyond, isKnownIndex, judgeHeader, sectionRootOf } from "../index/index-header.ts";
+import { fieldsIn, readTimes, type WordsRef } from "../index/index-reader.ts";
 import {
   differencesFromHeader,
   encodeSegment,

@@ -1,5 +1,5 @@
-import type { NamedObject } from "../../schemas/store/snapshot.ts";
-import { maxObjectBytes } from "../format/maxima.ts";
+import type { NamedObject } from "../../schemas/store/stored-objects.ts";
+import { maxObjectBytes } from "../format/sizes.ts";
 import {
   CorruptObjectError,
   FormatError,

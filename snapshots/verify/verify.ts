@@ -1,9 +1,9 @@
 import { KeyRecord, KeyRevocation } from "../../schemas/store/keys.ts";
 import { PartRecord, PartsPlan } from "../../schemas/store/parts.ts";
-import { Checked, Collecting } from "../../schemas/store/snapshot.ts";
+import { Checked, Collecting } from "../../schemas/store/stored-objects.ts";
 import { renderProtocol, slugOfArtefact } from "../artefacts/artefacts.ts";
 import { cardKey, drawCard } from "../artefacts/card.ts";
-import { recordAt, scoreListAt } from "../publish/public/artefacts.ts";
+import { recordAt, scoreListAt } from "../publish/public/mutable-objects.ts";
 import type { Named, Site } from "../publish/public/site.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { isKeyRevocation, layout, sha256 } from "../store/layout.ts";
@@ -14,11 +14,9 @@ import type { ObjectInfo, Storage } from "../store/storage.ts";
 import { recall } from "../trust/log/believe.ts";
 import type { Signing } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
-import { checkExports } from "./export-check.ts";
-import { checkKnown, checkLog } from "./log-check.ts";
+import { checkKnown, checkLog, checkPublicLog } from "./log-check.ts";
 import { PageCheck } from "./page-check.ts";
-import { checkPublicLog } from "./public-log-check.ts";
-import { checkArtefacts, checkPublicNames, checkSite } from "./public-tree-check.ts";
+import { checkArtefacts, checkExports, checkPublicNames, checkSite } from "./public-tree-check.ts";
 import { SnapshotCheck } from "./snapshot-check.ts";
 import { largeOnesAlone, publishAgain, type Remark, StoreCheck } from "./store-check.ts";
 

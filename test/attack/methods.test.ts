@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
+import { foreignAt } from "../../schemas/addresses.ts";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
-import { foreignAt } from "../../schemas/foreign.ts";
 import { plans } from "../../schemas/plans.ts";
 import { type Attacked, expectOwnRequest, startAttacked } from "../helpers/attack/target.ts";
 import { answersIn, headerOf, type WireAnswer } from "../helpers/attack/wire.ts";

@@ -1,20 +1,20 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { Commit } from "../../schemas/store/snapshot.ts";
+import type { Commit } from "../../schemas/store/stored-objects.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
-import { decodeCursor, encodeCursor } from "../../snapshots/read/query/cursor.ts";
+import { decodeCursor, encodeCursor } from "../../snapshots/read/query/query.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { seal } from "../../snapshots/store/objects.ts";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
-import { signNote } from "../../snapshots/trust/notes/signed-note.ts";
 import {
   recordText,
   signCheckpoint,
   signEntry,
+  signNote,
   signRecord,
   subjectOf,
-} from "../../snapshots/trust/notes/texts.ts";
+} from "../../snapshots/trust/notes/signed-note.ts";
 import {
   addresses,
   answersOf,

@@ -1,20 +1,20 @@
 import { describe, expect, test } from "vitest";
-import type { Commit } from "../../schemas/store/snapshot.ts";
+import type { Commit } from "../../schemas/store/stored-objects.ts";
 import { readExport } from "../../snapshots/export/export-records.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { newestCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
 import { seal } from "../../snapshots/store/objects.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
-import { signNote } from "../../snapshots/trust/notes/signed-note.ts";
 import {
   entryText,
   parseCheckpoint,
   signCheckpoint,
   signEntry,
+  signNote,
   signRecord,
   subjectOf,
-} from "../../snapshots/trust/notes/texts.ts";
+} from "../../snapshots/trust/notes/signed-note.ts";
 import { exportNewest } from "../helpers/archive/exports.ts";
 import {
   addresses,

@@ -1,5 +1,5 @@
+import { processShell } from "../../scripts/cli.ts";
 import { command, runProgram } from "../../scripts/program.ts";
-import { processShell } from "../../scripts/shell.ts";
 import { parts } from "./rows/rows.ts";
 import { Data } from "./run/data.ts";
 import { Endings } from "./run/endings.ts";

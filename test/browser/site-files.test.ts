@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { publishedSite, servedSite } from "../../proxy/site/files.ts";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { nameOf } from "../../schemas/names.ts";
-import { Tiers } from "../../schemas/store/snapshot.ts";
+import { Tiers } from "../../schemas/store/stored-objects.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { apiPlaceAt } from "../../snapshots/publish/public/site.ts";

@@ -14,7 +14,7 @@ import { GrowingTree } from "../../snapshots/format/log-tree.ts";
 import { leafHash } from "../../snapshots/format/tree.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
-import { signCheckpoint } from "../../snapshots/trust/notes/texts.ts";
+import { signCheckpoint } from "../../snapshots/trust/notes/signed-note.ts";
 import { flipped } from "../helpers/archive/proofs.ts";
 import { takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";

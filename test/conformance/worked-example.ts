@@ -1,7 +1,8 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
-import { formatVersion, type SegmentRef } from "../../schemas/store/snapshot.ts";
+import type { SegmentRef } from "../../schemas/store/stored-objects.ts";
+import { formatVersion } from "../../schemas/versions.ts";
 import { idOfLine } from "../../snapshots/format/market-line.ts";
 import { type Page, readRun } from "../../snapshots/format/page.ts";
 import { leafHash, nodeHash } from "../../snapshots/format/tree.ts";

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { publishedSite } from "../../proxy/site/files.ts";
 import { ScoreList } from "../../schemas/envelopes.ts";
 import { ProtocolScore } from "../../schemas/records.ts";
-import type { Manifest } from "../../schemas/store/snapshot.ts";
+import type { Manifest } from "../../schemas/store/stored-objects.ts";
 import { tilesOf } from "../../snapshots/format/log-tiles.ts";
 import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";

@@ -1,7 +1,7 @@
 import { HeadObjectCommand } from "@aws-sdk/client-s3";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { publishedSite } from "../../proxy/site/files.ts";
-import type { Manifest } from "../../schemas/store/snapshot.ts";
+import type { Manifest } from "../../schemas/store/stored-objects.ts";
 import { tilesOf } from "../../snapshots/format/log-tiles.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { newestCommit } from "../../snapshots/store/log/commits.ts";

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { MarketPage } from "../../schemas/envelopes.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
-import type { Commit } from "../../schemas/store/snapshot.ts";
+import type { Commit } from "../../schemas/store/stored-objects.ts";
 import { sha256 } from "../../snapshots/store/layout.ts";
 import { appendCommit, newestCommit } from "../../snapshots/store/log/commits.ts";
 import { plainFilter } from "../helpers/archive/plain-filter.ts";

@@ -6,23 +6,29 @@ import { presentedKey } from "../../proxy/access/identity.ts";
 import { defaultLimits } from "../../proxy/config.ts";
 import { newExchange, type Request } from "../../proxy/exchange.ts";
 import { feedClient } from "../../proxy/feed/feed-client.ts";
-import { inForms, preferred } from "../../proxy/reply/forms.ts";
-import { heldTag, preferredCoding, tagsOf, uncachedJson } from "../../proxy/reply/reply.ts";
+import {
+  heldTag,
+  inForms,
+  preferred,
+  preferredCoding,
+  tagsOf,
+  uncachedJson,
+} from "../../proxy/reply/reply.ts";
 import { fileReply } from "../../proxy/reply/stream.ts";
-import { readBody } from "../../proxy/routes/body.ts";
-import { canonicalTarget, pathOf, searchOf } from "../../proxy/routes/checks.ts";
+import { canonicalTarget, pathOf, readBody, searchOf } from "../../proxy/routes/checks.ts";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { paging } from "../../schemas/filters.ts";
 import { errorCodes } from "../../schemas/problem.ts";
 import { maxCursorLength } from "../../schemas/query.ts";
 import { FeedCommand } from "../../schemas/rooms/feed.ts";
-import type { ExportFile } from "../../schemas/store/snapshot.ts";
-import { csvByType } from "../../snapshots/format/csv.ts";
+import type { ExportFile } from "../../schemas/store/stored-objects.ts";
+import { csvByType } from "../../snapshots/read/archive/csv.ts";
 import { rowsByType } from "../../snapshots/read/archive/rows.ts";
-import { decodeCursor, encodeCursor } from "../../snapshots/read/query/cursor.ts";
 import { type ArchiveFilter, parseCanonicalFilter } from "../../snapshots/read/query/filter.ts";
 import { readParameters } from "../../snapshots/read/query/parameters.ts";
 import {
+  decodeCursor,
+  encodeCursor,
   parseAbsenceQuery,
   parseArchiveQuery,
   parseAsOf,

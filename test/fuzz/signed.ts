@@ -5,22 +5,19 @@ import {
   Collecting,
   Commit,
   ExportRecord,
-  formatVersion,
   type Manifest,
-} from "../../schemas/store/snapshot.ts";
-import { feedVersion } from "../../schemas/versions.ts";
+} from "../../schemas/store/stored-objects.ts";
+import { feedVersion, formatVersion } from "../../schemas/versions.ts";
+import { decodeEntries, TileError, tileAt, tilePath } from "../../snapshots/format/log-tiles.ts";
 import {
   consistencyFromTiles,
+  encodeEntries,
   headFromTiles,
   inclusionFromTiles,
-  TileError,
-} from "../../snapshots/format/log-proofs.ts";
-import { decodeEntries, tileAt, tilePath } from "../../snapshots/format/log-tiles.ts";
-import { encodeEntries } from "../../snapshots/format/log-tree.ts";
-import { NoteError, parseNote } from "../../snapshots/format/note.ts";
-import { NoteKeyError } from "../../snapshots/format/note-keys.ts";
+} from "../../snapshots/format/log-tree.ts";
+import { NoteError, NoteKeyError, parseNote } from "../../snapshots/format/note.ts";
 import { type Group, isQuorum, type Witness } from "../../snapshots/format/policy.ts";
-import { snapshotEntryOf } from "../../snapshots/format/snapshot-id.ts";
+import { snapshotEntryOf } from "../../snapshots/format/roots.ts";
 import {
   decodeIds,
   encodeIds,
@@ -36,8 +33,13 @@ import { entryOf } from "../../snapshots/store/log/public-log.ts";
 import { divideManifest, readManifest } from "../../snapshots/store/manifest.ts";
 import { referTo, seal, unseal } from "../../snapshots/store/objects.ts";
 import { parseSigningKey, parseVerifierKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
-import { mergeNotes, signatureLine } from "../../snapshots/trust/notes/signed-note.ts";
-import { checkpointText, parseCheckpoint, signCheckpoint } from "../../snapshots/trust/notes/texts.ts";
+import {
+  checkpointText,
+  mergeNotes,
+  parseCheckpoint,
+  signatureLine,
+  signCheckpoint,
+} from "../../snapshots/trust/notes/signed-note.ts";
 import { checkAgreement, Trust } from "../../snapshots/trust/trust.ts";
 import { parsePolicy } from "../../snapshots/trust/witnesses/policy.ts";
 import { isConsistent } from "../helpers/store/consistency.ts";

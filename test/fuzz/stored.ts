@@ -1,6 +1,6 @@
 import { filterValuesOf } from "../../schemas/filters.ts";
-import { formatVersion } from "../../schemas/store/snapshot.ts";
-import { ChangePart, encodeChangePart } from "../../snapshots/format/change-part.ts";
+import { formatVersion } from "../../schemas/versions.ts";
+import { ChangePart, encodeChangePart } from "../../snapshots/changes/record.ts";
 import { keyOfLine } from "../../snapshots/format/market-line.ts";
 import {
   compressPage,
@@ -15,9 +15,9 @@ import {
 } from "../../snapshots/format/page.ts";
 import { leafHash, pageRootOf } from "../../snapshots/format/tree.ts";
 import { rangeBitmap, wordsFor } from "../../snapshots/index/bitmap.ts";
-import { createLabelTables, fieldsIn } from "../../snapshots/index/columns.ts";
 import { decodeWords, encodeWords } from "../../snapshots/index/encode-words.ts";
 import { encodeIds, idHash } from "../../snapshots/index/id-table.ts";
+import { createLabelTables, fieldsIn } from "../../snapshots/index/index-reader.ts";
 import { padding } from "../../snapshots/index/sections.ts";
 import {
   decodeRows,
@@ -29,10 +29,9 @@ import {
   readIndexHeader,
   readPages,
 } from "../../snapshots/index/segment.ts";
-import { WordTable, wordsMagic } from "../../snapshots/index/word-table.ts";
-import { wordsOf } from "../../snapshots/index/words.ts";
+import { WordTable, wordsMagic, wordsOf } from "../../snapshots/index/word-table.ts";
 import { parseIndexHeader } from "../../snapshots/read/evaluator.ts";
-import { listParts } from "../../snapshots/read/index/part-table.ts";
+import { listParts } from "../../snapshots/read/index/index-parts.ts";
 import { CorruptObjectError } from "../../snapshots/store/errors.ts";
 import { sha256 } from "../../snapshots/store/layout.ts";
 import { market } from "../helpers/publish/records.ts";

@@ -5,7 +5,7 @@ import { variables } from "../../proxy/docs/settings.ts";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import { archiveParameters } from "../../schemas/query.ts";
-import { type Tool, tools } from "../../schemas/rooms/tools.ts";
+import { type Tool, tools } from "../../schemas/rooms/agents.ts";
 import { guide, guides, references, shortGuides } from "../helpers/publish/guides.ts";
 
 const root = new URL("../..", import.meta.url).pathname;

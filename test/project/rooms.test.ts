@@ -32,7 +32,7 @@ const rooms: Record<string, Room> = {
     ),
   },
   agents: {
-    files: ["proxy/agents/", "schemas/rooms/tools.ts", "schemas/rooms/agent-messages.ts"],
+    files: ["proxy/agents/", "schemas/rooms/agents.ts"],
     endpoints: ["agents"],
   },
   recompute: {
@@ -48,7 +48,7 @@ const rooms: Record<string, Room> = {
     endpoints: ["site", "siteFile"],
   },
   feed: {
-    files: ["proxy/feed/", "snapshots/read/feed/", "schemas/rooms/feed.ts", "schemas/openapi/feed.ts"],
+    files: ["proxy/feed/", "snapshots/read/feed/", "schemas/rooms/feed.ts"],
     endpoints: ["scoreFeed"],
   },
 };
@@ -60,7 +60,7 @@ const tables = [
   "proxy/routes/checks.ts",
   "proxy/start.ts",
   "schemas/endpoints.ts",
-  "schemas/foreign.ts",
+  "schemas/addresses.ts",
   "schemas/openapi/document.ts",
   "schemas/openapi/operations.ts",
   "scripts/commands/keys.ts",

@@ -8,8 +8,7 @@ import { csv, ndjson } from "../../schemas/media.ts";
 import { describeApi } from "../../schemas/openapi/document.ts";
 import { errorCodes } from "../../schemas/problem.ts";
 import { archiveParameters } from "../../schemas/query.ts";
-import { HistoricalMarket } from "../../schemas/records.ts";
-import { tableColumns } from "../../schemas/tables.ts";
+import { HistoricalMarket, tableColumns } from "../../schemas/records.ts";
 import { archiveQuery, rowsQuery } from "../helpers/archive/query.ts";
 
 const document = describeApi();

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Commit } from "../../schemas/store/snapshot.ts";
+import { Commit } from "../../schemas/store/stored-objects.ts";
 import { decodeWords, encodeWords, unicodeVersion } from "../../snapshots/index/encode-words.ts";
 import { WordTable } from "../../snapshots/index/word-table.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";

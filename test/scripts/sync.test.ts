@@ -16,7 +16,7 @@ import { basename, join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { HistoricalMarket } from "../../schemas/records.ts";
-import { formatVersion } from "../../schemas/store/snapshot.ts";
+import { formatVersion } from "../../schemas/versions.ts";
 import { CopyFolder } from "../../scripts/copy/copy-folder.ts";
 import { parseNote } from "../../snapshots/format/note.ts";
 import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";

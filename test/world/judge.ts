@@ -1,4 +1,4 @@
-import type { Commit, ExportRecord } from "../../schemas/store/snapshot.ts";
+import type { Commit, ExportRecord } from "../../schemas/store/stored-objects.ts";
 import { readPages } from "../../snapshots/index/segment.ts";
 import type { Retention } from "../../snapshots/maintain/retention.ts";
 import { hashIn, layout, sha256 } from "../../snapshots/store/layout.ts";

@@ -17,13 +17,13 @@ interface Fault {
 const faults: readonly Fault[] = [
   {
     name: "a publisher does not look for collections",
-    file: "snapshots/publish/finish-publish.ts",
+    file: "snapshots/publish/publish.ts",
     text: "await refuseCollected(storage, objects.written.union(archiveChanges.written), names);",
     fault: "{}",
   },
   {
     name: "a publisher does not look again before its commit",
-    file: "snapshots/publish/finish-publish.ts",
+    file: "snapshots/publish/publish.ts",
     text: "await refuseCollected(storage, new Set([manifestKey]), names);",
     fault: "",
   },

@@ -1,5 +1,5 @@
 import type { Server as HttpServer } from "node:http";
-import type { QuotaStore } from "../../proxy/quota/store.ts";
+import type { QuotaStore } from "../../proxy/quota/counters.ts";
 import type { KeyRing } from "../../snapshots/keys/ring.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import type { Exports } from "../../snapshots/read/catalog/exports.ts";

@@ -1,5 +1,5 @@
 import { fromBase64, hashFrom, toHex } from "../../../snapshots/format/bytes.ts";
-import { chunkBytes, cuts } from "../../../snapshots/format/cuts.ts";
+import { chunkBytes, cuts } from "../../../snapshots/format/sizes.ts";
 import { isOneOf, maxSegments, type SaidOfIndex } from "./archive.ts";
 import type { Asker } from "./asker.ts";
 import type { MarketProof } from "./declarations.d.ts";

@@ -1,7 +1,6 @@
 import { hashFrom, toHex } from "../../../snapshots/format/bytes.ts";
-import { chunkBytes, chunksOf, cuts } from "../../../snapshots/format/cuts.ts";
 import { hashesIn, isCount } from "../../../snapshots/format/hash-trees.ts";
-import { maxHeaderBytes } from "../../../snapshots/format/maxima.ts";
+import { chunkBytes, chunksOf, cuts, maxHeaderBytes } from "../../../snapshots/format/sizes.ts";
 import {
   type ArchiveFilter,
   type ArchiveIndex,

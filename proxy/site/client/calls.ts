@@ -1,8 +1,7 @@
 import type { Query, ReadText, Shown, Step, Vouched } from "./answers.ts";
-import { checkpointIn, ForkedLogError, verifyCheckpoint } from "./checkpoint.ts";
 import type { Filters, MarketFacets, MarketPage } from "./declarations.d.ts";
 import { ApiError, broken, IntegrityError, VerificationError } from "./errors.ts";
-import { verifyEntry } from "./proofs.ts";
+import { checkpointIn, ForkedLogError, isPolicy, timeIn, verifyCheckpoint, verifyEntry } from "./proofs.ts";
 
 /** What can be said with any call. */
 export interface CallOptions {
@@ -141,6 +140,8 @@ export const shared = {
   VerificationError,
   broken,
   checkpointIn,
+  isPolicy,
+  timeIn,
   verifyCheckpoint,
   verifyEntry,
 };

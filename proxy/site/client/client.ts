@@ -29,7 +29,6 @@ import {
   shared,
   type Verifying,
 } from "./calls.ts";
-import { checkpointIn, ForkedLogError, verifyCheckpoint } from "./checkpoint.ts";
 import type {
   ExportList,
   Filters,
@@ -49,7 +48,14 @@ import type {
   Usage,
 } from "./declarations.d.ts";
 import { ApiError, broken, check, IntegrityError, VerificationError } from "./errors.ts";
-import { verifyCopy, verifyProof, verifyScoreProof } from "./proofs.ts";
+import {
+  checkpointIn,
+  ForkedLogError,
+  verifyCheckpoint,
+  verifyCopy,
+  verifyProof,
+  verifyScoreProof,
+} from "./proofs.ts";
 import type { Prover } from "./recompute.ts";
 import { archiveRoot, linesFromEnd } from "./trees.ts";
 
@@ -69,10 +75,9 @@ export type {
   Trust,
   Verifying,
 } from "./calls.ts";
-export type { CheckedHead, CheckpointHead } from "./checkpoint.ts";
 export type * from "./declarations.d.ts";
 export type { ErrorDetails } from "./errors.ts";
-export type { Entry, Known, KnownMarket, KnownScore } from "./proofs.ts";
+export type { CheckedHead, CheckpointHead, Entry, Known, KnownMarket, KnownScore } from "./proofs.ts";
 export type { CopyFile, CopyRoot, Sha256 } from "./trees.ts";
 export {
   ApiError,

@@ -1,6 +1,6 @@
 import { toHex } from "../../../snapshots/format/bytes.ts";
 import { isCount } from "../../../snapshots/format/hash-trees.ts";
-import { maxObjectBytes } from "../../../snapshots/format/maxima.ts";
+import { maxObjectBytes } from "../../../snapshots/format/sizes.ts";
 import type { Asker, Job } from "./asker.ts";
 
 /** A part of an index by its hash, and what tells that its bytes have that hash. */

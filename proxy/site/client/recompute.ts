@@ -32,9 +32,8 @@ import type {
   Trust,
 } from "./calls.ts";
 import type { Filters, MarketPage } from "./declarations.d.ts";
-import { cursorIn, cursorText, type PageTexts, type Place, pageIn } from "./page-texts.ts";
 import { Parts } from "./parts.ts";
-import { Walk } from "./rows.ts";
+import { cursorIn, cursorText, type PageTexts, type Place, pageIn, Walk } from "./rows.ts";
 import { TrustedLog } from "./trusted-log.ts";
 
 /** Nobody else waits for a turn. */

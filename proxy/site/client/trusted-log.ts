@@ -1,12 +1,17 @@
 import { bytesOf, fromOctets, textOf, toHex, toOctets } from "../../../snapshots/format/bytes.ts";
-import { decodeEntries, tilePath, tileWidth } from "../../../snapshots/format/log-tiles.ts";
-import { besideLeaf, type ReadTile, tileProofsOf } from "../../../snapshots/format/tile-proofs.ts";
+import {
+  besideLeaf,
+  decodeEntries,
+  type ReadTile,
+  tilePath,
+  tileProofsOf,
+  tileWidth,
+} from "../../../snapshots/format/log-tiles.ts";
 import type { Vouched } from "./answers.ts";
 import type { Asker } from "./asker.ts";
 import type { CallOptions, Trust } from "./calls.ts";
 import { sha256, trees } from "./hashes.ts";
 import type { Entry } from "./proofs.ts";
-import { isPolicy, timeIn } from "./trusted.ts";
 
 /** What the service says of its log. Nothing of it is believed before it was checked. */
 export interface SaidOfLog {
@@ -46,7 +51,7 @@ export class TrustedLog {
   ): Promise<Believed> {
     const { key, entry: pinned, snapshotId: id, since } = trust;
     const { need, checking } = this.#asker;
-    const { checkpointIn, verifyCheckpoint, verifyEntry } = this.#asker.tools;
+    const { checkpointIn, isPolicy, verifyCheckpoint, verifyEntry } = this.#asker.tools;
     need(typeof text === "string", "entry", "There is no entry of the log.");
     const hash = toHex(await sha256(bytesOf(text)));
     need(
@@ -107,7 +112,7 @@ export class TrustedLog {
    * Checks that an entry is the one that a time means: the last one published until then that was not withdrawn.
    */
   async #requireMeant(asOf: string, entry: Entry, log: LogHead, signal: AbortSignal | undefined) {
-    const time = timeIn(asOf);
+    const time = this.#asker.tools.timeIn(asOf);
     if (Number.isNaN(time) || entry.commit === log.size) return;
     const { withdrawn } = await this.#entryOf(log, log.size, signal);
     const rangeOf = (commit: number) => withdrawn.find(([first, last]) => first <= commit && commit <= last);

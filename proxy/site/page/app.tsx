@@ -1,20 +1,18 @@
 import { render } from "preact";
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { Access } from "./components/access.tsx";
 import { ClosedArchive } from "./components/closed.tsx";
-import { Colophon, News, useNews } from "./components/colophon.tsx";
 import { Failure } from "./components/failure.tsx";
 import { Jump } from "./components/jump.tsx";
 import { MeaningBubble } from "./components/meaning.tsx";
-import { SkipTo } from "./components/text.tsx";
+import { PlainButton, SkipTo } from "./components/text.tsx";
 import { Api } from "./model/api.ts";
-import { keyOf, type Route, routeOf } from "./model/route.ts";
-import { keepPlaces, startRouter } from "./model/router.ts";
-import { Store } from "./model/state.ts";
-import { SiteContext, useStored, useTitle } from "./model/store.ts";
+import { SiteContext, useSite, useStored, useTitle } from "./model/hooks.ts";
+import { keepPlaces, keyOf, type Route, routeOf, Store, startRouter } from "./model/state.ts";
+import { minutes } from "./model/words.ts";
 import { Archive } from "./views/archive/archive.tsx";
-import { Compare } from "./views/compare/compare.tsx";
-import { Dimension } from "./views/dimension/dimension.tsx";
+import { Compare } from "./views/compare.tsx";
+import { Dimension } from "./views/dimension.tsx";
 import { Market } from "./views/market/market.tsx";
 import { Meanings } from "./views/meanings.tsx";
 import { Protocol } from "./views/protocol/protocol.tsx";
@@ -108,6 +106,89 @@ function useFocus(route: Route, main: { current: HTMLElement | null }): void {
     heading?.setAttribute("tabindex", "-1");
     heading?.focus({ preventScroll: true });
   }, [route]);
+}
+
+/** Asks now and then which snapshot is served, as long as the reader looks at the page. */
+function useNews(): void {
+  const { api } = useSite();
+  useEffect(() => {
+    if (!api.live) return undefined;
+    // The views report failed requests.
+    const look = () => document.visibilityState === "visible" && api.look().catch(() => {});
+    look();
+    const timer = setInterval(look, 60_000);
+    window.addEventListener("hashchange", look);
+    document.addEventListener("visibilitychange", look);
+    return () => {
+      clearInterval(timer);
+      window.removeEventListener("hashchange", look);
+      document.removeEventListener("visibilitychange", look);
+    };
+  }, [api]);
+}
+
+function News() {
+  const { store } = useSite();
+  const newest = useStored((state) => state.newest);
+  const shown = useStored((state) => state.shown);
+  // Another process behind the same address may be late, and serve an older one.
+  const isNewer = newest && shown && newest.commit > shown.commit;
+  const show = () => {
+    document.getElementById("main")?.focus({ preventScroll: true });
+    store.again({ shown: newest });
+  };
+  return (
+    <div id="news" role="status">
+      {isNewer && (
+        <>
+          Newer data was published {minutes(newest.publishedAt)}.{" "}
+          <PlainButton onClick={show}>Show it</PlainButton>
+        </>
+      )}
+    </div>
+  );
+}
+
+/** Which snapshot the page shows, and where its data is. */
+function Colophon() {
+  const { api, store } = useSite();
+  const scores = api.scores === api.service ? `${api.base}/scores` : "api/v1/scores.json";
+  return (
+    <footer class="wide" id="about">
+      <SnapshotShown />
+      <p class="quiet">
+        Data: <a href={scores}>scores as JSON</a> · <a href="#/meanings">What the numbers mean</a> ·{" "}
+        <PlainButton onClick={() => store.set({ jumps: true })}>Go to… (Ctrl+K)</PlainButton>
+        {/* The service serves its documentation beside its API. */}
+        {api.live && (
+          <>
+            {" "}
+            · <a href={new URL("../../docs/", `${api.base}/`).href}>API reference</a>
+          </>
+        )}
+      </p>
+    </footer>
+  );
+}
+
+function SnapshotShown() {
+  const state = useStored(({ shown, newest }) => shown ?? newest);
+  // A view of an earlier state says which one it is.
+  const isEarlier = useStored(({ route }) => "query" in route && route.query.has("asOf"));
+  return (
+    <p class="quiet">
+      {state && (
+        <>
+          {isEarlier ? "The present snapshot is " : "Snapshot "}
+          <code title={state.snapshotId}>{state.snapshotId.slice(0, 12)}</code>, published{" "}
+          {minutes(state.publishedAt)}, checked {minutes(state.checkedAt)}.
+          {state.stale && (
+            <strong> No publish run has succeeded recently, so the data may be out of date.</strong>
+          )}
+        </>
+      )}
+    </p>
+  );
 }
 
 const root = document.getElementById("site");

@@ -3,12 +3,11 @@ import {
   contractMarkdown,
   contractSql,
 } from "../../../snapshots/sources/contract/describe-contract.ts";
-import { counted, exitCodes, requiredOption, usageError } from "../../cli.ts";
+import { counted, exitCodes, progressOn, requiredOption, usageError } from "../../cli.ts";
 import { command } from "../../program.ts";
-import { progressOn } from "../../shell.ts";
 import { inspectSourcesAt, sourcesLocation } from "../../sources.ts";
+import { common, flag } from "../../store.ts";
 import { withTemporaryFolder } from "../../temporary.ts";
-import { common, flag } from "./options.ts";
 import { sourcesOption } from "./publish-run.ts";
 
 export const contractCommand = command({

@@ -1,4 +1,4 @@
-import type { Commit, Size } from "../../../schemas/store/snapshot.ts";
+import type { Commit, Size } from "../../../schemas/store/stored-objects.ts";
 import type { Changes, Summary } from "../../../snapshots/changes/summary.ts";
 import type { Witness } from "../../../snapshots/format/policy.ts";
 import { diff } from "../../../snapshots/maintain/diff.ts";
@@ -8,12 +8,10 @@ import { gapsIn, readLog } from "../../../snapshots/store/log/commits.ts";
 import { trustOf } from "../../../snapshots/trust/signing.ts";
 import type { Trust } from "../../../snapshots/trust/trust.ts";
 import { cosignersOf, readPolicy } from "../../../snapshots/trust/witnesses/policy.ts";
-import { counted, usageError } from "../../cli.ts";
+import { counted, type Shell, usageError } from "../../cli.ts";
 import { command } from "../../program.ts";
-import type { Shell } from "../../shell.ts";
 import { readSigning, trustOptions, trustPolicy } from "../../signing.ts";
-import { openStore } from "../../store.ts";
-import { common } from "./options.ts";
+import { common, openStore } from "../../store.ts";
 
 export const listCommand = command({
   name: "list",

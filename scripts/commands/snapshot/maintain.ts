@@ -1,26 +1,30 @@
 import { realpath } from "node:fs/promises";
 import { publishedSite } from "../../../proxy/site/files.ts";
-import { retention } from "../../../schemas/store/snapshot.ts";
+import { retention } from "../../../schemas/store/stored-objects.ts";
 import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { updateLog } from "../../../snapshots/publish/public/log.ts";
+import { PublicTree } from "../../../snapshots/publish/public/site.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
-import { counted, integerOption, usageError } from "../../cli.ts";
+import { readRunLog } from "../../../snapshots/trust/log/believe.ts";
+import { verifierText, writeSigningKey } from "../../../snapshots/trust/notes/note-keys.ts";
+import { counted, integerOption, progressOn, requiredOption, usageError } from "../../cli.ts";
 import { command } from "../../program.ts";
-import { progressOn } from "../../shell.ts";
 import {
+  defaultSigningName,
   logBegins,
   logBeginsOption,
   lostSignature,
   readSigning,
+  signingName,
   signOverOption,
   trustOptions,
   unsignedOption,
 } from "../../signing.ts";
-import { openStore } from "../../store.ts";
+import { common, flag, number, openStore } from "../../store.ts";
 import { removeLeftTemporaryFolders, withTemporaryFolder } from "../../temporary.ts";
-import { reportOf, shorten } from "./list.ts";
-import { common, flag, number } from "./options.ts";
+import { describeWitnesses, reportOf, shorten } from "./list.ts";
 
 export const rollbackCommand = command({
   name: "rollback",
@@ -141,6 +145,67 @@ export const gcCommand = command({
         `${tiers.daily} bytes, ${counted(kept.keepMonthly, "month")} ${tiers.monthly} bytes, changes of ` +
         `${counted(kept.keepChangesDays, "day")} ${tiers.changes} bytes`,
       ...(leftovers > 0 ? [`Removed what ${counted(leftovers, "killed run")} left behind`] : []),
+    ]);
+  },
+});
+
+export const signingKeyCommand = command({
+  name: "signing-key",
+  does: "makes a key pair with which publishers sign commits; an existing file is never replaced",
+  options: {
+    out: {
+      type: "string",
+      value: "FILE",
+      required: true,
+      does: "the private key; the public one is FILE.pub",
+    },
+    name: {
+      type: "string",
+      value: "NAME",
+      does: "the origin of the log that the key signs, best an address of yours (or SIGNING_NAME)",
+      otherwise: defaultSigningName,
+    },
+    algorithm: {
+      type: "string",
+      value: "NAME",
+      does: "ed25519, or ml-dsa-44 for a second key that quantum computers do not break; it needs Node 24",
+      otherwise: "ed25519",
+    },
+    json: common.json,
+  },
+  async run(values, _operand, shell) {
+    const path = shell.path(requiredOption("out", values.out));
+    const name = signingName(shell, values.name) ?? defaultSigningName;
+    const { algorithm = "ed25519" } = values;
+    if (algorithm !== "ed25519" && algorithm !== "ml-dsa-44")
+      throw usageError(`--algorithm is ed25519 or ml-dsa-44, not ${JSON.stringify(algorithm)}`);
+    const publicKey = verifierText(await writeSigningKey(path, name, algorithm));
+    const use = algorithm === "ed25519" ? "SIGNING_KEY" : "a second line of the file SIGNING_KEY";
+    shell.say(`${path} signs, so keep it secret (${use}); ${path}.pub is for everybody (TRUSTED_KEYS):`);
+    shell.report(values.json ?? false, { name, publicKey, files: { private: path, public: `${path}.pub` } }, [
+      publicKey,
+    ]);
+  },
+});
+
+export const witnessCommand = command({
+  name: "witness",
+  does: "asks the witnesses of WITNESS_POLICY again that have not cosigned the newest checkpoint",
+  options: { ...common, ...trustOptions },
+  async run(values, _operand, shell) {
+    const signing = await readSigning(shell, values);
+    if (!signing.key || !signing.witnesses)
+      throw usageError("witness goes with SIGNING_KEY and WITNESS_POLICY, the files of a publisher");
+    const storage = await openStore(shell, values.store);
+    const log = await readRunLog(storage, signing);
+    const { newest } = log;
+    const tree = await PublicTree.of(log.storage);
+    const witnessed = newest ? await updateLog(storage, tree, newest, signing, log) : [];
+    shell.report(values.json ?? false, { commit: newest?.entry.commit ?? 0, witnessed }, [
+      newest
+        ? `Commit ${newest.entry.commit}, snapshot ${newest.entry.snapshotId}`
+        : `${storage.location} holds no commit yet`,
+      ...describeWitnesses(witnessed),
     ]);
   },
 });

@@ -4,16 +4,14 @@ import type { PublishOptions, PublishReport } from "../../../snapshots/publish/p
 import { type Refusal, SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { lateRule } from "../../../snapshots/sources/contract/table-schema.ts";
 import type { NamedContent, OpenSources } from "../../../snapshots/sources/sources.ts";
-import { describeClocks } from "../../../snapshots/store/log/clock.ts";
+import { describeClocks } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { type ExitCode, integerOption, requiredOption } from "../../cli.ts";
+import { type ExitCode, integerOption, progressOn, requiredOption, type Shell } from "../../cli.ts";
 import type { ValuesOf } from "../../program.ts";
-import type { Shell } from "../../shell.ts";
-import { progressOn } from "../../shell.ts";
 import { unsignedOption } from "../../signing.ts";
 import { sourcesAt, sourcesLocation } from "../../sources.ts";
+import { flag, number } from "../../store.ts";
 import { withTemporaryFolder } from "../../temporary.ts";
-import { flag, number } from "./options.ts";
 
 /** Options that let a guard pass, end a hold, or let signatures end. */
 export const allowing = {

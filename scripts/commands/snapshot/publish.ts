@@ -10,16 +10,13 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { noStoreAt, storeExists } from "../../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
-import { counted, exitCodes, usageError } from "../../cli.ts";
+import { counted, exitCodes, progressOn, type Shell, usageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { siteFaultAt } from "../../service.ts";
-import type { Shell } from "../../shell.ts";
-import { progressOn } from "../../shell.ts";
 import { lostSignature, readSigning, signOverOption, trustOptions } from "../../signing.ts";
-import { openNewStore } from "../../store.ts";
+import { common, flag, openNewStore } from "../../store.ts";
 import { withTemporaryFolder } from "../../temporary.ts";
 import { describePublish } from "./list.ts";
-import { common, flag } from "./options.ts";
 import { inParts, partsWay } from "./publish-parts.ts";
 import { allowing, publishFrom, readPublishing, sourcesOption, type Way } from "./publish-run.ts";
 

@@ -4,15 +4,19 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 import { trustOf } from "../../../snapshots/trust/signing.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { type VerifyOptions, type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
-import { counted, exitCodes, integerOption, usageError } from "../../cli.ts";
-import { waysBack } from "../../incidents.ts";
+import {
+  counted,
+  exitCodes,
+  integerOption,
+  progressOn,
+  type Shell,
+  usageError,
+  waysBack,
+} from "../../cli.ts";
 import { command } from "../../program.ts";
-import type { Shell } from "../../shell.ts";
-import { progressOn } from "../../shell.ts";
 import { logBegins, logBeginsOption, readSigning, trustOptions, trustPolicy } from "../../signing.ts";
-import { openStore } from "../../store.ts";
+import { common, flag, openStore } from "../../store.ts";
 import { describePublish, shorten } from "./list.ts";
-import { common, flag } from "./options.ts";
 import { allowing, publishFrom, readPublishing, sourcesOption } from "./publish-run.ts";
 
 export const verifyCommand = command({

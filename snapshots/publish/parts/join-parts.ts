@@ -1,19 +1,18 @@
 import { Fault } from "../../../schemas/errors.ts";
 import type { PartRecord, PartsPlan } from "../../../schemas/store/parts.ts";
-import type { Commit, Manifest } from "../../../schemas/store/snapshot.ts";
+import type { Commit, Manifest } from "../../../schemas/store/stored-objects.ts";
 import { differingRows, type ReadObject } from "../../changes/walk.ts";
-import { scoresRootOf } from "../../format/snapshot-id.ts";
+import { scoresRootOf } from "../../format/roots.ts";
 import { rootOver } from "../../format/tree.ts";
 import { type Refusal, SourceRefusal } from "../../sources/contract/refusals.ts";
 import { isLoss } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { readObject } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
-import { ArchiveChanges } from "../archive-changes.ts";
 import type { WrittenArchive } from "../archive-writer.ts";
-import { finishPublish, type PublishReport } from "../finish-publish.ts";
 import { type ArchiveDifference, ArchiveSides } from "../guards.ts";
 import {
+  ArchiveChanges,
   type Before,
   guardArchive,
   type MadeArchive,
@@ -22,11 +21,17 @@ import {
   snapshotWriter,
 } from "../make-archive.ts";
 import { ObjectWriter } from "../object-writer.ts";
-import type { PreviousSnapshot } from "../previous/snapshot.ts";
-import { logToFollow, overDamage, type PublishOptions } from "../publish.ts";
+import type { PreviousSnapshot } from "../previous-snapshot.ts";
+import {
+  finishPublish,
+  logToFollow,
+  overDamage,
+  type PublishOptions,
+  type PublishReport,
+} from "../publish.ts";
 import { readSources } from "../read-sources.ts";
 import { referToScores, renderScores } from "../score-objects.ts";
-import { pinnedBy, type Run, readParts, readPlan, requireSameRows } from "./run-records.ts";
+import { pinnedBy, type Run, readParts, readPlan, requireSameRows } from "./plan-parts.ts";
 
 /**
  * Finishes a run whose parts have all been made, as `publish` finishes one of its own. A repeated join that was

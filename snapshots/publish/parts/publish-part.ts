@@ -1,17 +1,14 @@
 import { Fault } from "../../../schemas/errors.ts";
 import type { PartRecord, PartsPlan } from "../../../schemas/store/parts.ts";
-import { formatVersion } from "../../../schemas/store/snapshot.ts";
+import { formatVersion } from "../../../schemas/versions.ts";
 import { SourceRefusal } from "../../sources/contract/refusals.ts";
 import type { Sources } from "../../sources/sources.ts";
 import { unless } from "../../store/errors.ts";
-import { ArchiveWriter, type WrittenArchive } from "../archive-writer.ts";
-import { ExternalSort } from "../external-sort.ts";
-import type { FinishOptions } from "../finish-publish.ts";
+import { ArchiveWriter, mergeMarkets, type WrittenArchive } from "../archive-writer.ts";
 import { snapshotWriter } from "../make-archive.ts";
-import { mergeMarkets } from "../merge-markets.ts";
-import type { PreviousSnapshot } from "../previous/snapshot.ts";
-import { overDamage, type ReadOptions } from "../publish.ts";
-import { sortMarkets } from "../read-sources.ts";
+import type { PreviousSnapshot } from "../previous-snapshot.ts";
+import { type FinishOptions, overDamage, type ReadOptions } from "../publish.ts";
+import { ExternalSort, sortMarkets } from "../read-sources.ts";
 import {
   findPart,
   pinnedBy,
@@ -21,7 +18,7 @@ import {
   readPlan,
   requireSameRows,
   writePart,
-} from "./run-records.ts";
+} from "./plan-parts.ts";
 
 export type PartOptions = ReadOptions &
   Pick<FinishOptions, "storage" | "signing" | "progress" | "warn" | "faulty">;

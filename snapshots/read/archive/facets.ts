@@ -1,6 +1,6 @@
 import type { LabelFacet, MarketFacets, TierCounts } from "../../../schemas/envelopes.ts";
 import { type ForgeTier, forgeTiers } from "../../../schemas/scales.ts";
-import { type Asked, weakTag } from "../asked.ts";
+import { type Asked, weakTag } from "../answer.ts";
 import { commitOf, readSnapshot } from "../catalog/as-of.ts";
 import type { Snapshot } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";

@@ -7,7 +7,7 @@ import { layout } from "../../store/layout.ts";
 import { readSnapshot } from "../catalog/as-of.ts";
 import type { Snapshot } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
-import { type Logged, levelOf } from "../catalog/log-proof.ts";
+import { type Logged, levelOf } from "../catalog/public-log.ts";
 import { Lines } from "./lines.ts";
 
 /** `line` is the JSON text. */

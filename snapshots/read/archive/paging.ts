@@ -2,19 +2,16 @@ import { Fault } from "../../../schemas/errors.ts";
 import { paging } from "../../../schemas/filters.ts";
 import { gzipAround } from "../../format/gzip.ts";
 import { compareKeys, type MarketKey } from "../../format/market-line.ts";
-import { type Asked, weakTag } from "../asked.ts";
+import { type Asked, weakTag } from "../answer.ts";
 import { commitOf, whileKept } from "../catalog/as-of.ts";
 import type { PlannedPage, Snapshot } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { awaitBudget } from "../effort.ts";
-import { invalidCursor } from "../errors.ts";
-import { type Cursor, decodeCursor, encodeCursor } from "../query/cursor.ts";
 import type { ArchiveFilter } from "../query/filter.ts";
-import type { ArchiveQuery } from "../query/query.ts";
-import { evaluate } from "./evaluate.ts";
+import { type ArchiveQuery, type Cursor, decodeCursor, encodeCursor, invalidCursor } from "../query/query.ts";
+import { evaluate, type Matches } from "./evaluate.ts";
 import { Lines } from "./lines.ts";
-import type { Matches } from "./matches.ts";
 
 /** A planned archive page. Its headers are known before its body is built. */
 export interface PagePlan {

@@ -1,17 +1,14 @@
 import { Fault, isFault } from "../../../schemas/errors.ts";
 import { paging } from "../../../schemas/filters.ts";
 import { byMediaType, ndjson } from "../../../schemas/media.ts";
-import { type CsvForm, csvForms } from "../../format/csv.ts";
-import { type Asked, weakTag } from "../asked.ts";
+import { type Asked, type Stream, weakTag } from "../answer.ts";
 import { whileKept } from "../catalog/as-of.ts";
 import type { Snapshot } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import { awaitBudget } from "../effort.ts";
-import { invalidParameter } from "../errors.ts";
-import { encodeCursor } from "../query/cursor.ts";
-import type { RowsQuery } from "../query/query.ts";
-import type { Stream } from "../stream.ts";
-import { csvHead, csvOf } from "./csv.ts";
+import { invalidParameter } from "../query/parameters.ts";
+import { encodeCursor, type RowsQuery } from "../query/query.ts";
+import { type CsvForm, csvForms, csvHead, csvOf } from "./csv.ts";
 import { Lines } from "./lines.ts";
 import { cursorAt, type Position, positionOf, startOf, whileStanding } from "./paging.ts";
 

@@ -1,6 +1,7 @@
+import { Fault } from "../../../schemas/errors.ts";
 import { labelFields } from "../../../schemas/filters.ts";
-import { Checked, type Commit, type SegmentRef } from "../../../schemas/store/snapshot.ts";
-import { createLabelTables, type LabelTables } from "../../index/columns.ts";
+import { Checked, type Commit, type SegmentRef } from "../../../schemas/store/stored-objects.ts";
+import { createLabelTables, type LabelTables } from "../../index/index-reader.ts";
 import { retained } from "../../index/label-table.ts";
 import { loadSegment, type Segment } from "../../index/segment.ts";
 import { CorruptObjectError, FormatError, ObjectError } from "../../store/errors.ts";
@@ -10,9 +11,7 @@ import { readManifest } from "../../store/manifest.ts";
 import { readObject, unseal } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
-import { Archive, WordIndex } from "../archive/archive.ts";
-import { IdIndex } from "../archive/id-index.ts";
-import { noSnapshot } from "../errors.ts";
+import { Archive, IdIndex, WordIndex } from "../archive/archive.ts";
 import { cacheShares, SingleFlight } from "../memo.ts";
 import {
   createDerived,
@@ -21,9 +20,9 @@ import {
   ObjectCache,
   PageCache,
   type Snapshot,
+  SupersededSnapshots,
 } from "./caches.ts";
 import { CommitLog, type LogEntry, type LogOptions, storedManifests } from "./commit-log.ts";
-import { SupersededSnapshots } from "./superseded.ts";
 
 // Each takes a third of a megabyte. One after the other, a remote store's latency would be most of a start.
 const segmentsAtOnce = 32;
@@ -315,3 +314,6 @@ function heldBack({ entry }: Commit, fault: ObjectError): ObjectError {
     "verify --repair --sources SOURCES";
   return new CorruptObjectError(layout.commit(entry.commit), reason, { cause: fault });
 }
+
+export const noSnapshot = (message = "No snapshot is loaded yet; try again in a few seconds.") =>
+  new Fault("SNAPSHOT_UNAVAILABLE", message);

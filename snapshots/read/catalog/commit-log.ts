@@ -1,5 +1,5 @@
-import { type Fault, isFault } from "../../../schemas/errors.ts";
-import type { Commit, CommitEntry } from "../../../schemas/store/snapshot.ts";
+import { Fault, isFault } from "../../../schemas/errors.ts";
+import type { Commit, CommitEntry } from "../../../schemas/store/stored-objects.ts";
 import { leafHash } from "../../format/tree.ts";
 import { MissingObjectError, ObjectError, unless } from "../../store/errors.ts";
 import { hashIn, layout } from "../../store/layout.ts";
@@ -7,7 +7,6 @@ import { commitsBefore, logFrom } from "../../store/log/commits.ts";
 import { entryOf } from "../../store/log/public-log.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
-import { damagedLog } from "../errors.ts";
 import { Recent, SingleFlight } from "../memo.ts";
 
 /** What readers keep of a commit. The newest one tells which commits were withdrawn. */
@@ -227,3 +226,15 @@ export async function storedManifests(storage: Storage): Promise<ReadonlySet<str
   for await (const { key } of storage.list(layout.manifest.prefix)) manifests.add(hashIn(key));
   return manifests;
 }
+
+/**
+ * What was asked for lies behind the commit that `cause` names. `publishedAt` is the time of the oldest commit that can
+ * be believed. Callers see the message.
+ */
+export const damagedLog = (publishedAt: string, cause: Error) =>
+  new Fault(
+    "DAMAGED_LOG",
+    `The service's record of what was published before ${publishedAt} is damaged, until its operator restores it. ` +
+      "What was published since then is not affected.",
+    { cause },
+  );

@@ -2,15 +2,20 @@ import { LRUCache } from "lru-cache";
 import type { ExportList } from "../../../schemas/envelopes.ts";
 import { Fault } from "../../../schemas/errors.ts";
 import { parquet } from "../../../schemas/media.ts";
-import type { ExportRecord, ParquetFile } from "../../../schemas/store/snapshot.ts";
-import { checkedHashes, readChunks } from "../../export/chunks.ts";
-import { exportFileName, readSoundChanges, readSoundExport } from "../../export/export-records.ts";
+import type { ExportRecord, ParquetFile } from "../../../schemas/store/stored-objects.ts";
+import {
+  checkedHashes,
+  exportFileName,
+  readChunks,
+  readSoundChanges,
+  readSoundExport,
+} from "../../export/export-records.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { hashIn, layout } from "../../store/layout.ts";
 import type { ObjectInfo, Storage } from "../../store/storage.ts";
 import type { LogReader } from "../../trust/log/log-reader.ts";
+import type { ByteRange, StoredFile, Stream } from "../answer.ts";
 import type { Recent } from "../memo.ts";
-import type { ByteRange, StoredFile, Stream } from "../stream.ts";
 import type { ObjectCache } from "./caches.ts";
 import type { CommitLog } from "./commit-log.ts";
 

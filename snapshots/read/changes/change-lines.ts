@@ -1,14 +1,22 @@
 import { LRUCache } from "lru-cache";
-import type { ChangePartRef } from "../../../schemas/store/snapshot.ts";
-import { difference, putsOf, type Sides } from "../../changes/difference.ts";
-import { atOnce, idColumn, idCount, idText, type YieldLoop } from "../../changes/entries.ts";
-import { ChangePart, partLines, putLine } from "../../format/change-part.ts";
+import type { ChangePartRef } from "../../../schemas/store/stored-objects.ts";
+import {
+  atOnce,
+  difference,
+  idColumn,
+  idCount,
+  idText,
+  putsOf,
+  type Sides,
+  type YieldLoop,
+} from "../../changes/difference.ts";
+import { ChangePart, partLines, putLine } from "../../changes/record.ts";
 import { compressPiece, type DeflatePiece, GzipMember } from "../../format/gzip.ts";
 import { readRun, runMarkets, type StoredPage } from "../../format/page.ts";
 import { layout } from "../../store/layout.ts";
+import type { StreamChunk } from "../answer.ts";
 import type { ObjectCache } from "../catalog/caches.ts";
 import { awaitBudget } from "../effort.ts";
-import type { StreamChunk } from "../stream.ts";
 
 /** The net difference between two snapshots. */
 export interface NetChanges {

@@ -1,22 +1,18 @@
 import { bulkhead } from "cockatiel";
 import { Fault } from "../../../schemas/errors.ts";
-import type { ChangeRecord, Manifest, ObjectRef } from "../../../schemas/store/snapshot.ts";
-import { netSides, type Sides } from "../../changes/difference.ts";
-import type { YieldLoop } from "../../changes/entries.ts";
-import { Entries } from "../../changes/entries.ts";
-import { changeParts, maxRecordLines, readChangeRecord } from "../../changes/record.ts";
+import type { ChangeRecord, Manifest, ObjectRef } from "../../../schemas/store/stored-objects.ts";
+import { Entries, netSides, type Sides, type YieldLoop } from "../../changes/difference.ts";
+import { changeParts, maxRecordLines, readChangeRecord, rowOf } from "../../changes/record.ts";
 import { differingRows, type ReadObject } from "../../changes/walk.ts";
-import { rowOf } from "../../format/change-part.ts";
 import { MissingObjectError, ObjectError, unless } from "../../store/errors.ts";
 import { inOrder } from "../../store/in-parallel.ts";
-import { type Asked, weakTag } from "../asked.ts";
+import { type Asked, type Stream, weakTag } from "../answer.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { GivenUpError, type Payer, paidYields } from "../effort.ts";
-import { invalidParameter } from "../errors.ts";
 import { budgets, Memo } from "../memo.ts";
+import { invalidParameter } from "../query/parameters.ts";
 import type { ChangesQuery } from "../query/query.ts";
-import type { Stream } from "../stream.ts";
 import {
   linesOf,
   type NetChanges,

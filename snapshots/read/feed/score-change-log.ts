@@ -1,7 +1,7 @@
 import { ScoreList } from "../../../schemas/envelopes.ts";
 import type { ScoreListEntry } from "../../../schemas/records.ts";
 import type { FeedMessage, ScoreChange } from "../../../schemas/rooms/feed.ts";
-import type { NamedObject } from "../../../schemas/store/snapshot.ts";
+import type { NamedObject } from "../../../schemas/store/stored-objects.ts";
 import { MissingObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { parseObject } from "../../store/objects.ts";

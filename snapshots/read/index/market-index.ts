@@ -1,21 +1,20 @@
 import type { MarketAbsence, MarketIndex } from "../../../schemas/envelopes.ts";
 import { Fault } from "../../../schemas/errors.ts";
-import type { SegmentRef } from "../../../schemas/store/snapshot.ts";
-import { chunkBytes } from "../../format/cuts.ts";
+import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
 import { idOfLine } from "../../format/market-line.ts";
+import { chunkBytes } from "../../format/sizes.ts";
 import { pathInLevels, treeLevels } from "../../format/tree.ts";
 import { chunksOfEntries, entriesOf, idHash, ordinalsOf, requireIds } from "../../index/id-table.ts";
 import { chunkLeaves } from "../../index/index-header.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
+import type { Asked } from "../answer.ts";
 import { Lines } from "../archive/lines.ts";
 import { levelsOf } from "../archive/market.ts";
-import type { Asked } from "../asked.ts";
 import { whileKept } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
-import { askProven } from "../catalog/log-proof.ts";
-import type { PublicLog } from "../catalog/public-log.ts";
+import { askProven, type PublicLog } from "../catalog/public-log.ts";
 import { awaitBudget, type Payer, paidSteps } from "../effort.ts";
 import type { AsOf } from "../query/query.ts";
 

@@ -10,10 +10,10 @@ import {
   searchBounds,
 } from "../../../schemas/filters.ts";
 import { fitsIn, maxLabelBytes } from "../../../schemas/shapes.ts";
-import { normalised } from "../../index/words.ts";
-import { invalidParameter } from "../errors.ts";
+import { normalised } from "../../index/word-table.ts";
 import {
   dayMilliseconds,
+  invalidParameter,
   listOf,
   optionalInteger,
   type Parameters,

@@ -1,7 +1,10 @@
+import { Fault } from "../../../schemas/errors.ts";
 import { listNames, parameterNames, retiredFields, timePattern } from "../../../schemas/filters.ts";
+import { csv, ndjson } from "../../../schemas/media.ts";
 import { integerOf } from "../../../schemas/shapes.ts";
-import { invalidParameter } from "../errors.ts";
-import { hintFor, nearest } from "./nearest.ts";
+
+export const invalidParameter = (parameter: string, message: string) =>
+  new Fault("INVALID_PARAMETER", message, { parameter });
 
 /** A query, decoded: values by name, each name known and given once. */
 export type Parameters = ReadonlyMap<string, string>;
@@ -109,4 +112,87 @@ export function timeOf(name: string, text: string, dateOnlyAddition: number, orE
   if (!groups.clock) return Date.parse(`${groups.date}T00:00:00.000Z`) + dateOnlyAddition;
   const fraction = (groups.fraction ?? ".").padEnd(4, "0");
   return Date.parse(`${groups.date}T${groups.clock}${fraction}${groups.zone}`);
+}
+
+/** Longer texts are never near misses. */
+const maxLength = 60;
+/**
+ * More typing errors make another word. A low bound also ends most comparisons early, even among thousands of slugs.
+ */
+const maxErrors = 5;
+
+/**
+ * The candidate that was probably meant, in any letter case. Allows one typing error in three characters, at least one.
+ * Undefined when none is that near.
+ */
+export function nearest(text: string, candidates: Iterable<string>): string | undefined {
+  if (text.length > maxLength) return undefined;
+  const typed = text.toLowerCase();
+  let most = Math.min(maxErrors, Math.max(1, Math.floor(text.length / 3)));
+  let best: string | undefined;
+  for (const candidate of candidates) {
+    const errors = typingErrors(typed, candidate.toLowerCase(), most);
+    if (errors <= most) [best, most] = [candidate, errors - 1];
+  }
+  return best;
+}
+
+/**
+ * How many characters have to be inserted, left out, replaced or swapped with their neighbour to turn one text into the
+ * other (optimal string alignment: no character is touched twice). Infinity when they are more than `most`.
+ */
+export function typingErrors(from: string, to: string, most = Number.POSITIVE_INFINITY): number {
+  if (Math.abs(from.length - to.length) > most) return Number.POSITIVE_INFINITY;
+  let [beforeLast, last]: number[][] = [[], Array.from({ length: to.length + 1 }, (_, column) => column)];
+  for (let row = 1; row <= from.length; row += 1) {
+    const current = [row];
+    let least = row;
+    for (let column = 1; column <= to.length; column += 1) {
+      const replaced = last![column - 1]! + (from[row - 1] === to[column - 1] ? 0 : 1);
+      const swapped = from[row - 1] === to[column - 2] && from[row - 2] === to[column - 1];
+      current[column] = Math.min(
+        replaced,
+        last![column]! + 1,
+        current[column - 1]! + 1,
+        swapped && row > 1 && column > 1 ? beforeLast![column - 2]! + 1 : replaced,
+      );
+      least = Math.min(least, current[column]!);
+    }
+    // No later row has less.
+    if (least > most) return Number.POSITIVE_INFINITY;
+    [beforeLast, last] = [last!, current];
+  }
+  const errors = last![to.length]!;
+  return errors > most ? Number.POSITIVE_INFINITY : errors;
+}
+
+/** Parameters that other services have, and what replaces them here. */
+interface Hint {
+  /** In lower case, without hyphens and underscores. */
+  names: readonly string[];
+  /** The hint is only for addresses that have this parameter. Without it, it is for all. */
+  where?: string;
+  hint: string;
+}
+
+const hints: readonly Hint[] = [
+  {
+    names: ["apikey", "xapikey", "key", "token", "accesstoken"],
+    hint: "A key goes into a header, Authorization: Bearer KEY or x-api-key: KEY; addresses are logged on their way.",
+  },
+  {
+    names: ["format", "output"],
+    where: "pageSize",
+    hint: `The header Accept chooses the form: application/json, ${ndjson} or ${csv}.`,
+  },
+  { names: ["offset", "start"], where: "page", hint: "page chooses a page, and cursor walks on from one." },
+  { names: ["limit", "size", "count", "perpage"], where: "pageSize", hint: "pageSize sets how many come." },
+  { names: ["pagesize", "size", "count", "perpage"], where: "limit", hint: "limit sets how many come." },
+];
+
+/** `known` are the parameters of the address. Undefined when there is no hint. */
+function hintFor(name: string, known: readonly string[]): string | undefined {
+  const plain = name.toLowerCase().replace(/[-_]/g, "");
+  const fits = ({ names, where }: Hint) => names.includes(plain) && (!where || known.includes(where));
+  return hints.find(fits)?.hint;
 }

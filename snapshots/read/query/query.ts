@@ -1,10 +1,18 @@
+import { z } from "zod";
+import { Fault } from "../../../schemas/errors.ts";
 import { type FacetName, facetLimit, facetNames, paging } from "../../../schemas/filters.ts";
 import { marketIdPattern } from "../../../schemas/market.ts";
-import { asOfParameter, idParameter, maxIndexParts, partsParameter } from "../../../schemas/query.ts";
+import {
+  asOfParameter,
+  idParameter,
+  maxCursorLength,
+  maxIndexParts,
+  partsParameter,
+} from "../../../schemas/query.ts";
 import { digestPattern } from "../../../schemas/shapes.ts";
-import { invalidParameter } from "../errors.ts";
-import { type ArchiveFilter, parseFacetNames, parseFilter } from "./filter.ts";
-import { dayMilliseconds, optionalInteger, type Parameters, timeOf } from "./parameters.ts";
+import type { MarketKey } from "../../format/market-line.ts";
+import { type ArchiveFilter, parseCanonicalFilter, parseFacetNames, parseFilter } from "./filter.ts";
+import { dayMilliseconds, invalidParameter, optionalInteger, type Parameters, timeOf } from "./parameters.ts";
 
 /** A snapshot by its id, or the one that was current at a time (epoch milliseconds). */
 export type AsOf = { snapshotId: string } | { time: number };
@@ -162,3 +170,62 @@ export function parseFacetQuery(parameters: Parameters, asOf?: AsOf): FacetQuery
     asOf,
   };
 }
+
+/** Where a walk through one snapshot continues. A cursor is not secret and grants no rights. */
+export interface Cursor {
+  commit: number;
+  snapshotId: string;
+  /** Ordinal of the last market returned; the archive's number of markets when none was returned yet. */
+  ordinal: number;
+  /** Key of that market; time 0 and id "" when none was returned yet. */
+  after: MarketKey;
+  pageSize: number;
+  filter: ArchiveFilter;
+}
+
+const ordinal = z.int().min(0);
+const Fields = z.tuple([
+  z.int().min(1),
+  z.string().regex(/^[0-9a-f]{64}$/),
+  ordinal,
+  ordinal,
+  z.string().regex(/^([0-9a-f-]{36})?$/),
+  z.int().min(1).max(paging.maxPageSize),
+  z.string(),
+]);
+
+export function encodeCursor({ commit, snapshotId, ordinal, after, pageSize, filter }: Cursor): string {
+  const fields: z.infer<typeof Fields> = [
+    commit,
+    snapshotId,
+    ordinal,
+    after.resolvedAt,
+    after.id,
+    pageSize,
+    filter.canonical,
+  ];
+  return Buffer.from(JSON.stringify(fields)).toString("base64url");
+}
+
+export function decodeCursor(text: string): Cursor {
+  if (text.length > maxCursorLength) throw invalidCursor();
+  try {
+    const json: unknown = JSON.parse(Buffer.from(text, "base64url").toString("utf8"));
+    const [commit, snapshotId, ordinal, resolvedAt, id, pageSize, canonical] = Fields.parse(json);
+    const filter = parseCanonicalFilter(canonical);
+    const cursor = { commit, snapshotId, ordinal, after: { resolvedAt, id }, pageSize, filter };
+    // Node's decoder skips invalid characters and JSON allows spaces, so only the canonical spelling is accepted.
+    if (encodeCursor(cursor) === text) return cursor;
+  } catch {
+    // The caller gets the same answer whatever is wrong with the cursor.
+  }
+  throw invalidCursor();
+}
+
+/** No reader of this store gave out the cursor, or not in this form. */
+export const invalidCursor = () =>
+  new Fault(
+    "INVALID_CURSOR",
+    "The cursor is not one this service gave out; pass nextCursor as it is, or start without a cursor.",
+    { parameter: "cursor" },
+  );

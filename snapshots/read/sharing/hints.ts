@@ -1,4 +1,4 @@
-import type { ExportFile } from "../../../schemas/store/snapshot.ts";
+import type { ExportFile } from "../../../schemas/store/stored-objects.ts";
 import { exportedColumns } from "../../export/market-columns.ts";
 
 /** What a reader says of the rows that it wants. Hints only spare it files, so unreadable ones are ignored. */

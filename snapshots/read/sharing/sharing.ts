@@ -1,12 +1,12 @@
 import { Fault } from "../../../schemas/errors.ts";
 import { sharedTable } from "../../../schemas/rooms/sharing.ts";
-import type { ExportFile, ExportRecord, ParquetFile } from "../../../schemas/store/snapshot.ts";
-import { deltaSchema } from "../../export/delta-schema.ts";
+import type { ExportFile, ExportRecord, ParquetFile } from "../../../schemas/store/stored-objects.ts";
+import { exportedColumns, maxInteger } from "../../export/market-columns.ts";
+import type { Shape } from "../../sources/contract/table-schema.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import type { Exports } from "../catalog/exports.ts";
-import { invalidParameter } from "../errors.ts";
-import { optionalInteger, type Parameters, timeOf } from "../query/parameters.ts";
+import { invalidParameter, optionalInteger, type Parameters, timeOf } from "../query/parameters.ts";
 
 /** What the shared table is read from. */
 export interface TableSource {
@@ -231,3 +231,40 @@ async function changesOfVersion(
       "publisher exports changes with publish --export.",
   );
 }
+
+interface DeltaField {
+  name: string;
+  type: DeltaType;
+  nullable: true;
+  metadata: Record<string, never>;
+}
+
+type DeltaType =
+  | string
+  | { type: "struct"; fields: DeltaField[] }
+  | { type: "array"; elementType: DeltaType; containsNull: true };
+
+const structOf = (members: readonly { name: string; shape: Shape }[]) => ({
+  type: "struct" as const,
+  fields: members.map(
+    ({ name, shape }): DeltaField => ({ name, type: typeOf(shape), nullable: true, metadata: {} }),
+  ),
+});
+
+function typeOf(shape: Shape): DeltaType {
+  switch (shape.kind) {
+    case "list":
+      return { type: "array", elementType: typeOf(shape.of), containsNull: true };
+    case "struct":
+      return structOf(shape.fields);
+    case "integer":
+      return shape.max > maxInteger ? "long" : "integer";
+    default:
+      return types[shape.kind];
+  }
+}
+
+const types = { text: "string", double: "double", boolean: "boolean", time: "timestamp", any: "string" };
+
+/** The schema of an export's files in the JSON of Delta tables. */
+export const deltaSchema = JSON.stringify(structOf(exportedColumns));

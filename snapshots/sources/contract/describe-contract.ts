@@ -3,11 +3,10 @@ import { protocol } from "../../../schemas/protocol.ts";
 import { forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
 import { type Members, type Shape, sourceName } from "../../../schemas/shapes.ts";
 import { identifier } from "../duckdb/sql-literals.ts";
-import { unwanted } from "./control-characters.ts";
 import { anyTypes } from "./match-columns.ts";
 import { maxDepth, recordRule } from "./row-checks.ts";
 import { marketsTable, protocolScoresTable, ruled } from "./source-tables.ts";
-import { atMostBytes, maxCharacters, type SourceTable, textRules, within } from "./table-schema.ts";
+import { atMostBytes, maxCharacters, type SourceTable, textRules, unwanted, within } from "./table-schema.ts";
 
 interface Contract {
   table: SourceTable;

@@ -1,24 +1,24 @@
 import {
   DuckDBBlobVector,
   type DuckDBConnection,
-  type DuckDBDataChunk,
+  DuckDBDataChunk,
   type DuckDBVector,
+  INTEGER,
+  UBIGINT,
 } from "@duckdb/node-api";
 import { booleanNames, type FilterField, type FilterValues, filterFields } from "../../../schemas/filters.ts";
 import { sourceName } from "../../../schemas/shapes.ts";
 import { idOfLine } from "../../format/market-line.ts";
-import { refuseRows } from "../contract/broken-rows.ts";
-import { hasControls } from "../contract/control-characters.ts";
+import { sha256 } from "../../store/layout.ts";
 import { changeShapes, jsonOfRow, milliseconds } from "../contract/file-column.ts";
-import { maxRecordBytes, soundRow } from "../contract/row-checks.ts";
+import { boundedRow, maxRecordBytes, soundRow } from "../contract/row-checks.ts";
+import { marketsTable } from "../contract/source-tables.ts";
+import { hasControls, type SourceTable } from "../contract/table-schema.ts";
 import type { FileGroup } from "../files/file-groups.ts";
-import type { CutPoint, FileNumbers, KeyRange, KnownRows, RenderedMarket } from "../sources.ts";
-import { withConnection } from "./duckdb.ts";
-import { withinRange } from "./key-range.ts";
-import { loadKnownRows, rowDigest } from "./known-rows.ts";
-import { readParquet, selectFromAll } from "./parquet.ts";
-import { causeOf, type OpenSource, readSource, refuseChangedFiles } from "./read-source.ts";
-import { identifier, textList } from "./sql-literals.ts";
+import type { CutPoint, FiledKey, FileNumbers, KeyRange, KnownRows, RenderedMarket } from "../sources.ts";
+import { readParquet, selectFromAll, withConnection } from "./duckdb.ts";
+import { causeOf, type OpenSource, readSource, refuseChangedFiles, refuseRows } from "./read-source.ts";
+import { identifier, quoted, textList } from "./sql-literals.ts";
 
 /**
  * Implements Sources.markets. Rows are not sorted, because DuckDB sorts nested rows only in memory and would need far
@@ -44,7 +44,7 @@ export async function* readMarkets(
  * DuckDB numbers the files of a query in a column, which a file's own column of that name hides. Such files are read
  * one by one.
  */
-export function numberable(group: FileGroup): FileGroup[] {
+function numberable(group: FileGroup): FileGroup[] {
   return group.columns.has("file_index") ? group.files.map((file) => ({ ...group, files: [file] })) : [group];
 }
 
@@ -143,7 +143,7 @@ async function markKept(connection: DuckDBConnection, kept: FileNumbers): Promis
 }
 
 /** SQL for the number of a row's file, counted from 1 among all files of the source. */
-export function fileNumber({ files }: OpenSource, group: FileGroup): string {
+function fileNumber({ files }: OpenSource, group: FileGroup): string {
   const positions = new Map(files.map((file, index) => [file, index]));
   const numbers = group.files.map((file) => positions.get(file)! + 1);
   return numbers.length === 1 ? `${numbers[0]}` : `[${numbers.join(", ")}][file_index::BIGINT + 1]`;
@@ -256,4 +256,116 @@ export async function readCutPoints(source: OpenSource, markets: number, parts: 
   return Array.from({ length: Math.max(0, wanted - 1) }, (_, part) => {
     return keys[Math.floor(((part + 1) * keys.length) / wanted)]!;
   });
+}
+
+/**
+ * SQL that holds for the rows of a range, and for no sound row outside of it. Times are truncated to milliseconds, as
+ * in keys. The conditions on time alone let DuckDB skip row groups.
+ */
+function withinRange({ from, before }: KeyRange): string {
+  return [
+    ...(from
+      ? [
+          `resolved_at >= ${at(from.resolvedAt)}`,
+          `(resolved_at >= ${at(from.resolvedAt + 1)} OR id >= ${quoted(from.id)})`,
+        ]
+      : []),
+    ...(before
+      ? [
+          `resolved_at < ${at(before.resolvedAt + 1)}`,
+          `(resolved_at < ${at(before.resolvedAt)} OR id < ${quoted(before.id)})`,
+        ]
+      : []),
+    "true",
+  ].join(" AND ");
+}
+
+const at = (milliseconds: number) => `TIMESTAMPTZ ${quoted(new Date(milliseconds).toISOString())}`;
+
+/** Implements Sources.keys. DuckDB sorts, and spills what its memory does not hold. */
+export async function* readKeys(source: OpenSource): AsyncGenerator<FiledKey[]> {
+  const selects = source.groups.flatMap(numberable).map((group) => {
+    const key = group.fields.filter(({ name }) => name === "id" || name === "resolved_at");
+    return `SELECT ${milliseconds("resolved_at")}::DOUBLE AS time, id, (${fileNumber(source, group)})::INTEGER AS file
+         FROM ${readParquet(group)} WHERE ${soundRow(key, [])}`;
+  });
+  if (selects.length === 0) return;
+  const connection = await source.instance.connect();
+  try {
+    const result = await connection.stream(`${selects.join(" UNION ALL ")} ORDER BY time, id`);
+    for await (const chunk of result) {
+      const [times, ids, files] = [0, 1, 2].map((column) => chunk.getColumnVector(column));
+      yield Array.from({ length: chunk.rowCount }, (_, row) => ({
+        resolvedAt: times!.getItem(row) as number,
+        id: ids!.getItem(row) as string,
+        file: files!.getItem(row) as number,
+      }));
+    }
+    await refuseChangedFiles(source);
+  } catch (error) {
+    throw await causeOf(source, error);
+  } finally {
+    connection.closeSync();
+  }
+}
+
+/**
+ * Increase it when digests, checks of rows, or what is rendered of a row change: unread files keep what was made then.
+ * `contractDigest` covers changes of the columns or their rules.
+ */
+const digestRevision = 5;
+
+/** DuckDB's vector size. */
+const chunkRows = 2048;
+
+/** Implements Sources.rowDigests. It includes DuckDB's version, since another version may hash differently. */
+export async function digestKind(connection: DuckDBConnection): Promise<string> {
+  const result = await connection.runAndReadAll("SELECT version()");
+  // The latest time that a row may have differs from run to run, and is no part of the contract.
+  const contract = contractDigest(marketsTable(new Date(0)));
+  return `duckdb-${result.getRows()[0]?.[0]}-${digestRevision}-${contract}`;
+}
+
+/** Covers columns with their published names and order, and their rules. */
+export function contractDigest({ unique: _, ...table }: SourceTable): string {
+  const text = JSON.stringify(table, (_, value) => (typeof value === "function" ? value("value") : value));
+  return sha256(text).slice(0, 16);
+}
+
+/**
+ * SQL for a market row's digest. DuckDB's hash does not see where nested lists end: it is the same for ["a"], [] as for
+ * [], ["a"]. So the text of the inner lists is hashed too. So are the columns' signature, because names of struct
+ * members do not count either, and the signs of numbers, because 0.0 and -0.0 differ in JSON.
+ */
+function digestOf({ fields, signature }: FileGroup): string {
+  const lists = `to_json(list_transform(dimensions, lambda dimension: {
+    evidence: len(dimension.evidence), "references": dimension."references",
+    signs: [signbit(dimension.weight), signbit(dimension.computation.baseline)],
+    raises: dimension.computation.raises, lowers: dimension.computation.lowers}))::VARCHAR`;
+  return `hash(${[quoted(signature), ...fields.map(({ name }) => identifier(name)), lists].join(", ")})`;
+}
+
+/** SQL for the digest of a row that keeps the rules `sound`, and null for others: their text could take all memory. */
+export function rowDigest(group: FileGroup, sound = boundedRow(group.fields)): string {
+  return `CASE WHEN ${sound} THEN ${digestOf(group)} END`;
+}
+
+/** Fills the session's table `known` (digest, ordinal). */
+async function loadKnownRows(connection: DuckDBConnection, known: KnownRows["digests"]): Promise<void> {
+  await connection.run("CREATE OR REPLACE TABLE known (digest UBIGINT, ordinal INTEGER)");
+  const appender = await connection.createAppender("known");
+  try {
+    for await (const { start, digests } of known) {
+      for (let first = 0; first < digests.length; first += chunkRows) {
+        const part = Array.from(digests.subarray(first, first + chunkRows));
+        const chunk = DuckDBDataChunk.create([UBIGINT, INTEGER], part.length);
+        chunk.setColumns([part, part.map((_, n) => start + first + n)]);
+        appender.appendDataChunk(chunk);
+      }
+    }
+    appender.flushSync();
+  } finally {
+    appender.closeSync();
+  }
+  await connection.run("DELETE FROM known WHERE digest = 0");
 }

@@ -4,7 +4,6 @@ import { mkdtemp, readFile, realpath, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { type DuckDBConnection, type DuckDBPreparedStatement, StatementType } from "@duckdb/node-api";
 import { ifPresent, messageOf } from "../../store/errors.ts";
-import { diagnose } from "../contract/broken-rows.ts";
 import type { FileField } from "../contract/file-column.ts";
 import { matchColumns } from "../contract/match-columns.ts";
 import { type Refusal, RefusalList, SourceRefusal } from "../contract/refusals.ts";
@@ -12,9 +11,8 @@ import { sizeRules } from "../contract/row-checks.ts";
 import { marketsTable, protocolScoresTable } from "../contract/source-tables.ts";
 import { type SourceTable, sourceNames } from "../contract/table-schema.ts";
 import { tableOfScript } from "../files/source-files.ts";
-import { columnsOf, openSession, withConnection } from "./duckdb.ts";
-import { faultOf, isOutOfMemory } from "./parquet.ts";
-import { culpritOf } from "./read-source.ts";
+import { columnsOf, faultOf, isOutOfMemory, openSession, withConnection } from "./duckdb.ts";
+import { culpritOf, diagnose } from "./read-source.ts";
 import { identifier, quoted } from "./sql-literals.ts";
 
 export interface ScriptOptions {

@@ -1,13 +1,12 @@
 import { historyDays } from "../../../schemas/envelopes.ts";
 import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
 import { listEntryOf, type ProtocolScore, ScorePoint } from "../../../schemas/records.ts";
-import { refuseRows } from "../contract/broken-rows.ts";
 import { type FileField, jsonOfRow, milliseconds, timeText } from "../contract/file-column.ts";
 import { soundRow } from "../contract/row-checks.ts";
 import type { FileGroup } from "../files/file-groups.ts";
 import type { ScoreRow } from "../sources.ts";
-import { readParquet, selectFromAll } from "./parquet.ts";
-import { type OpenSource, readSource } from "./read-source.ts";
+import { readParquet, selectFromAll } from "./duckdb.ts";
+import { type OpenSource, readSource, refuseRows } from "./read-source.ts";
 import { identifier, quoted, textList } from "./sql-literals.ts";
 
 /** Implements Sources.scores. */

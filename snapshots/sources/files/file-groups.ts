@@ -1,12 +1,28 @@
-import type { DuckDBConnection } from "@duckdb/node-api";
-import type { FileField } from "../contract/file-column.ts";
+import {
+  type DuckDBConnection,
+  DuckDBListType,
+  DuckDBMapType,
+  DuckDBStructType,
+  type DuckDBType,
+  DuckDBTypeId,
+  SQLNULL,
+} from "@duckdb/node-api";
+import { type FileField, type FileShape, member, typeOf } from "../contract/file-column.ts";
 import { matchColumns } from "../contract/match-columns.ts";
 import { RefusalList } from "../contract/refusals.ts";
 import { sizeRules } from "../contract/row-checks.ts";
 import type { RowRule, SourceTable } from "../contract/table-schema.ts";
-import { columnsOf, foldCase } from "../duckdb/duckdb.ts";
-import { type Column, ownColumns, renamedColumns } from "../duckdb/own-names.ts";
-import { type AlikeFiles, readingFault, readParquet } from "../duckdb/parquet.ts";
+import {
+  type AlikeFiles,
+  columnsOf,
+  fileList,
+  foldCase,
+  membersOf,
+  type NamedType,
+  readingFault,
+  readParquet,
+} from "../duckdb/duckdb.ts";
+import { identifier, quoted } from "../duckdb/sql-literals.ts";
 import type { SourceFile } from "./source-files.ts";
 
 /**
@@ -86,4 +102,131 @@ async function describe(
     refusals.add({ file: file.name, rule: readingFault(error) });
     return [];
   }
+}
+
+// DuckDB does not distinguish names that differ only in case. It gives the later of two columns or members a number:
+// `ID` and `id` become `ID` and `id_1`. The schema of the file has their own names.
+
+/** A column by the name that DuckDB gives it, and by its own. */
+interface Column {
+  given: NamedType;
+  own: NamedType;
+}
+
+/**
+ * The columns of a file as DuckDB gives them, with their own names where it may have changed one, or when `asked`.
+ * Arrow's null type, which DuckDB takes for INTEGER, then is NULL.
+ */
+async function ownColumns(
+  connection: DuckDBConnection,
+  file: SourceFile,
+  given: readonly NamedType[],
+  asked: boolean,
+): Promise<Column[]> {
+  const same = given.map((column) => ({ given: column, own: column }));
+  if (!asked && !hasNumbered(given)) return same;
+  const result = await connection.runAndReadAll(
+    `SELECT name, num_children::INTEGER, logical_type = 'NullType()' FROM parquet_schema(${fileList([file])}) ORDER BY column_id`,
+  );
+  const rows = result.getRows().values();
+  const next = (): Node => {
+    const [name, children, isNull] = rows.next().value ?? [];
+    return {
+      name: String(name),
+      isNull: isNull === true,
+      children: Array.from({ length: Number(children ?? 0) }, next),
+    };
+  };
+  const { children } = next();
+  if (children.length !== given.length) return same;
+  return given.map(([name, type], n) => ({
+    given: [name, type],
+    own: [children[n]!.name, typeIn(children[n]!, type) ?? type],
+  }));
+}
+
+interface Node {
+  name: string;
+  isNull: boolean;
+  children: Node[];
+}
+
+/** Whether a name, at any depth, may end with a number that DuckDB put behind another's. */
+function hasNumbered(all: readonly NamedType[]): boolean {
+  const names = new Set(all.map(([name]) => foldCase(name)));
+  return all.some(([name, type]) => isNumbered(name, names) || partsOf(type).some(hasNumbered));
+}
+
+const isNumbered = (name: string, others: ReadonlySet<string>) => {
+  const [, stem] = /^(.*)_\d+$/s.exec(name) ?? [];
+  return stem !== undefined && others.has(foldCase(stem));
+};
+
+function partsOf(type: DuckDBType): NamedType[][] {
+  if (type instanceof DuckDBStructType) return [membersOf(type)];
+  if (type instanceof DuckDBListType) return partsOf(type.valueType);
+  return type instanceof DuckDBMapType ? partsOf(type.valueType) : [];
+}
+
+/** Gives a type the names of a schema; undefined where the two are not alike. */
+function typeIn(node: Node, type: DuckDBType): DuckDBType | undefined {
+  const { children } = node;
+  if (type instanceof DuckDBStructType) {
+    if (children.length !== type.entryNames.length) return undefined;
+    const types = children.map((child, n) => typeIn(child, type.entryTypes[n]!));
+    const known = types.filter((one) => one !== undefined);
+    return known.length === types.length
+      ? new DuckDBStructType(
+          children.map(({ name }) => name),
+          known,
+        )
+      : undefined;
+  }
+  if (type instanceof DuckDBListType) {
+    // A group may stand between a list and its items, and older writers repeat the item itself.
+    for (const item of [children[0]?.children[0], children[0], node]) {
+      const found = item && typeIn(item, type.valueType);
+      if (found) return new DuckDBListType(found);
+    }
+    return undefined;
+  }
+  if (type instanceof DuckDBMapType) {
+    const value = children[0]?.children[1];
+    const found = value && typeIn(value, type.valueType);
+    return found && new DuckDBMapType(type.keyType, found);
+  }
+  if (children.length > 0) return undefined;
+  return node.isNull ? SQLNULL : type;
+}
+
+/** SQL of the contract's columns under their own names and types; undefined where DuckDB changed none. */
+function renamedColumns(columns: readonly Column[], fields: readonly FileField[]): string[] | undefined {
+  if (columns.every(({ given, own }) => given[0] === own[0] && `${given[1]}` === `${own[1]}`))
+    return undefined;
+  const byName = new Map(columns.map((column) => [column.own[0], column]));
+  const values = fields.map(({ name, shape }) => {
+    const { given, own } = byName.get(name)!;
+    return `${renamed(shape, own[1], given[1], identifier(given[0]))} AS ${identifier(name)}`;
+  });
+  const foreign = new Set(columns.map(({ given }) => foldCase(given[0])));
+  return [...values, ...["file_row_number", "file_index"].filter((name) => !foreign.has(name))];
+}
+
+/** SQL for a value with the members that the contract names, under their own names. */
+function renamed(shape: FileShape, own: DuckDBType, given: DuckDBType, value: string, depth = 0): string {
+  if (own.typeId === DuckDBTypeId.SQLNULL) return `CAST(NULL AS ${typeOf(shape)})`;
+  if (shape.kind === "list" && own instanceof DuckDBListType && given instanceof DuckDBListType) {
+    const item = `own${depth}`;
+    const items = renamed(shape.of, own.valueType, given.valueType, item, depth + 1);
+    return items === item ? value : `list_transform(${value}, lambda ${item}: ${items})`;
+  }
+  // A part whose type the file chooses has no renamed member.
+  if (shape.kind !== "struct" || shape.nullable) return value;
+  const [names, there] = [(own as DuckDBStructType).entryNames, membersOf(given as DuckDBStructType)];
+  const members = shape.fields.map(({ name, shape }) => {
+    const at = names.indexOf(name);
+    const part = member(value, there[at]![0]);
+    return `${quoted(name)}: ${renamed(shape, (own as DuckDBStructType).entryTypes[at]!, there[at]![1], part, depth)}`;
+  });
+  return `CASE WHEN ${value} IS NOT NULL THEN {${members.join(", ")}} END`;
 }

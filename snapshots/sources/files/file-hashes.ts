@@ -3,7 +3,7 @@ import { open } from "node:fs/promises";
 import type { DuckDBConnection } from "@duckdb/node-api";
 import { inParallel } from "../../store/in-parallel.ts";
 import { type Refusal, RefusalList } from "../contract/refusals.ts";
-import { readingFault, readParquet } from "../duckdb/parquet.ts";
+import { readingFault, readParquet } from "../duckdb/duckdb.ts";
 import { identifier } from "../duckdb/sql-literals.ts";
 import type { FileGroup } from "./file-groups.ts";
 import type { SourceFile } from "./source-files.ts";

@@ -12,12 +12,18 @@ import {
 } from "@aws-sdk/client-s3";
 import { NodeHttpHandler } from "@smithy/node-http-handler";
 import { isFault } from "../../../schemas/errors.ts";
-import { maxObjectBytes } from "../../format/maxima.ts";
+import { maxObjectBytes } from "../../format/sizes.ts";
 import { CorruptObjectError, tooLarge, tooShort } from "../errors.ts";
 import { within } from "../in-parallel.ts";
 import { headersOf } from "../layout.ts";
-import type { S3Location } from "../storage.ts";
-import { collected, type GetOptions, type ObjectInfo, type Storage, StorageError } from "../storage.ts";
+import {
+  collected,
+  type GetOptions,
+  type ObjectInfo,
+  type S3Location,
+  type Storage,
+  StorageError,
+} from "../storage.ts";
 
 /** Without these limits the SDK would wait for ever. */
 export interface S3Limits {

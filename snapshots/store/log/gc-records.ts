@@ -1,10 +1,10 @@
 import { Fault } from "../../../schemas/errors.ts";
-import { Collecting } from "../../../schemas/store/snapshot.ts";
+import { Collecting } from "../../../schemas/store/stored-objects.ts";
 import { CorruptObjectError } from "../errors.ts";
 import { layout } from "../layout.ts";
 import { seal, unseal } from "../objects.ts";
 import { infoOf, type Storage } from "../storage.ts";
-import { requireClock, storeTime } from "./clock.ts";
+import { requireClock, storeTime } from "./commits.ts";
 
 /** The longest time, in minutes, that a collection takes to delete the keys of one record. */
 export const deletingMinutes = 10;

@@ -1,8 +1,22 @@
-import type { Commit } from "../../../schemas/store/snapshot.ts";
+import type { Commit } from "../../../schemas/store/stored-objects.ts";
 import { hashBytes } from "../../format/hash-trees.ts";
-import { headsFromTiles, leavesFromTiles, type ReadTile, TileError } from "../../format/log-proofs.ts";
-import { decodeEntries, endOf, type Tile, tileAt, tilePath, tileWidth } from "../../format/log-tiles.ts";
-import { type Entries, type TreeHead, tileEncoder } from "../../format/log-tree.ts";
+import {
+  decodeEntries,
+  endOf,
+  type ReadTile,
+  type Tile,
+  TileError,
+  tileAt,
+  tilePath,
+  tileWidth,
+} from "../../format/log-tiles.ts";
+import {
+  type Entries,
+  headsFromTiles,
+  leavesFromTiles,
+  type TreeHead,
+  tileEncoder,
+} from "../../format/log-tree.ts";
 import { leafHash, treeHead } from "../../format/tree.ts";
 import { CorruptObjectError, ObjectError, unless } from "../errors.ts";
 import { layout } from "../layout.ts";

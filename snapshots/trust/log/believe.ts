@@ -1,5 +1,5 @@
 import { Fault } from "../../../schemas/errors.ts";
-import type { Commit } from "../../../schemas/store/snapshot.ts";
+import type { Commit } from "../../../schemas/store/stored-objects.ts";
 import type { TreeHead } from "../../format/log-tree.ts";
 import { treeHead } from "../../format/tree.ts";
 import { CorruptObjectError, isLoss, unless } from "../../store/errors.ts";
@@ -7,7 +7,7 @@ import { layout } from "../../store/layout.ts";
 import { newestAt, readChecked, readCommit } from "../../store/log/commits.ts";
 import { LogTree, lastBundle, readEntries } from "../../store/log/public-log.ts";
 import { listedOnce, type Storage } from "../../store/storage.ts";
-import { signCheckpoint } from "../notes/texts.ts";
+import { signCheckpoint } from "../notes/signed-note.ts";
 import { refuseUntrusted, requireTrusted, type Signing, trustOf } from "../signing.ts";
 import type { Trust, TrustedCheckpoint } from "../trust.ts";
 import { submissionOf } from "../witnesses/witnesses.ts";

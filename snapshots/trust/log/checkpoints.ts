@@ -4,8 +4,7 @@ import { NoteError } from "../../format/note.ts";
 import { hasCode, messageOf, unlessSync } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import type { Storage } from "../../store/storage.ts";
-import { readNote } from "../notes/signed-note.ts";
-import { type NotedCheckpoint, parseCheckpoint } from "../notes/texts.ts";
+import { type NotedCheckpoint, parseCheckpoint, readNote } from "../notes/signed-note.ts";
 import { type Trust, type TrustedCheckpoint, UntrustedError } from "../trust.ts";
 
 // The newest checkpoint, as a store shows it, and as a file outside of the store remembers it.

@@ -1,12 +1,12 @@
 import { Fault } from "../../../schemas/errors.ts";
-import type { Checked, Commit } from "../../../schemas/store/snapshot.ts";
+import type { Checked, Commit } from "../../../schemas/store/stored-objects.ts";
 import type { TreeHead } from "../../format/log-tree.ts";
 import { CorruptObjectError, messageOf, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { newestCommit, readCommit } from "../../store/log/commits.ts";
 import { LogTree } from "../../store/log/public-log.ts";
 import type { Storage } from "../../store/storage.ts";
-import type { NotedCheckpoint } from "../notes/texts.ts";
+import type { NotedCheckpoint } from "../notes/signed-note.ts";
 import { judge, Trust, type TrustedCheckpoint, UntrustedError } from "../trust.ts";
 import { believedPolicy } from "../witnesses/policy.ts";
 import { anyCheckpoint, CheckpointFile, keepEvidence, storedCheckpoint } from "./checkpoints.ts";

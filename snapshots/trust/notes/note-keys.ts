@@ -11,8 +11,8 @@ import {
   NoteKeyError,
   typed,
   type VerifierKey,
-} from "../../format/note-keys.ts";
-import { sha256 } from "../../format/sha256.ts";
+} from "../../format/note.ts";
+import { sha256 } from "../../format/tree.ts";
 import { hasCode, unlessSync } from "../../store/errors.ts";
 
 /** What DER puts before a seed of 32 bytes, and before the public key itself (RFC 8410, RFC 9881). */

@@ -1,6 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { type Note, NoteError, parseNote } from "../../format/note.ts";
-import { kindName, type VerifierKey } from "../../format/note-keys.ts";
+import { kindName, type Note, NoteError, parseNote, type VerifierKey } from "../../format/note.ts";
 import { isQuorum, type Policy, policyIn, policyOf, type Witness } from "../../format/policy.ts";
 import { unlessSync } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";

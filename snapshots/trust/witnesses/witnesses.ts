@@ -1,7 +1,6 @@
-import { consistencyFromTiles, TileError } from "../../format/log-proofs.ts";
-import type { TreeHead } from "../../format/log-tree.ts";
-import { NoteError, type NoteSignature, parseSignature } from "../../format/note.ts";
-import { kindName } from "../../format/note-keys.ts";
+import { TileError } from "../../format/log-tiles.ts";
+import { consistencyFromTiles, type TreeHead } from "../../format/log-tree.ts";
+import { kindName, NoteError, type NoteSignature, parseSignature } from "../../format/note.ts";
 import type { Policy, Witness } from "../../format/policy.ts";
 import { unlessSync } from "../../store/errors.ts";
 import { tilesIn } from "../../store/log/public-log.ts";

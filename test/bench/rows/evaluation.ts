@@ -1,5 +1,5 @@
 import { setImmediate as nextRound } from "node:timers/promises";
-import { createLabelTables } from "../../../snapshots/index/columns.ts";
+import { createLabelTables } from "../../../snapshots/index/index-reader.ts";
 import { loadSegment, type Segment } from "../../../snapshots/index/segment.ts";
 import { Archive } from "../../../snapshots/read/archive/archive.ts";
 import { evaluate as evaluateFilter } from "../../../snapshots/read/archive/evaluate.ts";

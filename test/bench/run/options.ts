@@ -1,6 +1,5 @@
-import { integerOption, usageError } from "../../../scripts/cli.ts";
+import { integerOption, type Shell, usageError } from "../../../scripts/cli.ts";
 import type { Option } from "../../../scripts/program.ts";
-import type { Shell } from "../../../scripts/shell.ts";
 import { rowNumbers } from "../rows/rows.ts";
 import type { Effort, Options } from "./run.ts";
 

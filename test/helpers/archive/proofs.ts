@@ -1,6 +1,6 @@
 import { generateKeyPairSync, hash, type KeyObject, sign } from "node:crypto";
 import type { MarketProof } from "../../../schemas/envelopes.ts";
-import { identityOf } from "../../../snapshots/format/identity.ts";
+import { identityOf } from "../../../snapshots/format/hash-trees.ts";
 import { auditPath, leafHash, pageRootOf, rootOver, treeHead } from "../../../snapshots/format/tree.ts";
 
 /** A key as c2sp.org/signed-note has it. */

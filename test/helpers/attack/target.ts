@@ -1,6 +1,5 @@
 import { expect } from "vitest";
-import { generateKey } from "../../../snapshots/keys/key-format.ts";
-import { readKeys, revokeKey } from "../../../snapshots/keys/records.ts";
+import { generateKey, readKeys, revokeKey } from "../../../snapshots/keys/records.ts";
 import { type FaultyOrigin, startOriginOf } from "../http/faulty-origin.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../http/proxy.ts";
 import { bearer, until } from "../http/proxy-client.ts";

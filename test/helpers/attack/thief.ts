@@ -1,14 +1,14 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, expect } from "vitest";
-import type { Commit } from "../../../schemas/store/snapshot.ts";
-import { PreviousSnapshot } from "../../../snapshots/publish/previous/snapshot.ts";
+import type { Commit } from "../../../schemas/store/stored-objects.ts";
+import { PreviousSnapshot } from "../../../snapshots/publish/previous-snapshot.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
-import { signRecord, subjectOf } from "../../../snapshots/trust/notes/texts.ts";
+import { signRecord, subjectOf } from "../../../snapshots/trust/notes/signed-note.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../http/proxy.ts";
 import { type Answer, bearer, until } from "../http/proxy-client.ts";
 import { market, publishRecords, slugs } from "../publish/records.ts";

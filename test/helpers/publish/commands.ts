@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { Shell } from "../../../scripts/cli.ts";
 import { askProgram } from "../../../scripts/commands/ask.ts";
 import { doctorProgram } from "../../../scripts/commands/doctor.ts";
 import { keysProgram } from "../../../scripts/commands/keys.ts";
@@ -10,7 +11,6 @@ import { snapshotProgram } from "../../../scripts/commands/snapshot.ts";
 import { startProgram } from "../../../scripts/commands/start.ts";
 import { syncProgram } from "../../../scripts/commands/sync.ts";
 import { runProgram } from "../../../scripts/program.ts";
-import { Shell } from "../../../scripts/shell.ts";
 import { nodeOptions } from "../servers/programs.ts";
 
 /** How a command ended and what it said. */

@@ -1,4 +1,5 @@
-import { type Commit, formatVersion } from "../../../schemas/store/snapshot.ts";
+import type { Commit } from "../../../schemas/store/stored-objects.ts";
+import { formatVersion } from "../../../schemas/versions.ts";
 import { GrowingTree } from "../../../snapshots/format/log-tree.ts";
 import { leafHash } from "../../../snapshots/format/tree.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";

@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
-import { publicNames } from "../../../snapshots/publish/public/names.ts";
+import { publicNames } from "../../../snapshots/publish/public/mutable-objects.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";

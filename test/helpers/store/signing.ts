@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { KeyKind, VerifierKey } from "../../../snapshots/format/note-keys.ts";
+import type { KeyKind, VerifierKey } from "../../../snapshots/format/note.ts";
 import { newSigningKey, parseSigningKey, type SigningKey } from "../../../snapshots/trust/notes/note-keys.ts";
 
 /** The private key of a name, as text; the same name and variant always give the same key. */

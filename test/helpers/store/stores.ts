@@ -2,8 +2,7 @@ import { join } from "node:path";
 import { beforeAll, describe } from "vitest";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { createS3Client, type S3Environment, s3Storage } from "../../../snapshots/store/backends/s3.ts";
-import type { Storage } from "../../../snapshots/store/storage.ts";
-import { parseS3Location } from "../../../snapshots/store/storage.ts";
+import { parseS3Location, type Storage } from "../../../snapshots/store/storage.ts";
 import { createBucket, s3Environment } from "../servers/ceph.ts";
 import { testFolder } from "./test-folder.ts";
 

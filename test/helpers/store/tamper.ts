@@ -9,16 +9,15 @@ import {
   type ObjectRef,
   SegmentList,
   type SegmentRef,
-} from "../../../schemas/store/snapshot.ts";
-import { chunkBytes } from "../../../snapshots/format/cuts.ts";
+} from "../../../schemas/store/stored-objects.ts";
 import { tilesOf } from "../../../snapshots/format/log-tiles.ts";
 import { tileEncoder } from "../../../snapshots/format/log-tree.ts";
 import { compressPage, type Page, readRun } from "../../../snapshots/format/page.ts";
-import { readScoreText } from "../../../snapshots/format/score-lines.ts";
-import { snapshotEntryOf } from "../../../snapshots/format/snapshot-id.ts";
+import { readScoreText, snapshotEntryOf } from "../../../snapshots/format/roots.ts";
+import { chunkBytes } from "../../../snapshots/format/sizes.ts";
 import { leafHash, pageRootOf, rootOver } from "../../../snapshots/format/tree.ts";
-import type { WordsRef } from "../../../snapshots/index/header-reader.ts";
 import { sectionRootOf } from "../../../snapshots/index/index-header.ts";
+import type { WordsRef } from "../../../snapshots/index/index-reader.ts";
 import { decodeRows, encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
 import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { issueKey, revokeKey } from "../../../snapshots/keys/records.ts";

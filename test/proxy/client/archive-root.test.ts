@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { archiveRoot, linesFromEnd } from "../../../proxy/site/client/client.ts";
 import { segmentsOf } from "../../../scripts/copy/copy-tree.ts";
-import { Cutter } from "../../../snapshots/format/cutter.ts";
+import { Cutter } from "../../../snapshots/format/page.ts";
 import { leafHash, pageRootOf, rootOver, type Subtree } from "../../../snapshots/format/tree.ts";
 
 /** The root by the publisher's own parts, all in memory. */

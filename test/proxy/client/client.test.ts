@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { ApiError, Client, type ClientOptions } from "../../../proxy/site/client/client.ts";
-import { clientFiles } from "../../../proxy/site/client/files.ts";
+import { clientFiles } from "../../../proxy/site/static-files.ts";
 import { endpoints } from "../../../schemas/endpoints.ts";
 import {
   type FaultyLink,

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { clientFiles } from "../../../proxy/site/client/files.ts";
+import { clientFiles } from "../../../proxy/site/static-files.ts";
 import { endpoints } from "../../../schemas/endpoints.ts";
 import { facetNames } from "../../../schemas/filters.ts";
 import { combinations } from "../../helpers/archive/combinations.ts";

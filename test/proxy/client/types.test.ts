@@ -34,7 +34,7 @@ import {
   ScoreListEntry,
   ScorePoint,
 } from "../../../schemas/records.ts";
-import { Tiers } from "../../../schemas/store/snapshot.ts";
+import { Tiers } from "../../../schemas/store/stored-objects.ts";
 
 const root = new URL("../../..", import.meta.url).pathname;
 const program = (name: string) => join(root, "node_modules/.bin", name);
@@ -163,7 +163,7 @@ function withoutTypes(comment: string): string {
 }
 
 /** The modules of the client, in the order of their declarations. */
-const modules = ["client", "calls", "answers", "errors", "checkpoint", "proofs", "trees"];
+const modules = ["client", "calls", "answers", "errors", "proofs", "trees"];
 
 /** What tsc declares of these modules, without their imports of one another. */
 function declared(): string {

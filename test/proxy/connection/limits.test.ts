@@ -1,13 +1,12 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { clientAccount } from "../../../proxy/access/client-address.ts";
-import { presentedKey } from "../../../proxy/access/identity.ts";
+import { clientAccount, presentedKey } from "../../../proxy/access/identity.ts";
 import { canonicalTarget } from "../../../proxy/routes/checks.ts";
 import { ProtocolSlug } from "../../../schemas/primitives.ts";
 import { archiveParameters } from "../../../schemas/query.ts";
-import { isWellFormedKey } from "../../../snapshots/keys/key-format.ts";
-import { decodeCursor } from "../../../snapshots/read/query/cursor.ts";
+import { isWellFormedKey } from "../../../snapshots/keys/records.ts";
+import { decodeCursor } from "../../../snapshots/read/query/query.ts";
 import { archiveQuery } from "../../helpers/archive/query.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, outcome, problemOf } from "../../helpers/http/proxy-client.ts";

@@ -8,7 +8,7 @@ import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
-import { signRecord, subjectOf } from "../../../snapshots/trust/notes/texts.ts";
+import { signRecord, subjectOf } from "../../../snapshots/trust/notes/signed-note.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";

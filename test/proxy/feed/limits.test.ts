@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { WebSocket } from "ws";
 import { feedLimits, keyEnded } from "../../../schemas/rooms/feed.ts";
-import type { Commit } from "../../../schemas/store/snapshot.ts";
+import type { Commit } from "../../../schemas/store/stored-objects.ts";
 import { revokeKey } from "../../../snapshots/keys/records.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { appendCommit, newestCommit } from "../../../snapshots/store/log/commits.ts";

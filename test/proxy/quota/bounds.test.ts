@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { sqliteQuota } from "../../../proxy/quota/sqlite.ts";
-import { freeAccounts } from "../../../proxy/quota/store.ts";
+import { freeAccounts, sqliteQuota } from "../../../proxy/quota/counters.ts";
 
 const day = "2026-03-01";
 const dayAfter = "2026-03-03";

@@ -1,8 +1,8 @@
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { docsFiles } from "../../../proxy/docs/files.ts";
-import { clientFiles } from "../../../proxy/site/client/files.ts";
 import { servedSite } from "../../../proxy/site/files.ts";
+import { clientFiles } from "../../../proxy/site/static-files.ts";
 import { type Endpoint, endpoints } from "../../../schemas/endpoints.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";

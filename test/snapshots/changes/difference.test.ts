@@ -1,8 +1,16 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { countsOf, difference, netSides, putsOf, type Sides } from "../../../snapshots/changes/difference.ts";
-import { Entries, range, sortIndexes } from "../../../snapshots/changes/entries.ts";
-import { rowOf } from "../../../snapshots/format/change-part.ts";
+import {
+  countsOf,
+  difference,
+  Entries,
+  netSides,
+  putsOf,
+  range,
+  type Sides,
+  sortIndexes,
+} from "../../../snapshots/changes/difference.ts";
+import { rowOf } from "../../../snapshots/changes/record.ts";
 import { compareKeys } from "../../../snapshots/format/market-line.ts";
 
 /** A market: when it was resolved, and its text. */

@@ -1,9 +1,14 @@
 import { gunzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import type { Commit } from "../../../schemas/store/snapshot.ts";
-import { changeObjects, readChangeRecord } from "../../../snapshots/changes/record.ts";
-import { ChangePart, partLines, putLine } from "../../../snapshots/format/change-part.ts";
+import type { Commit } from "../../../schemas/store/stored-objects.ts";
+import {
+  ChangePart,
+  changeObjects,
+  partLines,
+  putLine,
+  readChangeRecord,
+} from "../../../snapshots/changes/record.ts";
 import { gzipAround, splice } from "../../../snapshots/format/gzip.ts";
 import { runsOf } from "../../../snapshots/format/page.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";

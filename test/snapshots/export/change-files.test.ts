@@ -4,7 +4,7 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { signRecord, subjectOf } from "../../../snapshots/trust/notes/texts.ts";
+import { signRecord, subjectOf } from "../../../snapshots/trust/notes/signed-note.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";

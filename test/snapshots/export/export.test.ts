@@ -7,7 +7,7 @@ import { publishedSite } from "../../../proxy/site/files.ts";
 import { ExportList } from "../../../schemas/envelopes.ts";
 import { marketDimensionKeys } from "../../../schemas/market.ts";
 import { HistoricalMarket } from "../../../schemas/records.ts";
-import type { ExportRecord } from "../../../schemas/store/snapshot.ts";
+import type { ExportRecord } from "../../../schemas/store/stored-objects.ts";
 import { exportFileName, readExport } from "../../../snapshots/export/export-records.ts";
 import { blockRows, blocksPerGroup } from "../../../snapshots/export/parquet-file.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";

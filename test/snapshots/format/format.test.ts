@@ -1,8 +1,6 @@
 import { crc32, gunzipSync } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { cuts } from "../../../snapshots/format/cuts.ts";
-import { Cutter } from "../../../snapshots/format/cutter.ts";
 import {
   combineCrc,
   compressPiece,
@@ -16,6 +14,7 @@ import {
 } from "../../../snapshots/format/gzip.ts";
 import { compareKeys } from "../../../snapshots/format/market-line.ts";
 import {
+  Cutter,
   compressPage,
   inflateRuns,
   isRun,
@@ -25,6 +24,7 @@ import {
   runMarkets,
   runsPiece,
 } from "../../../snapshots/format/page.ts";
+import { cuts } from "../../../snapshots/format/sizes.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 
 // Without `size` fast-check makes arrays of some ten elements, whatever their maximum.

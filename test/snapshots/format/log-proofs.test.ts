@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { TileError, tilePath, tilesOf } from "../../../snapshots/format/log-tiles.ts";
 import {
   consistencyFromTiles,
+  GrowingTree,
   headFromTiles,
   inclusionFromTiles,
-  TileError,
-} from "../../../snapshots/format/log-proofs.ts";
-import { tilePath, tilesOf } from "../../../snapshots/format/log-tiles.ts";
-import { GrowingTree, tileEncoder } from "../../../snapshots/format/log-tree.ts";
+  tileEncoder,
+} from "../../../snapshots/format/log-tree.ts";
 import { auditPath, headFrom, leafHash } from "../../../snapshots/format/tree.ts";
 import { consistencyPath } from "../../helpers/archive/consistency-path.ts";
 import { isConsistent } from "../../helpers/store/consistency.ts";

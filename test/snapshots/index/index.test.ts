@@ -12,16 +12,18 @@ import {
   setBit,
   wordsFor,
 } from "../../../snapshots/index/bitmap.ts";
-import { createLabelTables } from "../../../snapshots/index/columns.ts";
-import { buildLabelColumn, keepLabels, rareMarketsOf } from "../../../snapshots/index/label-column.ts";
-import { LabelTable, retained } from "../../../snapshots/index/label-table.ts";
 import {
   buildIntegerColumn,
+  buildLabelColumn,
   buildTimeColumn,
+  keepLabels,
   keepRanges,
   lowerBound,
+  rareMarketsOf,
   timeAt,
-} from "../../../snapshots/index/number-columns.ts";
+} from "../../../snapshots/index/columns.ts";
+import { createLabelTables } from "../../../snapshots/index/index-reader.ts";
+import { LabelTable, retained } from "../../../snapshots/index/label-table.ts";
 import { encodeSegment, loadSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
 
 const bitsOf = (bitmap: Uint32Array, size: number) =>

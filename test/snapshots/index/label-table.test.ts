@@ -1,6 +1,6 @@
 import { afterEach, expect, test, vi } from "vitest";
 import { rangeBitmap } from "../../../snapshots/index/bitmap.ts";
-import { buildLabelColumn, keepLabels, loadLabels } from "../../../snapshots/index/label-column.ts";
+import { buildLabelColumn, keepLabels, loadLabels } from "../../../snapshots/index/columns.ts";
 import { LabelTable } from "../../../snapshots/index/label-table.ts";
 
 afterEach(() => vi.restoreAllMocks());

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { type FilterField, filterFields } from "../../../schemas/filters.ts";
-import { formatVersion, type SegmentRef } from "../../../schemas/store/snapshot.ts";
+import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
+import { formatVersion } from "../../../schemas/versions.ts";
 import { describePublish } from "../../../scripts/commands/snapshot/list.ts";
 import type { IndexRow } from "../../../snapshots/index/index-header.ts";
 import { sealSections } from "../../../snapshots/index/section-writer.ts";

@@ -3,10 +3,9 @@ import { describe, expect, test } from "vitest";
 import { type FilterValues, filterFields } from "../../../schemas/filters.ts";
 import { feedVersion } from "../../../schemas/versions.ts";
 import type { Page } from "../../../snapshots/format/page.ts";
-import { createLabelTables } from "../../../snapshots/index/columns.ts";
-import { parseIndexHeader } from "../../../snapshots/index/header-reader.ts";
+import { buildLabelColumn, faultIn } from "../../../snapshots/index/columns.ts";
 import { type IndexRow, judgeHeader } from "../../../snapshots/index/index-header.ts";
-import { buildLabelColumn, faultIn } from "../../../snapshots/index/label-column.ts";
+import { createLabelTables, parseIndexHeader } from "../../../snapshots/index/index-reader.ts";
 import { addRowsByFile, decodeOrigins, encodeOrigins } from "../../../snapshots/index/origin-table.ts";
 import {
   decodeRows,

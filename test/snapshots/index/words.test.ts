@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { foldCase } from "../../../schemas/names.ts";
-import { isSettled, settledWordsOf, wordsOf } from "../../../snapshots/index/words.ts";
+import { isSettled, settledWordsOf, wordsOf } from "../../../snapshots/index/word-table.ts";
 
 /** Every character, as it is and folded. What is not assigned, or for private use, has no case: RegExp folds none. */
 const codes = Array.from({ length: 0x110000 }, (_, code) => code).filter((code) =>

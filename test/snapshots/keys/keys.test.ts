@@ -4,8 +4,14 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { KeyRecord } from "../../../schemas/store/keys.ts";
-import { generateKey, isWellFormedKey } from "../../../snapshots/keys/key-format.ts";
-import { issueKey, readKeys, revokeKey, rotateKey } from "../../../snapshots/keys/records.ts";
+import {
+  generateKey,
+  issueKey,
+  isWellFormedKey,
+  readKeys,
+  revokeKey,
+  rotateKey,
+} from "../../../snapshots/keys/records.ts";
 import { type KeyRing, keyRing } from "../../../snapshots/keys/ring.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";

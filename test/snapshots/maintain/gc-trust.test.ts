@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { formatVersion } from "../../../schemas/store/snapshot.ts";
+import { formatVersion } from "../../../schemas/versions.ts";
 import type { CollectOptions } from "../../../snapshots/maintain/gc.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { signRecord, subjectOf } from "../../../snapshots/trust/notes/texts.ts";
+import { signRecord, subjectOf } from "../../../snapshots/trust/notes/signed-note.ts";
 import { publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { listed } from "../../helpers/store/storages.ts";

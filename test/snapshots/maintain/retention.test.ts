@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Commit, CommitEntry } from "../../../schemas/store/snapshot.ts";
+import type { Commit, CommitEntry } from "../../../schemas/store/stored-objects.ts";
 import { type Retention, tierMasksOf, tiers } from "../../../snapshots/maintain/retention.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";

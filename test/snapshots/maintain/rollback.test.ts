@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Commit } from "../../../schemas/store/snapshot.ts";
+import type { Commit } from "../../../schemas/store/stored-objects.ts";
 import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { layout } from "../../../snapshots/store/layout.ts";

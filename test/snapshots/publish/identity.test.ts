@@ -3,7 +3,7 @@ import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { constants, crc32, deflateRawSync, gunzipSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { SegmentRef, Size } from "../../../schemas/store/snapshot.ts";
+import type { SegmentRef, Size } from "../../../schemas/store/stored-objects.ts";
 import { joinGzip, storedPiece } from "../../../snapshots/format/gzip.ts";
 import { type compressPage, runHashesOf, runMarkets } from "../../../snapshots/format/page.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";

@@ -2,7 +2,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Manifest } from "../../../schemas/store/snapshot.ts";
+import type { Manifest } from "../../../schemas/store/stored-objects.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";

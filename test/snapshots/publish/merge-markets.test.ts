@@ -1,7 +1,7 @@
 import { tmpdir } from "node:os";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Manifest } from "../../../schemas/store/snapshot.ts";
+import type { Manifest } from "../../../schemas/store/stored-objects.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { CommitEntry } from "../../../schemas/store/snapshot.ts";
+import type { CommitEntry } from "../../../schemas/store/stored-objects.ts";
 import { planRun, type RunFacts, type RunPlan } from "../../../snapshots/publish/run-plan.ts";
 
 const manifest = { hash: "b".repeat(64), bytes: 1 };

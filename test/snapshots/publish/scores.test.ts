@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { DuckDBConnection } from "@duckdb/node-api";
 import { describe, expect, test } from "vitest";
-import type { Manifest } from "../../../schemas/store/snapshot.ts";
+import type { Manifest } from "../../../schemas/store/stored-objects.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { headersOf, layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";

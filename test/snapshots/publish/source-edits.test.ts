@@ -2,7 +2,7 @@ import { copyFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Manifest } from "../../../schemas/store/snapshot.ts";
+import type { Manifest } from "../../../schemas/store/stored-objects.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../../snapshots/store/manifest.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { planFor } from "../../../snapshots/sources/duckdb/memory-plan.ts";
+import { planFor } from "../../../snapshots/sources/duckdb/duckdb.ts";
 import { readAll, sourceFixtures, withSources } from "../../helpers/publish/sources.ts";
 
 const fixtures = sourceFixtures();

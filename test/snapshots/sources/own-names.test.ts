@@ -2,7 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DuckDBStructType, LIST, MAP, STRUCT, VARCHAR } from "@duckdb/node-api";
 import { describe, expect, test } from "vitest";
-import { faultyName, matchAny } from "../../../snapshots/sources/contract/match-any.ts";
+import { faultyName, matchAny } from "../../../snapshots/sources/contract/match-columns.ts";
 import {
   readAll,
   refusalsOf,

@@ -1,11 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { maxListed, maxProtocols, maxSegments } from "../../../schemas/store/snapshot.ts";
-import { cuts } from "../../../snapshots/format/cuts.ts";
-import { maxHeaderBytes } from "../../../snapshots/format/maxima.ts";
+import { maxListed, maxProtocols, maxSegments } from "../../../schemas/store/stored-objects.ts";
 import { maxPageRunBytes } from "../../../snapshots/format/page.ts";
-import { createLabelTables } from "../../../snapshots/index/columns.ts";
+import { cuts, maxHeaderBytes } from "../../../snapshots/format/sizes.ts";
+import { createLabelTables } from "../../../snapshots/index/index-reader.ts";
 import { loadSegment } from "../../../snapshots/index/segment.ts";
 import { ObjectWriter } from "../../../snapshots/publish/object-writer.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { formatVersion, type Manifest, type SegmentRef } from "../../../schemas/store/snapshot.ts";
-import { feedVersion } from "../../../schemas/versions.ts";
-import { readScoreText, scoreText } from "../../../snapshots/format/score-lines.ts";
+import type { Manifest, SegmentRef } from "../../../schemas/store/stored-objects.ts";
+import { feedVersion, formatVersion } from "../../../schemas/versions.ts";
+import { readScoreText, scoreText } from "../../../snapshots/format/roots.ts";
 import { diff } from "../../../snapshots/maintain/diff.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";

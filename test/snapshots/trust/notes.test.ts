@@ -3,16 +3,27 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { NoteError, parseNote, parseSignature } from "../../../snapshots/format/note.ts";
-import { isKeyName, NoteKeyError } from "../../../snapshots/format/note-keys.ts";
+import {
+  isKeyName,
+  NoteError,
+  NoteKeyError,
+  parseNote,
+  parseSignature,
+} from "../../../snapshots/format/note.ts";
 import {
   parseSigningKey,
   parseVerifierKey,
   readSigningKeys,
   verifierText,
 } from "../../../snapshots/trust/notes/note-keys.ts";
-import { openNote, signatureLine, signNote, timeOf } from "../../../snapshots/trust/notes/signed-note.ts";
-import { parseCheckpoint, signCheckpoint } from "../../../snapshots/trust/notes/texts.ts";
+import {
+  openNote,
+  parseCheckpoint,
+  signatureLine,
+  signCheckpoint,
+  signNote,
+  timeOf,
+} from "../../../snapshots/trust/notes/signed-note.ts";
 import { findProgram } from "../../helpers/servers/programs.ts";
 import { keyText, testKey, uncheckable } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";

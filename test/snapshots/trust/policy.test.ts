@@ -1,7 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
-import { NoteError } from "../../../snapshots/format/note.ts";
-import type { KeyKind } from "../../../snapshots/format/note-keys.ts";
+import { type KeyKind, NoteError } from "../../../snapshots/format/note.ts";
 import { treeHead } from "../../../snapshots/format/tree.ts";
 import {
   parseSigningKey,

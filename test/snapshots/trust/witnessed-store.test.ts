@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { parseNote } from "../../../snapshots/format/note.ts";
 import { updateLog } from "../../../snapshots/publish/public/log.ts";
-import { PublicTree } from "../../../snapshots/publish/public/tree.ts";
+import { PublicTree } from "../../../snapshots/publish/public/site.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import type { SegmentRef } from "../../../schemas/store/snapshot.ts";
+import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
 import { decodeRows, encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { ScoreDimensions, ScoreHistory } from "../../../schemas/envelopes.ts";
-import type { Manifest, ObjectRef } from "../../../schemas/store/snapshot.ts";
-import { scoreText } from "../../../snapshots/format/score-lines.ts";
+import type { Manifest, ObjectRef } from "../../../schemas/store/stored-objects.ts";
+import { scoreText } from "../../../snapshots/format/roots.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import {
   faultyKeys,

@@ -1,6 +1,5 @@
+import { type QuotaStore, sqliteQuota } from "../../../proxy/quota/counters.ts";
 import { createQuota } from "../../../proxy/quota/quota.ts";
-import { sqliteQuota } from "../../../proxy/quota/sqlite.ts";
-import type { QuotaStore } from "../../../proxy/quota/store.ts";
 import { isFault } from "../../../schemas/errors.ts";
 import { type Kernel, must, type Process, Violation } from "../kernel/kernel.ts";
 import { Unreachable } from "../kernel/network.ts";

@@ -1,4 +1,4 @@
-import type { Commit, CommitEntry } from "../../../schemas/store/snapshot.ts";
+import type { Commit, CommitEntry } from "../../../schemas/store/stored-objects.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
 import type { Process } from "../kernel/kernel.ts";

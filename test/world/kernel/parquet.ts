@@ -1,6 +1,6 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { Fault } from "../../../schemas/errors.ts";
-import type { ColumnStats } from "../../../schemas/store/snapshot.ts";
+import type { ColumnStats } from "../../../schemas/store/stored-objects.ts";
 import { valueSeparator } from "../../../snapshots/export/parquet-file.ts";
 import type { Page } from "../../../snapshots/format/page.ts";
 import { leafHash } from "../../../snapshots/format/tree.ts";

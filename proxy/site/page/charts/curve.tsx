@@ -1,8 +1,7 @@
 import type { ScoreHistory } from "../../../../schemas/envelopes.ts";
 import type { ProtocolScore } from "../../../../schemas/records.ts";
 import { grouped, minutes } from "../model/words.ts";
-import { Grid, Picture, Text, ticksFor } from "./picture.tsx";
-import { type Band, tierBands } from "./type.ts";
+import { type Band, Grid, Picture, Text, ticksFor, tierBands } from "./picture.tsx";
 
 type Point = ScoreHistory["points"][number];
 

@@ -1,6 +1,7 @@
 import { type ComponentChildren, createContext } from "preact";
-import { useContext, useState } from "preact/hooks";
-import { useWidth } from "../model/store.ts";
+import { useContext, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { ForgeTier } from "../../../../schemas/scales.ts";
+import { tiers } from "../model/words.ts";
 
 /** The width in CSS pixels of all pictures within, where they are drawn for a file. */
 export const FixedWidth = createContext<number | undefined>(undefined);
@@ -133,4 +134,47 @@ export function ticksFor(min: number, max: number): number[] {
   const first = Math.floor(min / step) * step;
   const last = Math.max(Math.ceil(max / step) * step, first + step);
   return Array.from({ length: Math.round((last - first) / step) + 1 }, (_, index) => first + index * step);
+}
+
+/** The width of an element in CSS pixels, known before its first paint and kept up to date. */
+function useWidth(fallback: number) {
+  const ref = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(fallback);
+  useLayoutEffect(() => {
+    const element = ref.current;
+    if (!element) return undefined;
+    const measure = () => {
+      // A hidden element has no width.
+      if (element.clientWidth > 0) setWidth(element.clientWidth);
+    };
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  return { ref, width };
+}
+
+/** The range of the scores that have a tier. */
+export interface Band {
+  name: ForgeTier;
+  /** From 1 to 7. */
+  number: number;
+  from: number;
+  to: number;
+}
+
+/**
+ * The bands of the tiers, lowest first, from the scores that have them: the service publishes tiers, not their borders.
+ * A score between two bands may be of either tier. Undefined when scores of one tier lie among those of another, as
+ * after a change of the formula.
+ */
+export function tierBands(
+  scores: readonly { bri: number; forgeScale: string }[],
+): readonly Band[] | undefined {
+  const bands = tiers.flatMap((name, index) => {
+    const own = scores.filter(({ forgeScale }) => forgeScale === name).map(({ bri }) => bri);
+    return own.length > 0 ? [{ name, number: index + 1, from: Math.min(...own), to: Math.max(...own) }] : [];
+  });
+  return bands.every(({ from }, index) => from > (bands[index - 1]?.to ?? -1)) ? bands : undefined;
 }

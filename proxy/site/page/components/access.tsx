@@ -1,7 +1,7 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { contactText } from "../../../../schemas/contact.ts";
 import type { Usage } from "../../client/client.ts";
-import { useSite, useStored } from "../model/store.ts";
+import { useSite, useStored } from "../model/hooks.ts";
 import { grouped } from "../model/words.ts";
 import { Failure } from "./failure.tsx";
 import { OutsideLink, PlainButton } from "./text.tsx";

@@ -1,7 +1,7 @@
 import { useRef, useState } from "preact/hooks";
 import type { Api } from "../model/api.ts";
-import { useLoaded, useSite } from "../model/store.ts";
-import { minutes } from "../model/words.ts";
+import { useLoaded, useSite } from "../model/hooks.ts";
+import { minutes, nameOfState } from "../model/words.ts";
 import { Loading } from "./failure.tsx";
 import { PlainButton } from "./text.tsx";
 
@@ -68,11 +68,3 @@ function Chooser({ states, go }: ChooserProps) {
     </form>
   );
 }
-
-/** An id of a snapshot in few characters, or a time or day. */
-export const nameOfState = (asOf: string) =>
-  /^[0-9a-f]{64}$/.test(asOf)
-    ? `snapshot ${asOf.slice(0, 12)}`
-    : /^\d{4}-\d\d-\d\dT\d\d:\d\d.*Z$/.test(asOf)
-      ? minutes(asOf)
-      : asOf;

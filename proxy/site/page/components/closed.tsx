@@ -2,11 +2,10 @@ import { type ComponentChildren, Fragment } from "preact";
 import type { Status } from "../../../../schemas/envelopes.ts";
 import { Bar } from "../charts/bar.tsx";
 import { comparedIn, filtersOf, sides } from "../model/filters.ts";
-import { useLoaded, useSite, useStored, useTitle } from "../model/store.ts";
+import { useLoaded, useSite, useStored, useTitle } from "../model/hooks.ts";
 import { counted, grouped, tiers } from "../model/words.ts";
 import { AskForKey, planNames } from "./access.tsx";
-import { FilterWords } from "./market-item.tsx";
-import { PlainButton, Tier } from "./text.tsx";
+import { FilterWords, PlainButton, Tier } from "./text.tsx";
 
 /** What a key opens, in words: a picture of it would look like an answer. */
 export function KeyOffer({ words }: { words: string }) {

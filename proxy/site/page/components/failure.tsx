@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import type { ApiError } from "../../client/client.ts";
-import type { Loaded } from "../model/store.ts";
+import type { Loaded } from "../model/hooks.ts";
 
 /** Codes of errors that stay when one tries again. */
 const lasting = /^INVALID|_(?:NOT_FOUND|REQUIRED)$/;

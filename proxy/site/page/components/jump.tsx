@@ -1,7 +1,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { foldCase, nameOf } from "../../../../schemas/names.ts";
 import { archiveAddress } from "../model/filters.ts";
-import { useLoaded, useSite, useStored } from "../model/store.ts";
+import { useLoaded, useSite, useStored } from "../model/hooks.ts";
 import { tiers } from "../model/words.ts";
 
 interface Place {

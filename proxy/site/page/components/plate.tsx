@@ -1,11 +1,10 @@
 import { type ComponentChildren, render } from "preact";
 import { FixedWidth } from "../charts/picture.tsx";
-import { type Font, lengthOf, wrapped } from "../charts/type.ts";
-import { type Site, SiteContext } from "../model/store.ts";
-import { FilterWords } from "./market-item.tsx";
+import { type Site, SiteContext } from "../model/hooks.ts";
+import { FilterWords } from "./text.tsx";
 
 /** The meaning of a colour or mark of a chart. */
-export interface LegendEntry {
+interface LegendEntry {
   text: string;
   /** The class of what has that colour: `tier-3`, `first`. */
   class: string;
@@ -187,4 +186,46 @@ export async function pngOf({ text, height }: ReturnType<typeof svgOf>): Promise
   return new Promise((resolve, reject) => {
     canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("The picture could not be drawn."))));
   });
+}
+
+interface Font {
+  /** CSS pixels. */
+  size: number;
+  weight: number;
+  family: string;
+}
+
+let measuring: CanvasRenderingContext2D | null | undefined;
+
+/** In CSS pixels. */
+function lengthOf(text: string, { size, weight, family }: Font): number {
+  measuring ??= document.createElement("canvas").getContext("2d");
+  if (!measuring) throw new Error("This browser cannot measure text.");
+  measuring.font = `${weight} ${size}px ${family}`;
+  return measuring.measureText(text).width;
+}
+
+/** Text in lines that fit into a width. A word that is too long for a line, such as an address, is broken within. */
+function wrapped(text: string, font: Font, width: number): string[] {
+  const lines: string[] = [];
+  let rest = [...text];
+  while (rest.length > 0) {
+    const end = endOfLine(rest, (line) => lengthOf(line, font) <= width);
+    lines.push(rest.slice(0, end).join(""));
+    rest = rest.slice(rest[end] === " " ? end + 1 : end);
+  }
+  return lines;
+}
+
+/** Where the first line of some letters ends: before a space, if there is one. */
+function endOfLine(letters: readonly string[], fits: (line: string) => boolean): number {
+  if (fits(letters.join(""))) return letters.length;
+  let [enough, many] = [1, letters.length];
+  while (many - enough > 1) {
+    const middle = Math.floor((enough + many) / 2);
+    if (fits(letters.slice(0, middle).join(""))) enough = middle;
+    else many = middle;
+  }
+  const space = letters.lastIndexOf(" ", enough);
+  return space > 0 ? space : enough;
 }

@@ -2,7 +2,8 @@ import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { nameOf } from "../../../../schemas/names.ts";
 import type { ForgeTier } from "../../../../schemas/scales.ts";
-import { minutes, signed, tiers } from "../model/words.ts";
+import { labelOf, valueWords } from "../model/filters.ts";
+import { minutes, nameOfState, signed, spoken, tiers } from "../model/words.ts";
 
 /** A time that reads `2026-02-02 08:21 UTC`, and holds the full precision for programs. */
 export const Moment = ({ iso }: { iso: string }) => <time dateTime={iso}>{minutes(iso)}</time>;
@@ -126,3 +127,26 @@ export const Scrolls = ({ label, children }: { label: string; children: Componen
     {children}
   </section>
 );
+
+/** A filter in words. Texts of others keep their own direction. */
+export function FilterWords({ name, value }: { name: string; value: string }) {
+  const own = <bdi>{value}</bdi>;
+  const [, end, field] = /^(min|max)_(.*)$/.exec(name) ?? [];
+  if (field)
+    return (
+      <>
+        {spoken(field)} {end === "min" ? "≥" : "≤"} {own}
+      </>
+    );
+  if (name === "q") return <>“{own}”</>;
+  if (name === "disputed") return <>{valueWords(name, value)}</>;
+  if (name === "asOf") return <>As of: {nameOfState(value)}</>;
+  if (name === "tier") return <>Tier: {value.replaceAll(",", " or ")}</>;
+  const label =
+    name === "from" || name === "to" ? `Resolved ${name === "to" ? "up to" : name}` : `${labelOf(name)}:`;
+  return (
+    <>
+      {label} {own}
+    </>
+  );
+}

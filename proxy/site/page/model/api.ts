@@ -1,8 +1,6 @@
-import type { Tiers } from "../../../../schemas/store/snapshot.ts";
+import type { Tiers } from "../../../../schemas/store/stored-objects.ts";
+import { toHex } from "../../../../snapshots/format/bytes.ts";
 import { ApiError, Client } from "../../client/client.ts";
-import { metered } from "./fetched.ts";
-import { Files } from "./files.ts";
-import { absolute, isElsewhere, request } from "./request.ts";
 import type { Store } from "./state.ts";
 
 /**
@@ -157,4 +155,82 @@ export class Api {
     }
     return response.ok && address.includes("/markets/index") ? metered(response, this.#store) : response;
   }
+}
+
+/** Enough for a list and the protocols that are compared. */
+const kept = 8;
+
+/** The files beside the page, where it is published without the service. */
+class Files {
+  /**
+   * The files that were read last, by their addresses. A citation is about these bytes, whatever lies there by then.
+   */
+  #read = new Map<string, Promise<ArrayBuffer>>();
+
+  client = new Client({
+    url: absolute("api/v1"),
+    retries: 0,
+    fetch: async (address, how) => {
+      const file = `${address}.json`;
+      const response = await request(file, how);
+      if (response.ok) this.#keep(file, response.clone());
+      return response;
+    },
+  });
+
+  #keep(address: string, copy: Response) {
+    this.#read.delete(address);
+    this.#read.set(address, copy.arrayBuffer());
+    const [oldest] = this.#read.keys();
+    if (this.#read.size > kept && oldest) this.#read.delete(oldest);
+  }
+
+  /**
+   * The SHA-256 of what was read of a file, in hexadecimal digits; undefined where it is not known, or cannot be
+   * computed.
+   * @param path below the API
+   */
+  async hashOf(path: string) {
+    const bytes = await this.#read.get(absolute(`api/v1/${path}.json`));
+    // Browsers have it on secure origins only.
+    if (!bytes || !crypto.subtle) return undefined;
+    return toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)));
+  }
+
+  async tiers(signal: AbortSignal): Promise<Tiers> {
+    const response = await request(absolute("tiers.json"), { signal });
+    if (!response.ok) throw new Error("The changes of tier cannot be read at present.");
+    return response.json();
+  }
+}
+
+/** @param path relative to the page, so that the site works in any folder, or an absolute address */
+const absolute = (path: string) => new URL(path, document.baseURI).href;
+
+const isElsewhere = (path: string) => new URL(path, document.baseURI).origin !== location.origin;
+
+function request(address: string, how: RequestInit = {}) {
+  return fetch(address, {
+    ...how,
+    mode: isElsewhere(address) ? "cors" : "same-origin",
+    credentials: "omit",
+    redirect: "error",
+    referrerPolicy: "no-referrer",
+  });
+}
+
+/** A response that counts its bytes in the store as they come. */
+function metered(response: Response, store: Store) {
+  const count = (bytes: number, requests: number) => {
+    const { fetched } = store.state;
+    store.set({ fetched: { bytes: fetched.bytes + bytes, requests: fetched.requests + requests } });
+  };
+  count(0, 1);
+  const counter = new TransformStream<Uint8Array, Uint8Array>({
+    transform: (bytes, controller) => {
+      count(bytes.length, 0);
+      controller.enqueue(bytes);
+    },
+  });
+  return new Response(response.body?.pipeThrough(counter) ?? null, response);
 }

@@ -1,8 +1,7 @@
-import { scores } from "../../../../schemas/fields.ts";
+import { filterFields, isRange } from "../../../../schemas/filters.ts";
+import { marketDimensionKeys } from "../../../../schemas/market.ts";
 import type { Filters } from "../../client/client.ts";
 import { spoken } from "./words.ts";
-
-export { dimensions, labels, scores } from "../../../../schemas/fields.ts";
 
 /** The tabs beside the archive's filters, by the value of `show`. */
 export const sides = {
@@ -96,3 +95,11 @@ export async function countsOf(
 
 /** The formula versions that are compared: none, or two. An address may name one alone. */
 export const comparedIn = (query: URLSearchParams) => query.getAll("compare").slice(0, 2);
+
+export const dimensions: readonly string[] = marketDimensionKeys;
+
+const named = (rows: typeof filterFields): readonly string[] => rows.map(({ field }) => field);
+
+/** The fields that the site filters by lists, and those that it filters by histograms. */
+export const labels = named(filterFields.filter((row) => !isRange(row)));
+export const scores = named(filterFields.filter(isRange));

@@ -1,3 +1,4 @@
+import { minutes } from "../../../../schemas/names.ts";
 import type { ForgeTier } from "../../../../schemas/scales.ts";
 
 export { ago, minutes, spoken } from "../../../../schemas/names.ts";
@@ -56,3 +57,11 @@ export const signed = (value: number) => (value > 0 ? `+${value}` : value < 0 ? 
  * @param share of the highest score, from 0 to 1
  */
 export const stepOf = (share: number) => Math.min(tiers.length, 1 + Math.floor(share * tiers.length));
+
+/** An id of a snapshot in few characters, or a time or day. */
+export const nameOfState = (asOf: string) =>
+  /^[0-9a-f]{64}$/.test(asOf)
+    ? `snapshot ${asOf.slice(0, 12)}`
+    : /^\d{4}-\d\d-\d\dT\d\d:\d\d.*Z$/.test(asOf)
+      ? minutes(asOf)
+      : asOf;

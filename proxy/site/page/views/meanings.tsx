@@ -1,7 +1,7 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { dimensionMeanings, meanings } from "../../../../schemas/meanings.ts";
 import { DimensionLink, type Meaning } from "../components/meaning.tsx";
-import { useTitle } from "../model/store.ts";
+import { useTitle } from "../model/hooks.ts";
 
 const protocolTerms: readonly (readonly [Meaning, string])[] = [
   ["bri", "BRI"],

@@ -1,9 +1,8 @@
 import type { ScoreListEntry } from "../../../../schemas/records.ts";
 import { Loading } from "../components/failure.tsx";
 import { Change, Moment, ProtocolLink, Tier } from "../components/text.tsx";
-import { moversOf, newestRun } from "../model/statistics.ts";
-import { useLoaded, useSite, useTitle } from "../model/store.ts";
-import { counted, minutes } from "../model/words.ts";
+import { useLoaded, useSite, useTitle } from "../model/hooks.ts";
+import { counted, grouped, minutes } from "../model/words.ts";
 
 const week = 7 * 86_400_000;
 const most = 20;
@@ -67,3 +66,39 @@ function Moves({ scores }: { scores: readonly ScoreListEntry[] }) {
     </>
   );
 }
+
+const few = 5;
+
+const dayAndMonth = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "long", timeZone: "UTC" });
+
+/** The biggest moves of the day of the newest run, each protocol's in its last run. */
+export function Movers({ scores }: { scores: readonly ScoreListEntry[] }) {
+  const newest = newestRun(scores);
+  const all = moversOf(scores.filter(({ updatedAt }) => updatedAt.startsWith(newest.slice(0, 10))));
+  if (all.length === 0) return null;
+  const moved = all.slice(0, few);
+  const least = Math.abs(moved.at(-1)?.delta ?? 0);
+  const equal = all.slice(few).filter(({ delta }) => Math.abs(delta) === least).length;
+  return (
+    <p class="movers">
+      <span class="quiet">Biggest moves on {dayAndMonth.format(new Date(newest))}: </span>
+      {moved.map(({ slug, delta }, index) => (
+        <span key={slug}>
+          {index > 0 && ", "}
+          <ProtocolLink slug={slug} /> <Change value={delta} />
+        </span>
+      ))}
+      {equal > 0 && `, and ${grouped(equal)} more by ${least} up or down`}
+      {" · "}
+      <a href="#/week">What changed this week</a>
+    </p>
+  );
+}
+
+/** The time of the newest run of any protocol; an empty text when there is none. */
+const newestRun = (scores: readonly ScoreListEntry[]) =>
+  scores.reduce((last, { updatedAt }) => (updatedAt > last ? updatedAt : last), "");
+
+/** The biggest move first. */
+export const moversOf = <T extends { delta: number }>(all: readonly T[]): T[] =>
+  all.filter(({ delta }) => delta !== 0).toSorted((a, b) => Math.abs(b.delta) - Math.abs(a.delta));

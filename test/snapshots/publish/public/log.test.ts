@@ -4,7 +4,7 @@ import { encodeEntries } from "../../../../snapshots/format/log-tree.ts";
 import { leafHash, treeHead } from "../../../../snapshots/format/tree.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
 import { updateLog } from "../../../../snapshots/publish/public/log.ts";
-import { PublicTree } from "../../../../snapshots/publish/public/tree.ts";
+import { PublicTree } from "../../../../snapshots/publish/public/site.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit, readLog } from "../../../../snapshots/store/log/commits.ts";
 import { entryOf, LogTree } from "../../../../snapshots/store/log/public-log.ts";

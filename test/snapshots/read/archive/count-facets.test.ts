@@ -2,13 +2,11 @@ import { expect, test } from "vitest";
 import type { LabelFacet } from "../../../../schemas/envelopes.ts";
 import { type Condition, filterFields } from "../../../../schemas/filters.ts";
 import { feedVersion } from "../../../../schemas/versions.ts";
-import { createLabelTables, type SegmentColumns } from "../../../../snapshots/index/columns.ts";
-import { buildLabelColumn, loadLabels } from "../../../../snapshots/index/label-column.ts";
+import { buildIntegerColumn, buildLabelColumn, loadLabels } from "../../../../snapshots/index/columns.ts";
+import { createLabelTables, type SegmentColumns } from "../../../../snapshots/index/index-reader.ts";
 import { retained } from "../../../../snapshots/index/label-table.ts";
-import { buildIntegerColumn } from "../../../../snapshots/index/number-columns.ts";
 import { countFacets } from "../../../../snapshots/read/archive/count-facets.ts";
-import { ArchiveIndex, evaluate } from "../../../../snapshots/read/archive/evaluate.ts";
-import { candidates, Matches } from "../../../../snapshots/read/archive/matches.ts";
+import { ArchiveIndex, candidates, evaluate, Matches } from "../../../../snapshots/read/archive/evaluate.ts";
 
 /** A segment that says to have so many markets; the columns hold its oldest one. */
 function segment(markets: number): SegmentColumns {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { candidates, Matches } from "../../../../snapshots/read/archive/matches.ts";
+import { candidates, Matches } from "../../../../snapshots/read/archive/evaluate.ts";
 
 /** How many markets a segment has, and which of them match: often all. */
 const segment = fc.tuple(

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../../schemas/records.ts";
 import { readPages } from "../../../../snapshots/index/segment.ts";
-import { decodeCursor } from "../../../../snapshots/read/query/cursor.ts";
+import { decodeCursor } from "../../../../snapshots/read/query/query.ts";
 import { directoryStorage } from "../../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../../snapshots/store/log/commits.ts";

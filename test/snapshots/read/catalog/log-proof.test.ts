@@ -1,7 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
-import { proofText, proveCommit } from "../../../../snapshots/read/catalog/log-proof.ts";
-import { PublicLog } from "../../../../snapshots/read/catalog/public-log.ts";
+import { PublicLog, proofText, proveCommit } from "../../../../snapshots/read/catalog/public-log.ts";
 import { CorruptObjectError } from "../../../../snapshots/store/errors.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
 import { StorageError } from "../../../../snapshots/store/storage.ts";

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import type { Snapshot } from "../../../../snapshots/read/catalog/caches.ts";
-import { PageCache } from "../../../../snapshots/read/catalog/caches.ts";
+import { PageCache, type Snapshot } from "../../../../snapshots/read/catalog/caches.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import { publishArchive } from "../../../helpers/publish/records.ts";
 import { collectGarbage } from "../../../helpers/servers/memory.ts";

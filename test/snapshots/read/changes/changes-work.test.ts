@@ -3,12 +3,12 @@ import { promisify } from "node:util";
 import { gunzipSync } from "node:zlib";
 import fc from "fast-check";
 import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
-import type { ChangeRecord } from "../../../../schemas/store/snapshot.ts";
-import type { Sides } from "../../../../snapshots/changes/difference.ts";
-import { atOnce, Entries, idColumn } from "../../../../snapshots/changes/entries.ts";
-import { putLine, rowOf } from "../../../../snapshots/format/change-part.ts";
+import type { ChangeRecord } from "../../../../schemas/store/stored-objects.ts";
+import { atOnce, Entries, idColumn, type Sides } from "../../../../snapshots/changes/difference.ts";
+import { putLine, rowOf } from "../../../../snapshots/changes/record.ts";
 import { compressPiece } from "../../../../snapshots/format/gzip.ts";
 import { runMarkets } from "../../../../snapshots/format/page.ts";
+import type { StreamChunk } from "../../../../snapshots/read/answer.ts";
 import { ObjectCache } from "../../../../snapshots/read/catalog/caches.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import {
@@ -23,7 +23,6 @@ import {
 } from "../../../../snapshots/read/changes/change-lines.ts";
 import { ChangesReader } from "../../../../snapshots/read/changes/changes.ts";
 import type { Payer } from "../../../../snapshots/read/effort.ts";
-import type { StreamChunk } from "../../../../snapshots/read/stream.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../../snapshots/store/storage.ts";

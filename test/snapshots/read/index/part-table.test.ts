@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type Part, PartTable } from "../../../../snapshots/read/index/part-table.ts";
+import { type Part, PartTable } from "../../../../snapshots/read/index/index-parts.ts";
 
 const hashOf = (first: number, rest: number) =>
   Buffer.concat([Buffer.alloc(4, first), Buffer.alloc(28, rest)]);

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { decodeCursor, encodeCursor } from "../../../../snapshots/read/query/cursor.ts";
 import {
+  decodeCursor,
+  encodeCursor,
   type FacetQuery,
   parseChangesQuery,
   parseFacetQuery,

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { type ForgeTier, forgeScaleNumber } from "../../../../schemas/scales.ts";
-import { Tiers } from "../../../../schemas/store/snapshot.ts";
+import { Tiers } from "../../../../schemas/store/stored-objects.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
-import { TierLog } from "../../../../snapshots/read/scores/tier-log.ts";
+import { TierLog } from "../../../../snapshots/read/scores.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import { publishBook, scoreOf } from "../../../helpers/publish/score-books.ts";
 import { changedStorage, countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";

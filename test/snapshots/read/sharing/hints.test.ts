@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { ExportFile } from "../../../../schemas/store/snapshot.ts";
+import type { ExportFile } from "../../../../schemas/store/stored-objects.ts";
 import { prunedFiles } from "../../../../snapshots/read/sharing/hints.ts";
 
 /** Rows with a column of each kind that has an order. */

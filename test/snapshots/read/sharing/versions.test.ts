@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import type { ExportFile } from "../../../../schemas/store/snapshot.ts";
-import { deltaSchema } from "../../../../snapshots/export/delta-schema.ts";
-import { noSnapshot } from "../../../../snapshots/read/errors.ts";
+import type { ExportFile } from "../../../../schemas/store/stored-objects.ts";
+import { noSnapshot } from "../../../../snapshots/read/catalog/catalog.ts";
 import {
   changeLine,
   changesOf,
+  deltaSchema,
   fileLine,
   findVersion,
   type TableSource,

@@ -14,8 +14,8 @@ import {
   scores,
   without,
 } from "../../model/filters.ts";
-import { useSite } from "../../model/store.ts";
-import { wantedFor } from "../reliability/shares.tsx";
+import { useSite } from "../../model/hooks.ts";
+import { wantedFor } from "./reliability.tsx";
 
 const defaultPageSize = "25";
 

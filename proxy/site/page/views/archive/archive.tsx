@@ -2,19 +2,26 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { AsOf } from "../../components/as-of.tsx";
 import { ArchivePage } from "../../components/closed.tsx";
 import { Failure, Sketch } from "../../components/failure.tsx";
-import { TakeAnyAlong } from "../../components/take-along.tsx";
+import { TakeAnyAlong, type Taken } from "../../components/take-along.tsx";
 import { SkipTo } from "../../components/text.tsx";
-import { archiveAddress, changed, labels, scores } from "../../model/filters.ts";
-import { go as goTo } from "../../model/router.ts";
-import { useStored } from "../../model/store.ts";
-import { grouped } from "../../model/words.ts";
-import { histograms, useAnswers } from "./answers.ts";
+import {
+  archiveAddress,
+  changed,
+  facetAsked,
+  filtersOf,
+  labels,
+  othersOf,
+  scores,
+} from "../../model/filters.ts";
+import { useStored } from "../../model/hooks.ts";
+import { go as goTo } from "../../model/state.ts";
+import { counted, grouped, spoken } from "../../model/words.ts";
+import { type FacetAnswer, histograms, useAnswers } from "./answers.ts";
 import { ChoiceList } from "./choice-list.tsx";
-import { chartsOf } from "./files.tsx";
-import { Histogram } from "./histogram.tsx";
+import { Histogram, SpanPicture, spansOf, totalOf } from "./histogram.tsx";
 import { RecomputeButton, RecomputePanel, useRecomputing } from "./recompute.tsx";
-import { inLabels, problemIn, Search } from "./search.tsx";
-import { Chosen, Sheet, SideContent, Tabs } from "./side.tsx";
+import { Chosen, inLabels, problemIn, Search, Sheet } from "./search.tsx";
+import { SideContent, Tabs } from "./side.tsx";
 
 /** The archive of resolved markets to a reader with an Aegis key. */
 export function Archive({ query }: { query: URLSearchParams }) {
@@ -121,3 +128,23 @@ function useFocusKept() {
       document.querySelector<HTMLElement>(`[data-key="${CSS.escape(key)}"]`)?.focus();
   });
 }
+
+/** The histograms that can be saved and cited. */
+const chartsOf = (answers: Record<string, FacetAnswer>): Taken[] =>
+  ["month", composite, ...signals].flatMap((facet) => {
+    const answer = answers[facet];
+    if (!answer) return [];
+    const { query, counts } = answer;
+    const filters = othersOf(facet, filtersOf(query));
+    const spans = spansOf(counts);
+    return [
+      {
+        name: `markets-by-${facet}`,
+        title: `Resolved markets by ${spoken(facet).toLowerCase()}`,
+        filters,
+        n: counted(totalOf(spans), "market"),
+        picture: () => <SpanPicture {...{ facet, spans, query: filters, log: false }} />,
+        asked: () => [facetAsked(facet, filters)],
+      },
+    ];
+  });

@@ -1,5 +1,6 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { LabelFacet } from "../../../../../schemas/envelopes.ts";
+import { foldCase } from "../../../../../schemas/names.ts";
 import { Bar } from "../../charts/bar.tsx";
 import { Sketch } from "../../components/failure.tsx";
 import { DimensionLink, type Meaning, Term } from "../../components/meaning.tsx";
@@ -7,7 +8,6 @@ import { Tier } from "../../components/text.tsx";
 import { archiveAddress, changed, dimensions, labelOf, valueWords } from "../../model/filters.ts";
 import { counted, grouped, percent, spoken, tiers } from "../../model/words.ts";
 import type { FacetAnswer } from "./answers.ts";
-import { type Choice, choicesOf, chosenIn } from "./choices.ts";
 
 const few = 7;
 
@@ -129,4 +129,39 @@ export function FacetTitle({ facet }: { facet: string }) {
       </h3>
     );
   return <h3>{about ? <Term about={about}>{title}</Term> : title}</h3>;
+}
+
+interface Choice {
+  value: string;
+  /** Its spellings, the most frequent first. They count together. */
+  spellings: string[];
+  count: number;
+  disputed: number;
+}
+
+const chosenIn = (query: URLSearchParams, facet: string) =>
+  query.get(facet)?.split(facet === "tier" ? "," : /$^/) ?? [];
+
+/** The choices of a facet, those in the query first. */
+function choicesOf(facet: string, { buckets }: LabelFacet, query: URLSearchParams): Choice[] {
+  const order = facet === "tier" ? tiers.toReversed() : chosenIn(query, facet);
+  const choices = new Map<string, Choice>(
+    order.map((value) => [value, { value, spellings: [], count: 0, disputed: 0 }]),
+  );
+  // Letter case does not tell categories apart.
+  const same = (value: string) =>
+    (facet === "category" && [...choices.keys()].find((each) => foldCase(each) === foldCase(value))) || value;
+  for (const { value, count, disputed } of buckets) {
+    const key = same(value);
+    const before = choices.get(key);
+    choices.set(key, {
+      value: key,
+      spellings: [...(before?.spellings ?? []), value],
+      count: count + (before?.count ?? 0),
+      disputed: disputed + (before?.disputed ?? 0),
+    });
+  }
+  const all = [...choices.values()];
+  // Spellings that count together may have overtaken others.
+  return facet === "category" ? all.sort((a, b) => b.count - a.count) : all;
 }

@@ -1,9 +1,12 @@
+import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { ApiError } from "../../../client/client.ts";
 import { Failure } from "../../components/failure.tsx";
-import { archiveAddress, changed, labelOf, labels, ownOf } from "../../model/filters.ts";
-import { replaceAddress } from "../../model/router.ts";
-import { useSite } from "../../model/store.ts";
+import { FilterWords } from "../../components/text.tsx";
+import { archiveAddress, changed, filtersOf, labelOf, labels, ownOf } from "../../model/filters.ts";
+import { useSite } from "../../model/hooks.ts";
+import { replaceAddress } from "../../model/state.ts";
+import { counted } from "../../model/words.ts";
 import { histograms } from "./answers.ts";
 
 interface SearchProps {
@@ -91,4 +94,69 @@ export function inLabels(error: unknown) {
   );
   const title = "parameter" in error && error.parameter ? "Check this" : error.title;
   return new ApiError(error.code, detail, { title });
+}
+
+interface SheetProps {
+  /** How many markets match, if known. */
+  total: number | undefined;
+  problem: Problem;
+  children: ComponentChildren;
+}
+
+/** The filters: beside the markets, and on small screens, where they would hide the markets, in a sheet over them. */
+export function Sheet({ total, problem, children }: SheetProps) {
+  const sheet = useRef<HTMLDialogElement>(null);
+  useLayoutEffect(() => {
+    const narrow = matchMedia("(max-width: 56rem)");
+    const place = () => {
+      sheet.current?.close();
+      sheet.current?.toggleAttribute("open", !narrow.matches);
+    };
+    narrow.addEventListener("change", place);
+    place();
+    return () => narrow.removeEventListener("change", place);
+  }, []);
+  const wrong = problem?.parameter;
+  const { error } = problem ?? {};
+  useLayoutEffect(() => {
+    const field = wrong === undefined ? null : document.getElementById(wrong);
+    const { current } = sheet;
+    if (current?.contains(field) && !current.open) current.showModal();
+    field?.focus();
+  }, [wrong, error]);
+  return (
+    <dialog ref={sheet} class="sheet" aria-labelledby="filters">
+      <h2 id="filters" class="unseen">
+        Filters
+      </h2>
+      {children}
+      <p class="done" role="status">
+        <button type="submit" onClick={() => sheet.current?.close()}>
+          {total === undefined ? "Show markets" : `Show ${counted(total, "market")}`}
+        </button>
+      </p>
+    </dialog>
+  );
+}
+
+export function Chosen({ query }: { query: URLSearchParams }) {
+  const filters = [...filtersOf(query)];
+  return (
+    <ul class="chosen" aria-label="Filters in effect">
+      {filters.map(([name, value]) => (
+        <li key={name}>
+          <a href={archiveAddress(changed(query, { [name]: null }))} data-key={`remove ${name}`}>
+            <FilterWords name={name} value={value} />
+            <span aria-hidden="true"> ×</span>
+            <span class="unseen"> (take away)</span>
+          </a>
+        </li>
+      ))}
+      {filters.length > 1 && (
+        <li>
+          <a href="#/archive">Clear all</a>
+        </li>
+      )}
+    </ul>
+  );
 }

@@ -1,14 +1,11 @@
-import type { ComponentChildren } from "preact";
-import { useLayoutEffect, useRef } from "preact/hooks";
 import { Failure } from "../../components/failure.tsx";
-import { FilterWords } from "../../components/market-item.tsx";
+import { Copyable } from "../../components/text.tsx";
 import { archiveAddress, changed, filtersOf, sides } from "../../model/filters.ts";
+import { useSaving, useSite } from "../../model/hooks.ts";
 import { counted } from "../../model/words.ts";
-import { Reliability } from "../reliability/reliability.tsx";
 import type { useAnswers } from "./answers.ts";
-import { Files } from "./files.tsx";
 import { Markets } from "./markets.tsx";
-import type { Problem } from "./search.tsx";
+import { Reliability } from "./reliability.tsx";
 
 export const Tabs = ({ query }: { query: URLSearchParams }) => (
   <nav class="tabs" aria-label="What is shown">
@@ -46,67 +43,69 @@ export function SideContent({ side, again }: SideContentProps) {
   );
 }
 
-interface SheetProps {
-  /** How many markets match, if known. */
-  total: number | undefined;
-  problem: Problem;
-  children: ComponentChildren;
-}
+const kinds = [
+  {
+    name: "CSV",
+    // Without the mark, Excel takes a file for another encoding.
+    type: "text/csv; bom=present",
+    words: "One line a market, for spreadsheets and data frames: the fields without evidence.",
+  },
+  {
+    name: "NDJSON",
+    type: "application/x-ndjson",
+    words: "One JSON text a line, byte for byte as in the archive, with all evidence.",
+  },
+];
 
-/** The filters: beside the markets, and on small screens, where they would hide the markets, in a sheet over them. */
-export function Sheet({ total, problem, children }: SheetProps) {
-  const sheet = useRef<HTMLDialogElement>(null);
-  useLayoutEffect(() => {
-    const narrow = matchMedia("(max-width: 56rem)");
-    const place = () => {
-      sheet.current?.close();
-      sheet.current?.toggleAttribute("open", !narrow.matches);
-    };
-    narrow.addEventListener("change", place);
-    place();
-    return () => narrow.removeEventListener("change", place);
-  }, []);
-  const wrong = problem?.parameter;
-  const { error } = problem ?? {};
-  useLayoutEffect(() => {
-    const field = wrong === undefined ? null : document.getElementById(wrong);
-    const { current } = sheet;
-    if (current?.contains(field) && !current.open) current.showModal();
-    field?.focus();
-  }, [wrong, error]);
+/** The most markets in a file that the page downloads itself: it holds the whole file in memory. */
+const fewEnough = 20_000;
+
+/** All markets that match, as files and as lines to paste. */
+function Files({ filters, asOf, total }: { filters: URLSearchParams; asOf: string; total: number }) {
+  const { api } = useSite();
+  const { problem, saving, save } = useSaving();
+  const query = new URLSearchParams({ ...Object.fromEntries(filters), asOf });
+  const path = `${api.base}/markets/historical?${query}`;
   return (
-    <dialog ref={sheet} class="sheet" aria-labelledby="filters">
-      <h2 id="filters" class="unseen">
-        Filters
-      </h2>
-      {children}
-      <p class="done" role="status">
-        <button type="submit" onClick={() => sheet.current?.close()}>
-          {total === undefined ? "Show markets" : `Show ${counted(total, "market")}`}
-        </button>
+    <div>
+      <p>
+        {total > 0 ? `All ${counted(total, "market")} that match` : "No market matches, so a file holds none"}
+        {`, of one snapshot. Each file takes ${counted(Math.max(1, Math.ceil(total / 500)), "request")} of the day’s ` +
+          "quota. In the lines, $KEY is your key."}
       </p>
-    </dialog>
-  );
-}
-
-export function Chosen({ query }: { query: URLSearchParams }) {
-  const filters = [...filtersOf(query)];
-  return (
-    <ul class="chosen" aria-label="Filters in effect">
-      {filters.map(([name, value]) => (
-        <li key={name}>
-          <a href={archiveAddress(changed(query, { [name]: null }))} data-key={`remove ${name}`}>
-            <FilterWords name={name} value={value} />
-            <span aria-hidden="true"> ×</span>
-            <span class="unseen"> (take away)</span>
-          </a>
-        </li>
-      ))}
-      {filters.length > 1 && (
-        <li>
-          <a href="#/archive">Clear all</a>
-        </li>
-      )}
-    </ul>
+      {kinds.map(({ name, type, words }) => {
+        const file = `markets.${name.toLowerCase()}`;
+        return (
+          <section key={name} class="take">
+            <h3>{name}</h3>
+            <p class="quiet">{words}</p>
+            <Copyable
+              name={`Command for ${name}`}
+              text={`curl -sS --fail --compressed -H "x-api-key: $KEY" -H "Accept: ${type}" "${path}" -o ${file}`}
+            />
+            {total <= fewEnough && (
+              <button
+                type="button"
+                disabled={saving === file}
+                onClick={() => save(file, () => api.download(path, type))}
+              >
+                Download {name}
+              </button>
+            )}
+          </section>
+        );
+      })}
+      <section class="take">
+        <h3>Delta Sharing</h3>
+        <p class="quiet">
+          For Spark, pandas, Power BI and Tableau: the whole archive as a table, as it was last exported. The
+          profile tells them where it is. It holds your key, so keep it as you keep that.
+        </p>
+        <button type="button" onClick={() => save("prs.share", () => api.sharingProfile())}>
+          Download profile
+        </button>
+      </section>
+      <div role="status">{problem !== undefined && <Failure error={problem} />}</div>
+    </div>
   );
 }

@@ -1,18 +1,17 @@
-import type { ComponentChildren } from "preact";
+import { type ComponentChildren, Fragment } from "preact";
 import { meanings } from "../../../../../schemas/meanings.ts";
-import type { HistoricalMarket } from "../../../../../schemas/records.ts";
+import type { HistoricalMarket, MarketDimension } from "../../../../../schemas/records.ts";
 import { Bar } from "../../charts/bar.tsx";
 import { AsOf } from "../../components/as-of.tsx";
 import { Closed } from "../../components/closed.tsx";
 import { Loading } from "../../components/failure.tsx";
-import { Term } from "../../components/meaning.tsx";
+import { DimensionLink, Term } from "../../components/meaning.tsx";
 import { Facts, Moment, OutsideLink, Tier } from "../../components/text.tsx";
 import { marketAddress } from "../../model/filters.ts";
-import { go } from "../../model/router.ts";
-import { useLoaded, useSite, useStored, useTitle } from "../../model/store.ts";
-import { tiers } from "../../model/words.ts";
+import { useLoaded, useSite, useStored, useTitle } from "../../model/hooks.ts";
+import { go } from "../../model/state.ts";
+import { counted, grouped, spoken, stepOf, tiers } from "../../model/words.ts";
 import { Proof } from "./proof.tsx";
-import { Signal } from "./signal.tsx";
 
 interface MarketProps {
   id: string;
@@ -128,3 +127,115 @@ const Summary = ({ market }: { market: HistoricalMarket }) => (
     />
   </div>
 );
+
+/** How many pieces of evidence are shown at once; a market may have hundreds. */
+const few = 5;
+
+function Signal({ dimension }: { dimension: MarketDimension }) {
+  const { key, name, score, weight, description, evidence, references } = dimension;
+  const { baseline, raises, lowers } = dimension.computation;
+  return (
+    <li>
+      <h3 dir="auto">
+        <DimensionLink name={key}>{name}</DimensionLink>
+      </h3>
+      <p class={`score tier-${stepOf(score / 100)}`}>
+        <Bar value={score} max={100} />
+        <span>
+          <Term about="marketDimension">Risk</Term> <b>{score}</b>
+        </span>
+        <span class="quiet">
+          <Term about="weight">Weight</Term> {weight}
+        </span>
+      </p>
+      <p dir="auto">{description}</p>
+      {evidence.length > 0 && (
+        <>
+          <h4>{counted(evidence.length, "piece", "pieces")} of evidence</h4>
+          <EvidenceList pieces={evidence.slice(0, few)} />
+          {evidence.length > few && (
+            <details>
+              <summary>{grouped(evidence.length - few)} more</summary>
+              <EvidenceList pieces={evidence.slice(few)} />
+            </details>
+          )}
+        </>
+      )}
+      {references.length > 0 && (
+        <>
+          <h4>References</h4>
+          <ul>
+            {references.map((reference, index) => (
+              <li key={index}>
+                <Anything value={reference} />
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      <h4>
+        <Term about="computation">Computation</Term>
+      </h4>
+      <p class="quiet">
+        Baseline {baseline}
+        {raises.length > 0 && (
+          <>
+            {" "}
+            · raised by <Anything value={raises} />
+          </>
+        )}
+        {lowers.length > 0 && (
+          <>
+            {" "}
+            · lowered by <Anything value={lowers} />
+          </>
+        )}
+      </p>
+    </li>
+  );
+}
+
+/** The texts were written by others: `bdi` keeps their direction from spreading to the words around them. */
+const EvidenceList = ({ pieces }: { pieces: MarketDimension["evidence"] }) => (
+  <ul>
+    {pieces.map(({ type, label, pattern, reference }, index) => (
+      <li key={index}>
+        <bdi>{label}</bdi>
+        <span class="quiet">
+          {" "}
+          · <bdi>{spoken(type)}</bdi> · <bdi>{spoken(pattern)}</bdi> ·{" "}
+        </span>
+        <OutsideLink address={reference.url}>{reference.label}</OutsideLink>
+        <span class="quiet">
+          {" "}
+          (<bdi>{reference.kind}</bdi>)
+        </span>
+      </li>
+    ))}
+  </ul>
+);
+
+/** Any JSON value as text, with web addresses as links. */
+function Anything({ value }: { value: unknown }) {
+  if (typeof value === "string") {
+    if (/^https?:\/\//i.test(value)) return <OutsideLink address={value} />;
+    return <bdi>{/^[a-z\d_]+$/.test(value) ? spoken(value) : value}</bdi>;
+  }
+  if (typeof value !== "object" || value === null) return <>{`${value}`}</>;
+  const isList = Array.isArray(value);
+  return (
+    <>
+      {Object.entries(value).map(([name, member], index) => (
+        <Fragment key={name}>
+          {index > 0 && (isList ? "; " : ", ")}
+          {!isList && (
+            <>
+              <bdi>{spoken(name)}</bdi>:{" "}
+            </>
+          )}
+          <Anything value={member} />
+        </Fragment>
+      ))}
+    </>
+  );
+}

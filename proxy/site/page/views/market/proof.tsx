@@ -3,7 +3,7 @@ import type { HistoricalMarket } from "../../../../../schemas/records.ts";
 import { type MarketProof, verifyProof } from "../../../client/client.ts";
 import { Failure } from "../../components/failure.tsx";
 import { Copyable } from "../../components/text.tsx";
-import { useSite } from "../../model/store.ts";
+import { useSite } from "../../model/hooks.ts";
 import { counted, grouped } from "../../model/words.ts";
 
 interface ProofProps {

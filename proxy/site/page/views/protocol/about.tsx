@@ -5,7 +5,7 @@ import { renderBadge } from "../../../../../snapshots/artefacts/badge.ts";
 import { Term } from "../../components/meaning.tsx";
 import { frameFor } from "../../components/take-along.tsx";
 import { Copyable, Facts } from "../../components/text.tsx";
-import { useSite } from "../../model/store.ts";
+import { useSite } from "../../model/hooks.ts";
 import { grouped } from "../../model/words.ts";
 
 export const About = ({

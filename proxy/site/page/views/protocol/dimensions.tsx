@@ -1,9 +1,15 @@
-import type { ScoreDimensions } from "../../../../../schemas/envelopes.ts";
+import { useState } from "preact/hooks";
+import type { ScoreDimensions, SnapshotList } from "../../../../../schemas/envelopes.ts";
 import { meanings } from "../../../../../schemas/meanings.ts";
 import type { ProtocolScore } from "../../../../../schemas/records.ts";
 import { Bar, Diverging, Scored } from "../../charts/bar.tsx";
+import { Loading } from "../../components/failure.tsx";
 import { DimensionLink, Term } from "../../components/meaning.tsx";
-import { Change } from "../../components/text.tsx";
+import { Change, PlainButton } from "../../components/text.tsx";
+import type { Api } from "../../model/api.ts";
+import { useLoaded, useSite } from "../../model/hooks.ts";
+import { minutes } from "../../model/words.ts";
+import { moversOf } from "../week.tsx";
 
 interface DimensionTableProps {
   record: ProtocolScore;
@@ -71,4 +77,114 @@ export function DimensionTable({ record, moves }: DimensionTableProps) {
       </table>
     </>
   );
+}
+
+/** How many runs back the moves are shown. */
+const runs = 3;
+
+interface WhyProps {
+  record: ProtocolScore;
+  /** The snapshot to show, by its id or a time; the present one if null. */
+  asOf: string | null;
+}
+
+/** The dimensions that moved, the largest move first: in seven days, and on demand from run to run. */
+export function WhyChanged({ record, asOf, moves }: WhyProps & { moves: ScoreDimensions["dimensions"] }) {
+  const [open, setOpen] = useState(false);
+  const days = moves.map(({ key, score, change7d }) => ({ key, before: score - change7d, after: score }));
+  return (
+    <section class="why" aria-labelledby="why">
+      <h2 id="why">Why it changed</h2>
+      <h3>In seven days</h3>
+      <Moves dimensions={days} />
+      {open ? (
+        <Steps record={record} asOf={asOf} />
+      ) : (
+        <PlainButton onClick={() => setOpen(true)}>
+          Show the last runs one by one (at most {2 * runs + 1} requests)
+        </PlainButton>
+      )}
+    </section>
+  );
+}
+
+function Steps({ record, asOf }: WhyProps) {
+  const { api } = useSite();
+  const steps = useLoaded((signal) => stepsBefore(api, record, asOf, signal), [record, asOf]);
+  return (
+    <Loading of={steps} words="Asking for the runs before…">
+      {(found) =>
+        found.length === 0 ? (
+          <p>No earlier run is in a snapshot that your key can read.</p>
+        ) : (
+          found.map(({ before, later }) => (
+            <div key={later.updatedAt}>
+              <h3>
+                From {minutes(before.updatedAt)} to {minutes(later.updatedAt)}: BRI {before.bri} → {later.bri}
+              </h3>
+              <Moves
+                dimensions={Object.entries(later.dimensions).map(([key, after]) => ({
+                  key,
+                  before: before.dimensions[key as keyof typeof before.dimensions],
+                  after,
+                }))}
+              />
+            </div>
+          ))
+        )
+      }
+    </Loading>
+  );
+}
+
+function Moves({ dimensions }: { dimensions: readonly { key: string; before: number; after: number }[] }) {
+  const moved = moversOf(dimensions.map((each) => ({ ...each, delta: each.after - each.before })));
+  if (moved.length === 0) return <p>No dimension moved.</p>;
+  return (
+    <ol class="moves">
+      {moved.map(({ key, before, after, delta }) => (
+        <li key={key}>
+          <DimensionLink name={key} /> {before} → {after} <Change value={delta} />
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+/** The last runs, newest first, each with the one before. */
+async function stepsBefore(api: Api, record: ProtocolScore, asOf: string | null, signal: AbortSignal) {
+  const snapshots = await api.snapshots(signal);
+  const shown = asOf ?? snapshots[0]?.snapshotId;
+  // Newest first; only those that may hold an earlier run.
+  let states = snapshots.slice(1 + snapshots.findIndex(({ snapshotId }) => snapshotId === shown));
+  const steps = [];
+  let later = record;
+  for (let run = 0; run < runs && states.length > 0; run += 1) {
+    const found = await runBefore(api, states, later, signal);
+    if (!found) break;
+    steps.push({ before: found.before, later });
+    states = states.slice(1 + states.indexOf(found.state));
+    later = found.before;
+  }
+  return steps;
+}
+
+/**
+ * The state with the run before one, as far as states can be read: a state that was published before a run took place
+ * holds the run before. Where all states were published later, as when runs are published one after another, the newest
+ * and the oldest of them are read.
+ */
+async function runBefore(
+  api: Api,
+  states: SnapshotList["snapshots"],
+  later: ProtocolScore,
+  signal: AbortSignal,
+) {
+  const state = states.find(({ publishedAt }) => publishedAt < later.updatedAt);
+  for (const each of state ? [state] : new Set([states[0], states.at(-1)])) {
+    if (!each) continue;
+    const before = await api.service.score(later.slug, { signal, asOf: each.snapshotId });
+    if (before.updatedAt < later.updatedAt) return { state: each, before };
+  }
+  return undefined;
 }

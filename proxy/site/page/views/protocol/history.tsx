@@ -5,8 +5,8 @@ import { Curve } from "../../charts/curve.tsx";
 import { Failure, Loading } from "../../components/failure.tsx";
 import { TakeAlong } from "../../components/take-along.tsx";
 import { Change, Moment, Scrolls, Tier } from "../../components/text.tsx";
-import { type Loaded, useLoaded, useSite } from "../../model/store.ts";
-import { counted, signed } from "../../model/words.ts";
+import { type Loaded, useLoaded, useSite } from "../../model/hooks.ts";
+import { counted, minutes, signed } from "../../model/words.ts";
 
 interface HistoryProps {
   slug: string;
@@ -112,4 +112,36 @@ function lastRun(before: Point, last: Point): string {
       : `The last run moved it from ${before.forgeScale} to ${last.forgeScale}.`;
   const confidence = last.confidence - before.confidence;
   return `${tier} Its confidence ${confidence ? `moved by ${signed(confidence)}` : "stayed"}.`;
+}
+
+/** The changes of a protocol's tier, newest first, where they are published. */
+export function TierLog({ slug }: { slug: string }) {
+  const { api } = useSite();
+  const tiers = useLoaded((signal) => api.tiers(signal), []);
+  return (
+    <section aria-labelledby="tiers">
+      <h2 id="tiers">Changes of tier</h2>
+      <Loading of={tiers} words="Loading the changes…">
+        {({ since, changes }) => {
+          const own = changes.filter((each) => each.slug === slug);
+          return (
+            <>
+              <p class="quiet">
+                {own.length > 0 ? "" : "None. "}
+                The log has the changes of at most 30 days, the newest 500 of all protocols; it began{" "}
+                {minutes(since)}.
+              </p>
+              <ol class="moves">
+                {own.map(({ from, to, bri, at }) => (
+                  <li key={at}>
+                    <Moment iso={at} />: <Tier name={from} /> → <Tier name={to} />, BRI {bri}
+                  </li>
+                ))}
+              </ol>
+            </>
+          );
+        }}
+      </Loading>
+    </section>
+  );
 }

@@ -1,13 +1,15 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
 import type { ForgeTier } from "../../../../../schemas/scales.ts";
+import { Distribution } from "../../charts/distribution.tsx";
 import { Loading } from "../../components/failure.tsx";
+import { TakeAlong } from "../../components/take-along.tsx";
 import { SkipTo, Tier } from "../../components/text.tsx";
-import { replaceAddress } from "../../model/router.ts";
-import { useLoaded, useSite, useTitle } from "../../model/store.ts";
+import { useLoaded, useSite, useTitle } from "../../model/hooks.ts";
+import { replaceAddress } from "../../model/state.ts";
 import { ago, counted, grouped, minutes, tiers } from "../../model/words.ts";
-import { addressOf, type Choice, choiceIn, chosenFrom, sortedBy, toggled } from "./choice.ts";
-import { Distribution, Movers, TakeScores } from "./distribution.tsx";
+import { Movers } from "../week.tsx";
+import { addressOf, type Choice, choiceIn, chosenFrom, sortedBy, toggled } from "./choice.tsx";
 import { Table } from "./table.tsx";
 
 export function Scores({ query }: { query: URLSearchParams }) {
@@ -114,4 +116,19 @@ function useChoice(query: URLSearchParams) {
     return () => clearTimeout(later);
   }, [text]);
   return [choice, text, choose, type] as const;
+}
+
+function TakeScores({ scores }: { scores: readonly ScoreListEntry[] }) {
+  const { api } = useSite();
+  return (
+    <TakeAlong
+      name="scores"
+      title="The BRI of all protocols"
+      n={counted(scores.length, "protocol")}
+      legend={tiers.map((text, index) => ({ text, class: `tier-${index + 1}` }))}
+      picture={() => <Distribution scores={scores} />}
+      asked={() => [{ path: "scores" }]}
+      {...(api.published !== undefined && { embed: `${api.published}embed/index.html` })}
+    />
+  );
 }

@@ -1,0 +1,263 @@
+import type { LabelFacet, ScoreFacet } from "../../../../../schemas/envelopes.ts";
+import { Intervals } from "../../charts/intervals.tsx";
+import { Term } from "../../components/meaning.tsx";
+import { TakeAlong } from "../../components/take-along.tsx";
+import { Scrolls } from "../../components/text.tsx";
+import { archiveAddress, type Counts, comparedIn, facetAsked, without } from "../../model/filters.ts";
+import {
+  differenceWords,
+  type Estimate,
+  shareWords,
+  verdictOn,
+  whole,
+  wilson,
+} from "../../model/statistics.ts";
+import { counted, grouped, percent, percents, tiers } from "../../model/words.ts";
+
+interface ReliabilityProps {
+  query: URLSearchParams;
+  filters: URLSearchParams;
+  counts: Counts;
+}
+
+/** Whether low scores go with disputed resolutions: the share of disputed markets by composite and by tier. */
+export function Reliability({ query, filters, counts }: ReliabilityProps) {
+  const compared = comparedIn(query);
+  const versions = (counts("formula_version", ofVersion(filters)) as LabelFacet).buckets;
+  const all =
+    compared.length > 0
+      ? compared.map((version) => seriesOf(counts, ofVersion(filters, version), version))
+      : [seriesOf(counts, whatever(filters), "All")];
+  const [one, other] = all;
+  if (!one) return null;
+  // Without a market there is no share to draw, and 0 % would pass for one.
+  const isEmpty = all.every(({ whole: { n } }) => n === 0);
+  return (
+    <>
+      {all.map(({ name, composite }) => (
+        <p key={name} class="verdict">
+          {compared.length > 0 && (
+            <b>
+              <bdi>{name}</bdi>:{" "}
+            </b>
+          )}
+          {verdictOn(composite)}
+        </p>
+      ))}
+      {other && one.whole.n * other.whole.n > 0 && (
+        <p>
+          In all, {shareWords(one.whole)} of <bdi>{one.name}</bdi> were disputed, and{" "}
+          {shareWords(other.whole)} of <bdi>{other.name}</bdi>.{" "}
+          {differenceWords(one.whole, other.whole).words}
+        </p>
+      )}
+      {!isEmpty && (
+        <p class="quiet">
+          Dots are the share of <Term about="disputed">disputed</Term> markets, bars their 95 % intervals
+          after Wilson, and n the number of markets; {marks}{" "}
+          {!other && `The dashed line is the share of all of them, ${percent(one.whole.share)}. `}
+          Differences have intervals after Newcombe, and the trend is tested after Cochran and Armitage. A
+          filter by dispute does not apply here.
+        </p>
+      )}
+      {versions.length > 1 && <Versions query={query} all={versions.map(({ value }) => value)} />}
+      {compared.length > 0 && (
+        <p class="legend compared">
+          {all.map(({ name }, index) => (
+            <span key={name} class={["first", "second"][index]}>
+              {["●", "◆"][index]} <bdi>{name}</bdi>
+            </span>
+          ))}
+        </p>
+      )}
+      {!isEmpty && (
+        <>
+          <Shares
+            title="By composite, in steps of 50"
+            facet="composite"
+            names={one.composite.map(({ from }) => `${from}`)}
+            kind="byScore"
+            {...{ all, filters, isCompared: compared.length > 0 }}
+          />
+          <Shares
+            title="By tier"
+            facet="tier"
+            names={tiers}
+            kind="byTier"
+            {...{ all, filters, isCompared: compared.length > 0 }}
+          />
+        </>
+      )}
+    </>
+  );
+}
+
+function Versions({ query, all }: { query: URLSearchParams; all: readonly string[] }) {
+  const compared = comparedIn(query);
+  // A version is never compared with all versions, because they contain it.
+  const pairWith = (version: string) => {
+    if (compared.includes(version)) return compared;
+    const beside = compared[0] ?? all.find((each) => each !== version);
+    return compared.length > 0 ? [`${beside}`, version] : [version, `${beside}`];
+  };
+  const link = (pair: readonly string[], text: string, isCurrent: boolean) => {
+    const address = without(query, ["compare"]);
+    for (const version of pair) address.append("compare", version);
+    return (
+      <a key={text} href={archiveAddress(address)} aria-current={isCurrent ? "true" : undefined}>
+        <bdi>{text}</bdi>
+      </a>
+    );
+  };
+  return (
+    <p class="versions">
+      <span>Compare formula versions: </span>
+      {link([], "none", compared.length === 0)}
+      {all.slice(0, 6).map((version) => link(pairWith(version), version, compared.includes(version)))}
+    </p>
+  );
+}
+
+const marks =
+  "hollow dots are of fewer than 30, and arrows with a number are shares, or upper ends of intervals, above the picture.";
+
+interface SharesProps {
+  title: string;
+  facet: string;
+  names: readonly string[];
+  kind: "byScore" | "byTier";
+  all: readonly Series[];
+  filters: URLSearchParams;
+  isCompared: boolean;
+}
+
+function Shares({ title, facet, names, kind, all, filters, isCompared }: SharesProps) {
+  const [one, other] = all;
+  if (!one) return null;
+  const picture = (
+    <Intervals
+      names={names}
+      first={one[kind]}
+      {...(other ? { second: other[kind] } : { mean: one.whole.share })}
+      label={`Share of disputed markets, ${title.toLowerCase()}. The table below has its numbers.`}
+    />
+  );
+  return (
+    <section class={isCompared ? "shares compared" : "shares"}>
+      <h3>{title}</h3>
+      {picture}
+      <details>
+        <summary>{title}, as a table</summary>
+        <ShareTable title={title} names={names} series={all.map((each) => [each.name, each[kind]])} />
+      </details>
+      <TakeAlong
+        name={`disputed-by-${facet}`}
+        title={`Share of disputed markets by ${facet}`}
+        n={(other ? `${grouped(one.whole.n)} and ` : "") + counted((other ?? one).whole.n, "market")}
+        filters={isCompared ? ofVersion(filters) : one.filters}
+        legend={all.map(({ name }, index) => ({
+          class: `${["first", "second"][index]}${isCompared ? " compared" : ""}`,
+          shape: index === 0 ? "dot" : "diamond",
+          text: isCompared ? name : "share of disputed markets, with its 95 % interval after Wilson",
+        }))}
+        picture={() => (
+          <div class={isCompared ? "compared" : ""}>
+            {picture}
+            <p>
+              Bars are 95 % intervals after Wilson, and n the number of markets; {marks}
+              {!other && ` The dashed line is the share of all of them, ${percent(one.whole.share)}.`}
+            </p>
+          </div>
+        )}
+        asked={() =>
+          all.map(({ name, filters: own }) => ({ ...facetAsked(facet, own), ...(other && { name }) }))
+        }
+      />
+    </section>
+  );
+}
+
+export function wantedFor(filters: URLSearchParams, versions: readonly string[]) {
+  const shown = versions.length > 0 ? versions.map((each) => ofVersion(filters, each)) : [whatever(filters)];
+  return [
+    ["formula_version", ofVersion(filters)],
+    ...shown.flatMap((each) => [
+      ["composite", each],
+      ["tier", each],
+    ]),
+  ] as [facet: string, filters: URLSearchParams][];
+}
+
+/** Filters for disputed markets and others. */
+const whatever = (filters: URLSearchParams) => without(filters, ["disputed"]);
+
+/** The same for one formula version, or for any. */
+function ofVersion(filters: URLSearchParams, version?: string) {
+  const others = without(whatever(filters), ["formula_version"]);
+  if (version !== undefined) others.set("formula_version", version);
+  return others;
+}
+
+/** The markets of a formula version, or of any, by their scores. */
+interface Series {
+  name: string;
+  filters: URLSearchParams;
+  composite: ScoreFacet["buckets"];
+  byScore: readonly Estimate[];
+  byTier: readonly Estimate[];
+  whole: Estimate;
+}
+
+function seriesOf(counts: Counts, filters: URLSearchParams, name: string): Series {
+  const { buckets: composite } = counts("composite", filters) as ScoreFacet;
+  const { buckets } = counts("tier", filters) as LabelFacet;
+  return {
+    ...{ name, filters, composite, whole: whole(composite) },
+    byScore: composite.map(({ disputed, count }) => wilson(disputed, count)),
+    byTier: tiers.map((tier) => {
+      const { count = 0, disputed = 0 } = buckets.find(({ value }) => value === tier) ?? {};
+      return wilson(disputed, count);
+    }),
+  };
+}
+
+interface ShareTableProps {
+  title: string;
+  /** The names of the groups. */
+  names: readonly string[];
+  /** The name of each series, and its estimate for each group. */
+  series: readonly (readonly [name: string, estimates: readonly Estimate[]])[];
+}
+
+const ShareTable = ({ title, names, series }: ShareTableProps) => (
+  <Scrolls label={`${title}, as a table`}>
+    <table class="plain-table">
+      <thead>
+        <tr>
+          {["Group", "Formula", "Disputed", "95 % interval", "n"].map((text) => (
+            <th key={text} scope="col">
+              {text}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {names.flatMap((name, index) =>
+          series.map(([formula, estimates]) => {
+            const estimate = estimates[index] ?? wilson(0, 0);
+            const [share, low, high] = percents(estimate);
+            return (
+              <tr key={`${name} ${formula}`}>
+                <th scope="row">{name}</th>
+                <td>{formula}</td>
+                <td class="number">{estimate.n ? share : "–"}</td>
+                <td class="number">{estimate.n ? `${low} to ${high}` : "–"}</td>
+                <td class="number">{grouped(estimate.n)}</td>
+              </tr>
+            );
+          }),
+        )}
+      </tbody>
+    </table>
+  </Scrolls>
+);

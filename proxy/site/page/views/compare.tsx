@@ -1,0 +1,248 @@
+import type { ComponentChildren } from "preact";
+import { useRef } from "preact/hooks";
+import { nameOf } from "../../../../schemas/names.ts";
+import type { ProtocolScore, ScoreListEntry } from "../../../../schemas/records.ts";
+import { Scored } from "../charts/bar.tsx";
+import { Loading } from "../components/failure.tsx";
+import { DimensionLink, type Meaning, Term } from "../components/meaning.tsx";
+import { TakeAlong } from "../components/take-along.tsx";
+import { Change, Moment, ProtocolLink, Scrolls, Tier } from "../components/text.tsx";
+import { useLoaded, useSite, useTitle } from "../model/hooks.ts";
+import { go } from "../model/state.ts";
+import { grouped } from "../model/words.ts";
+
+const most = 4;
+
+export function Compare({ slugs }: { slugs: readonly string[] }) {
+  const { api } = useSite();
+  useTitle(["Side by side", ...slugs.map(nameOf)].join(" · "));
+  const loaded = useLoaded(
+    async (signal) => {
+      const { scores } = await api.scores.scores({ signal });
+      const there = slugs.filter((slug) => scores.some((entry) => entry.slug === slug));
+      const known = there.slice(0, most);
+      const records = await Promise.all(known.map((slug) => api.scores.score(slug, { signal })));
+      return { scores, records, there };
+    },
+    [slugs.join()],
+  );
+  return (
+    <article>
+      <h1>Side by side</h1>
+      <Loading of={loaded} words="Loading the scores…">
+        {({ scores, records, there }) => {
+          const known = records.map(({ slug }) => slug);
+          const missing = slugs.filter((slug) => !there.includes(slug));
+          const left = there.slice(most).map(nameOf);
+          return (
+            <>
+              {missing.length > 0 && <p>No protocol is scored under the name {missing.join(" or ")}.</p>}
+              {left.length > 0 && (
+                <p>
+                  At most {most} fit side by side, without {left.join(", ")}.
+                </p>
+              )}
+              {known.length > 1 && <Differences records={records} />}
+              {known.length < most && <Picker slugs={known} scores={scores} />}
+              {known.length > 0 && (
+                <>
+                  <Table records={records} scores={scores} />
+                  <TakeAlong
+                    name="scores"
+                    title={`Risk scores of ${known.map(nameOf).join(", ")}`}
+                    asked={() => known.map((slug) => ({ path: `scores/${slug}`, name: slug }))}
+                  />
+                </>
+              )}
+            </>
+          );
+        }}
+      </Loading>
+    </article>
+  );
+}
+
+function Differences({ records }: { records: readonly ProtocolScore[] }) {
+  const spreads = keysOf(records)
+    .map((key) => {
+      const scores = records.map(({ dimensions }) => dimensions[key]);
+      return { key, low: Math.min(...scores), high: Math.max(...scores) };
+    })
+    .filter(({ low, high }) => high > low)
+    .toSorted((a, b) => b.high - b.low - (a.high - a.low))
+    .slice(0, 3);
+  if (spreads.length === 0) return <p>All twelve dimensions are equal.</p>;
+  return (
+    <p>
+      They differ most in{" "}
+      {spreads.map(({ key, low, high }, index) => (
+        <span key={key}>
+          {index > 0 && ", "}
+          <DimensionLink name={key} /> ({low} to {high})
+        </span>
+      ))}
+      .
+    </p>
+  );
+}
+
+interface PickerProps {
+  slugs: readonly string[];
+  scores: readonly ScoreListEntry[];
+}
+
+function Picker({ slugs, scores }: PickerProps) {
+  const choice = useRef<HTMLSelectElement>(null);
+  const others = scores.map(({ slug }) => slug).filter((slug) => !slugs.includes(slug));
+  if (others.length === 0) return null;
+  const add = (event: Event) => {
+    event.preventDefault();
+    if (choice.current) go(compareAddress([...slugs, choice.current.value]));
+  };
+  return (
+    <form class="picker" onSubmit={add}>
+      <label for="add">{slugs.length > 0 ? "Compare with" : "Protocol"}</label>
+      <select ref={choice} id="add">
+        {others.toSorted().map((slug) => (
+          <option key={slug} value={slug}>
+            {nameOf(slug)}
+          </option>
+        ))}
+      </select>
+      <button type="submit">Add</button>
+    </form>
+  );
+}
+
+interface Line {
+  title: string;
+  about?: Meaning;
+  /** The dimension that the title links to. */
+  dimension?: string;
+  cell: (record: ProtocolScore) => ComponentChildren;
+  /** Whether its cells are words, and not numbers. */
+  words?: true;
+}
+
+type DimensionKey = keyof ProtocolScore["dimensions"];
+
+const keysOf = ([record]: readonly ProtocolScore[]) =>
+  Object.keys(record?.dimensions ?? {}) as DimensionKey[];
+
+/** The members of records besides scores. */
+const facts: readonly Line[] = [
+  { title: "Critical findings", about: "findings", cell: ({ findings }) => grouped(findings.critical) },
+  { title: "High", about: "findings", cell: ({ findings }) => grouped(findings.high) },
+  { title: "Medium", about: "findings", cell: ({ findings }) => grouped(findings.medium) },
+  { title: "Blast radius", about: "cascade", cell: ({ cascade }) => grouped(cascade.blastRadius) },
+  { title: "Upstream dependencies", about: "cascade", cell: ({ cascade }) => grouped(cascade.upstreamDeps) },
+  { title: "Category", cell: ({ metadata }) => <bdi>{metadata.category}</bdi>, words: true },
+  { title: "Chain", cell: ({ metadata }) => <bdi>{metadata.chain}</bdi>, words: true },
+  { title: "Value locked (TVL)", about: "tvl", cell: ({ metadata }) => metadata.tvl },
+  { title: "Contracts", about: "contracts", cell: ({ metadata }) => grouped(metadata.contracts) },
+  { title: "Z factor", about: "zFactor", cell: ({ metadata }) => metadata.zFactor },
+];
+
+/** The scores, and their places among those of all protocols. */
+const scoresAmong = (scores: readonly ScoreListEntry[]): Line[] => [
+  {
+    title: "BRI",
+    about: "bri",
+    cell: ({ bri, forgeScaleNum }) => <Scored value={bri} max={1000} step={forgeScaleNum} />,
+  },
+  {
+    title: "Place by BRI",
+    cell: ({ bri }) =>
+      `${grouped(1 + scores.filter((entry) => entry.bri > bri).length)} of ${grouped(scores.length)}`,
+    words: true,
+  },
+  {
+    title: "Tier",
+    about: "tier",
+    cell: ({ forgeScale, forgeScaleNum }) => <Tier name={forgeScale} number={forgeScaleNum} />,
+    words: true,
+  },
+  { title: "Confidence", about: "confidence", cell: ({ confidence }) => confidence },
+  { title: "Change", about: "delta", cell: ({ delta }) => <Change value={delta} /> },
+  { title: "Updated", cell: ({ updatedAt }) => <Moment iso={updatedAt} />, words: true },
+];
+
+interface TableProps {
+  records: readonly ProtocolScore[];
+  /** Of all protocols. */
+  scores: readonly ScoreListEntry[];
+}
+
+function Table({ records, scores }: TableProps) {
+  const slugs = records.map(({ slug }) => slug);
+  const dimensions = keysOf(records).map((key) => ({
+    title: key,
+    dimension: key,
+    cell: (record: ProtocolScore) => <Scored value={record.dimensions[key]} />,
+  }));
+  return (
+    <Scrolls label="Protocols side by side">
+      <table class="compared-protocols">
+        <thead>
+          <tr>
+            <td />
+            {slugs.map((slug) => (
+              <th key={slug} scope="col">
+                <ProtocolLink slug={slug} />{" "}
+                <a
+                  class="away"
+                  href={compareAddress(slugs.filter((other) => other !== slug))}
+                  aria-label={`Take ${nameOf(slug)} away`}
+                >
+                  ×
+                </a>
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <Part title="Score" lines={scoresAmong(scores)} records={records} />
+        <Part title="Twelve dimensions" lines={dimensions} records={records} />
+        <Part title="Findings, reach and size" lines={facts} records={records} />
+      </table>
+    </Scrolls>
+  );
+}
+
+interface PartProps {
+  title: string;
+  lines: readonly Line[];
+  records: readonly ProtocolScore[];
+}
+
+const Part = ({ title, lines, records }: PartProps) => (
+  <tbody>
+    <tr>
+      <th scope="rowgroup" colSpan={records.length + 1} class="part">
+        {title}
+      </th>
+    </tr>
+    {lines.map(({ title: name, about, dimension, cell, words }) => (
+      <tr key={name}>
+        <th scope="row">
+          {dimension ? <DimensionLink name={dimension} /> : about ? <Term about={about}>{name}</Term> : name}
+        </th>
+        {records.map((record) => (
+          <td key={record.slug} class={words ? undefined : "number"}>
+            {cell(record)}
+          </td>
+        ))}
+      </tr>
+    ))}
+  </tbody>
+);
+
+const compareAddress = (slugs: readonly string[]) => `#/compare/${slugs.join()}`;
+
+/** The address that compares a protocol with the one nearest by BRI, of its own category if there is another. */
+export function peerAddress(entry: ScoreListEntry, scores: readonly ScoreListEntry[]): string {
+  const others = scores.filter(({ slug }) => slug !== entry.slug);
+  const kin = others.filter(({ category }) => category === entry.category);
+  const distance = ({ bri }: ScoreListEntry) => Math.abs(bri - entry.bri);
+  const peer = (kin.length > 0 ? kin : others).toSorted((a, b) => distance(a) - distance(b))[0];
+  return compareAddress(peer ? [entry.slug, peer.slug] : [entry.slug]);
+}

@@ -1,2 +1,0 @@
-/** Version of the snapshot format, which snapshots/SPEC.md documents. */
-export const formatVersion = 4;

@@ -1,0 +1,121 @@
+import { gunzipSync, gzipSync } from "node:zlib";
+import { expect, test } from "vitest";
+import { ChangePart, encodeChangePart, putLine, rowOf } from "../../../snapshots/changes/record.ts";
+import { compressPieceSync, headerWith, joinGzip, storedPiece } from "../../../snapshots/format/gzip.ts";
+import { keyOfLine } from "../../../snapshots/format/market-line.ts";
+import { runMarkets, runTable } from "../../../snapshots/format/page.ts";
+import { leafHash } from "../../../snapshots/format/tree.ts";
+import { recordsOf } from "../../helpers/publish/records.ts";
+
+// Two whole runs and one of a single line.
+const lines = recordsOf(0, 2 * runMarkets + 1).map((market) => Buffer.from(JSON.stringify(market)));
+const markets = lines.map((line) => ({ ...keyOfLine(line), line }));
+const stored = await encodeChangePart(markets);
+// The table is behind 16 bytes of the header: 40 bytes for each line, then three numbers for each run.
+const table = 16;
+const runs = table + 40 * lines.length;
+const end = runs + 3 * 12;
+
+const partOf = (bytes: Buffer, count = lines.length) => new ChangePart("the part", bytes, count);
+
+test("a part gives its markets, with their rows, run by run", () => {
+  const part = partOf(stored);
+  for (const [line, { id, resolvedAt }] of markets.entries()) {
+    const row = part.row(line);
+    expect(row.toString("hex", 0, 16)).toBe(id.replaceAll("-", ""));
+    expect(row.subarray(16, 32)).toEqual(leafHash(lines[line]!).subarray(0, 16));
+    expect(row.readBigUInt64LE(32)).toBe(BigInt(resolvedAt));
+  }
+  const each = [0, 1, 2].map((run) => part.markets(run));
+  expect(each.map((run) => run.length)).toEqual([16, 16, 1]);
+  expect(each.flat()).toEqual(lines);
+  expect(part.checked()).toMatchObject(markets);
+});
+
+test("a part is a gzip file of its lines", () => {
+  const text = lines.map((line) => `{"op":"put","market":${line}}\n`).join("");
+  expect(String(gunzipSync(stored))).toBe(text);
+  expect(lines.map(putLine).join("")).toBe(text);
+});
+
+const timed = (resolvedAt: string) => Buffer.from(JSON.stringify({ ...recordsOf(0, 1)[0], resolvedAt }));
+
+/** The part with another number at a place of its table. */
+function withNumber(at: number, change: (number: number) => number): Buffer {
+  const bytes = Buffer.from(stored);
+  bytes.writeUInt32LE(change(bytes.readUInt32LE(at)), at);
+  return bytes;
+}
+
+test.for<[what: string, bytes: Buffer, count: number, fault: string]>([
+  ["nothing", Buffer.alloc(0), 1, "does not begin"],
+  ["half a table", stored.subarray(0, end - 1), lines.length, "does not begin"],
+  ["another beginning", withNumber(0, (number) => number + 1), lines.length, "does not begin"],
+  [
+    "a gzip file without a table",
+    gzipSync(Buffer.concat(lines.map(putLine))),
+    lines.length,
+    "does not begin",
+  ],
+  ["a line fewer than told", stored, lines.length + 1, "does not begin"],
+  ["a line more than told", stored, lines.length - 1, "does not begin"],
+  [
+    "more lines than a part has",
+    await encodeChangePart(Array(513).fill(markets[0])),
+    513,
+    "does not begin with a table",
+  ],
+  ["a run that is longer", withNumber(runs, () => stored.length), lines.length, "its table of runs"],
+  [
+    "a run that inflates to more than one can",
+    withNumber(runs + 4, () => 4_194_673),
+    lines.length,
+    "its table of runs",
+  ],
+])("%s is refused as a part", ([, bytes, count, fault]) => {
+  expect(() => partOf(bytes, count)).toThrow(fault);
+});
+
+test("a part of as many lines as one has is read, and one with as long a run", async () => {
+  expect(partOf(await encodeChangePart(Array(512).fill(markets[0])), 512).markets(31)).toHaveLength(16);
+  expect(partOf(withNumber(runs + 4, () => 4_194_672)).markets(1)).toHaveLength(16);
+});
+
+test("a line that is not the one of the table is named", () => {
+  for (const line of [0, 1, 2])
+    for (const place of [0, 16, 32]) {
+      const part = partOf(withNumber(table + line * 40 + place, (number) => (number ^ 1) >>> 0));
+      expect(() => part.checked()).toThrow(`line ${line} is not the market of the table`);
+    }
+});
+
+test("a byte that no line needs is missed when it is another, or too many", () => {
+  for (const at of [end + 1, stored.length - 12, stored.length - 5, stored.length - 1]) {
+    const bytes = Buffer.from(stored);
+    bytes[at]! ^= 1;
+    expect(() => partOf(bytes).checked(), String(at)).toThrow("not the gzip file of its lines");
+  }
+  const longer = Buffer.concat([stored, Buffer.alloc(1)]);
+  expect(() => partOf(longer).checked()).toThrow("not the gzip file of its lines");
+});
+
+test.for<[what: string, text: string, fault: string]>([
+  ["nothing", "", "as many lines"],
+  ["a line too many", `${putLine(lines[0]!)}${putLine(lines[0]!)}`, "as many lines"],
+  ["half a line", `{"op":"put","market":${lines[0]}}`, "ends within a line"],
+  ["another bracket", `{"op":"put","market":${lines[0]}]\n`, "not the gzip file of its lines"],
+  ["another operation", `{"op":"pat","market":${lines[0]}}\n`, "not the gzip file of its lines"],
+  ["no market", "no market\n", "line 0 is not the market"],
+  ["a market without a time", String(putLine(timed("never"))), "line 0 is not the market"],
+  ["a market before 1970", String(putLine(timed("1969-12-31T23:59:59.999Z"))), "line 0 is not the market"],
+])("a run of %s is refused", ([, text, fault]) => {
+  const { bytes, rawBytes, crc } = compressPieceSync(Buffer.from(text), 6);
+  const run = runTable([{ compressedBytes: bytes.length, rawBytes, crc }]);
+  const header = headerWith(Buffer.concat([rowOf(markets[0]!), Buffer.from(run.buffer)]));
+  const nothing = storedPiece(Buffer.alloc(0));
+  const part = partOf(
+    joinGzip([nothing, { bytes, rawBytes, crc }, storedPiece(Buffer.alloc(0), true)], header),
+    1,
+  );
+  expect(() => part.checked()).toThrow(fault);
+});
