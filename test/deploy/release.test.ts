@@ -16,7 +16,7 @@ const copy = join(folder, "project");
 const temporary = join(folder, "runner");
 const programs = join(folder, "bin");
 const run = promisify(execFile);
-const name = "protocol-risk-score-service-1.0.0";
+const name = "protocol-risk-score-service-1.1.0";
 const digest = `sha256:${"5".repeat(64)}`;
 
 const environment = {
@@ -34,7 +34,7 @@ const inCopy = (program: string, ...args: string[]) => run(program, args, { cwd:
 const readJobs = async () => parse(await readFile(join(root, ".github/workflows/release.yml"), "utf8")).jobs;
 
 /** Runs a step of the job that releases, for a tag. */
-async function step(title: string, tag = "v1.0.0") {
+async function step(title: string, tag = "v1.1.0") {
   const { release } = await readJobs();
   const { run: script } = release.steps.find((one: { name?: string }) => one.name === title);
   const env = {
@@ -64,7 +64,10 @@ describe.skipIf(!findProgram("jq"))("release.yml", () => {
     const heading = "## Unreleased\n";
     expect(text.split(heading)).toHaveLength(2);
     const older = "\n## 0.9.0 - 2026-01-01\n\nOlder.\n";
-    await writeFile(changelog, `${text.replace(heading, `${heading}\n## 1.0.0 - 2026-12-01\n`)}${older}`);
+    await writeFile(
+      changelog,
+      `${text.replace(heading, `${heading}\n## 1.1.0 - 2026-12-01\n\n### Added\n\n- More.\n`)}${older}`,
+    );
     await inCopy("git", "init", "--quiet");
     await inCopy("git", "add", "--all");
     await inCopy("git", "commit", "--quiet", "--message", "Begin");
@@ -96,9 +99,9 @@ describe.skipIf(!findProgram("jq"))("release.yml", () => {
   });
 
   test("npm version commits the new version and nothing else, and tags the commit", async () => {
-    await inCopy("npm", "version", "1.0.0");
+    await inCopy("npm", "version", "1.1.0");
     const { stdout: changed } = await inCopy("git", "show", "--format=%D", "--numstat", "HEAD");
-    expect(changed).toMatch(/tag: v1\.0\.0\b[^\n]*\n\n2\t2\tpackage-lock\.json\n1\t1\tpackage\.json\n$/);
+    expect(changed).toMatch(/tag: v1\.1\.0\b[^\n]*\n\n2\t2\tpackage-lock\.json\n1\t1\tpackage\.json\n$/);
   });
 
   test("the tarball has the notes of its version, is the same each time, and runs", async () => {
@@ -121,8 +124,8 @@ describe.skipIf(!findProgram("jq"))("release.yml", () => {
   });
 
   test.each([
-    ["v1.0.1", "package.json has version 1.0.0"],
-    ["1.0.0", "package.json has version 1.0.0"],
+    ["v1.1.1", "package.json has version 1.1.0"],
+    ["1.1.0", "package.json has version 1.1.0"],
   ])("a tag %s that names another version ends the release", async (tag, reason) => {
     await expect(step("Make the tarball", tag)).rejects.toMatchObject({ code: 1, stderr: `${reason}\n` });
   });
@@ -131,7 +134,7 @@ describe.skipIf(!findProgram("jq"))("release.yml", () => {
     await step("Make the tarball");
     await step("Build the image and push it");
     await step("Release");
-    const image = "ghcr.io/owner/scores:1.0.0";
+    const image = "ghcr.io/owner/scores:1.1.0";
     const calls = (await readFile(join(folder, "calls.txt"), "utf8")).trimEnd().split("\n");
     expect(calls).toEqual([
       `docker build --file .github/deploy/Dockerfile --tag ${image} .`,
@@ -139,7 +142,7 @@ describe.skipIf(!findProgram("jq"))("release.yml", () => {
       "a-token",
       `docker push ${image}`,
       `docker inspect --format {{index .RepoDigests 0}} ${image}`,
-      `gh release create v1.0.0 --verify-tag --notes-file ${temporary}/notes.md ${temporary}/release/${name}.tar.gz`,
+      `gh release create v1.1.0 --verify-tag --notes-file ${temporary}/notes.md ${temporary}/release/${name}.tar.gz`,
     ]);
     expect(await readFile(join(folder, "output.txt"), "utf8")).toBe(
       `name=ghcr.io/owner/scores\ndigest=${digest}\n`,
@@ -147,8 +150,8 @@ describe.skipIf(!findProgram("jq"))("release.yml", () => {
   });
 
   test("a version of which the changelog says nothing ends the release", async () => {
-    await inCopy("npm", "version", "1.0.1");
-    const stderr = ".github/CHANGELOG.md says nothing of 1.0.1\n";
-    await expect(step("Make the tarball", "v1.0.1")).rejects.toMatchObject({ code: 1, stderr });
+    await inCopy("npm", "version", "1.1.1");
+    const stderr = ".github/CHANGELOG.md says nothing of 1.1.1\n";
+    await expect(step("Make the tarball", "v1.1.1")).rejects.toMatchObject({ code: 1, stderr });
   });
 });
