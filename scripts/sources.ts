@@ -3,8 +3,8 @@ import { homedir } from "node:os";
 import { basename, isAbsolute, join } from "node:path";
 import { SourceRefusal } from "../snapshots/sources/contract/refusals.ts";
 import { isScript, runScript } from "../snapshots/sources/duckdb/run-script.ts";
-import { type Inspection, inspectSources } from "../snapshots/sources/inspect-sources.ts";
-import { openSources, type SourcesOptions } from "../snapshots/sources/open-sources.ts";
+import type { SourceFolder } from "../snapshots/sources/files/source-files.ts";
+import { type Inspection, inspectSources, openSources } from "../snapshots/sources/open-sources.ts";
 import type { KnownFiles, OpenSources } from "../snapshots/sources/sources.ts";
 import { ifPresent } from "../snapshots/store/errors.ts";
 import { isStoreLocation } from "../snapshots/store/open-storage.ts";
@@ -22,14 +22,8 @@ export function sourcesLocation(shell: Shell, location: string): string | S3Loca
   return remote ?? shell.path(location);
 }
 
-interface LocalSources {
-  directory: string;
-  more: Partial<SourcesOptions>;
-  close(): Promise<void>;
-}
-
 /** Brings sources into a local folder. It may leave out known files, which need not be fetched. */
-type FetchSources = (known: KnownFiles | undefined) => Promise<LocalSources>;
+type FetchSources = (known: KnownFiles | undefined) => Promise<SourceFolder>;
 
 /**
  * A directory stays where it is. A script runs once and leaves its tables in the temporary folder. Sources on S3 are
@@ -42,12 +36,12 @@ function fetching(
   progress: Progress,
 ): FetchSources {
   if (typeof location === "string") {
-    let running: Promise<LocalSources> | undefined;
+    let folder: Promise<SourceFolder> | undefined;
     return () => {
-      running ??= isScript(location)
+      folder ??= isScript(location)
         ? tablesOfScript(shell, location, temporaryDirectory)
         : folderAt(location);
-      return running;
+      return folder;
     };
   }
   return async (known) => {
@@ -59,43 +53,36 @@ function fetching(
     shell.say(
       `Fetched ${counted(mirror.downloaded.objects, "file")} (${mirror.downloaded.bytes} bytes) of the sources`,
     );
-    const { directory, passed, listed, unfetched } = mirror;
-    return {
-      directory,
-      more: { mirrorOf: mirror.location, passed, listed, unfetched },
-      close: () => mirror.close(),
-    };
+    return mirror;
   };
 }
 
-const nothing = async () => {};
-
-async function folderAt(directory: string): Promise<LocalSources> {
-  const info = await ifPresent(stat(directory));
+async function folderAt(path: string): Promise<SourceFolder> {
+  const info = await ifPresent(stat(path));
   if (!info)
     throw new SourceRefusal([
       {
-        file: directory,
+        file: path,
         rule: "there is no such folder; --sources names one with markets.parquet and protocol_scores.parquet",
       },
     ]);
   if (info.isFile())
     throw usageError(
-      `--sources: ${directory} is a file; a DuckDB script *.sql can read it (.github/deploy/SOURCES.md), ` +
+      `--sources: ${path} is a file; a DuckDB script *.sql can read it (.github/deploy/SOURCES.md), ` +
         "and Parquet files are named by their directory",
     );
-  return { directory, more: {}, close: nothing };
+  return { path };
 }
 
 /** Runs a script in the user's folder. Its tables stay until the temporary folder is removed. */
-async function tablesOfScript(shell: Shell, path: string, temporaryDirectory: string): Promise<LocalSources> {
+async function tablesOfScript(shell: Shell, path: string, temporaryDirectory: string): Promise<SourceFolder> {
   const before = process.cwd();
   process.chdir(shell.directory);
   const rows = await runScript(path, { temporaryDirectory, tell: (line) => shell.say(line) }).finally(() =>
     process.chdir(before),
   );
   shell.say(`Ran ${basename(path)}: ${rows.markets} markets, ${rows.protocol_scores} protocol_scores`);
-  return { directory: rows.directory, more: { script: basename(path) }, close: nothing };
+  return { path: rows.directory, script: basename(path) };
 }
 
 /** Returns a function that opens the sources at a place, and may be called more than once. */
@@ -108,25 +95,14 @@ export function sourcesAt(
   const told = new Set<string>();
   const fetch = fetching(shell, location, temporaryDirectory, progress);
   return async (known, pinned) => {
-    const { directory, more, close } = await fetch(known);
-    try {
-      const { now } = pinned ?? { now: new Date() };
-      const sources = await openSources(directory, { now, temporaryDirectory, known, pinned, ...more });
-      for (const warning of sources.warnings) {
-        if (!told.has(warning)) shell.warn(warning);
-        told.add(warning);
-      }
-      return {
-        ...sources,
-        async close() {
-          await sources.close();
-          await close();
-        },
-      };
-    } catch (error) {
-      await close();
-      throw error;
+    const folder = await fetch(known);
+    const { now } = pinned ?? { now: new Date() };
+    const sources = await openSources(folder, { now, temporaryDirectory, known, pinned });
+    for (const warning of sources.warnings) {
+      if (!told.has(warning)) shell.warn(warning);
+      told.add(warning);
     }
+    return sources;
   };
 }
 
@@ -140,13 +116,9 @@ export async function inspectSourcesAt(
   temporaryDirectory: string,
   progress: Progress,
 ): Promise<Inspection> {
-  const { directory, more, close } = await fetching(shell, location, temporaryDirectory, progress)(undefined);
-  try {
-    const warn = (warning: string) => shell.warn(warning);
-    return await inspectSources(directory, { now: new Date(), temporaryDirectory, warn, ...more });
-  } finally {
-    await close();
-  }
+  const folder = await fetching(shell, location, temporaryDirectory, progress)(undefined);
+  const warn = (warning: string) => shell.warn(warning);
+  return inspectSources(folder, { now: new Date(), temporaryDirectory, warn });
 }
 
 /** The user's cache folder (XDG Base Directory Specification). */

@@ -7,28 +7,31 @@ import { clockTolerance } from "../store/log/commits.ts";
 import { RefusalList, SourceRefusal } from "./contract/refusals.ts";
 import { marketsTable, protocolScoresTable } from "./contract/source-tables.ts";
 import type { SourceTable } from "./contract/table-schema.ts";
-import { openSession, planMemory, withConnection } from "./duckdb/duckdb.ts";
+import { openSession, planMemory, selectFromAll, withConnection } from "./duckdb/duckdb.ts";
 import { digestKind, readCutPoints, readKeys, readMarkets } from "./duckdb/markets.ts";
-import { countRows, type ListedSource, type OpenSource, refuseDuplicates } from "./duckdb/read-source.ts";
+import {
+  countRows,
+  type ListedSource,
+  type OpenSource,
+  readSource,
+  refuseBrokenRows,
+  refuseDuplicates,
+} from "./duckdb/read-source.ts";
 import { readScores } from "./duckdb/scores.ts";
 import { groupFiles } from "./files/file-groups.ts";
 import { contentOf, type HashedFiles, hashContents } from "./files/file-hashes.ts";
-import { listSourceFiles, nameOfAll, passedWarning, type SourceFile } from "./files/source-files.ts";
+import {
+  listSourceFiles,
+  nameOfAll,
+  passedWarning,
+  type SourceFile,
+  type SourceFolder,
+} from "./files/source-files.ts";
 import type { KnownFiles, MarketsFile, NamedContent, PinnedFiles, Sources } from "./sources.ts";
 
 export interface SourcesOptions {
   /** The start of the run. Rows may be up to five minutes later. */
   now: Date;
-  /** The address that the directory mirrors (mirror.ts), for messages. */
-  mirrorOf?: string;
-  /** The name of the script whose tables the directory's files hold (run-script.ts), for messages. */
-  script?: string;
-  /** Names of files and folders there that were passed over. */
-  passed?: readonly string[];
-  /** Digests of the addresses, ETags and sizes of the mirrored files, by name. */
-  listed?: ReadonlyMap<string, string>;
-  /** Known files of markets that were not fetched, by name. */
-  unfetched?: ReadonlyMap<string, SourceFileRef>;
   /** The files of the current snapshot. Those that are unchanged are not read. */
   known?: KnownFiles | undefined;
   /** The files that a run in parts was planned with. */
@@ -41,36 +44,148 @@ export interface SourcesOptions {
   threads?: number;
 }
 
+const defaultMegabytes = 600;
+
 /**
- * Opens the Parquet sources of a directory. Throws SourceRefusal when files or columns are missing or do not match the
- * contract, when a source has no rows, or when keys repeat. Values are checked later, while they are read. Throws
- * UNREAD_FILES when files are not read and their rows are not known.
+ * Opens the Parquet sources in a folder, which is closed with them. Throws SourceRefusal when files or columns are
+ * missing or do not match the contract, when a source has no rows, or when keys repeat. Values are checked later, while
+ * they are read. Throws UNREAD_FILES when files are not read and their rows are not known.
  */
-export async function openSources(directory: string, options: SourcesOptions): Promise<Sources> {
-  const { memoryMegabytes: megabytes = 600, threads } = options;
-  const unfetched = options.unfetched ?? new Map();
-  const listed = await bothOf(tablesOf(options), (table) => listSource(directory, table, options));
-  const { instance, close } = await openSourceSession(listed, options);
-  const { pinned } = options;
-  try {
-    const rowDigests = await withConnection(instance, digestKind);
-    const [markets, scores] = listed;
-    const hashed = await hashContents([...markets.files, ...scores.files], filesOfOthers(options));
-    if (pinned) requirePinned(pinned, namedContents([...markets.files, ...scores.files], hashed, unfetched));
-    const unchanged = findUnchanged(markets, { ...options, ...hashed, unfetched, rowDigests });
-    const content = { ...hashed, unchanged, unfetched, listed: options.listed ?? new Map() };
-    const limits = { megabytes, threads, checked: pinned !== undefined };
-    const checked = await checkedSources(instance, listed, content, limits);
-    return {
-      ...checked,
-      warnings: [...passedWarningOf(listed, options), ...checked.warnings],
-      rowDigests,
-      close,
-    };
-  } catch (error) {
-    await close();
-    throw error;
+export async function openSources(folder: SourceFolder, options: SourcesOptions): Promise<Sources> {
+  const { known, pinned } = options;
+  const { unfetched = new Map() } = folder;
+  await using opened = new AsyncDisposableStack();
+  opened.defer(async () => folder.close?.());
+  const listed = await inTurn(tablesOf(options), (table) => listSource(folder, table));
+  const instance = await openSourceSession(listed, options, opened);
+  const rowDigests = await withConnection(instance, digestKind);
+  const files = listed.flatMap((source) => source.files);
+  const hashed = await hashContents(files, filesOfOthers(options));
+  if (pinned) requirePinned(pinned, namedContents(files, hashed, unfetched));
+  const comparable = known?.rowDigests === rowDigests ? known.files : undefined;
+  const unchanged = findUnchanged(listed[0]!, hashed, unfetched, comparable);
+  const isRead = (file: SourceFile) => !unchanged.has(file);
+  const [markets, scores] = (await inTurn(listed, (source) =>
+    groupSource(instance, source, source.files.filter(isRead)),
+  )) as Pair;
+  const memoryWarnings = await limitMemory(instance, files.filter(isRead), options);
+  const elsewhere = [...unchanged.values(), ...unfetched.values()].some(({ rows }) => rows > 0);
+  const [marketCount = 0] = await inTurn([markets, scores], (source) =>
+    pinned ? countRows(source) : checkRows(source, source === markets && elsewhere),
+  );
+  const marketsFiles = filesOfMarkets(markets, hashed, unchanged);
+  const ends = opened.move();
+  return {
+    files: marketsFiles,
+    scoreFiles: scores.files.map((file) => ({ name: file.name, ...contentOf(file, hashed) })),
+    marketCount,
+    warnings: [
+      ...passedOver(folder, listed),
+      ...extraWarning(markets, marketsFiles),
+      ...extraWarning(scores, scores.groups),
+      ...memoryWarnings,
+    ],
+    markets: (rows, range) => readMarkets(markets, rows, range),
+    keys: () => readKeys(markets),
+    rowDigests,
+    cutPoints: (parts) => readCutPoints(markets, marketCount, parts),
+    scores: () => readScores(scores),
+    close: () => ends.disposeAsync(),
+  };
+}
+
+/** What sound sources hold. */
+export interface Inspection {
+  markets: number;
+  protocols: number;
+  /** Rows of protocol_scores. */
+  scores: number;
+  /** Sentences for the operator, for example about ignored columns. */
+  warnings: string[];
+}
+
+/**
+ * Looks for everything that a publish would refuse, except by the guards, which compare with the current snapshot.
+ * Throws one SourceRefusal for all of it, where a publish stops at the first kind of fault. `warn` is called with each
+ * warning before rows are read, which may take more memory than there is.
+ */
+export async function inspectSources(
+  folder: SourceFolder,
+  options: SourcesOptions & { warn?: (warning: string) => void },
+): Promise<Inspection> {
+  await using opened = new AsyncDisposableStack();
+  opened.defer(async () => folder.close?.());
+  const refusals = new RefusalList();
+  const listed = await inTurn(tablesOf(options), (table) => listSource(folder, table), refusals);
+  const instance = await openSourceSession(listed, options, opened);
+  const sources = await inTurn(listed, (source) => groupSource(instance, source, source.files), refusals);
+  const files = sources.flatMap((source) => source.files);
+  const memoryWarnings = files.length > 0 ? await limitMemory(instance, files, options) : [];
+  const warnings = [
+    ...passedOver(folder, listed),
+    ...sources.flatMap((source) => extraWarning(source, source.groups)),
+    ...memoryWarnings,
+  ];
+  for (const warning of warnings) options.warn?.(warning);
+  for (const source of sources) await inspectRows(source, refusals);
+  refusals.throwIfAny();
+  const [markets, scores] = sources as Pair;
+  return {
+    markets: await countSomeRows(markets),
+    protocols: await countProtocols(scores),
+    scores: await countSomeRows(scores),
+    warnings,
+  };
+}
+
+type Pair = [markets: OpenSource, scores: OpenSource];
+
+/**
+ * Runs the same step for each source, one after the other. Throws one SourceRefusal for the faults of all. With
+ * `gathered` these are added there instead, and sources that have any are left out.
+ */
+async function inTurn<From, To>(
+  all: readonly From[],
+  step: (from: From) => Promise<To>,
+  gathered?: RefusalList,
+): Promise<To[]> {
+  const refusals = gathered ?? new RefusalList();
+  const results: To[] = [];
+  for (const one of all) {
+    const result = await refusals.gather(() => step(one));
+    if (result !== undefined) results.push(result);
   }
+  if (!gathered) refusals.throwIfAny();
+  return results;
+}
+
+function tablesOf({ now }: SourcesOptions): SourceTable[] {
+  const latest = new Date(now.getTime() + clockTolerance);
+  return [marketsTable(latest), protocolScoresTable(latest)];
+}
+
+/** Throws SourceRefusal when the source has no files. */
+async function listSource(folder: SourceFolder, table: SourceTable): Promise<ListedSource> {
+  return { folder, table, ...(await listSourceFiles(folder, table.name)) };
+}
+
+/** Opens a DuckDB that can read only these files. `opened` closes it. */
+async function openSourceSession(
+  listed: readonly ListedSource[],
+  { temporaryDirectory, memoryMegabytes = defaultMegabytes }: SourcesOptions,
+  opened: AsyncDisposableStack,
+): Promise<DuckDBInstance> {
+  // DuckDB's spill files have fixed names, so two processes in one folder would overwrite each other's.
+  const spill = await mkdtemp(join(resolve(temporaryDirectory), "duckdb-"));
+  opened.defer(() => rm(spill, { recursive: true, force: true }));
+  const instance = await openSession({
+    memoryMegabytes,
+    temporaryDirectory: spill,
+    ordered: false,
+    allowedPaths: listed.flatMap(({ files }) => files.map(({ path }) => path)),
+  });
+  opened.defer(() => instance.closeSync());
+  return instance;
 }
 
 /**
@@ -80,106 +195,6 @@ export async function openSources(directory: string, options: SourcesOptions): P
 function filesOfOthers({ known, pinned }: SourcesOptions): Map<string, NamedContent> {
   const unread = new Set(known?.files.map(({ hash }) => hash));
   return new Map(pinned?.files.flatMap((file) => (unread.has(file.hash) ? [[file.name, file]] : [])));
-}
-
-export function tablesOf({ now }: SourcesOptions): readonly [markets: SourceTable, scores: SourceTable] {
-  const latest = new Date(now.getTime() + clockTolerance);
-  return [marketsTable(latest), protocolScoresTable(latest)];
-}
-
-/** Opens a DuckDB that can read only these files. */
-export async function openSourceSession(
-  listed: readonly ListedSource[],
-  { temporaryDirectory, memoryMegabytes = 600 }: SourcesOptions,
-): Promise<{ instance: DuckDBInstance; close: () => Promise<void> }> {
-  // DuckDB's spill files have fixed names, so two processes in one folder would overwrite each other's.
-  const spill = await mkdtemp(join(resolve(temporaryDirectory), "duckdb-"));
-  const instance = await openSession({
-    memoryMegabytes,
-    temporaryDirectory: spill,
-    ordered: false,
-    allowedPaths: listed.flatMap(({ files }) => files.map(({ path }) => path)),
-  });
-  const close = async () => {
-    instance.closeSync();
-    await rm(spill, { recursive: true, force: true });
-  };
-  return { instance, close };
-}
-
-interface FileContents extends HashedFiles {
-  /** Only files of markets. */
-  unchanged: ReadonlyMap<SourceFile, SourceFileRef>;
-  unfetched: ReadonlyMap<string, SourceFileRef>;
-  listed: ReadonlyMap<string, string>;
-}
-
-/**
- * Finds the known ones among the files of markets. None counts as unchanged when the known ones were checked by other
- * rules, or when two files have the same rows, since their ids are then the same too. Throws UNREAD_FILES when none may
- * count as unchanged, but some were not fetched.
- */
-function findUnchanged(
-  { files }: ListedSource,
-  {
-    known,
-    rowDigests,
-    contents,
-    unfetched,
-  }: Pick<FileContents, "contents" | "unfetched"> & Pick<SourcesOptions, "known"> & { rowDigests: string },
-): FileContents["unchanged"] {
-  const byHash = new Map(known?.files.map((file) => [file.hash, file]));
-  const hashes = files.flatMap((file) => contents.get(file)?.hash ?? []);
-  const all = [...hashes, ...[...unfetched.values()].map(({ hash }) => hash)];
-  // Files without rows share no ids, and often have the same bytes.
-  const filled = all.filter((hash) => byHash.get(hash)?.rows !== 0);
-  const comparable = known?.rowDigests === rowDigests && new Set(filled).size === filled.length;
-  if (!comparable && unfetched.size > 0)
-    throw new Fault("UNREAD_FILES", "files that were not fetched must be read");
-  if (!comparable) return new Map();
-  return new Map(
-    files.flatMap((file) => {
-      const same = byHash.get(contents.get(file)?.hash ?? "");
-      return same ? [[file, same]] : [];
-    }),
-  );
-}
-
-async function checkedSources(
-  instance: DuckDBInstance,
-  [allMarkets, allScores]: readonly [ListedSource, ListedSource],
-  content: FileContents,
-  limits: { megabytes: number; threads: number | undefined; checked: boolean },
-): Promise<Omit<Sources, "close" | "rowDigests">> {
-  const { unchanged, unfetched } = content;
-  const read = allMarkets.files.filter((file) => !unchanged.has(file));
-  const [markets, scores] = await bothOf(
-    [
-      { source: allMarkets, files: read },
-      { source: allScores, files: allScores.files },
-    ],
-    ({ source, files }) => groupSource(instance, source, files),
-  );
-  const memoryWarnings = await limitMemory(instance, [...read, ...allScores.files], limits);
-  const elsewhere = [...unchanged.values(), ...unfetched.values()].some(({ rows }) => rows > 0);
-  const [marketCount] = await bothOf(
-    [
-      { source: markets, elsewhere },
-      { source: scores, elsewhere: false },
-    ],
-    ({ source, elsewhere }) => (limits.checked ? countRows(source) : checkRows(source, elsewhere)),
-  );
-  const files = marketsFiles(markets, content);
-  return {
-    files,
-    scoreFiles: allScores.files.map((file) => ({ name: file.name, ...contentOf(file, content) })),
-    marketCount,
-    warnings: [...extraWarning(markets, files), ...extraWarning(scores, scores.groups), ...memoryWarnings],
-    markets: (known, range) => readMarkets(markets, known, range),
-    keys: () => readKeys(markets),
-    cutPoints: (parts) => readCutPoints(markets, marketCount, parts),
-    scores: () => readScores(scores),
-  };
 }
 
 /** Files that are here and could be hashed, and those that were not fetched. */
@@ -205,53 +220,36 @@ function requirePinned({ files }: PinnedFiles, found: readonly NamedContent[]): 
 
 const unplannedRule = "is not as it was when the run was planned; plan another run";
 
-/** Implements Sources.files: the files of the directory in their order, and then those that were not fetched. */
-function marketsFiles({ files, groups }: OpenSource, content: FileContents): MarketsFile[] {
-  const { unchanged, unfetched, listed } = content;
-  const groupOf = new Map(groups.flatMap((group) => group.files.map((file) => [file, group])));
-  const local = files.map((file): MarketsFile => {
-    const extra = (groupOf.get(file) ?? unchanged.get(file))?.extra ?? [];
-    const tag = listed.get(file.name);
-    return {
-      name: file.name,
-      ...contentOf(file, content),
-      extra: [...extra],
-      ...(tag !== undefined && { listed: tag }),
-      unchanged: unchanged.has(file),
-    };
-  });
-  const others = [...unfetched].map(([name, { rows: _, ...file }]) => ({ ...file, name, unchanged: true }));
-  return [...local, ...others];
-}
-
-/** Runs the same step for both sources, one after the other, and throws one SourceRefusal for the faults of both. */
-async function bothOf<From, To>(
-  [first, second]: readonly [From, From],
-  step: (from: From) => Promise<To>,
-): Promise<[To, To]> {
-  const refusals = new RefusalList();
-  const results = [await refusals.gather(() => step(first)), await refusals.gather(() => step(second))];
-  refusals.throwIfAny();
-  return results as [To, To];
-}
-
-/** Throws SourceRefusal when the source has no files. */
-export async function listSource(
-  path: string,
-  table: SourceTable,
-  { mirrorOf, script }: SourcesOptions,
-): Promise<ListedSource> {
-  const directory = { path: resolve(path), mirrorOf, script };
-  return { directory, table, ...(await listSourceFiles(directory, table.name)) };
-}
-
-/** A sentence for the operator, if names were passed over, here or in what the directory mirrors. */
-export function passedWarningOf(listed: readonly ListedSource[], { passed = [] }: SourcesOptions): string[] {
-  return passedWarning([...listed.flatMap((source) => source.passed), ...passed]);
+/**
+ * Finds the known ones among the files of markets. None counts as unchanged when `known` is undefined, because other
+ * rules were in force, or when two files have the same rows, since their ids are then the same too. Throws UNREAD_FILES
+ * when none may count as unchanged, but some were not fetched.
+ */
+function findUnchanged(
+  { files }: ListedSource,
+  { contents }: HashedFiles,
+  unfetched: ReadonlyMap<string, SourceFileRef>,
+  known: KnownFiles["files"] | undefined,
+): Map<SourceFile, SourceFileRef> {
+  const byHash = new Map(known?.map((file) => [file.hash, file]));
+  const hashes = files.flatMap((file) => contents.get(file)?.hash ?? []);
+  const all = [...hashes, ...[...unfetched.values()].map(({ hash }) => hash)];
+  // Files without rows share no ids, and often have the same bytes.
+  const filled = all.filter((hash) => byHash.get(hash)?.rows !== 0);
+  const comparable = known !== undefined && new Set(filled).size === filled.length;
+  if (!comparable && unfetched.size > 0)
+    throw new Fault("UNREAD_FILES", "files that were not fetched must be read");
+  if (!comparable) return new Map();
+  return new Map(
+    files.flatMap((file) => {
+      const same = byHash.get(contents.get(file)?.hash ?? "");
+      return same ? [[file, same]] : [];
+    }),
+  );
 }
 
 /** Only the files in `read`. Throws SourceRefusal when their columns do not match. */
-export async function groupSource(
+async function groupSource(
   instance: DuckDBInstance,
   listed: ListedSource,
   read: readonly SourceFile[],
@@ -261,12 +259,13 @@ export async function groupSource(
 }
 
 /** Sets DuckDB's memory and threads for these files. Returns sentences for the operator. */
-export function limitMemory(
+function limitMemory(
   instance: DuckDBInstance,
   files: readonly SourceFile[],
-  limits: { megabytes: number; threads: number | undefined },
+  { memoryMegabytes = defaultMegabytes, threads: most }: SourcesOptions,
 ): Promise<readonly string[]> {
   return withConnection(instance, async (connection) => {
+    const limits = { megabytes: memoryMegabytes, threads: most };
     const { megabytes, threads, warnings } = await planMemory(connection, files, limits);
     await connection.run(`SET GLOBAL memory_limit = '${megabytes}MB'`);
     await connection.run(`SET GLOBAL threads = ${threads}`);
@@ -285,18 +284,63 @@ async function checkRows(source: OpenSource, elsewhere: boolean): Promise<number
 }
 
 /** Counts the rows in the files that are read. Throws SourceRefusal when there are none. */
-export async function countSomeRows(source: OpenSource): Promise<number> {
+async function countSomeRows(source: OpenSource): Promise<number> {
   const { files, table } = source;
   const rows = await countRows(source);
   if (rows > 0) return rows;
   throw new SourceRefusal([{ file: nameOfAll(files, table.name), rule: "has no rows" }]);
 }
 
+async function inspectRows(source: OpenSource, refusals: RefusalList): Promise<void> {
+  for (const refuse of [countSomeRows, refuseBrokenRows, refuseDuplicates]) {
+    try {
+      await readSource<unknown>(source, () => refuse(source));
+    } catch (error) {
+      if (!(error instanceof SourceRefusal)) throw error;
+      refusals.addFrom(error);
+      // A file that cannot be read, or has changed, would be named by each step.
+      if (error.refusals.some(({ row }) => row === undefined)) return;
+    }
+  }
+}
+
+function countProtocols(scores: OpenSource): Promise<number> {
+  return readSource(scores, async (connection) => {
+    const slugs = selectFromAll(scores.groups, "slug");
+    const result = await connection.runAndReadAll(`SELECT count(DISTINCT slug)::DOUBLE FROM (${slugs})`);
+    return Number(result.getRows()[0]?.[0]);
+  });
+}
+
+/** Implements Sources.files: the files of the folder in their order, and then those that were not fetched. */
+function filesOfMarkets(
+  { folder: { unfetched = new Map(), listed }, files, groups }: OpenSource,
+  hashed: HashedFiles,
+  unchanged: ReadonlyMap<SourceFile, SourceFileRef>,
+): MarketsFile[] {
+  const groupOf = new Map(groups.flatMap((group) => group.files.map((file) => [file, group])));
+  const local = files.map((file): MarketsFile => {
+    const extra = (groupOf.get(file) ?? unchanged.get(file))?.extra ?? [];
+    const tag = listed?.get(file.name);
+    return {
+      name: file.name,
+      ...contentOf(file, hashed),
+      extra: [...extra],
+      ...(tag !== undefined && { listed: tag }),
+      unchanged: unchanged.has(file),
+    };
+  });
+  const others = [...unfetched].map(([name, { rows: _, ...file }]) => ({ ...file, name, unchanged: true }));
+  return [...local, ...others];
+}
+
+/** A sentence for the operator, if names were passed over, here or in what the folder mirrors. */
+function passedOver({ passed = [] }: SourceFolder, listed: readonly ListedSource[]): string[] {
+  return passedWarning([...listed.flatMap((source) => source.passed), ...passed]);
+}
+
 /** A sentence for the operator, if there are columns that the contract does not name. */
-export function extraWarning(
-  { table }: OpenSource,
-  parts: readonly { extra: readonly string[] }[],
-): string[] {
+function extraWarning({ table }: OpenSource, parts: readonly { extra: readonly string[] }[]): string[] {
   const extra = new Set(parts.flatMap((part) => part.extra));
   if (extra.size === 0) return [];
   const names = [...extra].sort().join(", ");

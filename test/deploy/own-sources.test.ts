@@ -37,7 +37,7 @@ async function made(script: string) {
   const { directory } = await runScript(join(folder, script), { temporaryDirectory: folder }).finally(() =>
     process.chdir(before),
   );
-  const { markets, scores, warnings } = await readAll(directory, { script });
+  const { markets, scores, warnings } = await readAll({ path: directory, script });
   const texts = { markets: markets.map(({ json }) => json), scores: scores.map(({ json }) => json) };
   return { ...texts, warnings };
 }

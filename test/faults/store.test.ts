@@ -259,7 +259,7 @@ test("commits count by number, and their times never go back, whatever the publi
     latest = Math.max(latest, clock);
     if (n > 0) await addMarkets(sources, n);
     const open: OpenSources = (known) =>
-      openSources(sources, { now: new Date(today), temporaryDirectory: folder, known });
+      openSources({ path: sources }, { now: new Date(today), temporaryDirectory: folder, known });
     const now = () => new Date(clock);
     const done = await publish({ sources: open, storage, temporaryDirectory: folder, now });
     expect(done).toMatchObject({ outcome: "published", commit: n + 1 });

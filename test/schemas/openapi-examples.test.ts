@@ -64,7 +64,7 @@ async function publishSample(daysBack: number): Promise<string> {
   const directory = join(folder, `sources-${daysBack}`);
   await writeSample({ directory, markets: 60, protocols: 3, days: 12, outcomes: 6, seed: 1, daysBack });
   const where = { temporaryDirectory: folder, now: publishedAt };
-  const open = () => openSources(directory, where);
+  const open = () => openSources({ path: directory }, where);
   const { snapshotId } = await publish({
     sources: daysBack === 1 ? async () => otherwise(await open()) : open,
     storage: await openStorage("store", folder),

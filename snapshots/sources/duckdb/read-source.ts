@@ -12,7 +12,7 @@ import { faultsOfRow, maxRecordBytes, recordRule, soundRow } from "../contract/r
 import type { SourceTable } from "../contract/table-schema.ts";
 import type { FileGroup } from "../files/file-groups.ts";
 import { refuseUnreadable } from "../files/file-hashes.ts";
-import { refuseChanges, type SourceDirectory, type SourceFile } from "../files/source-files.ts";
+import { refuseChanges, type SourceFile, type SourceFolder } from "../files/source-files.ts";
 import { readParquet, selectFromAll, withConnection } from "./duckdb.ts";
 import { identifier } from "./sql-literals.ts";
 
@@ -62,7 +62,7 @@ function valuesAt(path: string): string {
 }
 
 export interface ListedSource {
-  directory: SourceDirectory;
+  folder: SourceFolder;
   table: SourceTable;
   files: readonly SourceFile[];
   passed: readonly string[];
@@ -93,8 +93,8 @@ export async function readSource<T>(
 }
 
 /** Throws SourceRefusal when the files are no longer those that were listed. */
-export function refuseChangedFiles({ directory, table, files }: ListedSource): Promise<void> {
-  return refuseChanges(directory, table.name, files);
+export function refuseChangedFiles({ folder, table, files }: ListedSource): Promise<void> {
+  return refuseChanges(folder, table.name, files);
 }
 
 /** The error to throw when reading has failed: the SourceRefusal of the files that caused it, or `error` itself. */

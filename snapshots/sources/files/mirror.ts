@@ -11,24 +11,12 @@ import { type S3Location, type Storage, StorageError } from "../../store/storage
 import { RefusalList, SourceRefusal } from "../contract/refusals.ts";
 import { sourceNames } from "../contract/table-schema.ts";
 import type { KnownFiles } from "../sources.ts";
-import { changedRule, refuseDifferences, SourceNames } from "./source-files.ts";
+import { changedRule, refuseDifferences, type SourceFolder, SourceNames } from "./source-files.ts";
 
-/** A local copy of the sources on S3, made for one run. */
-interface SourceMirror {
-  /** The address that it mirrors. */
-  location: string;
-  /** The directory with the files, under their names below the address. Only this run writes to it. */
-  directory: string;
-  /** Names of files and folders there that were passed over. */
-  passed: readonly string[];
-  /** Digests of the addresses, ETags and sizes of the listed files, by name. */
-  listed: ReadonlyMap<string, string>;
-  /** Known files of markets, by name. They are not in the directory. */
-  unfetched: ReadonlyMap<string, SourceFileRef>;
+/** A local copy of the sources on S3, made for one run. Only that run writes to it. The cache stays when it is closed. */
+interface SourceMirror extends Required<Omit<SourceFolder, "script">> {
   /** The other files were in the cache, or are known. */
   downloaded: Size;
-  /** Removes the directory. The cache stays. */
-  close(): Promise<void>;
 }
 
 interface MirrorOptions {
@@ -87,7 +75,7 @@ export async function mirrorSources(
     });
     refuseDifferences(fingerprints(listed), fingerprints((await listRemote(storage)).files));
     await prune(objects, new Set(listed.map(cacheName)));
-    return { location: storage.location, directory, passed, listed: digests, unfetched, downloaded, close };
+    return { path: directory, passed, listed: digests, unfetched, downloaded, close };
   } catch (error) {
     await close();
     throw failed(error);

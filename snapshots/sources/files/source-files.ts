@@ -1,21 +1,32 @@
 import { readdir, realpath, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
+import type { SourceFileRef } from "../../../schemas/store/stored-objects.ts";
 import { hasCode, ifPresent } from "../../store/errors.ts";
 import { RefusalList, SourceRefusal } from "../contract/refusals.ts";
 import type { SourceTable } from "../contract/table-schema.ts";
 
-export interface SourceDirectory {
+/** A local folder with sources, and what is known of where they came from. */
+export interface SourceFolder {
   path: string;
-  /** The address that the directory mirrors. Its files are then hard links, whose number changes. */
-  mirrorOf: string | undefined;
-  /** The script whose tables the directory's files hold; messages name these instead. */
-  script?: string | undefined;
+  /** The name of the script whose tables its files hold; messages name these instead. */
+  script?: string;
+  /**
+   * Digests of the addresses, ETags and sizes of the files, by name, if the folder mirrors an address (mirror.ts). Its
+   * files are then hard links, whose number changes.
+   */
+  listed?: ReadonlyMap<string, string>;
+  /** Names of files and folders at that address that were passed over. */
+  passed?: readonly string[];
+  /** Known files of markets there, by name. They were not fetched. */
+  unfetched?: ReadonlyMap<string, SourceFileRef>;
+  /** Removes a folder that was made for this run. */
+  close?(): Promise<void>;
 }
 
 export interface SourceFile {
   /** The absolute path without symbolic links. DuckDB is allowed to read no other paths. */
   path: string;
-  /** The path relative to the sources' directory, with `/`; for messages. */
+  /** The path relative to the sources' folder, with `/`; for messages. */
   name: string;
   /**
    * Size, times and inode, so that replacing, writing and touching the file all show. In a mirror it leaves out ctime,
@@ -35,18 +46,18 @@ interface ListedFiles {
  * these are not files of a source, or there are none. A mirror's files were judged when they were listed.
  */
 export async function listSourceFiles(
-  directory: SourceDirectory,
+  folder: SourceFolder,
   name: SourceTable["name"],
 ): Promise<ListedFiles> {
-  const { path: root, mirrorOf, script } = directory;
+  const { path: root, listed, script } = folder;
   const names = new SourceNames(name);
   const single = `${name}.parquet`;
   const info = await statOf(root, join(root, single));
   if (info && !info.isDirectory()) names.add(single);
-  for (const folder of [...(info?.isDirectory() ? [single] : []), name])
-    for (const found of await namesBelow(root, folder)) names.add(found);
-  if (mirrorOf === undefined) await names.judge(root, () => namesIn(root));
-  const files = await Promise.all(names.files.map((name) => sourceFile(directory, name)));
+  for (const below of [...(info?.isDirectory() ? [single] : []), name])
+    for (const found of await namesBelow(root, below)) names.add(found);
+  if (!listed) await names.judge(root, () => namesIn(root));
+  const files = await Promise.all(names.files.map((name) => sourceFile(folder, name)));
   const passed = [...names.passed];
   if (script === undefined) return { files, passed };
   return { files: files.map((file) => ({ ...file, name: tableOfScript(script, name) })), passed };
@@ -66,10 +77,10 @@ export function tableOfScript(script: string, table: string): string {
   return `${script} (${table})`;
 }
 
-async function sourceFile(directory: SourceDirectory, name: string): Promise<SourceFile> {
-  const path = join(directory.path, name);
-  const found = await fingerprint(directory, path);
-  if (found === undefined) throw refusalOf(directory.path, path, "is a link to nothing, or gone");
+async function sourceFile(folder: SourceFolder, name: string): Promise<SourceFile> {
+  const path = join(folder.path, name);
+  const found = await fingerprint(folder, path);
+  if (found === undefined) throw refusalOf(folder.path, path, "is a link to nothing, or gone");
   return { path: await realpath(path), name, fingerprint: found };
 }
 
@@ -102,25 +113,22 @@ async function namesBelow(root: string, name: string, above: readonly string[] =
 
 /** Throws SourceRefusal when a file of a source has been changed, removed or added since it was listed. */
 export async function refuseChanges(
-  directory: SourceDirectory,
+  folder: SourceFolder,
   name: SourceTable["name"],
   before: readonly SourceFile[],
 ): Promise<void> {
-  const { files } = await listSourceFiles(directory, name);
+  const { files } = await listSourceFiles(folder, name);
   refuseDifferences(fingerprints(before), fingerprints(files));
 }
 
 const fingerprints = (files: readonly SourceFile[]) =>
   new Map(files.map(({ name, fingerprint }) => [name, fingerprint]));
 
-async function fingerprint(
-  { path: root, mirrorOf }: SourceDirectory,
-  path: string,
-): Promise<string | undefined> {
+async function fingerprint({ path: root, listed }: SourceFolder, path: string): Promise<string | undefined> {
   const info = await statOf(root, path);
   // Opening a pipe would wait for a writer, possibly for ever.
   if (info && !info.isFile()) throw refusalOf(root, path, "is not a regular file");
-  const changed = mirrorOf === undefined ? info?.ctimeNs : "linked";
+  const changed = listed ? "linked" : info?.ctimeNs;
   return info && [info.size, info.mtimeNs, changed, info.ino, info.dev].join("-");
 }
 

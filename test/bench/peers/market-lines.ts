@@ -21,7 +21,7 @@ export async function loadLines(command: readonly string[], sources: string, scr
   const [program, ...args] = command;
   const child = spawn(program!, args, { stdio: ["pipe", "ignore", "pipe"] });
   const ended = Promise.all([once(child, "close"), text(child.stderr)]);
-  const opened = await openSources(sources, { now: new Date(), temporaryDirectory: scratch });
+  const opened = await openSources({ path: sources }, { now: new Date(), temporaryDirectory: scratch });
   const fed = await pipeline(linesOf(opened), child.stdin).catch((error: Error) => error);
   await opened.close();
   const [[code], complaint] = await ended;

@@ -28,7 +28,7 @@ export async function publishSources(
   { dryRun = false, threads, faulty = new Set(), progress = () => {}, siteUrl, signing }: PublishChoices = {},
 ): Promise<PublishReport> {
   const where = { now: publishedAt, temporaryDirectory: folder, ...(threads !== undefined && { threads }) };
-  const sources: OpenSources = (known) => openSources(directory, { ...where, known });
+  const sources: OpenSources = (known) => openSources({ path: directory }, { ...where, known });
   const how = { dryRun, faulty, now: () => publishedAt, progress, siteUrl, signing };
   return publishFreely({ sources, storage, temporaryDirectory: folder, ...how });
 }

@@ -7,8 +7,8 @@ import { writeSample } from "../../../snapshots/sample/sample.ts";
 import { type Refusal, SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { openSession } from "../../../snapshots/sources/duckdb/duckdb.ts";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
-import { inspectSources } from "../../../snapshots/sources/inspect-sources.ts";
-import { openSources, type SourcesOptions } from "../../../snapshots/sources/open-sources.ts";
+import type { SourceFolder } from "../../../snapshots/sources/files/source-files.ts";
+import { inspectSources, openSources, type SourcesOptions } from "../../../snapshots/sources/open-sources.ts";
 import type { RenderedMarket, ScoreRow, Sources } from "../../../snapshots/sources/sources.ts";
 import { testFolder } from "../store/test-folder.ts";
 
@@ -105,11 +105,12 @@ export interface SourceContent {
 
 /** Opens sources, hands them on, and closes them again. */
 export async function withSources<T>(
-  directory: string,
+  folder: string | SourceFolder,
   use: (sources: Sources) => Promise<T>,
   options: Partial<SourcesOptions> = {},
 ): Promise<T> {
-  const sources = await openSources(directory, { now: start, temporaryDirectory: tmpdir(), ...options });
+  const where = typeof folder === "string" ? { path: folder } : folder;
+  const sources = await openSources(where, { now: start, temporaryDirectory: tmpdir(), ...options });
   try {
     return await use(sources);
   } finally {
@@ -118,9 +119,12 @@ export async function withSources<T>(
 }
 
 /** Reads everything. Markets come sorted by id. */
-export function readAll(directory: string, options: Partial<SourcesOptions> = {}): Promise<SourceContent> {
+export function readAll(
+  folder: string | SourceFolder,
+  options: Partial<SourcesOptions> = {},
+): Promise<SourceContent> {
   return withSources(
-    directory,
+    folder,
     async (sources) => {
       const scores = await sources.scores();
       const markets: SourceMarket[] = [];
@@ -147,7 +151,7 @@ export async function refusalsOf(directory: string): Promise<readonly Refusal[]>
 
 /** What a check of the sources names; fails when it names nothing. */
 export function checkedRefusals(directory: string): Promise<readonly Refusal[]> {
-  return refusedBy(inspectSources(directory, { now: start, temporaryDirectory: tmpdir() }));
+  return refusedBy(inspectSources({ path: directory }, { now: start, temporaryDirectory: tmpdir() }));
 }
 
 async function refusedBy(work: Promise<unknown>): Promise<readonly Refusal[]> {

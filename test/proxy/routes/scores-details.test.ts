@@ -37,7 +37,7 @@ afterAll(async () => {
 /** Publishes sources and waits until the proxy serves them. */
 async function serve({ storage, get }: TestProxy, directory: string): Promise<void> {
   const temporaryDirectory = fixtures.folder;
-  const sources = () => openSources(directory, { now: start, temporaryDirectory });
+  const sources = () => openSources({ path: directory }, { now: start, temporaryDirectory });
   const { snapshotId } = await publishFreely({ sources, storage, temporaryDirectory, now: () => start });
   await until(
     "the new snapshot to be served",

@@ -177,7 +177,7 @@ describe("a file that changes while it is read", () => {
 test("an error that no file explains passes through", async () => {
   const directory = await fixtures.write({});
   await expect(
-    openSources(directory, { now: start, temporaryDirectory: join(tmpdir(), "no", "folder") }),
+    openSources({ path: directory }, { now: start, temporaryDirectory: join(tmpdir(), "no", "folder") }),
   ).rejects.toThrow("ENOENT");
   const starved = withSources(
     directory,

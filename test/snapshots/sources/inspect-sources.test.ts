@@ -1,7 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { inspectSources } from "../../../snapshots/sources/inspect-sources.ts";
+import { inspectSources } from "../../../snapshots/sources/open-sources.ts";
 import { checkedRefusals, replaced, sourceFixtures, start } from "../../helpers/publish/sources.ts";
 
 const fixtures = sourceFixtures();
@@ -17,7 +17,7 @@ const ignored = "markets: ignored columns and members that the contract does not
 describe("a check of the sources", () => {
   test("counts what sound ones hold, and warns of columns that nobody reads", async () => {
     const directory = await fixtures.write({ markets: "SELECT *, 1 AS more FROM markets" });
-    const found = await inspectSources(directory, { now: start, temporaryDirectory: fixtures.folder });
+    const found = await inspectSources({ path: directory }, { now: start, temporaryDirectory: fixtures.folder });
     expect(found).toEqual({ markets: 40, scores: 15, protocols: 5, warnings: [ignored] });
   });
 
@@ -25,10 +25,8 @@ describe("a check of the sources", () => {
     const query = `SELECT *, 1 AS more FROM (${replaced("markets", "composite", "1001")})`;
     const told: string[] = [];
     const options = { now: start, temporaryDirectory: fixtures.folder, memoryMegabytes: 100 };
-    const checked = inspectSources(await fixtures.write({ markets: query }), {
-      ...options,
-      warn: (warning) => told.push(warning),
-    });
+    const path = await fixtures.write({ markets: query });
+    const checked = inspectSources({ path }, { ...options, warn: (warning) => told.push(warning) });
     await expect(checked).rejects.toThrow("must be from 300 to 1000");
     expect(told).toEqual([
       ignored,

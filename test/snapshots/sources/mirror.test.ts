@@ -79,7 +79,7 @@ describe.skipIf(!environment)("sources on S3", () => {
 
   describe("mirrorSources(location, client, options)", () => {
     test("brings the sources under their names, and nothing else", async () => {
-      const { directory, downloaded, close } = await mirror();
+      const { path: directory, downloaded, close } = await mirror();
       expect(await contentIn(directory)).toEqual(await contentIn(sources));
       expect(downloaded.objects).toBe(3);
       expect(proxy.fetched().reduce((sum, { bytes }) => sum + bytes, 0)).toBe(downloaded.bytes);
@@ -92,7 +92,7 @@ describe.skipIf(!environment)("sources on S3", () => {
       const runs: string[] = [];
       const run = async () => {
         proxy.passed = [];
-        const { directory, close } = await mirror();
+        const { path: directory, close } = await mirror();
         const content = await contentIn(directory);
         await close();
         runs.push(
@@ -161,7 +161,7 @@ describe.skipIf(!environment)("sources on S3", () => {
         cuts += 1;
         return cuts === 1 ? 1000 : undefined;
       };
-      const { directory, close } = await mirror();
+      const { path: directory, close } = await mirror();
       expect(await contentIn(directory)).toEqual(await contentIn(sources));
       await close();
       await remote.put(names[1]!, Buffer.alloc(5000));
@@ -209,8 +209,7 @@ describe.skipIf(!environment)("sources on S3", () => {
 
     test("runs that share a cache do not disturb each other", async () => {
       const first = await mirror();
-      const where = { now, temporaryDirectory: folder, mirrorOf: first.location };
-      const opened = await openSources(first.directory, where);
+      const opened = await openSources(first, { now, temporaryDirectory: folder });
       try {
         // The second one takes over the cache, drops a file that the first one reads, and links the others.
         await remote.put(names[0]!, await readFile(join(sources, names[1]!)));
@@ -222,10 +221,9 @@ describe.skipIf(!environment)("sources on S3", () => {
         expect(await opened.scores()).toHaveLength(12);
       } finally {
         await opened.close();
-        await first.close();
       }
       const both = await Promise.all([mirror(), mirror(), mirror()]);
-      for (const { directory, close } of both) {
+      for (const { path: directory, close } of both) {
         expect(Object.keys(await contentIn(directory))).toEqual([names[0], names[2]]);
         await close();
       }
@@ -246,7 +244,7 @@ describe.skipIf(!environment)("sources on S3", () => {
     test("fetches a cached file again that was cut short", async () => {
       await (await mirror()).close();
       for (const path of await filesIn(cache)) await writeFile(path, "short");
-      const { directory, close } = await mirror();
+      const { path: directory, close } = await mirror();
       expect(await contentIn(directory)).toEqual(await contentIn(sources));
       await close();
       expect((await mirror()).downloaded.objects).toBe(0);

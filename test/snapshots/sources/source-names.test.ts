@@ -51,7 +51,7 @@ async function outcomeOfNames(names: readonly string[]): Promise<Outcome> {
     await objects.put(`${location.slice("s3://bucket/".length)}/${name}`, Buffer.from(name));
   }
   const local = await outcomeOf(async () => {
-    const { files, passed } = await listSourceFiles({ path: directory, mirrorOf: undefined }, "markets");
+    const { files, passed } = await listSourceFiles({ path: directory }, "markets");
     return { files: files.map(({ name }) => name).sort(), passed: passed.toSorted() };
   });
   const client = createS3Client(s3.environment);
