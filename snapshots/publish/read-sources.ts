@@ -56,7 +56,7 @@ interface Reading {
  * are refused at once.
  */
 export async function readSources(reading: Reading): Promise<ReadSources> {
-  const known = await reading.previous?.sources.knownFiles();
+  const known = await reading.previous?.knownFiles();
   if (known) {
     try {
       return await readOnce(reading, known);
@@ -110,12 +110,12 @@ export async function sortMarkets(
   const unchanged = new Map<string, number>();
   for (const [index, { hash, unchanged: same }] of files.entries())
     if (same && !range) unchanged.set(hash, index + 1);
-  const sameOrigins = unchanged.size > 0 ? await previous!.sources.keepFiles(unchanged, kept) : new Map();
+  const sameOrigins = unchanged.size > 0 ? await previous!.keepFiles(unchanged, kept) : new Map();
   const comparable = previous?.manifest.rowDigests === sources.rowDigests;
   const fresh: number[] = [];
   let read = 0;
   for await (const rows of sources.markets(
-    comparable ? { digests: previous.sources.rowDigests(kept, range), kept } : undefined,
+    comparable ? { digests: previous.rowDigests(kept, range), kept } : undefined,
     range,
   )) {
     difference?.add(rows);
@@ -129,7 +129,7 @@ export async function sortMarkets(
   }
   // Unchanged markets were skipped, so the count above ends below the total.
   progress("reading markets", marketCount, marketCount);
-  if (fresh.length > 0 && (await previous!.sources.holdsAnyOf(Float64Array.from(fresh).sort(), kept)))
+  if (fresh.length > 0 && (await previous!.holdsAnyOf(Float64Array.from(fresh).sort(), kept)))
     throw new Fault("UNREAD_FILES", "a row has an id that an unread file has too");
   for (const file of kept) if (file > 0) fileRows[file - 1]! += 1;
   const markets = fileRows.reduce((sum, rows) => sum + rows, 0);
