@@ -81,7 +81,7 @@ export async function exportSnapshot(
     if (options.changes) await exportChanges(storage, commit, options);
     const report = await exportCommit(storage, commit, options);
     // The description of the public data names the exported files.
-    await updateMutableObjects(storage, { signing }, { objects: new Map(), commit: newest });
+    await updateMutableObjects(storage, { signing }, { commit: newest });
     return report;
   } catch (error) {
     const gone = error instanceof MissingObjectError && error.key === layout.manifest(commit.manifest.hash);

@@ -47,7 +47,7 @@ export async function rollback(
     // A rollback that this run's key did not sign is made once more.
     if (isSigned(current, signing)) {
       // An earlier run may have stopped after its commit, before it updated the public names.
-      await updateMutableObjects(storage, shown, { objects: new Map(), commit: current });
+      await updateMutableObjects(storage, shown, { commit: current });
       return current;
     }
   }
@@ -72,7 +72,7 @@ export async function rollback(
   await signExportsOf(storage, current, signing);
   await requireStillNewest(storage, current, signing);
   const commit = await appendCommit(storage, content, signerOf(signing));
-  await updateMutableObjects(storage, shown, { objects: new Map(), commit });
+  await updateMutableObjects(storage, shown, { commit });
   return commit;
 }
 

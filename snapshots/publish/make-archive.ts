@@ -37,12 +37,12 @@ export interface BuildOptions {
   progress?: (step: string, done: number, of: number) => void;
 }
 
-/** The current commit, and its snapshot unless the manifest is gone or damaged. */
+/** What a run builds on. */
 export interface Before {
-  current: Commit | undefined;
+  /** The log as it was when the run began, up to the current commit. */
+  log: RunLog;
+  /** The snapshot of that commit, unless there is none or its manifest is gone or damaged. */
   previous: PreviousSnapshot | undefined;
-  /** The log as it was when the run began, so that it need not be read again. */
-  log?: RunLog;
 }
 
 /** Sources that were read and found sound. `fileRows` are in the order of the files. */
@@ -115,7 +115,7 @@ export function requireFewProtocols({ sources, scores }: SoundSources): void {
 
 /** Throws GUARD_REFUSED when more would change than an ordinary run explains. */
 export function guardArchive(
-  { current, previous }: Before,
+  { log: { newest: current }, previous }: Before,
   compared: ArchiveDifference | undefined,
   { markets, scores }: Pick<SoundSources, "scores"> & { markets: number },
   allow: Allowance = {},

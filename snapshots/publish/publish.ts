@@ -68,9 +68,8 @@ export interface PublishOptions extends FinishOptions, ReadOptions {
  */
 export async function publish(options: PublishOptions): Promise<PublishReport> {
   const log = await logToFollow(options);
-  const { newest: current, storage } = log;
-  return overDamage({ ...options, storage }, current, (previous) =>
-    publishAfter(options, { current, previous, log }),
+  return overDamage({ ...options, storage: log.storage }, log.newest, (previous) =>
+    publishAfter(options, { log, previous }),
   );
 }
 
@@ -93,13 +92,11 @@ export async function logToFollow(options: Omit<PublishOptions, keyof ReadOption
   if (!current?.hold || resume) return log;
   // The rollback may have been interrupted before it updated the public names.
   if (!options.dryRun && signing.over !== current.entry.commit)
-    await updateMutableObjects(storage, options, { objects: new Map(), commit: current, log }).catch(
-      (error) => {
-        // Only a run that goes on makes lost objects anew.
-        if (!isLoss(error)) throw error;
-        options.warn?.(error.message);
-      },
-    );
+    await updateMutableObjects(storage, options, { commit: current, log }).catch((error) => {
+      // Only a run that goes on makes lost objects anew.
+      if (!isLoss(error)) throw error;
+      options.warn?.(error.message);
+    });
   const detail =
     `commit ${current.entry.commit} is a rollback, which puts publishing on hold; publish with --resume to end ` +
     "that";
@@ -162,12 +159,13 @@ export interface PublishReport {
 export async function finishPublish(
   options: FinishOptions,
   made: MadeArchive,
-  { current, previous, log }: Before,
+  { log, previous }: Before,
 ): Promise<PublishReport> {
   const { storage, now, dryRun = false, signing = {} } = options;
+  const { newest: current } = log;
   const { objects, scores, changes: archiveChanges } = made;
   const { manifest, stored, told } = await buildManifest(made);
-  const changes = await changesOf(storage, made, manifest, { current, previous });
+  const changes = await changesOf(storage, made, manifest, { log, previous });
   const ref = referTo(stored);
   const manifestKey = layout.manifest(ref.hash);
   const { kind, reasons, keepsManifest } = planRun({
@@ -215,12 +213,12 @@ export async function finishPublish(
     newest = await appendCommit(storage, content, signerOf(signing));
   }
   const outcome = outcomes[kind];
-  const atHand = newest && { objects: objectsByHash(scores), commit: newest, manifest };
-  const witnessed =
-    !atHand || outcome === "dry-run"
-      ? []
-      : await finishRun(storage, kind === "same" ? { ...atHand, log } : atHand, outcome, now(), options);
-  if (newest && !dryRun) await mendChanges(kind === "same" ? previous?.listed : undefined, newest, options);
+  let witnessed: Witnessed[] = [];
+  if (newest && outcome !== "dry-run") {
+    const atHand = { commit: newest, log, manifest, objects: objectsByHash(scores) };
+    witnessed = await finishRun(storage, atHand, outcome, now(), options);
+    await mendChanges(kind === "same" ? previous?.listed : undefined, newest, options);
+  }
   const { uploaded, unchanged, total } = objects;
   return {
     outcome,
@@ -253,9 +251,9 @@ async function changesOf(
   storage: Storage,
   { changes: { markets }, scores }: MadeArchive,
   { scores: { records } }: Manifest,
-  { current, previous }: Before,
+  { log, previous }: Before,
 ): Promise<Changes | undefined> {
-  const before = current ? previous?.manifest.scores?.records : {};
+  const before = log.newest ? previous?.manifest.scores?.records : {};
   if (!before || !markets) return undefined;
   return { markets, protocols: await protocolChanges(before, records, recordReader(storage, scores)) };
 }

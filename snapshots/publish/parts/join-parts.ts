@@ -42,7 +42,8 @@ export async function joinParts(options: PublishOptions, name: string): Promise<
   const run: Run = { name, storage: options.storage, signing: options.signing };
   const plan = await readPlan(run);
   const parts = await readParts(run, plan);
-  const { newest: current } = await logToFollow(options);
+  const log = await logToFollow(options);
+  const { newest: current } = log;
   const moved = current?.digest !== plan.commit?.digest;
   // Only the commit after that one can be the run's own.
   if (moved && current?.previous !== (plan.commit?.digest ?? null)) throw lost(run, current);
@@ -53,8 +54,8 @@ export async function joinParts(options: PublishOptions, name: string): Promise<
   requireFewProtocols(sources);
   if (moved && !isOf(current!, archive, sources)) throw lost(run, current);
   return overDamage(options, current, async (previous) => {
-    const made = await compare(options, { archive, parts, sources }, { current, previous });
-    return finishPublish(options, made, { current, previous });
+    const made = await compare(options, { archive, parts, sources }, { log, previous });
+    return finishPublish(options, made, { log, previous });
   });
 }
 

@@ -57,10 +57,15 @@ export interface SiteOptions {
   faulty?: ReadonlySet<string> | undefined;
 }
 
-/** What a run has at hand, so that it need not be read again. */
-interface RunAtHand extends AtHand {
-  /** The log as it was when the run began, unless it made a commit. */
-  log?: RunLog | undefined;
+/** The newest commit that a run knows of, and what it has at hand, so that it need not be read again. */
+interface AtHand {
+  commit: Commit;
+  /** The log as it was when the run began. It serves as long as that commit is still its newest. */
+  log?: RunLog;
+  /** What the commit's manifest says of scores. */
+  manifest?: Pick<Manifest, "scores">;
+  /** By hash. */
+  objects?: ReadonlyMap<string, Buffer>;
 }
 
 /**
@@ -71,11 +76,17 @@ interface RunAtHand extends AtHand {
 export async function updateMutableObjects(
   storage: Storage,
   { site, signing = {}, faulty, ...names }: SiteOptions,
-  atHand: RunAtHand,
+  atHand: AtHand,
 ): Promise<{ commit: number; witnessed: Witnessed[] }> {
   // Nobody trusts what a run makes without a key, yet it has to be shown.
   const trust = signing.key && trustOf(signing);
-  const { log, ...shown } = await shownAtEnd(storage, trust, faulty, atHand);
+  const { commit: known } = atHand;
+  let log = atHand.log?.newest?.digest === known.digest ? atHand.log : undefined;
+  let shown = await showNewest(storage, trust, faulty, known, log?.storage);
+  if (log && shown.commit.digest !== known.digest) {
+    log = undefined;
+    shown = await showNewest(storage, trust, faulty, known);
+  }
   const { tree, commit: newest } = shown;
   const witnessed = await updateLog(storage, tree, newest, signing, log);
   const named = await namedIn(tree, site, names);
@@ -106,28 +117,13 @@ async function namedIn(
   return complete(await publishedNames(tree.storage));
 }
 
-/** The newest commit and the public tree, as they were when the run began unless there is a later commit. */
-async function shownAtEnd(
-  storage: Storage,
-  trust: Trust | undefined,
-  faulty: SiteOptions["faulty"],
-  { log, commit }: RunAtHand,
-): Promise<Shown & Pick<RunAtHand, "log">> {
-  if (log) {
-    const tree = await PublicTree.of(log.storage, faulty);
-    const newest = await newestTrustedFrom(storage, commit, trust);
-    if (newest.digest === commit.digest) return { tree, commit, log };
-  }
-  return showNewest(storage, trust, faulty, commit);
-}
-
 /**
  * Updates the mutable objects after a successful publish run and records it in checked.json, signed when there is a
  * key. Returns what the witnesses made of the checkpoint.
  */
 export async function finishRun(
   storage: Storage,
-  atHand: RunAtHand,
+  atHand: AtHand,
   outcome: Checked["outcome"],
   now: Date,
   shown: SiteOptions,
@@ -137,15 +133,6 @@ export async function finishRun(
   const sign = signRecord(shown.signing?.key, subjectOf.run({ checkedAt }));
   await storage.put(layout.checked, seal({ checkedAt, commit, outcome }, sign));
   return witnessed;
-}
-
-/** What a run has at hand of the newest commit. */
-interface AtHand {
-  /** By hash. */
-  objects: ReadonlyMap<string, Buffer>;
-  /** The newest commit that the run knows of, and what its manifest says of scores. */
-  commit: Commit;
-  manifest?: Pick<Manifest, "scores"> | undefined;
 }
 
 /** Another round is needed only when another publisher changed something meanwhile. */
@@ -160,7 +147,7 @@ const maxRounds = 16;
 async function updatePublicNames(
   storage: Storage,
   shown: Shown,
-  { objects, ...atHand }: AtHand,
+  atHand: AtHand,
   addresses: Addresses | undefined,
   trust: Trust | undefined,
 ): Promise<number> {
@@ -169,9 +156,9 @@ async function updatePublicNames(
     const isAtHand = atHand.commit.digest === commit.digest;
     const manifest = (isAtHand && atHand.manifest) || (await readManifest(storage, commit));
     const names = publicNames(manifest);
-    const inMemory = new Map(objects);
+    const inMemory = new Map(atHand.objects);
     const artefacts =
-      addresses && (await artefactsAt(storage, commit.entry, manifest, addresses, trust, objects));
+      addresses && (await artefactsAt(storage, commit.entry, manifest, addresses, trust, atHand.objects));
     let changed = false;
     // Before the pages that name them.
     await inParallel(artefacts?.cards ?? [], async ([key, draw]) => {
@@ -200,14 +187,15 @@ interface Shown {
   commit: Commit;
 }
 
-/** Lists the public tree and finds the newest commit. `known` was the newest before. */
+/** Lists the public tree, unless `listed` has done so, and finds the newest commit. `known` was the newest before. */
 async function showNewest(
   storage: Storage,
   trust: Trust | undefined,
   faulty: ReadonlySet<string> | undefined,
   known: Commit,
+  listed = listedOnce(storage, layout.publicTree),
 ): Promise<Shown> {
-  const tree = await PublicTree.of(listedOnce(storage, layout.publicTree), faulty);
+  const tree = await PublicTree.of(listed, faulty);
   return { tree, commit: await newestTrustedFrom(storage, known, trust) };
 }
 
@@ -215,7 +203,7 @@ async function showNewest(
 async function updateNames(
   tree: PublicTree,
   names: ReadonlyMap<string, NamedObject>,
-  inMemory: AtHand["objects"],
+  inMemory: ReadonlyMap<string, Buffer>,
 ): Promise<"same" | "changed" | "disturbed"> {
   const { storage } = tree;
   const done: boolean[] = [];
