@@ -1,13 +1,14 @@
 import { crc32 } from "node:zlib";
 import { Fault } from "../../schemas/errors.ts";
-import type { ChangeCounts, CommitEntry } from "../../schemas/store/stored-objects.ts";
+import type { ChangeCounts } from "../../schemas/store/stored-objects.ts";
 import { feedVersion } from "../../schemas/versions.ts";
 import { type Difference, difference, Entries, type Sides } from "../changes/difference.ts";
 import { rowOf } from "../changes/record.ts";
 import { keyOfLine, type MarketKey, memberOfLine, sharedText } from "../format/market-line.ts";
 import { SourceRefusal } from "../sources/contract/refusals.ts";
-import type { FileNumbers, RenderedMarket } from "../sources/sources.ts";
-import type { PreviousSnapshot } from "./previous-snapshot.ts";
+import type { FileNumbers } from "../sources/sources.ts";
+import type { Before, PreviousSnapshot } from "./previous-snapshot.ts";
+import type { ScoreObjects } from "./score-objects.ts";
 
 /** The most markets or protocols of the current snapshot that may disappear or change in one run. */
 const sharePercent = 5;
@@ -70,41 +71,29 @@ export class ArchiveSides {
 }
 
 /**
- * Compares the rows of a publish run with the current snapshot. The cost grows with what differs, not with the archive.
+ * Compares the rows of a publish run, as far as they are on the side `after`, with the current snapshot. `kept` is not
+ * 0 at the ordinals of its other, unchanged rows. Reads only those pages of it that hold a removed or changed row: the
+ * cost grows with what differs, not with the archive.
  */
-export class RunDifference {
-  readonly #previous: PreviousSnapshot;
-  readonly #kept: FileNumbers;
-  readonly #sides: ArchiveSides;
-
-  /** `kept` is 0 except at the ordinals of unchanged rows. It may be filled until `markets()` reads it. */
-  constructor(previous: PreviousSnapshot, kept: FileNumbers) {
-    this.#previous = previous;
-    this.#kept = kept;
-    this.#sides = new ArchiveSides(previous.commit.entry.feedVersion);
+export async function compareRun(
+  previous: PreviousSnapshot,
+  kept: FileNumbers,
+  sides: ArchiveSides,
+): Promise<ArchiveDifference> {
+  // Pages of a segment that is gone are not known.
+  const known = previous.pages.reduce((sum, { page }) => sum + page.markets, 0);
+  let whole = known === previous.commit.entry.counts.markets;
+  for (const [index, { page, start, usable }] of previous.pages.entries()) {
+    const end = start + page.markets;
+    if (!kept.subarray(start, end).includes(0)) continue;
+    whole &&= usable;
+    if (!usable) continue;
+    const lines = await previous.rows.pageLines(index);
+    lines.forEach((line, position) => {
+      if (kept[end - 1 - position] === 0) sides.add("before", keyOfLine(line), line);
+    });
   }
-
-  add(rows: readonly RenderedMarket[]): void {
-    for (const row of rows) this.#sides.add("after", row, row.json);
-  }
-
-  /** Reads only those pages of the current snapshot that hold a removed or changed row. */
-  async markets(): Promise<ArchiveDifference> {
-    // Pages of a segment that is gone are not known.
-    const known = this.#previous.pages.reduce((sum, { page }) => sum + page.markets, 0);
-    let whole = known === this.#previous.commit.entry.counts.markets;
-    for (const [index, { page, start, usable }] of this.#previous.pages.entries()) {
-      const end = start + page.markets;
-      if (!this.#kept.subarray(start, end).includes(0)) continue;
-      whole &&= usable;
-      if (!usable) continue;
-      const lines = await this.#previous.rows.pageLines(index);
-      lines.forEach((line, position) => {
-        if (this.#kept[end - 1 - position] === 0) this.#sides.add("before", keyOfLine(line), line);
-      });
-    }
-    return this.#sides.difference(whole);
-  }
+  return sides.difference(whole);
 }
 
 const formulaOf = (record: Uint8Array) => crc32(memberOfLine(record, "formulaVersion")!);
@@ -112,23 +101,29 @@ const formulaOf = (record: Uint8Array) => crc32(memberOfLine(record, "formulaVer
 const nothing: ChangeCounts = { added: 0, changed: 0, removed: 0 };
 
 /**
- * Throws GUARD_REFUSED, which names the numbers and the options that allow them. Where the current snapshot is damaged,
- * `slugs` or `found` are unknown or too low; then its counts tell how much is gone or new at least.
+ * Throws GUARD_REFUSED when more would change than an ordinary run explains. It names the numbers and the options that
+ * allow them. Where the current snapshot is damaged, its protocols or what differs are unknown or too low; then its
+ * counts tell how much is gone or new at least.
  */
 export function checkGuards(
-  { counts, slugs }: { counts: CommitEntry["counts"]; slugs: readonly string[] | undefined },
-  found: ChangeCounts = nothing,
-  after: { markets: number; slugs: ReadonlySet<string> },
-  allowed: Allowance,
+  { log, previous }: Before,
+  compared: ArchiveDifference | undefined,
+  after: { markets: number; scores: Pick<ScoreObjects, "records"> },
+  allowed: Allowance = {},
 ): void {
+  if (!log.newest) return;
+  const { counts } = log.newest.entry;
+  const { added, changed, removed: lost } = compared?.judged ?? nothing;
   const markets = {
-    added: Math.max(found.added, after.markets - counts.markets),
-    changed: found.changed,
-    removed: Math.max(found.removed, counts.markets - after.markets),
+    added: Math.max(added, after.markets - counts.markets),
+    changed,
+    removed: Math.max(lost, counts.markets - after.markets),
   };
-  const gone = slugs
-    ? slugs.filter((slug) => !after.slugs.has(slug)).length
-    : Math.max(0, counts.protocols - after.slugs.size);
+  const { records } = after.scores;
+  const before = previous?.manifest.scores?.records;
+  const gone = before
+    ? Object.keys(before).filter((slug) => !records.has(slug)).length
+    : Math.max(0, counts.protocols - records.size);
   const tooMany = (count: number, of: number) => count * 100 > of * sharePercent;
   const removed = markets.removed + gone;
   const faults: string[] = [];

@@ -3,7 +3,6 @@ import {
   type Commit,
   maxProtocols,
   type ObjectRef,
-  type Size,
 } from "../../schemas/store/stored-objects.ts";
 import { ChangeRecordWriter, maxRecordLines, readChangeRecord, recordBetween } from "../changes/record.ts";
 import { DetailCount, type MarketChanges, summaryOf } from "../changes/summary.ts";
@@ -16,11 +15,10 @@ import { logFrom } from "../store/log/commits.ts";
 import { readObject } from "../store/objects.ts";
 import { probeConditionalWrites } from "../store/open-storage.ts";
 import type { Storage } from "../store/storage.ts";
-import type { RunLog } from "../trust/log/believe.ts";
 import { ArchiveWriter, mergeMarkets, type TakeDifference, type WrittenArchive } from "./archive-writer.ts";
-import { type Allowance, type ArchiveDifference, checkGuards, requireAtMost } from "./guards.ts";
+import { type Allowance, type ArchiveDifference, checkGuards, compareRun, requireAtMost } from "./guards.ts";
 import { ObjectWriter } from "./object-writer.ts";
-import type { PreviousSnapshot } from "./previous-snapshot.ts";
+import type { Before, PreviousSnapshot } from "./previous-snapshot.ts";
 import type { SiteOptions } from "./public/mutable-objects.ts";
 import type { ReadSources } from "./read-sources.ts";
 import type { ScoreObjects } from "./score-objects.ts";
@@ -35,14 +33,6 @@ export interface BuildOptions {
   warn?: (line: string) => void;
   /** Called as the work advances; `of` is the value of `done` at the end of the step. */
   progress?: (step: string, done: number, of: number) => void;
-}
-
-/** What a run builds on. */
-export interface Before {
-  /** The log as it was when the run began, up to the current commit. */
-  log: RunLog;
-  /** The snapshot of that commit, unless there is none or its manifest is gone or damaged. */
-  previous: PreviousSnapshot | undefined;
 }
 
 /** Sources that were read and found sound. `fileRows` are in the order of the files. */
@@ -68,7 +58,7 @@ export async function makeArchive(
 ): Promise<MadeArchive> {
   const { storage, dryRun = false, progress = () => {} } = options;
   const { previous } = before;
-  const { sources, kept, sameOrigins, sort, difference, markets: total } = read;
+  const { sources, kept, sameOrigins, sort, sides, markets: total } = read;
   requireFewProtocols(read);
   let probed: Promise<void> | undefined;
   const probe = async () => {
@@ -81,8 +71,8 @@ export async function makeArchive(
     progress("writing pages", done, total),
   );
   try {
-    const compared = difference && (await difference.markets());
-    guardArchive(before, compared, { ...read, markets: total }, options.allow);
+    const compared = previous && sides && (await compareRun(previous, kept, sides));
+    checkGuards(before, compared, read, options.allow);
     // Every row has passed validation and the guards. Nothing is written to the store before this point.
     if (!dryRun) await storage.removeLeftovers?.();
     const changes = new ArchiveChanges(new ObjectWriter(storage, new Set(), dryRun, probe), compared, total);
@@ -113,20 +103,6 @@ export function requireFewProtocols({ sources, scores }: SoundSources): void {
   requireAtMost(name, scores.records.size, maxProtocols, "protocols");
 }
 
-/** Throws GUARD_REFUSED when more would change than an ordinary run explains. */
-export function guardArchive(
-  { log: { newest: current }, previous }: Before,
-  compared: ArchiveDifference | undefined,
-  { markets, scores }: Pick<SoundSources, "scores"> & { markets: number },
-  allow: Allowance = {},
-): void {
-  if (!current) return;
-  const records = previous?.manifest.scores?.records;
-  const slugs = records && Object.keys(records);
-  const after = { markets, slugs: new Set(scores.records.keys()) };
-  checkGuards({ counts: current.entry.counts, slugs }, compared?.judged, after, allow);
-}
-
 /** Makes sure that the store can keep commits apart, and removes what killed writers left in it. */
 export async function prepareStore(storage: Storage): Promise<void> {
   await probeConditionalWrites(storage);
@@ -135,7 +111,7 @@ export async function prepareStore(storage: Storage): Promise<void> {
 
 /** Sums up and records what a run changes in the archive, while the rows that differ are walked. */
 export class ArchiveChanges {
-  readonly #objects: ObjectWriter;
+  readonly objects: ObjectWriter;
   readonly #compared: ArchiveDifference | undefined;
   readonly #markets: number;
   readonly #record: ChangeRecordWriter;
@@ -146,7 +122,7 @@ export class ArchiveChanges {
    * compare the archive of `markets` markets with.
    */
   constructor(objects: ObjectWriter, compared: ArchiveDifference | undefined, markets: number) {
-    this.#objects = objects;
+    this.objects = objects;
     this.#compared = compared;
     this.#markets = markets;
     this.#record = new ChangeRecordWriter(objects);
@@ -171,14 +147,6 @@ export class ArchiveChanges {
     if (!compared) return allNew(this.#markets);
     if (!compared.whole) return undefined;
     return { ...summaryOf(compared.sides, compared.found), details: this.#details?.details ?? null };
-  }
-
-  get written(): ReadonlySet<string> {
-    return this.#objects.written;
-  }
-
-  get size(): Size {
-    return this.#objects.total;
   }
 
   /** Null when there are no changes, or too many. */

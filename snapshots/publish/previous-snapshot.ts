@@ -17,6 +17,7 @@ import { layout, manifestPrefixes, privateTree } from "../store/layout.ts";
 import { readParts } from "../store/manifest.ts";
 import { besideSegment, type KnownManifest, namedBy, parseObject, readObject } from "../store/objects.ts";
 import { listedOnce, type Storage } from "../store/storage.ts";
+import type { RunLog } from "../trust/log/believe.ts";
 import {
   type PreviousPage,
   PreviousRows,
@@ -27,6 +28,14 @@ import {
   readDigests,
   readPreviousPages,
 } from "./previous-rows.ts";
+
+/** What a run builds on. */
+export interface Before {
+  /** The log as it was when the run began, up to the current commit. */
+  log: RunLog;
+  /** The snapshot of that commit, unless there is none or its manifest is gone or damaged. */
+  previous: PreviousSnapshot | undefined;
+}
 
 type Damaged = (error: CorruptObjectError | MissingObjectError) => void;
 

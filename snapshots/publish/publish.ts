@@ -26,7 +26,6 @@ import { type RunLog, readRunLog, requireStillNewest } from "../trust/log/believ
 import { isSigned, requireKey, signerOf } from "../trust/signing.ts";
 import { requireAtMost } from "./guards.ts";
 import {
-  type Before,
   type BuildOptions,
   type MadeArchive,
   makeArchive,
@@ -34,7 +33,7 @@ import {
   prepareStore,
 } from "./make-archive.ts";
 import type { ObjectWriter } from "./object-writer.ts";
-import { PreviousSnapshot } from "./previous-snapshot.ts";
+import { type Before, PreviousSnapshot } from "./previous-snapshot.ts";
 import { treeBefore, type Witnessed } from "./public/log.ts";
 import {
   finishRun,
@@ -182,7 +181,7 @@ export async function finishPublish(
       : null;
   const names = namesOfProtocols(manifest);
   // Objects of the current snapshot are safe. A manifest must not be put while a collection is deleting its objects.
-  if (kind === "commit") await refuseCollected(storage, objects.written.union(archiveChanges.written), names);
+  if (kind === "commit") await refuseCollected(storage, objects.written.union(archiveChanges.objects.written), names);
   if (keepsManifest) keepManifest(objects, previous!);
   else await objects.write(manifestKey, stored);
 
@@ -232,7 +231,7 @@ export async function finishPublish(
     uploaded,
     unchanged,
     total,
-    changeRecord: archiveChanges.size,
+    changeRecord: archiveChanges.objects.total,
     witnessed,
   };
 }

@@ -17,7 +17,7 @@ import type {
   RenderedMarket,
   Sources,
 } from "../sources/sources.ts";
-import { RunDifference } from "./guards.ts";
+import { ArchiveSides } from "./guards.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
 import { renderScores, type ScoreObjects } from "./score-objects.ts";
 
@@ -35,8 +35,8 @@ export interface ReadSources {
   sameOrigins: ReadonlyMap<string, ObjectRef>;
   /** Markets that are new or changed. */
   sort: ExternalSort;
-  /** Undefined without a current snapshot. */
-  difference: RunDifference | undefined;
+  /** Has those markets too. Undefined without a current snapshot. */
+  sides: ArchiveSides | undefined;
   /** By the order of Sources.files. */
   fileRows: readonly number[];
   close(): Promise<void>;
@@ -105,7 +105,7 @@ export async function sortMarkets(
   // Two bytes a market suffice, unless there are very many files.
   const Numbers = files.length < 2 ** 16 ? Uint16Array : Uint32Array;
   const kept = new Numbers(previous?.markets ?? 0);
-  const difference = range ? undefined : previous && new RunDifference(previous, kept);
+  const sides = range ? undefined : previous && new ArchiveSides(previous.commit.entry.feedVersion);
   const fileRows = new Array<number>(files.length).fill(0);
   const unchanged = new Map<string, number>();
   for (const [index, { hash, unchanged: same }] of files.entries())
@@ -118,7 +118,7 @@ export async function sortMarkets(
     comparable ? { digests: previous.rowDigests(kept, range), kept } : undefined,
     range,
   )) {
-    difference?.add(rows);
+    for (const row of rows) sides?.add("after", row, row.json);
     sort.add(rows);
     for (const { file, id } of rows) {
       fileRows[file - 1]! += 1;
@@ -133,7 +133,7 @@ export async function sortMarkets(
     throw new Fault("UNREAD_FILES", "a row has an id that an unread file has too");
   for (const file of kept) if (file > 0) fileRows[file - 1]! += 1;
   const markets = fileRows.reduce((sum, rows) => sum + rows, 0);
-  return { markets, kept, sameOrigins, difference, fileRows };
+  return { markets, kept, sameOrigins, sides, fileRows };
 }
 
 /** `line` is the JSON text. */

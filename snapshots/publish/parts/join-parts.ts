@@ -10,18 +10,16 @@ import { layout } from "../../store/layout.ts";
 import { readObject } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import type { WrittenArchive } from "../archive-writer.ts";
-import { type ArchiveDifference, ArchiveSides } from "../guards.ts";
+import { type ArchiveDifference, ArchiveSides, checkGuards } from "../guards.ts";
 import {
   ArchiveChanges,
-  type Before,
-  guardArchive,
   type MadeArchive,
   requireFewProtocols,
   type SoundSources,
   snapshotWriter,
 } from "../make-archive.ts";
 import { ObjectWriter } from "../object-writer.ts";
-import type { PreviousSnapshot } from "../previous-snapshot.ts";
+import type { Before, PreviousSnapshot } from "../previous-snapshot.ts";
 import {
   finishPublish,
   logToFollow,
@@ -148,7 +146,7 @@ async function compare(
   const { storage, allow } = options;
   const { previous } = before;
   const compared = previous && (await differenceTo(storage, previous, archive));
-  guardArchive(before, compared, { ...sources, markets: archive.markets }, allow);
+  checkGuards(before, compared, { ...sources, markets: archive.markets }, allow);
   const objects = snapshotWriter(options, previous);
   for (const { objects: made } of parts)
     for (const [key, bytes] of made) {
