@@ -150,8 +150,8 @@ async function compare(
   const objects = snapshotWriter(options, previous);
   for (const { objects: made } of parts)
     for (const [key, bytes] of made) {
-      if (key.startsWith(layout.origins.prefix)) objects.adoptHeld(key, bytes);
-      else objects.adopt(key, bytes);
+      if (key.startsWith(layout.origins.prefix)) objects.hold(key, bytes);
+      else await objects.write(key, bytes);
     }
   const changes = new ArchiveChanges(new ObjectWriter(storage, new Set(), false), compared, archive.markets);
   if (previous && changes.take)
