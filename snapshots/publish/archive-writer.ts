@@ -15,18 +15,46 @@ import { besideSegment, referTo } from "../store/objects.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import type { OldMarket, StoredRow } from "./previous-rows.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
-import type { SortedMarket } from "./read-sources.ts";
+import type { ReadSources, SortedMarket } from "./read-sources.ts";
 
 type MarketLine = MarketKey & { line: Buffer };
+
 /** Takes what differs at one place of the archive, oldest place first. */
 export type TakeDifference = (rows: { before?: MarketLine; after?: MarketLine }) => Promise<void>;
 
+/** Segments from the oldest up; epoch milliseconds. */
+export interface WrittenArchive {
+  segments: SegmentRef[];
+  pages: number;
+  markets: number;
+  newestResolvedAt: number;
+}
+
+type RowsRead = Pick<ReadSources, "sources" | "kept" | "sameOrigins" | "sort">;
+
 /**
- * Merges the `kept` rows of the current snapshot (not 0 at their ordinals) with the sorted `fresh` markets, and writes
- * the result. Unchanged pages, which are most, are not even read. With `differs` it also reads the rows that are not
- * kept, and reports where old and fresh ones differ.
+ * Merges the `kept` rows of the current snapshot (not 0 at their ordinals) with the sorted new and changed markets, and
+ * writes the result. Unchanged pages, which are most, are not even read. With `differs` it also reads the rows that are
+ * not kept, and reports where old and fresh ones differ. `progress` is called after every segment with the number of
+ * markets so far.
  */
-export async function mergeMarkets(
+export async function writeArchive(
+  objects: ObjectWriter,
+  previous: PreviousSnapshot | undefined,
+  read: RowsRead,
+  progress: (markets: number) => void,
+  differs?: TakeDifference,
+): Promise<WrittenArchive> {
+  const writer = new ArchiveWriter(objects, previous, read, progress);
+  try {
+    await mergeMarkets(writer, previous, read.kept, read.sort.sorted(), differs);
+    return await writer.finish();
+  } finally {
+    await writer.close();
+  }
+}
+
+async function mergeMarkets(
   writer: ArchiveWriter,
   previous: PreviousSnapshot | undefined,
   kept: FileNumbers,
@@ -64,14 +92,6 @@ async function* oneByOne<T>(batches: AsyncIterable<T[]>): AsyncGenerator<T, unde
 /** Pages that are compressed and stored at the same time. Each takes a few MB of memory. */
 const pagesInFlight = 4;
 
-/** Segments from the oldest up; epoch milliseconds. */
-export interface WrittenArchive {
-  segments: SegmentRef[];
-  pages: number;
-  markets: number;
-  newestResolvedAt: number;
-}
-
 /** `index` is the place in the current snapshot, when that has the same page. */
 interface PlacedPage {
   page: Page;
@@ -91,9 +111,10 @@ type Market = OldMarket | (SortedMarket & { ordinal?: undefined });
  * Cuts a sorted stream of markets into pages and segments, and writes those that the current snapshot does not have.
  * Memory holds the index of one segment, a few pages, and the new origins, about a byte a market.
  */
-export class ArchiveWriter {
+class ArchiveWriter {
   readonly #objects: ObjectWriter;
   readonly #previous: PreviousSnapshot | undefined;
+  /** Hashes of the source files. `#kept` and the markets refer to them by number, from 1. */
   readonly #files: readonly string[];
   readonly #kept: FileNumbers;
   readonly #sameOrigins: ReadonlyMap<string, ObjectRef>;
@@ -110,28 +131,15 @@ export class ArchiveWriter {
   #rows: RowOrOrdinal[] = [];
   #pages: Promise<PlacedPage>[] = [];
 
-  /**
-   * `files` are the hashes of the source files; `kept` and the markets refer to them by number, from 1. `sameOrigins`
-   * belong to segments of the current snapshot whose files have not changed. `progress` is called after every segment
-   * with the number of markets so far.
-   */
   constructor(
     objects: ObjectWriter,
     previous: PreviousSnapshot | undefined,
-    {
-      files,
-      kept,
-      sameOrigins,
-    }: {
-      files: readonly string[];
-      kept: FileNumbers;
-      sameOrigins: ReadonlyMap<string, ObjectRef>;
-    },
+    { sources, kept, sameOrigins }: RowsRead,
     progress: (markets: number) => void,
   ) {
     this.#objects = objects;
     this.#previous = previous;
-    this.#files = files;
+    this.#files = sources.files.map(({ hash }) => hash);
     this.#kept = kept;
     this.#sameOrigins = sameOrigins;
     this.#progress = progress;

@@ -15,7 +15,7 @@ import { logFrom } from "../store/log/commits.ts";
 import { readObject } from "../store/objects.ts";
 import { probeConditionalWrites } from "../store/open-storage.ts";
 import type { Storage } from "../store/storage.ts";
-import { ArchiveWriter, mergeMarkets, type TakeDifference, type WrittenArchive } from "./archive-writer.ts";
+import { type TakeDifference, type WrittenArchive, writeArchive } from "./archive-writer.ts";
 import { type Allowance, type ArchiveDifference, checkGuards, compareRun, requireAtMost } from "./guards.ts";
 import { ObjectWriter } from "./object-writer.ts";
 import type { Before, PreviousSnapshot } from "./previous-snapshot.ts";
@@ -58,32 +58,24 @@ export async function makeArchive(
 ): Promise<MadeArchive> {
   const { storage, dryRun = false, progress = () => {} } = options;
   const { previous } = before;
-  const { sources, kept, sameOrigins, sort, sides, markets: total } = read;
+  const { kept, sides, markets: total } = read;
   requireFewProtocols(read);
+  const compared = previous && sides && (await compareRun(previous, kept, sides));
+  checkGuards(before, compared, read, options.allow);
+  // Every row has passed validation and the guards. Nothing is written to the store before this point.
+  if (!dryRun) await storage.removeLeftovers?.();
   let probed: Promise<void> | undefined;
   const probe = async () => {
     probed ??= probeConditionalWrites(storage);
     await probed;
   };
   const objects = snapshotWriter(options, previous, probe);
-  const origins = { files: sources.files.map(({ hash }) => hash), kept, sameOrigins };
-  const writer = new ArchiveWriter(objects, previous, origins, (done) =>
-    progress("writing pages", done, total),
-  );
-  try {
-    const compared = previous && sides && (await compareRun(previous, kept, sides));
-    checkGuards(before, compared, read, options.allow);
-    // Every row has passed validation and the guards. Nothing is written to the store before this point.
-    if (!dryRun) await storage.removeLeftovers?.();
-    const changes = new ArchiveChanges(new ObjectWriter(storage, new Set(), dryRun, probe), compared, total);
-    await mergeMarkets(writer, previous, kept, sort.sorted(), changes.take);
-    const archive = await writer.finish();
-    if (archive.markets !== total)
-      throw new Error(`${total} markets were read, but ${archive.markets} were written`);
-    return { ...read, archive, objects, changes };
-  } finally {
-    await writer.close();
-  }
+  const changes = new ArchiveChanges(new ObjectWriter(storage, new Set(), dryRun, probe), compared, total);
+  const written = (done: number) => progress("writing pages", done, total);
+  const archive = await writeArchive(objects, previous, read, written, changes.take);
+  if (archive.markets !== total)
+    throw new Error(`${total} markets were read, but ${archive.markets} were written`);
+  return { ...read, archive, objects, changes };
 }
 
 /** Writes what the current snapshot does not have. `ready` is as in ObjectWriter. */

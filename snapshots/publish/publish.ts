@@ -181,7 +181,8 @@ export async function finishPublish(
       : null;
   const names = namesOfProtocols(manifest);
   // Objects of the current snapshot are safe. A manifest must not be put while a collection is deleting its objects.
-  if (kind === "commit") await refuseCollected(storage, objects.written.union(archiveChanges.objects.written), names);
+  if (kind === "commit")
+    await refuseCollected(storage, objects.written.union(archiveChanges.objects.written), names);
   if (keepsManifest) keepManifest(objects, previous!);
   else await objects.write(manifestKey, stored);
 

@@ -58,7 +58,8 @@ beforeAll(async () => {
   const directory = join(folder, "sources");
   await writeSample({ directory, markets: 60, protocols: 3, days: 2, outcomes: 6, seed: 1 });
   const { snapshotId } = await publish({
-    sources: () => openSources({ path: directory }, { temporaryDirectory: folder, now: new Date(proxy.clock.now) }),
+    sources: () =>
+      openSources({ path: directory }, { temporaryDirectory: folder, now: new Date(proxy.clock.now) }),
     storage: proxy.storage,
     temporaryDirectory: folder,
     now: () => new Date(proxy.clock.now),

@@ -4,7 +4,7 @@ import { formatVersion } from "../../../schemas/versions.ts";
 import { SourceRefusal } from "../../sources/contract/refusals.ts";
 import type { Sources } from "../../sources/sources.ts";
 import { unless } from "../../store/errors.ts";
-import { ArchiveWriter, mergeMarkets, type WrittenArchive } from "../archive-writer.ts";
+import { writeArchive } from "../archive-writer.ts";
 import { snapshotWriter } from "../make-archive.ts";
 import type { PreviousSnapshot } from "../previous-snapshot.ts";
 import { type FinishOptions, overDamage, type ReadOptions } from "../publish.ts";
@@ -115,22 +115,16 @@ async function writeMarkets(
     // Files may have more rows than the range.
     progress: (step: string, done: number) => progress(step, Math.min(done, total), total),
   };
-  const { markets, kept } = await sortMarkets(reading, sources, sort);
+  const read = { sources, sort, ...(await sortMarkets(reading, sources, sort)) };
   await sources.close();
   const objects = snapshotWriter(options, previous);
-  const origins = { files: sources.files.map(({ hash }) => hash), kept, sameOrigins: new Map() };
-  const writer = new ArchiveWriter(objects, previous, origins, (done) =>
+  const archive = await writeArchive(objects, previous, read, (done) =>
     progress("writing pages", done, total),
   );
-  let written: WrittenArchive;
-  try {
-    await mergeMarkets(writer, previous, kept, sort.sorted());
-    written = await writer.finish();
-  } finally {
-    await writer.close();
-  }
-  if (markets !== total || written.markets !== total)
-    throw new Error(`part ${part} of ${total} markets has read ${markets} and written ${written.markets}`);
+  if (read.markets !== total || archive.markets !== total)
+    throw new Error(
+      `part ${part} of ${total} markets has read ${read.markets} and written ${archive.markets}`,
+    );
   await objects.writeHeld();
-  return { ...written, objects: [...objects.objects] };
+  return { ...archive, objects: [...objects.objects] };
 }

@@ -45,10 +45,7 @@ interface ListedFiles {
  * The files of one source: `<name>.parquet`, or every `*.parquet` below `<name>/`, by name. Throws SourceRefusal when
  * these are not files of a source, or there are none. A mirror's files were judged when they were listed.
  */
-export async function listSourceFiles(
-  folder: SourceFolder,
-  name: SourceTable["name"],
-): Promise<ListedFiles> {
+export async function listSourceFiles(folder: SourceFolder, name: SourceTable["name"]): Promise<ListedFiles> {
   const { path: root, listed, script } = folder;
   const names = new SourceNames(name);
   const single = `${name}.parquet`;

@@ -70,7 +70,10 @@ export async function publishCounted(
 ): Promise<CountedRun> {
   const counts = { rendered: 0 };
   const sources: OpenSources = async (known) => {
-    const opened = await openSources({ path: directory }, { now: publishTime, temporaryDirectory: folder, known });
+    const opened = await openSources(
+      { path: directory },
+      { now: publishTime, temporaryDirectory: folder, known },
+    );
     const changed = change(opened);
     return {
       ...changed,

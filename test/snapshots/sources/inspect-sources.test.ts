@@ -17,7 +17,10 @@ const ignored = "markets: ignored columns and members that the contract does not
 describe("a check of the sources", () => {
   test("counts what sound ones hold, and warns of columns that nobody reads", async () => {
     const directory = await fixtures.write({ markets: "SELECT *, 1 AS more FROM markets" });
-    const found = await inspectSources({ path: directory }, { now: start, temporaryDirectory: fixtures.folder });
+    const found = await inspectSources(
+      { path: directory },
+      { now: start, temporaryDirectory: fixtures.folder },
+    );
     expect(found).toEqual({ markets: 40, scores: 15, protocols: 5, warnings: [ignored] });
   });
 
