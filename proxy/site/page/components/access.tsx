@@ -51,8 +51,8 @@ function Standing() {
     before.current = keyed;
   }, [keyed]);
   return (
-    <div class="access" ref={forget}>
-      <p class="standing">
+    <div class="row access" ref={forget}>
+      <p class="quiet standing">
         <strong>{planNames[plan]} plan</strong>
         {quota && (
           <>
@@ -105,7 +105,7 @@ function KeyEntry({ summary }: { summary: { current: HTMLElement | null } }) {
       }}
     >
       <summary ref={summary}>Enter an API key</summary>
-      <form id="key-form" autocomplete="off" noValidate onSubmit={submit}>
+      <form id="key-form" class="panel" autocomplete="off" noValidate onSubmit={submit}>
         <label for="key">API key</label>
         <div class="joined">
           <input

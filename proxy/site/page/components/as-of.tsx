@@ -29,7 +29,7 @@ export function AsOf({ asOf, go }: AsOfProps) {
           <PlainButton onClick={() => go(null)}>Show the present one</PlainButton>
         </p>
       )}
-      <details class="earlier" onToggle={({ currentTarget }) => currentTarget.open && setOpened(true)}>
+      <details onToggle={({ currentTarget }) => currentTarget.open && setOpened(true)}>
         <summary>{asOf === null ? "As it was" : "Other states"}</summary>
         {wanted && (
           <Loading of={states} words="Asking which states there are…">
@@ -55,7 +55,7 @@ function Chooser({ states, go }: ChooserProps) {
     if (choice.current) go(choice.current.value);
   };
   return (
-    <form class="picker" onSubmit={show}>
+    <form class="row tight picker" onSubmit={show}>
       <label for="as-of">State</label>
       <select ref={choice} id="as-of">
         {earlier.map(({ snapshotId, publishedAt }) => (

@@ -12,7 +12,7 @@ export function KeyOffer({ words }: { words: string }) {
   const { api, store } = useSite();
   const keyed = useStored((state) => state.keyed);
   return (
-    <div class="promise">
+    <div class="measure promise">
       <p>{words}</p>
       <AskForKey />
       {!keyed && api.live && (
@@ -58,7 +58,7 @@ export function ArchivePage({ children }: { children: ComponentChildren }) {
   useTitle("Archive");
   return (
     <article>
-      <div class="opening">
+      <div class="row opening">
         <h1>Archive</h1>
         <p class="lede">Prediction markets that have resolved, with their scores, outcomes and disputes.</p>
       </div>
@@ -99,7 +99,7 @@ function ArchiveSize({ byTier }: { byTier: boolean }) {
 function TierCounts({ counts }: { counts: NonNullable<Status["marketsByTier"]> }) {
   const max = Math.max(...Object.values(counts), 1);
   return (
-    <ul class="tier-counts" aria-label="Markets by tier">
+    <ul class="bare tier-counts" aria-label="Markets by tier">
       {tiers.toReversed().map((tier) => (
         <li key={tier} class={`tier-${tiers.indexOf(tier) + 1}`}>
           <Tier name={tier} />
@@ -124,7 +124,7 @@ function Asked({ query, secret }: { query: URLSearchParams; secret: string }) {
     <section class="shared" aria-labelledby="shared">
       <h2 id="shared">{side}</h2>
       <p>This address asks for {isAll ? "all markets." : "markets with:"}</p>
-      <ul class="chosen" aria-label="Filters in the address">
+      <ul class="row bare chosen" aria-label="Filters in the address">
         {filters.map(([name, value]) => (
           <li key={name}>
             <FilterWords name={name} value={value} />

@@ -78,7 +78,7 @@ export function Jump() {
   return (
     <dialog
       ref={dialog}
-      class="jump"
+      class="panel jump"
       aria-label="Go to"
       // The event comes late: the dialog may be open again.
       onClose={() => dialog.current?.open || store.set({ jumps: false })}
@@ -108,7 +108,7 @@ function Places() {
         placeholder={name}
         onInput={({ currentTarget }) => type(currentTarget.value.trim())}
       />
-      <ul>
+      <ul class="bare">
         {placesFor(typed, [...fixed, ...protocols]).map(({ text, href }) => (
           <li key={href}>
             <a href={href} dir="auto" onClick={() => store.set({ jumps: false })}>

@@ -76,7 +76,7 @@ function Contents({ chart, sources }: { chart: Taken; sources: readonly Source[]
         const own = part ? `${chart.name}-${index + 1}` : chart.name;
         return (
           <Fragment key={part}>
-            <p class="files">
+            <p class="row tight">
               {part ? `${part}: ` : "Data: "}
               {/* Excel takes a file without the mark for another encoding. */}
               {csv && file(`${own}.csv`, () => api.download(address, "text/csv; bom=present"))}
@@ -95,7 +95,7 @@ function Contents({ chart, sources }: { chart: Taken; sources: readonly Source[]
         {[...new Set(sources.map(({ note }) => note))]}
       </p>
       {plate && (
-        <p class="files">
+        <p class="row tight">
           Picture: {file(`${chart.name}.svg`, () => new Blob([plate().text], { type: "image/svg+xml" }))}
           {file(`${chart.name}.png`, () => pngOf(plate()))}
         </p>

@@ -44,7 +44,7 @@ export function Change({ value }: { value: number }) {
 export const Facts = ({ rows }: { rows: readonly (readonly [ComponentChildren, ComponentChildren])[] }) => (
   <dl class="facts">
     {rows.map(([term, value], index) => (
-      <div key={index}>
+      <div key={index} class="row">
         <dt>{term}</dt>
         <dd>{value}</dd>
       </div>
@@ -102,7 +102,7 @@ export function Copyable({ name, text }: { name: string; text: string }) {
     }
   };
   return (
-    <div class="copyable">
+    <div class="joined copyable">
       <textarea ref={field} readOnly rows={1} spellcheck={false} aria-label={name}>
         {text}
       </textarea>

@@ -100,7 +100,7 @@ function Picker({ slugs, scores }: PickerProps) {
     if (choice.current) go(compareAddress([...slugs, choice.current.value]));
   };
   return (
-    <form class="picker" onSubmit={add}>
+    <form class="row tight picker" onSubmit={add}>
       <label for="add">{slugs.length > 0 ? "Compare with" : "Protocol"}</label>
       <select ref={choice} id="add">
         {others.toSorted().map((slug) => (

@@ -181,7 +181,7 @@ async function dimensionOf(
 }
 
 const Ranked = ({ protocols }: { protocols: readonly Entry[] }) => (
-  <ol class="ranked">
+  <ol class="bare ranked">
     {protocols.map(({ slug, score }) => (
       <li key={slug}>
         <ProtocolLink slug={slug} />

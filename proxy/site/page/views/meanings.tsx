@@ -71,7 +71,7 @@ export function Meanings({ asked }: { asked: string | undefined }) {
 }
 
 const List = ({ entries }: { entries: readonly (readonly [string, string])[] }) => (
-  <dl class="meanings">
+  <dl class="measure meanings">
     {entries.map(([title, words]) => (
       <div key={title} class="meaning">
         <dt>{title}</dt>
@@ -82,7 +82,7 @@ const List = ({ entries }: { entries: readonly (readonly [string, string])[] }) 
 );
 
 const Dimensions = ({ of, asked }: { of: Record<string, string>; asked: string | undefined }) => (
-  <dl class="meanings">
+  <dl class="measure meanings">
     {Object.entries(of).map(([key, words]) => (
       <div key={key} class="meaning" aria-current={key === asked ? "true" : undefined}>
         <dt>

@@ -18,7 +18,7 @@ export function Week() {
   const since = newest ? new Date(Date.parse(newest) - week).toISOString() : "";
   return (
     <article>
-      <div class="opening">
+      <div class="row opening">
         <h1>What changed this week</h1>
         {newest && <p class="lede">The seven days up to {minutes(newest)}, the newest run.</p>}
       </div>

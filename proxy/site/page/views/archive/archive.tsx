@@ -73,7 +73,7 @@ function Explorer({ query }: { query: URLSearchParams }) {
       <div>
         <AsOf key={state ?? ""} asOf={state} go={(wanted) => go(changed(query, { asOf: wanted }))} />
       </div>
-      <div class="found">
+      <div class="row found">
         <p class={total?.isRecomputed ? "count recomputed" : "count"} role="status" aria-busy={busy(isBusy)}>
           {total && (
             <>
@@ -100,7 +100,7 @@ function Explorer({ query }: { query: URLSearchParams }) {
         <Sheet total={total?.count} problem={problem}>
           {order.map(facet)}
         </Sheet>
-        <div class="results">
+        <div>
           <h2 class="unseen">Results</h2>
           {facet("month")}
           <div class="along">

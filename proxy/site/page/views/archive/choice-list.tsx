@@ -39,13 +39,13 @@ export function ChoiceList({ facet, query, answer, isBusy, go }: ChoiceListProps
     <section class={answer?.isRecomputed ? "facet recomputed" : "facet"} data-facet={facet}>
       <FacetTitle facet={facet} />
       {!answer && isBusy && <Sketch />}
-      <ul class="choices">
+      <ul class="bare choices">
         {answer && items.length === 0 ? <li class="quiet">None</li> : items.slice(0, cut)}
       </ul>
       {/* Where no counts are, another value can still be typed in. */}
       <details hidden={answer ? cut === items.length && other === 0 : isBusy}>
         <summary>{answer ? (facet === "category" ? "More" : all) : "Another value"}</summary>
-        <ul class="choices">{items.slice(cut)}</ul>
+        <ul class="bare choices">{items.slice(cut)}</ul>
         <p class="quiet">{other > 0 && `${counted(other, "market")} of further values`}</p>
         <input
           ref={field}
@@ -107,7 +107,7 @@ function ChoiceItem({ facet, query, choice, most, isWhole }: ChoiceItemProps) {
           </span>
           {isMerged && <span class="spellings">{counted(spellings.length, "spelling")}</span>}
         </span>
-        <span class="tally">
+        <span class="quiet tally">
           {tally}
           <span class="unseen"> markets</span>
         </span>

@@ -17,7 +17,7 @@ export function Markets({ page, query }: { page: MarketPage; query: URLSearchPar
   const begun = q && !/[*\s]$/.test(q) && `${q}*`;
   return (
     <>
-      <ol class="markets" start={first}>
+      <ol class="bare" start={first}>
         {markets.map((market) => (
           <MarketItem key={market.id} market={market} asOf={asOf} />
         ))}
@@ -65,12 +65,12 @@ function Pager({ query, page, last }: { query: URLSearchParams; page: number; la
     go(archiveAddress(other));
   };
   return (
-    <div class="pages">
+    <div class="row tight pages">
       {link("First", 1)}
       {link("Previous", page > last ? last : page - 1)}
       {link("Next", page + 1)}
       {link("Last", last)}
-      <form onSubmit={submit} noValidate aria-label="Page by number">
+      <form class="row tight" onSubmit={submit} noValidate aria-label="Page by number">
         <label for="page">Page</label>
         <input ref={number} id="page" type="text" inputMode="numeric" autocomplete="off" />
         <span>of {grouped(last)}</span>
@@ -95,13 +95,13 @@ const MarketItem = ({
       <span class="unseen">Composite </span>
       <b>{composite}</b>
     </p>
-    <div class="gist">
+    <div>
       <h3>
         <a class="question" dir="auto" href={marketAddress(id, asOf)}>
           {question}
         </a>
       </h3>
-      <p class="tags">
+      <p class="row quiet tags">
         <Tier name={tier} />
         <span dir="auto">{category}</span>
         <span>

@@ -88,7 +88,13 @@ export function RecomputePanel({ asOf, recomputing, changed }: RecomputeProps & 
     changed();
   };
   return (
-    <section ref={panel} id="recomputing" class="recomputing" aria-label="Recompute here" hidden={!isOpen}>
+    <section
+      ref={panel}
+      id="recomputing"
+      class="panel recomputing"
+      aria-label="Recompute here"
+      hidden={!isOpen}
+    >
       {isOpen && (
         <div>
           {fetching ? (
@@ -103,7 +109,7 @@ export function RecomputePanel({ asOf, recomputing, changed }: RecomputeProps & 
               {failed?.asOf === asOf && (
                 <>
                   <Failure error={failed.error} />
-                  <p>
+                  <p class="measure">
                     <strong>No number of this page is verified. </strong>
                     Those that it shows are the service’s word.
                   </p>
@@ -153,12 +159,12 @@ function Offer() {
   ];
   return (
     <>
-      <p>
+      <p class="measure">
         This page can count for itself. It fetches the columns of the archive’s index, checks every byte of
         them against the root that the log’s entry of this snapshot names, and from then on evaluates filters
         and brushes in this browser, without asking the service for a number.
       </p>
-      <p>{takes}</p>
+      <p class="measure">{takes}</p>
     </>
   );
 }
@@ -181,7 +187,7 @@ function TrustForm({ text, type, start }: TrustFormProps) {
     else field.current?.focus();
   };
   return (
-    <form class="verify" onSubmit={submit} noValidate>
+    <form class="measure" onSubmit={submit} noValidate>
       <label for="trust">Publisher’s key or policy, or the hash of the log’s entry, if you have it</label>
       <div class="joined">
         <textarea
@@ -222,7 +228,7 @@ function Report({ first, children }: { first: Recomputed; children: ComponentChi
   const { bytes, requests } = useStored(({ fetched }) => fetched);
   return (
     <>
-      <p role="status">
+      <p class="measure" role="status">
         <strong>✓ Recomputed. </strong>
         Totals, counts and charts with a ✓ were counted in this browser. Filters and brushes ask the service
         for none of them, only for the markets to list.
@@ -297,7 +303,7 @@ function Report({ first, children }: { first: Recomputed; children: ComponentChi
           </ul>
         </section>
       </div>
-      <p class="pages">{children}</p>
+      <p class="row tight">{children}</p>
     </>
   );
 }

@@ -35,7 +35,7 @@ export function Reliability({ query, filters, counts }: ReliabilityProps) {
   return (
     <>
       {all.map(({ name, composite }) => (
-        <p key={name} class="verdict">
+        <p key={name} class="measure verdict">
           {compared.length > 0 && (
             <b>
               <bdi>{name}</bdi>:{" "}
@@ -62,7 +62,7 @@ export function Reliability({ query, filters, counts }: ReliabilityProps) {
       )}
       {versions.length > 1 && <Versions query={query} all={versions.map(({ value }) => value)} />}
       {compared.length > 0 && (
-        <p class="legend compared">
+        <p class="row quiet legend compared">
           {all.map(({ name }, index) => (
             <span key={name} class={["first", "second"][index]}>
               {["●", "◆"][index]} <bdi>{name}</bdi>
@@ -110,7 +110,7 @@ function Versions({ query, all }: { query: URLSearchParams; all: readonly string
     );
   };
   return (
-    <p class="versions">
+    <p class="row quiet versions">
       <span>Compare formula versions: </span>
       {link([], "none", compared.length === 0)}
       {all.slice(0, 6).map((version) => link(pairWith(version), version, compared.includes(version)))}

@@ -142,7 +142,7 @@ export function Sheet({ total, problem, children }: SheetProps) {
 export function Chosen({ query }: { query: URLSearchParams }) {
   const filters = [...filtersOf(query)];
   return (
-    <ul class="chosen" aria-label="Filters in effect">
+    <ul class="row bare chosen" aria-label="Filters in effect">
       {filters.map(([name, value]) => (
         <li key={name}>
           <a href={archiveAddress(changed(query, { [name]: null }))} data-key={`remove ${name}`}>

@@ -8,7 +8,7 @@ import { Markets } from "./markets.tsx";
 import { Reliability } from "./reliability.tsx";
 
 export const Tabs = ({ query }: { query: URLSearchParams }) => (
-  <nav class="tabs" aria-label="What is shown">
+  <nav class="row tabs" aria-label="What is shown">
     {Object.entries(sides).map(([value, text]) => (
       <a
         key={value}

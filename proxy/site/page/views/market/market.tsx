@@ -62,7 +62,7 @@ function Page({ question, children }: { question: string; children: ComponentChi
       <p class="path">
         <a href={archive}>All markets</a>
       </p>
-      <h1 class="ask" dir="auto">
+      <h1 class="measure" dir="auto">
         {question}
       </h1>
       {children}
@@ -75,7 +75,7 @@ const Details = ({ market }: { market: HistoricalMarket }) => (
     <Summary market={market} />
     <h2>Six risk signals</h2>
     <p class="quiet">{meanings.marketDimension.meaning}</p>
-    <ul class="signals">
+    <ul class="bare signals">
       {market.dimensions.map((dimension) => (
         <Signal key={dimension.key} dimension={dimension} />
       ))}
@@ -86,7 +86,7 @@ const Details = ({ market }: { market: HistoricalMarket }) => (
         ["Category", <bdi>{market.category}</bdi>],
         ["Formula version", market.formulaVersion],
         ["Weight version", market.weightVersion],
-        ["Name in addresses", <span class="broken">{market.slug}</span>],
+        ["Name in addresses", market.slug],
         ["Identifier", <code>{market.id}</code>],
       ]}
     />
@@ -103,7 +103,7 @@ const Summary = ({ market }: { market: HistoricalMarket }) => (
         </span>
       </p>
       <Bar value={market.composite - 300} max={700} />
-      <p class="tags">
+      <p class="row quiet tags">
         <Tier name={market.tier} />
         {market.disputed && <span class="disputed">Disputed</span>}
       </p>
@@ -151,7 +151,7 @@ function Signal({ dimension }: { dimension: MarketDimension }) {
       <p dir="auto">{description}</p>
       {evidence.length > 0 && (
         <>
-          <h4>{counted(evidence.length, "piece", "pieces")} of evidence</h4>
+          <h4 class="quiet">{counted(evidence.length, "piece", "pieces")} of evidence</h4>
           <EvidenceList pieces={evidence.slice(0, few)} />
           {evidence.length > few && (
             <details>
@@ -163,7 +163,7 @@ function Signal({ dimension }: { dimension: MarketDimension }) {
       )}
       {references.length > 0 && (
         <>
-          <h4>References</h4>
+          <h4 class="quiet">References</h4>
           <ul>
             {references.map((reference, index) => (
               <li key={index}>
@@ -173,7 +173,7 @@ function Signal({ dimension }: { dimension: MarketDimension }) {
           </ul>
         </>
       )}
-      <h4>
+      <h4 class="quiet">
         <Term about="computation">Computation</Term>
       </h4>
       <p class="quiet">

@@ -57,7 +57,7 @@ export function Proof({ market, snapshot, asOf }: ProofProps) {
         The page asks for the proof, which takes a request, and hashes its way from this market’s text to the
         id of the snapshot. With the publisher’s public key it also checks who signed that.
       </p>
-      <form class="verify" onSubmit={verify} noValidate>
+      <form class="measure" onSubmit={verify} noValidate>
         <label for="publisher">Publisher’s key, if you have it</label>
         <div class="joined">
           <input

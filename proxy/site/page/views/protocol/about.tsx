@@ -40,7 +40,7 @@ export const About = ({
         [<Term about="zFactor">Z factor</Term>, metadata.zFactor],
       ]}
     />
-    <section class="card whole" aria-labelledby="evidence">
+    <section class="whole" aria-labelledby="evidence">
       <h2 id="evidence">Evidence</h2>
       <p class="quiet">Hash of the content behind this score</p>
       <code class="hash">{evidenceHash}</code>
@@ -51,7 +51,7 @@ export const About = ({
 function Card({ title, rows }: { title: string; rows: ComponentProps<typeof Facts>["rows"] }) {
   const id = title.toLowerCase();
   return (
-    <section class="card" aria-labelledby={id}>
+    <section aria-labelledby={id}>
       <h2 id={id}>{title}</h2>
       <Facts rows={rows} />
     </section>

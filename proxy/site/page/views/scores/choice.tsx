@@ -12,7 +12,7 @@ interface Column {
   by: (entry: ScoreListEntry) => string | number;
   /** Whether the first click sorts in descending order. */
   descending?: boolean;
-  number?: boolean;
+  kind?: "number" | "quiet";
   about?: Meaning;
   /** `most` is the largest change of all protocols. */
   cell: (entry: ScoreListEntry, most: number) => ComponentChildren;
@@ -27,14 +27,20 @@ export const columns: readonly Column[] = [
   {
     name: "Category",
     by: ({ category = "" }) => category,
+    kind: "quiet",
     cell: ({ category }) => <bdi>{category}</bdi>,
   },
-  { name: "Chain", by: ({ chain = "" }) => chain, cell: ({ chain }) => <bdi>{chain}</bdi> },
+  {
+    name: "Chain",
+    by: ({ chain = "" }) => chain,
+    kind: "quiet",
+    cell: ({ chain }) => <bdi>{chain}</bdi>,
+  },
   {
     name: "TVL",
     by: ({ tvl = "" }) => amountIn(tvl),
     descending: true,
-    number: true,
+    kind: "number",
     about: "tvl",
     cell: ({ tvl }) => tvl,
   },
@@ -42,7 +48,7 @@ export const columns: readonly Column[] = [
     name: "BRI",
     by: ({ bri }) => bri,
     descending: true,
-    number: true,
+    kind: "number",
     about: "bri",
     cell: ({ bri, forgeScaleNum }) => <Scored value={bri} max={1000} step={forgeScaleNum} />,
   },
@@ -57,7 +63,7 @@ export const columns: readonly Column[] = [
     name: "Confidence",
     by: ({ confidence }) => confidence,
     descending: true,
-    number: true,
+    kind: "number",
     about: "confidence",
     cell: ({ confidence }) => confidence,
   },
@@ -65,7 +71,7 @@ export const columns: readonly Column[] = [
     name: "Change",
     by: ({ delta }) => delta,
     descending: true,
-    number: true,
+    kind: "number",
     about: "delta",
     cell: ({ delta }, most) => (
       <span class="moved">
@@ -78,6 +84,7 @@ export const columns: readonly Column[] = [
     name: "Updated",
     by: ({ updatedAt }) => updatedAt,
     descending: true,
+    kind: "quiet",
     cell: ({ updatedAt }) => <Moment iso={updatedAt} />,
   },
 ];

@@ -19,7 +19,7 @@ export function Scores({ query }: { query: URLSearchParams }) {
   const { value } = list;
   return (
     <article>
-      <div class="opening">
+      <div class="row opening">
         <h1>Risk scores</h1>
         <p class="lede dated">
           DeFi protocols by their risk. Higher is safer.
@@ -57,11 +57,11 @@ function Board({ scores, query }: { scores: readonly ScoreListEntry[]; query: UR
             onClick={() => toggle(tier)}
           >
             <Tier name={tier} />
-            <span class="tally">{scores.filter(({ forgeScale }) => forgeScale === tier).length}</span>
+            <span class="quiet tally">{scores.filter(({ forgeScale }) => forgeScale === tier).length}</span>
           </button>
         ))}
       </fieldset>
-      <div class="tools">
+      <div class="row tools">
         <input
           id="filter"
           type="search"

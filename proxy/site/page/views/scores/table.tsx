@@ -41,12 +41,12 @@ export function Table({ scores, chosen, choice, sortBy }: TableProps) {
         </caption>
         <thead role="rowgroup">
           <tr role="row">
-            {columns.map(({ name, number, about }, index) => (
+            {columns.map(({ name, kind, about }, index) => (
               <th
                 key={name}
                 scope="col"
                 role="columnheader"
-                class={`${number ? "number " : ""}col-${name.toLowerCase()}`}
+                class={kind}
                 aria-sort={
                   index !== choice.column ? undefined : choice.descending ? "descending" : "ascending"
                 }
@@ -123,8 +123,8 @@ function Row({ entry, scores, most, keyed }: RowProps) {
   return (
     <>
       <tr role="row">
-        {columns.map(({ name, number, about, cell }, index) => {
-          const shared = { class: number ? "number" : undefined, "data-name": name, "data-meaning": about };
+        {columns.map(({ name, kind, about, cell }, index) => {
+          const shared = { class: kind, "data-name": name, "data-meaning": about };
           if (index > 0)
             return (
               <td key={name} role="cell" {...shared}>
