@@ -55,7 +55,7 @@ async function expectNoTrace(): Promise<void> {
   const spellings = spellingsOf(canaries);
   // What was logged last is there, so all before it is.
   const { "x-request-id": id } = (await proxy.get("/healthz")).headers;
-  await until("a log line of the request", () => proxy.logged.some((line) => line.includes(String(id))));
+  await proxy.logs(String(id));
   for (const text of received) expect([text, found(spellings, text)]).toEqual([text, []]);
   for (const line of proxy.logged) expect([line, found(spellings, line)]).toEqual([line, []]);
   expect(found(spellings, origin.requests.join("\n"))).toEqual([]);

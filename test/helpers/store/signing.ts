@@ -1,6 +1,11 @@
 import { hash } from "node:crypto";
 import type { KeyKind, VerifierKey } from "../../../snapshots/format/note.ts";
-import { newSigningKey, parseSigningKey, type SigningKey } from "../../../snapshots/trust/notes/note-keys.ts";
+import {
+  newSigningKey,
+  parseSigningKey,
+  type SigningKey,
+  verifierText,
+} from "../../../snapshots/trust/notes/note-keys.ts";
 
 /** The private key of a name, as text; the same name and variant always give the same key. */
 export const keyText = (name: string, variant = "", kind: KeyKind = "ed25519") =>
@@ -9,6 +14,15 @@ export const keyText = (name: string, variant = "", kind: KeyKind = "ed25519") =
 /** A key that signs. */
 export const testKey = (name = "prs.example/scores", variant = "", kind: KeyKind = "ed25519"): SigningKey =>
   parseSigningKey(keyText(name, variant, kind));
+
+/** The policy of a log of which two of three witnesses, w0 to w2, must cosign: their keys as text, and addresses. */
+export const policyOfTwo = (log: VerifierKey, witnesses: readonly { vkey: string; url?: string }[]) =>
+  [
+    `log ${verifierText(log)}`,
+    ...witnesses.map(({ vkey, url }, n) => `witness w${n} ${vkey}${url ? ` ${url}` : ""}`),
+    "group two 2 w0 w1 w2",
+    "quorum two\n",
+  ].join("\n");
 
 /** The same key on a platform that knows none of its kind, as Node before 24.6 knows none of ML-DSA-44. */
 export const uncheckable = <Key extends VerifierKey>(key: Key): Key => ({ ...key, raw: new Uint8Array() });

@@ -52,7 +52,7 @@ const oneTile = (key: string) => key.startsWith(layout.logTile.prefix);
 const set = (
   objects: Objects,
   keys: Iterable<string>,
-  bytes = Buffer.from("anybody's\n\n— x eHh4eHg=\n"),
+  bytes: Buffer = Buffer.from("anybody's\n\n— x eHh4eHg=\n"),
 ) => {
   for (const key of keys) objects.set(key, bytes);
 };
@@ -90,6 +90,7 @@ const damages: [
   ["all of it huge", (o) => set(o, all(o.keys()), huge), "it is gone", 0],
   ["all tiles huge", (o) => set(o, all(o.keys()).filter(oneTile), huge), 6, 6],
   ["checkpoint huge", (o) => set(o, [logCheckpoint], huge), 6, 6],
+  ["checkpoint an older one", (o) => set(o, [logCheckpoint], at[3]!.get(logCheckpoint)), 6, 3],
   [
     "the newest commit huge",
     (o) => set(o, [layout.commit(6)], huge),

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+import { Client, ForkedLogError } from "../../../proxy/site/client/client.ts";
 import { tilesOf } from "../../../snapshots/format/log-tiles.ts";
 import { GrowingTree, type TreeHead, tileEncoder } from "../../../snapshots/format/log-tree.ts";
 import { policyOf } from "../../../snapshots/format/policy.ts";
@@ -11,48 +12,47 @@ import { entryOf, tileKey } from "../../../snapshots/store/log/public-log.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
 import { readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
-import { signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
+import { signatureLine } from "../../../snapshots/trust/notes/signed-note.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { judgeNote, parsePolicy } from "../../../snapshots/trust/witnesses/policy.ts";
+import { type CheckedCommit, checkPublicLog } from "../../../snapshots/verify/log-check.ts";
+import { StoreCheck } from "../../../snapshots/verify/store-check.ts";
 import { append } from "../../helpers/store/appended-commits.ts";
-import { testKey } from "../../helpers/store/signing.ts";
+import { policyOfTwo, testKey } from "../../helpers/store/signing.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 // A thief has the bucket, and a publisher with the key shows two faces. Witnesses that are honest cosign one face
 // alone; one of three here cosigns both. For every commit of a log of 70 every attack is refused by readers with a
-// quorum, or by readers that remember.
+// quorum, or by readers that remember. Which checkpoints count, the client and a verifier that others wrote say as we
+// do (foreign-verifier.test.ts); how the client follows a log is in test/conformance/log-proofs.test.ts.
 
 const size = 70;
 const log = testKey();
 const witnesses = [0, 1, 2].map((n) => testKey(`witness.example/w${n}`, "", "cosignature-ed25519"));
 const liar = witnesses[2]!;
-const policy = parsePolicy(
-  Buffer.from(
-    [
-      `log ${verifierText(log)}`,
-      ...witnesses.map((key, n) => `witness w${n} ${verifierText(key)}`),
-      "group two 2 w0 w1 w2",
-      "quorum two\n",
-    ].join("\n"),
-  ),
-  "policy",
-);
+const vkeys = witnesses.map((key) => ({ vkey: verifierText(key) }));
+const policy = parsePolicy(Buffer.from(policyOfTwo(log, vkeys)), "policy");
+const keysAlone = policyOf([log]);
+const numbers = Array.from({ length: size - 1 }, (_, n) => n + 1);
 type Objects = Map<string, Buffer>;
 const honest: Objects = new Map();
+/** The stores of the second faces, by the last commit that both have. */
+const forks = new Map<number, Objects>();
 const folder = testFolder();
 
-/** The checkpoint of a tree, cosigned by some. */
-function noteOf({ size: entries, head }: TreeHead, cosigners = witnesses): Buffer {
-  const text = `${log.name}\n${entries}\n${head.toString("base64")}\n`;
-  const lines = cosigners.map((key) => `${signatureLine(key, text, 1_700_000_000)}\n`);
-  return Buffer.from(signNote(text, log) + lines.join(""));
+/** A checkpoint, signed and cosigned by some. */
+function noteOf(text: string, signers = [log, ...witnesses]): string {
+  const lines = signers.map((signer) => `${signatureLine(signer, text, 1_700_000_000)}\n`);
+  return `${text}\n${lines.join("")}`;
 }
+const textOf = ({ size: entries, head }: TreeHead) => `${log.name}\n${entries}\n${head.toString("base64")}\n`;
+const noteAt = (objects: Objects, count: number) => String(objects.get(layout.logCheckpointOf(count)));
 
 /**
  * Puts tiles and checkpoints of the sizes from the first on into a store of commits, and shows the last as the newest.
  */
-async function addLog(objects: Objects, first: number, cosigners = witnesses): Promise<void> {
+async function addLog(objects: Objects, first: number, signers?: typeof witnesses): Promise<void> {
   const entries = (await readLog(memoryStorage(objects))).map(entryOf);
   const encode = tileEncoder(entries);
   const tree = new GrowingTree();
@@ -60,7 +60,7 @@ async function addLog(objects: Objects, first: number, cosigners = witnesses): P
     tree.append(leafHash(entry));
     if (place + 1 < first) continue;
     for (const tile of tilesOf(place + 1)) objects.set(tileKey(tile), encode(tile)!);
-    const note = noteOf({ size: place + 1, head: tree.head() }, cosigners);
+    const note = Buffer.from(noteOf(textOf({ size: place + 1, head: tree.head() }), signers));
     objects.set(layout.logCheckpointOf(place + 1), note);
     objects.set(layout.logCheckpoint, note);
   }
@@ -77,12 +77,15 @@ function honestAt(count: number): Objects {
   return objects;
 }
 
-/** A store whose log has another end after `count` commits, signed by the log and cosigned by the witness that lies. */
-async function forkedAt(count: number, more = 2): Promise<Objects> {
+/**
+ * A store whose log has another end after `count` commits, signed by the log, and cosigned by the witness that lies
+ * unless it says otherwise.
+ */
+async function forkedAt(count: number, more = 2, signers = [log, liar]): Promise<Objects> {
   const objects = honestAt(count);
   const storage = memoryStorage(objects);
   for (let n = 0; n < more; n += 1) await append(storage, { seed: "other" });
-  await addLog(objects, count + 1, [liar]);
+  await addLog(objects, count + 1, signers);
   return objects;
 }
 
@@ -90,6 +93,7 @@ beforeAll(async () => {
   const storage = memoryStorage(honest);
   for (let n = 0; n < size; n += 1) await append(storage);
   await addLog(honest, 1);
+  for (const count of numbers) forks.set(count, await forkedAt(count));
 });
 
 /** What a reader takes up: the number of a commit, or the error's name. */
@@ -114,13 +118,23 @@ async function take(objects: Objects, by = policy, before?: number, file?: Check
   return { taken, told, refusal: reader.refusal() };
 }
 
-const keysAlone = policyOf([log]);
-const numbers = Array.from({ length: size - 1 }, (_, n) => n + 1);
+/** The text of a checkpoint, without its signatures. */
+const textIn = (note: string) => note.slice(0, note.indexOf("\n\n") + 1);
+
+/** A client of a service, or static server, that shows these objects. */
+const clientOf = (objects: Objects) =>
+  new Client({
+    url: "http://log.test",
+    retries: 0,
+    fetch: async (url) => {
+      const found = objects.get(`${layout.log}${String(url).split("/log/")[1]}`);
+      return new Response(found && new Uint8Array(found), { status: found ? 200 : 404 });
+    },
+  });
 
 describe("for every commit of a log", () => {
   test("a second face is taken up by no reader with a quorum, and noticed by every reader that saw the first", async () => {
-    for (const count of numbers) {
-      const fork = await forkedAt(count);
+    for (const [count, fork] of forks) {
       // What both faces share has its witnesses.
       const fresh = await take(fork);
       expect([count, fresh.taken]).toEqual([count, count]);
@@ -134,8 +148,9 @@ describe("for every commit of a log", () => {
     }
   }, 120_000);
 
-  test("what is cut off or replayed is noticed by every reader that saw more", async () => {
+  test("what is cut off or replayed is noticed by every reader that saw more, and what goes on is taken up", async () => {
     for (const count of numbers) {
+      expect([count, (await take(honest, keysAlone, count)).taken]).toEqual([count, size]);
       const cut = honestAt(count);
       for (const by of [policy, keysAlone]) {
         expect((await take(cut, by)).taken).toBe(count);
@@ -145,6 +160,8 @@ describe("for every commit of a log", () => {
       const replayed = new Map(honest);
       for (let n = count + 1; n <= size; n += 1) replayed.delete(layout.logCheckpointOf(n));
       replayed.set(layout.logCheckpoint, honest.get(layout.logCheckpointOf(count))!);
+      expect([count, (await take(replayed, policy, size)).taken]).toEqual([count, "CORRUPT_OBJECT"]);
+      replayed.delete(layout.logCheckpoint);
       expect([count, (await take(replayed, policy, size)).taken]).toEqual([count, "CORRUPT_OBJECT"]);
     }
   }, 120_000);
@@ -173,18 +190,75 @@ describe("for every commit of a log", () => {
       expect([count, (await take(swapped, keysAlone, size - 1)).taken]).toEqual([count, "CORRUPT_OBJECT"]);
     }
   }, 120_000);
+
+  test("the client goes on to no log with a swapped or missing hash, and accuses nobody of it", async () => {
+    const tile = layout.logTile(`0/000.p/${size}`);
+    for (const count of numbers) {
+      const bytes = Buffer.from(honest.get(tile)!);
+      const [one, next] = [32 * (count - 1), 32 * count];
+      const [before, hash, after] = [bytes.subarray(0, one), bytes.subarray(one, next), bytes.subarray(next)];
+      const swapped = Buffer.concat([before, after.subarray(0, 32), hash, after.subarray(32)]);
+      const flipped = Buffer.from(bytes);
+      flipped[one + (count % 32)]! ^= 1 << (count % 8);
+      const gap = Buffer.concat([before, after]);
+      for (const altered of [swapped, flipped, gap]) {
+        const client = clientOf(new Map(honest).set(tile, altered));
+        const verdict = client.requireSameLog(noteAt(honest, size - 1), noteAt(honest, size));
+        const error = await verdict.catch((thrown: unknown) => thrown);
+        expect(error, `tile at ${count}`).toBeInstanceOf(Error);
+        expect(error).not.toBeInstanceOf(ForkedLogError);
+      }
+    }
+  });
+
+  test("verify names the second face, and an altered entry and hash", async () => {
+    const [bundle, tile] = ["entries", "0"].map((level) => layout.logTile(`${level}/000.p/${size}`));
+    const shown = [layout.logCheckpoint, ...tilesOf(size).map(tileKey)];
+    const commits = [...honest].filter(([key]) => key.startsWith(layout.commit.prefix));
+    const showing = (objects: Objects) =>
+      new Map([...commits, ...shown.map((key) => [key, objects.get(key)!] as const)]);
+    const all = new Map(
+      (await readLog(memoryStorage(honest))).map((commit) => [commit.entry.commit, commit]),
+    );
+    /** The keys of the log's objects that `verify` finds fault with. */
+    const faultsOf = async (objects: Objects): Promise<Record<string, string>> => {
+      const check = new StoreCheck(memoryStorage(objects));
+      await checkPublicLog(check, all, { commit: all.get(size)! } as CheckedCommit, new Trust(policy));
+      return Object.fromEntries(check.faults.map(({ key, reason }) => [key, reason]));
+    };
+    expect(await faultsOf(showing(honest))).toEqual({});
+    for (const count of numbers) {
+      if (count % 2 === 0) {
+        // The bucket shows its commits as they were, and another log. By turns all witnesses lie.
+        const few = count % 4 === 0;
+        const fork = await forkedAt(count, size - count, few ? undefined : [log, ...witnesses]);
+        expect(await faultsOf(showing(fork)), String(count)).toEqual({
+          [layout.logCheckpoint]: expect.stringMatching(
+            few ? /^the quorum two is not reached/ : /^it is of another log/,
+          ),
+          [bundle!]: expect.stringContaining("it is not what the commits give"),
+          [tile!]: expect.stringContaining("it is not what the commits give"),
+        });
+      } else {
+        const at = count % 4 === 1 ? bundle! : tile!;
+        const bytes = Buffer.from(honest.get(at)!);
+        bytes[Math.floor((bytes.length * count) / size)]! ^= 1 << (count % 8);
+        expect(Object.keys(await faultsOf(showing(honest).set(at, bytes))), String(count)).toEqual([at]);
+      }
+    }
+  });
 });
 
 test("two faces are kept, as two notes that anybody can check, and the first of them stay", async () => {
   const path = join(folder, "checkpoint");
-  const fork = await forkedAt(3);
+  const fork = forks.get(3)!;
   for (const objects of [fork, await forkedAt(2, 3)]) {
     const file = await CheckpointFile.open(path);
     expect((await take(objects, keysAlone, 5, file)).taken).toBe("FORKED_LOG");
   }
   const { remembered, found } = JSON.parse(await readFile(`${path}.forked.json`, "utf8"));
-  expect(remembered).toBe(judgeNote(keysAlone, String(noteAt(honest, 5))).note);
-  expect(found.split("\n\n")[0]).toBe(String(noteAt(fork, 5)).split("\n\n")[0]);
+  expect(remembered).toBe(judgeNote(keysAlone, noteAt(honest, 5)).note);
+  expect(textIn(found)).toBe(textIn(noteAt(fork, 5)));
   for (const note of [remembered, found])
     expect(judgeNote(keysAlone, note).signers).toMatchObject([{ id: log.id }]);
   const restarted = await CheckpointFile.open(path);
@@ -201,5 +275,3 @@ test("two faces are kept, as two notes that anybody can check, and the first of 
   });
   expect(await readCommit(memoryStorage(fork), 5)).toBeDefined();
 });
-
-const noteAt = (objects: Objects, count: number) => objects.get(layout.logCheckpointOf(count))!;

@@ -17,7 +17,7 @@ import { Witnesses } from "../../../snapshots/trust/witnesses/witnesses.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { findWitness, startWitness, type TestWitness } from "../../helpers/servers/witness.ts";
-import { testKey } from "../../helpers/store/signing.ts";
+import { policyOfTwo, testKey } from "../../helpers/store/signing.ts";
 import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
@@ -42,13 +42,7 @@ describe.skipIf(!programs)("a store with three real witnesses", () => {
       kinds.map((kind, index) => startWitness(programs!, `witness.example/${index}`, log, kind)),
     );
     running.push(...witnesses);
-    const text = [
-      `log ${verifierText(key)}`,
-      ...witnesses.map(({ url, vkey }, index) => `witness w${index} ${vkey} ${url}`),
-      "group two 2 w0 w1 w2",
-      "quorum two\n",
-    ].join("\n");
-    const policy = parsePolicy(Buffer.from(text), "policy");
+    const policy = parsePolicy(Buffer.from(policyOfTwo(key, witnesses)), "policy");
     const signing = (): Signing => ({ key, cosigner, witnesses: new Witnesses(policy) });
     const publish = (storage: Storage, bri: number, how: Signing = signing()) =>
       publishRecords(storage, records, bri, { signing: how });

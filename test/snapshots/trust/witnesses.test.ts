@@ -13,7 +13,7 @@ import { cosignersOf, judgeNote, parsePolicy } from "../../../snapshots/trust/wi
 import { type Answer, askWitnesses, Witnesses } from "../../../snapshots/trust/witnesses/witnesses.ts";
 import { consistencyPath } from "../../helpers/archive/consistency-path.ts";
 import { findWitness, startWitness, type TestWitness } from "../../helpers/servers/witness.ts";
-import { testKey } from "../../helpers/store/signing.ts";
+import { policyOfTwo, testKey } from "../../helpers/store/signing.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
 
 const key = testKey();
@@ -44,13 +44,7 @@ const programs = findWitness();
 describe.skipIf(!programs)("three real witnesses, one of them with ML-DSA-44,", () => {
   let running: TestWitness[];
   let witnesses: Witness[];
-  const policyText = () =>
-    [
-      `log ${verifierText(key)}`,
-      ...running.map(({ url, vkey }, index) => `witness w${index} ${vkey} ${url}`),
-      "group two 2 w0 w1 w2",
-      "quorum two\n",
-    ].join("\n");
+  const policyText = () => policyOfTwo(key, running);
 
   beforeAll(async () => {
     const log = { origin: key.name, vkeys: [verifierText(key), verifierText(mlDsa)] };
