@@ -1,4 +1,4 @@
-import { hash as hashOf, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { verifyProof } from "../../../proxy/site/client/client.ts";
 import { MarketAbsence, MarketIndex } from "../../../schemas/envelopes.ts";
@@ -7,6 +7,7 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
+import { chunksOf, climb, leaf, node, sealed, sectionRoot, sha } from "../../helpers/archive/plain-tree.ts";
 import { takenUp } from "../../helpers/http/live-feed.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
@@ -41,26 +42,7 @@ const records = Array.from({ length: perSegment * segments }, (_, index): Histor
   return { ...market(index), id, question: `Will it ${index}? ${words}` };
 });
 
-// What a reader computes, from snapshots/SPEC.md alone.
-const sha = (...parts: Uint8Array[]) => hashOf("sha256", Buffer.concat(parts), "buffer");
-const hex = (bytes: Buffer) => bytes.toString("hex");
-const leaf = (bytes: Uint8Array) => sha(Uint8Array.of(0), bytes);
-const node = (left: Uint8Array, right: Uint8Array) => sha(Uint8Array.of(1), left, right);
-function head(hashes: Buffer[]): Buffer {
-  if (hashes.length < 2) return hashes[0] ?? sha();
-  const split = 2 ** Math.ceil(Math.log2(hashes.length) - 1);
-  return node(head(hashes.slice(0, split)), head(hashes.slice(split)));
-}
-function sealed(kind: number, total: number, children: Buffer[]): Buffer {
-  const sizes = Buffer.alloc(17, kind);
-  sizes.writeBigUInt64LE(BigInt(total), 1);
-  sizes.writeBigUInt64LE(BigInt(children.length), 9);
-  return sha(sizes, head(children));
-}
-const chunksOf = (bytes: Buffer, size: number) =>
-  Array.from({ length: Math.ceil(bytes.length / size) }, (_, n) => bytes.subarray(n * size, (n + 1) * size));
-const sectionRoot = (bytes: Buffer, size: number) =>
-  hex(sealed(7, bytes.length, chunksOf(bytes, size).map(leaf)));
+const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString("hex");
 
 let proxy: TestProxy;
 let key: string;
@@ -147,7 +129,7 @@ test("every part is there by its hash, alone and with others", async () => {
     expect(hex(sha(words))).toBe(header.words.hash);
     for (const [name, [bytes, root]] of Object.entries(header.sections)) {
       const section = await take(root, bytes);
-      expect([name, sectionRoot(section, 4096)]).toEqual([name, root]);
+      expect([name, hex(sectionRoot(section, 4096))]).toEqual([name, root]);
       await takeChunks(section, 4096);
       if (name !== "pageRoots") continue;
       for (const page of chunksOf(section, 32)) {
@@ -161,7 +143,7 @@ test("every part is there by its hash, alone and with others", async () => {
     }
     const stored = await take(segment.ids.hash, segment.ids.bytes);
     expect(stored.length).toBe(6 * segment.markets);
-    expect(sectionRoot(stored, 256)).toBe(segment.ids.hash);
+    expect(hex(sectionRoot(stored, 256))).toBe(segment.ids.hash);
     await takeChunks(stored, 256);
   }
   expect(first).toBe(records.length);
@@ -367,7 +349,8 @@ function checkAbsence(text: string, id: string): MarketAbsence {
       expect(bytes.length).toBe(Math.min(256, ids.bytes - index * 256));
       for (let at = 0; at < bytes.length && index * 64 + at / 4 < entries; at += 4)
         known.set(index * 64 + at / 4, bytes.readUInt32LE(at));
-      return hex(climb(leaf(bytes), index, ids.size, path));
+      const beside = path.map((hash) => Buffer.from(hash, "hex"));
+      return climb(leaf(bytes), index, ids.size, beside)?.toString("hex");
     });
     expect(new Set(roots).size).toBe(1);
     const before = [...known].filter(([, hash]) => hash < wanted).map(([position]) => position);
@@ -394,21 +377,6 @@ function checkAbsence(text: string, id: string): MarketAbsence {
   expect(new Set(others).size).toBe(others.length);
   for (const other of others) expect([other === id, hashOfId(other)]).toEqual([false, wanted]);
   return answer;
-}
-
-/** The head that an audit path of RFC 6962 leads to. */
-function climb(start: Buffer, index: number, size: number, path: readonly string[]): Buffer {
-  let [hash, at, last] = [start, index, size - 1];
-  for (const beside of path) {
-    const other = Buffer.from(beside, "hex");
-    if (at % 2 === 1 || at === last) {
-      hash = node(other, hash);
-      while (at % 2 === 0 && at > 0) [at, last] = [at >> 1, last >> 1];
-    } else hash = node(hash, other);
-    [at, last] = [at >> 1, last >> 1];
-  }
-  expect(last).toBe(0);
-  return hash;
 }
 
 describe("absence", () => {

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { constants, crc32, deflateRawSync, gunzipSync } from "node:zlib";
@@ -13,6 +12,7 @@ import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { listCommits, newestCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
+import { leaf, sealed } from "../../helpers/archive/plain-tree.ts";
 import { runSql, withDuckDb } from "../../helpers/archive/sql.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { publishSources, writeSources } from "../../helpers/publish/sample-sources.ts";
@@ -139,24 +139,7 @@ describe("equal content", () => {
   });
 });
 
-const hashOf = (...parts: Uint8Array[]) => createHash("sha256").update(Buffer.concat(parts)).digest();
-const leaf = (text: string) => hashOf(Buffer.of(0), Buffer.from(text));
-
-/** The head of a tree, level by level: hashes are paired, and one that is left over goes up as it is. */
-function head(level: Buffer[]): Buffer {
-  if (level.length <= 1) return level[0] ?? hashOf();
-  const up: Buffer[] = [];
-  for (let at = 0; at < level.length; at += 2) {
-    const [left, right] = level.slice(at, at + 2);
-    up.push(right ? hashOf(Buffer.of(1), left!, right) : left!);
-  }
-  return head(up);
-}
-
-function root(kind: number, total: number, children: Buffer[]): Buffer {
-  const sizes = new BigUint64Array([BigInt(total), BigInt(children.length)]);
-  return hashOf(Buffer.of(kind), new Uint8Array(sizes.buffer), head(children));
-}
+const leafOf = (text: string) => leaf(Buffer.from(text));
 
 describe("the snapshot id", () => {
   const objects: Objects = new Map();
@@ -176,10 +159,10 @@ describe("the snapshot id", () => {
       });
     const archive = segments.map((segment) => pagesOf(segment).map((lines) => lines.reverse()));
     const inSegments = archive.map((pages) => {
-      const inPages = pages.map((lines) => root(2, lines.length, lines.map(leaf)));
-      return { markets: pages.flat().length, root: root(3, pages.flat().length, inPages) };
+      const inPages = pages.map((lines) => sealed(2, lines.length, lines.map(leafOf)));
+      return { markets: pages.flat().length, root: sealed(3, pages.flat().length, inPages) };
     });
-    const inArchive = root(
+    const inArchive = sealed(
       4,
       counts.markets,
       inSegments.map((segment) => segment.root),
@@ -197,10 +180,10 @@ describe("the snapshot id", () => {
       for (const slug of ["aave", "constructor", "curve.fi", "lido-dao"])
         lines.push(`${part} ${slug} ${refs[slug]!.hash}`);
     }
-    expect(scoresRoot).toBe(root(5, lines.length, lines.map(leaf)).toString("hex"));
+    expect(scoresRoot).toBe(sealed(5, lines.length, lines.map(leafOf)).toString("hex"));
     const content = `markets ${counts.markets}\nprotocols 4\narchive ${archiveRoot}\nscores ${scoresRoot}`;
     const text = `prs-snapshot 1 bri-pm-v1\n${content}\n`;
-    expect(snapshotId).toBe(createHash("sha256").update(text).digest("hex"));
+    expect(snapshotId).toBe(sha256(text));
   });
 
   test("does not depend on the zlib that wrote the pages, and pages of another one stay as they are", async () => {
