@@ -1,4 +1,4 @@
-import { drawing } from "./kernel/kernel.ts";
+import { drawing } from "../helpers/store/drawing.ts";
 import type { Climate } from "./kernel/store.ts";
 
 const second = 1000;

@@ -1,5 +1,6 @@
 import { Trust } from "../../snapshots/trust/trust.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
+import { drawing } from "../helpers/store/drawing.ts";
 import { exportOnce } from "./actors/exports.ts";
 import { address, fetchFromGate } from "./actors/gate.ts";
 import { issueAgain } from "./actors/keys.ts";
@@ -10,7 +11,7 @@ import { clientOnce, proxyOnce } from "./actors/readers.ts";
 import { stealOnce } from "./actors/thief.ts";
 import { key, Witnessing } from "./actors/witness.ts";
 import { Judge } from "./judge.ts";
-import { drawing, Kernel, must, Process, seedOf } from "./kernel/kernel.ts";
+import { Kernel, must, Process, seedOf } from "./kernel/kernel.ts";
 import { Store } from "./kernel/store.ts";
 import { type Action, hour, type Plan } from "./plan.ts";
 import type { World } from "./world.ts";

@@ -6,6 +6,7 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { inArchiveOrder, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
+import { drawing } from "../../helpers/store/drawing.ts";
 import { seenBy, steppedStorage } from "../../helpers/store/faulty-store.ts";
 import { aroundCalls, changedStorage } from "../../helpers/store/storages.ts";
 import { hour, start, storeWith } from "../../helpers/store/timed-store.ts";
@@ -64,18 +65,6 @@ async function interleaved(
     changed = Promise.withResolvers<void>();
   }
   return settled;
-}
-
-/** Whole numbers below a limit, the same for the same seed. */
-function randomly(seed: number): (limit: number) => number {
-  let state = seed;
-  return (limit) => {
-    // mulberry32
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % limit;
-  };
 }
 
 const now = new Date(start + 100 * hour);
@@ -151,7 +140,7 @@ describe.for(comebacks)("$name that brings back what a collection found unreacha
         const [back, collected] = await interleaved(
           storage,
           [bringBack, (collecting) => collectIn(collecting, { keepHours })],
-          randomly(seed),
+          drawing(seed),
         );
         expect(collected, `seed ${seed}`).toMatchObject({ status: "fulfilled" });
         const settled = back!.status === "fulfilled" ? Promise.resolve() : Promise.reject(back!.reason);
