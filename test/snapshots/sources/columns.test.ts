@@ -31,87 +31,64 @@ describe("columns", () => {
     expect(await refusalsOf(last)).toEqual([missing(columns.at(-1)!)]);
   });
 
-  test.each([
-    ["id", "id::UUID", "UUID", "must be of type VARCHAR"],
-    ["slug", "slug::BLOB", "BLOB", "must be of type VARCHAR"],
-    ["composite", "composite::FLOAT", "FLOAT", integerRule],
-    ["composite", "composite::DOUBLE", "DOUBLE", integerRule],
-    ["composite", "composite::DECIMAL(9, 0)", "DECIMAL(9,0)", integerRule],
-    ["composite", "composite::VARCHAR", "VARCHAR", integerRule],
-    ["flagged_count", "flagged_count::HUGEINT", "DOUBLE", integerRule],
-    ["disputed", "disputed::INTEGER", "INTEGER", "must be of type BOOLEAN"],
-    ["resolved_at", "resolved_at::TIMESTAMP", "TIMESTAMP", zonelessRule],
-    ["resolved_at", "resolved_at::TIMESTAMP::TIMESTAMP_NS", "TIMESTAMP_NS", zonelessRule],
-    ["resolved_at", "resolved_at::VARCHAR", "VARCHAR", "must be of type TIMESTAMP WITH TIME ZONE"],
-    ["question", "to_json(question)", "JSON", "must be of type VARCHAR"],
-    ["dimensions", "to_json(dimensions)", "JSON", "must be of type LIST"],
-    ["dimensions", "dimensions[1]", /^STRUCT/, "must be of type LIST"],
-  ])("markets with %s as %s", async (column, value, type, rule) => {
-    const directory = await fixtures.write({
-      markets: `SELECT * REPLACE (${value} AS ${column}) FROM markets`,
-    });
-    const shown = type instanceof RegExp ? expect.stringMatching(type) : type;
-    expect(await refusalsOf(directory)).toEqual([{ file: "markets.parquet", column, value: shown, rule }]);
-  });
+  const [textRule, listRule] = ["must be of type VARCHAR", "must be of type LIST"];
+  const [realRule, timeRule] = ["must be of type DOUBLE", "must be of type TIMESTAMP WITH TIME ZONE"];
+  const markets = (value: string, column: string) => `SELECT * REPLACE (${value} AS ${column}) FROM markets`;
+  const dimensions = (value: string) => replacedDimensions(`struct_update(d, ${value})`);
+  const scores = (value: string, column: string) => `SELECT * REPLACE (${value} AS ${column}) FROM scores`;
 
-  test.each([
-    ["struct_update(d, score := d.score::DOUBLE)", "score", "DOUBLE", integerRule],
-    ["struct_update(d, weight := d.weight::FLOAT)", "weight", "FLOAT", "must be of type DOUBLE"],
+  test.each<[query: string, column: string, type: string | RegExp | undefined, rule: unknown]>([
+    [markets("id::UUID", "id"), "id", "UUID", textRule],
+    [markets("slug::BLOB", "slug"), "slug", "BLOB", textRule],
+    [markets("composite::FLOAT", "composite"), "composite", "FLOAT", integerRule],
+    [markets("composite::DOUBLE", "composite"), "composite", "DOUBLE", integerRule],
+    [markets("composite::DECIMAL(9, 0)", "composite"), "composite", "DECIMAL(9,0)", integerRule],
+    [markets("composite::VARCHAR", "composite"), "composite", "VARCHAR", integerRule],
+    [markets("flagged_count::HUGEINT", "flagged_count"), "flagged_count", "DOUBLE", integerRule],
+    [markets("disputed::INTEGER", "disputed"), "disputed", "INTEGER", "must be of type BOOLEAN"],
+    [markets("resolved_at::TIMESTAMP", "resolved_at"), "resolved_at", "TIMESTAMP", zonelessRule],
     [
-      "struct_update(d, weight := d.weight::DECIMAL(3, 2))",
-      "weight",
-      "DECIMAL(3,2)",
-      "must be of type DOUBLE",
+      markets("resolved_at::TIMESTAMP::TIMESTAMP_NS", "resolved_at"),
+      "resolved_at",
+      "TIMESTAMP_NS",
+      zonelessRule,
     ],
+    [markets("resolved_at::VARCHAR", "resolved_at"), "resolved_at", "VARCHAR", timeRule],
+    [markets("to_json(question)", "question"), "question", "JSON", textRule],
+    [markets("to_json(dimensions)", "dimensions"), "dimensions", "JSON", listRule],
+    [markets("dimensions[1]", "dimensions"), "dimensions", /^STRUCT/, listRule],
+    [dimensions("score := d.score::DOUBLE"), "dimensions[].score", "DOUBLE", integerRule],
+    [dimensions("weight := d.weight::FLOAT"), "dimensions[].weight", "FLOAT", realRule],
+    [dimensions("weight := d.weight::DECIMAL(3, 2)"), "dimensions[].weight", "DECIMAL(3,2)", realRule],
+    [dimensions('"references" := to_json(d."references")'), "dimensions[].references", "JSON", listRule],
     [
-      'struct_update(d, "references" := to_json(d."references"))',
-      "references",
-      "JSON",
-      "must be of type LIST",
-    ],
-    [
-      "struct_update(d, computation := {'baseline': 1.0::DOUBLE, 'raises': ['a']})",
-      "computation.lowers",
+      dimensions("computation := {'baseline': 1.0::DOUBLE, 'raises': ['a']}"),
+      "dimensions[].computation.lowers",
       undefined,
       "is missing",
     ],
     [
-      "struct_update(d, evidence := [{'type': 'a', 'label': 'b', 'reference': {'label': 'c', 'kind': 'd'}}])",
-      "evidence[].pattern",
+      dimensions("evidence := [{'type': 'a', 'label': 'b', 'reference': {'label': 'c', 'kind': 'd'}}]"),
+      "dimensions[].evidence[].pattern",
       undefined,
       "is missing",
     ],
-  ])("markets with %s", async (dimension, member, value, rule) => {
-    const directory = await fixtures.write({ markets: replacedDimensions(dimension) });
-    expect(await refusalsOf(directory)).toContainEqual({
-      file: "markets.parquet",
-      column: `dimensions[].${member}`,
-      ...(value === undefined ? {} : { value }),
-      rule,
-    });
-  });
-
-  test.each([
-    ["bri", "bri::DOUBLE", "bri", "DOUBLE", integerRule],
+    [scores("bri::DOUBLE", "bri"), "bri", "DOUBLE", integerRule],
     [
-      "dimensions",
-      "struct_update(dimensions, opsec := 1.5::DOUBLE)",
+      scores("struct_update(dimensions, opsec := 1.5::DOUBLE)", "dimensions"),
       "dimensions.opsec",
       "DOUBLE",
       integerRule,
     ],
-    [
-      "metadata",
-      "struct_update(metadata, z_factor := 1)",
-      "metadata.z_factor",
-      "INTEGER",
-      "must be of type DOUBLE",
-    ],
-    ["updated_at", "updated_at::TIMESTAMP", "updated_at", "TIMESTAMP", zonelessRule],
-  ])("scores with %s as %s", async (column, replacement, path, value, rule) => {
-    const query = `SELECT * REPLACE (${replacement} AS ${column}) FROM scores`;
-    const refusals = await refusalsOf(await fixtures.write({ protocol_scores: query }));
-    expect(refusals).toEqual([{ file: "protocol_scores.parquet", column: path, value, rule }]);
+    [scores("struct_update(metadata, z_factor := 1)", "metadata"), "metadata.z_factor", "INTEGER", realRule],
+    [scores("updated_at::TIMESTAMP", "updated_at"), "updated_at", "TIMESTAMP", zonelessRule],
+  ])("of %s: %s is named with its type", async (query, column, type, rule) => {
+    const source = query.endsWith("FROM scores") ? "protocol_scores" : "markets";
+    const value = type instanceof RegExp ? expect.stringMatching(type) : type;
+    const refusal = { file: `${source}.parquet`, column, ...(value === undefined ? {} : { value }), rule };
+    const refusals = await refusalsOf(await fixtures.write({ [source]: query }));
+    expect(refusals).toContainEqual(refusal);
+    if (!column.startsWith("dimensions[]")) expect(refusals).toHaveLength(1);
   });
 
   test("a missing dimension key of a score", async () => {

@@ -115,32 +115,22 @@ describe.skipIf(!environment)("sources on S3", () => {
       expect(runs).toEqual([names.join(" "), "", names[0], "markets/2026/new.parquet"]);
     });
 
+    const [part, late] = [names[1]!, "markets/z.parquet"];
     test.each([
-      ["changed", () => remote.put(names[1]!, Buffer.from("other")), names[1]!, "changed while it was read"],
-      ["removed", () => remote.delete(names[1]!), names[1]!, "changed while it was read"],
-    ])("refuses an object that is %s before it is fetched", async (_, change, file, rule) => {
-      proxy.before = async ({ url }) => {
-        if (isObject(url, names[1])) await change();
+      ["changed before", () => remote.put(part, Buffer.from("other")), part, "changed while it was read"],
+      ["removed before", () => remote.delete(part), part, "changed while it was read"],
+      ["changed after", () => remote.put(part, Buffer.from("other")), part, "changed while it was read"],
+      ["removed after", () => remote.delete(part), part, "changed while it was read"],
+      ["joined after", () => remote.put(late, Buffer.from("z")), late, "appeared while the others were read"],
+    ])("refuses an object that is %s it was fetched", async (when, change, file, rule) => {
+      const changing = async (url?: string) => {
+        if (isObject(url, part)) await change();
         return undefined;
       };
+      if (when.endsWith("before")) proxy.before = ({ url }) => changing(url);
+      else proxy.after = changing;
       expect(await refusalsOf(mirror())).toEqual([{ file, rule }]);
       expect((await filesIn(cache)).filter((path) => path.includes("/runs/"))).toEqual([]);
-    });
-
-    test.each([
-      ["changed", () => remote.put(names[1]!, Buffer.from("other")), names[1]!, "changed while it was read"],
-      ["removed", () => remote.delete(names[1]!), names[1]!, "changed while it was read"],
-      [
-        "joined by another",
-        () => remote.put("markets/z.parquet", Buffer.from("z")),
-        "markets/z.parquet",
-        "appeared while the others were read",
-      ],
-    ])("refuses an object that is %s after it was fetched", async (_, change, file, rule) => {
-      proxy.after = async (target) => {
-        if (isObject(target, names[1])) await change();
-      };
-      expect(await refusalsOf(mirror())).toEqual([{ file, rule }]);
     });
 
     test("refuses other content from a server that ignores If-Match", async () => {
