@@ -56,9 +56,7 @@ describe("a store that takes connections and never answers", () => {
     expect(await age()).toBe(0);
     on.s3.fault = (_, key) =>
       key.startsWith(`store/${layout.key.prefix}`) || key === "" ? "hang" : undefined;
-    await until("a log line about the keys that hang", () =>
-      on.proxy.logged.some((line) => /keys.*no answer within 1 s/.test(line)),
-    );
+    await on.proxy.logs(/keys.*no answer within 1 s/);
     on.proxy.clock.now += 90_000;
     expect(await age()).toBe(90);
     expect(await metric()).toMatch(/^prs_poll_age_seconds 90$/m);
@@ -87,12 +85,9 @@ describe("polling", () => {
     const key = await proxy.issue();
     const { records } = await readKeys(proxy.storage);
     execFileSync(findProgram("mkfifo")!, [join(proxy.directory, "store", layout.key("0123456789abcdef"))]);
-    await until("a log line about the key record that is no file", () =>
-      proxy!.logged.some((line) => /0123456789abcdef.*not a regular file/.test(line)),
-    );
+    await proxy.logs(/0123456789abcdef.*not a regular file/);
     await revokeKey(proxy.storage, records[0]!.id, new Date(proxy.clock.now));
-    const usage = () => proxy!.get("/api/v1/usage", { headers: bearer(key) });
-    await until("the revoked key to be refused", async () => (await usage()).status === 401);
+    await proxy.refuses(key);
     expect(outcome(await proxy.get("/readyz"))).toBe("200");
   });
 });

@@ -17,7 +17,7 @@ import { readCommit } from "../../snapshots/store/log/commits.ts";
 import { readManifest } from "../../snapshots/store/manifest.ts";
 import { readAnyLog } from "../../snapshots/trust/log/log-reader.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
-import { bearer, call, outcome, problemOf, until } from "../helpers/http/proxy-client.ts";
+import { bearer, call, outcome, problemOf } from "../helpers/http/proxy-client.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
 import { listenLocally } from "../helpers/servers/programs.ts";
 
@@ -109,9 +109,7 @@ describe("errors that need more than a request", () => {
     file.exec("DROP TABLE quota");
     file.close();
     expect(outcome(await proxy.get("/api/v1/scores"))).toBe(expected);
-    await until("a log line about the quota store", () =>
-      proxy.logged.some((line) => line.includes("the quota store failed")),
-    );
+    await proxy.logs("the quota store failed");
     await proxy.stop();
   });
 

@@ -27,6 +27,14 @@ export interface TestProxy {
   raw(bytes: string): Promise<string>;
   /** Issues an Aegis key of the owner acme, or another, and waits until the proxy knows it. */
   issue(request?: Partial<KeyRequest>): Promise<string>;
+  /** Waits until the proxy accepts a key that was issued elsewhere. */
+  accepts(key: string): Promise<void>;
+  /** Waits until the proxy refuses a key. */
+  refuses(key: string): Promise<void>;
+  /** Units that a key's owner has left today. */
+  left(key: string): Promise<number>;
+  /** Waits until a text is logged, and returns the first line that holds it. */
+  logs(text: string | RegExp): Promise<string>;
   /** Another proxy over the same store and quota file. */
   another(changes?: TestProxyOptions): Promise<TestProxy>;
   /** Stops the proxy; the first one's also removes the folder. */
@@ -114,6 +122,10 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
   };
   const service = await startService({ ...config, ...changes }, dependencies);
   const port = Number(new URL(service.url).port);
+  // Credentials are checked, but no unit is taken.
+  const usage = (key: string) => call(port, "/api/v1/usage", { headers: bearer(key) });
+  const accepts = (key: string) =>
+    until("the proxy to accept the key", async () => (await usage(key)).status === 200);
   return {
     storage,
     directory,
@@ -129,19 +141,22 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
         { plan: "aegis", owner: "acme", ...request },
         new Date(clock.now),
       );
-      await until(
-        "the proxy to accept the key",
-        async () => (await call(port, unmetered, { headers: bearer(key) })).status === 200,
-      );
+      await accepts(key);
       return key;
+    },
+    accepts,
+    refuses: (key) => until("the proxy to refuse the key", async () => (await usage(key)).status === 401),
+    left: async (key) => (await usage(key)).json().remaining,
+    async logs(text) {
+      const found = () =>
+        logged.find((line) => (typeof text === "string" ? line.includes(text) : text.test(line)));
+      await until(`a log line with ${text}`, () => found() !== undefined);
+      return found()!;
     },
     another: (differences = {}) => start({ ...options, ...differences }, directory, storage),
     stop: () => service.stop(),
   };
 }
-
-// Credentials are checked, but no unit is taken.
-const unmetered = "/api/v1/usage";
 
 function lines(into: string[]): Writable {
   return new Writable({

@@ -37,10 +37,7 @@ describe("a proxy that is told to stop under load", () => {
     const key = await proxy.issue();
     const paths = [list, archive, `${archive}&min_composite=500`, "/api/v1/scores/aave"];
     const clients = Array.from({ length: 12 }, (_, index) => load(paths[index % 4]!, bearer(key)));
-    await until(
-      "the first answers to be counted",
-      async () => (await proxy.get("/api/v1/usage", { headers: bearer(key) })).json().remaining < 99_900,
-    );
+    await until("the first answers to be counted", async () => (await proxy.left(key)) < 99_900);
     await proxy.stop();
     for (const ends of await Promise.all(clients)) {
       expect(ends.pop()).toBe("ECONNREFUSED");

@@ -335,8 +335,7 @@ test("who resumes pays for what comes before the greeting, or is refused at no p
   const price = Math.ceil((messages - 1) / feedLimits.scoresPerUnit);
   const [rich, poor] = [price, price - 1];
   const keys = await Promise.all([rich, poor].map((quota) => proxy.issue({ owner: `${quota}`, quota })));
-  const left = async (by: string) =>
-    (await proxy.get("/api/v1/usage", { headers: bearer(by) })).json().remaining;
+  const left = (by: string) => proxy.left(by);
   const told = await listen(proxy.port, keys[0]!, { since: first });
   expect(Number(told.headers["x-ratelimit-remaining"])).toBe(0);
   await told.count(messages);

@@ -7,7 +7,7 @@ import { redisQuota } from "../../../proxy/quota/redis.ts";
 import { issueKey } from "../../../snapshots/keys/records.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { patient, startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { type Answer, bearer, call, outcome, until } from "../../helpers/http/proxy-client.ts";
+import { type Answer, bearer, call, outcome } from "../../helpers/http/proxy-client.ts";
 import { type ProxyCommand, startProxyCommand } from "../../helpers/http/proxy-command.ts";
 import { publishArchive } from "../../helpers/publish/records.ts";
 import { findRedis, type TestRedis, testRedis } from "../../helpers/servers/redis.ts";
@@ -43,10 +43,7 @@ describe.skipIf(!program)("QUOTA_STORE=redis://…", () => {
   /** A key that both proxies know. */
   async function issue(one: TestProxy, two: TestProxy, request: Parameters<TestProxy["issue"]>[0]) {
     const key = await one.issue(request);
-    await until(
-      "the second proxy to accept the key",
-      async () => (await two.get("/api/v1/usage", { headers: bearer(key) })).status === 200,
-    );
+    await two.accepts(key);
     return key;
   }
 

@@ -73,9 +73,7 @@ async function open(key: string, query = "", headers = {}): Promise<RowsReader> 
   return reader;
 }
 
-/** What is left of a key's quota. */
-const left = async (key: string) =>
-  (await proxy.get("/api/v1/usage", { headers: bearer(key) })).json().remaining;
+const left = (key: string) => proxy.left(key);
 
 /** What was broken off, by code; and what the log says of it. */
 const broken = async (code: string) =>
@@ -256,10 +254,7 @@ describe("an answer under way", () => {
     const [record] = await listed(proxy.storage, layout.key.prefix);
     const { id } = JSON.parse(String(await proxy.storage.get(record!.key)));
     await revokeKey(proxy.storage, id, new Date(proxy.clock.now));
-    await until(
-      "the revoked key to be refused",
-      async () => (await proxy.get("/api/v1/usage", { headers: bearer(key) })).status === 401,
-    );
+    await proxy.refuses(key);
     expect(await reader.ending()).toBe("broken off");
     await until("the answer to break off for its key", () => broken("INVALID_API_KEY"));
   });

@@ -6,7 +6,7 @@ import { clientFiles } from "../../../proxy/site/static-files.ts";
 import { type Endpoint, endpoints } from "../../../schemas/endpoints.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { outcome, until } from "../../helpers/http/proxy-client.ts";
+import { outcome } from "../../helpers/http/proxy-client.ts";
 
 const clients = [
   "/client.js",
@@ -120,9 +120,7 @@ describe("static files", () => {
 
   test("are counted and logged by the table's pattern", async () => {
     const { "x-request-id": id } = (await proxy.get("/docs/start.js")).headers;
-    await until("a log line of the request", () => proxy.logged.some((line) => line.includes(String(id))));
-    const line = proxy.logged.find((entry) => entry.includes(String(id)))!;
-    expect(JSON.parse(line).req.route).toBe("/docs/:file");
+    expect(JSON.parse(await proxy.logs(String(id))).req.route).toBe("/docs/:file");
     expect(await proxy.metrics.getSingleMetricAsString("http_requests_total")).toContain(
       'route="/docs/:file"',
     );

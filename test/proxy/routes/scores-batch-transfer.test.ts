@@ -119,7 +119,7 @@ describe("a body that comes in parts", () => {
     await until("the batch's unit to be taken", async () => (await left()) === 999);
     if (bytes.includes(expecting)) await until("100 Continue", () => all.text.includes("100 Continue"));
     socket.resetAndDestroy();
-    await until("a log line of the batch", () => proxy.logged.some((line) => line.includes(batch)));
+    await proxy.logs(batch);
     expect(origin.requests).toEqual([]);
     expect(outcome(await proxy.get("/api/v1/scores/aave"))).toBe("200");
     expect(proxy.logged.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
