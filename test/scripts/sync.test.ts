@@ -14,7 +14,7 @@ import {
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { formatVersion } from "../../schemas/versions.ts";
 import { CopyFolder } from "../../scripts/copy/copy-folder.ts";
@@ -31,7 +31,7 @@ import { takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
 import { runCommand, scriptProcess } from "../helpers/publish/commands.ts";
-import { market, publishRecords } from "../helpers/publish/records.ts";
+import { inArchiveOrder, market, publishRecords } from "../helpers/publish/records.ts";
 import { freePort } from "../helpers/servers/programs.ts";
 import { testKey } from "../helpers/store/signing.ts";
 import { mountSmallDisk } from "../helpers/store/small-disk.ts";
@@ -78,13 +78,15 @@ const archives = {
   ],
 };
 
+const textOf = (markets: readonly HistoricalMarket[]) =>
+  inArchiveOrder(markets)
+    .map((each) => `${JSON.stringify(each)}\n`)
+    .join("");
+
 /** Publishes an archive, and waits until the service answers from it. Returns its snapshot. */
 async function publish(markets: readonly HistoricalMarket[], bri = 700): Promise<string> {
   const { snapshotId } = await publishRecords(proxy.storage, markets, bri, { resume: true });
-  const ordered = markets.toSorted((a, b) =>
-    a.resolvedAt === b.resolvedAt ? (a.id < b.id ? 1 : -1) : a.resolvedAt < b.resolvedAt ? 1 : -1,
-  );
-  published.set(snapshotId, ordered.map((each) => `${JSON.stringify(each)}\n`).join(""));
+  published.set(snapshotId, textOf(markets));
   await takenUp(proxy, snapshotId);
   return snapshotId;
 }
@@ -362,8 +364,7 @@ describe("a key that opens nothing", () => {
       records.find(({ owner }) => owner === "gone")!.id,
       new Date(proxy.clock.now),
     );
-    const headers = { authorization: `Bearer ${key}` };
-    await until("the key to end", async () => (await proxy.get("/api/v1/usage", { headers })).status === 401);
+    await proxy.refuses(key);
     return key;
   }
 });
@@ -511,95 +512,88 @@ describe("a service that lies", () => {
 });
 
 describe("--trusted-key", () => {
-  test("takes up what the key signed, and nothing else, behind a cache that is late for a moment", async () => {
-    const [ours, stranger] = [testKey(), testKey("prs.example/scores", "another")];
-    const signed = await startTestProxy({ empty: true });
-    const late = await startAlteringLink(signed.port);
-    const copy = newCopy();
-    try {
-      const signedPublish = async (markets: readonly HistoricalMarket[], key: SigningKey, over?: number) => {
-        const choices = { resume: true, signing: { key, over } };
-        const { snapshotId } = await publishRecords(signed.storage, markets, 700, choices);
-        published.set(snapshotId, published.get(await publish(markets)) ?? "");
-        await takenUp(signed, snapshotId);
-        return snapshotId;
-      };
-      await writeFile(join(folder, "signed-key"), await signed.issue());
-      await writeFile(join(folder, "ours.pub"), `# of the publisher\n${verifierText(ours)}\n`);
-      const run = (trusted = ["--trusted-key", "ours.pub"], port = signed.port) => {
-        const more = ["--key-file", "signed-key", ...trusted];
-        const given = argumentsFor(copy, more, `http://127.0.0.1:${port}`);
+  /** A service of its own, that a key signs for. The run of a copy presents a key of it, and trusts that one. */
+  async function signedService(name: string, key = testKey()) {
+    const service = await startTestProxy({ empty: true });
+    onTestFinished(() => service.stop());
+    await writeFile(join(folder, `${name}-key`), await service.issue());
+    await writeFile(join(folder, `${name}.pub`), `# of the publisher\n${verifierText(key)}\n`);
+    const trusting = ["--trusted-key", `${name}.pub`];
+    return {
+      service,
+      run(to: string, url = `http://127.0.0.1:${service.port}`, trusted = trusting) {
+        const given = argumentsFor(to, ["--key-file", `${name}-key`, ...trusted], url);
         return runCommand("sync", given, { from: folder });
-      };
-      const first = await signedPublish(archives.first, ours);
-      // The second run notes the checkpoint in the state that the first one left.
-      for (const trusted of [[], undefined, undefined]) expect(await run(trusted)).toMatchObject({ code: 0 });
-      expect(await exactly(copy)).toBe(first);
-      await signedPublish(archives.second, stranger, 1);
-      expect(await run()).toMatchObject({ code: 6, stderr: expect.stringContaining("signed") });
-      expect(await exactly(copy)).toBe(first);
-      const third = await signedPublish(range(0, 310), ours, 2);
-      expect(await run()).toMatchObject({ code: 0 });
-      expect(await exactly(copy)).toBe(third);
-      const old = String(await signed.storage.get(layout.logCheckpointOf(1)));
-      late.alter = (target, answer) => {
-        if (!target.endsWith("/checkpoint")) return undefined;
-        late.alter = () => undefined;
-        return { ...answer, body: old };
-      };
-      expect(await run(undefined, Number(new URL(late.url).port))).toMatchObject({ code: 0, stderr: "" });
-      expect(await exactly(copy)).toBe(third);
-    } finally {
-      await late.stop();
-      await signed.stop();
-    }
+      },
+      async publish(markets: readonly HistoricalMarket[], choices: { by?: SigningKey; over?: number } = {}) {
+        const { by = key, over } = choices;
+        const signing = { key: by, over };
+        const { snapshotId } = await publishRecords(service.storage, markets, 700, { resume: true, signing });
+        published.set(snapshotId, textOf(markets));
+        await takenUp(service, snapshotId);
+        return snapshotId;
+      },
+      /** A link to it whose answers can be altered. */
+      async altered() {
+        const altering = await startAlteringLink(service.port);
+        onTestFinished(() => altering.stop());
+        return altering;
+      },
+    };
+  }
+
+  test("takes up what the key signed, and nothing else, behind a cache that is late for a moment", async () => {
+    const signed = await signedService("signed");
+    const stranger = testKey("prs.example/scores", "another");
+    const copy = newCopy();
+    const first = await signed.publish(archives.first);
+    // The second run notes the checkpoint in the state that the first one left.
+    for (const trusted of [[], undefined, undefined])
+      expect(await signed.run(copy, undefined, trusted)).toMatchObject({ code: 0 });
+    expect(await exactly(copy)).toBe(first);
+    await signed.publish(archives.second, { by: stranger, over: 1 });
+    expect(await signed.run(copy)).toMatchObject({ code: 6, stderr: expect.stringContaining("signed") });
+    expect(await exactly(copy)).toBe(first);
+    const third = await signed.publish(range(0, 310), { over: 2 });
+    expect(await signed.run(copy)).toMatchObject({ code: 0 });
+    expect(await exactly(copy)).toBe(third);
+    const old = String(await signed.service.storage.get(layout.logCheckpointOf(1)));
+    const late = await signed.altered();
+    late.alter = (target, answer) => {
+      if (!target.endsWith("/checkpoint")) return undefined;
+      late.alter = () => undefined;
+      return { ...answer, body: old };
+    };
+    expect(await signed.run(copy, late.url)).toMatchObject({ code: 0, stderr: "" });
+    expect(await exactly(copy)).toBe(third);
   });
 
   test("takes up no snapshot that the signed log has left behind, though the service says that it is current", async () => {
-    const signing = { key: testKey() };
-    const signed = await startTestProxy({ empty: true });
-    const old = await startAlteringLink(signed.port);
-    try {
-      await writeFile(join(folder, "left-key"), await signed.issue());
-      await writeFile(join(folder, "left.pub"), verifierText(signing.key));
-      const copy = newCopy();
-      const run = (to: string, url: string) => {
-        const more = ["--key-file", "left-key", "--trusted-key", "left.pub"];
-        return runCommand("sync", argumentsFor(to, more, url), { from: folder });
-      };
-      const publishSigned = async (markets: readonly HistoricalMarket[]) => {
-        const { snapshotId } = await publishRecords(signed.storage, markets, 700, { signing, resume: true });
-        await takenUp(signed, snapshotId);
-        return snapshotId;
-      };
-      const said = new Map<string, PassingAnswer>();
-      const pathOf = (target: string) => target.replace(/\?.*/, "");
-      old.alter = (target, answer) => {
-        said.set(pathOf(target), answer);
-        return undefined;
-      };
-      await publishSigned(archives.first);
-      expect(await run(copy, old.url)).toMatchObject({ code: 0 });
-      const second = await publishSigned(archives.second);
-      const lies = [
-        ["/api/v1/status", 5, "log ends with commit 2, and the service answers from commit 1."],
-        ["/api/v1/markets/historical", 6, "The rows are of snapshot"],
-      ] as const;
-      for (const [path, exit, told] of lies) {
-        old.alter = (target) => (pathOf(target) === path ? said.get(path) : undefined);
-        const another = newCopy();
-        expect(await run(another, old.url), path).toMatchObject({
-          code: exit,
-          stderr: expect.stringContaining(told),
-        });
-        await expect(readFile(join(another, "state.json"))).rejects.toMatchObject({ code: "ENOENT" });
-      }
-      expect(await run(copy, `http://127.0.0.1:${signed.port}`)).toMatchObject({ code: 0 });
-      expect(JSON.parse(await readFile(join(copy, "state.json"), "utf8")).snapshotId).toBe(second);
-    } finally {
-      await old.stop();
-      await signed.stop();
+    const signed = await signedService("left");
+    const old = await signed.altered();
+    const copy = newCopy();
+    const said = new Map<string, PassingAnswer>();
+    const pathOf = (target: string) => target.replace(/\?.*/, "");
+    old.alter = (target, answer) => {
+      said.set(pathOf(target), answer);
+      return undefined;
+    };
+    await signed.publish(archives.first);
+    expect(await signed.run(copy, old.url)).toMatchObject({ code: 0 });
+    const second = await signed.publish(archives.second);
+    const lies = [
+      ["/api/v1/status", 5, "log ends with commit 2, and the service answers from commit 1."],
+      ["/api/v1/markets/historical", 6, "The rows are of snapshot"],
+    ] as const;
+    for (const [path, code, told] of lies) {
+      old.alter = (target) => (pathOf(target) === path ? said.get(path) : undefined);
+      const another = newCopy();
+      const refused = { code, stderr: expect.stringContaining(told) };
+      expect(await signed.run(another, old.url), path).toMatchObject(refused);
+      await expect(readFile(join(another, "state.json"))).rejects.toMatchObject({ code: "ENOENT" });
     }
+    expect(await signed.run(copy)).toMatchObject({ code: 0 });
+    expect(await exactly(copy)).toBe(second);
   });
 
   test.each([
@@ -608,87 +602,59 @@ describe("--trusted-key", () => {
   ])(
     "keeps the copy when commits are taken away and others signed in their place, with %s",
     async (_, next) => {
-      const key = testKey();
-      const one = await startTestProxy({ empty: true });
-      const { storage } = one;
+      const signed = await signedService("fork");
+      const { storage } = signed.service;
+      const copy = newCopy();
       const publishAt = (markets: readonly HistoricalMarket[], bri: number) =>
         publishRecords(storage, markets, bri, {
-          signing: { key },
+          signing: { key: testKey() },
           now: () => new Date(Date.parse("2026-03-01T00:00:00.000Z") + bri * 1_000),
         });
       await publishAt(archives.first, 700);
       const { snapshotId } = await publishAt(archives.second, 701);
-      await writeFile(join(folder, "fork-key"), await one.issue());
-      await writeFile(join(folder, "fork.pub"), verifierText(key));
-      const copy = newCopy();
-      const given = (port: number) =>
-        argumentsFor(
-          copy,
-          ["--key-file", "fork-key", "--trusted-key", "fork.pub"],
-          `http://127.0.0.1:${port}`,
-        );
-      const run = (port: number) => runCommand("sync", given(port), { from: folder });
-      await takenUp(one, snapshotId);
-      expect(await run(one.port)).toMatchObject({ code: 0 });
+      await takenUp(signed.service, snapshotId);
+      expect(await signed.run(copy)).toMatchObject({ code: 0 });
       const kept = await readFile(join(copy, "state.json"), "utf8");
       const seen = String(await storage.get(layout.logCheckpoint));
       expect(JSON.parse(kept)).toMatchObject({ commit: 2, checkpoint: seen });
 
       // A proxy that was running would take up none of it. One that begins anew remembers nothing.
-      const signed = [layout.logCheckpoint, layout.logCheckpointOf(2), layout.checked];
-      for (const key of [layout.commit(2), ...signed]) await storage.delete(key);
+      const records = [layout.logCheckpoint, layout.logCheckpointOf(2), layout.checked];
+      for (const key of [layout.commit(2), ...records]) await storage.delete(key);
       await publishAt(next, 701 + next.length);
-      try {
-        for (const bri of [undefined, 2_000]) {
-          if (bri !== undefined) await publishAt(range(0, 330), bri);
-          const fresh = await one.another();
-          const { code, stderr } = await run(fresh.port);
-          await fresh.stop();
-          expect([code, stderr]).toEqual([
-            6,
-            expect.stringMatching(/does not go on .*: 2 commits with root/),
-          ]);
-          expect(await readFile(join(copy, "state.json"), "utf8")).toBe(kept);
-          const now = String(await storage.get(layout.logCheckpoint));
-          expect(await readFile(join(copy, "forked-log.txt"), "utf8")).toBe(`${seen}\n${now}`);
-        }
-      } finally {
-        await one.stop();
+      for (const bri of [undefined, 2_000]) {
+        if (bri !== undefined) await publishAt(range(0, 330), bri);
+        const fresh = await signed.service.another();
+        const { code, stderr } = await signed.run(copy, `http://127.0.0.1:${fresh.port}`);
+        await fresh.stop();
+        expect([code, stderr]).toEqual([6, expect.stringMatching(/does not go on .*: 2 commits with root/)]);
+        expect(await readFile(join(copy, "state.json"), "utf8")).toBe(kept);
+        const now = String(await storage.get(layout.logCheckpoint));
+        expect(await readFile(join(copy, "forked-log.txt"), "utf8")).toBe(`${seen}\n${now}`);
       }
     },
   );
 
   test("with a policy takes up what its witness cosigned, and names the line of one that is wrong", async () => {
     const [ours, witness] = [testKey(), testKey("witness.example/w", "", "cosignature-ed25519")];
-    const signed = await startTestProxy({ empty: true });
+    const signed = await signedService("policy");
     const copy = newCopy();
-    try {
-      const { snapshotId } = await publishRecords(signed.storage, archives.first, 700, {
-        signing: { key: ours },
-      });
-      published.set(snapshotId, published.get(await publish(archives.first)) ?? "");
-      const note = String(await signed.storage.get(layout.logCheckpoint));
-      const line = signatureLine(witness, parseNote(note).text);
-      await signed.storage.put(layout.logCheckpoint, Buffer.from(`${note}${line}\n`));
-      await takenUp(signed, snapshotId);
-      await writeFile(join(folder, "policy-key"), await signed.issue());
-      const known = `log ${verifierText(ours)}\nwitness w ${verifierText(witness)}\n`;
-      const run = async (quorum: string) => {
-        await writeFile(join(folder, "sync.policy"), `${known}quorum ${quorum}\n`);
-        const given = ["--key-file", "policy-key", "--trust-policy", "sync.policy"];
-        return runCommand("sync", argumentsFor(copy, given, `http://127.0.0.1:${signed.port}`), {
-          from: folder,
-        });
-      };
-      expect(await run("v")).toMatchObject({
-        code: 2,
-        stderr: expect.stringContaining('sync.policy, line 3: "v" is'),
-      });
-      expect(await run("w")).toMatchObject({ code: 0 });
-      expect(await exactly(copy)).toBe(snapshotId);
-    } finally {
-      await signed.stop();
-    }
+    const { storage } = signed.service;
+    const { snapshotId } = await publishRecords(storage, archives.first, 700, { signing: { key: ours } });
+    published.set(snapshotId, textOf(archives.first));
+    const note = String(await storage.get(layout.logCheckpoint));
+    const line = signatureLine(witness, parseNote(note).text);
+    await storage.put(layout.logCheckpoint, Buffer.from(`${note}${line}\n`));
+    await takenUp(signed.service, snapshotId);
+    const known = `log ${verifierText(ours)}\nwitness w ${verifierText(witness)}\n`;
+    const run = async (quorum: string) => {
+      await writeFile(join(folder, "sync.policy"), `${known}quorum ${quorum}\n`);
+      return signed.run(copy, undefined, ["--trust-policy", "sync.policy"]);
+    };
+    const wrong = { code: 2, stderr: expect.stringContaining('sync.policy, line 3: "v" is') };
+    expect(await run("v")).toMatchObject(wrong);
+    expect(await run("w")).toMatchObject({ code: 0 });
+    expect(await exactly(copy)).toBe(snapshotId);
   });
 
   test("wants a signature where there is none", async () => {
