@@ -14,6 +14,10 @@ export interface Option extends ParseArgsOptionDescriptor {
 
 type Options = Record<string, Option>;
 
+export const flag = (does: string) => ({ type: "boolean", does }) as const;
+export const number = (does: string) => ({ type: "string", value: "N", does }) as const;
+export const jsonOption = { json: flag("one JSON object on stdout, nothing else") };
+
 /** A command, with everything that the help says about it. */
 export interface Command {
   /** "" when the program has only this command. */

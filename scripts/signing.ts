@@ -6,6 +6,7 @@ import type { Signing } from "../snapshots/trust/signing.ts";
 import { believedPolicy, readPolicy } from "../snapshots/trust/witnesses/policy.ts";
 import { Witnesses } from "../snapshots/trust/witnesses/witnesses.ts";
 import { integerOption, type Shell, usageError } from "./cli.ts";
+import { flag, number } from "./program.ts";
 
 /** The default name of a key, and so the origin of the log. */
 export const defaultSigningName = "protocol-risk-score-service";
@@ -25,11 +26,8 @@ export const trustOptions = {
 } as const;
 
 export const unsignedOption = {
-  unsigned: {
-    type: "boolean",
-    does: "lets a run without SIGNING_KEY write into a store whose commits are signed",
-  },
-} as const;
+  unsigned: flag("lets a run without SIGNING_KEY write into a store whose commits are signed"),
+};
 
 interface TrustValues {
   "trusted-key"?: string | undefined;
@@ -37,12 +35,10 @@ interface TrustValues {
 }
 
 export const signOverOption = {
-  "sign-over": {
-    type: "string",
-    value: "N",
-    does: "lets a run with SIGNING_KEY build on this commit, the newest, although no trusted key signed it",
-  },
-} as const;
+  "sign-over": number(
+    "lets a run with SIGNING_KEY build on this commit, the newest, although no trusted key signed it",
+  ),
+};
 
 /** Throws USAGE when no key can have this name. */
 export function signingName(shell: Shell, given = shell.env.SIGNING_NAME): string | undefined {
@@ -97,12 +93,10 @@ export async function readSigning(
 
 export const logBeginsOption = {
   "log-begins-at": {
-    type: "string",
-    value: "N",
-    does: "the number of the oldest commit that has to be there, where those before it are gone for good",
+    ...number("the number of the oldest commit that has to be there, where those before it are gone for good"),
     default: "1",
   },
-} as const;
+};
 
 /** The number of the commit with which the log begins. */
 export const logBegins = ({ "log-begins-at": given }: { "log-begins-at"?: string | undefined }) =>

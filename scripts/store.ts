@@ -2,10 +2,14 @@ import { integerOf } from "../schemas/shapes.ts";
 import { cacheDisk, openStorage, requireStore } from "../snapshots/store/open-storage.ts";
 import { parseS3Location, type Storage } from "../snapshots/store/storage.ts";
 import { requiredOption, type Shell, usageError } from "./cli.ts";
+import { jsonOption } from "./program.ts";
 
 export const storeOption = {
   store: { type: "string", value: "STORE", required: true, does: "the store" },
 } as const;
+
+/** The options of every command of `snapshot` that opens a store. */
+export const common = { ...storeOption, ...jsonOption };
 
 /** Throws StorageError when there is no store. */
 export async function openStore(
@@ -50,9 +54,3 @@ export function openNewStore(
   const cache = { cacheDir, cacheDiskBytes, warn: (line: string) => shell.warn(line) };
   return openStorage(requiredOption("store", location), shell.directory, shell.env, undefined, cache);
 }
-
-export const flag = (does: string) => ({ type: "boolean", does }) as const;
-export const number = (does: string) => ({ type: "string", value: "N", does }) as const;
-
-/** The options of every command that opens a store. */
-export const common = { ...storeOption, json: flag("one JSON object on stdout, nothing else") };

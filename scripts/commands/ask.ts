@@ -2,7 +2,7 @@ import { Client, type Recomputed, type Vouched } from "../../proxy/site/client/c
 import { facetLimit, facetNames } from "../../schemas/filters.ts";
 import { parseFacetNames, readFilter } from "../../snapshots/read/evaluator.ts";
 import { counted, exitCodes, integerOption } from "../cli.ts";
-import { columns, command, type Program } from "../program.ts";
+import { columns, command, jsonOption, number, type Program } from "../program.ts";
 import { failureOf, readService, serviceOptions } from "../service.ts";
 
 /** How many values of a facet are printed by default. */
@@ -26,14 +26,14 @@ const ask = command({
       value: "LIST",
       does: `counts also by these, separated by commas: ${facetNames.join(", ")}`,
     },
-    limit: { type: "string", value: "N", does: "the most values shown of each", otherwise: `${shown}` },
+    limit: { ...number("the most values shown of each"), otherwise: `${shown}` },
     "as-of": {
       type: "string",
       value: "T",
       does: "the snapshot to ask: its id, or a time",
       otherwise: "the current one",
     },
-    json: { type: "boolean", does: "one JSON object on stdout, nothing else" },
+    ...jsonOption,
   },
   async run(values, query, shell) {
     const { url, key, trusted } = await readService(shell, values);

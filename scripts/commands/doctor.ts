@@ -18,7 +18,7 @@ import type { Storage } from "../../snapshots/store/storage.ts";
 import { openLogReader } from "../../snapshots/trust/log/log-reader.ts";
 import { requireKey, requireTrusted } from "../../snapshots/trust/signing.ts";
 import { counted, exitCodes, type Shell, usageError } from "../cli.ts";
-import { command, type Program } from "../program.ts";
+import { command, jsonOption, type Program } from "../program.ts";
 import { faultAt, siteFaultAt } from "../service.ts";
 import { readSigning } from "../signing.ts";
 import { sourcesLocation } from "../sources.ts";
@@ -257,7 +257,7 @@ const doctor = command({
   options: {
     env: { type: "string", value: "FILE", does: "a file of variables, as /etc/prs/prs-proxy.env" },
     store: { ...storeOption.store, required: false, otherwise: "SNAPSHOT_STORE or STORE" },
-    json: { type: "boolean", does: "one JSON object on stdout, nothing else" },
+    ...jsonOption,
   },
   async run({ env: file, store, json = false }, _operand, shell) {
     const given = file ? parseEnv(await readFile(shell.path(file), "utf8")) : {};

@@ -3,11 +3,10 @@ import { KeyId, type KeyRecord, type KeyRevocation } from "../../schemas/store/k
 import { issueKey, readKeys, revokeKey, rotateKey } from "../../snapshots/keys/records.ts";
 import { printable } from "../../snapshots/sources/contract/refusals.ts";
 import { exitCodes, integerOption, requiredOption, usageError } from "../cli.ts";
-import { command, type Program } from "../program.ts";
+import { command, flag, jsonOption, number, type Program } from "../program.ts";
 import { profileOption, profileTo } from "../sharing-profile.ts";
-import { openStore, openStoreToWrite, storeOption } from "../store.ts";
+import { common, openStore, openStoreToWrite, storeOption } from "../store.ts";
 
-const json = { type: "boolean", does: "one JSON object on stdout, nothing else" } as const;
 const dayMilliseconds = 86_400_000;
 
 const issue = command({
@@ -16,7 +15,7 @@ const issue = command({
   options: {
     plan: { type: "string", value: KeyPlan.options.join("|"), required: true, does: "what the key opens" },
     owner: { type: "string", value: "NAME", required: true, does: "whose requests are counted together" },
-    quota: { type: "string", value: "N", does: "requests per UTC day", otherwise: "the plan's" },
+    quota: { ...number("requests per UTC day"), otherwise: "the plan's" },
     expires: {
       type: "string",
       value: "DATE",
@@ -25,8 +24,8 @@ const issue = command({
     },
     profile: profileOption,
     ...storeOption,
-    create: { type: "boolean", does: "makes the store's directory where there is no store" },
-    json,
+    create: flag("makes the store's directory where there is no store"),
+    ...jsonOption,
   },
   async run(values, _operand, shell) {
     const plan = KeyPlan.safeParse(requiredOption("plan", values.plan));
@@ -55,7 +54,7 @@ const issue = command({
 const list = command({
   name: "list",
   does: "the keys of a store, without their secrets",
-  options: { ...storeOption, json },
+  options: common,
   async run(values, _operand, shell) {
     const { records, revocations, damaged } = await readKeys(
       await openStore(shell, values.store, { keysFirst: true }),
@@ -74,8 +73,7 @@ const revoke = command({
   does: "ends a key; ID is its id as `list` shows it",
   options: {
     at: { type: "string", value: "TIME", does: "when: a day's begin or a moment", otherwise: "now" },
-    ...storeOption,
-    json,
+    ...common,
   },
   async run(values, operand, shell) {
     const id = keyIdOption("revoke", operand);
@@ -99,8 +97,7 @@ const rotate = command({
       default: "24h",
       does: "how long both work, as 90m, 24h or 7d; at most 30d",
     },
-    ...storeOption,
-    json,
+    ...common,
   },
   async run(values, operand, shell) {
     const id = keyIdOption("rotate", operand);

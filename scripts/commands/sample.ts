@@ -1,9 +1,11 @@
 import { sampleDefaults, writeSample } from "../../snapshots/sample/sample.ts";
 import { counted, integerOption, requiredOption } from "../cli.ts";
-import { command, type Program } from "../program.ts";
+import { command, jsonOption, number, type Program } from "../program.ts";
 
-const number = (name: keyof typeof sampleDefaults, does: string) =>
-  ({ type: "string", value: "N", default: String(sampleDefaults[name]), does }) as const;
+const sized = (name: keyof typeof sampleDefaults, does: string) => ({
+  ...number(does),
+  default: String(sampleDefaults[name]),
+});
 
 const sample = command({
   name: "",
@@ -15,18 +17,16 @@ const sample = command({
       required: true,
       does: "where they go; an earlier sample is replaced",
     },
-    markets: number("markets", "resolved markets"),
-    protocols: number("protocols", "scored protocols"),
-    days: number("days", "scoring runs, one a day"),
-    outcomes: number("outcomes", "different outcome labels"),
-    seed: number("seed", "another seed, other rows"),
+    markets: sized("markets", "resolved markets"),
+    protocols: sized("protocols", "scored protocols"),
+    days: sized("days", "scoring runs, one a day"),
+    outcomes: sized("outcomes", "different outcome labels"),
+    seed: sized("seed", "another seed, other rows"),
     "days-back": {
-      type: "string",
-      value: "N",
+      ...number("the same sources as they were so many days before, for an earlier snapshot"),
       default: "0",
-      does: "the same sources as they were so many days before, for an earlier snapshot",
     },
-    json: { type: "boolean", does: "one JSON object on stdout, nothing else" },
+    ...jsonOption,
   },
   async run(values, _operand, shell) {
     const count = (name: keyof typeof sampleDefaults, max: number, min = 1) =>

@@ -5,7 +5,7 @@ import { counted, exitCodes, progressOn, requiredOption, type Shell } from "../c
 import { CopyFolder } from "../copy/copy-folder.ts";
 import { PublishedIndex } from "../copy/copy-tree.ts";
 import { type SyncParts, type SyncReport, syncOnce } from "../copy/sync.ts";
-import { command, type Program } from "../program.ts";
+import { command, flag, type Program } from "../program.ts";
 import { failureOf, readService, serviceOptions } from "../service.ts";
 
 /** How long --follow waits between two questions: without the live feed, and with one that says nothing. */
@@ -24,8 +24,8 @@ const sync = command({
       required: true,
       does: "the folder of the copy; made if it is not there",
     },
-    follow: { type: "boolean", does: "go on, and take up every snapshot as it is published" },
-    json: { type: "boolean", does: "one JSON object a run on stdout, nothing else" },
+    follow: flag("go on, and take up every snapshot as it is published"),
+    json: flag("one JSON object a run on stdout, nothing else"),
   },
   async run(values, _operand, shell) {
     const { url, key, trusted } = await readService(shell, values);

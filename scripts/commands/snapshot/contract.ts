@@ -4,9 +4,8 @@ import {
   contractSql,
 } from "../../../snapshots/sources/contract/describe-contract.ts";
 import { counted, exitCodes, progressOn, requiredOption, usageError } from "../../cli.ts";
-import { command } from "../../program.ts";
+import { command, flag, jsonOption } from "../../program.ts";
 import { inspectSourcesAt, sourcesLocation } from "../../sources.ts";
-import { common, flag } from "../../store.ts";
 import { withTemporaryFolder } from "../../temporary.ts";
 import { sourcesOption } from "./publish-run.ts";
 
@@ -28,7 +27,7 @@ export const contractCommand = command({
 export const checkCommand = command({
   name: "check",
   does: "says all that a publish would refuse in the sources, without a store",
-  options: { sources: { ...sourcesOption, required: true }, json: common.json },
+  options: { sources: { ...sourcesOption, required: true }, ...jsonOption },
   async run({ sources, json = false }, _operand, shell) {
     const location = sourcesLocation(shell, requiredOption("sources", sources));
     const found = await withTemporaryFolder((folder) =>

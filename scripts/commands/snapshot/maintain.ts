@@ -10,7 +10,7 @@ import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { readRunLog } from "../../../snapshots/trust/log/believe.ts";
 import { verifierText, writeSigningKey } from "../../../snapshots/trust/notes/note-keys.ts";
 import { counted, integerOption, progressOn, requiredOption, usageError } from "../../cli.ts";
-import { command } from "../../program.ts";
+import { command, flag, jsonOption, number } from "../../program.ts";
 import {
   defaultSigningName,
   logBegins,
@@ -22,7 +22,7 @@ import {
   trustOptions,
   unsignedOption,
 } from "../../signing.ts";
-import { common, flag, number, openStore } from "../../store.ts";
+import { common, openStore } from "../../store.ts";
 import { removeLeftTemporaryFolders, withTemporaryFolder } from "../../temporary.ts";
 import { describeWitnesses, reportOf, shorten } from "./list.ts";
 
@@ -171,7 +171,7 @@ export const signingKeyCommand = command({
       does: "ed25519, or ml-dsa-44 for a second key that quantum computers do not break; it needs Node 24",
       otherwise: "ed25519",
     },
-    json: common.json,
+    ...jsonOption,
   },
   async run(values, _operand, shell) {
     const path = shell.path(requiredOption("out", values.out));

@@ -9,8 +9,7 @@ import { planParts } from "../../../snapshots/publish/parts/plan-parts.ts";
 import { publishPart } from "../../../snapshots/publish/parts/publish-part.ts";
 import { isScript } from "../../../snapshots/sources/duckdb/run-script.ts";
 import { counted, type ExitCode, exitCodes, integerOption, type Shell, usageError } from "../../cli.ts";
-import type { ValuesOf } from "../../program.ts";
-import { flag, number } from "../../store.ts";
+import { flag, number, type ValuesOf } from "../../program.ts";
 import type { readPublishing, Way } from "./publish-run.ts";
 
 /** A run in parts: on this machine by itself, or step by step wherever a scheduler runs them. */

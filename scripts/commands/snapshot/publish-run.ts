@@ -7,10 +7,9 @@ import type { NamedContent, OpenSources } from "../../../snapshots/sources/sourc
 import { describeClocks } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { type ExitCode, integerOption, progressOn, requiredOption, type Shell } from "../../cli.ts";
-import type { ValuesOf } from "../../program.ts";
+import { flag, number, type ValuesOf } from "../../program.ts";
 import { unsignedOption } from "../../signing.ts";
 import { sourcesAt, sourcesLocation } from "../../sources.ts";
-import { flag, number } from "../../store.ts";
 import { withTemporaryFolder } from "../../temporary.ts";
 
 /** Options that let a guard pass, end a hold, or let signatures end. */

@@ -11,10 +11,10 @@ import { noStoreAt, storeExists } from "../../../snapshots/store/open-storage.ts
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
 import { counted, exitCodes, progressOn, type Shell, usageError } from "../../cli.ts";
-import { command } from "../../program.ts";
+import { command, flag } from "../../program.ts";
 import { siteFaultAt } from "../../service.ts";
 import { lostSignature, readSigning, signOverOption, trustOptions } from "../../signing.ts";
-import { common, flag, openNewStore } from "../../store.ts";
+import { common, openNewStore } from "../../store.ts";
 import { withTemporaryFolder } from "../../temporary.ts";
 import { describePublish } from "./list.ts";
 import { inParts, partsWay } from "./publish-parts.ts";

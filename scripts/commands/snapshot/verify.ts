@@ -13,9 +13,9 @@ import {
   usageError,
   waysBack,
 } from "../../cli.ts";
-import { command } from "../../program.ts";
+import { command, flag, number } from "../../program.ts";
 import { logBegins, logBeginsOption, readSigning, trustOptions, trustPolicy } from "../../signing.ts";
-import { common, flag, openStore } from "../../store.ts";
+import { common, openStore } from "../../store.ts";
 import { describePublish, shorten } from "./list.ts";
 import { allowing, publishFrom, readPublishing, sourcesOption } from "./publish-run.ts";
 
@@ -27,9 +27,7 @@ export const verifyCommand = command({
     ...trustOptions,
     ...logBeginsOption,
     since: {
-      type: "string",
-      value: "N",
-      does: "only lists what the commits up to this number have: an earlier run has found no fault in it",
+      ...number("only lists what the commits up to this number have: an earlier run has found no fault in it"),
       default: "0",
     },
     repair: flag("looks at all but the keys, publishes SOURCES when anything is at fault, and checks again"),
