@@ -93,7 +93,9 @@ export async function readSigning(
 
 export const logBeginsOption = {
   "log-begins-at": {
-    ...number("the number of the oldest commit that has to be there, where those before it are gone for good"),
+    ...number(
+      "the number of the oldest commit that has to be there, where those before it are gone for good",
+    ),
     default: "1",
   },
 };

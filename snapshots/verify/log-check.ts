@@ -18,7 +18,7 @@ export interface CheckedCommit {
   manifest: Manifest;
 }
 
-interface CheckedLog {
+export interface CheckedLog {
   /** Includes faulty commits. */
   length: number;
   /** Commits without fault, by number, oldest first. */
@@ -177,14 +177,7 @@ async function checkTrees(
       if (isNewest && size < signed) throw new CorruptObjectError(key, `it is behind commit ${signed}`);
       if (!isNewest && layout.logCheckpointOf(size) !== key)
         throw new CorruptObjectError(key, `it is of ${size} entries`);
-      // The log may have grown since it was read.
-      const named = layout.commit(size);
-      if (
-        size > leaves.length &&
-        !check.faults.some((fault) => fault.key === named) &&
-        !(await check.storage.get(named))
-      )
-        part.faults.push({ key: named, reason: `it is missing, and ${key} names it` });
+      if (size > leaves.length) await part.requireLater(size, key);
       const known = heads[size];
       if (known && !known.equals(head)) throw new CorruptObjectError(key, "it is of another log");
     }, publishAgain),

@@ -1,14 +1,15 @@
 import { createHash } from "node:crypto";
-import type { ChangeFiles, Commit, ExportRecord, ParquetFile } from "../../schemas/store/stored-objects.ts";
+import type { ChangeFiles, ExportRecord, ParquetFile } from "../../schemas/store/stored-objects.ts";
 import { artefactFiles } from "../artefacts/artefacts.ts";
 import { readChanges, readChunkHashes, readChunks, readExport } from "../export/export-records.ts";
 import { artefactsAt, publicNames } from "../publish/public/mutable-objects.ts";
 import { type Named, nothingNamed, publishedNames, type Site } from "../publish/public/site.ts";
-import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
+import { CorruptObjectError, MissingObjectError, unless } from "../store/errors.ts";
 import { artefactFolders, hashIn, layout, sha256 } from "../store/layout.ts";
+import { readCommit } from "../store/log/commits.ts";
 import type { Storage } from "../store/storage.ts";
 import type { Trust } from "../trust/trust.ts";
-import type { CheckedCommit } from "./log-check.ts";
+import type { CheckedCommit, CheckedLog } from "./log-check.ts";
 import { publishAgain, type StoreCheck } from "./store-check.ts";
 
 /**
@@ -90,12 +91,12 @@ async function checkFiles(
 }
 
 /**
- * Checks the records of all exports and exported changes, and every byte of their files. `commits` are by number.
- * Records must have a signature that `trust` accepts.
+ * Checks the records of all exports and exported changes, and every byte of their files. `log` has commits by number,
+ * and the number of the last. Records must have a signature that `trust` accepts.
  */
 export async function checkExports(
   check: StoreCheck,
-  commits: ReadonlyMap<number, Commit>,
+  log: Pick<CheckedLog, "commits" | "last">,
   trust: Trust | undefined,
 ): Promise<void> {
   const { storage } = check;
@@ -111,7 +112,7 @@ export async function checkExports(
       }
     });
   await checkAll(layout.exportedChanges.prefix, (key) => readChangesRecord(storage, key, trust));
-  await checkAll(layout.exportRecord.prefix, (key) => readRecord(storage, key, commits, trust));
+  await checkAll(layout.exportRecord.prefix, (key) => readRecord(storage, key, log, trust));
 }
 
 async function readChangesRecord(
@@ -129,14 +130,15 @@ async function readChangesRecord(
 async function readRecord(
   storage: Storage,
   key: string,
-  commits: ReadonlyMap<number, Commit>,
+  { commits, last }: Pick<CheckedLog, "commits" | "last">,
   trust: Trust | undefined,
 ): Promise<ExportRecord> {
   const record = await readExport(storage, hashIn(key));
   if (!record) throw new MissingObjectError(key);
   const refusal = trust?.export(record);
   if (refusal) throw new CorruptObjectError(key, refusal.reason);
-  const commit = commits.get(record.commit);
+  const later = () => unless(CorruptObjectError, () => readCommit(storage, record.commit));
+  const commit = record.commit > last ? await later() : commits.get(record.commit);
   const rows = record.files.reduce((sum, file) => sum + file.rows, 0);
   // Commits before the oldest one in the store may be gone.
   const agrees = commit

@@ -118,6 +118,13 @@ export class StoreCheck {
     this.hidesPages ||= part.hidesPages;
   }
 
+  /** Of a commit above those that the log had when it was read. It may have been made since. */
+  async requireLater(commit: number, namedBy: string): Promise<void> {
+    const key = layout.commit(commit);
+    if (await this.storage.get(key)) return;
+    tell(this.faults, [{ key, reason: `it is missing, and ${namedBy} names it` }]);
+  }
+
   async countOnly(prefix: string): Promise<void> {
     for await (const { key, bytes } of this.storage.list(prefix)) this.count(key, bytes);
   }

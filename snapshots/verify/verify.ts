@@ -6,12 +6,13 @@ import { cardKey, drawCard } from "../artefacts/card.ts";
 import { recordAt, scoreListAt } from "../publish/public/mutable-objects.ts";
 import type { Named, Site } from "../publish/public/site.ts";
 import { CorruptObjectError } from "../store/errors.ts";
-import { isKeyRevocation, layout, sha256 } from "../store/layout.ts";
+import { hashIn, isKeyRevocation, layout, sha256 } from "../store/layout.ts";
+import { commitNumberIn } from "../store/log/commits.ts";
 import { tileNamed } from "../store/log/public-log.ts";
 import { unseal } from "../store/objects.ts";
 import { probeBody } from "../store/open-storage.ts";
 import type { ObjectInfo, Storage } from "../store/storage.ts";
-import { recall } from "../trust/log/believe.ts";
+import { isFollowed, recall } from "../trust/log/believe.ts";
 import type { Signing } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
 import { checkKnown, checkLog, checkPublicLog } from "./log-check.ts";
@@ -56,7 +57,8 @@ export interface VerifyOptions {
 
 /**
  * Checks every byte of a store: the commit log, all its snapshots, the public names, the site, the key records, and
- * unreferenced objects. Returns the faults; throws only StorageError, or FormatError for a store of another format.
+ * unreferenced objects. Publishers may go on meanwhile: what they make is left to the next check. Returns the faults;
+ * throws only StorageError, or FormatError for a store of another format.
  */
 export async function verify(
   storage: Storage,
@@ -69,7 +71,8 @@ export async function verify(
   await using pages = new PageCheck();
   const snapshots = new SnapshotCheck(check, pages, earlier, progress);
   const memory = await recall(storage, signing, { witnesses: true });
-  const { length, commits, collected, last, ...log } = await checkLog(check, snapshots, { trust, begins });
+  const log = await checkLog(check, snapshots, { trust, begins });
+  const { length, commits, collected, last } = log;
   if (since > last)
     check.faults.push({ key: layout.commit(since), reason: "it is missing, and an earlier check saw it" });
   await checkKnown(check, log.newest?.commit, memory);
@@ -81,7 +84,7 @@ export async function verify(
   if (newest) await checkPublicNames(check, newest, snapshots.published);
   else await check.countOnly(layout.stableScore.prefix);
   await checkPublicLog(check, commits, newest, trust);
-  await checkExports(check, commits, trust);
+  await checkExports(check, log, trust);
   const named = await checkSite(check, site);
   if (newest) await checkArtefacts(check, newest, named, trust);
   await checkProbe(check);
@@ -89,6 +92,7 @@ export async function verify(
   // The records that name them were passed over.
   for (const [key, bytes] of earlier.listed) if (layout.changePart.has(key)) check.passOver(key, bytes);
   const unreferenced = await checkRemaining(check, { keys, snapshots, named });
+  const grew = (log.newest || last === 0) && (await isFollowed(storage, log.newest?.commit, trust));
   return {
     commits: length,
     collected,
@@ -98,8 +102,15 @@ export async function verify(
     unreferenced,
     passedOver: check.passedOver.size,
     unchecked: check.unchecked,
-    faults: check.faults,
+    faults: check.faults.filter(({ key }) => !(grew && isRewritten(key))),
   };
+}
+
+/** Whether publish runs put other content in the place of what there was. */
+function isRewritten(key: string): boolean {
+  if (key === layout.checked || key === layout.logCheckpoint) return true;
+  const isLasting = [layout.log, layout.publicObject.prefix].some((prefix) => key.startsWith(prefix));
+  return key.startsWith(layout.publicTree) && !isLasting;
 }
 
 /** The probe is the object with which publish runs try conditional writes. */
@@ -118,11 +129,10 @@ async function checkRun(check: StoreCheck, trust: Trust | undefined, last: numbe
     const run = unseal(layout.checked, bytes, Checked);
     const refusal = trust?.run(run);
     if (refusal) throw new CorruptObjectError(refusal.key, refusal.reason);
-    const named = layout.commit(run.commit);
-    if (run.commit > last && !check.faults.some(({ key }) => key === named))
-      check.faults.push({ key: named, reason: `it is missing, and ${layout.checked} names it` });
+    return run;
   };
-  await check.attemptRecord(layout.checked, parse, publishAgain);
+  const run = await check.attemptRecord(layout.checked, parse, publishAgain);
+  if (run && run.commit > last) await check.requireLater(run.commit, layout.checked);
 }
 
 interface Known {
@@ -174,6 +184,7 @@ async function checkUnreferenced(check: StoreCheck, key: string, { snapshots, na
   const bytes = await check.storage.get(key);
   if (!bytes) return;
   check.count(key, bytes.length);
+  if (isLater(key)) return;
   const hash = /\/([0-9a-f]{64})(\.json|\.(nd)?json\.gz|\.parquet)?$/.exec(key)?.[1];
   if (hash && sha256(bytes) !== hash)
     throw new CorruptObjectError(key, "its content does not match its name");
@@ -183,6 +194,17 @@ async function checkUnreferenced(check: StoreCheck, key: string, { snapshots, na
   const leftover = key.startsWith(layout.stableScore.prefix) && snapshots.published.has(sha256(bytes));
   if (!leftover && !(await isLeftArtefact(check, key, bytes, { snapshots, named })))
     throw new CorruptObjectError(key, "a store has no objects with such names");
+}
+
+/** Whether it is of a kind whose objects were all checked when they were listed. Then it came since. */
+function isLater(key: string): boolean {
+  const hash = hashIn(key);
+  const named = [
+    layout.logCheckpointOf(Number(/\d+$/.exec(key)?.[0])),
+    layout.exportRecord(hash),
+    layout.exportedChanges(hash),
+  ];
+  return commitNumberIn(key) > 0 || named.includes(key);
 }
 
 /** Whether it shows a removed protocol, or an earlier score of one, as a kept snapshot has it. */

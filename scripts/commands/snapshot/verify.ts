@@ -27,7 +27,9 @@ export const verifyCommand = command({
     ...trustOptions,
     ...logBeginsOption,
     since: {
-      ...number("only lists what the commits up to this number have: an earlier run has found no fault in it"),
+      ...number(
+        "only lists what the commits up to this number have: an earlier run has found no fault in it",
+      ),
       default: "0",
     },
     repair: flag("looks at all but the keys, publishes SOURCES when anything is at fault, and checks again"),

@@ -77,11 +77,14 @@ export function readChecked(storage: Storage): Promise<Checked | undefined> {
 export async function listCommits(storage: Storage): Promise<number[]> {
   const numbers: number[] = [];
   for await (const { key } of storage.list(layout.commit.prefix)) {
-    const number = Number(/^commits\/(\d{10})\.json$/.exec(key)?.[1]);
+    const number = commitNumberIn(key);
     if (number > 0) numbers.push(number);
   }
   return numbers.sort((a, b) => a - b);
 }
+
+/** NaN, or 0, where no commit has this key. */
+export const commitNumberIn = (key: string): number => Number(/^commits\/(\d{10})\.json$/.exec(key)?.[1]);
 
 /** The first and the last number of each gap, from `begins` on. */
 export function gapsIn(numbers: readonly number[], begins = 1): [first: number, last: number][] {

@@ -124,7 +124,8 @@ export async function believe(
   return { tree, followed };
 }
 
-async function isFollowed(
+/** Whether the store has the commit after `newest`; undefined stands for the beginning of a log. */
+export async function isFollowed(
   storage: Storage,
   newest: Commit | undefined,
   trust: Trust | undefined,
