@@ -159,6 +159,7 @@ export const anyTypes =
  * and for types nested more than `levels` deep or with more than `lists` lists and maps within one another.
  */
 export function matchAny(type: DuckDBType, levels = maxDepth, lists = maxLists): FileShape | undefined {
+  if (levels < 0 || lists < 0) return undefined;
   if (type.alias === "JSON")
     return leaf("JSON", [shortJson, shallowJson(levels), exactJson, cleanedJson, singleMembers], true);
   if (isText(type)) return leaf("VARCHAR", textRules, true);
@@ -174,12 +175,12 @@ export function matchAny(type: DuckDBType, levels = maxDepth, lists = maxLists):
     case DuckDBTypeId.FLOAT:
       return leaf("DOUBLE", [finite], true);
     case DuckDBTypeId.LIST: {
-      const of = inside((type as DuckDBListType).valueType, levels, lists - 1);
+      const of = matchAny((type as DuckDBListType).valueType, levels - 1, lists - 1);
       return of && { nullable: true, kind: "list", of };
     }
     case DuckDBTypeId.MAP: {
       const { keyType, valueType } = type as DuckDBMapType;
-      const of = isText(keyType) ? inside(valueType, levels, lists - 1) : undefined;
+      const of = isText(keyType) ? matchAny(valueType, levels - 1, lists - 1) : undefined;
       return (
         of && {
           nullable: true,
@@ -190,24 +191,17 @@ export function matchAny(type: DuckDBType, levels = maxDepth, lists = maxLists):
         }
       );
     }
-    case DuckDBTypeId.STRUCT:
-      return matchAnyStruct(type as DuckDBStructType, levels, lists);
+    case DuckDBTypeId.STRUCT: {
+      const members = membersOf(type as DuckDBStructType);
+      const fields = members.flatMap(([name, member]) => {
+        const shape = matchAny(member, levels - 1, lists);
+        return shape ? [{ name, published: name, shape }] : [];
+      });
+      return fields.length === members.length ? { nullable: true, kind: "struct", fields } : undefined;
+    }
     default:
       return undefined;
   }
-}
-
-function inside(type: DuckDBType, levels: number, lists: number): FileShape | undefined {
-  return levels > 0 && lists >= 0 ? matchAny(type, levels - 1, lists) : undefined;
-}
-
-function matchAnyStruct(type: DuckDBStructType, levels: number, lists: number): FileShape | undefined {
-  const members = membersOf(type).map(([name, member]) => {
-    const shape = inside(member, levels, lists);
-    return shape && { name, published: name, shape };
-  });
-  const fields = members.filter((member) => member !== undefined);
-  return fields.length === members.length ? { nullable: true, kind: "struct", fields } : undefined;
 }
 
 /**
