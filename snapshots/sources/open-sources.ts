@@ -7,7 +7,7 @@ import { clockTolerance } from "../store/log/commits.ts";
 import { RefusalList, SourceRefusal } from "./contract/refusals.ts";
 import { marketsTable, protocolScoresTable } from "./contract/source-tables.ts";
 import type { SourceTable } from "./contract/table-schema.ts";
-import { openSession, planMemory, selectFromAll, withConnection } from "./duckdb/duckdb.ts";
+import { limitMemory, openSession, selectFromAll, withConnection } from "./duckdb/duckdb.ts";
 import { digestKind, readCutPoints, readKeys, readMarkets } from "./duckdb/markets.ts";
 import {
   countRows,
@@ -43,8 +43,6 @@ export interface SourcesOptions {
   /** The most threads to read with; fewer are used when row groups are large. Default: all cores. */
   threads?: number;
 }
-
-const defaultMegabytes = 600;
 
 /**
  * Opens the Parquet sources in a folder, which is closed with them. Throws SourceRefusal when files or columns are
@@ -172,7 +170,7 @@ async function listSource(folder: SourceFolder, table: SourceTable): Promise<Lis
 /** Opens a DuckDB that can read only these files. `opened` closes it. */
 async function openSourceSession(
   listed: readonly ListedSource[],
-  { temporaryDirectory, memoryMegabytes = defaultMegabytes }: SourcesOptions,
+  { temporaryDirectory, memoryMegabytes }: SourcesOptions,
   opened: AsyncDisposableStack,
 ): Promise<DuckDBInstance> {
   // DuckDB's spill files have fixed names, so two processes in one folder would overwrite each other's.
@@ -256,21 +254,6 @@ async function groupSource(
 ): Promise<OpenSource> {
   const groups = await withConnection(instance, (connection) => groupFiles(connection, listed.table, read));
   return { ...listed, groups, instance };
-}
-
-/** Sets DuckDB's memory and threads for these files. Returns sentences for the operator. */
-function limitMemory(
-  instance: DuckDBInstance,
-  files: readonly SourceFile[],
-  { memoryMegabytes = defaultMegabytes, threads: most }: SourcesOptions,
-): Promise<readonly string[]> {
-  return withConnection(instance, async (connection) => {
-    const limits = { megabytes: memoryMegabytes, threads: most };
-    const { megabytes, threads, warnings } = await planMemory(connection, files, limits);
-    await connection.run(`SET GLOBAL memory_limit = '${megabytes}MB'`);
-    await connection.run(`SET GLOBAL threads = ${threads}`);
-    return warnings;
-  });
 }
 
 /**

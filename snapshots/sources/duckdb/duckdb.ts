@@ -13,8 +13,8 @@ import { literalPath, quoted, textList } from "./sql-literals.ts";
 
 /** How much of the machine a DuckDB session may use, and which files it may access. */
 export interface SessionOptions {
-  /** The memory limit of DuckDB's buffers, in millions of bytes. The process takes about 300 more. */
-  memoryMegabytes: number;
+  /** The memory limit of DuckDB's buffers, in millions of bytes; default 600. The process takes about 300 more. */
+  memoryMegabytes?: number | undefined;
   /** The folder for spill files. DuckDB creates it when needed. */
   temporaryDirectory: string;
   /** Default: all cores. */
@@ -30,6 +30,8 @@ export interface SessionOptions {
   trusted?: boolean;
 }
 
+const defaultMegabytes = 600;
+
 /** Opens an in-memory DuckDB with fixed settings: UTC, limited memory, and no downloads of extensions. */
 export async function openSession(options: SessionOptions): Promise<DuckDBInstance> {
   const instance = await DuckDBInstance.create(":memory:");
@@ -43,7 +45,7 @@ export async function openSession(options: SessionOptions): Promise<DuckDBInstan
 }
 
 function settings(options: SessionOptions) {
-  const { memoryMegabytes, temporaryDirectory, threads, ordered } = options;
+  const { memoryMegabytes = defaultMegabytes, temporaryDirectory, threads, ordered } = options;
   const { allowedPaths, trusted = false } = options;
   return [
     "TimeZone = 'UTC'",
@@ -123,18 +125,20 @@ interface MemoryPlan {
   warnings: string[];
 }
 
-interface MemoryLimits {
-  megabytes: number;
-  threads?: number | undefined;
-}
+type MemoryLimits = Pick<SessionOptions, "memoryMegabytes" | "threads">;
 
-/** Decides how these files are read. */
-export async function planMemory(
-  connection: DuckDBConnection,
+/** Sets how much memory and how many threads reading these files may use. Returns sentences for the operator. */
+export function limitMemory(
+  instance: DuckDBInstance,
   files: readonly SourceFile[],
   limits: MemoryLimits,
-): Promise<MemoryPlan> {
-  return planFor(await largestRowGroup(connection, files), limits);
+): Promise<string[]> {
+  return withConnection(instance, async (connection) => {
+    const { megabytes, threads, warnings } = planFor(await largestRowGroup(connection, files), limits);
+    await connection.run(`SET GLOBAL memory_limit = '${megabytes}MB'`);
+    await connection.run(`SET GLOBAL threads = ${threads}`);
+    return warnings;
+  });
 }
 
 /**
@@ -144,7 +148,7 @@ export async function planMemory(
  */
 export function planFor(
   largest: number,
-  { megabytes, threads = availableParallelism() }: MemoryLimits,
+  { memoryMegabytes: megabytes = defaultMegabytes, threads = availableParallelism() }: MemoryLimits,
 ): MemoryPlan {
   const needed = (readers: number) =>
     Math.ceil(baseMegabytes + readers * (threadMegabytes + (readers > 1 ? 7 : 2) * largest));

@@ -68,7 +68,7 @@ async function* readGroup(
   yield* inTurn(parts.map((part) => readPart(source, part, read)));
 }
 
-/** As planMemory allowed. */
+/** As limitMemory allowed. */
 async function threadsOf(connection: DuckDBConnection): Promise<number> {
   const result = await connection.runAndReadAll("SELECT current_setting('threads')::DOUBLE");
   return Number(result.getRows()[0]?.[0]);
