@@ -11,9 +11,8 @@ import {
 import { faultsOfRow, maxRecordBytes, recordRule, soundRow } from "../contract/row-checks.ts";
 import type { SourceTable } from "../contract/table-schema.ts";
 import type { FileGroup } from "../files/file-groups.ts";
-import { refuseUnreadable } from "../files/file-hashes.ts";
 import { refuseChanges, type SourceFile, type SourceFolder } from "../files/source-files.ts";
-import { readParquet, selectFromAll, withConnection } from "./duckdb.ts";
+import { readingFault, readParquet, selectFromAll, withConnection } from "./duckdb.ts";
 import { identifier } from "./sql-literals.ts";
 
 /**
@@ -109,6 +108,54 @@ export async function causeOf(source: OpenSource, error: unknown): Promise<unkno
   }
 }
 
+/**
+ * Finds the files that made a query fail, by reading every column of every file separately. Throws SourceRefusal naming
+ * them; returns when all can be read, so that the error has another cause.
+ */
+async function refuseUnreadable(connection: DuckDBConnection, groups: readonly FileGroup[]): Promise<void> {
+  const refusals = new RefusalList();
+  for (const single of eachFile(groups)) {
+    for (const { name } of single.fields) {
+      const refusal = await columnFault(connection, single, name);
+      if (refusal) refusals.add(refusal);
+    }
+  }
+  refusals.throwIfAny();
+}
+
+async function columnFault(
+  connection: DuckDBConnection,
+  { file, rows }: NumberedRows,
+  column: string,
+): Promise<Refusal | undefined> {
+  try {
+    // Hashing reads every byte of every value. A count would be answered from the file's statistics.
+    await connection.run(`SELECT max(hash(${identifier(column)})) FROM ${rows}`);
+    return undefined;
+  } catch (error) {
+    const fault = readingFault(error);
+    const value = /value "(.*)" is not valid UTF8/s.exec(fault)?.[1];
+    if (value === undefined) return { file, column, rule: fault };
+    return { file, column, value: JSON.stringify(value.slice(0, 100)), rule: "must be valid UTF-8" };
+  }
+}
+
+/** The rows of one file. `rows` is SQL for them, and `row` SQL for their numbers. Messages name `file`. */
+interface NumberedRows extends Pick<FileGroup, "fields" | "rowRules"> {
+  file: string;
+  rows: string;
+  row: string;
+}
+
+function eachFile(groups: readonly FileGroup[]): NumberedRows[] {
+  return groups.flatMap((group) =>
+    group.files.map((file) => {
+      const rows = readParquet({ ...group, files: [file] });
+      return { ...group, file: file.name, rows, row: rowNumber(group.columns) };
+    }),
+  );
+}
+
 /** Counts only the files to read. */
 export async function countRows(source: OpenSource): Promise<number> {
   if (source.groups.length === 0) return 0;
@@ -134,35 +181,22 @@ export async function refuseRows(source: OpenSource): Promise<never> {
 export async function refuseBrokenRows(source: OpenSource): Promise<void> {
   const refusals = new RefusalList();
   await withConnection(source.instance, async (connection) => {
-    for (const group of source.groups) {
-      for (const file of group.files) {
-        const from = readParquet({ ...group, files: [file] });
-        const rows = { ...group, from, row: rowNumber(group.columns), file: file.name };
-        await diagnose(connection, source.table, rows, refusals);
-      }
-    }
+    for (const single of eachFile(source.groups)) await diagnose(connection, source.table, single, refusals);
   });
   refusals.throwIfAny();
   await refuseLarge(source);
-}
-
-/** `from` is SQL for the rows, and `row` SQL for their numbers. Messages name `file`. */
-interface NumberedRows extends Pick<FileGroup, "fields" | "rowRules"> {
-  from: string;
-  row: string;
-  file: string;
 }
 
 /** Adds the rows that break a rule and what is wrong with them. */
 export async function diagnose(
   connection: DuckDBConnection,
   { label }: SourceTable,
-  { fields, rowRules, from, row, file }: NumberedRows,
+  { fields, rowRules, file, rows, row }: NumberedRows,
   refusals: RefusalList,
 ): Promise<void> {
   const result = await connection.runAndReadAll(
     `WITH broken AS (SELECT ${row}::BIGINT AS row, ${label} AS label, ${faultsOfRow(fields, rowRules)} AS faults
-       FROM ${from} WHERE NOT ${soundRow(fields, rowRules)}),
+       FROM ${rows} WHERE NOT ${soundRow(fields, rowRules)}),
      single AS (SELECT row, label, unnest(faults) AS fault, generate_subscripts(faults, 1) AS place FROM broken),
      named AS (SELECT fault.rule AS rule, count(*) AS total, min(place) AS place,
          arg_min({'row': row, 'label': left(label, 100), 'column': fault.column, 'value': fault.value},
@@ -188,20 +222,17 @@ export async function diagnose(
 async function refuseLarge({ instance, table, groups }: OpenSource): Promise<void> {
   const refusals = new RefusalList();
   await withConnection(instance, async (connection) => {
-    for (const group of groups) {
-      const { fields, columns, files } = group;
+    for (const { file, rows, row, fields } of eachFile(groups)) {
       const bytes = `strlen(${jsonOfRow(fields)})`;
-      for (const file of files) {
-        const result = await connection.runAndReadAll(
-          `SELECT ${rowNumber(columns)}::VARCHAR, ${table.label}, ${bytes}, (count(*) OVER ())::DOUBLE
-           FROM ${readParquet({ ...group, files: [file] })} WHERE ${bytes} > ${maxRecordBytes} LIMIT ${placesPerRule}`,
-        );
-        const rows = result.getRows();
-        const places = rows.map(([row, label, size]) => {
-          return { file: file.name, row: describeRow(row, label), value: `${size} bytes`, rule: recordRule };
-        });
-        if (places.length > 0) refusals.addAll(recordRule, places, Number(rows[0]![3]));
-      }
+      const result = await connection.runAndReadAll(
+        `SELECT ${row}::VARCHAR, ${table.label}, ${bytes}, (count(*) OVER ())::DOUBLE
+         FROM ${rows} WHERE ${bytes} > ${maxRecordBytes} LIMIT ${placesPerRule}`,
+      );
+      const large = result.getRows();
+      const places = large.map(([row, label, size]) => {
+        return { file, row: describeRow(row, label), value: `${size} bytes`, rule: recordRule };
+      });
+      if (places.length > 0) refusals.addAll(recordRule, places, Number(large[0]![3]));
     }
   });
   refusals.throwIfAny();
@@ -233,18 +264,15 @@ async function refuseKeys(
 ): Promise<void> {
   const { key, column, rule } = table.unique;
   const named: Refusal[] = [];
-  for (const group of groups) {
-    const { files, columns } = group;
-    for (const file of files) {
-      const places = await connection.runAndReadAll(
-        `SELECT ${rowNumber(columns)}::VARCHAR, ${table.label}, ${key}::VARCHAR AS key
-         FROM ${readParquet({ ...group, files: [file] })} WHERE list_contains(from_json($keys, '["VARCHAR"]'), ${key}::VARCHAR)
-         ORDER BY key, ${rowNumber(columns)} LIMIT ${placesPerRule}`,
-        { keys: JSON.stringify(keys) },
-      );
-      for (const [row, label, value] of places.getRows()) {
-        named.push({ file: file.name, row: describeRow(row, label), column, value: String(value), rule });
-      }
+  for (const { file, rows, row } of eachFile(groups)) {
+    const places = await connection.runAndReadAll(
+      `SELECT ${row}::VARCHAR, ${table.label}, ${key}::VARCHAR AS key
+       FROM ${rows} WHERE list_contains(from_json($keys, '["VARCHAR"]'), ${key}::VARCHAR)
+       ORDER BY key, ${row} LIMIT ${placesPerRule}`,
+      { keys: JSON.stringify(keys) },
+    );
+    for (const [row, label, value] of places.getRows()) {
+      named.push({ file, row: describeRow(row, label), column, value: String(value), rule });
     }
   }
   // None are found when a file has changed between the two queries.

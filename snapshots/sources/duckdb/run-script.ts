@@ -42,7 +42,7 @@ export function isScript(path: string): boolean {
 export async function runScript(path: string, options: ScriptOptions): Promise<ScriptTables> {
   const script = basename(path);
   const text = await textOf(path);
-  const { temporaryDirectory, memoryMegabytes = 600, tell = () => {} } = options;
+  const { temporaryDirectory, memoryMegabytes, tell = () => {} } = options;
   const directory = await realpath(await mkdtemp(join(temporaryDirectory, "script-")));
   const spill = join(directory, "spill");
   const instance = await openSession({
@@ -193,7 +193,7 @@ async function refuseLongRows(
   const rows = {
     fields,
     rowRules: [...table.rowRules, ...sizeRules(fields)],
-    from: `(SELECT row_number() OVER () - 1 AS "row of script", * FROM (${query}))`,
+    rows: `(SELECT row_number() OVER () - 1 AS "row of script", * FROM (${query}))`,
     row: '"row of script"',
     file: tableOfScript(script, table.name),
   };
