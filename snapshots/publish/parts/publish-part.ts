@@ -2,7 +2,7 @@ import { Fault } from "../../../schemas/errors.ts";
 import type { PartRecord, PartsPlan } from "../../../schemas/store/parts.ts";
 import { formatVersion } from "../../../schemas/versions.ts";
 import { SourceRefusal } from "../../sources/contract/refusals.ts";
-import type { Sources } from "../../sources/sources.ts";
+import type { KeyRange } from "../../sources/sources.ts";
 import { unless } from "../../store/errors.ts";
 import { writeArchive } from "../archive-writer.ts";
 import { snapshotWriter } from "../make-archive.ts";
@@ -65,66 +65,59 @@ async function makePart(options: PartOptions, run: Run, plan: PartsPlan, part: n
   if (plan.parts[part - 1]!.markets === 0) return nothing;
   const current = await plannedCommit(run, plan);
   const write = () =>
-    overDamage(options, current, (previous) => writeRange(options, run, { plan, part, previous }));
+    overDamage(options, current, (previous) => writeRange(options, run, plan, part, previous));
   return unless(SourceRefusal, write, ({ counted }) => ({ ...nothing, refused: [...counted] }));
 }
 
 /** `previous` is the snapshot that the run builds on. */
-interface Place {
-  plan: PartsPlan;
-  part: number;
-  previous: PreviousSnapshot | undefined;
+async function writeRange(
+  options: PartOptions,
+  run: Run,
+  plan: PartsPlan,
+  part: number,
+  previous: PreviousSnapshot | undefined,
+): Promise<Made> {
+  const { temporaryDirectory, progress = () => {} } = options;
+  const { markets: total } = plan.parts[part - 1]!;
+  const range = rangeOf(plan, part);
+  const others = { rowDigests: plan.rowDigests, files: filesBeside(range, plan.files) };
+  const sources = await options.sources(others, pinnedBy(plan));
+  let sort: ExternalSort | undefined;
+  try {
+    requireSameRows(run, plan, sources.rowDigests);
+    const cutPoints = plan.parts[part - 1]!.keys.slice(part === 1 ? 0 : 1);
+    sort = await ExternalSort.create(temporaryDirectory, cutPoints);
+    const reading = {
+      previous,
+      range,
+      // Files may have more rows than the range.
+      progress: (step: string, done: number) => progress(step, Math.min(done, total), total),
+    };
+    const read = { sources, sort, ...(await sortMarkets(reading, sources, sort)) };
+    await sources.close();
+    const objects = snapshotWriter(options, previous);
+    const archive = await writeArchive(objects, previous, read, (done) =>
+      progress("writing pages", done, total),
+    );
+    if (read.markets !== total || archive.markets !== total)
+      throw new Error(
+        `part ${part} of ${total} markets has read ${read.markets} and written ${archive.markets}`,
+      );
+    await objects.writeHeld();
+    return { ...archive, objects: [...objects.objects] };
+  } finally {
+    await Promise.allSettled([sort?.close(), sources.close()]);
+  }
 }
 
-async function writeRange(options: PartOptions, run: Run, place: Place): Promise<Made> {
-  const { plan, part } = place;
-  const range = rangeOf(plan, part);
-  const [oldest, newest] = [range.from?.resolvedAt, range.before?.resolvedAt];
-  // Files without a market of the range are not read, and not even fetched.
-  const others = plan.files.filter(
+/** Files without a market of the range. They are not read, and not even fetched. */
+function filesBeside({ from, before }: KeyRange, files: PartsPlan["files"]): PartsPlan["files"] {
+  const [oldest, newest] = [from?.resolvedAt, before?.resolvedAt];
+  return files.filter(
     (file) =>
       file.oldest === null ||
       file.newest === null ||
       (oldest !== undefined && file.newest < oldest) ||
       (newest !== undefined && file.oldest > newest),
   );
-  const sources = await options.sources({ rowDigests: plan.rowDigests, files: others }, pinnedBy(plan));
-  let sort: ExternalSort | undefined;
-  try {
-    requireSameRows(run, plan, sources.rowDigests);
-    const cutPoints = plan.parts[part - 1]!.keys.slice(part === 1 ? 0 : 1);
-    sort = await ExternalSort.create(options.temporaryDirectory, cutPoints);
-    return await writeMarkets(options, sources, sort, place);
-  } finally {
-    await Promise.allSettled([sort?.close(), sources.close()]);
-  }
-}
-
-async function writeMarkets(
-  options: PartOptions,
-  sources: Sources,
-  sort: ExternalSort,
-  { plan, part, previous }: Place,
-): Promise<Made> {
-  const { progress = () => {} } = options;
-  const { markets: total } = plan.parts[part - 1]!;
-  const range = rangeOf(plan, part);
-  const reading = {
-    previous,
-    range,
-    // Files may have more rows than the range.
-    progress: (step: string, done: number) => progress(step, Math.min(done, total), total),
-  };
-  const read = { sources, sort, ...(await sortMarkets(reading, sources, sort)) };
-  await sources.close();
-  const objects = snapshotWriter(options, previous);
-  const archive = await writeArchive(objects, previous, read, (done) =>
-    progress("writing pages", done, total),
-  );
-  if (read.markets !== total || archive.markets !== total)
-    throw new Error(
-      `part ${part} of ${total} markets has read ${read.markets} and written ${archive.markets}`,
-    );
-  await objects.writeHeld();
-  return { ...archive, objects: [...objects.objects] };
 }
