@@ -18,7 +18,7 @@ const faults: readonly Fault[] = [
   {
     name: "a publisher does not look for collections",
     file: "snapshots/publish/publish.ts",
-    text: "await refuseCollected(storage, objects.written.union(archiveChanges.written), names);",
+    text: "await refuseCollected(storage, objects.written.union(archiveChanges.objects.written), names);",
     fault: "{}",
   },
   {
