@@ -60,7 +60,7 @@ const faults: readonly Fault[] = [
   {
     name: "nobody looks for commits after the hint",
     file: "snapshots/store/log/commits.ts",
-    text: "return next.value ? newestAfter(storage, next.value) : commit.value;",
+    text: "return next.value ? newestAfter(storage, next.value, number + mostSteps) : commit.value;",
     fault: "return commit.value;",
   },
   {
