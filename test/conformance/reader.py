@@ -3,7 +3,7 @@ usage: reader.py STORE KEY|"" [QUERIES.json PROOFS.json]     Answers come from t
 import base64, json, re, struct, sys, zlib
 from collections import Counter
 from pathlib import Path
-from client import INTEGERS, above, fold, head, milliseconds, root, sha, signed_text
+from client import INTEGERS, fold, head, milliseconds, root, sha, signed_text
 from index_header import dumps, index_header, leaves, need, section
 from words import read_words, with_words
 TIERS, RANGES = INTEGERS["tier"][3], {name: ends[:2] for name, ends in INTEGERS.items()}
@@ -15,7 +15,7 @@ def level(index, total, hashes):  # a level of a proof
     found = {"index": index, "size": len(hashes), "markets": total, "path": []}
     while len(hashes) > 1:
         found["path"] += [one.hex() for one in hashes[index ^ 1:][:1]]
-        hashes, index = above(hashes), index // 2
+        hashes, index = [head(hashes[at:at + 2]) for at in range(0, len(hashes), 2)], index // 2
     return found
 
 class Store:

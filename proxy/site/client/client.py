@@ -55,14 +55,12 @@ def is_count(number: object, most: int = 2**53 - 1) -> bool: return type(number)
 PAGE, SEGMENT, ARCHIVE, SCORES, INDEX, SECTION = range(2, 8)
 def sha(*parts: bytes) -> bytes: return hashlib.sha256(b"".join(parts)).digest()
 def leaf(text: bytes) -> bytes: return sha(b"\0", text)
-def above(level: Sequence[bytes]) -> list[bytes]:
-    """Nodes over pairs; a hash without a neighbour moves up as it is."""
-    pairs = [sha(b"\1", left, right) for left, right in zip(level[::2], level[1::2])]
-    return [*pairs, *level[2 * len(pairs):]]
-def head(level: Sequence[bytes]) -> bytes:
-    while len(level) > 1:
-        level = above(level)
-    return level[0] if level else sha()
+def left_of(size: int) -> int: return 1 << (size - 1).bit_length() - 1  # how many of the hashes are in the left subtree
+def head(hashes: Sequence[bytes]) -> bytes:
+    if len(hashes) < 2:
+        return hashes[0] if hashes else sha()
+    split = left_of(len(hashes))
+    return sha(b"\1", head(hashes[:split]), head(hashes[split:]))
 def sealed(kind: int, total: int, size: int, top: bytes) -> bytes:
     return sha(struct.pack("<BQQ", kind, total, size), top)
 def root(kind: int, total: int, all: Sequence[bytes]) -> bytes: return sealed(kind, total, len(all), head(all))
@@ -74,7 +72,7 @@ def climb(node: bytes, index: int, size: int, path: Sequence[str]) -> bytes:
     if size == 1:
         must(not path)
         return node
-    split, other = 1 << (size - 1).bit_length() - 1, bytes.fromhex(path[-1])
+    split, other = left_of(size), bytes.fromhex(path[-1])
     if index < split:
         return sha(b"\1", climb(node, index, split, path[:-1]), other)
     return sha(b"\1", other, climb(node, index - split, size - split, path[:-1]))
@@ -97,10 +95,10 @@ def add(a: Point, b: Point) -> Point:
     t = D * x * y * u * v
     return (x * v + y * u) * pow(1 + t, -1, P) % P, (y * v + x * u) * pow(1 - t, -1, P) % P
 def times(number: int, point: Point) -> Point:
-    result = (0, 1)
-    while number:
-        result, point, number = add(result, point) if number & 1 else result, add(point, point), number >> 1
-    return result
+    if not number:
+        return 0, 1
+    rest = times(number >> 1, add(point, point))
+    return add(rest, point) if number & 1 else rest
 def point_of(encoded: bytes) -> Point:
     sign, y = divmod(int.from_bytes(encoded, "little"), 2**255)
     square = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
@@ -243,11 +241,11 @@ def milliseconds(text: str, name: str = "time", end: bool = False) -> int:
     try:
         day, clock, fraction, zone = re.fullmatch(  # type: ignore[union-attr]
             r"([0-9-]{10})(?:T([0-9:]{8})(\.[0-9]{1,3})?(Z|[+-][0-9]{2}:[0-9]{2}))?", text).groups()
-        moment = datetime.datetime.fromisoformat(f"{day}T{clock or '00:00:00'}{(zone or 'Z').replace('Z', '+00:00')}")
+        time, offset = (clock or "00:00:00") + (fraction or ".").ljust(4, "0"), (zone or "Z").replace("Z", "+00:00")
+        moment = datetime.datetime.fromisoformat(f"{day}T{time}{offset}")
     except (AttributeError, ValueError):
         raise invalid(name, f"{name} must be a real day, or a time with Z or an offset.") from None
-    since = (moment - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)) // datetime.timedelta(milliseconds=1)
-    return since + int((fraction or ".").ljust(4, "0")[1:]) + (DAY - 1 if end and not clock else 0)
+    return round(moment.timestamp() * 1000) + (DAY - 1 if end and not clock else 0)
 def fold(text: str) -> str:
     """Equal of two texts when they are equal under Unicode simple case folding, as far as this Python knows it."""
     odd = {"\u0131": "\u0131", "\u1fd3": "\u0390", "\u1fe3": "\u03b0", "\ufb05": "\ufb06"}
@@ -278,12 +276,10 @@ class Query:
                 self.ranges[name] = {(int(low), int(high))}
     def meets(self, header: Json) -> bool: return self.first <= header["newest"] and self.last >= header["oldest"]
     def needed(self, header: Json, by: Sequence[str]) -> list[str]:
-        """The sections of a segment that an answer takes."""
+        """The sections of a segment that an answer takes. Those of a label have more behind its name."""
         cut = self.first > header["oldest"] or self.last < header["newest"] or "month" in by
-        fields = [*self.ranges, *self.labels, *by, *(["disputed"] if by else []), *(["times"] if cut else [])]
-        names = [[f"{name}.{part}" for part in ("codes", "postings", "starts", "rare")] if name in LABELS else [name]
-                 for name in fields if name != "month"]
-        return sum(names, []) if self.meets(header) else []
+        fields = {*self.ranges, *self.labels, *by, *(["disputed"] if by else []), *(["times"] if cut else [])}
+        return [name for name in header["sections"] if name.split(".")[0] in fields and self.meets(header)]
 
 # The index of a segment (snapshots/SPEC.md, "Segments" and "Index root"). A bitmap is one integer.
 count_of: Callable[[int], int] = getattr(int, "bit_count", lambda bits: bin(bits).count("1"))
@@ -449,14 +445,13 @@ class Client:
                     answer.file = unzipped(answer)
                     yield answer
             except urllib.error.HTTPError as error:
-                answer = error
-                problem = (error.headers["Content-Type"] or "").startswith("application/problem+json")
+                answer, after = error, error.headers["Retry-After"] or ""
+                said = {"code": "UNEXPECTED_ANSWER", "detail": "Try again later."}
                 with error, checking("answer", "The problem"):
-                    said = {**json.loads(unzipped(error).read(2**16))} if problem else {}
-                after = error.headers["Retry-After"] or ""
-                code, detail = said.get("code", "UNEXPECTED_ANSWER"), said.get("detail", "Try again later.")
-                retry = int(after) if after.isdigit() else None
-                raise ApiError(code, detail, error.code, {**said, "retryAfter": retry}) from None
+                    if error.headers.get_content_type() == "application/problem+json":
+                        said.update(json.loads(unzipped(error).read(2**16)))
+                said["retryAfter"] = int(after) if after.isdigit() else None
+                raise ApiError(said["code"], said["detail"], error.code, said) from None
         except TRANSPORT as error:
             late = isinstance(getattr(error, "reason", error), socket.timeout)
             raise ApiError("TIMEOUT" if late else "BROKEN_ANSWER" if answer else "UNREACHABLE", repr(error)) from error
@@ -506,17 +501,17 @@ class Client:
     def copy(self, folder: Union[str, os.PathLike[str]], trust: Trust = Trust()) -> tuple[pathlib.Path, CopyRoot]:
         """Brings the copy in a folder up to date, archive-SNAPSHOT.ndjson, or makes one. It replaces the one before when
         it has the root and the number of markets in the log's entry. Memory holds it whole."""
-        said = self.get("/markets/index")
-        entry, lines, changed = verify_entry(said, trust)[0], {}, None
+        entry, lines = verify_entry(self.get("/markets/index"), trust)[0], {}
         until, held = entry["snapshotId"], [*pathlib.Path(folder).glob("archive-*.ndjson")]
+        rows: Iterable[Row] = self.rows({"asOf": until})
         try:
             if held:
-                changed = [*self.changes(held[0].stem[8:], until)]
+                rows = [*self.changes(held[0].stem[8:], until)]
                 lines = {line[7:43]: line for line in held[0].read_text("utf-8").split("\n")[:-1]}
         except ApiError as error:
             if error.code not in ("SNAPSHOT_EXPIRED", "SNAPSHOT_NOT_FOUND"):
                 raise
-        lines.update((row.id, row.text) for row in (self.rows({"asOf": until}) if changed is None else changed))
+        lines.update((row.id, row.text) for row in rows)
         ordered = sorted(filter(None, lines.values()), key=lambda line: (json.loads(line)["resolvedAt"], line[7:43]))
         copy, path = archive_root(ordered), pathlib.Path(folder, f"archive-{until}.ndjson")
         need(copy == (entry["archiveRoot"], entry["counts"]["markets"]), "archive root",
