@@ -1,5 +1,5 @@
 import { promisify } from "node:util";
-import { gzip } from "node:zlib";
+import { gzip, type ZlibOptions } from "node:zlib";
 import { isCrossSite } from "../../schemas/addresses.ts";
 import { apiHeaders, originHeaders, securityHeaders, vary } from "../../schemas/headers.ts";
 import type { Asked, Stream } from "../../snapshots/read/answer.ts";
@@ -207,11 +207,14 @@ export function send(request: Request, response: Response, prepared: Prepared, n
 const codings = ["gzip", "identity"] as const;
 export type Coding = (typeof codings)[number];
 
-export const compress = promisify(gzip);
+const compress = promisify(gzip);
 
 /** For a body that is kept for several callers. */
-export async function inEachCoding(identity: Buffer): Promise<Record<Coding, Buffer>> {
-  return { identity, gzip: joined([await compress(identity)]) };
+export async function inEachCoding(
+  identity: Buffer,
+  options: ZlibOptions = {},
+): Promise<Record<Coding, Buffer>> {
+  return { identity, gzip: joined([await compress(identity, options)]) };
 }
 
 /** Strong entity tags of a body with this digest. They differ by coding, as the bytes do. */

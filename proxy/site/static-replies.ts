@@ -1,5 +1,6 @@
+import { Memo } from "../../snapshots/read/memo.ts";
 import { sha256 } from "../../snapshots/store/layout.ts";
-import { compress, type Reply, tagsOf } from "../reply/reply.ts";
+import { inEachCoding, type Reply, tagsOf } from "../reply/reply.ts";
 import type { StaticFile } from "./static-files.ts";
 
 /**
@@ -8,28 +9,22 @@ import type { StaticFile } from "./static-files.ts";
  */
 export function staticReplies(files: readonly StaticFile[]): (path: string) => Promise<Reply> {
   const byPath = new Map(files.map((file) => [file.path, file]));
-  const replies = new Map<string, Reply>();
+  const replies = new Memo<Reply>({ most: byPath.size || 1 });
   return async (path) => {
     const file = byPath.get(path);
     if (!file) throw new Error(`the address ${path} has no file`);
-    const reply = replies.get(path) ?? replyOf(file, await file.read());
-    replies.set(path, reply);
-    return reply;
+    return replies.get(path, () => replyOf(file));
   };
 }
 
-function replyOf({ contentType, headers }: StaticFile, bytes: Buffer): Reply {
-  let zipped: Promise<Buffer> | undefined;
+async function replyOf({ contentType, headers, read }: StaticFile): Promise<Reply> {
+  const body = await inEachCoding(await read(), { level: 9 });
   return {
     snapshotId: undefined,
-    etag: tagsOf(sha256(bytes)),
+    etag: tagsOf(sha256(body.identity)),
     // File names stay while contents change with the version of the service, and a page must not get an older script.
     cacheControl: "no-cache",
     headers: { "Content-Type": contentType, Vary: "Accept-Encoding", ...headers },
-    async content(coding) {
-      if (coding === "identity") return { body: [bytes] };
-      zipped ??= compress(bytes, { level: 9 });
-      return { body: [await zipped] };
-    },
+    content: (coding) => ({ body: [body[coding]] }),
   };
 }
