@@ -31,16 +31,15 @@ const maxHeadBytes = 16 * 1024;
 // Balancers may send a request on an idle connection that is just being closed, so few are closed at a time.
 const spareShare = 1 / 32;
 
-/** Joins the app, its companions, and the connections that carry both. */
+/** Joins the app, its companion, and the connections that carry both. */
 export function createProxyServer(proxy: ProxyServices) {
-  const { limits, catalog, metrics, log, trustProxy } = proxy;
-  const companions = Object.values(proxy.companions);
+  const { limits, catalog, metrics, log, trustProxy, feed } = proxy;
   const spare = Math.ceil(limits.connections * spareShare);
   const recorder = createRecorder(log, metrics, trustProxy);
   const services = { ...proxy, recorder, listening: () => server.listening };
   const app = createApp(services);
   const server = boundedServer(proxy, messagesOf(app));
-  const takeOver = new Map(companions.map((each) => [each, each.takeOver(services)]));
+  const takeOver = feed?.takeOver(services);
   const connections = followConnections(server);
   registerGauges(metrics.registry, proxy, promisify(server.getConnections.bind(server)));
 
@@ -68,8 +67,7 @@ export function createProxyServer(proxy: ProxyServices) {
   server.on("upgrade", async (request, socket: Socket, head) => {
     // The connection cannot change its protocol while another request is answered on it.
     if (finish(socket)) return;
-    const companion = companions.find(({ isHandshake }) => isHandshake(request))!;
-    const refusal = await takeOver.get(companion)!(request, socket, head);
+    const refusal = await takeOver!(request, socket, head);
     if (refusal) connections.end(socket, bytesOf(refusal));
   });
   answerMalformed(server, {
@@ -83,7 +81,7 @@ export function createProxyServer(proxy: ProxyServices) {
     server,
     /** Ends the server. Requests in progress get at most `seconds` to finish. */
     async drain(seconds: number): Promise<void> {
-      for (const companion of companions) companion.close();
+      feed?.close();
       closing = acceptPending(server);
       await closing;
       await drain(server, { underway: underway(), connections }, seconds);
@@ -106,7 +104,7 @@ function messagesOf(app: Express): Messages {
   return { IncomingMessage: AppRequest, ServerResponse: AppResponse };
 }
 
-function boundedServer({ limits, keepAliveSeconds, companions }: ProxyServices, messages: Messages): Server {
+function boundedServer({ limits, keepAliveSeconds, feed }: ProxyServices, messages: Messages): Server {
   const server = createServer({
     ...messages,
     maxHeaderSize: maxHeadBytes,
@@ -116,8 +114,7 @@ function boundedServer({ limits, keepAliveSeconds, companions }: ProxyServices, 
     // How often the two timeouts above are checked. Node's default is half a minute.
     connectionsCheckingInterval: 1000,
     // Requests for any other upgrade are answered as plain requests.
-    shouldUpgradeCallback: (request) =>
-      Object.values(companions).some(({ isHandshake }) => isHandshake(request)),
+    shouldUpgradeCallback: (request) => feed?.isHandshake(request) ?? false,
     // The app refuses a missing Host with a problem.
     requireHostHeader: false,
   });

@@ -20,7 +20,6 @@ import { createQuota } from "./quota/quota.ts";
 import { isUrl, redisQuota } from "./quota/redis.ts";
 import { threadedQuota } from "./quota/sqlite-thread.ts";
 import { createProxyServer } from "./server.ts";
-import type { Companion, ProxyServices } from "./services.ts";
 import { servedSite } from "./site/files.ts";
 import { clientFiles } from "./site/static-files.ts";
 import { createMetrics } from "./telemetry/telemetry.ts";
@@ -92,15 +91,10 @@ export async function startService(
     ? cdnOrigin(config.publicOrigin, { ...deadline, proxyEnv: environment })
     : storeOrigin(storage, deadline);
   const objects = publicObjects(Math.floor(config.cacheBytes * publicShare));
-  const companions: ProxyServices["companions"] = {
-    feed: liveFeed({ catalog, now, limits, metrics: metrics.registry, log }),
-  };
-  const polled = (what: keyof Companion["polled"]) => () => {
-    for (const companion of Object.values(companions)) companion.polled[what]();
-  };
+  const feed = liveFeed({ catalog, now, limits, metrics: metrics.registry, log });
   const tasks = [
-    { name: "snapshot", run: () => catalog.refresh().finally(polled("snapshot")) },
-    { name: "keys", run: () => keys.reload().finally(polled("keys")) },
+    { name: "snapshot", run: () => catalog.refresh().finally(feed.polled.snapshot) },
+    { name: "keys", run: () => keys.reload().finally(feed.polled.keys) },
   ];
   const poller = createPoller(tasks, limits.roundSeconds, now, (task, error) => {
     metrics.polls.inc({ task, outcome: error === undefined ? "success" : "failure" });
@@ -120,7 +114,7 @@ export async function startService(
     quota,
     objects,
     origin,
-    companions,
+    feed,
     pollAge: poller.age,
     metrics,
     files: Object.values(files).flat(),

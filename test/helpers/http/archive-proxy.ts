@@ -73,7 +73,6 @@ export async function startArchiveProxy(
     publicLog,
     objects,
     quota,
-    companions: {},
     pollAge: () => 0,
     now: () => now,
   };
