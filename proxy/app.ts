@@ -17,7 +17,7 @@ const rows = Object.entries<Endpoint>(endpoints).map(([id, endpoint]) => {
 });
 
 const selfAnswered = new Set<string>(
-  rows.flatMap(({ endpoint }) => (endpoint.answersItself ? endpoint.path : [])),
+  rows.flatMap(({ endpoint }) => (endpoint.answeredBy === "protocol" ? endpoint.path : [])),
 );
 
 /**

@@ -68,12 +68,13 @@ export interface Endpoint {
   /** The answer is made from many stored objects, so the proxy limits how many it makes at a time. */
   heavy?: true;
   query: readonly string[];
-  /** The answer is a file of the service. */
-  asIs?: true;
+  /**
+   * What answers it, where no answer of the service's own does: a `file` of the service, or a `protocol` with a
+   * middleware of its own, which lets pages of the service itself and of loopback read that.
+   */
+  answeredBy?: "file" | "protocol";
   /** Pages of other sites may read the answer, as they may all of the API's. */
   crossSite?: true;
-  /** A middleware of its own answers it, and lets pages of the service itself and of loopback read that. */
-  answersItself?: true;
   body?: RequestBody | undefined;
   /** Schema of the body of a 200, or of a message of a WebSocket. */
   response?: z.ZodType;
@@ -95,8 +96,8 @@ const open = {
   credentials: "none",
   query: [],
 } as const;
-const asIs = { ...open, asIs: true } as const;
-const crossSiteFile = { ...asIs, crossSite: true } as const;
+const file = { ...open, answeredBy: "file" } as const;
+const crossSiteFile = { ...file, crossSite: true } as const;
 const metered = {
   availability: "available",
   metered: true,
@@ -384,7 +385,7 @@ export const endpoints = {
   agents: {
     ...open,
     credentials: "checked",
-    answersItself: true,
+    answeredBy: "protocol",
     method: "POST",
     path: "/mcp",
     body: { schema: z.unknown(), maxBytes: 16 * 1024 },
@@ -438,13 +439,13 @@ export const endpoints = {
     summary: "The process can serve: snapshot and keys are loaded, and requests can be counted",
   },
   site: {
-    ...asIs,
+    ...file,
     method: "GET",
     path: "/",
     summary: "The site: scores, and with a key history and archive",
   },
   siteFile: {
-    ...asIs,
+    ...file,
     method: "GET",
     path: "/site/:file",
     files: ["api.json", "app.js", "icon.png", "icon.svg", "recompute.mjs", "style.css"],
@@ -494,13 +495,13 @@ export const endpoints = {
     summary: "This API's description, OpenAPI 3.1",
   },
   docs: {
-    ...asIs,
+    ...file,
     method: "GET",
     path: "/docs/",
     summary: "The same as a page, on which every address can be tried",
   },
   docsFile: {
-    ...asIs,
+    ...file,
     method: "GET",
     path: "/docs/:file",
     files: ["page.css", "start.js", "swagger-ui.css", "swagger-ui-bundle.js"],
@@ -510,17 +511,7 @@ export const endpoints = {
 
 export type EndpointId = keyof typeof endpoints;
 
-/** Endpoints that are answered by a middleware of their own. */
-export type SelfAnsweredId = {
-  [Id in EndpointId]: (typeof endpoints)[Id] extends { answersItself: true } ? Id : never;
-}[EndpointId];
-
-/** Endpoints that speak over a WebSocket. */
-export type UpgradeEndpointId = {
-  [Id in EndpointId]: (typeof endpoints)[Id] extends { method: "WS" } ? Id : never;
-}[EndpointId];
-
-/** Endpoints whose answers are files of the service. */
-export type FileEndpointId = {
-  [Id in EndpointId]: (typeof endpoints)[Id] extends { asIs: true } ? Id : never;
+/** Endpoints that are answered by a file of the service, or by a protocol with a middleware of its own. */
+export type AnsweredBy<By extends Endpoint["answeredBy"]> = {
+  [Id in EndpointId]: (typeof endpoints)[Id] extends { answeredBy: By } ? Id : never;
 }[EndpointId];

@@ -1,13 +1,6 @@
 import { type BulkheadPolicy, bulkhead } from "cockatiel";
 import { LRUCache } from "lru-cache";
-import {
-  type Endpoint,
-  type EndpointId,
-  endpoints,
-  type FileEndpointId,
-  type SelfAnsweredId,
-  type UpgradeEndpointId,
-} from "../../schemas/endpoints.ts";
+import { type AnsweredBy, type Endpoint, type EndpointId, endpoints } from "../../schemas/endpoints.ts";
 import { Fault } from "../../schemas/errors.ts";
 import { negotiatedVary } from "../../schemas/headers.ts";
 import { type TableId, tableColumns } from "../../schemas/records.ts";
@@ -37,9 +30,9 @@ import { scoreAnswers } from "./scores.ts";
 import { serviceAnswers } from "./service.ts";
 
 /** All endpoints but those whose protocol answers by itself. */
-type AnsweredId = Exclude<EndpointId, SelfAnsweredId>;
+type AnsweredId = Exclude<EndpointId, AnsweredBy<"protocol">>;
 const table: Record<string, Endpoint> = endpoints;
-const ids = Object.keys(endpoints).filter((id): id is AnsweredId => !table[id]!.answersItself);
+const ids = Object.keys(endpoints).filter((id): id is AnsweredId => table[id]!.answeredBy !== "protocol");
 
 export type Answers = Record<AnsweredId, Answer>;
 
@@ -48,9 +41,8 @@ export function createAnswers(services: AppServices) {
   const fileAt = staticReplies(services.files);
   const file: Answer = (_exchange, { path }) => fileAt(path);
   const answers: Answers = {
-    ...(Object.fromEntries(
-      ids.map((id) => [id, table[id]!.method === "WS" ? upgradeRequired : file]),
-    ) as Record<FileEndpointId | UpgradeEndpointId, Answer>),
+    ...(Object.fromEntries(ids.map((id) => [id, file])) as Record<AnsweredBy<"file">, Answer>),
+    scoreFeed: upgradeRequired,
     ...scoreAnswers(services),
     ...archiveAnswers(services),
     ...proofAnswers(services),

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Endpoint, type EndpointId, endpoints, type SelfAnsweredId } from "../endpoints.ts";
+import { type AnsweredBy, type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
 import { BatchRequest, historyDays, maxBatchSlugs } from "../envelopes.ts";
 import { facetNames, paging } from "../filters.ts";
 import { marketDimensionKeys } from "../market.ts";
@@ -8,7 +8,7 @@ import { Digest, integerBetween, MarketId } from "../primitives.ts";
 import type { Problem } from "../problem.ts";
 import { archiveParameters, asOfParameter, facetParameters, type QueryParameter } from "../query.ts";
 
-type AskedId = Exclude<EndpointId, SelfAnsweredId>;
+type AskedId = Exclude<EndpointId, AnsweredBy<"protocol">>;
 
 /** A tool for agents: its description, and the request that a call of it stands for. */
 export interface Tool {
