@@ -5,7 +5,7 @@ export interface Payer {
   /** Whether nobody waits for the answer any more. */
   gone(): boolean;
   /** Pays for a piece of the work. The work ends when it throws. */
-  pay(): Promise<void>;
+  pay(): Promise<unknown>;
 }
 
 /** Work ended because its payer left, or could not pay; `cause` is what `pay` threw. */
