@@ -1,7 +1,7 @@
 import type { Filters, HistoricalMarket } from "./declarations.d.ts";
 import { ApiError, broken, check } from "./errors.ts";
-import { timeIn } from "./proofs.ts";
 import { maxLine } from "./trees.ts";
+import { timeIn } from "./trusted.ts";
 
 /** What was checked, and against what. */
 export interface Vouched {

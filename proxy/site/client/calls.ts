@@ -1,7 +1,7 @@
 import type { Query, ReadText, Shown, Step, Vouched } from "./answers.ts";
 import type { Filters, MarketFacets, MarketPage } from "./declarations.d.ts";
 import { ApiError, broken, IntegrityError, VerificationError } from "./errors.ts";
-import { checkpointIn, ForkedLogError, isPolicy, timeIn, verifyCheckpoint, verifyEntry } from "./proofs.ts";
+import { checkpointIn, ForkedLogError, verifyCheckpoint, verifyEntry } from "./proofs.ts";
 
 /** What can be said with any call. */
 export interface CallOptions {
@@ -140,8 +140,6 @@ export const shared = {
   VerificationError,
   broken,
   checkpointIn,
-  isPolicy,
-  timeIn,
   verifyCheckpoint,
   verifyEntry,
 };

@@ -15,6 +15,7 @@ import { isQuorum, type Policy, policyIn, policyOf } from "../../../snapshots/fo
 import type { HistoricalMarket, MarketProof, ProtocolScore, ScoreProof } from "./declarations.d.ts";
 import { ApiError, check, IntegrityError } from "./errors.ts";
 import { archiveFrom, type CopyRoot, webSha256, webTrees } from "./trees.ts";
+import { isPolicy, timeIn } from "./trusted.ts";
 
 /**
  * The publisher signed two logs of which neither is the beginning of the other, or what is served is older than what
@@ -293,10 +294,3 @@ export async function verifyCopy(
   );
   return entry;
 }
-
-/** @internal The latest time that `asOf` means; NaN where it is a snapshot's id. */
-export const timeIn = (asOf: string): number =>
-  /^[0-9a-f]{64}$/.test(asOf) ? Number.NaN : Date.parse(asOf.length > 10 ? asOf : `${asOf}T23:59:59.999Z`);
-
-/** @internal Whether `key` is a policy. */
-export const isPolicy = (keys: unknown): keys is string => typeof keys === "string" && /\s/.test(keys.trim());

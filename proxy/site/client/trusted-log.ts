@@ -12,6 +12,7 @@ import type { Asker } from "./asker.ts";
 import type { CallOptions, Trust } from "./calls.ts";
 import { sha256, trees } from "./hashes.ts";
 import type { Entry } from "./proofs.ts";
+import { isPolicy, timeIn } from "./trusted.ts";
 
 /** What the service says of its log. Nothing of it is believed before it was checked. */
 export interface SaidOfLog {
@@ -51,7 +52,7 @@ export class TrustedLog {
   ): Promise<Believed> {
     const { key, entry: pinned, snapshotId: id, since } = trust;
     const { need, checking } = this.#asker;
-    const { checkpointIn, isPolicy, verifyCheckpoint, verifyEntry } = this.#asker.tools;
+    const { checkpointIn, verifyCheckpoint, verifyEntry } = this.#asker.tools;
     need(typeof text === "string", "entry", "There is no entry of the log.");
     const hash = toHex(await sha256(bytesOf(text)));
     need(
@@ -112,7 +113,7 @@ export class TrustedLog {
    * Checks that an entry is the one that a time means: the last one published until then that was not withdrawn.
    */
   async #requireMeant(asOf: string, entry: Entry, log: LogHead, signal: AbortSignal | undefined) {
-    const time = this.#asker.tools.timeIn(asOf);
+    const time = timeIn(asOf);
     if (Number.isNaN(time) || entry.commit === log.size) return;
     const { withdrawn } = await this.#entryOf(log, log.size, signal);
     const rangeOf = (commit: number) => withdrawn.find(([first, last]) => first <= commit && commit <= last);
