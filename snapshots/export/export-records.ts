@@ -27,9 +27,25 @@ export async function readExport(storage: Storage, snapshotId: string): Promise<
   return record;
 }
 
-/** Undefined also when the record is damaged. */
-export function readSoundExport(storage: Storage, snapshotId: string): Promise<ExportRecord | undefined> {
-  return unless(CorruptObjectError, () => readExport(storage, snapshotId));
+/** Undefined also when the record is damaged, and with `trust` when no trusted key signed it. */
+export async function readSoundExport(
+  storage: Storage,
+  snapshotId: string,
+  trust?: Trust,
+): Promise<ExportRecord | undefined> {
+  const record = await unless(CorruptObjectError, () => readExport(storage, snapshotId));
+  return record && trust?.export(record) ? undefined : record;
+}
+
+/** All records that are sound, and with `trust` signed. */
+export async function* readExports(
+  storage: Storage,
+  trust: Trust | undefined,
+): AsyncGenerator<ExportRecord, void, void> {
+  for await (const { key } of storage.list(layout.exportRecord.prefix)) {
+    const record = await readSoundExport(storage, hashIn(key), trust);
+    if (record) yield record;
+  }
 }
 
 /** Undefined when there is no such record. */
@@ -40,9 +56,14 @@ export async function readChanges(storage: Storage, changes: string): Promise<Ch
   return record;
 }
 
-/** Undefined also when the record is damaged. */
-export function readSoundChanges(storage: Storage, changes: string): Promise<ChangeFiles | undefined> {
-  return unless(CorruptObjectError, () => readChanges(storage, changes));
+/** Undefined also when the record is damaged, and with `trust` when no trusted key signed it. */
+export async function readSoundChanges(
+  storage: Storage,
+  changes: string,
+  trust?: Trust,
+): Promise<ChangeFiles | undefined> {
+  const record = await unless(CorruptObjectError, () => readChanges(storage, changes));
+  return record && trust?.changes(record) ? undefined : record;
 }
 
 /** The keys of the record, its files and their chunks. */
@@ -57,20 +78,13 @@ export const objectsOf = (files: readonly ParquetFile[]) =>
 /** The newest exports that gc always keeps. */
 const newestExports = 2;
 
-/**
- * Without those that a rollback withdrew, newest first. `newest` is the store's newest commit. Leaves out damaged
- * records, and with `trust` those that no trusted key signed.
- */
+/** As readExports, without those that a rollback withdrew, newest first. `newest` is the store's newest commit. */
 export async function soundExports(
   storage: Storage,
   newest: CommitEntry | undefined,
   trust: Trust | undefined,
 ): Promise<ExportRecord[]> {
-  const records: ExportRecord[] = [];
-  for await (const { key } of storage.list(layout.exportRecord.prefix)) {
-    const record = await readSoundExport(storage, hashIn(key));
-    if (record && !trust?.export(record)) records.push(record);
-  }
+  const records = await Array.fromAsync(readExports(storage, trust));
   const isWithdrawn = ({ commit }: ExportRecord) =>
     (newest?.withdrawn ?? []).some(([first, last]) => first <= commit && commit <= last);
   return records.filter((record) => !isWithdrawn(record)).sort((a, b) => b.commit - a.commit);

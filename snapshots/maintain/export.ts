@@ -13,14 +13,20 @@ import type {
 import { formatVersion } from "../../schemas/versions.ts";
 import { readChangeRecord } from "../changes/record.ts";
 import { writeChangeFiles } from "../export/change-files.ts";
-import { objectsOf, putFile, readSoundChanges, readSoundExport } from "../export/export-records.ts";
+import {
+  objectsOf,
+  putFile,
+  readExports,
+  readSoundChanges,
+  readSoundExport,
+} from "../export/export-records.ts";
 import { type PlannedFile, pagesOfFile, planFiles } from "../export/file-plan.ts";
 import { checkParquet, fileStats, writeParquet, writeTexts } from "../export/parquet-file.ts";
 import { rootOver } from "../format/tree.ts";
 import { updateMutableObjects } from "../publish/public/mutable-objects.ts";
 import { CorruptObjectError, MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { inOrder } from "../store/in-parallel.ts";
-import { hashIn, layout } from "../store/layout.ts";
+import { layout } from "../store/layout.ts";
 import { logFrom } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { readManifest } from "../store/manifest.ts";
@@ -104,8 +110,7 @@ async function exportCommit(storage: Storage, commit: Commit, options: ExportOpt
   const trust = trustOf(signing);
   const stored = await storedFiles(storage);
   // A record that is damaged or not signed is made anew.
-  const found = await readSoundExport(storage, snapshotId);
-  const before = found && trust?.export(found) ? undefined : found;
+  const before = await readSoundExport(storage, snapshotId, trust);
   const report = (outcome: ExportReport["outcome"], files: readonly ExportFile[], uploaded: Size) => ({
     outcome,
     snapshotId,
@@ -158,15 +163,6 @@ async function exportCommit(storage: Storage, commit: Commit, options: ExportOpt
   return report("exported", files, sizeOf(made));
 }
 
-async function exportedCommits(storage: Storage, trust: Trust | undefined): Promise<ReadonlySet<number>> {
-  const exported = new Set<number>();
-  for await (const { key } of storage.list(layout.exportRecord.prefix)) {
-    const record = await readSoundExport(storage, hashIn(key));
-    if (record && !trust?.export(record)) exported.add(record.commit);
-  }
-  return exported;
-}
-
 /**
  * Writes the changes of a commit and of those before it, back to one whose changes are there or whose snapshot is
  * exported, or until a change record or commit is gone. The oldest come first, and all before the export, so that a run
@@ -174,15 +170,16 @@ async function exportedCommits(storage: Storage, trust: Trust | undefined): Prom
  */
 async function exportChanges(storage: Storage, newest: Commit, options: ExportOptions): Promise<void> {
   const trust = trustOf(options.signing ?? {});
-  const [stored, exported] = [await storedFiles(storage), await exportedCommits(storage, trust)];
+  const stored = await storedFiles(storage);
+  const exported = new Set(await Array.fromAsync(readExports(storage, trust), ({ commit }) => commit));
   const missing: { hash: string; record: ChangeRecord }[] = [];
   await unless(ObjectError, async () => {
     for await (const { entry, changes } of logFrom(storage, newest)) {
       if (entry.commit < newest.entry.commit && exported.has(entry.commit)) return;
       if (!changes) continue;
       const { hash } = changes;
-      const found = await readSoundChanges(storage, hash);
-      if (found && !trust?.changes(found) && found.files.every((file) => isStored(file, stored))) return;
+      const found = await readSoundChanges(storage, hash, trust);
+      if (found?.files.every((file) => isStored(file, stored))) return;
       missing.push({ hash, record: await readChangeRecord(storedObject(storage), changes) });
     }
   });
@@ -214,13 +211,10 @@ async function knownFiles(
   trust: Trust | undefined,
 ): Promise<Map<string, ExportFile>> {
   const known = new Map<string, ExportFile>();
-  for await (const { key } of storage.list(layout.exportRecord.prefix)) {
-    const record = await readSoundExport(storage, hashIn(key));
-    // The root says from which pages a file was made. Nobody reads the file again to check that, so its record must be
-    // trusted.
-    if (!record || trust?.export(record)) continue;
-    for (const file of record.files) if (isStored(file, stored) && file.stats) known.set(file.root, file);
-  }
+  // The root says from which pages a file was made. Nobody reads the file again to check that, so its record must be
+  // trusted.
+  for await (const { files } of readExports(storage, trust))
+    for (const file of files) if (isStored(file, stored) && file.stats) known.set(file.root, file);
   return known;
 }
 

@@ -1,12 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import type {
-  ChangeFiles,
-  Commit,
-  ExportRecord,
-  Manifest,
-  SegmentRef,
-} from "../../schemas/store/stored-objects.ts";
+import type { Commit, Manifest, SegmentRef } from "../../schemas/store/stored-objects.ts";
 import { changeObjects } from "../changes/record.ts";
 import {
   keptExports,
@@ -355,8 +349,11 @@ class Survey {
     if (files.length === 0) return;
     const named = new Set<string>();
     await inParallel(unreached, async ({ key }) => {
-      for (const { files } of await this.#recordsOfFiles(key))
-        for (const file of objectsOf(files)) named.add(file);
+      const read = key.startsWith(layout.exportRecord.prefix)
+        ? readSoundExport
+        : key.startsWith(layout.exportedChanges.prefix) && readSoundChanges;
+      const record = read && (await read(this.#storage, hashIn(key), this.#trust));
+      for (const file of objectsOf(record ? record.files : [])) named.add(file);
     });
     const put = new Map(
       (await this.#list([layout.commit.prefix])).map(({ key, modified }) => [key, modified]),
@@ -366,21 +363,6 @@ class Survey {
       const keptBy = masks[newest] ?? 0;
       if (keptBy > 0 && !named.has(key)) this.#reach([key], keptBy);
     }
-  }
-
-  /**
-   * At most one record: that of an export, or of a change as Parquet files. None where the key is of neither, or the
-   * record not sound.
-   */
-  async #recordsOfFiles(key: string): Promise<(ExportRecord | ChangeFiles)[]> {
-    const [hash, trust] = [hashIn(key), this.#trust];
-    if (key.startsWith(layout.exportRecord.prefix)) {
-      const record = await readSoundExport(this.#storage, hash);
-      return record && !trust?.export(record) ? [record] : [];
-    }
-    if (!key.startsWith(layout.exportedChanges.prefix)) return [];
-    const record = await readSoundChanges(this.#storage, hash);
-    return record && !trust?.changes(record) ? [record] : [];
   }
 }
 
