@@ -1,4 +1,4 @@
-import { type FileHandle, open, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../schemas/errors.ts";
 import type { ChangeFiles, ChangeRecord, ParquetFile } from "../../schemas/store/stored-objects.ts";
@@ -12,7 +12,7 @@ import type { Storage } from "../store/storage.ts";
 import { signRecord, subjectOf } from "../trust/notes/signed-note.ts";
 import type { Signing } from "../trust/signing.ts";
 import { objectsOf, putFile } from "./export-records.ts";
-import { blockRows, readRows, valueSeparator, writeParquet } from "./parquet-file.ts";
+import { openTexts, readRows, valueSeparator, writeParquet } from "./parquet-file.ts";
 
 /** The most text in a file, apart from one more part of a change record. */
 const maxTextBytes = 256 * 1024 * 1024;
@@ -31,29 +31,22 @@ export async function writeChangeFiles(
 ): Promise<void> {
   const text = join(temporaryDirectory, "changes.ndjson");
   const files: ParquetFile[] = [];
-  let [leaves, blocks, bytes]: [Buffer[], number[], number] = [[], [], 0];
-  let file: FileHandle | undefined;
-  const close = async () => {
-    await file?.close();
-    if (leaves.length > 0) files.push(await makeFile(storage, text, temporaryDirectory, { leaves, blocks }));
-    [file, leaves, blocks, bytes] = [undefined, [], [], 0];
-  };
+  await using changed = changedLines(storage, record);
   try {
-    for await (const { type, lines } of changedLines(storage, record)) {
-      file ??= await open(text, "w");
-      for (const line of lines) {
-        if (leaves.length % blockRows === 0) blocks.push(0);
-        blocks[blocks.length - 1]! += line.length;
-        leaves.push(leafHash(line));
-        bytes += line.length;
+    for (let next = await changed.next(); !next.done; ) {
+      const leaves: Buffer[] = [];
+      let bytes = 0;
+      await using texts = await openTexts(text);
+      for (; !next.done && bytes < maxTextBytes; next = await changed.next()) {
+        const { type, lines } = next.value;
+        await texts.add(lines, Buffer.from(`${type}${valueSeparator}`));
+        leaves.push(...lines.map(leafHash));
+        bytes += lines.reduce((sum, { length }) => sum + length, 0);
       }
-      const prefix = Buffer.from(`${type}${valueSeparator}`);
-      await file.appendFile(Buffer.concat(lines.flatMap((line) => [prefix, line, Buffer.from("\n")])));
-      if (bytes >= maxTextBytes) await close();
+      await texts.close();
+      files.push(await makeFile(storage, text, temporaryDirectory, { leaves, blocks: texts.blocks }));
     }
-    await close();
   } finally {
-    await file?.close();
     await rm(text, { force: true });
   }
   await refuseCollected(storage, new Set(objectsOf(files)));

@@ -1,4 +1,4 @@
-import { type FileHandle, open } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { DuckDBBlobVector, type DuckDBInstance } from "@duckdb/node-api";
 import { Fault } from "../../schemas/errors.ts";
@@ -7,7 +7,7 @@ import { idOfLine } from "../format/market-line.ts";
 import { type Page, readRun } from "../format/page.ts";
 import { leafHash, pageRootOf } from "../format/tree.ts";
 import { maxRecordBytes } from "../sources/contract/row-checks.ts";
-import { openSession, type SessionOptions, withConnection } from "../sources/duckdb/duckdb.ts";
+import { inSession, openSession, type SessionOptions } from "../sources/duckdb/duckdb.ts";
 import { identifier, literalPath, quoted } from "../sources/duckdb/sql-literals.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
@@ -17,39 +17,41 @@ import { exportColumns, exportedColumns } from "./market-columns.ts";
 
 /** Stored bytes that one batch of pages fetches, about. */
 const batchBytes = 4 * 1024 * 1024;
-const lineEnd = Buffer.from("\n");
+const [nothing, lineEnd] = [Buffer.alloc(0), Buffer.from("\n")];
 
 /** One market a line, page by page. Returns the bytes of each block of rows. */
 export async function writeTexts(
   path: string,
   storage: Storage,
   pages: AsyncIterable<Page>,
-): Promise<number[]> {
+): Promise<readonly number[]> {
+  await using texts = await openTexts(path);
+  for await (const { page, stored } of fetched(storage, pages))
+    await texts.add(
+      page.runs.flatMap((_, index) => readRun(layout.page(page.hash), stored, page.runs, index)),
+    );
+  return texts.blocks;
+}
+
+/** Begins the file that `writeParquet` reads. */
+export async function openTexts(path: string) {
+  const file = await open(path, "w");
   const blocks: number[] = [];
   let rows = 0;
-  const file = await open(path, "w");
-  try {
-    for await (const { page, stored } of fetched(storage, pages)) {
-      const lines = linesOf(page, stored);
-      for (const line of lines) {
+  return {
+    /** The bytes of each block of rows. */
+    blocks: blocks as readonly number[],
+    async add(lines: readonly Buffer[], prefix = nothing): Promise<void> {
+      for (const { length } of lines) {
         if (rows % blockRows === 0) blocks.push(0);
-        blocks[blocks.length - 1]! += line.length;
+        blocks[blocks.length - 1]! += length;
         rows += 1;
       }
-      await writeAll(file, lines);
-    }
-  } finally {
-    await file.close();
-  }
-  return blocks;
-}
-
-function linesOf(page: Page, stored: Buffer): Buffer[] {
-  return page.runs.flatMap((_, index) => readRun(layout.page(page.hash), stored, page.runs, index));
-}
-
-async function writeAll(file: FileHandle, lines: readonly Buffer[]): Promise<void> {
-  await file.appendFile(Buffer.concat(lines.flatMap((line) => [line, lineEnd])));
+      await file.appendFile(Buffer.concat(lines.flatMap((line) => [prefix, line, lineEnd])));
+    },
+    close: () => file.close(),
+    [Symbol.asyncDispose]: () => file.close(),
+  };
 }
 
 async function* fetched(storage: Storage, pages: AsyncIterable<Page>) {
@@ -108,20 +110,10 @@ export async function writeParquet(
     ordered: true,
     allowedPaths: [from, to],
   };
-  await inSession(
-    options,
-    `COPY (SELECT ${columns.columns}, json${also} FROM (SELECT json${also}, ${columns.from} FROM ${lines})) TO ${quoted(to)}
-     (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE ${groupBlocks * blockRows})`,
-  );
-}
-
-async function inSession(options: SessionOptions, statement: string): Promise<void> {
-  const instance = await openSession(options);
-  try {
-    await withConnection(instance, (connection) => connection.run(statement));
-  } finally {
-    instance.closeSync();
-  }
+  const copy =
+    `COPY (SELECT ${columns.columns}, json${also} FROM (SELECT json${also}, ${columns.from} FROM ${lines})) ` +
+    `TO ${quoted(to)} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE ${groupBlocks * blockRows})`;
+  await inSession(options, (connection) => connection.run(copy));
 }
 
 // Measured with DuckDB 1.5: a thread holds the text and the columns of a row group, and their compressed form.
@@ -187,9 +179,17 @@ export async function* readRows(
   }
 }
 
+const readerOptions = (path: string, temporaryDirectory: string): SessionOptions => ({
+  memoryMegabytes: 600,
+  temporaryDirectory,
+  threads: 1,
+  ordered: true,
+  allowedPaths: [path],
+});
+
 /** Opens a database that can read this file. */
 export const readerOf = (path: string, temporaryDirectory: string): Promise<DuckDBInstance> =>
-  openSession({ memoryMegabytes: 600, temporaryDirectory, threads: 1, ordered: true, allowedPaths: [path] });
+  openSession(readerOptions(path, temporaryDirectory));
 
 /** As `readRows`, with a database that is already open. */
 export async function* rowsBy(reader: DuckDBInstance, path: string): AsyncGenerator<Buffer, void, void> {
@@ -235,33 +235,21 @@ export async function fileStats(path: string, temporaryDirectory: string): Promi
     const column = shape.kind === "time" ? `epoch_ms(${identifier(name)})` : identifier(name);
     return [`min(${column})`, `max(${column})`, `count(*) - count(${column})`];
   });
-  const instance = await openSession({
-    memoryMegabytes: 600,
-    temporaryDirectory,
-    threads: 1,
-    ordered: true,
-    allowedPaths: [path],
-  });
-  try {
-    const [row = []] = await withConnection(instance, async (connection) => {
-      const answer = await connection.runAndReadAll(
-        `SELECT ${values} FROM read_parquet(${quoted(literalPath(path))})`,
-      );
-      return answer.getRows();
-    });
-    const stats: ColumnStats = { minValues: {}, maxValues: {}, nullCount: {} };
-    for (const [index, { name, shape }] of ordered.entries()) {
-      const [least, greatest, nulls] = row.slice(3 * index, 3 * index + 3);
-      stats.nullCount[name] = Number(nulls);
-      const [min, max] = [least, greatest].map((value) => told(value, shape.kind));
-      if (min === undefined || max === undefined) continue;
-      stats.minValues[name] = min;
-      stats.maxValues[name] = max;
-    }
-    return stats;
-  } finally {
-    instance.closeSync();
+  const query = `SELECT ${values} FROM read_parquet(${quoted(literalPath(path))})`;
+  const answer = await inSession(readerOptions(path, temporaryDirectory), (connection) =>
+    connection.runAndReadAll(query),
+  );
+  const [row = []] = answer.getRows();
+  const stats: ColumnStats = { minValues: {}, maxValues: {}, nullCount: {} };
+  for (const [index, { name, shape }] of ordered.entries()) {
+    const [least, greatest, nulls] = row.slice(3 * index, 3 * index + 3);
+    stats.nullCount[name] = Number(nulls);
+    const [min, max] = [least, greatest].map((value) => told(value, shape.kind));
+    if (min === undefined || max === undefined) continue;
+    stats.minValues[name] = min;
+    stats.maxValues[name] = max;
   }
+  return stats;
 }
 
 /** Undefined where statistics leave the value out. */

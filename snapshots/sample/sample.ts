@@ -2,7 +2,7 @@ import { mkdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { protocolDimensionKeys } from "../../schemas/protocol.ts";
 import { forgeTiers } from "../../schemas/scales.ts";
-import { openSession, withConnection } from "../sources/duckdb/duckdb.ts";
+import { inSession } from "../sources/duckdb/duckdb.ts";
 import { quoted, textList } from "../sources/duckdb/sql-literals.ts";
 import * as words from "./words.ts";
 import { chains, protocolKinds, protocolStems } from "./words.ts";
@@ -45,14 +45,14 @@ export async function writeSample(options: SampleOptions): Promise<SampleReport>
   const marketsDirectory = join(directory, "markets");
   await rm(marketsDirectory, { recursive: true, force: true });
   await mkdir(marketsDirectory, { recursive: true });
-  const instance = await openSession({
+  const session = {
     memoryMegabytes: 400,
     temporaryDirectory: join(directory, ".duckdb"),
     threads,
     ordered: true,
-  });
+  };
   try {
-    const files = await withConnection(instance, async (connection) => {
+    const files = await inSession(session, async (connection) => {
       const written: { path: string; rows: number }[] = [];
       const copy = async (query: string, path: string) => {
         const { rowsChanged } = await connection.run(
@@ -75,7 +75,6 @@ export async function writeSample(options: SampleOptions): Promise<SampleReport>
     const scores = protocols * (days - daysBack);
     return { directory, markets: rows - scores, protocols, scores, files: files.length, bytes };
   } finally {
-    instance.closeSync();
     await rm(join(directory, ".duckdb"), { recursive: true, force: true });
   }
 }

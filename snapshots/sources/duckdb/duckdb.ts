@@ -83,6 +83,19 @@ export async function withConnection<T>(
   }
 }
 
+/** Opens a session for `work` alone. */
+export async function inSession<T>(
+  options: SessionOptions,
+  work: (connection: DuckDBConnection) => Promise<T>,
+): Promise<T> {
+  const instance = await openSession(options);
+  try {
+    return await withConnection(instance, work);
+  } finally {
+    instance.closeSync();
+  }
+}
+
 const integerTypes = new Set([
   DuckDBTypeId.TINYINT,
   DuckDBTypeId.SMALLINT,

@@ -11,7 +11,7 @@ import { sizeRules } from "../contract/row-checks.ts";
 import { marketsTable, protocolScoresTable } from "../contract/source-tables.ts";
 import { type SourceTable, sourceNames } from "../contract/table-schema.ts";
 import { tableOfScript } from "../files/source-files.ts";
-import { columnsOf, faultOf, isOutOfMemory, openSession, withConnection } from "./duckdb.ts";
+import { columnsOf, faultOf, inSession, isOutOfMemory } from "./duckdb.ts";
 import { culpritOf, diagnose } from "./read-source.ts";
 import { identifier, quoted } from "./sql-literals.ts";
 
@@ -45,21 +45,20 @@ export async function runScript(path: string, options: ScriptOptions): Promise<S
   const { temporaryDirectory, memoryMegabytes, tell = () => {} } = options;
   const directory = await realpath(await mkdtemp(join(temporaryDirectory, "script-")));
   const spill = join(directory, "spill");
-  const instance = await openSession({
+  const session = {
     memoryMegabytes,
     temporaryDirectory: spill,
     // Refusals name rows by their numbers in the table that the script left.
     ordered: true,
     allowedPaths: sourceNames.map((name) => fileOf(directory, name)),
     trusted: true,
-  });
+  };
   try {
-    return await withConnection(instance, async (connection) => {
+    return await inSession(session, async (connection) => {
       await runStatements(connection, script, text, tell);
       return { directory, ...(await writeTables(connection, script, directory)) };
     });
   } finally {
-    instance.closeSync();
     await rm(spill, { recursive: true, force: true });
   }
 }
