@@ -1,7 +1,7 @@
 import { formatVersion } from "../../schemas/versions.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { setBit, wordsFor } from "./bitmap.ts";
-import { SectionWriter, sealSections } from "./section-writer.ts";
+import { encodeSections } from "./sections.ts";
 import { blockWords, isSettled, settledWordsOf, WordTable, wordsMagic, wordsOf } from "./word-table.ts";
 
 /** Decides what is a letter and how texts are normalised: words of another version may differ. */
@@ -66,12 +66,13 @@ export function encodeWords(markets: readonly (readonly string[])[], unicode = u
     dictionary.addLatin1(bytes.slice(shared));
     before = bytes;
   }
-  const sections = new SectionWriter();
-  sections.add("blocks", Uint32Array.from(blocks));
-  sections.add("dictionary", dictionary.all);
-  sections.add("postings", postings.all);
   const header = { formatVersion, markets: markets.length, words: words.length, unicode };
-  return sealSections(wordsMagic, { ...header, sections: sections.sections }, sections.parts);
+  const object = encodeSections(wordsMagic, header, [
+    ["blocks", Uint32Array.from(blocks)],
+    ["dictionary", dictionary.all],
+    ["postings", postings.all],
+  ]);
+  return Buffer.from(object.buffer);
 }
 
 /** `bytes` has one character for each byte of the word in UTF-8. */

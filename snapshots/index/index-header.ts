@@ -20,7 +20,7 @@ import type { SectionData } from "./sections.ts";
 // The index root covers what follows from a segment's markets, not how it is stored (snapshots/SPEC.md, "Index root").
 
 /** The header's content, with the sections that it covers in its order. */
-export interface SegmentIndex {
+export interface BuiltIndex {
   markets: number;
   /** The root of the tree over its pages, in hexadecimal. */
   root: string;
@@ -40,7 +40,7 @@ export function buildIndex(
   pages: readonly Subtree[],
   rows: readonly IndexRow[],
   fields: readonly FilterField[] = filterFields,
-): SegmentIndex {
+): BuiltIndex {
   const sections = new Map<string, Uint8Array>();
   const add = (name: string, data: SectionData) =>
     sections.set(name, new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
@@ -79,7 +79,7 @@ export const sectionRootOf = (section: Uint8Array, size?: number): string =>
   hexOf(rootOf("section", section.length, chunkLeaves(section, size)));
 
 /** The canonical header, whose SHA-256 the index root covers. */
-export function indexHeader(index: SegmentIndex, words: WordsRef): Uint8Array {
+export function indexHeader(index: BuiltIndex, words: WordsRef): Uint8Array {
   const { markets, root, times, columns } = index;
   const sections = Array.from(index.sections, ([name, section]) => {
     return [name, [section.length, sectionRootOf(section)]] as const;

@@ -1,5 +1,5 @@
 import { formatVersion } from "../../schemas/versions.ts";
-import { textOf } from "../format/bytes.ts";
+import { bytesOf, textOf } from "../format/bytes.ts";
 import { maxHeaderBytes } from "../format/sizes.ts";
 import { CorruptObjectError, requireEncoding } from "../store/errors.ts";
 import { JsonValue, parseJson, unknownVersion, versionIn } from "../store/json.ts";
@@ -20,7 +20,33 @@ export const sectionsIn = (header: JsonValue): SectionTable =>
   );
 
 /** Zeros that follow this many bytes. */
-export const padding = (length: number) => (alignment - (length % alignment)) % alignment;
+const padding = (length: number) => (alignment - (length % alignment)) % alignment;
+
+export type SectionData = Uint8Array | Uint16Array | Uint32Array;
+
+/** Puts an object together. The header gets the table of sections, each of which is padded to the alignment. */
+export function encodeSections(
+  magic: string,
+  header: object,
+  sections: readonly (readonly [name: string, data: SectionData])[],
+): Uint8Array<ArrayBuffer> {
+  const table: SectionTable = {};
+  let end = 0;
+  for (const [name, { byteLength }] of sections) {
+    table[name] = [end, byteLength];
+    end += byteLength + padding(byteLength);
+  }
+  const json = bytesOf(JSON.stringify({ ...header, sections: table }));
+  const headerStart = magic.length + 8;
+  const start = headerStart + json.length + padding(headerStart + json.length);
+  const object = new Uint8Array(start + end);
+  object.set(bytesOf(magic));
+  new DataView(object.buffer).setUint32(magic.length, json.length, true);
+  object.set(json, headerStart);
+  for (const [name, { buffer, byteOffset, byteLength }] of sections)
+    object.set(new Uint8Array(buffer, byteOffset, byteLength), start + table[name]![0]);
+  return object;
+}
 
 /**
  * Also returns where the sections start. Throws CorruptObjectError, and FormatError for an unknown version of the
@@ -70,5 +96,3 @@ export function sectionViews<Bytes extends Uint8Array>(
 /** `bytes` begin at a multiple of 4 in their buffer. */
 export const uint32s = ({ buffer, byteOffset, length }: Uint8Array) =>
   new Uint32Array(buffer, byteOffset, length / 4);
-
-export type SectionData = Uint8Array | Uint16Array | Uint32Array;

@@ -30,8 +30,8 @@ import {
   sectionsOf,
   type WordsRef,
 } from "./index-reader.ts";
-import { SectionWriter, sealSections } from "./section-writer.ts";
 import {
+  encodeSections,
   openSections,
   type SectionData,
   type Sections,
@@ -69,12 +69,14 @@ export function encodeSegment(
   fields: readonly FilterField[] = filterFields,
 ): Buffer {
   const index = buildIndex(pages, rows, fields);
-  const all = new Map([...pageSections(pages, index.sections), ...index.sections]);
-  const [sections, resident] = [new SectionWriter(), residentIn(index.columns)];
-  for (const needed of [true, false])
-    for (const [name, data] of all) if (resident.has(name) === needed) sections.add(name, data);
-  sections.add("index", indexHeader(index, words));
-  return sealSections(magic, { formatVersion, sections: sections.sections }, sections.parts);
+  const all = [...new Map([...pageSections(pages, index.sections), ...index.sections])];
+  const resident = residentIn(index.columns);
+  const object = encodeSections(magic, { formatVersion }, [
+    ...all.filter(([name]) => resident.has(name)),
+    ...all.filter(([name]) => !resident.has(name)),
+    ["index", indexHeader(index, words)],
+  ]);
+  return Buffer.from(object.buffer);
 }
 
 function openSegment(key: string, stored: Buffer) {

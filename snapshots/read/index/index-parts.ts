@@ -1,18 +1,16 @@
-import { z } from "zod";
 import { Fault } from "../../../schemas/errors.ts";
 import { octets } from "../../../schemas/media.ts";
-import { Count, Digest } from "../../../schemas/primitives.ts";
 import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
 import { hashBytes, hashesIn } from "../../format/hash-trees.ts";
 import { readRun } from "../../format/page.ts";
 import { chunkBytes, chunksOf } from "../../format/sizes.ts";
 import { digestFrom, leafHash } from "../../format/tree.ts";
 import { isKnownIndex, sectionRootOf } from "../../index/index-header.ts";
+import { parseIndexHeader } from "../../index/index-reader.ts";
 import { openPages, readSections } from "../../index/segment.ts";
 import { CorruptObjectError, FormatError, MissingObjectError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout, sha256 } from "../../store/layout.ts";
-import { parseObject } from "../../store/objects.ts";
 import type { ByteRange, StoredFile, Stream } from "../answer.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import { awaitBudget, type Payer, paidSteps } from "../effort.ts";
@@ -221,11 +219,6 @@ export interface Part {
 /** Hashes are in hexadecimal, or as bytes. */
 type Named = [hash: string | Uint8Array, part: Part];
 
-const Told = z.object({
-  sections: z.record(z.string(), z.tuple([Count, Digest])),
-  words: z.object({ hash: Digest, bytes: Count }),
-});
-
 /** Everything of a segment's index that can be asked for by its hash. */
 export class PartTable {
   readonly #hashes: Buffer;
@@ -269,7 +262,7 @@ export function listParts(key: string, segment: Buffer, ids: Buffer): PartTable 
   const [ofSegment, ofIds] = [partsOf("segment", segment), partsOf("ids", ids)];
   const header = section("index");
   if (!isKnownIndex(key, header)) return new PartTable([]);
-  const told = parseObject(key, header, Told);
+  const { words, sections } = parseIndexHeader(key, header);
   const { pages, pageStarts } = openPages(key, segment);
   const roots = section("pageRoots", pages * hashBytes);
   const ofPages = hashesIn(roots).map((root, page): Named => {
@@ -278,8 +271,8 @@ export function listParts(key: string, segment: Buffer, ids: Buffer): PartTable 
   });
   return new PartTable([
     [sha256(header), ofSegment(header)],
-    [told.words.hash, { source: "words", offset: 0, bytes: told.words.bytes }],
-    ...Object.entries(told.sections).flatMap(([name, [bytes, root]]) =>
+    [words.hash, { source: "words", offset: 0, bytes: words.bytes }],
+    ...Object.entries(sections).flatMap(([name, [bytes, root]]) =>
       withChunks(root, section(name, bytes), ofSegment),
     ),
     ...withChunks(sectionRootOf(ids, chunkBytes.ids), ids, ofIds, chunkBytes.ids),

@@ -4,8 +4,7 @@ import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../../schemas/versions.ts";
 import { describePublish } from "../../../scripts/commands/snapshot/list.ts";
 import type { IndexRow } from "../../../snapshots/index/index-header.ts";
-import { sealSections } from "../../../snapshots/index/section-writer.ts";
-import { openSections, sectionsIn } from "../../../snapshots/index/sections.ts";
+import { encodeSections, openSections, sectionsIn } from "../../../snapshots/index/sections.ts";
 import {
   decodeRows,
   encodeSegment,
@@ -219,10 +218,12 @@ function withIndex(stored: Buffer, change: (header: Record<string, unknown>) => 
   const { header: sections, start } = openSections("segment", stored, magic, sectionsIn);
   const header = JSON.parse(String(readIndexHeader("segment", stored)));
   change(header);
-  const index = Buffer.from(JSON.stringify(header));
-  const [at] = sections.index!;
-  const table = { formatVersion, sections: { ...sections, index: [at, index.length] } };
-  return sealSections(magic, table, [stored.subarray(start, start + at), index]);
+  const others = Object.entries(sections).filter(([name]) => name !== "index");
+  const changed = encodeSections(magic, { formatVersion }, [
+    ...others.map(([name, [at, bytes]]) => [name, stored.subarray(start + at, start + at + bytes)] as const),
+    ["index", Buffer.from(JSON.stringify(header))],
+  ]);
+  return Buffer.from(changed.buffer);
 }
 
 test("Columns of another kind are passed over too, and those of a known kind with other members are not", async () => {
