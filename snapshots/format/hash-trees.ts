@@ -50,9 +50,10 @@ export const isCount = (value: unknown): value is number =>
 export const hashBytes = 32;
 
 /** Splits bytes into hashes. */
-export const hashesIn = (bytes: Uint8Array): Uint8Array[] =>
-  Array.from({ length: bytes.length / hashBytes }, (_, place) =>
-    bytes.subarray(place * hashBytes, (place + 1) * hashBytes),
+export const hashesIn = <Bytes extends Uint8Array>(bytes: Bytes): Bytes[] =>
+  Array.from(
+    { length: bytes.length / hashBytes },
+    (_, place) => bytes.subarray(place * hashBytes, (place + 1) * hashBytes) as Bytes,
   );
 
 export type Trees<H> = ReturnType<typeof treesOf<H>>;

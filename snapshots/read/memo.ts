@@ -19,6 +19,8 @@ export const budgets = {
   checkpoints: { most: 64, ttl: 1000 },
   /** Bytes. An answer that breaks off is soon asked for again. */
   differences: { most: 32 * mebibyte, mostEach: 24 * mebibyte, ttl: 600_000 },
+  /** Bytes of runs that one answer keeps. Most have about 60 kB, and the largest half as much as this. */
+  changeRuns: { most: 8 * mebibyte },
   /** Protocols in lists of tiers. Each takes some 100 bytes. */
   tiers: { most: 100_000 },
   /** Changes of scores, of half a kilobyte. Most clients read the same ones at the same time. */

@@ -3,12 +3,11 @@ import { Fault, type Nearest } from "../../../schemas/errors.ts";
 import type { Plan } from "../../../schemas/plans.ts";
 import { asOfParameter } from "../../../schemas/query.ts";
 import { MissingObjectError } from "../../store/errors.ts";
+import { dayMilliseconds } from "../query/parameters.ts";
 import type { AsOf } from "../query/query.ts";
 import type { Snapshot } from "./caches.ts";
 import type { Catalog } from "./catalog.ts";
 import type { CommitLog, LogEntry } from "./commit-log.ts";
-
-const dayMilliseconds = 86_400_000;
 
 /**
  * The commit that `asOf` means (INTERFACE 4.10), which may have been collected. Throws SNAPSHOT_NOT_FOUND,

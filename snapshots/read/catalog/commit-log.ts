@@ -42,13 +42,12 @@ export class CommitLog {
   readonly recent: <T>(look: () => Promise<T>, seconds?: number) => Recent<T>;
   readonly #storage: Storage;
   readonly #reader: LogReader;
-  readonly #following = new SingleFlight<void>();
+  readonly #reading = new SingleFlight<void>();
   readonly #readable: Recent<readonly LogEntry[]>;
   #newest: Commit | undefined;
   /** The oldest commit that was fetched. Everything from there to the newest is in `#entries`. */
   #oldest: Commit | undefined;
   #entries = new Map<number, LogEntry>();
-  #fetching: Promise<void> | undefined;
   /** Why the log cannot be followed further back. The store is not asked again before the next `takeUp`. */
   #broken: Fault | undefined;
 
@@ -89,7 +88,7 @@ export class CommitLog {
 
   /** Takes up the newest commit of the store. */
   follow(): Promise<void> {
-    return this.#following.run("log", async () => {
+    return this.#reading.run("newest", async () => {
       const commit = await this.#reader.newest(this.#newest);
       if (commit) await this.takeUp(commit);
     });
@@ -190,10 +189,7 @@ export class CommitLog {
   /** Fetches the next commits back, unless that is already in progress. */
   async #fetchOlder(): Promise<void> {
     if (this.#broken) throw this.#broken;
-    this.#fetching ??= this.#fetch().finally(() => {
-      this.#fetching = undefined;
-    });
-    await this.#fetching;
+    await this.#reading.run("older", () => this.#fetch());
   }
 
   async #fetch(): Promise<void> {

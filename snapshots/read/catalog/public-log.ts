@@ -1,5 +1,5 @@
 import type { MarketProof, ScoreProof } from "../../../schemas/envelopes.ts";
-import { hashBytes } from "../../format/hash-trees.ts";
+import { hashBytes, hashesIn } from "../../format/hash-trees.ts";
 import {
   decodeEntries,
   endOf,
@@ -178,11 +178,6 @@ const bytesOf = (checkpoint: NotedCheckpoint | undefined) => checkpoint && Buffe
 
 const nameOf = (tile: Tile, leaves: Buffer) =>
   `${tilePath(tile)} ${leaves.toString("hex", leaves.length - hashBytes)}`;
-
-const hashesIn = (hashes: Buffer): Buffer[] =>
-  Array.from({ length: hashes.length / hashBytes }, (_, place) =>
-    hashes.subarray(place * hashBytes, (place + 1) * hashBytes),
-  );
 
 /** What every proof has: the commit's entry in the public log, and what leads from there to a signature. */
 interface LogProof extends Pick<MarketProof, "snapshotId" | "commit" | "entry" | "checkpoint"> {

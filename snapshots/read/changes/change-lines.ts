@@ -1,4 +1,3 @@
-import { LRUCache } from "lru-cache";
 import type { ChangePartRef } from "../../../schemas/store/stored-objects.ts";
 import {
   atOnce,
@@ -17,6 +16,7 @@ import { layout } from "../../store/layout.ts";
 import type { StreamChunk } from "../answer.ts";
 import type { ObjectCache } from "../catalog/caches.ts";
 import { awaitBudget } from "../effort.ts";
+import { budgets, Memo } from "../memo.ts";
 
 /** The net difference between two snapshots. */
 export interface NetChanges {
@@ -144,8 +144,6 @@ const sourceOf = (tag: number) => ({ source: Math.floor(tag / partLines), line: 
 
 // Bytes of memory for a part, and for a page table entry with up to 32 runs.
 const [partBytes, pageBytes] = [300, 4000];
-/** Bytes of kept runs. Most have about 60 kB, and the largest half as much as this. */
-const keptBytes = 8 * 2 ** 20;
 
 export class PartTexts implements ChangeTexts {
   readonly #objects: ObjectCache;
@@ -217,10 +215,9 @@ export class PageTexts implements ChangeTexts {
 /** Keeps the runs that one answer has read last: several records may take turns. */
 class KeptRuns {
   readonly #texts: ChangeTexts;
-  readonly #runs = new LRUCache<string, Buffer[]>({
-    maxSize: keptBytes,
-    sizeCalculation: (markets) => markets.reduce((sum, { length }) => sum + length, 1),
-  });
+  readonly #runs = new Memo<Buffer[]>(budgets.changeRuns, (markets) =>
+    markets.reduce((sum, { length }) => sum + length, 1),
+  );
 
   constructor(texts: ChangeTexts) {
     this.#texts = texts;
@@ -229,13 +226,10 @@ class KeptRuns {
   async market(tag: number): Promise<Buffer> {
     const { source, line } = sourceOf(tag);
     const run = Math.floor(line / runMarkets);
-    const name = `${source}/${run}`;
-    let markets = this.#runs.get(name);
-    if (!markets) {
+    const markets = await this.#runs.get(`${source}/${run}`, async () => {
       await awaitBudget();
-      markets = await this.#texts.run(source, run);
-      this.#runs.set(name, markets);
-    }
+      return this.#texts.run(source, run);
+    });
     return markets[line % runMarkets]!;
   }
 }
