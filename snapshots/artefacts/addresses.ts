@@ -18,24 +18,13 @@ export interface Addresses extends Terms {
   api: string | null;
 }
 
-const within = (key: string) => key.slice(layout.publicTree.length);
+/** Relative to the root of the public tree. Not every CDN shows a folder's index.html under the folder's own name. */
+export const pathOf = (key: string) => key.slice(layout.publicTree.length);
 
-export const addressOf = ({ site }: Addresses, key: string) => `${site}${within(key)}`;
+/** `key` is of an object in the public tree. */
+export const addressOf = ({ site }: Addresses, key: string) => `${site}${pathOf(key)}`;
 
-// Not every CDN shows the index.html of a folder under the folder's own name.
-/** Relative to the root of the public tree. */
-export const pagePath = (slug: string) => within(layout.protocolPage(slug));
-export const pageAddress = (addresses: Addresses, slug: string) =>
-  addressOf(addresses, layout.protocolPage(slug));
-export const protocolListPath = within(layout.protocolList);
-export const protocolListAddress = (addresses: Addresses) => addressOf(addresses, layout.protocolList);
-/** PNG, since most link previews do not show SVG. */
-export const iconAddress = ({ site }: Addresses) => `${site}site/icon.png`;
-export const recordAddress = ({ site }: Addresses, slug: string) => `${site}api/v1/scores/${slug}.json`;
-export const listAddress = ({ site }: Addresses) => `${site}api/v1/scores.json`;
-export const datasetAddress = ({ site }: Addresses) => `${site}dataset.jsonld`;
-export const feedAddress = ({ site }: Addresses) => `${site}feed.xml`;
-export const homeAddress = ({ site }: Addresses) => `${site}index.html`;
+export const protocolListPath = pathOf(layout.protocolList);
 
 /** For paths beside the API, such as `openapi.json`. */
 export function serviceAddress(api: string, path: string): string {

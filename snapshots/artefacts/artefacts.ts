@@ -4,13 +4,7 @@ import type { Tiers } from "../../schemas/store/stored-objects.ts";
 import { layout } from "../store/layout.ts";
 import {
   type Addresses,
-  datasetAddress,
-  feedAddress,
-  homeAddress,
-  listAddress,
-  pageAddress,
-  protocolListAddress,
-  recordAddress,
+  addressOf,
   serviceAddress,
   siteDescription,
   siteName,
@@ -112,20 +106,21 @@ function renderSitemap(addresses: Addresses, records: readonly ProtocolScore[]):
     .slice(0, maxAddresses - 2)
     .map(
       ({ slug, updatedAt }) =>
-        markup`<url><loc>${pageAddress(addresses, slug)}</loc><lastmod>${updatedAt}</lastmod></url>\n`,
+        markup`<url><loc>${addressOf(addresses, layout.protocolPage(slug))}</loc><lastmod>${updatedAt}</lastmod></url>\n`,
     );
   return markup`<?xml version="1.0" encoding="utf-8"?>
 <urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">
-<url><loc>${homeAddress(addresses)}</loc></url>
-<url><loc>${protocolListAddress(addresses)}</loc></url>
+<url><loc>${addressOf(addresses, layout.siteIndex)}</loc></url>
+<url><loc>${addressOf(addresses, layout.protocolList)}</loc></url>
 ${pages}</urlset>
 `;
 }
 
 /** For language models (llmstxt.org). */
 function renderLlms(addresses: Addresses): string {
-  const { api, site } = addresses;
+  const { api } = addresses;
   const link = (name: string, address: string, does: string) => `- [${name}](${address}): ${does}\n`;
+  const file = (name: string, key: string, does: string) => link(name, addressOf(addresses, key), does);
   const { bri, tier, confidence, delta, protocolDimension } = meanings;
   const numbers = [bri, tier, confidence, delta, protocolDimension];
   return `# ${siteName}
@@ -138,14 +133,14 @@ ${numbers.map(({ field, meaning }) => `- ${field}: ${meaning}\n`).join("")}
 ## Data
 
 ${[
-  link("All scores", listAddress(addresses), "JSON, by BRI from the highest down"),
-  link("One protocol", recordAddress(addresses, "SLUG"), "JSON; put the protocol's slug in place of SLUG"),
-  link("Page of all protocols", protocolListAddress(addresses), "HTML that needs no script"),
-  link("Page of a protocol", pageAddress(addresses, "SLUG"), "HTML that needs no script"),
-  link("Changes of tier", feedAddress(addresses), "Atom, 30 days"),
-  link("Tiers", `${site}tiers.json`, "JSON: the tier of every protocol and the changes of 30 days"),
-  link("Description of the data", datasetAddress(addresses), "schema.org Dataset with Croissant"),
-  link("All pages", `${site}sitemap.xml`, "sitemap"),
+  file("All scores", layout.stableScoreList, "JSON, by BRI from the highest down"),
+  file("One protocol", layout.stableScore("SLUG"), "JSON; put the protocol's slug in place of SLUG"),
+  file("Page of all protocols", layout.protocolList, "HTML that needs no script"),
+  file("Page of a protocol", layout.protocolPage("SLUG"), "HTML that needs no script"),
+  file("Changes of tier", layout.feed, "Atom, 30 days"),
+  file("Tiers", layout.tiers, "JSON: the tier of every protocol and the changes of 30 days"),
+  file("Description of the data", layout.dataset, "schema.org Dataset with Croissant"),
+  file("All pages", layout.sitemap, "sitemap"),
 ].join("")}${
   api === null
     ? ""
@@ -167,11 +162,11 @@ ${[
 
 /** A linkset (RFC 9264) of the APIs of this site (RFC 9727). */
 function renderApiCatalog(addresses: Addresses) {
-  const { api, site } = addresses;
+  const { api } = addresses;
   const files = {
-    anchor: listAddress(addresses),
-    describedby: [{ href: datasetAddress(addresses), type: "application/ld+json" }],
-    "service-doc": [{ href: `${site}llms.txt`, type: "text/plain" }],
+    anchor: addressOf(addresses, layout.stableScoreList),
+    describedby: [{ href: addressOf(addresses, layout.dataset), type: "application/ld+json" }],
+    "service-doc": [{ href: addressOf(addresses, layout.llms), type: "text/plain" }],
   };
   const service = api !== null && {
     anchor: api,
@@ -183,7 +178,7 @@ function renderApiCatalog(addresses: Addresses) {
   return {
     linkset: [
       {
-        anchor: `${site}.well-known/api-catalog`,
+        anchor: addressOf(addresses, layout.apiCatalog),
         item: described.map(({ anchor }) => ({ href: anchor })),
       },
       ...described,

@@ -4,16 +4,8 @@ import { type ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
 import type { ExportRecord, ObjectRef } from "../../schemas/store/stored-objects.ts";
 import { exportFileName } from "../export/export-records.ts";
 import { marketsTable } from "../sources/contract/source-tables.ts";
-import {
-  type Addresses,
-  datasetAddress,
-  feedAddress,
-  homeAddress,
-  listAddress,
-  pageAddress,
-  recordAddress,
-  siteName,
-} from "./addresses.ts";
+import { layout } from "../store/layout.ts";
+import { type Addresses, addressOf, siteName } from "./addresses.ts";
 
 /** Croissant 1.0 asks for this context. */
 const context = {
@@ -60,7 +52,7 @@ const datasetDescription =
 const creatorOf = (addresses: Addresses) => ({
   "@type": "Organization",
   name: siteName,
-  url: homeAddress(addresses),
+  url: addressOf(addresses, layout.siteIndex),
 });
 
 export interface DatasetFacts {
@@ -86,11 +78,11 @@ export function renderDataset(
   return {
     "@context": context,
     "@type": "sc:Dataset",
-    "@id": datasetAddress(addresses),
+    "@id": addressOf(addresses, layout.dataset),
     conformsTo: "http://mlcommons.org/croissant/1.0",
     name: siteName,
     description: datasetDescription,
-    url: homeAddress(addresses),
+    url: addressOf(addresses, layout.siteIndex),
     creator: creatorOf(addresses),
     ...(license !== null && { license }),
     ...(citeAs !== null && { citeAs }),
@@ -100,14 +92,14 @@ export function renderDataset(
     isLiveDataset: true,
     isAccessibleForFree: true,
     keywords: ["DeFi", "risk score", "protocol risk", "Forge Scale"],
-    subjectOf: { "@type": "DataFeed", name: `${siteName}: changes of tier`, url: feedAddress(addresses) },
+    subjectOf: { "@type": "DataFeed", name: `${siteName}: changes of tier`, url: addressOf(addresses, layout.feed) },
     distribution: [
       {
         "@type": "cr:FileObject",
         "@id": file,
         name: file,
         description: "All scores, by BRI from the highest down.",
-        contentUrl: listAddress(addresses),
+        contentUrl: addressOf(addresses, layout.stableScoreList),
         contentSize: `${list.bytes} B`,
         encodingFormat: "application/json",
         sha256: list.hash,
@@ -209,25 +201,25 @@ export function renderPageData(addresses: Addresses, record: ProtocolScore) {
   return {
     "@context": "https://schema.org",
     "@type": "WebPage",
-    "@id": pageAddress(addresses, slug),
-    url: pageAddress(addresses, slug),
+    "@id": addressOf(addresses, layout.protocolPage(slug)),
+    url: addressOf(addresses, layout.protocolPage(slug)),
     name: `Risk score of ${slug}`,
     description: about,
     dateModified: updatedAt,
-    isPartOf: { "@type": "WebSite", name: siteName, url: homeAddress(addresses) },
+    isPartOf: { "@type": "WebSite", name: siteName, url: addressOf(addresses, layout.siteIndex) },
     mainEntity: {
       "@type": "Dataset",
       name: `Risk score of ${slug}`,
       description: about,
-      url: pageAddress(addresses, slug),
+      url: addressOf(addresses, layout.protocolPage(slug)),
       dateModified: updatedAt,
       creator: creatorOf(addresses),
       isAccessibleForFree: true,
-      isPartOf: datasetAddress(addresses),
+      isPartOf: addressOf(addresses, layout.dataset),
       distribution: {
         "@type": "DataDownload",
         encodingFormat: "application/json",
-        contentUrl: recordAddress(addresses, slug),
+        contentUrl: addressOf(addresses, layout.stableScore(slug)),
       },
       variableMeasured: [
         measured("bri", bri, meanings.bri.meaning, 1000),

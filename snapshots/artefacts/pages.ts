@@ -3,16 +3,8 @@ import { minutes, nameOf, spoken } from "../../schemas/names.ts";
 import { protocolDimensionKeys } from "../../schemas/protocol.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/scales.ts";
-import {
-  type Addresses,
-  addressOf,
-  homeAddress,
-  iconAddress,
-  pageAddress,
-  pagePath,
-  protocolListAddress,
-  siteName,
-} from "./addresses.ts";
+import { layout } from "../store/layout.ts";
+import { type Addresses, addressOf, pathOf, siteName } from "./addresses.ts";
 import { cardSize } from "./card.ts";
 import { renderPageData } from "./dataset.ts";
 import { jsonMarkup, type Markup, markup } from "./markup.ts";
@@ -45,7 +37,7 @@ export function renderProtocolPage(
   const { cascade, findings, metadata, dimensions } = record;
   const title = `${nameOf(slug)}: risk score ${bri} of 1,000, ${forgeScale}`;
   const description = `BRI ${bri} of 1,000, tier ${forgeScale}, confidence ${confidence} of 100. ${meanings.bri.meaning}`;
-  const address = pageAddress(addresses, slug);
+  const address = addressOf(addresses, layout.protocolPage(slug));
   // The direction of foreign text must not spread to the words around it.
   const foreign = (text: string) => markup`<bdi>${text}</bdi>`;
   const facts: [string, Markup | string | number, string?][] = [
@@ -83,7 +75,7 @@ export function renderProtocolPage(
     const name =
       other === slug
         ? markup`<b>${nameOf(other)}</b>`
-        : markup`<a href="${up}${pagePath(other)}">${nameOf(other)}</a>`;
+        : markup`<a href="${up}${pathOf(layout.protocolPage(other))}">${nameOf(other)}</a>`;
     return markup`<tr><th scope="row">${name}<small>${forgeScale}</small></th><td class="number">${barred(bri, 1000, forgeScaleNum)}</td></tr>\n`;
   };
   const main = markup`<p class="path"><a href="../index.html">All protocols</a></p>
@@ -99,7 +91,7 @@ ${facts.map(([name, value, meaning]) => markup`<tr><th scope="row">${name}${mean
 <table class="record">
 <caption>${meanings.protocolDimension.meaning}</caption>
 <tbody>
-${protocolDimensionKeys.map((key) => markup`<tr><th scope="row">${spoken(key)}</th><td class="number">${barred(dimensions[key], 100, stepOf(dimensions[key] / 100))}</td></tr>\n`)}</tbody>
+${dimensionRows(dimensions)}</tbody>
 </table>
 <h2>Neighbours</h2>
 <table class="record">
@@ -120,7 +112,7 @@ export function renderProtocolList(addresses: Addresses, list: readonly ScoreLis
   const row = (entry: ScoreListEntry) => {
     const { slug, bri, forgeScale, forgeScaleNum, confidence, category = "" } = entry;
     const { rank } = placeOf(slug, list);
-    return markup`<tr><td class="number">${rank}</td><th scope="row"><a href="../${pagePath(slug)}">${nameOf(slug)}</a></th><td><bdi>${category}</bdi></td><td class="number">${barred(bri, 1000, forgeScaleNum)}</td><td>${forgeScale}</td><td class="number">${confidence}</td></tr>\n`;
+    return markup`<tr><td class="number">${rank}</td><th scope="row"><a href="../${pathOf(layout.protocolPage(slug))}">${nameOf(slug)}</a></th><td><bdi>${category}</bdi></td><td class="number">${barred(bri, 1000, forgeScaleNum)}</td><td>${forgeScale}</td><td class="number">${confidence}</td></tr>\n`;
   };
   const main = markup`<h1>All protocols</h1>
 <p>${list.length} protocols by their risk. <a href="../index.html">The live list</a> sorts and filters them.</p>
@@ -137,7 +129,7 @@ ${list.map(row)}</tbody>
   return renderPage(addresses, {
     title: `Risk scores of ${list.length} DeFi protocols`,
     description: `All scored protocols, by BRI from the highest down. ${meanings.bri.meaning}`,
-    address: protocolListAddress(addresses),
+    address: addressOf(addresses, layout.protocolList),
     root: "../",
     head: markup`<link rel="alternate" type="application/json" href="../api/v1/scores.json">\n`,
     main,
@@ -175,8 +167,6 @@ ${main}<p class="quiet"><a href="${address}" target="_blank" rel="noopener">${si
 export function renderProtocolEmbed(addresses: Addresses, record: ProtocolScore, place: Place): Markup {
   const { slug, bri, forgeScale, forgeScaleNum, dimensions, updatedAt } = record;
   const title = `Risk score of ${nameOf(slug)}`;
-  const row = (key: (typeof protocolDimensionKeys)[number]) =>
-    markup`<tr><th scope="row">${spoken(key)}</th><td class="number">${barred(dimensions[key], 100, stepOf(dimensions[key] / 100))}</td></tr>\n`;
   const main = markup`<h1>${title}</h1>
 <div class="tier-${forgeScaleNum}">
 <p class="bri"><b class="big">${bri}</b><span class="of">of 1,000, ${forgeScale}, place ${place.rank} of ${place.of}</span></p>
@@ -185,10 +175,10 @@ ${bar(bri, 1000)}
 <table class="record">
 <caption class="unseen">${meanings.protocolDimension.meaning}</caption>
 <tbody>
-${protocolDimensionKeys.map(row)}</tbody>
+${dimensionRows(dimensions)}</tbody>
 </table>
 `;
-  return framed({ title, address: pageAddress(addresses, slug), root: "../../", main, updatedAt });
+  return framed({ title, address: addressOf(addresses, layout.protocolPage(slug)), root: "../../", main, updatedAt });
 }
 
 /** Points of BRI that share a column. */
@@ -211,12 +201,8 @@ export function renderListEmbed(addresses: Addresses, list: readonly ScoreListEn
 <ul class="tiers-tally">
 ${forgeTiers.map((tier, index) => markup`<li><span class="tier tier-${index + 1}"><span class="steps" aria-hidden="true"></span><span class="tier-name">${tier}</span></span> ${tally[index]!}</li>\n`)}</ul>
 `;
-  const updatedAt =
-    list
-      .map((entry) => entry.updatedAt)
-      .sort()
-      .at(-1) ?? "";
-  return framed({ title, address: homeAddress(addresses), root: "../", main, updatedAt });
+  const [updatedAt = ""] = list.map((entry) => entry.updatedAt).sort().reverse();
+  return framed({ title, address: addressOf(addresses, layout.siteIndex), root: "../", main, updatedAt });
 }
 
 /** These pages run no script. The policy also stops a text that slipped through the escaping. */
@@ -258,6 +244,8 @@ interface PageParts extends Omit<DocumentParts, "body"> {
 /** Adds what search engines and link previews read. */
 function renderPage(addresses: Addresses, page: PageParts): Markup {
   const { title, description, address, root, head, picture, main, footer } = page;
+  // PNG, since most link previews do not show SVG.
+  const image = picture?.address ?? addressOf(addresses, layout.siteFile("icon.png"));
   const size =
     picture &&
     markup`<meta property="og:image:width" content="${picture.width}">
@@ -275,7 +263,7 @@ function renderPage(addresses: Addresses, page: PageParts): Markup {
 <meta property="og:title" content="${title}">
 <meta property="og:description" content="${description}">
 <meta property="og:url" content="${address}">
-<meta property="og:image" content="${picture?.address ?? iconAddress(addresses)}">
+<meta property="og:image" content="${image}">
 <meta property="og:image:alt" content="${picture?.says ?? siteName}">
 ${size ?? ""}<meta name="twitter:card" content="${picture ? "summary_large_image" : "summary"}">
 ${head}`,
@@ -288,6 +276,12 @@ ${main}</main>
 `,
   });
 }
+
+const dimensionRows = (dimensions: ProtocolScore["dimensions"]) =>
+  protocolDimensionKeys.map(
+    (key) =>
+      markup`<tr><th scope="row">${spoken(key)}</th><td class="number">${barred(dimensions[key], 100, stepOf(dimensions[key] / 100))}</td></tr>\n`,
+  );
 
 /** A bar of the length `value / max`. Its element needs the class of a step of the scale, which gives the colour. */
 export const bar = (value: number, max: number) =>

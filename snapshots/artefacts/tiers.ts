@@ -2,7 +2,8 @@ import { createHash } from "node:crypto";
 import { meanings } from "../../schemas/meanings.ts";
 import type { ProtocolScore } from "../../schemas/records.ts";
 import { type TierChange, Tiers } from "../../schemas/store/stored-objects.ts";
-import { type Addresses, feedAddress, homeAddress, pageAddress, siteName } from "./addresses.ts";
+import { layout } from "../store/layout.ts";
+import { type Addresses, addressOf, siteName } from "./addresses.ts";
 import { type Markup, markup } from "./markup.ts";
 
 /** How long before the newest commit changes are told. */
@@ -66,7 +67,7 @@ export function renderFeed(addresses: Addresses, { since, changes }: Tiers): Mar
     <title>${slug} moved from ${from} to ${to}</title>
     <published>${at}</published>
     <updated>${at}</updated>
-    <link rel="alternate" type="text/html" href="${pageAddress(addresses, slug)}"/>
+    <link rel="alternate" type="text/html" href="${addressOf(addresses, layout.protocolPage(slug))}"/>
     <category term="${to}"/>
     <summary>BRI ${bri}. ${meanings.tier.meaning}</summary>
   </entry>
@@ -74,13 +75,13 @@ export function renderFeed(addresses: Addresses, { since, changes }: Tiers): Mar
   });
   return markup`<?xml version="1.0" encoding="utf-8"?>
 <feed xmlns="http://www.w3.org/2005/Atom" xml:lang="en">
-  <id>${feedAddress(addresses)}</id>
+  <id>${addressOf(addresses, layout.feed)}</id>
   <title>${siteName}: changes of tier</title>
   <subtitle>${meanings.tier.meaning}</subtitle>
   <updated>${changes[0]?.at ?? since}</updated>
   <author><name>${siteName}</name></author>
-  <link rel="self" type="application/atom+xml" href="${feedAddress(addresses)}"/>
-  <link rel="alternate" type="text/html" href="${homeAddress(addresses)}"/>
+  <link rel="self" type="application/atom+xml" href="${addressOf(addresses, layout.feed)}"/>
+  <link rel="alternate" type="text/html" href="${addressOf(addresses, layout.siteIndex)}"/>
 ${entries}</feed>
 `;
 }

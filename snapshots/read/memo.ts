@@ -23,6 +23,8 @@ export const budgets = {
   changeRuns: { most: 8 * mebibyte },
   /** Protocols in lists of tiers. Each takes some 100 bytes. */
   tiers: { most: 100_000 },
+  /** Answers about tiers. */
+  tierAnswers: { most: 1 },
   /** Changes of scores, of half a kilobyte. Most clients read the same ones at the same time. */
   scoreChanges: { most: 30_000 },
   /** Bytes of tables of an index's parts. Those of 20 million markets fit. */

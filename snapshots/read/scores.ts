@@ -17,7 +17,7 @@ import type { Catalog } from "./catalog/catalog.ts";
 import type { LogEntry } from "./catalog/commit-log.ts";
 import { type Logged, levelOf } from "./catalog/public-log.ts";
 import { awaitBudget } from "./effort.ts";
-import { budgets, Memo, SingleFlight } from "./memo.ts";
+import { budgets, Memo } from "./memo.ts";
 import { didYouMean } from "./query/parameters.ts";
 
 /** The list of all protocols, or an object of one of them. */
@@ -151,9 +151,8 @@ export class TierLog {
   readonly #scored = new Memo<Scored>(budgets.tiers, ({ size }) => size + 1);
   /** By the digests of both commits. */
   readonly #steps = new Memo<readonly TierChange[]>(budgets.tiers, ({ length }) => length + 1);
-  readonly #reading = new SingleFlight<Told>();
-  /** The last answer, and the digests of its commits. */
-  #last: (Told & { of: string }) | undefined;
+  /** The last answer, by the digests of its commits. */
+  readonly #told = new Memo<Told>(budgets.tierAnswers);
 
   constructor(catalog: Catalog) {
     this.#catalog = catalog;
@@ -166,9 +165,8 @@ export class TierLog {
       (one) => one.commit <= commit.commit && one.publishedAt >= oldest,
     );
     const of = kept.map(({ digest }) => digest).join();
-    if (this.#last?.of !== of)
-      this.#last = { of, ...(await this.#reading.run(of, () => this.#tell(kept, commit))) };
-    return { ...this.#last, snapshotId: commit.snapshotId };
+    const told = await this.#told.get(of, () => this.#tell(kept, commit));
+    return { ...told, snapshotId: commit.snapshotId };
   }
 
   /** `kept` has the newest commit first. */
