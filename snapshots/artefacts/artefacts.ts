@@ -2,13 +2,7 @@ import { meanings } from "../../schemas/meanings.ts";
 import { inListOrder, listEntryOf, type ProtocolScore, type ScoreListEntry } from "../../schemas/records.ts";
 import type { Tiers } from "../../schemas/store/stored-objects.ts";
 import { layout } from "../store/layout.ts";
-import {
-  type Addresses,
-  addressOf,
-  serviceAddress,
-  siteDescription,
-  siteName,
-} from "./addresses.ts";
+import { type Addresses, addressOf, serviceAddress, siteDescription, siteName } from "./addresses.ts";
 import { renderBadge } from "./badge.ts";
 import { cardKey } from "./card.ts";
 import { type DatasetFacts, renderDataset } from "./dataset.ts";

@@ -92,7 +92,11 @@ export function renderDataset(
     isLiveDataset: true,
     isAccessibleForFree: true,
     keywords: ["DeFi", "risk score", "protocol risk", "Forge Scale"],
-    subjectOf: { "@type": "DataFeed", name: `${siteName}: changes of tier`, url: addressOf(addresses, layout.feed) },
+    subjectOf: {
+      "@type": "DataFeed",
+      name: `${siteName}: changes of tier`,
+      url: addressOf(addresses, layout.feed),
+    },
     distribution: [
       {
         "@type": "cr:FileObject",

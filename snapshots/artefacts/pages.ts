@@ -178,7 +178,8 @@ ${bar(bri, 1000)}
 ${dimensionRows(dimensions)}</tbody>
 </table>
 `;
-  return framed({ title, address: addressOf(addresses, layout.protocolPage(slug)), root: "../../", main, updatedAt });
+  const address = addressOf(addresses, layout.protocolPage(slug));
+  return framed({ title, address, root: "../../", main, updatedAt });
 }
 
 /** Points of BRI that share a column. */
@@ -201,7 +202,7 @@ export function renderListEmbed(addresses: Addresses, list: readonly ScoreListEn
 <ul class="tiers-tally">
 ${forgeTiers.map((tier, index) => markup`<li><span class="tier tier-${index + 1}"><span class="steps" aria-hidden="true"></span><span class="tier-name">${tier}</span></span> ${tally[index]!}</li>\n`)}</ul>
 `;
-  const [updatedAt = ""] = list.map((entry) => entry.updatedAt).sort().reverse();
+  const updatedAt = list.reduce((newest, entry) => (entry.updatedAt > newest ? entry.updatedAt : newest), "");
   return framed({ title, address: addressOf(addresses, layout.siteIndex), root: "../", main, updatedAt });
 }
 

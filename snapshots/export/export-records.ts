@@ -84,7 +84,8 @@ export async function soundExports(
   newest: CommitEntry | undefined,
   trust: Trust | undefined,
 ): Promise<ExportRecord[]> {
-  const records = await Array.fromAsync(readExports(storage, trust));
+  const records: ExportRecord[] = [];
+  for await (const record of readExports(storage, trust)) records.push(record);
   const isWithdrawn = ({ commit }: ExportRecord) =>
     (newest?.withdrawn ?? []).some(([first, last]) => first <= commit && commit <= last);
   return records.filter((record) => !isWithdrawn(record)).sort((a, b) => b.commit - a.commit);

@@ -20,7 +20,7 @@ export const sectionsIn = (header: JsonValue): SectionTable =>
   );
 
 /** Zeros that follow this many bytes. */
-const padding = (length: number) => (alignment - (length % alignment)) % alignment;
+export const padding = (length: number) => (alignment - (length % alignment)) % alignment;
 
 export type SectionData = Uint8Array | Uint16Array | Uint32Array;
 

@@ -171,7 +171,8 @@ async function exportCommit(storage: Storage, commit: Commit, options: ExportOpt
 async function exportChanges(storage: Storage, newest: Commit, options: ExportOptions): Promise<void> {
   const trust = trustOf(options.signing ?? {});
   const stored = await storedFiles(storage);
-  const exported = new Set(await Array.fromAsync(readExports(storage, trust), ({ commit }) => commit));
+  const exported = new Set<number>();
+  for await (const { commit } of readExports(storage, trust)) exported.add(commit);
   const missing: { hash: string; record: ChangeRecord }[] = [];
   await unless(ObjectError, async () => {
     for await (const { entry, changes } of logFrom(storage, newest)) {
@@ -220,7 +221,7 @@ async function knownFiles(
 
 interface Prepared {
   path: string;
-  blocks: number[];
+  blocks: readonly number[];
 }
 
 async function prepare(
