@@ -4,7 +4,6 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { combinations } from "../../helpers/archive/combinations.ts";
 import { plainFilter } from "../../helpers/archive/plain-filter.ts";
 import { sourceMarkets } from "../../helpers/archive/source-rows.ts";
-import { cursorWalk, pagesOf } from "../../helpers/archive/walk.ts";
 import { type Query, search, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { serveSample } from "../../helpers/http/archive-served.ts";
 import { askRows, type RowsReader, wantsRows } from "../../helpers/http/ndjson.ts";
@@ -269,12 +268,4 @@ describe("parameters of an answer in NDJSON", () => {
     expect(outcome(await get({ cursor, outcome: "No" }))).toBe("400 CURSOR_MISMATCH");
     expect(outcome(await get({ cursor: `${cursor}A` }))).toBe("400 INVALID_CURSOR");
   });
-});
-
-test("pages walked to the end have the rows of one answer", async () => {
-  const pages = await pagesOf(cursorWalk(served.proxy, { pageSize: 500 }));
-  expectRows(
-    linesOf(await get()),
-    pages.flatMap(({ markets }) => markets),
-  );
 });
