@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { startTestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
-import { market, publishRecords } from "../helpers/publish/records.ts";
+import { marketsOf, publishRecords } from "../helpers/publish/records.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
 import { serveSite } from "../helpers/servers/site-served.ts";
 import { testKey } from "../helpers/store/signing.ts";
@@ -175,7 +175,7 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
     // Last of all, since the page asks for as long as it is open.
     onTestFinished(() => own.stop());
     const signing = { key: testKey() };
-    const records = (count: number) => Array.from({ length: count }, (_, index) => market(index));
+    const records = (count: number) => marketsOf(0, count);
     await publishRecords(own.storage, records(40), 700, { signing });
     await until("the proxy to be ready", async () => (await own.get("/readyz")).status === 200);
     const home = `http://127.0.0.1:${own.port}/`;

@@ -19,7 +19,7 @@ import { flipped } from "../helpers/archive/proofs.ts";
 import { takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, until } from "../helpers/http/proxy-client.ts";
-import { market, publishRecords, slugs } from "../helpers/publish/records.ts";
+import { market, marketsOf, publishRecords, slugs } from "../helpers/publish/records.ts";
 import { findProgram } from "../helpers/servers/programs.ts";
 import { testKey } from "../helpers/store/signing.ts";
 import { pythonPath } from "./python.ts";
@@ -27,7 +27,7 @@ import { pythonPath } from "./python.ts";
 const signing = { key: testKey() };
 const key = verifierText(signing.key);
 const python = findProgram("python3");
-const records = Array.from({ length: 60 }, (_, n) => market(n));
+const records = marketsOf(0, 60);
 
 /** What client.py says to each text, JSON or tlog-proof: the snapshot id, or "" where it refuses. */
 function pythonSays(texts: readonly string[], asked: string): string[] {

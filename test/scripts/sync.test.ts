@@ -31,7 +31,7 @@ import { takenUp } from "../helpers/http/live-feed.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { until } from "../helpers/http/proxy-client.ts";
 import { runCommand, scriptProcess } from "../helpers/publish/commands.ts";
-import { inArchiveOrder, market, publishRecords } from "../helpers/publish/records.ts";
+import { inArchiveOrder, market, marketsOf, publishRecords } from "../helpers/publish/records.ts";
 import { freePort } from "../helpers/servers/programs.ts";
 import { testKey } from "../helpers/store/signing.ts";
 import { mountSmallDisk } from "../helpers/store/small-disk.ts";
@@ -64,17 +64,15 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const range = (from: number, to: number) =>
-  Array.from({ length: to - from }, (_, index) => market(from + index));
 const corrected = (one: HistoricalMarket) => ({ ...one, resolvedOutcome: "Corrected", disputed: true });
 const archives = {
-  first: range(0, 300),
+  first: marketsOf(0, 300),
   /** Two withdrawn, three corrected, of which one moves, and twenty new ones. */
   second: [
-    ...range(2, 10),
-    ...range(10, 12).map(corrected),
+    ...marketsOf(2, 10),
+    ...marketsOf(10, 12).map(corrected),
     { ...market(12), resolvedAt: market(200).resolvedAt },
-    ...range(13, 320),
+    ...marketsOf(13, 320),
   ],
 };
 
@@ -554,7 +552,7 @@ describe("--trusted-key", () => {
     await signed.publish(archives.second, { by: stranger, over: 1 });
     expect(await signed.run(copy)).toMatchObject({ code: 6, stderr: expect.stringContaining("signed") });
     expect(await exactly(copy)).toBe(first);
-    const third = await signed.publish(range(0, 310), { over: 2 });
+    const third = await signed.publish(marketsOf(0, 310), { over: 2 });
     expect(await signed.run(copy)).toMatchObject({ code: 0 });
     expect(await exactly(copy)).toBe(third);
     const old = String(await signed.service.storage.get(layout.logCheckpointOf(1)));
@@ -597,7 +595,7 @@ describe("--trusted-key", () => {
   });
 
   test.each([
-    ["other content", range(0, 320)],
+    ["other content", marketsOf(0, 320)],
     ["the same content", archives.second],
   ])(
     "keeps the copy when commits are taken away and others signed in their place, with %s",
@@ -623,7 +621,7 @@ describe("--trusted-key", () => {
       for (const key of [layout.commit(2), ...records]) await storage.delete(key);
       await publishAt(next, 701 + next.length);
       for (const bri of [undefined, 2_000]) {
-        if (bri !== undefined) await publishAt(range(0, 330), bri);
+        if (bri !== undefined) await publishAt(marketsOf(0, 330), bri);
         const fresh = await signed.service.another();
         const { code, stderr } = await signed.run(copy, `http://127.0.0.1:${fresh.port}`);
         await fresh.stop();

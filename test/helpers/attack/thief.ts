@@ -11,7 +11,7 @@ import { type SigningKey, verifierText } from "../../../snapshots/trust/notes/no
 import { signRecord, subjectOf } from "../../../snapshots/trust/notes/signed-note.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../http/proxy.ts";
 import { type Answer, bearer, until } from "../http/proxy-client.ts";
-import { market, publishRecords, slugs } from "../publish/records.ts";
+import { marketsOf, publishRecords, slugs } from "../publish/records.ts";
 import { linkedStore } from "../store/linked-store.ts";
 import { testKey } from "../store/signing.ts";
 import { testFolder } from "../store/test-folder.ts";
@@ -20,7 +20,7 @@ export const ours = testKey();
 /** Keys that a thief can make: one of the same name, and one of another. */
 export const thiefs = [testKey(ours.name, "thief"), testKey("thief.example")];
 
-export const records = (count: number) => Array.from({ length: count }, (_, index) => market(index));
+export const records = (count: number) => marketsOf(0, count);
 export const bris = [600, 650, 700];
 
 /** When the commits of the store were published, a day each. */

@@ -35,12 +35,7 @@ export async function publishArchive(
     Pick<PublishOptions, "api" | "siteUrl" | "now" | "signing">
   > = {},
 ): Promise<void> {
-  await publishRecords(
-    storage,
-    Array.from({ length: markets }, (_, index) => market(index)),
-    bri,
-    named,
-  );
+  await publishRecords(storage, marketsOf(0, markets), bri, named);
 }
 
 /** Publishes these records, in whatever order they come, and the slugs above. */
@@ -166,6 +161,11 @@ export function market(index: number): HistoricalMarket {
  */
 export function recordsOf(first: number, last: number): HistoricalMarket[] {
   return inArchiveOrder(Array.from({ length: last - first }, (_, n) => record(first + n)));
+}
+
+/** Markets `first` to `last` (exclusive) as `market` makes them, in the order of their numbers. */
+export function marketsOf(first: number, last: number): HistoricalMarket[] {
+  return Array.from({ length: last - first }, (_, n) => market(first + n));
 }
 
 function record(index: number): HistoricalMarket {

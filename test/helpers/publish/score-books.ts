@@ -4,7 +4,7 @@ import type { ScoreChange } from "../../../schemas/rooms/feed.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { market, publishRecords, score, scoreRowsOf, sourcesOf } from "./records.ts";
+import { marketsOf, publishRecords, score, scoreRowsOf, sourcesOf } from "./records.ts";
 
 /** The scores of one snapshot: the record of each slug. */
 export type Book = ReadonlyMap<string, ProtocolScore>;
@@ -31,7 +31,7 @@ export async function publishBook(
   book: Book,
   { markets = 3, at = new Date("2026-03-01T00:00:00.000Z") }: BookChoices = {},
 ): Promise<string> {
-  const rows = Array.from({ length: markets }, (_, index) => market(index));
+  const rows = marketsOf(0, markets);
   const scores = async () => scoreRowsOf([...book.keys()].sort().map((slug) => book.get(slug)!));
   const sources = async () => ({ ...sourcesOf(rows, 0), scores });
   const { snapshotId } = await publishRecords(storage, rows, 0, { now: () => at, resume: true, sources });

@@ -10,6 +10,7 @@ import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, call as request, until } from "../../helpers/http/proxy-client.ts";
 import {
   market,
+  marketsOf,
   publishRecords,
   score,
   scoreRowsOf,
@@ -397,7 +398,7 @@ test("a snapshot published between two calls: a walk stays in its own, a new cal
   const other = await startTestProxy({ markets: 12 });
   const agent = await connected(await other.issue(), { to: other });
   const first = await agent.call("search_markets", { pageSize: 5 });
-  const markets = Array.from({ length: 20 }, (_, index) => market(index));
+  const markets = marketsOf(0, 20);
   const { snapshotId } = await publishRecords(other.storage, markets, 710);
   await until(
     "the snapshot",

@@ -13,7 +13,7 @@ import { pythonPath } from "../../conformance/python.ts";
 import { type AlteringLink, startAlteringLink } from "../../helpers/http/altering-link.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, until } from "../../helpers/http/proxy-client.ts";
-import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { market, marketsOf, publishRecords } from "../../helpers/publish/records.ts";
 import { findProgram, freePort, listenLocally } from "../../helpers/servers/programs.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
@@ -95,7 +95,7 @@ test.skipIf(!python)("knows the fields of the feed as the service does", async (
 });
 
 describe.skipIf(!python)("the client in Python", () => {
-  const before = Array.from({ length: 150 }, (_, n) => market(n));
+  const before = marketsOf(0, 150);
   // A character that no version of Unicode has.
   const strange = "Sport\uffff";
   const now = before

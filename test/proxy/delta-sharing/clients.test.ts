@@ -5,13 +5,13 @@ import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { market, marketsOf, publishRecords } from "../../helpers/publish/records.ts";
 import { findClients, python } from "../../helpers/servers/clients.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const program = findClients();
 const folder = testFolder();
-const markets = Array.from({ length: 300 }, (_, index) => market(index));
+const markets = marketsOf(0, 300);
 
 /** What every script begins with: the client with its profile, and the export as plain files. */
 const prelude = `

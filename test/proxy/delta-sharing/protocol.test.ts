@@ -13,12 +13,12 @@ import type { Signing } from "../../../snapshots/trust/signing.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, type Call, until } from "../../helpers/http/proxy-client.ts";
-import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { marketsOf, publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
-const markets = Array.from({ length: 60 }, (_, index) => market(index));
+const markets = marketsOf(0, 60);
 const shares = "/delta-sharing/shares";
 const table = `${shares}/prs/schemas/archive/tables/markets`;
 const day = (date: number) => `2026-02-${String(date).padStart(2, "0")}T00:00:00.000Z`;

@@ -17,7 +17,7 @@ import { serveSample } from "../../helpers/http/archive-served.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
 import { call, problemOf } from "../../helpers/http/proxy-client.ts";
 import { guide } from "../../helpers/publish/guides.ts";
-import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { market, marketsOf, publishRecords } from "../../helpers/publish/records.ts";
 import { findProgram } from "../../helpers/servers/programs.ts";
 
 const served = serveSample({ markets: 600, seed: 8 });
@@ -352,11 +352,7 @@ test("refuses what belongs to pages", async () => {
 });
 
 test("takes units as rows are sent; what cannot be read breaks it off, or is a problem beforehand", async () => {
-  const { commit } = await publishRecords(
-    served.storage,
-    Array.from({ length: 1_201 }, (_, index) => market(index)),
-    641,
-  );
+  const { commit } = await publishRecords(served.storage, marketsOf(0, 1_201), 641);
   await served.proxy.refresh();
   const { manifest } = served.proxy.catalog.current()!;
   expect(served.proxy.catalog.current()!.commit.commit).toBe(commit);

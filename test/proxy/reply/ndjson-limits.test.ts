@@ -6,7 +6,7 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 import { askRows, type RowsReader, wantsRows } from "../../helpers/http/ndjson.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { bearer, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
-import { market, publishArchive, publishRecords } from "../../helpers/publish/records.ts";
+import { market, marketsOf, publishArchive, publishRecords } from "../../helpers/publish/records.ts";
 import { collectGarbage } from "../../helpers/servers/memory.ts";
 import { linkedStore } from "../../helpers/store/linked-store.ts";
 import { listed } from "../../helpers/store/storages.ts";
@@ -29,11 +29,7 @@ const fill = (storage: Storage) =>
   );
 
 /** As many rows, which take little room. */
-const fillPlain = (storage: Storage) =>
-  publishRecords(
-    storage,
-    Array.from({ length: rows }, (_, index) => market(index)),
-  );
+const fillPlain = (storage: Storage) => publishRecords(storage, marketsOf(0, rows));
 
 let proxy: TestProxy;
 let stopped: Promise<void> | undefined;

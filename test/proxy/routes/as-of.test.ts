@@ -9,7 +9,7 @@ import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.t
 import { readManifest } from "../../../snapshots/store/manifest.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, problemOf, until } from "../../helpers/http/proxy-client.ts";
-import { inArchiveOrder, market, publishRecords, slugs } from "../../helpers/publish/records.ts";
+import { inArchiveOrder, market, marketsOf, publishRecords, slugs } from "../../helpers/publish/records.ts";
 import { startSmallS3 } from "../../helpers/store/small-s3.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
 
@@ -17,7 +17,7 @@ import { memoryStorage } from "../../helpers/store/storages.ts";
 // the second is collected.
 const days = ["2026-02-10", "2026-02-20", "2026-02-27", "2026-02-28", "2026-03-01"] as const;
 const noon = (day: string) => new Date(`${day}T12:00:00.000Z`);
-const contents = [40, 45, 50, 55].map((count) => Array.from({ length: count }, (_, n) => market(n)));
+const contents = [40, 45, 50, 55].map((count) => marketsOf(0, count));
 const bris = [700, 710, 720, 730];
 
 let first: TestProxy | undefined;

@@ -7,7 +7,7 @@ import { timeOf } from "../../../snapshots/read/query/parameters.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, problemOf, until } from "../../helpers/http/proxy-client.ts";
-import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { market, marketsOf, publishRecords } from "../../helpers/publish/records.ts";
 
 const kibibyte = 1024;
 /** A label that takes as many bytes as one may, and most in a cursor. */
@@ -37,7 +37,7 @@ let proxy: TestProxy;
 let aegis: string;
 beforeAll(async () => {
   proxy = await startTestProxy({ empty: true });
-  await publishRecords(proxy.storage, [...Array.from({ length: 40 }, (_, index) => market(index)), ...found]);
+  await publishRecords(proxy.storage, [...marketsOf(0, 40), ...found]);
   await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
   aegis = await proxy.issue({ quota: 1_000_000 });
 });

@@ -11,7 +11,7 @@ import { divideManifest, readManifest } from "../../../snapshots/store/manifest.
 import { partsOf, referTo, scoreObjects } from "../../../snapshots/store/objects.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
-import { market, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
+import { marketsOf, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { contentOf, countingStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
 import { newestManifest, type Objects } from "../../helpers/store/tamper.ts";
 
@@ -167,7 +167,7 @@ async function storeOfLists(): Promise<{ objects: Objects; records: HistoricalMa
   for (let first = 0; ; first += 400) {
     const objects: Objects = new Map();
     const records = ends.flatMap((id, place) => {
-      const others = Array.from({ length: 33 }, (_, n) => market(first + place * 33 + n));
+      const others = marketsOf(first + place * 33, first + place * 33 + 33);
       return others.with(32, { ...others[32]!, id });
     });
     await publishRecords(memoryStorage(objects), records);

@@ -12,10 +12,10 @@ import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
 import { partsOf } from "../../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../../snapshots/store/storage.ts";
-import { market, publishRecords } from "../../../helpers/publish/records.ts";
+import { marketsOf, publishRecords } from "../../../helpers/publish/records.ts";
 import { countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";
 
-const markets = Array.from({ length: 200 }, (_, n) => market(n));
+const markets = marketsOf(0, 200);
 /** Snapshots of which each has other markets throughout, except for the last two, which differ in their scores only. */
 const rounds = 16;
 let store: Storage;
