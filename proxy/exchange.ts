@@ -31,6 +31,8 @@ export interface Exchange {
   /** Checks the credentials again, because a key may end while an answer is sent. */
   identify?: () => Identity;
   receipt?: Receipt;
+  /** Whether something was worked out for the answer. */
+  worked?: boolean;
   /** The decoded query. The endpoint knows every name in it. */
   parameters?: Parameters;
   asOf?: AsOf | undefined;
@@ -68,4 +70,12 @@ export function newExchange(
 ): Exchange {
   const id = randomUUID();
   return { id, search, began: performance.now(), params: {}, commonHeaders: commonHeaders(id) };
+}
+
+/** Returns a function that takes units for work that takes long. They are not given back. */
+export function paymentOf(exchange: Exchange): () => Promise<void> {
+  return () => {
+    exchange.worked = true;
+    return exchange.receipt!.more();
+  };
 }

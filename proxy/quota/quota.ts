@@ -26,13 +26,8 @@ export interface Receipt extends Standing {
   plan: Plan;
   allowed: boolean;
   units: number;
-  /** Whether something was worked out for the request. A refusal is then not free. */
-  worked: boolean;
-  /**
-   * Takes one more, for work that takes long or for what is sent, within what the caller may have now. Throws
-   * QUOTA_EXCEEDED when none is left. The unit has a receipt of its own.
-   */
-  more(caller?: Caller): Promise<Receipt>;
+  /** Takes one more for the request. Throws QUOTA_EXCEEDED when none is left. */
+  more(): Promise<void>;
   /** Returns the units of a request that cost the caller nothing after all. Never throws. */
   giveBack(): Promise<void>;
 }
@@ -137,14 +132,11 @@ export function createQuota(
         resetAt,
         allowed,
         units,
-        worked: false,
-        more: async (by = caller) => {
-          receipt.worked = true;
-          const next = await this.take(by, 1);
+        more: async () => {
+          const next = await this.take(caller, 1);
           if (!next.allowed) throw quotaExceeded(next);
           receipt.remaining = next.remaining;
           receipt.units += 1;
-          return next;
         },
         async giveBack() {
           const give = () => counters.giveBack(account, day, units);

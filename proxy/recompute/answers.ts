@@ -1,7 +1,7 @@
 import { IndexParts } from "../../snapshots/read/index/index-parts.ts";
 import { askAbsence, askIndex } from "../../snapshots/read/index/market-index.ts";
 import { parseAbsenceQuery, parsePartsQuery } from "../../snapshots/read/query/query.ts";
-import type { Exchange, Request } from "../exchange.ts";
+import { type Exchange, paymentOf, type Request } from "../exchange.ts";
 import { type Answer, askedReply, jsonContent, type Reply } from "../reply/reply.ts";
 import { fileReply } from "../reply/stream.ts";
 import type { AppServices } from "../services.ts";
@@ -18,7 +18,7 @@ export function recomputeAnswers({ catalog, publicLog }: Pick<AppServices, "cata
     hashes: string[],
     ranges = true,
   ): Promise<Reply> => ({
-    ...fileReply(request, await parts.open(hashes, ranges, exchange.receipt!.more)),
+    ...fileReply(request, await parts.open(hashes, ranges, paymentOf(exchange))),
     cacheControl: "private, max-age=31536000, immutable",
   });
   return {
@@ -29,7 +29,7 @@ export function recomputeAnswers({ catalog, publicLog }: Pick<AppServices, "cata
     indexPart: async (exchange, request) => partsReply(exchange, request, [String(exchange.params.hash)]),
     marketAbsence: async (exchange) => {
       const id = parseAbsenceQuery(exchange.parameters!);
-      const asked = await askAbsence(catalog, publicLog, id, exchange.asOf, exchange.receipt!.more);
+      const asked = await askAbsence(catalog, publicLog, id, exchange.asOf, paymentOf(exchange));
       return askedReply(catalog, asked, jsonContent);
     },
   } satisfies Record<string, Answer>;

@@ -33,7 +33,7 @@ export async function refusalOf(thrown: unknown, exchange: Exchange, now: number
   const error = noteError(thrown, exchange);
   const { receipt, commonHeaders, id } = exchange;
   const { status } = errors[error.code];
-  const free = status >= 500 || status === 403 || (status === 429 && !receipt?.worked);
+  const free = status >= 500 || status === 403 || (status === 429 && !exchange.worked);
   if (free && receipt?.allowed) await receipt.giveBack();
   const { headers, ...reply } = problemReply(error, id, path);
   const rateLimit = receipt && rateLimitHeaders(receipt, now);

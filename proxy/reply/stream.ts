@@ -12,7 +12,7 @@ import {
 } from "../../snapshots/read/answer.ts";
 import { within } from "../../snapshots/store/in-parallel.ts";
 import type { Exchange, Request, Response } from "../exchange.ts";
-import type { Receipt } from "../quota/quota.ts";
+import { quotaExceeded, type Receipt } from "../quota/quota.ts";
 import type { ProxyServices } from "../services.ts";
 import { noteError } from "./problem.ts";
 import { heldTag, type Prepared, type Reply, type Streamed, writeHead } from "./reply.ts";
@@ -44,7 +44,7 @@ export function requireUnits(
 }
 
 /** Sends answers of any length, and to each owner only so many at a time. */
-export function createStreamSender({ metrics, limits, now }: ProxyServices) {
+export function createStreamSender({ quota, metrics, limits, now }: ProxyServices) {
   /** By price and owner. */
   const open = new Map<string, number>();
 
@@ -53,14 +53,15 @@ export function createStreamSender({ metrics, limits, now }: ProxyServices) {
    * off when the caller's key has ended.
    */
   async function* paid(chunks: AsyncIterable<StreamChunk>, perUnit: number, exchange: Exchange) {
-    let [sent, covered] = [0, perUnit * exchange.receipt!.units];
+    let [sent, covered] = [0, perUnit * (exchange.receipt?.units ?? 1)];
     try {
       for await (const { count, text } of chunks) {
         const caller = exchange.identify!();
         sent += count;
         let taken: Receipt | undefined;
         if (sent > covered) {
-          taken = await exchange.receipt!.more(caller);
+          taken = await quota.take(caller, 1);
+          if (!taken.allowed) throw quotaExceeded(taken);
           covered += perUnit;
           exchange.deadline?.refresh();
         }

@@ -63,7 +63,7 @@ export function createAnswers(services: AppServices) {
       return prepare(request, reply, (price) => {
         if (price) openOf(price, locals.caller!.owner);
         // All rows of the archive are counted already, so an answer without a query is no work.
-        if (locals.receipt && locals.parameters?.size) locals.receipt.worked = true;
+        locals.worked ||= Boolean(locals.parameters?.size);
       });
     };
     return async (request, response) => {

@@ -18,7 +18,7 @@ import {
   parseRowsQuery,
 } from "../../snapshots/read/query/query.ts";
 import { proveScore } from "../../snapshots/read/scores.ts";
-import type { Request } from "../exchange.ts";
+import { paymentOf, type Request } from "../exchange.ts";
 import {
   type Answer,
   askedReply,
@@ -59,7 +59,7 @@ export function archiveAnswers({ catalog, exports, now }: AppServices) {
       const payer: Payer = {
         // Work that takes longer than an answer may goes on, so that its result is there when the caller asks again.
         gone: () => response.destroyed && !response.writableFinished,
-        pay: exchange.receipt!.more,
+        pay: paymentOf(exchange),
       };
       const asked = await changes.ask(parseChangesQuery(exchange.parameters!), payer);
       return { ...askedReply(catalog, asked, changesOf), price: "rows" };

@@ -5,7 +5,7 @@ export interface Payer {
   /** Whether nobody waits for the answer any more. */
   gone(): boolean;
   /** Pays for a piece of the work. The work ends when it throws. */
-  pay(): Promise<unknown>;
+  pay(): Promise<void>;
 }
 
 /** Work ended because its payer left, or could not pay; `cause` is what `pay` threw. */
