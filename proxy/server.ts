@@ -31,15 +31,16 @@ const maxHeadBytes = 16 * 1024;
 // Balancers may send a request on an idle connection that is just being closed, so few are closed at a time.
 const spareShare = 1 / 32;
 
-/** Joins the app, its companion, and the connections that carry both. */
+/** Joins the app, its companions, and the connections that carry both. */
 export function createProxyServer(proxy: ProxyServices) {
-  const { limits, catalog, metrics, log, trustProxy, feed } = proxy;
+  const { limits, catalog, metrics, log, trustProxy } = proxy;
+  const companions = Object.values(proxy.companions);
   const spare = Math.ceil(limits.connections * spareShare);
   const recorder = createRecorder(log, metrics, trustProxy);
   const services = { ...proxy, recorder, listening: () => server.listening };
   const app = createApp(services);
   const server = boundedServer(proxy, messagesOf(app));
-  const takeOver = feed?.takeOver(services);
+  const takeOver = new Map(companions.map((each) => [each, each.takeOver(services)]));
   const connections = followConnections(server);
   registerGauges(metrics.registry, proxy, promisify(server.getConnections.bind(server)));
 
@@ -67,7 +68,8 @@ export function createProxyServer(proxy: ProxyServices) {
   server.on("upgrade", async (request, socket: Socket, head) => {
     // The connection cannot change its protocol while another request is answered on it.
     if (finish(socket)) return;
-    const refusal = await takeOver!(request, socket, head);
+    const companion = companions.find(({ isHandshake }) => isHandshake(request))!;
+    const refusal = await takeOver.get(companion)!(request, socket, head);
     if (refusal) connections.end(socket, bytesOf(refusal));
   });
   answerMalformed(server, {
@@ -81,7 +83,7 @@ export function createProxyServer(proxy: ProxyServices) {
     server,
     /** Ends the server. Requests in progress get at most `seconds` to finish. */
     async drain(seconds: number): Promise<void> {
-      feed?.close();
+      for (const companion of companions) companion.close();
       closing = acceptPending(server);
       await closing;
       await drain(server, { underway: underway(), connections }, seconds);
@@ -104,7 +106,7 @@ function messagesOf(app: Express): Messages {
   return { IncomingMessage: AppRequest, ServerResponse: AppResponse };
 }
 
-function boundedServer({ limits, keepAliveSeconds, feed }: ProxyServices, messages: Messages): Server {
+function boundedServer({ limits, keepAliveSeconds, companions }: ProxyServices, messages: Messages): Server {
   const server = createServer({
     ...messages,
     maxHeaderSize: maxHeadBytes,
@@ -114,7 +116,8 @@ function boundedServer({ limits, keepAliveSeconds, feed }: ProxyServices, messag
     // How often the two timeouts above are checked. Node's default is half a minute.
     connectionsCheckingInterval: 1000,
     // Requests for any other upgrade are answered as plain requests.
-    shouldUpgradeCallback: (request) => feed?.isHandshake(request) ?? false,
+    shouldUpgradeCallback: (request) =>
+      Object.values(companions).some(({ isHandshake }) => isHandshake(request)),
     // The app refuses a missing Host with a problem.
     requireHostHeader: false,
   });

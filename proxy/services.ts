@@ -40,7 +40,7 @@ export interface ProxyServices {
   quota: Quota;
   objects: PublicObjects;
   origin: Origin;
-  feed?: Companion;
+  companions: Record<string, Companion>;
   /** Seconds since the store was last polled with success, for snapshots or for keys, whichever is longer. */
   pollAge: () => number;
   metrics: Metrics;
@@ -61,7 +61,7 @@ export interface ProxyServices {
   log: Logger;
 }
 
-/** What the app and its companion stand on. */
+/** What the app and its companions stand on. */
 export interface AppServices extends ProxyServices {
   recorder: Recorder;
   /** Whether new connections are accepted. */

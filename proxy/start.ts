@@ -20,6 +20,7 @@ import { createQuota } from "./quota/quota.ts";
 import { isUrl, redisQuota } from "./quota/redis.ts";
 import { threadedQuota } from "./quota/sqlite-thread.ts";
 import { createProxyServer } from "./server.ts";
+import type { Companion, ProxyServices } from "./services.ts";
 import { servedSite } from "./site/files.ts";
 import { clientFiles } from "./site/static-files.ts";
 import { createMetrics } from "./telemetry/telemetry.ts";
@@ -91,10 +92,15 @@ export async function startService(
     ? cdnOrigin(config.publicOrigin, { ...deadline, proxyEnv: environment })
     : storeOrigin(storage, deadline);
   const objects = publicObjects(Math.floor(config.cacheBytes * publicShare));
-  const feed = liveFeed({ catalog, now, limits, metrics: metrics.registry, log });
+  const companions: ProxyServices["companions"] = {
+    feed: liveFeed({ catalog, now, limits, metrics: metrics.registry, log }),
+  };
+  const polled = (what: keyof Companion["polled"]) => () => {
+    for (const companion of Object.values(companions)) companion.polled[what]();
+  };
   const tasks = [
-    { name: "snapshot", run: () => catalog.refresh().finally(feed.polled.snapshot) },
-    { name: "keys", run: () => keys.reload().finally(feed.polled.keys) },
+    { name: "snapshot", run: () => catalog.refresh().finally(polled("snapshot")) },
+    { name: "keys", run: () => keys.reload().finally(polled("keys")) },
   ];
   const poller = createPoller(tasks, limits.roundSeconds, now, (task, error) => {
     metrics.polls.inc({ task, outcome: error === undefined ? "success" : "failure" });
@@ -114,7 +120,7 @@ export async function startService(
     quota,
     objects,
     origin,
-    feed,
+    companions,
     pollAge: poller.age,
     metrics,
     files: Object.values(files).flat(),

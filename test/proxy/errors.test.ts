@@ -40,7 +40,7 @@ async function withObjects(
   const objects = { get, has: () => false, counts: () => ({ bytes: 0, hits: 0, misses: 0 }) };
   const exports = new Exports(storage, catalog, readAnyLog(storage));
   const publicLog = new PublicLog(storage, catalog.log, readAnyLog(storage));
-  const parts = { catalog, exports, publicLog, objects, quota, pollAge: () => 0, now };
+  const parts = { catalog, exports, publicLog, objects, quota, companions: {}, pollAge: () => 0, now };
   const metrics = createMetrics();
   const origin = storeOrigin(storage);
   const limits = { ...defaultLimits, answerSeconds };

@@ -73,6 +73,7 @@ export async function startArchiveProxy(
     publicLog,
     objects,
     quota,
+    companions: {},
     pollAge: () => 0,
     now: () => now,
   };

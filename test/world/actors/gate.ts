@@ -35,6 +35,7 @@ function gateOf(world: World, { process, catalog, exports, publicLog, keys }: Se
     quota: createQuota(uncounted, { onFailure: "closed", now: () => Date.now(), failed }),
     objects: publicObjects(1024),
     origin: storeOrigin(world.store.of(process)),
+    companions: {},
     pollAge: () => 0,
     metrics: createMetrics(),
     files: [],
