@@ -43,10 +43,11 @@ const mostForgotten = 128;
 // Deleting a million rows at once would take seconds, in which no process could count.
 const deletedAtOnce = 500;
 
-/** A call of one of these methods. */
-export interface Question {
-  method: "take" | "giveBack" | "used";
-  of: Parameters<Counters["take"]>;
+interface Waiting extends PromiseWithResolvers<Taken> {
+  account: string;
+  day: string;
+  units: number;
+  limit: number;
 }
 
 const tables = `
@@ -91,7 +92,7 @@ const deleteLeastSql = `
  * forgotten, because the number of addresses has no bound. Both happen bit by bit while units are taken. Throws when
  * the file cannot be used.
  */
-export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}) {
+export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}): QuotaStore {
   if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true });
   const database = new DatabaseSync(file, { timeout: busyMilliseconds });
   database.exec(tables);
@@ -107,6 +108,7 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}) {
   const commit = database.prepare("COMMIT");
   let forgetting = false;
   let dueToDelete = true;
+  let waiting: Waiting[] = [];
 
   const usedOf = (account: string, day: string) => Number(read.get({ account, day })?.used ?? 0);
 
@@ -122,42 +124,63 @@ export function sqliteQuota(file: string, { maxRows = 1_000_000 } = {}) {
     dueToDelete = Boolean(old) || forgetting;
   }
 
-  const methods = {
-    take(account: string, day: string, units: number, limit: number): Taken {
-      const row = take.get(day, account, units, limit);
-      if (!row) return { allowed: false, used: usedOf(account, day) };
-      const used = Number(row.used);
-      // The row is new.
-      if (used === units) dueToDelete = true;
-      return { allowed: true, used };
-    },
-    giveBack: (account: string, day: string, units: number) => void lower.run({ account, day, units }),
-    used: usedOf,
-  };
+  function takeNow({ account, day, units, limit }: Omit<Waiting, keyof PromiseWithResolvers<Taken>>): Taken {
+    const row = take.get(day, account, units, limit);
+    if (!row) return { allowed: false, used: usedOf(account, day) };
+    const used = Number(row.used);
+    // The row is new.
+    if (used === units) dueToDelete = true;
+    return { allowed: true, used };
+  }
 
-  /** Answers questions in one transaction, because a transaction costs as much as many counts. */
-  function answer(questions: readonly Question[]): unknown[] {
-    const taking = questions.filter(({ method }) => method === "take");
+  /**
+   * Takes the units of several waiters on one counter and limit at once, or one after another when the sum is too much.
+   */
+  function takeTogether(taking: readonly Waiting[]): Taken[] {
+    const [first] = taking as [Waiting];
+    const together = { ...first, units: taking.reduce((sum, { units }) => sum + units, 0) };
+    if (taking.length === 1 || together.units > together.limit) return taking.map(takeNow);
+    const { allowed, used } = takeNow(together);
+    if (!allowed) return taking.map(takeNow);
+    let sum = used - together.units;
+    return taking.map(({ units }) => {
+      sum += units;
+      return { allowed, used: sum };
+    });
+  }
+
+  /**
+   * Counts everything that arrived in one turn of the event loop in one transaction, because a transaction costs as
+   * much as many counts.
+   */
+  function takeAll() {
+    const taking = waiting;
+    waiting = [];
+    const groups = [
+      ...Map.groupBy(taking, ({ day, account, limit }) => `${day} ${limit} ${account}`).values(),
+    ];
     try {
-      // Who only reads need not wait for another process that writes.
-      if (taking.length > 0) begin.run();
-      const answers = questions.map(({ method, of }) => methods[method](...of));
-      if (taking.length === 0) return answers;
-      if (dueToDelete) deleteSome(taking[0]!.of[1], taking.length);
+      begin.run();
+      const taken = groups.map(takeTogether);
+      if (dueToDelete) deleteSome(taking[0]!.day, taking.length);
       commit.run();
-      return answers;
+      for (const [index, group] of groups.entries())
+        for (const [position, { resolve }] of group.entries()) resolve(taken[index]![position]!);
     } catch (error) {
       if (database.isOpen && database.isTransaction) database.exec("ROLLBACK");
-      throw error;
+      for (const { reject } of taking) reject(error);
     }
   }
 
   return {
-    answer,
-    take: async (...of: Question["of"]) => answer([{ method: "take", of }])[0] as Taken,
-    giveBack: async (...of: Parameters<QuotaStore["giveBack"]>) => methods.giveBack(...of),
-    used: async (account: string, day: string) => usedOf(account, day),
-    keeping: async () => ({ store: "sqlite", replica: null }) as const,
+    take(account, day, units, limit) {
+      const taken = Promise.withResolvers<Taken>();
+      if (waiting.push({ account, day, units, limit, ...taken }) === 1) setImmediate(takeAll);
+      return taken.promise;
+    },
+    giveBack: async (account, day, units) => void lower.run({ account, day, units }),
+    used: async (account, day) => usedOf(account, day),
+    keeping: async () => ({ store: "sqlite", replica: null }),
     close: () => database.close(),
-  } satisfies QuotaStore & { answer: typeof answer };
+  };
 }

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { inTime } from "../../snapshots/store/in-parallel.ts";
 import { startThread } from "../../snapshots/store/thread.ts";
-import type { Counters, Question, QuotaStore } from "./counters.ts";
+import type { Counters, QuotaStore } from "./counters.ts";
 
 // A network folder may hang for good.
 const openSeconds = 10;
@@ -9,13 +9,16 @@ const openSeconds = 10;
 // answers.
 const mostWaiting = 10_000;
 
-/** What the thread answers to a message of questions. */
-export type Answers = { values: unknown[] } | { error: string };
+type Method = "take" | "giveBack" | "used";
+/** A message to the thread. */
+export type Questions = { method: Method; of: Parameters<Counters["take"]> }[];
+export type Answers = Settled[];
+type Settled = { value: unknown } | { error: string };
 const gone = { error: "the thread of the quota file has ended" };
 
 /** Questions of one message, and those who wait for the answers. */
 interface Batch {
-  questions: Question[];
+  questions: Questions;
   waiting: PromiseWithResolvers<unknown>[];
   deadline: NodeJS.Timeout;
 }
@@ -30,18 +33,19 @@ export async function threadedQuota(file: string, seconds: number): Promise<Quot
   let [underway, next]: (Batch | undefined)[] = [];
   let ended = false;
 
-  function settle(batch: Batch | undefined, answers: Answers) {
+  function settle(batch: Batch | undefined, answer: (index: number) => Settled) {
     clearTimeout(batch?.deadline);
     for (const [index, { resolve, reject }] of batch?.waiting.entries() ?? []) {
-      if ("error" in answers) reject(new Error(answers.error));
-      else resolve(answers.values[index]);
+      const settled = answer(index);
+      if ("error" in settled) reject(new Error(settled.error));
+      else resolve(settled.value);
     }
   }
 
   function begin(): Batch {
     const late = { error: `the quota file did not answer within ${seconds} s` };
     const deadline = setTimeout(() => {
-      settle(batch, late);
+      settle(batch, () => late);
       // Nobody waits for a late question any more, and units taken for it would belong to no request.
       if (next === batch) next = undefined;
     }, seconds * 1000);
@@ -56,11 +60,11 @@ export async function threadedQuota(file: string, seconds: number): Promise<Quot
     thread.postMessage(JSON.stringify(underway.questions));
   }
 
-  function ask<T>(method: Question["method"], account: string, day: string, units = 0, limit = 0) {
-    if (ended) return Promise.reject<T>(new Error(gone.error));
+  function ask<T>(method: Method, account: string, day: string, units = 0, limit = 0): Promise<T> {
+    if (ended) return Promise.reject(new Error(gone.error));
     next ??= begin();
     if (next.waiting.length >= mostWaiting)
-      return Promise.reject<T>(new Error("too many requests wait for the quota file"));
+      return Promise.reject(new Error("too many requests wait for the quota file"));
     const settled = Promise.withResolvers<T>();
     next.waiting.push(settled as PromiseWithResolvers<unknown>);
     next.questions.push({ method, of: [account, day, units, limit] });
@@ -68,14 +72,15 @@ export async function threadedQuota(file: string, seconds: number): Promise<Quot
   }
 
   thread.on("message", (text: string) => {
-    settle(underway, JSON.parse(text));
+    const answers: Answers = JSON.parse(text);
+    settle(underway, (index) => answers[index]!);
     underway = undefined;
     send();
   });
   const opened = inTime(openSeconds, once(thread, "message"));
   const end = () => {
     ended = true;
-    for (const batch of [underway, next]) settle(batch, gone);
+    for (const batch of [underway, next]) settle(batch, () => gone);
   };
   thread.on("error", end).on("exit", end);
   await opened.catch((error) => {

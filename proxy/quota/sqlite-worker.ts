@@ -1,22 +1,20 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { messageOf } from "../../snapshots/store/errors.ts";
-import { type Question, sqliteQuota } from "./counters.ts";
-import type { Answers } from "./sqlite-thread.ts";
+import { sqliteQuota } from "./counters.ts";
+import type { Answers, Questions } from "./sqlite-thread.ts";
 
 // Worker thread of threadedQuota: answers every message of questions with a message of answers. An empty one says that
 // the file is open.
 const store = sqliteQuota(workerData);
 
-function answersTo(questions: Question[]): Answers {
-  try {
-    return { values: store.answer(questions) };
-  } catch (error) {
-    return { error: messageOf(error) };
-  }
-}
-
 /** JSON texts take less time than cloned objects. */
 const send = (answers: Answers) => parentPort!.postMessage(JSON.stringify(answers));
 
-parentPort!.on("message", (text: string) => send(answersTo(JSON.parse(text))));
-send({ values: [] });
+parentPort!.on("message", async (text: string) => {
+  const questions: Questions = JSON.parse(text);
+  const settled = await Promise.allSettled(questions.map(({ method, of }) => store[method](...of)));
+  const answer = (one: PromiseSettledResult<unknown>) =>
+    one.status === "fulfilled" ? { value: one.value } : { error: messageOf(one.reason) };
+  send(settled.map(answer));
+});
+send([]);

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { clientAccount, parseTrust } from "../../../proxy/access/identity.ts";
+import { sqliteQuota } from "../../../proxy/quota/counters.ts";
 import { createQuota } from "../../../proxy/quota/quota.ts";
-import { threadedQuota } from "../../../proxy/quota/sqlite-thread.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { call } from "../../helpers/http/proxy-client.ts";
 import { collectGarbage } from "../../helpers/servers/memory.ts";
@@ -146,7 +146,7 @@ test(`${addresses} addresses leave spent accounts spent, and memory as it was`, 
   const failed = (error: unknown) => {
     throw error;
   };
-  const quota = createQuota(await threadedQuota(join(folder, "million.sqlite"), 10), {
+  const quota = createQuota(sqliteQuota(join(folder, "million.sqlite")), {
     onFailure: "closed",
     now,
     failed,
@@ -169,7 +169,7 @@ test(`${addresses} addresses leave spent accounts spent, and memory as it was`, 
   const after = process.memoryUsage();
   for (const one of spent) expect((await quota.take(one, 1)).allowed).toBe(false);
   expect((await quota.take(caller("10.0.0.0", 2), 1)).remaining).toBe(0);
-  await quota.close();
+  quota.close();
   // The name of an account alone is longer than this for each of them.
   const taken = after.heapUsed + after.external - before.heapUsed - before.external;
   expect(taken).toBeLessThan(16 * addresses);
