@@ -13,14 +13,8 @@ import { promisify } from "node:util";
 import type { Express } from "express";
 import { type ErrorCode, Fault } from "../schemas/errors.ts";
 import { createApp } from "./app.ts";
-import {
-  acceptPending,
-  type Connections,
-  drain,
-  followConnections,
-  type Pipeline,
-  pipeline,
-} from "./connection/connections.ts";
+import { acceptPending, type Connections, drain, followConnections } from "./connection/connections.ts";
+import { type Pipeline, pipeline } from "./connection/pipelining.ts";
 import { type ProblemReply, problemReply } from "./reply/problem.ts";
 import { commonHeaders } from "./reply/reply.ts";
 import { canonicalTarget } from "./routes/checks.ts";

@@ -5,7 +5,7 @@ import type { KeyRing } from "../snapshots/keys/ring.ts";
 import type { Catalog } from "../snapshots/read/catalog/catalog.ts";
 import type { Exports } from "../snapshots/read/catalog/exports.ts";
 import type { PublicLog } from "../snapshots/read/catalog/public-log.ts";
-import type { Trust } from "./access/identity.ts";
+import type { Trust } from "./access/client-address.ts";
 import type { Limits } from "./config.ts";
 import type { Origin, PublicObjects } from "./origin/origin.ts";
 import type { Quota } from "./quota/quota.ts";

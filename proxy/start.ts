@@ -49,7 +49,8 @@ export async function startService(
 ) {
   const limits = { ...defaultLimits, ...changes };
   const metrics = createMetrics();
-  const cache = { ...config, warn: (line: string) => log.warn(line) };
+  const warn = (line: string) => log.warn(line);
+  const cache = { ...config, warn };
   const storage = await openStorage(config.snapshotStore, directory, environment, limits.store, cache);
   const at = (file: string | undefined) => file && resolve(directory, file);
   const { trustPolicy, trustedKeys, checkpointFile } = config;
@@ -57,7 +58,7 @@ export async function startService(
     storage,
     { TRUST_POLICY: at(trustPolicy), TRUSTED_KEYS: at(trustedKeys), CHECKPOINT_FILE: at(checkpointFile) },
     {
-      warn: cache.warn,
+      warn,
       refused(error) {
         metrics.untrusted.inc();
         log.error({ err: error }, "what the trusted keys or the policy do not vouch for is not taken up");

@@ -4,7 +4,7 @@ import { Fault } from "../schemas/errors.ts";
 import { isWellFormedKey } from "../snapshots/keys/records.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
 import { layout } from "../snapshots/store/layout.ts";
-import { collected } from "../snapshots/store/storage.ts";
+import { readAll } from "../snapshots/store/storage.ts";
 import { verifierText } from "../snapshots/trust/notes/note-keys.ts";
 import { believedPolicy } from "../snapshots/trust/witnesses/policy.ts";
 import { requiredOption, type Shell, usageError } from "./cli.ts";
@@ -97,7 +97,7 @@ export async function siteFaultAt(siteUrl: string): Promise<string | undefined> 
 export async function faultAt(address: string, expected: RegExp): Promise<string | undefined> {
   try {
     const answer = await fetch(address, { signal: AbortSignal.timeout(seconds * 1000) });
-    const body = await collected((answer.body ?? []) as AsyncIterable<Uint8Array>, 65_536, () => {
+    const body = await readAll((answer.body ?? []) as AsyncIterable<Uint8Array>, 65_536, () => {
       throw new Error("it is too long");
     });
     if (!answer.ok) return `answers ${answer.status}`;

@@ -11,9 +11,9 @@ import { hasCode, ObjectError } from "../../snapshots/store/errors.ts";
 import { within } from "../../snapshots/store/in-parallel.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { readObject } from "../../snapshots/store/objects.ts";
-import { collected, type Storage } from "../../snapshots/store/storage.ts";
+import { readAll, type Storage } from "../../snapshots/store/storage.ts";
 import type { Request, Response } from "../exchange.ts";
-import { guardPeer } from "../quota/quota.ts";
+import { guardPeer } from "../peers/breaker.ts";
 import { type Coding, inEachCoding } from "../reply/reply.ts";
 
 export type PublicObjects = ReturnType<typeof publicObjects>;
@@ -168,7 +168,7 @@ async function bodyOf(answer: IncomingMessage, { hash }: NamedObject): Promise<B
     answer.on("error", () => {}).destroy();
     throw new OriginFault(`the origin answered ${answer.statusCode}`);
   }
-  const body = await collected(answer, layout.publicObject.maxBytes, () => {
+  const body = await readAll(answer, layout.publicObject.maxBytes, () => {
     throw new OriginFault("the body is longer than an object may be");
   });
   if (sha256(body) === hash) return body;

@@ -1,8 +1,8 @@
-import { BrokenCircuitError, CircuitState, ConsecutiveBreaker, circuitBreaker, handleWhen } from "cockatiel";
 import { LRUCache } from "lru-cache";
 import type { Ready } from "../../schemas/envelopes.ts";
 import { type ErrorCode, Fault } from "../../schemas/errors.ts";
 import { type Plan, plans } from "../../schemas/plans.ts";
+import { guardPeer } from "../peers/breaker.ts";
 import { type Counters, type QuotaStore, sqliteQuota } from "./counters.ts";
 
 export interface Caller {
@@ -217,24 +217,3 @@ export function rateLimitHeaders(receipt: Receipt, now: number): Record<string, 
 
 /** Whole seconds from now to a later moment, at least 1. */
 export const secondsUntil = (moment: number, now: number) => Math.max(1, Math.ceil((moment - now) / 1000));
-
-// This many failures in a row mean that a peer is away, not that one request had bad luck.
-const failures = 5;
-const restMilliseconds = 1000;
-
-/**
- * A circuit breaker for a peer that may be away. After five failures in a row it rests for a second, then one request
- * tries the peer. Meanwhile all others fail at once with BrokenCircuitError instead of waiting for their deadlines.
- * `counts` tells which failures concern the peer and not only one request.
- */
-export function guardPeer(counts: (error: Error) => boolean = () => true) {
-  const policy = circuitBreaker(handleWhen(counts), {
-    halfOpenAfter: restMilliseconds,
-    breaker: new ConsecutiveBreaker(failures),
-  });
-  return async <T>(work: () => Promise<T>): Promise<T> => {
-    // While one request tries, cockatiel would make the others wait for its outcome.
-    if (policy.state === CircuitState.HalfOpen) throw new BrokenCircuitError();
-    return policy.execute(work);
-  };
-}

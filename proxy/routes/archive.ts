@@ -57,7 +57,7 @@ export function archiveAnswers({ catalog, exports, now }: AppServices) {
     marketChanges: async (exchange, request, response) => {
       requireChunks(request, ndjson);
       const payer: Payer = {
-        // Work that takes longer than an answer may goes on, so that its result is there when the caller asks again.
+        // The work goes on after the answer's deadline, so that its result is there when the caller asks again.
         gone: () => response.destroyed && !response.writableFinished,
         pay: paymentOf(exchange),
       };

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { Logger } from "pino";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
-import { isPrivate, type Trust } from "../access/identity.ts";
+import { isPrivate, type Trust } from "../access/client-address.ts";
 import type { Exchange } from "../exchange.ts";
 import type { PublicObjects } from "../origin/origin.ts";
 import type { Quota } from "../quota/quota.ts";
@@ -109,7 +109,6 @@ type Aggregator = "min" | "max" | "sum";
 /** NaN where there is nothing to report. */
 type Reading = () => number | Promise<number>;
 
-/** What the gauges read. */
 interface Measured {
   catalog: Catalog;
   objects: PublicObjects;
@@ -133,7 +132,7 @@ export function registerGauges(
       registers,
       async collect() {
         const value = await read();
-        // Without a sample, no unknown age is taken for one of 0, which would look as if all were well.
+        // An unknown age gives no sample: 0 would look as if all were well.
         if (Number.isNaN(value)) this.remove();
         else this.set(value);
       },

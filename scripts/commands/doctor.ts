@@ -12,7 +12,7 @@ import { nearest } from "../../snapshots/read/query/parameters.ts";
 import { ifPresent, messageOf } from "../../snapshots/store/errors.ts";
 import { inTime } from "../../snapshots/store/in-parallel.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { clockTolerance, describeClocks } from "../../snapshots/store/log/commits.ts";
+import { clockTolerance, describeClocks } from "../../snapshots/store/log/clock.ts";
 import { probeConditionalWrites, requireStore } from "../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { openLogReader } from "../../snapshots/trust/log/log-reader.ts";

@@ -34,7 +34,7 @@ export async function readSoundExport(
   trust?: Trust,
 ): Promise<ExportRecord | undefined> {
   const record = await unless(CorruptObjectError, () => readExport(storage, snapshotId));
-  return record && trust?.export(record) ? undefined : record;
+  return record && trust?.refusalOfExport(record) ? undefined : record;
 }
 
 /** All records that are sound, and with `trust` signed. */
@@ -63,7 +63,7 @@ export async function readSoundChanges(
   trust?: Trust,
 ): Promise<ChangeFiles | undefined> {
   const record = await unless(CorruptObjectError, () => readChanges(storage, changes));
-  return record && trust?.changes(record) ? undefined : record;
+  return record && trust?.refusalOfChanges(record) ? undefined : record;
 }
 
 /** The keys of the record, its files and their chunks. */
@@ -131,14 +131,14 @@ export async function signExportsOf(storage: Storage, newest: Commit, signing: S
   // Exports of commits that the log does not lead back to do not count.
   await unless(ObjectError, async () => {
     for await (const commit of logFrom(storage, newest)) {
-      if (!trust.commit(commit)) return;
+      if (!trust.refusalOfCommit(commit)) return;
       const exported = layout.exportRecord(commit.entry.snapshotId);
       const record = stored.has(exported) && (await readSoundExport(storage, commit.entry.snapshotId));
-      if (record && trust.export(record)) await sign(exported, record, subjectOf.export(record));
+      if (record && trust.refusalOfExport(record)) await sign(exported, record, subjectOf.export(record));
       const { hash } = commit.changes ?? {};
       const name = hash && layout.exportedChanges(hash);
       const changes = name && stored.has(name) && (await readSoundChanges(storage, hash));
-      if (changes && trust.changes(changes)) await sign(name, changes, subjectOf.changes(changes));
+      if (changes && trust.refusalOfChanges(changes)) await sign(name, changes, subjectOf.changes(changes));
     }
   });
 }

@@ -23,8 +23,9 @@ import { namedBy, readObject } from "../store/objects.ts";
 import { infoOf, type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 import { trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
+import { type Counting, countedLog } from "./counted-log.ts";
 import { blamingManifest } from "./find-commit.ts";
-import { type Counting, countedLog, keepsChanges, type Retention, tierMasksOf, tiers } from "./retention.ts";
+import { keepsChanges, type Retention, tierMasksOf, tiers } from "./retention.ts";
 
 export interface CollectOptions extends Retention, Counting {
   now: Date;

@@ -14,12 +14,13 @@ import {
 import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { hashIn, layout } from "../store/layout.ts";
-import { appendCommit, type CommitContent, publicationTime } from "../store/log/commits.ts";
+import { publicationTime } from "../store/log/clock.ts";
+import { appendCommit, type CommitContent } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { readRunLog, requireStillNewest } from "../trust/log/believe.ts";
-import { isSigned, requireKey, signerOf } from "../trust/signing.ts";
+import { lacksSignature, requireKey, signerOf } from "../trust/signing.ts";
 import { findCommit } from "./find-commit.ts";
 
 /**
@@ -45,7 +46,7 @@ export async function rollback(
         `commit ${current.entry.commit} already has snapshot ${current.entry.snapshotId}`,
       );
     // A rollback that this run's key did not sign is made once more.
-    if (isSigned(current, signing)) {
+    if (!lacksSignature(current, signing)) {
       // An earlier run may have stopped after its commit, before it updated the public names.
       await updateMutableObjects(storage, shown, { commit: current });
       return current;

@@ -12,10 +12,11 @@ import { wordsOf } from "../index/word-table.ts";
 import type { FileNumbers } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";
 import { besideSegment, referTo } from "../store/objects.ts";
+import type { SortedMarket } from "./external-sort.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import type { OldMarket, StoredRow } from "./previous-rows.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
-import type { ReadSources, SortedMarket } from "./read-sources.ts";
+import type { ReadSources } from "./read-sources.ts";
 
 type MarketLine = MarketKey & { line: Buffer };
 

@@ -17,13 +17,14 @@ import { nameOfAll } from "../sources/files/source-files.ts";
 import type { OpenSources } from "../sources/sources.ts";
 import { type CorruptObjectError, isLoss, type MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { appendCommit, type CommitContent, publicationTime } from "../store/log/commits.ts";
+import { publicationTime } from "../store/log/clock.ts";
+import { appendCommit, type CommitContent } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { divideManifest } from "../store/manifest.ts";
 import { namedBy, readObject, referTo } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { type RunLog, readRunLog, requireStillNewest } from "../trust/log/believe.ts";
-import { isSigned, requireKey, signerOf } from "../trust/signing.ts";
+import { lacksSignature, requireKey, signerOf } from "../trust/signing.ts";
 import { requireAtMost } from "./guards.ts";
 import {
   type BuildOptions,
@@ -171,7 +172,7 @@ export async function finishPublish(
     current,
     previous,
     built: { snapshotId: told.snapshotId, manifestHash: ref.hash },
-    signed: current !== undefined && isSigned(current, signing),
+    signed: current !== undefined && !lacksSignature(current, signing),
     dryRun,
   });
   if (!keepsManifest) await objects.writeHeld();

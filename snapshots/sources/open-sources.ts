@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import type { DuckDBInstance } from "@duckdb/node-api";
 import { Fault } from "../../schemas/errors.ts";
 import type { SourceFileRef } from "../../schemas/store/stored-objects.ts";
-import { clockTolerance } from "../store/log/commits.ts";
+import { clockTolerance } from "../store/log/clock.ts";
 import { RefusalList, SourceRefusal } from "./contract/refusals.ts";
 import { marketsTable, protocolScoresTable } from "./contract/source-tables.ts";
 import type { SourceTable } from "./contract/table-schema.ts";

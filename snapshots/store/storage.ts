@@ -83,7 +83,7 @@ export function joined(chunks: readonly Uint8Array[]): Buffer {
 }
 
 /** Calls `refuse` with the number of bytes as soon as they are more than `maxBytes`; it throws. */
-export async function collected(
+export async function readAll(
   body: AsyncIterable<Uint8Array>,
   maxBytes: number,
   refuse: (bytes: number) => never,

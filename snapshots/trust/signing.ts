@@ -48,7 +48,7 @@ export function requireKey({ location }: Storage, newest: Commit | undefined, si
 export function requireTrusted(location: string, commit: Commit, signing: Signing): void {
   const { commit: number } = commit.entry;
   if (signing.over === number) return;
-  const refusal = trustOf(signing)?.commit(commit);
+  const refusal = trustOf(signing)?.refusalOfCommit(commit);
   if (refusal) throw refuseUntrusted(location, refusal, `tell publish or rollback: --sign-over ${number}`);
 }
 
@@ -83,9 +83,9 @@ export function trustOf({ key, trusted = [] }: Signing): Trust | undefined {
   return keys.length > 0 ? new Trust(keys) : undefined;
 }
 
-/** Whether a run's key signed a commit, if the run has one. */
-export function isSigned(commit: Commit, { key }: Signing): boolean {
-  return key === undefined || new Trust([key]).commit(commit) === undefined;
+/** Whether a run has a key that has not signed a commit. */
+export function lacksSignature(commit: Commit, { key }: Signing): boolean {
+  return key !== undefined && new Trust([key]).refusalOfCommit(commit) !== undefined;
 }
 
 /** What signs a new commit; nothing when there is no key. */

@@ -45,7 +45,7 @@ export class Trust {
   }
 
   /** Why a commit is not trusted: nobody whose key is trusted signed its entry. Undefined when somebody did. */
-  commit(commit: Commit): UntrustedError | undefined {
+  refusalOfCommit(commit: Commit): UntrustedError | undefined {
     return this.#refusal(layout.commit(commit.entry.commit), commit.note, (name) => entryText(name, commit));
   }
 
@@ -53,13 +53,13 @@ export class Trust {
    * What a checkpoint of the public log says that the policy is satisfied with, with no more of its note than counts;
    * or why it is not.
    */
-  tree(note: string): TrustedCheckpoint | { reason: string } {
-    const signed = this.signedTree(note);
+  checkpoint(note: string): TrustedCheckpoint | { reason: string } {
+    const signed = this.signedCheckpoint(note);
     return "reason" in signed || signed.lacking === undefined ? signed : { reason: signed.lacking };
   }
 
-  /** The same of one that a log signed, whoever cosigned it. */
-  signedTree(note: string): (TrustedCheckpoint & Pick<Judged, "lacking">) | { reason: string } {
+  /** The same of a checkpoint that a log signed, with what it lacks for the policy. */
+  signedCheckpoint(note: string): (TrustedCheckpoint & Pick<Judged, "lacking">) | { reason: string } {
     const judged = () => {
       const { note: checked, cosigners, lacking } = judgeNote(this.#policy, note);
       return { ...parseCheckpoint(checked), note: checked, cosigners, lacking };
@@ -68,20 +68,20 @@ export class Trust {
   }
 
   /** Why the record of a publish run is not trusted; undefined when it is. */
-  run(run: Checked): UntrustedError | undefined {
+  refusalOfRun(run: Checked): UntrustedError | undefined {
     const { digest, note } = run;
     return this.#refusal(layout.checked, note, (name) => recordText(name, subjectOf.run(run), digest));
   }
 
   /** Why the record of an export is not trusted; undefined when it is. */
-  export(record: ExportRecord): UntrustedError | undefined {
+  refusalOfExport(record: ExportRecord): UntrustedError | undefined {
     const { digest, note, snapshotId } = record;
     const key = layout.exportRecord(snapshotId);
     return this.#refusal(key, note, (name) => recordText(name, subjectOf.export(record), digest));
   }
 
   /** Why the record of a change as Parquet files is not trusted; undefined when it is. */
-  changes(record: ChangeFiles): UntrustedError | undefined {
+  refusalOfChanges(record: ChangeFiles): UntrustedError | undefined {
     const key = layout.exportedChanges(record.changes);
     return this.#refusal(key, record.note, (name) =>
       recordText(name, subjectOf.changes(record), record.digest),
@@ -89,7 +89,7 @@ export class Trust {
   }
 
   /** Why the plan or a part of a run is not trusted, by its key in the store; undefined when it is. */
-  ofRun(
+  refusalOfPart(
     key: string,
     { digest, note }: { digest: string; note?: string | undefined },
   ): UntrustedError | undefined {
@@ -163,7 +163,7 @@ export function judge(
 ): Promise<Commit | UntrustedError | CorruptObjectError | undefined> {
   const judged = async () => {
     const commit = await readCommit(storage, number);
-    return (commit && trust.commit(commit)) ?? commit;
+    return (commit && trust.refusalOfCommit(commit)) ?? commit;
   };
   return unless(CorruptObjectError, judged, (error) => error);
 }

@@ -67,7 +67,7 @@ export async function checkLog(
     } else {
       const manifest = commit && (await snapshots.manifestOf(commit));
       // What lies above the newest trusted commit is a fault, and nothing else is compared with it.
-      if (!commit || !trust?.commit(commit)) newest = manifest && { commit, manifest };
+      if (!commit || !trust?.refusalOfCommit(commit)) newest = manifest && { commit, manifest };
     }
     const predecessor = before?.entry.commit === number - 1 ? before : undefined;
     if (commit) await snapshots.checkChanges(commit, predecessor, kept);
@@ -123,7 +123,7 @@ function checkSignatures(
 ): void {
   let named: string | null | undefined;
   for (const commit of log.toReversed()) {
-    const refusal = commit && trust?.commit(commit);
+    const refusal = commit && trust?.refusalOfCommit(commit);
     const vouchedFor = commit?.digest === named;
     if (refusal && (commit?.note !== undefined || !vouchedFor))
       check.faults.push({ key: refusal.key, reason: refusal.reason });
@@ -133,8 +133,9 @@ function checkSignatures(
 
 /** The largest size whose entry is signed, with `trust` by a trusted key; 0 where there is none. */
 const signedSize = (commits: ReadonlyMap<number, Commit>, trust: Trust | undefined): number =>
-  [...commits.values()].findLast((commit) => (trust ? !trust.commit(commit) : commit.note !== undefined))
-    ?.entry.commit ?? 0;
+  [...commits.values()].findLast((commit) =>
+    trust ? !trust.refusalOfCommit(commit) : commit.note !== undefined,
+  )?.entry.commit ?? 0;
 
 /**
  * Checks that each commit names the tree of those before it, and that every checkpoint is of this log and signed, with
@@ -191,7 +192,8 @@ async function checkTrees(
 function checkpointIn(key: string, bytes: Buffer, trust: Trust | undefined): TreeHead {
   const note = bytes.toString();
   const parsed = () => parseCheckpoint(note);
-  const judge = (by: Trust) => (key === layout.logCheckpoint ? by.tree(note) : by.signedTree(note));
+  const judge = (by: Trust) =>
+    key === layout.logCheckpoint ? by.checkpoint(note) : by.signedCheckpoint(note);
   const said = trust ? judge(trust) : unlessSync(NoteError, parsed, ({ message }) => ({ reason: message }));
   if ("size" in said) return said;
   throw new CorruptObjectError(key, said.reason);

@@ -122,7 +122,7 @@ async function readChangesRecord(
 ): Promise<ChangeFiles> {
   const record = await readChanges(storage, hashIn(key));
   if (!record) throw new MissingObjectError(key);
-  const refusal = trust?.changes(record);
+  const refusal = trust?.refusalOfChanges(record);
   if (refusal) throw new CorruptObjectError(key, refusal.reason);
   return record;
 }
@@ -135,7 +135,7 @@ async function readRecord(
 ): Promise<ExportRecord> {
   const record = await readExport(storage, hashIn(key));
   if (!record) throw new MissingObjectError(key);
-  const refusal = trust?.export(record);
+  const refusal = trust?.refusalOfExport(record);
   if (refusal) throw new CorruptObjectError(key, refusal.reason);
   const later = () => unless(CorruptObjectError, () => readCommit(storage, record.commit));
   const commit = record.commit > last ? await later() : commits.get(record.commit);

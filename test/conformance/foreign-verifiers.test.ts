@@ -35,7 +35,7 @@ interface Verdict {
 const nothing: Verdict = { note: false, inclusion: false, consistency: false };
 
 function ours({ key, answer, inclusion, before, consistency }: LogProof): Verdict {
-  const tree = keyed(key)?.tree(answer.checkpoint);
+  const tree = keyed(key)?.checkpoint(answer.checkpoint);
   if (!tree || "reason" in tree) return nothing;
   const place = { index: answer.commit - 1, size: tree.size, path: hashes(inclusion) };
   const head = headFrom(leafHash(Buffer.from(answer.entry)), place);

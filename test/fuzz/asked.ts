@@ -15,7 +15,8 @@ import {
   uncachedJson,
 } from "../../proxy/reply/reply.ts";
 import { fileReply } from "../../proxy/reply/stream.ts";
-import { canonicalTarget, pathOf, readBody, searchOf } from "../../proxy/routes/checks.ts";
+import { readBody } from "../../proxy/routes/body.ts";
+import { canonicalTarget, pathOf, searchOf } from "../../proxy/routes/checks.ts";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { paging } from "../../schemas/filters.ts";
 import { errorCodes } from "../../schemas/problem.ts";

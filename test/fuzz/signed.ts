@@ -183,7 +183,7 @@ const commit: Target = {
     refused(() => checkAgreement(record as unknown as Commit), CorruptObjectError);
     need(entryOf(record as unknown as Commit).length > 0, "a commit has an entry");
     const trust = new Trust([testKey()]);
-    trust.commit(record as unknown as Commit);
+    trust.refusalOfCommit(record as unknown as Commit);
   },
 };
 
@@ -236,7 +236,7 @@ const note: Target = {
     }
     const checkpoint = refused(() => parseCheckpoint(text), NoteError);
     if (checkpoint) need(text.startsWith(`${checkpointText(checkpoint)}\n`), "a checkpoint is its text");
-    const ours = trust.tree(text);
+    const ours = trust.checkpoint(text);
     const theirs = await refusedLater(() => verifyCheckpoint(text, policyText), IntegrityError);
     refused(() => checkpointIn(text), IntegrityError);
     need(
@@ -267,7 +267,7 @@ const policy: Target = {
     need(isQuorum(read, all), "all witnesses are enough");
     need(read.quorum === undefined || !isQuorum(read, new Set()), "no witness is not enough");
     if (isText) {
-      const ours = read.logs.length > 0 && !("reason" in new Trust(read).tree(cosigned));
+      const ours = read.logs.length > 0 && !("reason" in new Trust(read).checkpoint(cosigned));
       need(ours === Boolean(client), `whether it counts: ${ours} here, ${Boolean(client)} in the client`);
     }
     const lines: string[] = [];

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { incidents, wayBack } from "../../scripts/cli.ts";
+import { incidents, wayBack } from "../../scripts/incidents.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { deployed } from "../helpers/http/deployed.ts";

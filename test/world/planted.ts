@@ -2,146 +2,10 @@ import { spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type Fault, faults } from "./faults.ts";
 
 // Plants faults in copies of the project, one in each, and tells after how many worlds each is found:
 // node --import ./scripts/installed.js test/world/planted.ts [NAME…]
-
-/** A fault: the text of a file that it takes the place of, once. */
-interface Fault {
-  name: string;
-  file: string;
-  text: string;
-  fault: string;
-}
-
-const faults: readonly Fault[] = [
-  {
-    name: "a publisher does not look for collections",
-    file: "snapshots/publish/publish.ts",
-    text: "await refuseCollected(storage, objects.written.union(archiveChanges.objects.written), names);",
-    fault: "{}",
-  },
-  {
-    name: "a publisher does not look again before its commit",
-    file: "snapshots/publish/publish.ts",
-    text: "await refuseCollected(storage, new Set([manifestKey]), names);",
-    fault: "",
-  },
-  {
-    name: "gc does not look twice",
-    file: "snapshots/maintain/gc.ts",
-    text: "const unchanged = batch.filter((info) => isDeepStrictEqual(still.get(info.key), info));",
-    fault: "const unchanged = isDeepStrictEqual(still, 0) ? [] : batch;",
-  },
-  {
-    name: "gc counts commits that nobody signed",
-    file: "snapshots/maintain/gc.ts",
-    text: "countedLog(this.#storage, this.#options)",
-    fault: "countedLog(this.#storage, { anybody: true })",
-  },
-  {
-    name: "gc takes what a run has just written for old",
-    file: "snapshots/maintain/gc.ts",
-    text: "const hours = mayBeOfARun ? Math.max(keepHours, runHours) : keepHours;",
-    fault: "const hours = mayBeOfARun ? keepHours : keepHours;",
-  },
-  {
-    name: "gc keeps one commit less than it is told",
-    file: "snapshots/maintain/retention.ts",
-    text: "index >= commits.length - keepCommits",
-    fault: "index > commits.length - keepCommits",
-  },
-  {
-    name: "gc goes by a clock that is ahead",
-    file: "snapshots/store/log/gc-records.ts",
-    text: "    requireClock(storage);\n",
-    fault: "    void requireClock;\n",
-  },
-  {
-    name: "nobody looks for commits after the hint",
-    file: "snapshots/store/log/commits.ts",
-    text: "return next.value ? newestAfter(storage, next.value, number + mostSteps) : commit.value;",
-    fault: "return commit.value;",
-  },
-  {
-    name: "a number that is taken counts as one's own",
-    file: "snapshots/store/log/commits.ts",
-    text: "if (!(await isStored(",
-    fault: "if (created instanceof StorageError && !(await isStored(",
-  },
-  {
-    name: "a rollback does not write what it brings back",
-    file: "snapshots/maintain/rollback.ts",
-    text: "await storage.put(key, await readObject(storage, key, ref));",
-    fault: "await readObject(storage, key, ref);",
-  },
-  {
-    name: "a reader goes back with its store",
-    file: "snapshots/trust/log/log-reader.ts",
-    text: "if (least) await requireContinued(storage, least, checkpoint, file);",
-    fault: "if (!least && least) await requireContinued(storage, least, checkpoint, file);",
-  },
-  {
-    name: "changes are told forwards alone",
-    file: "snapshots/read/changes/changes.ts",
-    text: "from.commit <= to.commit ? steps : back",
-    fault: "from.commit <= to.commit || back ? steps : back",
-  },
-  {
-    name: "a look back meets what was withdrawn",
-    file: "snapshots/read/catalog/commit-log.ts",
-    text: "entry.publishedAt <= time && !this.isWithdrawn(entry.commit)",
-    fault: "entry.publishedAt <= time",
-  },
-  {
-    name: "a facet tells too many that are disputed",
-    file: "snapshots/read/archive/count-facets.ts",
-    text: "addTo(other, { count: -counts[id]!, disputed: -disputed[id]! });",
-    fault: "addTo(other, { count: -counts[id]!, disputed: 0 });",
-  },
-  {
-    name: "a copy is put in place before it is on the disk",
-    file: "scripts/copy/copy-folder.ts",
-    text: 'for (const path of [this.work("archive.ndjson"), statePath, indexPath, work]) await syncPath(path);',
-    fault: "",
-  },
-  {
-    name: "a copy keeps what has changed",
-    file: "scripts/copy/lines.ts",
-    text: 'if (named.has(line.toString("latin1", 7, 43))) continue;',
-    fault: "",
-  },
-  {
-    name: "a key is served for an hour after it has expired",
-    file: "snapshots/keys/ring.ts",
-    text: "Date.parse(record.expiresAt) <= now()",
-    fault: "Date.parse(record.expiresAt) <= now() - 3_600_000",
-  },
-  {
-    name: "of two revocations the last one counts",
-    file: "snapshots/keys/ring.ts",
-    text: "nextEnds.set(id, Math.min(endOf(revocation), nextEnds.get(id) ?? Number.POSITIVE_INFINITY));",
-    fault: "nextEnds.set(id, endOf(revocation));",
-  },
-  {
-    name: "an export does not look for collections",
-    file: "snapshots/maintain/export.ts",
-    text: "await refuseCollected(storage, new Set(objectsOf(files)));",
-    fault: "",
-  },
-  {
-    name: "gc keeps the newest export alone",
-    file: "snapshots/export/export-records.ts",
-    text: "const newestExports = 2;",
-    fault: "const newestExports = 1;",
-  },
-  {
-    name: "a unit is given back twice",
-    file: "proxy/quota/quota.ts",
-    text: "const give = () => counters.giveBack(account, day, units);",
-    fault: "const give = () => counters.giveBack(account, day, 2 * units);",
-  },
-];
 
 const root = new URL("../..", import.meta.url).pathname;
 const most = 20_000;
@@ -161,7 +25,6 @@ function search({ file, text, fault }: Fault): string {
       cpSync(join(root, name), join(copy, name), { recursive: true });
     symlinkSync(join(root, "node_modules"), join(copy, "node_modules"));
     const whole = readFileSync(join(copy, file), "utf8");
-    if (whole.split(text).length !== 2) throw new Error(`${file} has not just one ${text}`);
     writeFileSync(
       join(copy, file),
       whole.replace(text, () => fault),

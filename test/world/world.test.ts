@@ -1,5 +1,8 @@
 import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
+import { faults } from "./faults.ts";
 
 /** Runs worlds in a process of their own: they take over time, chance and threads of Node. */
 function run(...options: string[]) {
@@ -22,4 +25,9 @@ test("the same seed is the same world to the last operation", () => {
   const [first, second] = [run("--seed", "20"), run("--seed", "20")];
   expect(first.told.split("\n").length).toBeGreaterThan(100);
   expect(second.told).toBe(first.told);
+});
+
+test.each(faults)("there is a place to plant: $name", ({ file, text }) => {
+  const whole = readFileSync(join(import.meta.dirname, "../..", file), "utf8");
+  expect(whole.split(text)).toHaveLength(2);
 });

@@ -24,7 +24,7 @@ import {
 } from "../../signing.ts";
 import { common, openStore } from "../../store.ts";
 import { removeLeftTemporaryFolders, withTemporaryFolder } from "../../temporary.ts";
-import { describeWitnesses, reportOf, shorten } from "./list.ts";
+import { describeWitnesses, reportOf, shorten } from "./reports.ts";
 
 export const rollbackCommand = command({
   name: "rollback",

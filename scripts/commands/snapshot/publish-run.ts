@@ -4,7 +4,7 @@ import type { PublishOptions, PublishReport } from "../../../snapshots/publish/p
 import { type Refusal, SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { lateRule } from "../../../snapshots/sources/contract/table-schema.ts";
 import type { NamedContent, OpenSources } from "../../../snapshots/sources/sources.ts";
-import { describeClocks } from "../../../snapshots/store/log/commits.ts";
+import { describeClocks } from "../../../snapshots/store/log/clock.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { type ExitCode, integerOption, progressOn, requiredOption, type Shell } from "../../cli.ts";
 import { flag, number, type ValuesOf } from "../../program.ts";

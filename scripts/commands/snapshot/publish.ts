@@ -16,9 +16,9 @@ import { siteFaultAt } from "../../service.ts";
 import { lostSignature, readSigning, signOverOption, trustOptions } from "../../signing.ts";
 import { common, openNewStore } from "../../store.ts";
 import { withTemporaryFolder } from "../../temporary.ts";
-import { describePublish } from "./list.ts";
 import { inParts, partsWay } from "./publish-parts.ts";
 import { allowing, publishFrom, readPublishing, sourcesOption, type Way } from "./publish-run.ts";
+import { describePublish } from "./reports.ts";
 
 export const publishCommand = command({
   name: "publish",

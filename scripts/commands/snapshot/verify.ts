@@ -4,20 +4,13 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 import { trustOf } from "../../../snapshots/trust/signing.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { type VerifyOptions, type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
-import {
-  counted,
-  exitCodes,
-  integerOption,
-  progressOn,
-  type Shell,
-  usageError,
-  waysBack,
-} from "../../cli.ts";
+import { counted, exitCodes, integerOption, progressOn, type Shell, usageError } from "../../cli.ts";
+import { waysBack } from "../../incidents.ts";
 import { command, flag, number } from "../../program.ts";
 import { logBegins, logBeginsOption, readSigning, trustOptions, trustPolicy } from "../../signing.ts";
 import { common, openStore } from "../../store.ts";
-import { describePublish, shorten } from "./list.ts";
 import { allowing, publishFrom, readPublishing, sourcesOption } from "./publish-run.ts";
+import { describePublish, shorten } from "./reports.ts";
 
 export const verifyCommand = command({
   name: "verify",

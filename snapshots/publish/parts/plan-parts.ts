@@ -248,7 +248,7 @@ async function readTrusted<Name extends unknown[], T extends { digest: string; n
   const needsKey = record.note !== undefined && !signing.key && !signing.unsigned;
   const refusal = needsKey
     ? new UntrustedError(key, "it is signed, and SIGNING_KEY is not set")
-    : trustOf(signing)?.ofRun(key, record);
+    : trustOf(signing)?.refusalOfPart(key, record);
   if (refusal) throw refuseUntrustedRun(storage.location, refusal);
   return record;
 }

@@ -5,10 +5,11 @@ import { SourceRefusal } from "../../sources/contract/refusals.ts";
 import type { KeyRange } from "../../sources/sources.ts";
 import { unless } from "../../store/errors.ts";
 import { writeArchive } from "../archive-writer.ts";
+import { ExternalSort } from "../external-sort.ts";
 import { snapshotWriter } from "../make-archive.ts";
 import type { PreviousSnapshot } from "../previous-snapshot.ts";
 import { type FinishOptions, overDamage, type ReadOptions } from "../publish.ts";
-import { ExternalSort, sortMarkets } from "../read-sources.ts";
+import { sortMarkets } from "../read-sources.ts";
 import {
   findPart,
   pinnedBy,

@@ -151,7 +151,7 @@ async function updateCheckpoint(
   const { commit: size } = newest.entry;
   const { key, cosigner, trusted = [], witnesses, memory: file } = signing;
   const trust = trustOf(signing);
-  if (!key || !trust || trust.commit(newest)) return [];
+  if (!key || !trust || trust.refusalOfCommit(newest)) return [];
   // The run has compared the log with a checkpoint of its own size. Before the first one is signed, everybody is asked.
   const belief =
     log?.stored?.checkpoint?.size === size
@@ -209,7 +209,7 @@ async function mergeInto(at: string, place: Place, note: string): Promise<string
   for (let round = 0; round < maxRounds; round += 1) {
     const info = await (round === 0 ? shown.infoOf(at) : infoOf(storage, at));
     const stored = info && (await readNote(storage, at));
-    const said = stored && trust.tree(stored);
+    const said = stored && trust.checkpoint(stored);
     if (said && "size" in said) {
       const { fault, followed } = await believe(
         storage,

@@ -8,10 +8,10 @@ import { inParallel } from "../../store/in-parallel.ts";
 import type { ArchiveFilter } from "../query/filter.ts";
 import { invalidParameter } from "../query/parameters.ts";
 
-// Each takes up to some megabytes while it is read.
+// The words of a segment take up to some megabytes while they are read.
 const wordsAtOnce = 8;
 
-/** Whose columns an index has. */
+/** The archive that an index is of. */
 interface IndexOrigin {
   /** How errors name the archive, at the beginning of a sentence. */
   name: string;

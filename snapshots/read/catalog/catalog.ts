@@ -11,7 +11,9 @@ import { readManifest } from "../../store/manifest.ts";
 import { readObject, unseal } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
-import { Archive, IdIndex, WordIndex } from "../archive/archive.ts";
+import { Archive } from "../archive/archive.ts";
+import { IdIndex } from "../archive/id-index.ts";
+import { WordIndex } from "../archive/word-index.ts";
 import { cacheShares, SingleFlight } from "../memo.ts";
 import {
   createDerived,
@@ -20,17 +22,16 @@ import {
   ObjectCache,
   PageCache,
   type Snapshot,
-  SupersededSnapshots,
 } from "./caches.ts";
 import { CommitLog, type LogEntry, type LogOptions, storedManifests } from "./commit-log.ts";
+import { SupersededSnapshots } from "./superseded.ts";
 
-// Each takes a third of a megabyte. One after the other, a remote store's latency would be most of a start.
+// The index of a segment takes a third of a megabyte. One after the other, a remote store's latency would be most of a start.
 const segmentsAtOnce = 32;
 
 /** Commits that are looked at for a whole snapshot. A collection keeps as many of the newest unless it is told less. */
 const maxTried = 24;
 
-/** The options of a catalog. */
 export interface CatalogOptions extends LogOptions {
   /** Bounds the three caches together. The current indexes come on top, and a quarter of this for older snapshots. */
   cacheBytes: number;

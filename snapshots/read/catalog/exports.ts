@@ -87,7 +87,7 @@ export class Exports {
     const known = this.#changes.get(hash);
     if (known) return known;
     const record = await readSoundChanges(this.#storage, hash);
-    if (!record || !this.#reader.believesExport((trust) => trust.changes(record))) return undefined;
+    if (!record || !this.#reader.believesExport((trust) => trust.refusalOfChanges(record))) return undefined;
     this.#changes.set(hash, record.files);
     return record.files;
   }
@@ -154,7 +154,9 @@ export class Exports {
   /** A record that is sound and believed. */
   async #read(key: string): Promise<ExportRecord | undefined> {
     const record = await readSoundExport(this.#storage, hashIn(key));
-    return record && this.#reader.believesExport((trust) => trust.export(record)) ? record : undefined;
+    return record && this.#reader.believesExport((trust) => trust.refusalOfExport(record))
+      ? record
+      : undefined;
   }
 
   /** Whether a record agrees with a commit that no rollback withdrew. */

@@ -17,9 +17,9 @@ import { CorruptObjectError, tooLarge, tooShort } from "../errors.ts";
 import { within } from "../in-parallel.ts";
 import { headersOf } from "../layout.ts";
 import {
-  collected,
   type GetOptions,
   type ObjectInfo,
+  readAll,
   type S3Location,
   type Storage,
   StorageError,
@@ -259,7 +259,7 @@ async function bodyOf(
     throw tooLarge(key, ContentLength ?? bytes, maxBytes);
   };
   const most = (ContentLength ?? 0) > maxBytes ? 0 : maxBytes;
-  const bytes = await collected((Body ?? []) as AsyncIterable<Uint8Array>, most, refuse);
+  const bytes = await readAll((Body ?? []) as AsyncIterable<Uint8Array>, most, refuse);
   if (bytes.length !== (ContentLength ?? bytes.length))
     throw new Error(`${bytes.length} of ${ContentLength} bytes`);
   return bytes;

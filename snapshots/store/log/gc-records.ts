@@ -4,7 +4,7 @@ import { CorruptObjectError } from "../errors.ts";
 import { layout } from "../layout.ts";
 import { seal, unseal } from "../objects.ts";
 import { infoOf, type Storage } from "../storage.ts";
-import { requireClock, storeTime } from "./commits.ts";
+import { requireClock, storeTime } from "./clock.ts";
 
 /** The longest time, in minutes, that a collection takes to delete the keys of one record. */
 export const deletingMinutes = 10;

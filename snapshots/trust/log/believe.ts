@@ -52,7 +52,8 @@ export async function recall(
     readChecked(storage),
   ]);
   if (stored?.checkpoint) evidence.push(evidenceIn(layout.logCheckpoint, stored.checkpoint));
-  if (trust && run && !trust.run(run)) evidence.push(evidenceIn(layout.checked, { size: run.commit }));
+  if (trust && run && !trust.refusalOfRun(run))
+    evidence.push(evidenceIn(layout.checked, { size: run.commit }));
   const { memory: file } = signing;
   if (file?.newest) evidence.push({ ...file.newest, says: `${file.path} names` });
   if (stored && witnesses) evidence.push(...(await askSeen(storage, signing, stored.checkpoint)));
@@ -131,7 +132,7 @@ export async function isFollowed(
   trust: Trust | undefined,
 ): Promise<boolean> {
   const next = await unless(CorruptObjectError, () => readCommit(storage, (newest?.entry.commit ?? 0) + 1));
-  return next !== undefined && next.previous === (newest?.digest ?? null) && !trust?.commit(next);
+  return next !== undefined && next.previous === (newest?.digest ?? null) && !trust?.refusalOfCommit(next);
 }
 
 function contradiction(

@@ -69,7 +69,7 @@ async function readCheckpoint(
   const shown = await readNote(storage, key);
   const none = { checkpoint: undefined, refused: undefined, shown };
   if (shown === undefined) return none;
-  const found = trust.signedTree(shown);
+  const found = trust.signedCheckpoint(shown);
   if ("reason" in found) return { ...none, refused: new UntrustedError(key, found.reason) };
   if (found.lacking === undefined) return { ...none, checkpoint: found };
   return { ...none, refused: new UntrustedError(key, found.lacking), lacking: found.size };

@@ -96,7 +96,7 @@ export function readSignedLog(
           layout.checked,
           `it is signed and names commit ${run.commit}, which the log does not have`,
         );
-      const error = trust.run(run) ?? (gone || undefined);
+      const error = trust.refusalOfRun(run) ?? (gone || undefined);
       aheadBefore = ahead ? run.digest : undefined;
       tell("run", error);
       return error === undefined && !ahead;

@@ -4,7 +4,7 @@ import { Agent } from "node:http";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { clientAccount, parseTrust } from "../../../proxy/access/identity.ts";
+import { clientAccount, parseTrust } from "../../../proxy/access/client-address.ts";
 import { sqliteQuota } from "../../../proxy/quota/counters.ts";
 import { createQuota } from "../../../proxy/quota/quota.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";

@@ -1,7 +1,8 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { clientAccount, presentedKey } from "../../../proxy/access/identity.ts";
+import { clientAccount } from "../../../proxy/access/client-address.ts";
+import { presentedKey } from "../../../proxy/access/identity.ts";
 import { canonicalTarget } from "../../../proxy/routes/checks.ts";
 import { ProtocolSlug } from "../../../schemas/primitives.ts";
 import { archiveParameters } from "../../../schemas/query.ts";

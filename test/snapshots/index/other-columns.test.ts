@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { type FilterField, filterFields } from "../../../schemas/filters.ts";
 import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../../schemas/versions.ts";
-import { describePublish } from "../../../scripts/commands/snapshot/list.ts";
+import { describePublish } from "../../../scripts/commands/snapshot/reports.ts";
 import type { IndexRow } from "../../../snapshots/index/index-header.ts";
 import { encodeSections, openSections, sectionsIn } from "../../../snapshots/index/sections.ts";
 import {

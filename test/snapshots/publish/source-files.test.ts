@@ -2,7 +2,7 @@ import { readFile, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { idHash } from "../../../snapshots/index/id-table.ts";
-import { ExternalSort } from "../../../snapshots/publish/read-sources.ts";
+import { ExternalSort } from "../../../snapshots/publish/external-sort.ts";
 import { contentOf, hashContents } from "../../../snapshots/sources/files/file-hashes.ts";
 import { withDuckDb } from "../../helpers/archive/sql.ts";
 import { snapshotCommand } from "../../helpers/publish/commands.ts";

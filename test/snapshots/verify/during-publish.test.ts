@@ -43,7 +43,7 @@ async function checkedWhile(before: Objects, after: Objects, change: number) {
   return { calls, faults: faults.map(({ key }) => key) };
 }
 
-test("A publish during the check is no fault, and whatever it left behind is one", async () => {
+test("a publish during the check is no fault, and whatever it left behind is one", async () => {
   const [before, after] = await twoStates();
   const { calls } = await checkedWhile(before, after, 0);
   // The log is read first.

@@ -1,0 +1,67 @@
+import { Fault } from "../../schemas/errors.ts";
+import type { Commit } from "../../schemas/store/stored-objects.ts";
+import { FormatError, MissingObjectError, ObjectError } from "../store/errors.ts";
+import { layout } from "../store/layout.ts";
+import { listCommits, logFrom, readCommit } from "../store/log/commits.ts";
+import type { Storage } from "../store/storage.ts";
+import { believe, recall } from "../trust/log/believe.ts";
+import { refuseUntrusted, type Signing } from "../trust/signing.ts";
+import { judge, UntrustedError } from "../trust/trust.ts";
+
+/** Whose commits count, and from which one on. */
+export interface Counting {
+  /** The keys whose commits count, and what remembers the log. Without keys all count, if nobody signs the store. */
+  signing?: Signing | undefined;
+  /** Counts everybody's, in a signed store too. */
+  anybody?: boolean | undefined;
+  /** The number of the commit with which the log begins, where its operator knows that those before are gone. */
+  begins?: number | undefined;
+}
+
+/**
+ * The commits of a store for a run that deletes what they do not keep, oldest first: the newest one, which a trusted key
+ * must have signed where keys are given, and those that it leads back to. Throws UNTRUSTED_PREDECESSOR when
+ * somebody else's would count, or the log is not the one that is known.
+ */
+export async function countedLog(
+  storage: Storage,
+  { signing = {}, anybody = false, begins = 1 }: Counting,
+): Promise<Commit[]> {
+  const memory = await recall(storage, anybody ? {} : signing, { witnesses: true });
+  const { trust } = memory;
+  const last = (await listCommits(storage)).at(-1) ?? 0;
+  const newest = trust ? await judge(storage, trust, last) : await readCommit(storage, last);
+  if (newest instanceof FormatError) throw newest;
+  if (newest instanceof Error) {
+    const ours = `sign over it, publish --sign-over ${last}, or name the key that did`;
+    const isRead = newest instanceof UntrustedError;
+    throw refuseUntrusted(storage.location, newest, isRead ? ours : undefined);
+  }
+  const { fault } = await believe(storage, newest, memory);
+  if (fault) throw fault;
+  const commits = newest ? await backFrom(storage, newest, begins) : [];
+  if (trust || anybody || commits.every(({ note }) => note === undefined)) return commits;
+  throw new Fault(
+    "UNTRUSTED_PREDECESSOR",
+    `${storage.location}: its commits are signed, and no key says which of them count. Name the public keys of ` +
+      "your publishers, --trusted-key FILE (or TRUSTED_KEYS), or count what anybody may have put there: --trust-all",
+  );
+}
+
+/** A commit and all that it leads back to, at least to number `begins`, oldest first. */
+async function backFrom(storage: Storage, newest: Commit, begins: number): Promise<Commit[]> {
+  if (newest.entry.commit < begins) throw broken(storage, new MissingObjectError(layout.commit(begins)));
+  const commits: Commit[] = [];
+  try {
+    for await (const commit of logFrom(storage, newest)) commits.push(commit);
+  } catch (error) {
+    if (!(error instanceof ObjectError)) throw error;
+    if (commits.at(-1)!.entry.commit > begins) throw broken(storage, error);
+  }
+  return commits.reverse();
+}
+
+function broken({ location }: Storage, cause: ObjectError): Fault {
+  const what = `${location}: ${cause.message}, so nobody can tell what the commits up to it keep`;
+  return new Fault("BROKEN_LOG", what, { cause });
+}
