@@ -152,7 +152,7 @@ function News() {
 /** Which snapshot the page shows, and where its data is. */
 function Colophon() {
   const { api, store } = useSite();
-  const scores = api.scores === api.service ? `${api.base}/scores` : "api/v1/scores.json";
+  const scores = api.files ? "api/v1/scores.json" : `${api.base}/scores`;
   return (
     <footer class="wide" id="about">
       <SnapshotShown />

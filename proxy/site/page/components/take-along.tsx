@@ -137,7 +137,7 @@ async function sourceOf(api: Api, { path, filters, name = "" }: Asked): Promise<
   // The list of scores, or a record.
   const isPublic = /^scores(\/[^/]+)?$/.test(path) && !filters?.has("asOf");
   const newest = "This address shows the newest scores, whatever these are by then.";
-  if (isPublic && api.scores !== api.service) {
+  if (isPublic && api.files) {
     const hash = await api.files.hashOf(path);
     return {
       name,

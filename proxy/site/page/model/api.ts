@@ -1,6 +1,5 @@
-import type { Tiers } from "../../../../schemas/store/stored-objects.ts";
 import { toHex } from "../../../../snapshots/format/bytes.ts";
-import { ApiError, Client } from "../../client/client.ts";
+import { ApiError, type CallOptions, Client, type Tiers } from "../../client/client.ts";
 import type { Store } from "./state.ts";
 
 /**
@@ -19,7 +18,8 @@ export class Api {
   contact: string | undefined;
   /** Asks the service, with the key if there is one. */
   service: Client;
-  files = new Files();
+  /** What has the public scores in place of the service. */
+  files: Files | undefined;
 
   constructor(
     store: Store,
@@ -30,6 +30,7 @@ export class Api {
     this.published = site;
     this.contact = contact;
     this.service = this.#clientWith(undefined);
+    if (base === null || isElsewhere(base)) this.files = new Files();
   }
 
   /** Reads which API the file `site/api.json` names. */
@@ -69,11 +70,6 @@ export class Api {
     return snapshots.filter(({ publishedAt }) => this.#store.state.plan === "aegis" || publishedAt >= since);
   }
 
-  /** The tiers and their changes: from the service, or from the file beside a published page. */
-  tiers(signal: AbortSignal): Promise<Tiers> {
-    return this.scores === this.service ? this.service.tiers({ signal }) : this.files.tiers(signal);
-  }
-
   /** Whether there is a service to ask, not only files. */
   get live() {
     return this.#base !== undefined;
@@ -91,8 +87,9 @@ export class Api {
     return this.#store.state.own;
   }
 
-  get scores() {
-    return this.#base === undefined || isElsewhere(this.#base) ? this.files.client : this.service;
+  /** Answers what takes no key: scores, and changes of tiers. */
+  get scores(): Client {
+    return this.files ?? this.service;
   }
 
   /** Absolute address of the API, for lines to paste. */
@@ -161,22 +158,24 @@ export class Api {
 const kept = 8;
 
 /** The files beside the page, where it is published without the service. */
-class Files {
+class Files extends Client {
   /**
    * The files that were read last, by their addresses. A citation is about these bytes, whatever lies there by then.
    */
   #read = new Map<string, Promise<ArrayBuffer>>();
 
-  client = new Client({
-    url: absolute("api/v1"),
-    retries: 0,
-    fetch: async (address, how) => {
-      const file = `${address}.json`;
-      const response = await request(file, how);
-      if (response.ok) this.#keep(file, response.clone());
-      return response;
-    },
-  });
+  constructor() {
+    super({
+      url: absolute("api/v1"),
+      retries: 0,
+      fetch: async (address, how) => {
+        const file = `${address}.json`;
+        const response = await request(file, how);
+        if (response.ok) this.#keep(file, response.clone());
+        return response;
+      },
+    });
+  }
 
   #keep(address: string, copy: Response) {
     this.#read.delete(address);
@@ -197,8 +196,8 @@ class Files {
     return toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)));
   }
 
-  async tiers(signal: AbortSignal): Promise<Tiers> {
-    const response = await request(absolute("tiers.json"), { signal });
+  override async tiers({ signal }: CallOptions = {}): Promise<Tiers> {
+    const response = await request(absolute("tiers.json"), signal ? { signal } : {});
     if (!response.ok) throw new Error("The changes of tier cannot be read at present.");
     return response.json();
   }

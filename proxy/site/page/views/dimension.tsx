@@ -112,7 +112,7 @@ function OfProtocols({ name }: { name: string }) {
         const read = scores.slice(0, mostRecords);
         const requests = Math.ceil(read.length / batch);
         // Files take none of the day's requests.
-        if (asked || api.scores !== api.service || requests <= unasked)
+        if (asked || api.files || requests <= unasked)
           return <Protocols name={name} scores={read} all={scores.length} />;
         return (
           <p>
@@ -169,9 +169,9 @@ async function dimensionOf(
   const waiting = entries.map(({ slug }) => slug);
   const work = async () => {
     while (waiting.length > 0) {
-      if (api.scores === api.service)
-        found.push(...(await api.service.batch(waiting.splice(0, batch), { signal })).scores);
-      else for (const slug of waiting.splice(0, 1)) found.push(await api.scores.score(slug, { signal }));
+      if (api.files)
+        for (const slug of waiting.splice(0, 1)) found.push(await api.files.score(slug, { signal }));
+      else found.push(...(await api.service.batch(waiting.splice(0, batch), { signal })).scores);
     }
   };
   await Promise.all(Array.from({ length: atOnce }, work));

@@ -12,7 +12,7 @@ export function Week() {
   const { api } = useSite();
   useTitle("What changed this week");
   const list = useLoaded((signal) => api.scores.scores({ signal }), []);
-  const tiers = useLoaded((signal) => api.tiers(signal), []);
+  const tiers = useLoaded((signal) => api.scores.tiers({ signal }), []);
   const newest = newestRun(list.value?.scores ?? []);
   // The week ends with the newest run rather than today, because nothing follows that run.
   const since = newest ? new Date(Date.parse(newest) - week).toISOString() : "";

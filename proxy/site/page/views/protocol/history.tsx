@@ -117,7 +117,7 @@ function lastRun(before: Point, last: Point): string {
 /** The changes of a protocol's tier, newest first, where they are published. */
 export function TierLog({ slug }: { slug: string }) {
   const { api } = useSite();
-  const tiers = useLoaded((signal) => api.tiers(signal), []);
+  const tiers = useLoaded((signal) => api.scores.tiers({ signal }), []);
   return (
     <section aria-labelledby="tiers">
       <h2 id="tiers">Changes of tier</h2>

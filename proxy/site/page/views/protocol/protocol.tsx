@@ -112,9 +112,7 @@ function Parts({ record, asOf, how }: PartsProps) {
       )}
       <About record={record} />
       {/* It has what is published at present. */}
-      {asOf === null && (api.published !== undefined || api.scores === api.service) && (
-        <TierLog slug={slug} />
-      )}
+      {asOf === null && (api.published !== undefined || !api.files) && <TierLog slug={slug} />}
       {/* One of an earlier state would pass for the present one. */}
       {asOf === null && <Badge record={record} />}
     </>
