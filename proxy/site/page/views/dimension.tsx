@@ -1,5 +1,4 @@
 import { useState } from "preact/hooks";
-import type { ScoreFacet } from "../../../../schemas/envelopes.ts";
 import { dimensionMeanings, meanings } from "../../../../schemas/meanings.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../../../schemas/records.ts";
 import { Scored } from "../charts/bar.tsx";
@@ -12,6 +11,7 @@ import type { Api } from "../model/api.ts";
 import { archiveAddress } from "../model/filters.ts";
 import { useLoaded, useSite, useStored, useTitle } from "../model/hooks.ts";
 import { counted, grouped, spoken, stepOf } from "../model/words.ts";
+import { chartOf } from "./archive/histogram.tsx";
 
 /** A dimension: what it measures in the operator's words, its distribution, and who is strongest and weakest in it. */
 export function Dimension({ name }: { name: string }) {
@@ -44,7 +44,7 @@ function OfMarkets({ name }: { name: string }) {
       if (plan !== "aegis") return undefined;
       const { snapshotId: asOf } = await api.pin();
       const { facets } = await api.service.facets([name], { asOf }, { signal });
-      return (facets as Record<string, ScoreFacet>)[name]?.buckets;
+      return (facets as Record<string, unknown>)[name];
     },
     [name, plan],
   );
@@ -53,35 +53,16 @@ function OfMarkets({ name }: { name: string }) {
   if (plan !== "aegis") return <KeyOffer words="How the markets lie in it takes a key of the Aegis plan." />;
   return (
     <Loading of={counts} words="Loading the counts…">
-      {(buckets) => {
-        if (!buckets) return null;
-        const picture = () => (
-          <Columns
-            columns={buckets.map(({ from, to, count }, index) => [
-              {
-                value: count,
-                title: `${from} to ${to}: ${counted(count, "market")}`,
-                class: `column risk tier-${stepOf(index / buckets.length)}`,
-              },
-            ])}
-            label={`${spoken(name)} of all markets, from 0 to 100.`}
-            axis={buckets.flatMap(({ from }, at) => (from % 25 === 0 ? [{ at, text: `${from}` }] : []))}
-            unit="riskier →"
-          />
-        );
+      {(facet) => {
+        const chart = chartOf(name, facet, new URLSearchParams());
         return (
           <>
-            {picture()}
+            {chart.picture()}
             <p>
               <a href={link("min", "90")}>Markets with the strongest signal, 90 and more</a> ·{" "}
               <a href={link("max", "10")}>with the weakest, 10 and less</a>
             </p>
-            <TakeAlong
-              name={`markets-by-${name}`}
-              title={`Resolved markets by ${spoken(name).toLowerCase()}`}
-              picture={picture}
-              asked={() => [{ path: "markets/facets", filters: new URLSearchParams({ by: name }) }]}
-            />
+            <TakeAlong {...chart} />
           </>
         );
       }}

@@ -4,21 +4,13 @@ import { ArchivePage } from "../../components/closed.tsx";
 import { Failure, Sketch } from "../../components/failure.tsx";
 import { TakeAnyAlong, type Taken } from "../../components/take-along.tsx";
 import { SkipTo } from "../../components/text.tsx";
-import {
-  archiveAddress,
-  changed,
-  facetAsked,
-  filtersOf,
-  labels,
-  othersOf,
-  scores,
-} from "../../model/filters.ts";
+import { archiveAddress, changed, filtersOf, labels, othersOf, scores } from "../../model/filters.ts";
 import { useStored } from "../../model/hooks.ts";
 import { go as goTo } from "../../model/state.ts";
-import { counted, grouped, spoken } from "../../model/words.ts";
+import { grouped } from "../../model/words.ts";
 import { type FacetAnswer, histograms, useAnswers } from "./answers.ts";
 import { ChoiceList } from "./choice-list.tsx";
-import { Histogram, SpanPicture, spansOf, totalOf } from "./histogram.tsx";
+import { chartOf, Histogram } from "./histogram.tsx";
 import { RecomputeButton, RecomputePanel, useRecomputing } from "./recompute.tsx";
 import { Chosen, inLabels, problemIn, Search, Sheet } from "./search.tsx";
 import { SideContent, Tabs } from "./side.tsx";
@@ -133,18 +125,5 @@ function useFocusKept() {
 const chartsOf = (answers: Record<string, FacetAnswer>): Taken[] =>
   ["month", composite, ...signals].flatMap((facet) => {
     const answer = answers[facet];
-    if (!answer) return [];
-    const { query, counts } = answer;
-    const filters = othersOf(facet, filtersOf(query));
-    const spans = spansOf(counts);
-    return [
-      {
-        name: `markets-by-${facet}`,
-        title: `Resolved markets by ${spoken(facet).toLowerCase()}`,
-        filters,
-        n: counted(totalOf(spans), "market"),
-        picture: () => <SpanPicture {...{ facet, spans, query: filters, log: false }} />,
-        asked: () => [facetAsked(facet, filters)],
-      },
-    ];
+    return answer ? [chartOf(facet, answer.counts, othersOf(facet, filtersOf(answer.query)))] : [];
   });

@@ -2,7 +2,8 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { MonthFacet, ScoreFacet } from "../../../../../schemas/envelopes.ts";
 import { type Brushing, Columns, type Run } from "../../charts/columns.tsx";
 import { Failure, Sketch } from "../../components/failure.tsx";
-import { archiveAddress, changed, dimensions, labelOf, ownOf } from "../../model/filters.ts";
+import type { Taken } from "../../components/take-along.tsx";
+import { archiveAddress, changed, dimensions, facetAsked, labelOf, ownOf } from "../../model/filters.ts";
 import { compact, counted, grouped, spoken, stepOf } from "../../model/words.ts";
 import type { FacetAnswer } from "./answers.ts";
 import { FacetTitle } from "./choice-list.tsx";
@@ -135,6 +136,19 @@ function RangeEnd({ name, end, query, problem, months, go }: RangeEndProps) {
   );
 }
 
+/** A histogram that can be saved and cited, under filters that leave its own range alone. */
+export function chartOf(facet: string, counts: unknown, filters: URLSearchParams) {
+  const spans = spansOf(counts);
+  return {
+    name: `markets-by-${facet}`,
+    title: `Resolved markets by ${spoken(facet).toLowerCase()}`,
+    filters,
+    n: counted(totalOf(spans), "market"),
+    picture: () => <SpanPicture {...{ facet, spans, query: filters, log: false }} />,
+    asked: () => [facetAsked(facet, filters)],
+  } satisfies Taken;
+}
+
 /** The values that a column of a histogram stands for. */
 interface Span {
   name: string;
@@ -146,7 +160,7 @@ interface Span {
 
 const isMonths = (facet: string) => facet === "month";
 
-export function spansOf(counts: unknown): Span[] {
+function spansOf(counts: unknown): Span[] {
   const { buckets } = counts as ScoreFacet | MonthFacet;
   return buckets.map((bucket) =>
     "value" in bucket
@@ -161,7 +175,7 @@ function lastDayOf(month: string) {
   return `${month}-${new Date(Date.UTC(year, number, 0)).getUTCDate()}`;
 }
 
-export const totalOf = (spans: readonly Span[]) => spans.reduce((sum, { count }) => sum + count, 0);
+const totalOf = (spans: readonly Span[]) => spans.reduce((sum, { count }) => sum + count, 0);
 
 const highestOf = (spans: readonly Span[]): Span | undefined =>
   spans.toSorted((a, b) => b.count - a.count)[0];
@@ -201,7 +215,7 @@ interface SpanPictureProps {
 }
 
 /** Markets by a score or by month. Columns of a score have the colours of its scale, those of a signal its own. */
-export function SpanPicture({ facet, spans, query, log, brushing }: SpanPictureProps) {
+function SpanPicture({ facet, spans, query, log, brushing }: SpanPictureProps) {
   const months = isMonths(facet);
   const isRisk = dimensions.includes(facet);
   const within = withinOf(facet, query);
