@@ -272,7 +272,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
   });
 
   const meanings = "accent count risk disputed up down all version-a version-b failure".split(" ");
-  const scale = [1, 2, 3, 4, 5, 6, 7].map((step) => `score-${step}`);
+  const scale = [1, 2, 3, 4, 5, 6, 7].map((step) => `tier-${step}`);
 
   describe.each(["light", "dark"] as const)("a colour has one meaning, on a %s screen:", (scheme) => {
     let reader: Visit;
@@ -282,9 +282,14 @@ describe.skipIf(!program)("what the site draws is true:", () => {
     afterAll(() => reader?.context.close());
     /** The style sheet names those of both screens at once, the light one first. */
     const colour = async (name: string) => {
-      const both = await reader.page.evaluate<string>(
-        `getComputedStyle(document.documentElement).getPropertyValue("--${name}")`,
-      );
+      const both = await reader.page.evaluate<string>(`(() => {
+        const part = document.body.appendChild(document.createElement("i"));
+        part.className = "${name}";
+        const style = getComputedStyle(part);
+        const colour = style.getPropertyValue("--${name}") || style.getPropertyValue("--tier");
+        part.remove();
+        return colour;
+      })()`);
       const [, light = "", dark = ""] = /^light-dark\((#\w{6}), ?(#\w{6})\)$/.exec(both) ?? [];
       return { light, dark }[scheme];
     };
@@ -311,7 +316,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
       const scores = (await protocol.scores.allTextContents()).map(Number);
       expect(scores).toEqual([0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88]);
       expect(await styles(protocol.scoreBars, "fill")).toEqual(
-        await Promise.all(scores.map((score) => named(`score-${1 + Math.floor((7 * score) / 100)}`))),
+        await Promise.all(scores.map((score) => named(`tier-${1 + Math.floor((7 * score) / 100)}`))),
       );
       await expectAll(protocol.losses, "color", "down");
     });
@@ -329,7 +334,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
       ];
       // Two columns of 50 points have a step of the scale.
       expect(safety).toEqual(
-        await Promise.all(safety.map((_, place) => named(`score-${1 + Math.floor(place / 2)}`))),
+        await Promise.all(safety.map((_, place) => named(`tier-${1 + Math.floor(place / 2)}`))),
       );
       expect(new Set(risks).size).toBe(7);
       expect(risks.filter((risk) => safety.includes(risk))).toEqual([]);

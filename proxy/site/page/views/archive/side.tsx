@@ -76,7 +76,7 @@ function Files({ filters, asOf, total }: { filters: URLSearchParams; asOf: strin
       {kinds.map(({ name, type, words }) => {
         const file = `markets.${name.toLowerCase()}`;
         return (
-          <section key={name} class="take">
+          <section key={name}>
             <h3>{name}</h3>
             <p class="quiet">{words}</p>
             <Copyable
@@ -95,7 +95,7 @@ function Files({ filters, asOf, total }: { filters: URLSearchParams; asOf: strin
           </section>
         );
       })}
-      <section class="take">
+      <section>
         <h3>Delta Sharing</h3>
         <p class="quiet">
           For Spark, pandas, Power BI and Tableau: the whole archive as a table, as it was last exported. The
