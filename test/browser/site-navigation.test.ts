@@ -139,7 +139,8 @@ describe.skipIf(!program)("the site", () => {
   test("Ctrl+K finds protocols, views, filters of the archive and words to search for", async () => {
     const { page, hash, shell, scoreboard, protocol } = await visit(site);
     const link = scoreboard.protocols.nth(3);
-    const [name, address] = [await link.innerText(), (await link.getAttribute("href"))!];
+    // The row may not be laid out yet, so it may have no text as it is seen.
+    const [name, address] = [(await link.textContent())!, (await link.getAttribute("href"))!];
     const { go, box, found } = shell.jump;
     await go(name.toUpperCase());
     await expect.poll(() => found.first().getAttribute("href")).toBe(address);
