@@ -73,7 +73,7 @@ async function bytesInUse(): Promise<number> {
 /** Runs a round again and again: no connection and no memory stays of it, and the proxy goes on. */
 async function nothingStays(rounds: number, round: () => Promise<void>): Promise<void> {
   const socketsBefore = sockets();
-  let before = 0;
+  const inUse: number[] = [];
   for (let count = 0; count < rounds; count += 1) {
     await round();
     await until(
@@ -82,10 +82,12 @@ async function nothingStays(rounds: number, round: () => Promise<void>): Promise
     );
     origin.requests.length = 0;
     // The first rounds warm up the engine.
-    if (count === 2) before = await bytesInUse();
+    if (count >= 2) inUse.push(await bytesInUse());
   }
-  // A kilobyte of each client that went away would be twice as much.
-  expect((await bytesInUse()) - before).toBeLessThan(((rounds - 3) * clients * 1024) / 2);
+  // What stays of a client is added by every round, and what the engine keeps for itself only by some. A kilobyte of
+  // each client would be twice as much.
+  const added = inUse.slice(1).map((bytes, round) => bytes - (inUse[round] ?? 0));
+  expect(Math.min(...added)).toBeLessThan((clients * 1024) / 2);
   expect(outcome(await proxy.get(list))).toBe("200");
 }
 
@@ -118,7 +120,9 @@ describe(`${clients} clients that go away again and again`, () => {
       const owed: { socket: Socket; answer: () => void }[] = [];
       origin.behave = (socket, body, target) =>
         owed.push({ socket, answer: () => good(socket, body, target) });
-      const taken = until("every connection to the origin to be taken", () => owed.length === connections);
+      // A request of the round before may arrive here after its client went away.
+      const open = () => owed.filter(({ socket }) => !socket.destroyed).length;
+      const taken = until("every connection to the origin to be taken", () => open() === connections);
       await allLeave(
         (client) => head(`${list}/${slugs[client % protocols]}`),
         () => taken,
