@@ -3,7 +3,7 @@ import { NoteError, parseNote, type VerifierKey } from "../format/note.ts";
 import { type Policy, policyOf } from "../format/policy.ts";
 import { CorruptObjectError, unless, unlessSync } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { newestAfter, readCommit } from "../store/log/commits.ts";
+import { lastAfter, readCommit } from "../store/log/commits.ts";
 import type { Storage } from "../store/storage.ts";
 import {
   entryText,
@@ -145,7 +145,7 @@ export async function newestTrustedFrom(
   known: Commit,
   trust: Trust | undefined,
 ): Promise<Commit> {
-  if (!trust) return newestAfter(storage, known);
+  if (!trust) return lastAfter(storage, known);
   let newest = known;
   for (let number = known.entry.commit + 1; number - newest.entry.commit <= maxRefused; number += 1) {
     const commit = await judge(storage, trust, number);

@@ -52,7 +52,7 @@ export const faults: readonly Fault[] = [
   {
     name: "nobody looks for commits after the hint",
     file: "snapshots/store/log/commits.ts",
-    text: "return next.value ? newestAfter(storage, next.value, number + mostSteps) : commit.value;",
+    text: "return next.value ? lastAfter(storage, next.value, number + mostSteps) : commit.value;",
     fault: "return commit.value;",
   },
   {

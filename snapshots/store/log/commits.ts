@@ -16,29 +16,24 @@ export async function readCommit(storage: Storage, number: number): Promise<Comm
 }
 
 /**
- * Undefined in an empty store. The search starts at the number `known`, or else at the commit that checked.json names.
+ * Undefined in an empty store. The search starts at the number `hint`, or else at the commit that checked.json names.
+ * Where the store lacks that commit, or many follow it, all are listed.
  */
-export async function newestCommit(storage: Storage, known?: number): Promise<Commit | undefined> {
-  return newestAt(storage, known ?? (await readChecked(storage))?.commit ?? 0);
+export async function newestCommit(storage: Storage, hint?: number): Promise<Commit | undefined> {
+  const start = hint ?? (await readChecked(storage))?.commit ?? 0;
+  const found = start > 0 ? await lastFrom(storage, start) : undefined;
+  const isLast = found && found.entry.commit < start + mostSteps;
+  return isLast ? found : lastFrom(storage, (await listCommits(storage)).at(-1) ?? 0);
 }
 
 /** After so many commits that follow a hint, the others are listed, which takes fewer requests. */
 const mostSteps = 32;
 
 /**
- * Starts the search at `hint`, which may be 0. Where the store lacks that commit, or many follow it, they are listed.
- */
-export async function newestAt(storage: Storage, hint: number): Promise<Commit | undefined> {
-  const hinted = hint > 0 ? await newestFrom(storage, hint) : undefined;
-  const isLast = hinted && hinted.entry.commit < hint + mostSteps;
-  return isLast ? hinted : newestFrom(storage, (await listCommits(storage)).at(-1) ?? 0);
-}
-
-/**
  * Undefined when there is no commit of this number. There may be later ones: a publisher may have been killed after it
  * wrote its commit and before it recorded its run.
  */
-async function newestFrom(storage: Storage, number: number): Promise<Commit | undefined> {
+async function lastFrom(storage: Storage, number: number): Promise<Commit | undefined> {
   // Both at once, since the first is nearly always there.
   const [commit, next] = await Promise.allSettled([
     readCommit(storage, number),
@@ -47,22 +42,22 @@ async function newestFrom(storage: Storage, number: number): Promise<Commit | un
   if (commit.status === "rejected") throw commit.reason;
   if (!commit.value) return undefined;
   if (next.status === "rejected") throw next.reason;
-  return next.value ? newestAfter(storage, next.value, number + mostSteps) : commit.value;
+  return next.value ? lastAfter(storage, next.value, number + mostSteps) : commit.value;
 }
 
-/** The last of the commits that follow `known`, or that itself. Goes no further than the number `last`. */
-export async function newestAfter(
+/** The last of the commits that follow `known`, or that itself. Goes no further than the number `highest`. */
+export async function lastAfter(
   storage: Storage,
   known: Commit,
-  last = Number.POSITIVE_INFINITY,
+  highest = Number.POSITIVE_INFINITY,
 ): Promise<Commit> {
-  let newest = known;
-  while (newest.entry.commit < last) {
-    const next = await readCommit(storage, newest.entry.commit + 1);
+  let last = known;
+  while (last.entry.commit < highest) {
+    const next = await readCommit(storage, last.entry.commit + 1);
     if (!next) break;
-    newest = next;
+    last = next;
   }
-  return newest;
+  return last;
 }
 
 /** The newest publish run as checked.json records it, whoever wrote that; undefined when it cannot be read. */

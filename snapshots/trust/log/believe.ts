@@ -4,7 +4,7 @@ import type { TreeHead } from "../../format/log-tree.ts";
 import { treeHead } from "../../format/tree.ts";
 import { CorruptObjectError, isLoss, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
-import { newestAt, readChecked, readCommit } from "../../store/log/commits.ts";
+import { newestCommit, readChecked, readCommit } from "../../store/log/commits.ts";
 import { LogTree, lastBundle, readEntries } from "../../store/log/public-log.ts";
 import { listedOnce, type Storage } from "../../store/storage.ts";
 import { signCheckpoint } from "../notes/signed-note.ts";
@@ -178,7 +178,7 @@ export interface RunLog extends Memory, Belief {
 export async function readRunLog(unlisted: Storage, signing: Signing): Promise<RunLog> {
   const storage = listedOnce(unlisted, layout.publicTree);
   const memory = await recall(storage, signing);
-  const newest = await newestAt(unlisted, memory.hint).catch((error) => {
+  const newest = await newestCommit(unlisted, memory.hint).catch((error) => {
     throw memory.trust && isLoss(error) ? refuseUntrusted(unlisted.location, error) : error;
   });
   if (newest) requireTrusted(storage.location, newest, signing);
