@@ -29,10 +29,10 @@ import { CorruptObjectError, unlessSync } from "../store/errors.ts";
 import { inOrder } from "../store/in-parallel.ts";
 import { layout, maxRunBytes, sha256 } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";
-import { parseObject, readObject } from "../store/objects.ts";
+import { objectsIn, parseObject, type ReadObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { countsOf, difference, Entries, type Sides } from "./difference.ts";
-import { differingRows, type ReadObject } from "./walk.ts";
+import { differingRows } from "./walk.ts";
 
 /**
  * No change record with more lines is made. This allows an upgrade that changes each of 1,000,000 markets. Readers take
@@ -136,10 +136,9 @@ export async function recordBetween(
 ): Promise<{ ref: ObjectRef; counts: ChangeCounts } | undefined> {
   const writer = new ChangeRecordWriter(objects);
   const sides: Sides = { before: new Entries(), after: new Entries() };
-  const read: ReadObject = (key, ref) => readObject(storage, key, ref);
   const older = await readManifest(storage, since);
   const newer = await readManifest(storage, until, older);
-  for await (const rows of differingRows(read, older, newer)) {
+  for await (const rows of differingRows(objectsIn(storage), older, newer)) {
     for (const side of ["before", "after"] as const) if (rows[side]) sides[side].add(rowOf(rows[side]));
     await writer.add(rows);
     if (writer.lines > maxRecordLines) return undefined;
@@ -169,7 +168,7 @@ export function changeParts(
 
 /** A change record's own key and those of its parts. */
 export async function changeObjects(storage: Storage, ref: ObjectRef): Promise<string[]> {
-  const { before, after } = await readChangeRecord((key, object) => readObject(storage, key, object), ref);
+  const { before, after } = await readChangeRecord(objectsIn(storage), ref);
   return [layout.changeRecord(ref.hash), ...[...before, ...after].map(({ hash }) => layout.changePart(hash))];
 }
 

@@ -1,14 +1,12 @@
-import type { Manifest, ObjectRef, SegmentRef } from "../../schemas/store/stored-objects.ts";
+import type { Manifest, SegmentRef } from "../../schemas/store/stored-objects.ts";
 import { compareKeys, idOfLine, type MarketLine } from "../format/market-line.ts";
 import { type Page, readRun, type StoredPage } from "../format/page.ts";
 import { timeAt } from "../index/columns.ts";
 import { readTimes } from "../index/index-reader.ts";
 import { openColumns, readPages } from "../index/segment.ts";
 import { layout } from "../store/layout.ts";
+import type { ReadObject } from "../store/objects.ts";
 import type { YieldLoop } from "./difference.ts";
-
-/** Checks what it reads against the reference, as readObject does. */
-export type ReadObject = (key: string, ref: ObjectRef) => Promise<Buffer>;
 
 /** A market of which the other snapshot has no such text. */
 export interface DifferingRow extends MarketLine {

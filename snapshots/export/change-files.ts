@@ -7,7 +7,7 @@ import { type ChangePart, changeParts } from "../changes/record.ts";
 import { leafHash } from "../format/tree.ts";
 import { layout } from "../store/layout.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
-import { readObject, seal } from "../store/objects.ts";
+import { objectsIn, seal } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { signRecord, subjectOf } from "../trust/notes/signed-note.ts";
 import type { Signing } from "../trust/signing.ts";
@@ -83,7 +83,7 @@ async function* changedLines(
   record: ChangeRecord,
 ): AsyncGenerator<{ type: ChangeType; lines: Buffer[] }, void, void> {
   const partsOf = (side: "before" | "after") =>
-    changeParts((key, ref) => readObject(storage, key, ref), record[side]);
+    changeParts(objectsIn(storage), record[side]);
   const came = new Set<string>();
   for await (const part of partsOf("after"))
     for (let line = 0; line < part.lines; line += 1) came.add(idOf(part, line));

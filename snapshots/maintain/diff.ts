@@ -3,11 +3,11 @@ import type { Commit, Manifest, NamedObject } from "../../schemas/store/stored-o
 import { difference, Entries, type Sides } from "../changes/difference.ts";
 import { rowOf } from "../changes/record.ts";
 import { type Changes, DetailCount, protocolChanges, summaryOf } from "../changes/summary.ts";
-import { differingRows, type ReadObject } from "../changes/walk.ts";
+import { differingRows } from "../changes/walk.ts";
 import { MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";
-import { readObject } from "../store/objects.ts";
+import { objectsIn, type ReadObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { readRunLog } from "../trust/log/believe.ts";
 import type { Signing } from "../trust/signing.ts";
@@ -34,8 +34,8 @@ export async function diff(
   const [since, until] = [await findCommit(storage, older, newest), await findCommit(storage, newer, newest)];
   const before = await manifestOf(storage, since);
   const after = await manifestOf(storage, until, before);
-  const record = (ref: NamedObject) => readObject(storage, layout.publicObject(ref.hash), ref);
-  const read: ReadObject = (key, ref) => readObject(storage, key, ref);
+  const read = objectsIn(storage);
+  const record = (ref: NamedObject) => read(layout.publicObject(ref.hash), ref);
   const named = ({ entry: { commit, snapshotId } }: Commit) => ({ commit, snapshotId });
   return {
     since: named(since),

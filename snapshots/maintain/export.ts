@@ -6,7 +6,6 @@ import type {
   Commit,
   ExportFile,
   ExportRecord,
-  ObjectRef,
   ParquetFile,
   Size,
 } from "../../schemas/store/stored-objects.ts";
@@ -30,7 +29,7 @@ import { layout } from "../store/layout.ts";
 import { logFrom } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { readManifest } from "../store/manifest.ts";
-import { readObject, seal } from "../store/objects.ts";
+import { objectsIn, seal } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { readRunLog } from "../trust/log/believe.ts";
 import { signRecord, subjectOf } from "../trust/notes/signed-note.ts";
@@ -181,13 +180,11 @@ async function exportChanges(storage: Storage, newest: Commit, options: ExportOp
       const { hash } = changes;
       const found = await readSoundChanges(storage, hash, trust);
       if (found?.files.every((file) => isStored(file, stored))) return;
-      missing.push({ hash, record: await readChangeRecord(storedObject(storage), changes) });
+      missing.push({ hash, record: await readChangeRecord(objectsIn(storage), changes) });
     }
   });
   for (const { hash, record } of missing.reverse()) await writeChangeFiles(storage, hash, record, options);
 }
-
-const storedObject = (storage: Storage) => (key: string, ref: ObjectRef) => readObject(storage, key, ref);
 
 function sizeOf(files: readonly ExportFile[]): Size {
   return { objects: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0) };

@@ -6,13 +6,12 @@ import {
 } from "../../schemas/store/stored-objects.ts";
 import { ChangeRecordWriter, maxRecordLines, readChangeRecord, recordBetween } from "../changes/record.ts";
 import { DetailCount, type MarketChanges, summaryOf } from "../changes/summary.ts";
-import type { ReadObject } from "../changes/walk.ts";
 import { nameOfAll } from "../sources/files/source-files.ts";
 import type { Sources } from "../sources/sources.ts";
 import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { hashIn, layout } from "../store/layout.ts";
 import { logFrom } from "../store/log/commits.ts";
-import { readObject } from "../store/objects.ts";
+import { type ReadObject, readObject } from "../store/objects.ts";
 import { probeConditionalWrites } from "../store/open-storage.ts";
 import type { Storage } from "../store/storage.ts";
 import { type TakeDifference, type WrittenArchive, writeArchive } from "./archive-writer.ts";

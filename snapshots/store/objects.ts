@@ -52,6 +52,15 @@ export async function readObject(
   return bytes;
 }
 
+/** Reads an object and checks it against the reference. */
+export type ReadObject = (key: string, ref: NamedObject) => Promise<Buffer>;
+
+/** Reads the objects of a store. */
+export const objectsIn =
+  (storage: Storage): ReadObject =>
+  (key, ref) =>
+    readObject(storage, key, ref);
+
 /** The digests of a segment's source rows, its ids and its words. */
 export function besideSegment({ rows, ids, words }: SegmentRef): [key: string, ref: ObjectRef][] {
   return [

@@ -15,7 +15,7 @@ import {
 } from "../../schemas/store/stored-objects.ts";
 import { countsOf, difference, Entries, type Sides } from "../changes/difference.ts";
 import { changeParts, readChangeRecord } from "../changes/record.ts";
-import { differingRows, type ReadObject } from "../changes/walk.ts";
+import { differingRows } from "../changes/walk.ts";
 import { compareKeys, type MarketKey } from "../format/market-line.ts";
 import { snapshotEntryOf } from "../format/roots.ts";
 import { addRowsByFile, decodeOrigins } from "../index/origin-table.ts";
@@ -25,7 +25,7 @@ import { renderList } from "../publish/score-objects.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";
-import { namedBy, parseObject, partsOf } from "../store/objects.ts";
+import { namedBy, parseObject, partsOf, type ReadObject } from "../store/objects.ts";
 import type { PageCheck } from "./page-check.ts";
 import { believeSegment, type CheckedSegment, checkSegment } from "./segment-check.ts";
 import type { StoreCheck } from "./store-check.ts";

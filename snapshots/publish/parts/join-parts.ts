@@ -1,13 +1,13 @@
 import { Fault } from "../../../schemas/errors.ts";
 import type { PartRecord, PartsPlan } from "../../../schemas/store/parts.ts";
 import type { Commit, Manifest } from "../../../schemas/store/stored-objects.ts";
-import { differingRows, type ReadObject } from "../../changes/walk.ts";
+import { differingRows } from "../../changes/walk.ts";
 import { scoresRootOf } from "../../format/roots.ts";
 import { rootOver } from "../../format/tree.ts";
 import { type Refusal, SourceRefusal } from "../../sources/contract/refusals.ts";
 import { isLoss } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
-import { readObject } from "../../store/objects.ts";
+import { objectsIn } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import type { WrittenArchive } from "../archive-writer.ts";
 import { type ArchiveDifference, ArchiveSides, checkGuards } from "../guards.ts";
@@ -155,7 +155,7 @@ async function compare(
     }
   const changes = new ArchiveChanges(new ObjectWriter(storage, new Set(), false), compared, archive.markets);
   if (previous && changes.take)
-    for await (const rows of differingRows(readerOf(storage), previous.manifest, archive))
+    for await (const rows of differingRows(objectsIn(storage), previous.manifest, archive))
       await changes.take(rows);
   return { ...sources, archive, objects, changes };
 }
@@ -169,7 +169,7 @@ async function differenceTo(
   const { feedVersion, counts } = commit.entry;
   const sides = new ArchiveSides(feedVersion);
   try {
-    for await (const { before, after } of differingRows(readerOf(storage), manifest, archive)) {
+    for await (const { before, after } of differingRows(objectsIn(storage), manifest, archive)) {
       if (before) sides.add("before", before, before.line);
       if (after) sides.add("after", after, after.line);
     }
@@ -179,8 +179,3 @@ async function differenceTo(
     return new ArchiveSides(feedVersion).difference(false);
   }
 }
-
-const readerOf =
-  (storage: Storage): ReadObject =>
-  (key, ref) =>
-    readObject(storage, key, ref);

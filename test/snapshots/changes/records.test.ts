@@ -14,7 +14,7 @@ import { runsOf } from "../../../snapshots/format/page.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
-import { readObject } from "../../../snapshots/store/objects.ts";
+import { objectsIn } from "../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { snapshotCommand } from "../../helpers/publish/commands.ts";
@@ -25,12 +25,10 @@ import { contentOf, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
-const reader = (storage: Storage) => (key: string, ref: { hash: string; bytes: number }) =>
-  readObject(storage, key, ref);
 
 /** The lines of each side of a commit's record, newest first, and its counts. */
 async function recordOf(storage: Storage, commit: Commit) {
-  const read = reader(storage);
+  const read = objectsIn(storage);
   const { before, after, counts, since, until } = await readChangeRecord(read, commit.changes!);
   const linesOf = async (parts: typeof before) => {
     const lines: string[] = [];
