@@ -15,7 +15,7 @@ import { readScoreText, scoreText } from "../format/roots.ts";
 import { CorruptObjectError, FormatError, isLoss, type MissingObjectError } from "./errors.ts";
 import { inParallel } from "./in-parallel.ts";
 import { layout } from "./layout.ts";
-import { parseObject, readerFor, readObject, referTo } from "./objects.ts";
+import { parseObject, readObject, referTo } from "./objects.ts";
 import type { Storage } from "./storage.ts";
 
 // A manifest of 100,000,000 markets names 6,700 segments. They are cut into lists by the roots of the segments, so that
@@ -70,26 +70,6 @@ export interface Named extends Pick<Commit, "manifest"> {
   entry: Pick<CommitEntry, "feedVersion" | "counts">;
 }
 
-interface Reading {
-  /** A manifest at hand that may share parts with this one. */
-  near?: Manifest | undefined;
-  /** Called for each part that is lost or damaged; it may throw. */
-  lost: (error: CorruptObjectError | MissingObjectError) => void;
-}
-
-interface StoredManifest extends Reading, Pick<Named, "entry"> {
-  key: string;
-  bytes: Buffer;
-}
-
-type Reader = (storage: Storage, stored: StoredManifest) => Promise<ReadManifest>;
-
-/**
- * One reader for each version of the format, which returns what this version makes of a manifest with its parts. The
- * reader of a released version stays for as long as stores live.
- */
-const readers: Readonly<Record<number, Reader>> = { [formatVersion]: readDivided };
-
 /**
  * Parts that `near` has too are taken from there, and shared in memory. Throws FormatError where this program does not
  * know the version of the format or of the feed.
@@ -103,22 +83,21 @@ export async function readManifest(storage: Storage, named: Named, near?: Manife
   return { ...root, lists, segments: lists.flat(), scores: scores! };
 }
 
+interface Reading {
+  /** A manifest at hand that may share parts with this one. */
+  near?: Manifest | undefined;
+  /** Called for each part that is lost or damaged; it may throw. */
+  lost: (error: CorruptObjectError | MissingObjectError) => void;
+}
+
 /** Reads what it can of the parts; throws only where the manifest itself cannot be read. */
 export async function readParts(
   storage: Storage,
   { manifest, entry }: Named,
-  reading: Reading,
+  { near, lost }: Reading,
 ): Promise<ReadManifest> {
   const key = layout.manifest(manifest.hash);
-  const bytes = await readObject(storage, key, manifest);
-  return readerFor(key, bytes, readers)(storage, { key, bytes, entry, ...reading });
-}
-
-async function readDivided(
-  storage: Storage,
-  { key, bytes, entry, near, lost }: StoredManifest,
-): Promise<ReadManifest> {
-  const root = parseObject(key, bytes, ManifestRoot);
+  const root = parseObject(key, await readObject(storage, key, manifest), ManifestRoot);
   requireFeed(key, entry.feedVersion);
   const { lists, scores: scoresRef } = root.parts;
   const known = new Map(near?.lists.map((list, index) => [near.parts.lists[index]!.hash, list]));

@@ -119,21 +119,6 @@ export function parseObject<T>(key: string, bytes: Uint8Array, schema: z.ZodType
 }
 
 /**
- * Picks the reader for the format version that an object names; `readers` has one for each that this program reads.
- * Throws CorruptObjectError, or FormatError when there is none.
- */
-export function readerFor<Reader>(
-  key: string,
-  bytes: Uint8Array,
-  readers: Readonly<Record<number, Reader>>,
-): Reader {
-  const version = versionIn(parseJson(key, bytes));
-  const reader = typeof version === "number" ? readers[version] : undefined;
-  if (!reader) throw unknownVersion(key, version);
-  return reader;
-}
-
-/**
  * A signed note about a record, or about a commit's entry in the public log. It stands behind the digest, which does
  * not cover it.
  */
