@@ -25,7 +25,7 @@ import { trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
 import { type Counting, countedLog } from "./counted-log.ts";
 import { blamingManifest } from "./find-commit.ts";
-import { keepsChanges, type Retention, tierMasksOf, tiers } from "./retention.ts";
+import { keepsChanges, masksOf, type Retention, rules } from "./retention.ts";
 
 export interface CollectOptions extends Retention, Counting {
   now: Date;
@@ -35,12 +35,12 @@ export interface CollectOptions extends Retention, Counting {
   site?: Site;
 }
 
-type TierBytes = Record<Exclude<keyof typeof tiers, "current">, number>;
+type RuleBytes = Record<Exclude<keyof typeof rules, "current">, number>;
 
 export interface CollectReport {
   keptCommits: number;
-  /** Bytes that would go if a tier were off, because nothing else keeps them. */
-  tiers: TierBytes;
+  /** Bytes that would go if a rule were off, because nothing else keeps them. */
+  rules: RuleBytes;
   deleted: { keys: string[]; bytes: number };
   /** Unreachable objects that are too young to delete: a publish run may be about to commit them. */
   young: number;
@@ -90,7 +90,7 @@ export async function collectGarbage(storage: Storage, options: CollectOptions):
   const leftovers = options.dryRun ? 0 : ((await storage.removeLeftovers?.()) ?? 0);
   return {
     keptCommits,
-    tiers: found.tiers,
+    rules: found.rules,
     deleted: { keys: gone.map(({ key }) => key), bytes: gone.reduce((sum, { bytes }) => sum + bytes, 0) },
     young: unreachable.length - doomed.length,
     leftovers,
@@ -148,7 +148,7 @@ interface SurveyResult {
   /** No running publish can need an object that is this old. */
   isOld: (info: ObjectInfo) => boolean;
   keptCommits: number;
-  tiers: TierBytes;
+  rules: RuleBytes;
 }
 
 /** Surveys a store repeatedly. What was reachable once counts as reachable from then on. */
@@ -156,7 +156,7 @@ class Survey {
   readonly #storage: Storage;
   readonly #options: CollectOptions;
   readonly #trust: Trust | undefined;
-  /** The tiers that keep an object, by key. */
+  /** The rules that keep an object, by key. */
   readonly #reachable = new Map<string, number>();
   /** The manifest that was read last. The next one shares most of its lists. */
   #last: Manifest | undefined;
@@ -165,7 +165,7 @@ class Survey {
     this.#storage = storage;
     this.#options = options;
     this.#trust = options.anybody ? undefined : trustOf(options.signing ?? {});
-    this.#reach(options.site?.keys ?? [], tiers.current);
+    this.#reach(options.site?.keys ?? [], rules.current);
   }
 
   #reach(keys: Iterable<string>, keptBy: number): void {
@@ -177,9 +177,9 @@ class Survey {
     // Commits are read after the listing, so that an object that a commit has just brought back counts as reachable.
     const commits = await countedLog(this.#storage, this.#options);
     const newest = commits.at(-1);
-    this.#reach(neededTiles(listed, newest?.entry.commit ?? 0), tiers.current);
+    this.#reach(neededTiles(listed, newest?.entry.commit ?? 0), rules.current);
     listed.unshift(...(await this.#list(holders)));
-    const masks = tierMasksOf(commits, this.#options);
+    const masks = masksOf(commits, this.#options);
     await this.#reachSnapshots(commits, masks);
     const published = newest && (await infoOf(this.#storage, layout.commit(newest.entry.commit)))?.modified;
     const planned = this.#reachRuns(listed);
@@ -192,7 +192,7 @@ class Survey {
     const young = new Set(listed.flatMap((info) => (isHolder(info.key) && !isOld(info) ? [info.key] : [])));
     for (const commit of commits)
       if (young.has(layout.manifest(commit.manifest.hash)))
-        await unless(ObjectError, () => this.#reachSnapshots([commit], [tiers.hours]));
+        await unless(ObjectError, () => this.#reachSnapshots([commit], [rules.hours]));
     await this.#reachChanges(commits, young, listed);
     await this.#reachExports(commits, masks);
     await this.#reachUnnamed(commits, masks, listed);
@@ -200,7 +200,7 @@ class Survey {
       unreachable: listed.filter(({ key }) => !this.#reachable.has(key)),
       isOld,
       keptCommits: masks.filter((mask) => mask > 0).length,
-      tiers: this.#bytesOf(listed),
+      rules: this.#bytesOf(listed),
     };
   }
 
@@ -224,7 +224,7 @@ class Survey {
       const folder = plan.slice(0, -"plan.json".length);
       this.#reach(
         records.flatMap(({ key }) => (key.startsWith(folder) ? [key] : [])),
-        tiers.current,
+        rules.current,
       );
     }
     return open.reduce<Date | undefined>(
@@ -233,14 +233,14 @@ class Survey {
     );
   }
 
-  /** Bytes that only one tier keeps. */
-  #bytesOf(listed: readonly ObjectInfo[]): TierBytes {
-    const { current: _, ...others } = tiers;
-    const bytesOf = (tier: number) =>
-      listed.reduce((sum, { key, bytes }) => sum + (this.#reachable.get(key) === tier ? bytes : 0), 0);
+  /** Bytes that only one rule keeps. */
+  #bytesOf(listed: readonly ObjectInfo[]): RuleBytes {
+    const { current: _, ...others } = rules;
+    const bytesOf = (rule: number) =>
+      listed.reduce((sum, { key, bytes }) => sum + (this.#reachable.get(key) === rule ? bytes : 0), 0);
     return Object.fromEntries(
-      Object.entries(others).map(([name, tier]) => [name, bytesOf(tier)]),
-    ) as TierBytes;
+      Object.entries(others).map(([name, rule]) => [name, bytesOf(rule)]),
+    ) as RuleBytes;
   }
 
   /** `published` is when the newest commit was stored, by the store's clock. */
@@ -262,14 +262,14 @@ class Survey {
     }
     const segments = new Map<string, { ref: SegmentRef; keptBy: number; manifest: string }>();
     for (const [key, { commit, keptBy }] of manifests) {
-      const newest = (keptBy & tiers.current) > 0;
+      const newest = (keptBy & rules.current) > 0;
       if (this.#reachable.has(key) && !newest) continue;
       const manifest = await this.#manifest(commit, newest);
       if (!manifest) continue;
       // Two manifests may have different objects beside the same segment, when digests of rows are made in another way.
       const named = namedBy(manifest).keys();
       this.#reach([key, ...named.filter((one) => !layout.segment.has(one))], keptBy);
-      if (newest) this.#reach(namesOfProtocols(manifest), tiers.current);
+      if (newest) this.#reach(namesOfProtocols(manifest), rules.current);
       for (const ref of manifest.segments) {
         const segment = layout.segment(ref.hash);
         segments.set(segment, { ref, keptBy: (segments.get(segment)?.keptBy ?? 0) | keptBy, manifest: key });
@@ -307,7 +307,7 @@ class Survey {
       if (!commit.changes) return;
       const key = layout.changeRecord(commit.changes.hash);
       const isYoung = young.has(key) || keepsChanges(commit, this.#options);
-      const keptBy = this.#keptByBoth(commits[index - 1], commit) | (isYoung ? tiers.changes : 0);
+      const keptBy = this.#keptByBoth(commits[index - 1], commit) | (isYoung ? rules.changes : 0);
       if (this.#reachable.has(key) || keptBy === 0) return;
       this.#reach(await keysOfChanges(this.#storage, commit.changes.hash), keptBy);
       const keys = await unless(ObjectError, () => changeObjects(this.#storage, commit.changes!));
@@ -316,10 +316,10 @@ class Survey {
     });
     // Nobody can tell any more which parts the lost record names, so none is known to be garbage.
     const isPart = (key: string) => key.startsWith(layout.changeRecord.prefix) && !key.endsWith(".json");
-    if (lost) this.#reach(listed.map(({ key }) => key).filter(isPart), tiers.changes);
+    if (lost) this.#reach(listed.map(({ key }) => key).filter(isPart), rules.changes);
   }
 
-  /** The tiers that keep both snapshots, or else the older one. */
+  /** The rules that keep both snapshots, or else the older one. */
   #keptByBoth(older: Commit | undefined, newer: Commit): number {
     const keptBy = (commit: Commit) => this.#reachable.get(layout.manifest(commit.manifest.hash)) ?? 0;
     if (!older || keptBy(newer) === 0) return 0;
@@ -328,11 +328,11 @@ class Survey {
 
   /** The newest exports stay, and those of snapshots that stay for long. */
   async #reachExports(commits: readonly Commit[], masks: readonly number[]): Promise<void> {
-    for (const tier of [0, tiers.daily, tiers.monthly]) {
-      const kept = commits.filter((_, index) => (masks[index]! & tier) > 0);
+    for (const rule of [0, rules.daily, rules.monthly]) {
+      const kept = commits.filter((_, index) => (masks[index]! & rule) > 0);
       const snapshots = new Set(kept.map(({ entry }) => entry.snapshotId));
       const keys = await keptExports(this.#storage, commits.at(-1), snapshots, this.#trust);
-      this.#reach(keys, tier || tiers.current);
+      this.#reach(keys, rule || rules.current);
     }
   }
 

@@ -1,6 +1,6 @@
 import type { Commit } from "../../schemas/store/stored-objects.ts";
 
-/** How long a store keeps what was superseded. 0 turns a tier off; the current snapshot always stays. */
+/** How long a store keeps what was superseded. 0 turns a rule off; the current snapshot always stays. */
 export interface Retention {
   /** Hours for which a snapshot stays after it was superseded. */
   keepHours: number;
@@ -14,27 +14,27 @@ export interface Retention {
   keepChangesDays?: number;
 }
 
-/** Bits of a mask. `current` stands for what always stays. */
-export const tiers = { current: 1, hours: 2, commits: 4, daily: 8, monthly: 16, changes: 32 } as const;
+/** The rules by which something stays, as bits of a mask. `current` stands for what always stays. */
+export const rules = { current: 1, hours: 2, commits: 4, daily: 8, monthly: 16, changes: 32 } as const;
 
 const hour = 3_600_000;
 const day = 24 * hour;
 
-/** The tiers that keep the snapshot of each commit, as masks. `commits` is the whole log, oldest first. */
-export function tierMasksOf(commits: readonly Commit[], retention: Retention & { now: Date }): number[] {
+/** The rules that keep the snapshot of each commit, as masks. `commits` is the whole log, oldest first. */
+export function masksOf(commits: readonly Commit[], retention: Retention & { now: Date }): number[] {
   const { now, keepHours, keepCommits, keepDaily = 0, keepMonthly = 0 } = retention;
   const since = now.getTime() - keepHours * hour;
   const daily = lastOfEach(commits, dayOf, dayOf(now) - keepDaily);
   const monthly = lastOfEach(commits, monthOf, monthOf(now) - keepMonthly);
   return commits.map((commit, index) => {
     const successor = commits[index + 1];
-    const among = (kept: boolean, tier: number) => (kept ? tier : 0);
+    const among = (kept: boolean, rule: number) => (kept ? rule : 0);
     return (
-      among(!successor, tiers.current) |
-      among(successor !== undefined && Date.parse(successor.entry.publishedAt) >= since, tiers.hours) |
-      among(index >= commits.length - keepCommits, tiers.commits) |
-      among(keepDaily > 0 && daily.has(commit), tiers.daily) |
-      among(keepMonthly > 0 && monthly.has(commit), tiers.monthly)
+      among(!successor, rules.current) |
+      among(successor !== undefined && Date.parse(successor.entry.publishedAt) >= since, rules.hours) |
+      among(index >= commits.length - keepCommits, rules.commits) |
+      among(keepDaily > 0 && daily.has(commit), rules.daily) |
+      among(keepMonthly > 0 && monthly.has(commit), rules.monthly)
     );
   });
 }

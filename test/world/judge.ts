@@ -227,7 +227,7 @@ export class Judge {
 }
 
 /** Whether the snapshot of a commit stays, said again in plain words. */
-function isKept(log: readonly Known[], index: number, { now, keepHours, keepCommits, ...rungs }: Collecting) {
+function isKept(log: readonly Known[], index: number, { now, keepHours, keepCommits, ...rules }: Collecting) {
   const { commit } = log[index]!;
   const successor = log[index + 1]?.commit;
   if (!successor || index >= log.length - keepCommits) return true;
@@ -246,7 +246,7 @@ function isKept(log: readonly Known[], index: number, { now, keepHours, keepComm
     else back.setUTCMonth(back.getUTCMonth() - periods, 1);
     return periods > 0 && stands(commit) && !later && own >= periodOf(back.toISOString());
   };
-  return isLast(10, rungs.keepDaily ?? 0) || isLast(7, rungs.keepMonthly ?? 0);
+  return isLast(10, rules.keepDaily ?? 0) || isLast(7, rules.keepMonthly ?? 0);
 }
 
 /** Keys of the objects that the lines of scores name. */

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Commit, CommitEntry } from "../../../schemas/store/stored-objects.ts";
-import { type Retention, tierMasksOf, tiers } from "../../../snapshots/maintain/retention.ts";
+import { masksOf, type Retention, rules } from "../../../snapshots/maintain/retention.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { publishRecords } from "../../helpers/publish/records.ts";
@@ -28,7 +28,7 @@ const retention = fc.record({
   keepMonthly: fc.constantFrom(0, 1, 2, 24),
 });
 
-describe("the tiers that keep a commit", () => {
+describe("the rules that keep a commit", () => {
   test("are those whose words apply to it", () => {
     const log = fc.record({
       gaps: fc.array(fc.oneof(fc.nat(3), fc.nat(60), fc.nat(900)), {
@@ -65,20 +65,20 @@ describe("the tiers that keep a commit", () => {
         const expected = commits.map((commit, index) => {
           const next = commits[index + 1];
           return (
-            (next ? 0 : tiers.current) +
+            (next ? 0 : rules.current) +
             (next && Date.parse(next.entry.publishedAt) + keep.keepHours * hour >= now.getTime()
-              ? tiers.hours
+              ? rules.hours
               : 0) +
-            (commits.length - index <= keep.keepCommits ? tiers.commits : 0) +
+            (commits.length - index <= keep.keepCommits ? rules.commits : 0) +
             (keep.keepDaily > 0 && lastOf(commit, 10) && commit.entry.publishedAt.slice(0, 10) >= firstDay
-              ? tiers.daily
+              ? rules.daily
               : 0) +
             (keep.keepMonthly > 0 && lastOf(commit, 7) && commit.entry.publishedAt.slice(0, 7) >= firstMonth
-              ? tiers.monthly
+              ? rules.monthly
               : 0)
           );
         });
-        expect(tierMasksOf(commits, { ...keep, now })).toEqual(expected);
+        expect(masksOf(commits, { ...keep, now })).toEqual(expected);
       }),
     );
   });
@@ -103,23 +103,23 @@ describe("a store of many days", () => {
     keepChangesDays: 12,
   };
 
-  test("loses what a tier cost when that tier is off, and keeps it otherwise", async () => {
+  test("loses what a rule cost when that rule is off, and keeps it otherwise", async () => {
     const { collect, pass } = await store();
     const alone = await collect({ keepHours: 40, keepCommits: 1, dryRun: true });
-    expect(alone.tiers.hours).toBeGreaterThan(0);
-    expect([alone.tiers.commits, alone.tiers.daily, alone.tiers.monthly]).toEqual([0, 0, 0]);
+    expect(alone.rules.hours).toBeGreaterThan(0);
+    expect([alone.rules.commits, alone.rules.daily, alone.rules.monthly]).toEqual([0, 0, 0]);
     // What nothing keeps goes only once it is too old for a publish run that is under way.
     pass(100);
-    const { tiers: costs, deleted } = await collect({ ...full, dryRun: true });
+    const { rules: costs, deleted } = await collect({ ...full, dryRun: true });
     const without = {
       commits: { keepCommits: 1 },
       daily: { keepDaily: 0 },
       monthly: { keepMonthly: 0 },
       changes: { keepChangesDays: 0 },
     };
-    for (const [tier, off] of Object.entries(without)) {
+    for (const [rule, off] of Object.entries(without)) {
       const poorer = await collect({ ...full, ...off, dryRun: true });
-      expect([tier, poorer.deleted.bytes - deleted.bytes]).toEqual([tier, costs[tier as keyof typeof costs]]);
+      expect([rule, poorer.deleted.bytes - deleted.bytes]).toEqual([rule, costs[rule as keyof typeof costs]]);
     }
     expect(costs.monthly).toBeGreaterThan(0);
     expect(costs.changes).toBeGreaterThan(0);
