@@ -218,10 +218,10 @@ class Survey {
     const since = this.#options.now.getTime() - runInPartsHours * hour;
     const records = listed.filter(({ key }) => key.startsWith(layout.runPlan.prefix));
     const open = records.filter(
-      ({ key, modified }) => key.endsWith("/plan.json") && modified.getTime() > since,
+      ({ key, modified }) => layout.runPlan.has(key) && modified.getTime() > since,
     );
     for (const { key: plan } of open) {
-      const folder = plan.slice(0, -"plan.json".length);
+      const folder = `${layout.runPlan.prefix}${layout.runPlan.nameIn(plan)}/`;
       this.#reach(
         records.flatMap(({ key }) => (key.startsWith(folder) ? [key] : [])),
         rules.current,
@@ -315,7 +315,7 @@ class Survey {
       lost ||= !keys;
     });
     // Nobody can tell any more which parts the lost record names, so none is known to be garbage.
-    const isPart = (key: string) => key.startsWith(layout.changeRecord.prefix) && !key.endsWith(".json");
+    const isPart = (key: string) => key.startsWith(layout.changePart.prefix) && !layout.changeRecord.has(key);
     if (lost) this.#reach(listed.map(({ key }) => key).filter(isPart), rules.changes);
   }
 

@@ -196,7 +196,7 @@ export async function mendChanges(
 async function hasWhole(storage: Storage, wanted: number): Promise<boolean> {
   const refs: ObjectRef[] = [];
   for await (const { key, bytes } of storage.list(layout.changeRecord.prefix)) {
-    if (key.endsWith(".json")) refs.push({ hash: hashIn(key), bytes });
+    if (layout.changeRecord.has(key)) refs.push({ hash: hashIn(key), bytes });
     if (refs.length > 2 * looked) return false;
   }
   const check = recordCheck(storage);

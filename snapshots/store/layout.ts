@@ -57,6 +57,8 @@ export interface Kind<Name extends unknown[] = never, Content = unknown> extends
   readonly prefix: string;
   readonly maxBytes: number;
   has(key: string): boolean;
+  /** What names an object, as its key spells it. The key must be of this kind. */
+  nameIn(key: string): string;
 }
 
 /** The keys of the kind are a prefix, what `spell` makes of the name, and an ending. */
@@ -68,7 +70,8 @@ function kindNamedBy<Name extends unknown[], Content = Buffer>(
 ): Kind<Name, Content> {
   const key = (...name: Name) => `${prefix}${spell(...name)}${ending}`;
   const has = (other: string) => other.startsWith(prefix) && other.endsWith(ending);
-  return Object.assign(key, { maxBytes: maxOrdinaryBytes, ...rules, prefix, has });
+  const nameIn = (other: string) => other.slice(prefix.length, other.length - ending.length);
+  return Object.assign(key, { maxBytes: maxOrdinaryBytes, ...rules, prefix, has, nameIn });
 }
 
 /** For names that stand in the key as they are, such as hashes. */
@@ -197,6 +200,12 @@ export const artefactFolders = allKinds.filter(({ ofProtocol }) => ofProtocol).m
 /** The hash in the key of an object that is named by its content; "" for other keys. */
 export function hashIn(key: string): string {
   return /[0-9a-f]{64}/.exec(key)?.[0] ?? "";
+}
+
+/** Undefined where no commit has this key. */
+export function commitNumberIn(key: string): number | undefined {
+  const name = layout.commit.has(key) ? layout.commit.nameIn(key) : "";
+  return /^\d{10}$/.test(name) && Number(name) > 0 ? Number(name) : undefined;
 }
 
 export function isKeyRevocation(key: string): boolean {

@@ -6,8 +6,7 @@ import { cardKey, drawCard } from "../artefacts/card.ts";
 import { recordAt, scoreListAt } from "../publish/public/mutable-objects.ts";
 import type { Named, Site } from "../publish/public/site.ts";
 import { CorruptObjectError } from "../store/errors.ts";
-import { hashIn, isKeyRevocation, layout, sha256 } from "../store/layout.ts";
-import { commitNumberIn } from "../store/log/commits.ts";
+import { commitNumberIn, hashIn, isKeyRevocation, layout, sha256 } from "../store/layout.ts";
 import { tileNamed } from "../store/log/public-log.ts";
 import { unseal } from "../store/objects.ts";
 import { probeBody } from "../store/open-storage.ts";
@@ -204,7 +203,7 @@ function isLater(key: string): boolean {
     layout.exportRecord(hash),
     layout.exportedChanges(hash),
   ];
-  return commitNumberIn(key) > 0 || named.includes(key);
+  return commitNumberIn(key) !== undefined || named.includes(key);
 }
 
 /** Whether it shows a removed protocol, or an earlier score of one, as a kept snapshot has it. */

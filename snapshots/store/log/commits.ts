@@ -3,7 +3,7 @@ import { Fault } from "../../../schemas/errors.ts";
 import { Checked, Commit } from "../../../schemas/store/stored-objects.ts";
 import { CorruptObjectError, MissingObjectError, unless } from "../errors.ts";
 import { inOrder } from "../in-parallel.ts";
-import { layout, maxRecordBytes } from "../layout.ts";
+import { commitNumberIn, layout, maxRecordBytes } from "../layout.ts";
 import { readRecord, type Signature, seal, unseal } from "../objects.ts";
 import { type Storage, StorageError } from "../storage.ts";
 
@@ -73,13 +73,10 @@ export async function listCommits(storage: Storage): Promise<number[]> {
   const numbers: number[] = [];
   for await (const { key } of storage.list(layout.commit.prefix)) {
     const number = commitNumberIn(key);
-    if (number > 0) numbers.push(number);
+    if (number !== undefined) numbers.push(number);
   }
   return numbers.sort((a, b) => a - b);
 }
-
-/** NaN, or 0, where no commit has this key. */
-export const commitNumberIn = (key: string): number => Number(/^commits\/(\d{10})\.json$/.exec(key)?.[1]);
 
 /** The first and the last number of each gap, from `begins` on. */
 export function gapsIn(numbers: readonly number[], begins = 1): [first: number, last: number][] {

@@ -35,7 +35,7 @@ export const tileKey = (tile: Tile): string => layout.logTile(tilePath(tile));
 
 /** Undefined for any other key. */
 export const tileNamed = (key: string): Tile | undefined =>
-  key.startsWith(layout.logTile.prefix) ? tileAt(key.slice(layout.logTile.prefix.length)) : undefined;
+  layout.logTile.has(key) ? tileAt(layout.logTile.nameIn(key)) : undefined;
 
 /** Those of a log of this size, also the partial ones that it had at earlier sizes. */
 export function tilesAmong(keys: readonly string[], size: number): Map<string, Tile> {

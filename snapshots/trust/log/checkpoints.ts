@@ -14,7 +14,7 @@ import { type Trust, type TrustedCheckpoint, UntrustedError } from "../trust.ts"
  * above.
  */
 const maxLooked = 256;
-const atOnce = 16;
+const readAtOnce = 16;
 
 /** The newest checkpoint of a store that counts, and why the one that stands for the newest does not. */
 export interface StoredCheckpoint {
@@ -40,8 +40,8 @@ export async function storedCheckpoint(storage: Storage, trust: Trust, least = 0
       ? downFrom(lacking, least)
       : await newestSizes(storage, checkpoint?.size ?? 0);
   const known = least > 0 && Number.isFinite(least) ? [least] : [];
-  for (let at = 0; at < sizes.length + known.length; at += atOnce) {
-    const some = [...sizes, ...known].slice(at, at + atOnce);
+  for (let at = 0; at < sizes.length + known.length; at += readAtOnce) {
+    const some = [...sizes, ...known].slice(at, at + readAtOnce);
     const read = some.map((size) => readCheckpoint(storage, trust, layout.logCheckpointOf(size)));
     const good = (await Promise.all(read)).find((each) => each.checkpoint)?.checkpoint;
     if (good && lacking !== undefined && good.size >= lacking)
@@ -86,7 +86,7 @@ async function newestSizes(storage: Storage, above: number): Promise<number[]> {
   let sizes: number[] = [];
   const largest = () => sizes.sort((a, b) => b - a).slice(0, maxLooked);
   for await (const { key } of storage.list(layout.logCheckpointOf.prefix)) {
-    const size = Number(key.slice(layout.logCheckpointOf.prefix.length));
+    const size = Number(layout.logCheckpointOf.nameIn(key));
     if (size > above && layout.logCheckpointOf(size) === key) sizes.push(size);
     if (sizes.length >= 10 * maxLooked) sizes = largest();
   }
