@@ -8,7 +8,7 @@ import { feedProtocol } from "../../schemas/headers.ts";
 import { feedLimits } from "../../schemas/rooms/feed.ts";
 import { type ReaderStart, ScoreChangeLog, scoreReader } from "../../snapshots/read/feed/score-change-log.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
-import { within } from "../../snapshots/store/in-parallel.ts";
+import { within } from "../../snapshots/store/deadline.ts";
 import type { Identity } from "../access/identity.ts";
 import { hasBody } from "../connection/pipelining.ts";
 import { type Exchange, newExchange } from "../exchange.ts";

@@ -8,7 +8,7 @@ import { type ErrorCode, Fault, isFault } from "../../schemas/errors.ts";
 import type { NamedObject } from "../../schemas/store/stored-objects.ts";
 import { Memo } from "../../snapshots/read/memo.ts";
 import { hasCode, ObjectError } from "../../snapshots/store/errors.ts";
-import { within } from "../../snapshots/store/in-parallel.ts";
+import { within } from "../../snapshots/store/deadline.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { readObject } from "../../snapshots/store/objects.ts";
 import { readAll, type Storage } from "../../snapshots/store/storage.ts";

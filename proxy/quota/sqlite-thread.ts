@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { inTime } from "../../snapshots/store/in-parallel.ts";
+import { inTime } from "../../snapshots/store/deadline.ts";
 import { startThread } from "../../snapshots/store/thread.ts";
 import type { Counters, QuotaStore } from "./counters.ts";
 

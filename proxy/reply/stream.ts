@@ -10,7 +10,7 @@ import {
   type StoredFile,
   type StreamChunk,
 } from "../../snapshots/read/answer.ts";
-import { within } from "../../snapshots/store/in-parallel.ts";
+import { within } from "../../snapshots/store/deadline.ts";
 import type { Exchange, Request, Response } from "../exchange.ts";
 import { quotaExceeded, type Receipt } from "../quota/quota.ts";
 import type { ProxyServices } from "../services.ts";

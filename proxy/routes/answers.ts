@@ -8,7 +8,7 @@ import { type CsvForm, csvByType } from "../../snapshots/read/archive/csv.ts";
 import { budgets, Memo } from "../../snapshots/read/memo.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { asTable } from "../../snapshots/read/tables.ts";
-import { inTime, within } from "../../snapshots/store/in-parallel.ts";
+import { inTime, within } from "../../snapshots/store/deadline.ts";
 import { sharingAnswers } from "../delta-sharing/answers.ts";
 import type { Exchange, Middleware, Request, Response } from "../exchange.ts";
 import { recomputeAnswers } from "../recompute/answers.ts";

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { within } from "../store/in-parallel.ts";
+import { within } from "../store/deadline.ts";
 
 /** The name is for log and metrics. */
 export interface PollingTask {

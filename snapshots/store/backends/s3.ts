@@ -14,7 +14,7 @@ import { NodeHttpHandler } from "@smithy/node-http-handler";
 import { isFault } from "../../../schemas/errors.ts";
 import { maxObjectBytes } from "../../format/sizes.ts";
 import { CorruptObjectError, tooLarge, tooShort } from "../errors.ts";
-import { within } from "../in-parallel.ts";
+import { within } from "../deadline.ts";
 import { headersOf } from "../layout.ts";
 import {
   type GetOptions,

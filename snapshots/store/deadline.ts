@@ -1,0 +1,38 @@
+import { Fault } from "../../schemas/errors.ts";
+
+/** Waits at most `seconds` for work that cannot be stopped. Throws DEADLINE, or the work's own error. */
+export function inTime<T>(seconds: number, working: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(late(seconds)), seconds * 1000);
+    void working.then(resolve, reject).then(() => clearTimeout(timer));
+  });
+}
+
+const late = (seconds: number) => new Fault("DEADLINE", `no answer within ${seconds} s`);
+
+/**
+ * Waits at most `seconds` for work, or until `given` is aborted. Either aborts the signal that the work got, and ends
+ * the wait even if the work ignores it. Throws DEADLINE, the reason of `given`, or the work's own error.
+ */
+export async function within<T>(
+  seconds: number,
+  work: (signal: AbortSignal) => Promise<T>,
+  given?: AbortSignal,
+): Promise<T> {
+  given?.throwIfAborted();
+  const over = new AbortController();
+  const ended = Promise.withResolvers<never>();
+  const end = (reason: unknown) => {
+    over.abort(reason);
+    ended.reject(reason);
+  };
+  const timer = setTimeout(() => end(late(seconds)), seconds * 1000);
+  const giveUp = () => end(given?.reason);
+  given?.addEventListener("abort", giveUp, { once: true });
+  try {
+    return await Promise.race([work(over.signal), ended.promise]);
+  } finally {
+    clearTimeout(timer);
+    given?.removeEventListener("abort", giveUp);
+  }
+}
