@@ -1,4 +1,8 @@
 import type { ChangeCounts } from "../../schemas/store/stored-objects.ts";
+import type { Turn } from "../store/in-parallel.ts";
+
+/** Comparisons of a turn: about half a millisecond. */
+export const comparisonsPerTurn = 8192;
 
 /** The texts that only the older archive has, and those that only the newer one has. */
 export interface Sides {
@@ -17,9 +21,9 @@ export interface Difference {
 /**
  * Each side has an id at most once. Texts that both sides have are left out, so a side may hold more than what differs.
  */
-export async function difference({ before, after }: Sides, yieldLoop?: YieldLoop): Promise<Difference> {
+export async function difference({ before, after }: Sides, turn?: Turn): Promise<Difference> {
   const byId = (side: Entries) =>
-    sortIndexes(range(side.size), (a, b) => side.compareIds(a, side, b), yieldLoop);
+    sortIndexes(range(side.size), (a, b) => side.compareIds(a, side, b), turn);
   const [old, fresh] = [await byId(before), await byId(after)];
   const [added, removed, changedBefore, changedAfter] = [
     new Indexes(),
@@ -39,7 +43,7 @@ export async function difference({ before, after }: Sides, yieldLoop?: YieldLoop
     }
     if (order <= 0) left += 1;
     if (order >= 0) right += 1;
-    if (yieldLoop && (left + right) % atOnce === 0) await yieldLoop();
+    if (turn && (left + right) % comparisonsPerTurn === 0) await turn();
   }
   return {
     added: added.values,
@@ -56,28 +60,28 @@ export function countsOf({ added, changed, removed }: Difference): ChangeCounts 
 export async function putsOf(
   { added, changed }: Difference,
   after: Entries,
-  yieldLoop?: YieldLoop,
+  turn?: Turn,
 ): Promise<Uint32Array> {
   const puts = new Uint32Array(added.length + changed.after.length);
   puts.set(added);
   puts.set(changed.after, added.length);
   const newestFirst = (a: number, b: number) =>
     after.time(b) - after.time(a) || after.compareIds(b, after, a);
-  return sortIndexes(puts, newestFirst, yieldLoop);
+  return sortIndexes(puts, newestFirst, turn);
 }
 
 /**
  * The sides of several steps taken as one. For each id, the entry before is that of the first step that has the id, and
  * the entry after is that of the last.
  */
-export async function netSides(steps: readonly Sides[], yieldLoop?: YieldLoop): Promise<Sides> {
+export async function netSides(steps: readonly Sides[], turn?: Turn): Promise<Sides> {
   const [first, ...others] = steps;
   if (first && others.length === 0) return first;
   const all = new Entries();
   const gained: [from: number, to: number][] = [];
   const add = async (side: Entries) => {
     for (let index = 0; index < side.size; index += 1) {
-      if (index % atOnce === 0) await yieldLoop?.();
+      if (index % comparisonsPerTurn === 0) await turn?.();
       all.copy(side, index);
     }
   };
@@ -89,10 +93,10 @@ export async function netSides(steps: readonly Sides[], yieldLoop?: YieldLoop): 
   const isGained = new Uint8Array(all.size);
   for (const [from, to] of gained) isGained.fill(1, from, to);
   // The sort is stable: entries of one id stay in the order of the steps, and within a step the loss comes first.
-  const order = await sortIndexes(range(all.size), (a, b) => all.compareIds(a, all, b), yieldLoop);
+  const order = await sortIndexes(range(all.size), (a, b) => all.compareIds(a, all, b), turn);
   const net: Sides = { before: new Entries(), after: new Entries() };
   for (const [position, index] of order.entries()) {
-    if (yieldLoop && position % atOnce === 0) await yieldLoop();
+    if (turn && position % comparisonsPerTurn === 0) await turn();
     const [earlier, later] = [order[position - 1], order[position + 1]];
     const isFirst = earlier === undefined || all.compareIds(earlier, all, index) !== 0;
     const isLast = later === undefined || all.compareIds(later, all, index) !== 0;
@@ -225,12 +229,6 @@ function compareWords(a: Uint32Array, indexA: number, b: Uint32Array, indexB: nu
   return 0;
 }
 
-/** Waits between two pieces of a long computation, so that other requests get their turn. */
-export type YieldLoop = () => Promise<void>;
-
-/** Comparisons between two yields: about half a millisecond. */
-export const atOnce = 8192;
-
 /**
  * A stable merge sort. TypedArray.sort would take eight times the memory, and hold the event loop for a second with a
  * million indexes. A sorted run costs one comparison.
@@ -238,7 +236,7 @@ export const atOnce = 8192;
 export async function sortIndexes(
   indexes: Uint32Array,
   compare: (a: number, b: number) => number,
-  yieldLoop?: YieldLoop,
+  turn?: Turn,
 ): Promise<Uint32Array> {
   let [from, to] = [indexes, new Uint32Array(indexes.length) as Uint32Array];
   let compared = 0;
@@ -247,7 +245,7 @@ export async function sortIndexes(
       const middle = Math.min(start + width, indexes.length);
       const end = Math.min(start + 2 * width, indexes.length);
       compared += 1;
-      if (yieldLoop && compared % atOnce === 0) await yieldLoop();
+      if (turn && compared % comparisonsPerTurn === 0) await turn();
       if (middle === end || compare(from[middle - 1]!, from[middle]!) <= 0) {
         to.set(from.subarray(start, end), start);
         continue;
@@ -257,7 +255,7 @@ export async function sortIndexes(
         const takesLeft = left < middle && (right >= end || compare(from[left]!, from[right]!) <= 0);
         to[at] = takesLeft ? from[left++]! : from[right++]!;
         compared += 1;
-        if (yieldLoop && compared % atOnce === 0) await yieldLoop();
+        if (turn && compared % comparisonsPerTurn === 0) await turn();
       }
     }
     [from, to] = [to, from];

@@ -4,9 +4,9 @@ import { type Page, readRun, type StoredPage } from "../format/page.ts";
 import { timeAt } from "../index/columns.ts";
 import { readTimes } from "../index/index-reader.ts";
 import { openColumns, readPages } from "../index/segment.ts";
+import type { Turn } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import type { ReadObject } from "../store/objects.ts";
-import type { YieldLoop } from "./difference.ts";
 
 /** A market of which the other snapshot has no such text. */
 export interface DifferingRow extends MarketLine {
@@ -29,9 +29,9 @@ export async function* differingRows(
   read: ReadObject,
   older: Pick<Manifest, "segments">,
   newer: Pick<Manifest, "segments">,
-  yieldLoop?: YieldLoop,
+  turn?: Turn,
 ): AsyncGenerator<DifferingRows, void, void> {
-  const [old, fresh] = [new Side(read, older, newer, yieldLoop), new Side(read, newer, older, yieldLoop)];
+  const [old, fresh] = [new Side(read, older, newer, turn), new Side(read, newer, older, turn)];
   const [rootsBefore, rootsAfter] = [await old.roots(), await fresh.roots()];
   const [before, after] = [new Ahead(old.rows(rootsAfter)), new Ahead(fresh.rows(rootsBefore))];
   for (;;) {
@@ -50,16 +50,16 @@ export async function* differingRows(
 class Side {
   readonly #read: ReadObject;
   readonly #segments: readonly SegmentRef[];
-  readonly #yieldLoop: YieldLoop | undefined;
+  readonly #turn: Turn | undefined;
 
   constructor(
     read: ReadObject,
     manifest: Pick<Manifest, "segments">,
     other: Pick<Manifest, "segments">,
-    yieldLoop: YieldLoop | undefined,
+    turn: Turn | undefined,
   ) {
     this.#read = read;
-    this.#yieldLoop = yieldLoop;
+    this.#turn = turn;
     const shared = new Set(other.segments.map(({ root }) => root));
     this.#segments = manifest.segments.filter(({ root }) => !shared.has(root));
   }
@@ -100,7 +100,7 @@ class Side {
   async #open(ref: SegmentRef) {
     const key = layout.segment(ref.hash);
     const stored = await this.#read(key, ref);
-    await this.#yieldLoop?.();
+    await this.#turn?.();
     return { key, stored };
   }
 
@@ -109,7 +109,7 @@ class Side {
     const stored = await this.#read(key, page);
     const lines: Buffer[] = [];
     for (const run of page.runs.keys()) {
-      await this.#yieldLoop?.();
+      await this.#turn?.();
       lines.push(...readRun(key, stored, page.runs, run));
     }
     return lines;

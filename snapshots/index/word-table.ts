@@ -3,6 +3,7 @@ import { bytesOf, compareBytes, textOf } from "../format/bytes.ts";
 import { firstWhere } from "../format/first-where.ts";
 import { cuts } from "../format/sizes.ts";
 import { CorruptObjectError } from "../store/errors.ts";
+import type { Turn } from "../store/in-parallel.ts";
 import type { JsonValue } from "../store/json.ts";
 import { addBits, type Bitmap, hasBit, keepBits, setBit, wordsFor } from "./bitmap.ts";
 import { openSections, sectionsIn, sectionViews, uint32s } from "./sections.ts";
@@ -60,7 +61,7 @@ export class WordTable {
    * Clears in `result` every ordinal whose market lacks one of the words. Waits for a `turn` before each word and each
    * piece of about 0.1 ms.
    */
-  async keepWords(words: readonly QueryWord[], result: Bitmap, turn: () => Promise<void>): Promise<void> {
+  async keepWords(words: readonly QueryWord[], result: Bitmap, turn: Turn): Promise<void> {
     for (const { text, prefix } of words) {
       const wanted = bytesOf(text);
       const kept = new Uint32Array(result.length);

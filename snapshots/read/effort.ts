@@ -1,53 +1,4 @@
-import type { YieldLoop } from "../changes/difference.ts";
-
-/** The caller that long work is done for. */
-export interface Payer {
-  /** Whether nobody waits for the answer any more. */
-  gone(): boolean;
-  /** Pays for a piece of the work. The work ends when it throws. */
-  pay(): Promise<void>;
-}
-
-/** Work ended because its payer left, or could not pay; `cause` is what `pay` threw. */
-export class GivenUpError extends Error {
-  override readonly name = "GivenUpError";
-  readonly payer: Payer;
-
-  constructor(payer: Payer, cause?: unknown) {
-    super("nobody waits for this work any more, or pays for it", { cause });
-    this.payer = payer;
-  }
-}
-
-/** Steps of awaitBudget per quota unit: some 50 ms. */
-const stepsPerUnit = 400;
-/** Steps between two yields of work on differences. */
-const stepsPerYield = 4;
-
-/** Waits as awaitBudget does, and pays for the steps beyond those of the request's own unit. */
-export function paidSteps(pay: Payer["pay"]): (steps: number) => Promise<void> {
-  let done = 0;
-  return async (steps) => {
-    done += steps;
-    while (done >= stepsPerUnit) {
-      // Must come before the payment, because others may add to it meanwhile.
-      done -= stepsPerUnit;
-      await pay();
-    }
-    await awaitBudget(steps);
-  };
-}
-
-/** Its payer pays for the work as it is done; the request itself has paid for the first piece. */
-export function paidYields(payer: Payer): YieldLoop {
-  const spend = paidSteps(payer.pay);
-  return async () => {
-    if (payer.gone()) throw new GivenUpError(payer);
-    await spend(stepsPerYield).catch((error: unknown) => {
-      throw new GivenUpError(payer, error);
-    });
-  };
-}
+import type { Turn } from "../store/in-parallel.ts";
 
 // One step is the time it takes to inflate a run, or to compare a column or two of a segment: 0.05 to 0.15 ms.
 const stepsPerRound = 20;
@@ -81,4 +32,54 @@ function renew(): void {
     left -= steps;
     resolve();
   }
+}
+
+/** The caller that long work is done for. */
+export interface Payer {
+  /** Whether nobody waits for the answer any more. */
+  gone(): boolean;
+  /** Pays for a piece of the work. The work ends when it throws. */
+  pay(): Promise<void>;
+}
+
+/** Steps of awaitBudget per quota unit: some 50 ms. */
+const stepsPerUnit = 400;
+
+/** Waits as awaitBudget does, and pays for the steps beyond those of the request's own unit. */
+export function paidSteps(pay: Payer["pay"]): Turn {
+  let done = 0;
+  return async (steps = 1) => {
+    done += steps;
+    while (done >= stepsPerUnit) {
+      // Must come before the payment, because others may add to it meanwhile.
+      done -= stepsPerUnit;
+      await pay();
+    }
+    await awaitBudget(steps);
+  };
+}
+
+/** Work ended because its payer left, or could not pay; `cause` is what `pay` threw. */
+export class GivenUpError extends Error {
+  override readonly name = "GivenUpError";
+  readonly payer: Payer;
+
+  constructor(payer: Payer, cause?: unknown) {
+    super("nobody waits for this work any more, or pays for it", { cause });
+    this.payer = payer;
+  }
+}
+
+/** Steps of each turn of work on differences. */
+const stepsPerTurn = 4;
+
+/** Its payer pays for the work as it is done; the request itself has paid for the first piece. */
+export function paidTurns(payer: Payer): Turn {
+  const spend = paidSteps(payer.pay);
+  return async () => {
+    if (payer.gone()) throw new GivenUpError(payer);
+    await spend(stepsPerTurn).catch((error: unknown) => {
+      throw new GivenUpError(payer, error);
+    });
+  };
 }

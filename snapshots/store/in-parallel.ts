@@ -59,3 +59,9 @@ export async function* inOrder<Item, Result>(
     await Promise.allSettled(begun.map(({ result }) => result));
   }
 }
+
+/**
+ * Waits until a long computation may do its next piece, of so many steps of 0.05 to 0.15 ms, so that other requests get
+ * their turn.
+ */
+export type Turn = (steps?: number) => Promise<void>;

@@ -8,6 +8,7 @@ import type {
   SegmentRef,
 } from "../../schemas/store/stored-objects.ts";
 import { CorruptObjectError, MissingObjectError, tooLarge } from "./errors.ts";
+import type { Turn } from "./in-parallel.ts";
 import { parseJson, unknownVersion, versionIn } from "./json.ts";
 import { type Kind, kindOf, layout, sha256 } from "./layout.ts";
 import type { Storage } from "./storage.ts";
@@ -40,7 +41,7 @@ export async function readObject(
   storage: Storage,
   key: string,
   { hash, bytes: told }: NamedObject,
-  turn?: (steps: number) => Promise<void>,
+  turn?: Turn,
 ): Promise<Buffer> {
   if (told !== undefined) requireSize(key, told);
   const bytes = await storage.get(key, { maxBytes: told ?? maxBytesOf(key) });

@@ -19,6 +19,7 @@ import {
 import type { SegmentColumns } from "../../index/index-reader.ts";
 import type { LabelTable } from "../../index/label-table.ts";
 import { everyValue, sliceKernel } from "../../index/slice-kernel.ts";
+import type { Turn } from "../../store/in-parallel.ts";
 import { invalidParameter } from "../query/parameters.ts";
 import type { ArchiveIndex, Matches, SegmentMatches } from "./evaluate.ts";
 
@@ -34,9 +35,6 @@ type Facet = LabelFacet | ScoreFacet | MonthFacet;
 
 // Markets that one facet counts in a step of the event loop's budget: three segments of usual size.
 const marketsPerStep = 2 ** 17;
-
-/** Waits for the caller's turn to do this many steps of 0.05 to 0.15 ms. */
-type Turn = (steps: number) => Promise<void>;
 
 /** Waits for a `turn` before each segment. Throws INVALID_PARAMETER where the index has no column of a facet. */
 export async function countFacets(

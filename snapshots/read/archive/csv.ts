@@ -2,6 +2,7 @@ import { dimensionKeysIn, plainMembersIn } from "../../../schemas/market.ts";
 import { byMediaType, csv } from "../../../schemas/media.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { textOf } from "../../format/bytes.ts";
+import type { Turn } from "../../store/in-parallel.ts";
 
 /**
  * The columns of a market in CSV (INTERFACE 4.5): its members in a version of the feed, then the score of each
@@ -22,7 +23,7 @@ export const csvHead = (version: string): string => csvRecord(csvColumns(version
 export async function csvOf(
   markets: readonly Uint8Array[],
   version: string,
-  turn: () => Promise<void>,
+  turn: Turn,
 ): Promise<string> {
   const columns = csvColumns(version);
   let text = "";

@@ -4,7 +4,7 @@ import { keepLabels, keepRanges, lowerBound, type TimeColumn } from "../../index
 import type { LabelTables, SegmentColumns } from "../../index/index-reader.ts";
 import { sliceKernel } from "../../index/slice-kernel.ts";
 import type { WordTable } from "../../index/word-table.ts";
-import { inParallel } from "../../store/in-parallel.ts";
+import { inParallel, type Turn } from "../../store/in-parallel.ts";
 import type { ArchiveFilter } from "../query/filter.ts";
 import { invalidParameter } from "../query/parameters.ts";
 
@@ -93,7 +93,7 @@ export function isLeftOut(
 export async function evaluate(
   index: ArchiveIndex,
   { conditions, words }: Pick<ArchiveFilter, "conditions" | "words">,
-  turn: () => Promise<void>,
+  turn: Turn,
 ): Promise<Matches> {
   const fields = conditions.flatMap((condition) => (condition.kind === "time" ? [] : condition.field));
   index.load(fields, ({ times }) => !isLeftOut(times, conditions));

@@ -40,7 +40,7 @@ export class WordIndex {
   async #read(ref: ObjectRef): Promise<WordTable> {
     const key = layout.words(ref.hash);
     // Opening words takes longer than hashing them.
-    const turn = (steps: number) => awaitBudget(3 * steps);
+    const turn = (steps = 1) => awaitBudget(3 * steps);
     return new WordTable(key, await readObject(this.#storage, key, ref, turn));
   }
 }

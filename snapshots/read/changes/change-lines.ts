@@ -1,17 +1,17 @@
 import type { ChangePartRef } from "../../../schemas/store/stored-objects.ts";
 import {
-  atOnce,
+  comparisonsPerTurn,
   difference,
   idColumn,
   idCount,
   idText,
   putsOf,
   type Sides,
-  type YieldLoop,
 } from "../../changes/difference.ts";
 import { ChangePart, partLines, putLine } from "../../changes/record.ts";
 import { compressPiece, type DeflatePiece, GzipMember } from "../../format/gzip.ts";
 import { readRun, runMarkets, type StoredPage } from "../../format/page.ts";
+import type { Turn } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import type { StreamChunk } from "../answer.ts";
 import type { ObjectCache } from "../catalog/caches.ts";
@@ -30,16 +30,16 @@ export interface NetChanges {
 }
 
 /** The texts of the newer side must be tagged. */
-export async function netOf(sides: Sides, texts: ChangeTexts, yieldLoop: YieldLoop): Promise<NetChanges> {
-  const found = await difference(sides, yieldLoop);
-  const puts = await putsOf(found, sides.after, yieldLoop);
+export async function netOf(sides: Sides, texts: ChangeTexts, turn: Turn): Promise<NetChanges> {
+  const found = await difference(sides, turn);
+  const puts = await putsOf(found, sides.after, turn);
   const deletes = idColumn(found.removed.length);
   for (const [position, index] of puts.entries()) {
-    if (position % atOnce === 0) await yieldLoop();
+    if (position % comparisonsPerTurn === 0) await turn();
     puts[position] = sides.after.tag(index);
   }
   for (const [position, index] of found.removed.entries()) {
-    if (position % atOnce === 0) await yieldLoop();
+    if (position % comparisonsPerTurn === 0) await turn();
     sides.before.copyId(index, deletes, position);
   }
   return { deletes, puts, texts, bytes: deletes.byteLength + puts.byteLength + texts.bytes };

@@ -1,16 +1,16 @@
 import { bulkhead } from "cockatiel";
 import { Fault } from "../../../schemas/errors.ts";
 import type { ChangeRecord, Manifest, ObjectRef } from "../../../schemas/store/stored-objects.ts";
-import { Entries, netSides, type Sides, type YieldLoop } from "../../changes/difference.ts";
+import { Entries, netSides, type Sides } from "../../changes/difference.ts";
 import { changeParts, maxRecordLines, readChangeRecord, rowOf } from "../../changes/record.ts";
 import { differingRows } from "../../changes/walk.ts";
 import { MissingObjectError, ObjectError, unless } from "../../store/errors.ts";
-import { inOrder } from "../../store/in-parallel.ts";
+import { inOrder, type Turn } from "../../store/in-parallel.ts";
 import type { ReadObject } from "../../store/objects.ts";
 import { type Asked, type Stream, weakTag } from "../answer.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
-import { GivenUpError, type Payer, paidYields } from "../effort.ts";
+import { GivenUpError, type Payer, paidTurns } from "../effort.ts";
 import { budgets, Memo } from "../memo.ts";
 import { invalidParameter } from "../query/parameters.ts";
 import type { ChangesQuery } from "../query/query.ts";
@@ -42,7 +42,7 @@ const maxEntries = 1.25 * maxRecordLines;
 const plansAtOnce = 2;
 /** Records or parts that a difference reads side by side. Other answers need connections to the store, too. */
 const concurrency = 16;
-/** Lines of a part that are taken between two yields: half a millisecond. */
+/** Lines of a part that are taken in a turn: half a millisecond. */
 const linesAtOnce = 128;
 /** Bytes of a plan without changes, its name included. */
 const planBytes = 1000;
@@ -114,7 +114,7 @@ export class ChangesReader {
   }
 
   #worked({ ends, payer }: Work): Promise<NetChanges | "gone"> {
-    return this.#working.execute(() => this.#net(ends, paidYields(payer)));
+    return this.#working.execute(() => this.#net(ends, paidTurns(payer)));
   }
 
   /** The commits with this snapshot id, newest first. Another process may have seen one that this one has not. */
@@ -128,21 +128,21 @@ export class ChangesReader {
   }
 
   /** Tries the change records between the commits that are nearest to each other first, and then the snapshots. */
-  async #net(ends: Ends, yieldLoop: YieldLoop): Promise<NetChanges | "gone"> {
+  async #net(ends: Ends, turn: Turn): Promise<NetChanges | "gone"> {
     for (const pair of pairsOf(ends)) {
-      const net = await unless(ObjectError, () => this.#fromRecords(pair, yieldLoop));
+      const net = await unless(ObjectError, () => this.#fromRecords(pair, turn));
       if (net) return net;
     }
-    return (await this.#fromSnapshots(ends, yieldLoop)) ?? "gone";
+    return (await this.#fromSnapshots(ends, turn)) ?? "gone";
   }
 
   /** Adds up the records from one commit to another; undefined when one was never made, or when they are too many. */
-  async #fromRecords([from, to]: Pair, yieldLoop: YieldLoop): Promise<NetChanges | undefined> {
+  async #fromRecords([from, to]: Pair, turn: Turn): Promise<NetChanges | undefined> {
     const [first, last] = [Math.min(from.commit, to.commit) + 1, Math.max(from.commit, to.commit)];
     const records: ChangeRecord[] = [];
     let lines = 0;
     const readRecord = (ref: ObjectRef) => readChangeRecord(this.#read, ref);
-    const made = this.#recordsMade(first, last, yieldLoop);
+    const made = this.#recordsMade(first, last, turn);
     for await (const record of inOrder(made, readRecord, { bytes: ({ bytes }) => bytes, concurrency })) {
       lines += [...record.before, ...record.after].reduce((sum, part) => sum + part.lines, 0);
       if (lines > maxEntries) return undefined;
@@ -158,7 +158,7 @@ export class ChangesReader {
         const part = (await parts.next()).value!;
         const source = texts.add(ref);
         for (let line = 0; line < part.lines; line += 1) {
-          if (line % linesAtOnce === 0) await yieldLoop();
+          if (line % linesAtOnce === 0) await turn();
           side.add(part.row(line), tagOf(source, line));
         }
       }
@@ -168,13 +168,13 @@ export class ChangesReader {
     for (const { before, after } of records)
       steps.push({ before: await sideOf(before), after: await sideOf(after) });
     const back = steps.map(({ before, after }) => ({ before: after, after: before })).reverse();
-    return netOf(await netSides(from.commit <= to.commit ? steps : back, yieldLoop), texts, yieldLoop);
+    return netOf(await netSides(from.commit <= to.commit ? steps : back, turn), texts, turn);
   }
 
   /** Up to the first commit that has none. */
-  async *#recordsMade(first: number, last: number, yieldLoop: YieldLoop): AsyncGenerator<ObjectRef> {
+  async *#recordsMade(first: number, last: number, turn: Turn): AsyncGenerator<ObjectRef> {
     for (let number = first; number <= last; number += 1) {
-      await yieldLoop();
+      await turn();
       const commit = await this.#catalog.log.commit(number);
       if (!commit?.changes) return;
       yield commit.changes;
@@ -182,19 +182,19 @@ export class ChangesReader {
   }
 
   /** Compares the two snapshots themselves; undefined when one is gone, or when too much differs. */
-  async #fromSnapshots({ from, to }: Ends, yieldLoop: YieldLoop): Promise<NetChanges | undefined> {
-    await yieldLoop();
+  async #fromSnapshots({ from, to }: Ends, turn: Turn): Promise<NetChanges | undefined> {
+    await turn();
     const [older, newer] = [await this.#manifest(from), await this.#manifest(to)];
     if (!older || !newer) return undefined;
     const texts = new PageTexts(this.#catalog.objects);
     const sides: Sides = { before: new Entries(), after: new Entries() };
     return unless(MissingObjectError, async () => {
-      for await (const { before, after } of differingRows(this.#read, older, newer, yieldLoop)) {
+      for await (const { before, after } of differingRows(this.#read, older, newer, turn)) {
         if (before) sides.before.add(rowOf(before));
         if (after) sides.after.add(rowOf(after), tagOf(texts.add(after.page), after.index));
         if (sides.before.size + sides.after.size > maxEntries) return undefined;
       }
-      return netOf(sides, texts, yieldLoop);
+      return netOf(sides, texts, turn);
     });
   }
 

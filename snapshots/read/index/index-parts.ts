@@ -9,7 +9,7 @@ import { isKnownIndex, sectionRootOf } from "../../index/index-header.ts";
 import { parseIndexHeader } from "../../index/index-reader.ts";
 import { openPages, readSections } from "../../index/segment.ts";
 import { CorruptObjectError, FormatError, MissingObjectError } from "../../store/errors.ts";
-import { inParallel } from "../../store/in-parallel.ts";
+import { inParallel, type Turn } from "../../store/in-parallel.ts";
 import { layout, sha256 } from "../../store/layout.ts";
 import type { ByteRange, StoredFile, Stream } from "../answer.ts";
 import type { Catalog } from "../catalog/catalog.ts";
@@ -60,7 +60,7 @@ export class IndexParts {
     };
   }
 
-  async #find(hashes: readonly string[], spend: (steps: number) => Promise<void>): Promise<FoundPart[]> {
+  async #find(hashes: readonly string[], spend: Turn): Promise<FoundPart[]> {
     const wanted = new Map(hashes.map((hash) => [hash, digestFrom(hash)]));
     const found = new Map<string, FoundPart>();
     for await (const segments of this.#segments()) {

@@ -6,7 +6,7 @@ import { chunkBytes } from "../../format/sizes.ts";
 import { pathInLevels, treeLevels } from "../../format/tree.ts";
 import { chunksOfEntries, entriesOf, idHash, ordinalsOf, requireIds } from "../../index/id-table.ts";
 import { chunkLeaves } from "../../index/index-header.ts";
-import { inParallel } from "../../store/in-parallel.ts";
+import { inParallel, type Turn } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import type { Asked } from "../answer.ts";
 import { Lines } from "../archive/lines.ts";
@@ -67,7 +67,7 @@ async function showAbsence(
   catalog: Catalog,
   commit: LogEntry,
   id: string,
-  spend: (steps: number) => Promise<void>,
+  spend: Turn,
 ) {
   const { manifest } = await catalog.listed(commit);
   const segments: ShownSegment[] = [];

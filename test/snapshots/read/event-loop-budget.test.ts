@@ -14,7 +14,7 @@ import { askPage } from "../../../snapshots/read/archive/paging.ts";
 import { askRows, rowsForms } from "../../../snapshots/read/archive/rows.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { type ChangeTexts, readChanges } from "../../../snapshots/read/changes/change-lines.ts";
-import { awaitBudget, paidYields } from "../../../snapshots/read/effort.ts";
+import { awaitBudget, paidTurns } from "../../../snapshots/read/effort.ts";
 import { scoreReader } from "../../../snapshots/read/feed/score-change-log.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
@@ -137,9 +137,9 @@ describe("ten pages of matches that lie in as many runs", () => {
 test("work on a difference lets others through after five pieces of it, and is paid for after a hundred", async () => {
   const paid: number[] = [];
   let piece = 0;
-  const yieldLoop = paidYields({ gone: () => false, pay: async () => void paid.push(piece) });
+  const turn = paidTurns({ gone: () => false, pay: async () => void paid.push(piece) });
   const work = async () => {
-    for (piece = 1; piece <= 210; piece += 1) await yieldLoop();
+    for (piece = 1; piece <= 210; piece += 1) await turn();
   };
   expect(await roundsOf(work)).toBeGreaterThanOrEqual(41);
   expect(paid).toEqual([100, 200]);

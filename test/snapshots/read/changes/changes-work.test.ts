@@ -4,7 +4,7 @@ import { gunzipSync } from "node:zlib";
 import fc from "fast-check";
 import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { ChangeRecord } from "../../../../schemas/store/stored-objects.ts";
-import { atOnce, Entries, idColumn, type Sides } from "../../../../snapshots/changes/difference.ts";
+import { comparisonsPerTurn, Entries, idColumn, type Sides } from "../../../../snapshots/changes/difference.ts";
 import { putLine, rowOf } from "../../../../snapshots/changes/record.ts";
 import { compressPiece } from "../../../../snapshots/format/gzip.ts";
 import { runMarkets } from "../../../../snapshots/format/page.ts";
@@ -70,9 +70,9 @@ test("a large difference gives others their turn after every piece of it", async
   });
   expect([net.deletes.length / 4, net.puts.length]).toEqual([removed, added]);
   expect([net.puts[0], net.puts[added - 1]]).toEqual([added - 1, 0]);
-  expect(Watched.most).toBe(atOnce);
+  expect(Watched.most).toBe(comparisonsPerTurn);
   // Each is paid for.
-  expect(yields).toBeLessThan((20 * (removed + added)) / atOnce);
+  expect(yields).toBeLessThan((20 * (removed + added)) / comparisonsPerTurn);
   // A fifth of what strings took, so that larger ones are kept for whoever asks again.
   expect(net.bytes).toBe(16 * removed + 4 * added + texts.bytes);
 });
