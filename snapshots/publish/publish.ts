@@ -67,7 +67,7 @@ export interface PublishOptions extends FinishOptions, ReadOptions {
  * the previous snapshot; after COMMIT_UNKNOWN they may see either.
  */
 export async function publish(options: PublishOptions): Promise<PublishReport> {
-  const log = await logToFollow(options);
+  const log = await beginRun(options);
   return overDamage({ ...options, storage: log.storage }, log.newest, (previous) =>
     publishAfter(options, { log, previous }),
   );
@@ -83,8 +83,11 @@ async function publishAfter(options: PublishOptions, before: Before): Promise<Pu
   }
 }
 
-/** Undefined `newest` means that the run makes the first commit. */
-export async function logToFollow(options: Omit<PublishOptions, keyof ReadOptions>): Promise<RunLog> {
+/**
+ * Reads the log that a run goes on from; undefined `newest` means that it makes the first commit. While publishing is on
+ * hold, ends what an interrupted rollback has begun, and refuses the run.
+ */
+export async function beginRun(options: Omit<PublishOptions, keyof ReadOptions>): Promise<RunLog> {
   const { storage, resume = false, signing = {} } = options;
   const log = await readRunLog(storage, signing);
   const { newest: current } = log;

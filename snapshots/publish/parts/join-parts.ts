@@ -22,7 +22,7 @@ import { ObjectWriter } from "../object-writer.ts";
 import type { Before, PreviousSnapshot } from "../previous-snapshot.ts";
 import {
   finishPublish,
-  logToFollow,
+  beginRun,
   overDamage,
   type PublishOptions,
   type PublishReport,
@@ -40,7 +40,7 @@ export async function joinParts(options: PublishOptions, name: string): Promise<
   const run: Run = { name, storage: options.storage, signing: options.signing };
   const plan = await readPlan(run);
   const parts = await readParts(run, plan);
-  const log = await logToFollow(options);
+  const log = await beginRun(options);
   const { newest: current } = log;
   const moved = current?.digest !== plan.commit?.digest;
   // Only the commit after that one can be the run's own.

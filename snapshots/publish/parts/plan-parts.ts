@@ -15,7 +15,7 @@ import { signRecord, subjectOf } from "../../trust/notes/signed-note.ts";
 import { refuseUntrustedRun, type Signing, trustOf } from "../../trust/signing.ts";
 import { UntrustedError } from "../../trust/trust.ts";
 import { prepareStore } from "../make-archive.ts";
-import { logToFollow, type PublishOptions } from "../publish.ts";
+import { beginRun, type PublishOptions } from "../publish.ts";
 import { bucketMarkets, readSources } from "../read-sources.ts";
 
 /** A position where a part may begin: no page or segment crosses it. */
@@ -40,7 +40,7 @@ interface Keys {
 export async function planParts(options: PublishOptions, name: string, count: number): Promise<PartsPlan> {
   const { storage, signing, sources: open, progress = () => {} } = options;
   const run: Run = { name, storage, signing };
-  const { newest: current } = await logToFollow(options);
+  const { newest: current } = await beginRun(options);
   const startedAt = options.now().toISOString();
   const sources = await open(undefined);
   try {

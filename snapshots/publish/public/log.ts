@@ -54,13 +54,13 @@ export type Witnessed = { name: string } & ({ time: number } | { fault: string }
  */
 export async function updateLog(
   storage: Storage,
-  tree: PublicTree,
+  publicTree: PublicTree,
   newest: Commit,
   signing: Signing,
   log?: RunLog,
 ): Promise<Witnessed[]> {
-  await updateTiles(tree, newest, log);
-  return updateCheckpoint(storage, tree, newest, signing, log);
+  await updateTiles(publicTree, newest, log);
+  return updateCheckpoint(storage, publicTree, newest, signing, log);
 }
 
 /**
@@ -68,12 +68,12 @@ export async function updateLog(
  * all of them at every 256th commit, and when some are `faulty`. What is missing or wrong is made anew from the
  * commits. Where commits are gone, hashes are made from the tiles below, and entries stay as they are.
  */
-async function updateTiles(tree: PublicTree, newest: Commit, log?: RunLog): Promise<void> {
-  const { storage, faulty } = tree;
+async function updateTiles(publicTree: PublicTree, newest: Commit, log?: RunLog): Promise<void> {
+  const { storage, faulty } = publicTree;
   const size = newest.entry.commit;
   const wanted = tilesOf(size);
   const stored = tilesAmong(
-    tree.under(layout.logTile.prefix).map(({ key }) => key),
+    publicTree.under(layout.logTile.prefix).map(({ key }) => key),
     size,
   );
   const lacking = wanted.filter((tile) => !stored.has(tileKey(tile)));
@@ -85,16 +85,16 @@ async function updateTiles(tree: PublicTree, newest: Commit, log?: RunLog): Prom
   if (tail && ![...faulty].some((key) => key.startsWith(layout.logTile.prefix))) {
     const grows = width < tileWidth && lacking.every(isLast);
     if (grows && (log?.tree ?? (await LogTree.byTiles(storage, newest, tail))))
-      return putTiles(tree, wanted.filter(isLast), ofTail);
+      return putTiles(publicTree, wanted.filter(isLast), ofTail);
     const leaves = await leavesOf(storage, newest, ofTail);
     const others = wanted.filter((tile) => tile.level === "entries" && !isLast(tile));
-    if (leaves && (await areRight(storage, others, leaves))) return putTiles(tree, all, ofTail, leaves);
+    if (leaves && (await areRight(storage, others, leaves))) return putTiles(publicTree, all, ofTail, leaves);
   }
   const known = await entriesUpTo(storage, newest);
   // The tail may be wrong. Then tiles tell the hashes of what is gone.
   for (const entries of [known.map((entry, place) => entry ?? ofTail[place]), known]) {
     const leaves = await leavesOf(storage, newest, entries);
-    if (leaves) return putTiles(tree, all, entries, leaves);
+    if (leaves) return putTiles(publicTree, all, entries, leaves);
   }
 }
 
@@ -125,7 +125,7 @@ async function areRight(storage: Storage, bundles: readonly Tile[], leaves: Entr
 
 /** Writes those tiles that the store lacks or has with other bytes. */
 async function putTiles(
-  tree: PublicTree,
+  publicTree: PublicTree,
   tiles: readonly Tile[],
   entries: Entries,
   leaves?: Entries,
@@ -133,7 +133,7 @@ async function putTiles(
   const encode = tileEncoder(entries, leaves);
   await inParallel(tiles, async (tile) => {
     const bytes = encode(tile);
-    if (bytes) await tree.putIfDifferent(tileKey(tile), bytes);
+    if (bytes) await publicTree.putIfDifferent(tileKey(tile), bytes);
   });
 }
 
@@ -143,7 +143,7 @@ async function putTiles(
  */
 async function updateCheckpoint(
   storage: Storage,
-  shown: PublicTree,
+  publicTree: PublicTree,
   newest: Commit,
   signing: Signing,
   log?: RunLog,
@@ -168,7 +168,7 @@ async function updateCheckpoint(
   const asked = witnesses?.policy.witnesses ?? [];
   const keys = [key, ...trusted, ...(cosigner ? [cosigner] : []), ...asked.map((witness) => witness.key)];
   const before = log?.stored?.shown;
-  const isStored = before !== undefined && (await shown.holds(bySize, Buffer.from(before)));
+  const isStored = before !== undefined && (await publicTree.holds(bySize, Buffer.from(before)));
   const known = mergeNotes(own, isStored ? before : await readNote(storage, bySize), keys);
   const { text, signatures } = parseNote(known);
   const lineOf = ({ name, id }: VerifierKey) =>
@@ -179,7 +179,7 @@ async function updateCheckpoint(
   const lines = answers.flatMap((answer) => ("line" in answer ? [`${answer.line}\n`] : []));
   const note = lines.length > 0 ? mergeNotes(`${text}\n${lines.join("")}`, known, keys) : known;
 
-  const place = { storage, shown, newest, trust, tree, keys };
+  const place = { storage, publicTree, newest, trust, tree, keys };
   const merged = await mergeInto(bySize, place, note);
   if (merged !== undefined) await mergeInto(layout.logCheckpoint, place, merged);
   return asked.map(({ name, key }) => {
@@ -192,7 +192,7 @@ async function updateCheckpoint(
 
 interface Place {
   storage: Storage;
-  shown: PublicTree;
+  publicTree: PublicTree;
   newest: Commit;
   trust: Trust;
   tree: LogTree;
@@ -204,10 +204,10 @@ const maxRounds = 16;
 
 /** Returns what is stored then; undefined when another publisher went on. */
 async function mergeInto(at: string, place: Place, note: string): Promise<string | undefined> {
-  const { storage, shown, newest, trust, tree, keys } = place;
-  if (await shown.holds(at, Buffer.from(note))) return note;
+  const { storage, publicTree, newest, trust, tree, keys } = place;
+  if (await publicTree.holds(at, Buffer.from(note))) return note;
   for (let round = 0; round < maxRounds; round += 1) {
-    const info = await (round === 0 ? shown.infoOf(at) : infoOf(storage, at));
+    const info = await (round === 0 ? publicTree.infoOf(at) : infoOf(storage, at));
     const stored = info && (await readNote(storage, at));
     const said = stored && trust.checkpoint(stored);
     if (said && "size" in said) {
