@@ -1,6 +1,6 @@
 import { Client, type Recomputed, type Vouched } from "../../proxy/site/client/client.ts";
 import { facetLimit, facetNames } from "../../schemas/filters.ts";
-import { parseFacetNames, readFilter } from "../../snapshots/read/evaluator.ts";
+import { parseFacetNames, readFilter } from "../../snapshots/read/fetched-index.ts";
 import { counted, exitCodes, integerOption } from "../cli.ts";
 import { columns, command, jsonOption, number, type Program } from "../program.ts";
 import { failureOf, readService, serviceOptions } from "../service.ts";

@@ -30,7 +30,7 @@ import {
   readPages,
 } from "../../snapshots/index/segment.ts";
 import { WordTable, wordsMagic, wordsOf } from "../../snapshots/index/word-table.ts";
-import { parseIndexHeader } from "../../snapshots/read/evaluator.ts";
+import { parseIndexHeader } from "../../snapshots/read/fetched-index.ts";
 import { listParts } from "../../snapshots/read/index/index-parts.ts";
 import { CorruptObjectError } from "../../snapshots/store/errors.ts";
 import { sha256 } from "../../snapshots/store/layout.ts";

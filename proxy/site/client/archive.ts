@@ -9,7 +9,7 @@ import {
   judgedIn,
   openIndex,
   parseIndexHeader,
-} from "../../../snapshots/read/evaluator.ts";
+} from "../../../snapshots/read/fetched-index.ts";
 import type { Vouched } from "./answers.ts";
 import type { Asker, Job } from "./asker.ts";
 import type { Trust } from "./calls.ts";

@@ -16,7 +16,7 @@ import {
   parseFacetNames,
   readFilter,
   sectionsFor,
-} from "../../../snapshots/read/evaluator.ts";
+} from "../../../snapshots/read/fetched-index.ts";
 import { type Absent, requireAbsent, type SaidOfAbsence } from "./absence.ts";
 import type { Shown, Vouched } from "./answers.ts";
 import { Archives, isOneOf, type Known, vouchedFor } from "./archive.ts";

@@ -1,6 +1,6 @@
 import { bytesOf, fromOctets, textOf, toBase64, toHex } from "../../../snapshots/format/bytes.ts";
 import { hashesIn } from "../../../snapshots/format/hash-trees.ts";
-import { type ArchiveFilter, isSelected, type Matches } from "../../../snapshots/read/evaluator.ts";
+import { type ArchiveFilter, isSelected, type Matches } from "../../../snapshots/read/fetched-index.ts";
 import type { Archives, Known, Pages, Segment } from "./archive.ts";
 import type { Asker, Job } from "./asker.ts";
 import type { MarketPage } from "./declarations.d.ts";

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { sectionRootOf } from "../../../snapshots/index/index-header.ts";
 import { openSections, sectionsIn } from "../../../snapshots/index/sections.ts";
 import { readIndexHeader } from "../../../snapshots/index/segment.ts";
-import { parseIndexHeader } from "../../../snapshots/read/evaluator.ts";
+import { parseIndexHeader } from "../../../snapshots/read/fetched-index.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestManifest, type Objects } from "../store/tamper.ts";
 

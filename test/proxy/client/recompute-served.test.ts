@@ -48,7 +48,7 @@ describe("the evaluator as clients load it", () => {
       sections: Object.fromEntries([...sections].map(([name, bytes]) => [name, base64(bytes)])),
       words: base64(words),
     }));
-    const evaluator = new URL("../../../snapshots/read/evaluator.ts", import.meta.url);
+    const evaluator = new URL("../../../snapshots/read/fetched-index.ts", import.meta.url);
     writeFileSync(linked, bundled(evaluator));
     writeFileSync(exercise, JSON.stringify({ index, queries }));
   });

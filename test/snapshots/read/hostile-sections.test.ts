@@ -9,7 +9,7 @@ import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { feedVersion } from "../../../schemas/versions.ts";
 import { wordsFor } from "../../../snapshots/index/bitmap.ts";
 import { plainLoops, type SliceLoops, simdLoops } from "../../../snapshots/index/slice-kernel.ts";
-import type * as Evaluator from "../../../snapshots/read/evaluator.ts";
+import type * as Evaluator from "../../../snapshots/read/fetched-index.ts";
 import { hasCode } from "../../../snapshots/store/errors.ts";
 import { combinations } from "../../helpers/archive/combinations.ts";
 import { type IndexParts, indexParts } from "../../helpers/archive/index-parts.ts";
@@ -86,7 +86,7 @@ const folder = testFolder();
 
 /** The module as readers are served it, with these loops. */
 async function evaluatorWith(name: string, loops: SliceLoops): Promise<typeof Evaluator> {
-  const text = bundled(new URL("../../../snapshots/read/evaluator.ts", import.meta.url));
+  const text = bundled(new URL("../../../snapshots/read/fetched-index.ts", import.meta.url));
   const file = join(folder, `${name}.mjs`);
   writeFileSync(file, `const WebAssembly = globalThis.loopsFor.${name};\n${text}`);
   const fake = {

@@ -10,7 +10,7 @@ import {
   parseIndexHeader,
   readFilter,
   sectionsFor,
-} from "../../../snapshots/read/evaluator.ts";
+} from "../../../snapshots/read/fetched-index.ts";
 import { combinations } from "../../helpers/archive/combinations.ts";
 import { indexParts } from "../../helpers/archive/index-parts.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
