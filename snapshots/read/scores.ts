@@ -12,7 +12,7 @@ import { inParallel } from "../store/in-parallel.ts";
 import { layout, sha256 } from "../store/layout.ts";
 import { parseObject } from "../store/objects.ts";
 import { whileKept } from "./catalog/as-of.ts";
-import type { ListedSnapshot } from "./catalog/caches.ts";
+import type { ListedSnapshot } from "./catalog/snapshots.ts";
 import type { Catalog } from "./catalog/catalog.ts";
 import type { LogEntry } from "./catalog/commit-log.ts";
 import { type Logged, levelOf } from "./catalog/public-log.ts";

@@ -5,7 +5,7 @@ import { leafHash } from "../../format/tree.ts";
 import { readPages } from "../../index/segment.ts";
 import { layout } from "../../store/layout.ts";
 import { readSnapshot } from "../catalog/as-of.ts";
-import type { Snapshot } from "../catalog/caches.ts";
+import type { Snapshot } from "../catalog/snapshots.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import { type Logged, levelOf } from "../catalog/public-log.ts";
 import { Lines } from "./lines.ts";

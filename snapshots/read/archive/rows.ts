@@ -3,7 +3,7 @@ import { paging } from "../../../schemas/filters.ts";
 import { byMediaType, ndjson } from "../../../schemas/media.ts";
 import { type Asked, type Stream, weakTag } from "../answer.ts";
 import { whileKept } from "../catalog/as-of.ts";
-import type { Snapshot } from "../catalog/caches.ts";
+import type { Snapshot } from "../catalog/snapshots.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import { awaitBudget } from "../effort.ts";
 import { invalidParameter } from "../query/parameters.ts";

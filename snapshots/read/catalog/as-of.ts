@@ -5,7 +5,7 @@ import { asOfParameter } from "../../../schemas/query.ts";
 import { MissingObjectError } from "../../store/errors.ts";
 import { dayMilliseconds } from "../query/parameters.ts";
 import type { AsOf } from "../query/query.ts";
-import type { Snapshot } from "./caches.ts";
+import type { Snapshot } from "./snapshots.ts";
 import type { Catalog } from "./catalog.ts";
 import type { CommitLog, LogEntry } from "./commit-log.ts";
 

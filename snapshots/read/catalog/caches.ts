@@ -1,25 +1,13 @@
 import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import type { Manifest, NamedObject } from "../../../schemas/store/stored-objects.ts";
+import type { NamedObject } from "../../../schemas/store/stored-objects.ts";
 import type { DeflatePiece, Spliced } from "../../format/gzip.ts";
 import { MissingObjectError } from "../../store/errors.ts";
 import { readObject } from "../../store/objects.ts";
 import type { ByteRange, Storage } from "../../store/storage.ts";
-import type { Archive } from "../archive/archive.ts";
 import { awaitBudget } from "../effort.ts";
 import { cacheShares, Memo, type MemoCounts } from "../memo.ts";
-import type { LogEntry } from "./commit-log.ts";
-
-/** A commit with the verified list of everything that its snapshot consists of. */
-export interface ListedSnapshot {
-  commit: LogEntry;
-  manifest: Manifest;
-}
-
-/** A snapshot whose indexes are all loaded and verified. */
-export interface Snapshot extends ListedSnapshot {
-  archive: Archive;
-}
+import type { Snapshot } from "./snapshots.ts";
 
 /** Caches immutable objects by key, and parts of them. Each is verified when it is read. */
 export class ObjectCache {

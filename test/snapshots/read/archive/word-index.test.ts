@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { evaluate } from "../../../../snapshots/read/archive/evaluate.ts";
-import type { Snapshot } from "../../../../snapshots/read/catalog/caches.ts";
+import type { Snapshot } from "../../../../snapshots/read/catalog/snapshots.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import { awaitBudget } from "../../../../snapshots/read/effort.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";

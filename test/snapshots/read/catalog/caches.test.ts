@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Snapshot } from "../../../../snapshots/read/catalog/caches.ts";
+import type { Snapshot } from "../../../../snapshots/read/catalog/snapshots.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import { CommitLog } from "../../../../snapshots/read/catalog/commit-log.ts";
 import { Recent, SingleFlight } from "../../../../snapshots/read/memo.ts";

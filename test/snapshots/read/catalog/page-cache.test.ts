@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { PageCache, type Snapshot } from "../../../../snapshots/read/catalog/caches.ts";
+import { PageCache } from "../../../../snapshots/read/catalog/caches.ts";
+import type { Snapshot } from "../../../../snapshots/read/catalog/snapshots.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import { publishArchive } from "../../../helpers/publish/records.ts";
 import { collectGarbage } from "../../../helpers/servers/memory.ts";

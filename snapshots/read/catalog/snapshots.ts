@@ -1,7 +1,20 @@
+import type { Manifest } from "../../../schemas/store/stored-objects.ts";
 import { filterBytes } from "../../index/id-table.ts";
 import type { Segment } from "../../index/segment.ts";
 import { partsOf } from "../../store/objects.ts";
-import type { ListedSnapshot, Snapshot } from "./caches.ts";
+import type { Archive } from "../archive/archive.ts";
+import type { LogEntry } from "./commit-log.ts";
+
+/** A commit with the verified list of everything that its snapshot consists of. */
+export interface ListedSnapshot {
+  commit: LogEntry;
+  manifest: Manifest;
+}
+
+/** A snapshot whose indexes are all loaded and verified. */
+export interface Snapshot extends ListedSnapshot {
+  archive: Archive;
+}
 
 // Objects and strings of a parsed manifest, beside its JSON.
 const parsedFactor = 2;
