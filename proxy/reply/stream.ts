@@ -81,22 +81,22 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyService
     }
   }
 
-  /**
-   * Counts the answers of a price that an owner has open. Throws TOO_MANY_CONNECTIONS when there may not be one more.
-   */
-  function openOf(price: Streamed["price"], owner: string) {
+  const nameOf = (price: Streamed["price"], owner: string) => `${price} ${owner}`;
+
+  /** Throws TOO_MANY_CONNECTIONS when an owner may not have one more answer of a price open. */
+  function requireRoom(price: Streamed["price"], owner: string): void {
     const { atOnce, answers } = prices[price];
-    const name = `${price} ${owner}`;
-    const others = open.get(name) ?? 0;
-    if (others < atOnce) return { name, others };
+    if ((open.get(nameOf(price, owner)) ?? 0) < atOnce) return;
     throw new Fault("TOO_MANY_CONNECTIONS", `One owner may have ${answers} at a time.`);
   }
 
   async function sendStream({ stream, price, ...answer }: Prepared & Streamed, response: Response) {
     const { locals: exchange } = response;
     const { perUnit } = prices[price];
-    const { name, others } = openOf(price, exchange.identify!().owner);
-    open.set(name, others + 1);
+    const { owner } = exchange.identify!();
+    requireRoom(price, owner);
+    const name = nameOf(price, owner);
+    open.set(name, (open.get(name) ?? 0) + 1);
     try {
       const gzip = answer.headers["Content-Encoding"] === "gzip";
       // Before the head is written, so that a store that cannot be read is still answered with a problem.
@@ -114,7 +114,7 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyService
     }
   }
 
-  return { openOf, sendStream };
+  return { requireRoom, sendStream };
 }
 
 // Stored pages separate rows with commas and NDJSON does not, so rows are decompressed and compressed again.

@@ -50,10 +50,10 @@ export function createAnswers(services: AppServices) {
     ...serviceAnswers(services),
     ...sharingAnswers(services),
   };
-  for (const id of Object.keys(tableColumns) as TableId[]) alsoAsTable(id, answers[id]);
+  for (const id of Object.keys(tableColumns) as TableId[]) addTable(id, answers[id]);
   const { now } = services;
   const bounded = createBounds(services);
-  const { openOf, sendStream } = createStreamSender(services);
+  const { requireRoom, sendStream } = createStreamSender(services);
 
   /** Prepares an answer within the deadline, settles its price and sends it. */
   function answering(endpoint: Endpoint, answer: Answer): Middleware {
@@ -61,7 +61,7 @@ export function createAnswers(services: AppServices) {
       const { locals } = response;
       const reply = await preferred(request, answer)(locals, request, response);
       return prepare(request, reply, (price) => {
-        if (price) openOf(price, locals.caller!.owner);
+        if (price) requireRoom(price, locals.caller!.owner);
         // All rows of the archive are counted already, so an answer without a query is no work.
         locals.worked ||= Boolean(locals.parameters?.size);
       });
@@ -90,7 +90,7 @@ const upgradeRequired: Answer = ({ parameters }) => {
 
 // A page of rare matches may hold hundreds of stored pages in memory until it is put together. The number of
 // connections bounds the waiting requests, since each connection waits for one answer.
-const atOnce = 16;
+const heavyAtOnce = 16;
 // Without it, one owner could keep all others waiting.
 const perOwner = 4;
 const busyOwners = 1000;
@@ -113,7 +113,7 @@ function createBounds({ limits: { answerSeconds } }: Pick<AppServices, "limits">
  * not begun.
  */
 function createBulkhead() {
-  const all = bulkhead(atOnce, Number.POSITIVE_INFINITY);
+  const all = bulkhead(heavyAtOnce, Number.POSITIVE_INFINITY);
   const owners = new LRUCache<string, BulkheadPolicy>({
     max: busyOwners,
     memoMethod: () => bulkhead(perOwner, Number.POSITIVE_INFINITY),
@@ -127,8 +127,8 @@ function createBulkhead() {
   };
 }
 
-/** An answer in JSON that comes as a table, too (INTERFACE 4.15). */
-export const alsoAsTable = (id: TableId, answer: Answer): Answer =>
+/** Lets an answer in JSON come as a table, too (INTERFACE 4.15). */
+export const addTable = (id: TableId, answer: Answer): Answer =>
   inForms(answer, csvByType, (form, contentType) => async (...asked) => {
     return tableReply(await answer(...asked), id, form, contentType);
   });

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { newExchange } from "../../../proxy/exchange.ts";
 import { preferred, tagsOf } from "../../../proxy/reply/reply.ts";
-import { alsoAsTable } from "../../../proxy/routes/answers.ts";
+import { addTable } from "../../../proxy/routes/answers.ts";
 import type { LabelFacet, ScoreFacet } from "../../../schemas/envelopes.ts";
 import { marketDimensionKeys } from "../../../schemas/market.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
@@ -204,7 +204,7 @@ describe("the answers that charts draw, as tables", () => {
 
   test("are made once for all who take the same", async () => {
     const json = JSON.stringify({ slug: "aave", points: [] });
-    const answer = alsoAsTable("scoreHistory", () => ({
+    const answer = addTable("scoreHistory", () => ({
       snapshotId: undefined,
       etag: tagsOf(`a hash of ${json}`),
       content: () => ({ body: [Buffer.from(json)] }),
