@@ -45,7 +45,7 @@ const sync = command({
         if (report) tell(report, shell, json);
         if (!follow) return exitCodes.done;
         const snapshotId = report?.snapshotId ?? "";
-        await waitForNews({ url, key, snapshotId, pollSeconds });
+        await waitForNews({ url, key, snapshotId });
       }
     });
   },
@@ -97,21 +97,11 @@ The old copy stays with exit code 2: the service refuses the key; 5: it cannot b
 log, or the disk is full; and 6: what came does not match its root or its signature, or the published index does not follow from it.`,
 };
 
-interface NewsParts {
-  url: string;
-  key: string;
-  /** The snapshot that the copy has. */
-  snapshotId: string;
-  /** How long to wait without the live feed, and with a feed that says nothing. */
-  pollSeconds: { without: number; with: number };
-  signal?: AbortSignal | undefined;
-}
-
 /**
- * Waits until the live feed names another snapshot, or until it is time to ask. Never rejects: without the feed it is a
+ * Waits until the live feed names another snapshot than `snapshotId`, or until it is time to ask. Never rejects: without the feed it is a
  * wait. A wait costs one unit, that of the connection.
  */
-function waitForNews({ url, key, snapshotId, pollSeconds, signal }: NewsParts): Promise<void> {
+function waitForNews({ url, key, snapshotId }: Record<"url" | "key" | "snapshotId", string>): Promise<void> {
   const address = `${url.replace(/^http/, "ws").replace(/(\/api\/v1)?\/*$/, "")}/api/v1/ws/scores`;
   return new Promise((resolve) => {
     let timer: NodeJS.Timeout | undefined;
@@ -121,14 +111,11 @@ function waitForNews({ url, key, snapshotId, pollSeconds, signal }: NewsParts): 
     };
     const end = () => {
       clearTimeout(timer);
-      signal?.removeEventListener("abort", end);
       socket?.close();
       resolve();
     };
     const socket = socketTo(address, key);
     wake(pollSeconds.without);
-    signal?.addEventListener("abort", end);
-    if (signal?.aborted) end();
     socket?.addEventListener("open", () => {
       wake(pollSeconds.with);
       socket.send(JSON.stringify({ type: "subscribe", slugs: [], snapshots: true }));
