@@ -98,8 +98,8 @@ log, or the disk is full; and 6: what came does not match its root or its signat
 };
 
 /**
- * Waits until the live feed names another snapshot than `snapshotId`, or until it is time to ask. Never rejects: without the feed it is a
- * wait. A wait costs one unit, that of the connection.
+ * Waits until the live feed names another snapshot than `snapshotId`, or until it is time to ask. Never rejects:
+ * without the feed it is a wait. A wait costs one unit, that of the connection.
  */
 function waitForNews({ url, key, snapshotId }: Record<"url" | "key" | "snapshotId", string>): Promise<void> {
   const address = `${url.replace(/^http/, "ws").replace(/(\/api\/v1)?\/*$/, "")}/api/v1/ws/scores`;
