@@ -102,9 +102,8 @@ export class PreviousSnapshot {
       if (!absent.has(error.key)) damaged(error);
       absent.add(error.key);
     };
-    const { lists, ...root } = await readParts(storage, commit, { lost });
+    const manifest = await readParts(storage, commit, { lost });
     const listed = listedOnce(storage, privateTree);
-    const manifest = { ...root, segments: lists.flatMap((list) => list ?? []) };
     const named = namedBy(manifest);
     const present = await presentOf(listed, named, manifestPrefixes, absent);
     const tables = new Map<SegmentRef, PageTable>();

@@ -15,7 +15,7 @@ import { readScoreText, scoreText } from "../format/roots.ts";
 import { CorruptObjectError, FormatError, isLoss, type MissingObjectError } from "./errors.ts";
 import { inParallel } from "./in-parallel.ts";
 import { layout } from "./layout.ts";
-import { parseObject, readObject, referTo } from "./objects.ts";
+import { type KnownManifest, parseObject, readObject, referTo } from "./objects.ts";
 import type { Storage } from "./storage.ts";
 
 // A manifest of 100,000,000 markets names 6,700 segments. They are cut into lists by the roots of the segments, so that
@@ -59,12 +59,6 @@ function cutLists(segments: readonly SegmentRef[]): SegmentRef[][] {
   return open.length > 0 ? [...lists, open] : lists;
 }
 
-/** Undefined where a part is lost or damaged. */
-interface ReadManifest extends ManifestRoot {
-  lists: (readonly SegmentRef[] | undefined)[];
-  scores: ScoreRefs | undefined;
-}
-
 /** Names a manifest, and says what it amounts to. */
 export interface Named extends Pick<Commit, "manifest"> {
   entry: Pick<CommitEntry, "feedVersion" | "counts">;
@@ -78,9 +72,7 @@ export async function readManifest(storage: Storage, named: Named, near?: Manife
   const lost = (error: Error) => {
     throw error;
   };
-  const { lists: found, scores, ...root } = await readParts(storage, named, { near, lost });
-  const lists = found.map((list) => list!);
-  return { ...root, lists, segments: lists.flat(), scores: scores! };
+  return (await readParts(storage, named, { near, lost })) as Manifest;
 }
 
 interface Reading {
@@ -95,13 +87,13 @@ export async function readParts(
   storage: Storage,
   { manifest, entry }: Named,
   { near, lost }: Reading,
-): Promise<ReadManifest> {
+): Promise<KnownManifest> {
   const key = layout.manifest(manifest.hash);
   const root = parseObject(key, await readObject(storage, key, manifest), ManifestRoot);
   requireFeed(key, entry.feedVersion);
   const { lists, scores: scoresRef } = root.parts;
   const known = new Map(near?.lists.map((list, index) => [near.parts.lists[index]!.hash, list]));
-  const found: ReadManifest["lists"] = [];
+  const found: KnownManifest["lists"] = [];
   let [segments, markets] = [0, 0];
   const unlessLost = <T>(work: Promise<T>) =>
     work.catch((error) => {
@@ -122,7 +114,7 @@ export async function readParts(
   ]);
   if (!found.includes(undefined) && markets !== entry.counts.markets)
     throw new CorruptObjectError(key, "its lists do not have as many markets as the commit says");
-  return { ...root, lists: found, scores };
+  return { ...root, lists: found, segments: found.flatMap((list) => list ?? []), scores };
 }
 
 async function readScores(storage: Storage, ref: ObjectRef): Promise<ScoreRefs> {

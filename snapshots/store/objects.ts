@@ -13,8 +13,9 @@ import { parseJson, unknownVersion, versionIn } from "./json.ts";
 import { type Kind, kindOf, layout, sha256 } from "./layout.ts";
 import type { Storage } from "./storage.ts";
 
-/** A manifest of which parts may be lost or damaged. */
+/** A manifest without those parts that are lost or damaged. */
 export interface KnownManifest extends Omit<Manifest, "lists" | "scores"> {
+  lists: (readonly SegmentRef[] | undefined)[];
   scores: ScoreRefs | undefined;
 }
 
