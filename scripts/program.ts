@@ -26,6 +26,7 @@ export interface Command {
   operand?: string;
   does: string;
   options: Options;
+  /** It is done unless it returns another exit code. */
   run(args: readonly string[], shell: Shell): Promise<ExitCode | undefined>;
 }
 

@@ -1,7 +1,7 @@
 import { Client, type Recomputed, type Vouched } from "../../proxy/site/client/client.ts";
 import { facetLimit, facetNames } from "../../schemas/filters.ts";
 import { parseFacetNames, readFilter } from "../../snapshots/read/fetched-index.ts";
-import { counted, exitCodes, integerOption } from "../cli.ts";
+import { counted, integerOption } from "../cli.ts";
 import { columns, command, jsonOption, number, type Program } from "../program.ts";
 import { failureOf, readService, serviceOptions } from "../service.ts";
 
@@ -47,7 +47,6 @@ const ask = command({
       throw failureOf(error, url);
     });
     shell.report(values.json ?? false, answer, linesOf(query, answer));
-    return exitCodes.done;
   },
 });
 

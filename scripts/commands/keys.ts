@@ -47,7 +47,6 @@ const issue = command({
     await file?.write(key, record.expiresAt);
     shell.say(`${describe(record, undefined)}\nThe key is shown this once:`);
     shell.report(values.json ?? false, { key, ...shown(record, undefined) }, [key]);
-    return exitCodes.done;
   },
 });
 
@@ -82,7 +81,6 @@ const revoke = command({
     if (!revocation) throw unknownKey(id);
     const { revokedAt } = revocation;
     shell.report(values.json ?? false, { id, revokedAt }, [`key ${id} ends at ${revokedAt}`]);
-    return exitCodes.done;
   },
 });
 
@@ -112,7 +110,6 @@ const rotate = command({
     );
     shell.say("The key is shown this once:");
     shell.report(values.json ?? false, { key, ...shown(record, undefined), replaces }, [key]);
-    return exitCodes.done;
   },
 });
 

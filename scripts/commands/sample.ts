@@ -46,7 +46,6 @@ const sample = command({
         `${counted(written.protocols, "protocol")} ` +
         `written to ${written.directory} (${counted(written.files, "file")}, ${(written.bytes / 1e6).toFixed(1)} MB)`,
     ]);
-    return undefined;
   },
 });
 

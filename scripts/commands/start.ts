@@ -45,7 +45,7 @@ const start = command({
     const storage = directoryStorage(store);
     await publishSample(shell, await sampleIn(storage));
     const { slug = "", earlier = "" } = (await sampleIn(storage)) ?? {};
-    return serve(shell, config, { ...(await demoKeys(storage)), slug, earlier });
+    await serve(shell, config, { ...(await demoKeys(storage)), slug, earlier });
   },
 });
 
@@ -119,7 +119,7 @@ async function demoKeys(storage: Storage): Promise<DemoKeys> {
   return keys;
 }
 
-async function serve(shell: Shell, config: Config, examples: Examples): Promise<undefined> {
+async function serve(shell: Shell, config: Config, examples: Examples): Promise<void> {
   const service = await startService(config, { directory: root, log: pino({ level: config.logLevel }) });
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     process.once(signal, async () => {
@@ -128,7 +128,6 @@ async function serve(shell: Shell, config: Config, examples: Examples): Promise<
     });
   }
   shell.stdout.write(`${greeting(service.url, examples)}\n`);
-  return undefined;
 }
 
 function greeting(url: string, { developer, aegis, slug, earlier }: Examples): string {

@@ -3,7 +3,7 @@ import {
   contractMarkdown,
   contractSql,
 } from "../../../snapshots/sources/contract/describe-contract.ts";
-import { counted, exitCodes, progressOn, requiredOption, usageError } from "../../cli.ts";
+import { counted, progressOn, requiredOption, usageError } from "../../cli.ts";
 import { command, flag, jsonOption } from "../../program.ts";
 import { inspectSourcesAt, sourcesLocation } from "../../sources.ts";
 import { withTemporaryFolder } from "../../temporary.ts";
@@ -20,7 +20,6 @@ export const contractCommand = command({
     if (sql && json) throw usageError("--sql and --json exclude each other");
     if (json) shell.report(true, contractJsonSchema(), []);
     else shell.print((sql ? contractSql() : contractMarkdown()).trimEnd());
-    return exitCodes.done;
   },
 });
 
@@ -39,6 +38,5 @@ export const checkCommand = command({
       `${counted(scores, "score")} of ${counted(protocols, "protocol")}`,
     ];
     shell.report(json, found, [`${counts.join(" and ")}: nothing to refuse`]);
-    return exitCodes.done;
   },
 });
