@@ -9,8 +9,8 @@ import { apiPlaceAt, publishedNames, siteAddressAt } from "../../snapshots/publi
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { statusOf } from "../../snapshots/read/catalog/status.ts";
 import { nearest } from "../../snapshots/read/query/parameters.ts";
-import { ifPresent, messageOf } from "../../snapshots/store/errors.ts";
 import { inTime } from "../../snapshots/store/deadline.ts";
+import { ifPresent, messageOf } from "../../snapshots/store/errors.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { clockTolerance, describeClocks } from "../../snapshots/store/log/clock.ts";
 import { probeConditionalWrites, requireStore } from "../../snapshots/store/open-storage.ts";

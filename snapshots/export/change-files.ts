@@ -82,8 +82,7 @@ async function* changedLines(
   storage: Storage,
   record: ChangeRecord,
 ): AsyncGenerator<{ type: ChangeType; lines: Buffer[] }, void, void> {
-  const partsOf = (side: "before" | "after") =>
-    changeParts(objectsIn(storage), record[side]);
+  const partsOf = (side: "before" | "after") => changeParts(objectsIn(storage), record[side]);
   const came = new Set<string>();
   for await (const part of partsOf("after"))
     for (let line = 0; line < part.lines; line += 1) came.add(idOf(part, line));

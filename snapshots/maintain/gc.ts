@@ -217,9 +217,7 @@ class Survey {
   #reachRuns(listed: readonly ObjectInfo[]): Date | undefined {
     const since = this.#options.now.getTime() - runInPartsHours * hour;
     const records = listed.filter(({ key }) => key.startsWith(layout.runPlan.prefix));
-    const open = records.filter(
-      ({ key, modified }) => layout.runPlan.has(key) && modified.getTime() > since,
-    );
+    const open = records.filter(({ key, modified }) => layout.runPlan.has(key) && modified.getTime() > since);
     for (const { key: plan } of open) {
       const folder = `${layout.runPlan.prefix}${layout.runPlan.nameIn(plan)}/`;
       this.#reach(

@@ -20,13 +20,7 @@ import {
 } from "../make-archive.ts";
 import { ObjectWriter } from "../object-writer.ts";
 import type { Before, PreviousSnapshot } from "../previous-snapshot.ts";
-import {
-  finishPublish,
-  beginRun,
-  overDamage,
-  type PublishOptions,
-  type PublishReport,
-} from "../publish.ts";
+import { beginRun, finishPublish, overDamage, type PublishOptions, type PublishReport } from "../publish.ts";
 import { readSources } from "../read-sources.ts";
 import { referToScores, renderScores } from "../score-objects.ts";
 import { pinnedBy, type Run, readParts, readPlan, requireSameRows } from "./plan-parts.ts";

@@ -20,11 +20,7 @@ const marketsPerStep = 8;
 export const csvHead = (version: string): string => csvRecord(csvColumns(version));
 
 /** One record for each JSON text of a market. Waits for a `turn` before every few of them. */
-export async function csvOf(
-  markets: readonly Uint8Array[],
-  version: string,
-  turn: Turn,
-): Promise<string> {
+export async function csvOf(markets: readonly Uint8Array[], version: string, turn: Turn): Promise<string> {
   const columns = csvColumns(version);
   let text = "";
   for (const [index, market] of markets.entries()) {

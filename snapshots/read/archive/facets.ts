@@ -2,8 +2,8 @@ import type { LabelFacet, MarketFacets, TierCounts } from "../../../schemas/enve
 import { type ForgeTier, forgeTiers } from "../../../schemas/scales.ts";
 import { type Asked, weakTag } from "../answer.ts";
 import { commitOf, readSnapshot } from "../catalog/as-of.ts";
-import type { Snapshot } from "../catalog/snapshots.ts";
 import type { Catalog } from "../catalog/catalog.ts";
+import type { Snapshot } from "../catalog/snapshots.ts";
 import { awaitBudget } from "../effort.ts";
 import type { FacetQuery } from "../query/query.ts";
 import type { Archive } from "./archive.ts";

@@ -5,9 +5,9 @@ import { leafHash } from "../../format/tree.ts";
 import { readPages } from "../../index/segment.ts";
 import { layout } from "../../store/layout.ts";
 import { readSnapshot } from "../catalog/as-of.ts";
-import type { Snapshot } from "../catalog/snapshots.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import { type Logged, levelOf } from "../catalog/public-log.ts";
+import type { Snapshot } from "../catalog/snapshots.ts";
 import { Lines } from "./lines.ts";
 
 /** `line` is the JSON text. */

@@ -5,9 +5,9 @@ import { asOfParameter } from "../../../schemas/query.ts";
 import { MissingObjectError } from "../../store/errors.ts";
 import { dayMilliseconds } from "../query/parameters.ts";
 import type { AsOf } from "../query/query.ts";
-import type { Snapshot } from "./snapshots.ts";
 import type { Catalog } from "./catalog.ts";
 import type { CommitLog, LogEntry } from "./commit-log.ts";
+import type { Snapshot } from "./snapshots.ts";
 
 /**
  * The commit that `asOf` means (INTERFACE 4.10), which may have been collected. Throws SNAPSHOT_NOT_FOUND,

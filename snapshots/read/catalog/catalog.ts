@@ -16,8 +16,8 @@ import { IdIndex } from "../archive/id-index.ts";
 import { WordIndex } from "../archive/word-index.ts";
 import { cacheShares, SingleFlight } from "../memo.ts";
 import { createDerived, type Derived, ObjectCache, PageCache } from "./caches.ts";
-import { type ListedSnapshot, type Snapshot, SupersededSnapshots } from "./snapshots.ts";
 import { CommitLog, type LogEntry, type LogOptions, storedManifests } from "./commit-log.ts";
+import { type ListedSnapshot, type Snapshot, SupersededSnapshots } from "./snapshots.ts";
 
 // The index of a segment takes a third of a megabyte. One after the other, a remote store's latency would be most of a start.
 const segmentsAtOnce = 32;

@@ -63,12 +63,7 @@ export function askAbsence(
   });
 }
 
-async function showAbsence(
-  catalog: Catalog,
-  commit: LogEntry,
-  id: string,
-  spend: Turn,
-) {
+async function showAbsence(catalog: Catalog, commit: LogEntry, id: string, spend: Turn) {
   const { manifest } = await catalog.listed(commit);
   const segments: ShownSegment[] = [];
   const sharing: number[][] = [];

@@ -13,8 +13,8 @@ import {
 import { NodeHttpHandler } from "@smithy/node-http-handler";
 import { isFault } from "../../../schemas/errors.ts";
 import { maxObjectBytes } from "../../format/sizes.ts";
-import { CorruptObjectError, tooLarge, tooShort } from "../errors.ts";
 import { within } from "../deadline.ts";
+import { CorruptObjectError, tooLarge, tooShort } from "../errors.ts";
 import { headersOf } from "../layout.ts";
 import {
   type GetOptions,

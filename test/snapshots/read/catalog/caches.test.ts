@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { Snapshot } from "../../../../snapshots/read/catalog/snapshots.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import { CommitLog } from "../../../../snapshots/read/catalog/commit-log.ts";
+import type { Snapshot } from "../../../../snapshots/read/catalog/snapshots.ts";
 import { Recent, SingleFlight } from "../../../../snapshots/read/memo.ts";
 import { newestCommit } from "../../../../snapshots/store/log/commits.ts";
 import { StorageError } from "../../../../snapshots/store/storage.ts";

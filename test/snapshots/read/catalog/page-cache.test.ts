@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { PageCache } from "../../../../snapshots/read/catalog/caches.ts";
-import type { Snapshot } from "../../../../snapshots/read/catalog/snapshots.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
+import type { Snapshot } from "../../../../snapshots/read/catalog/snapshots.ts";
 import { publishArchive } from "../../../helpers/publish/records.ts";
 import { collectGarbage } from "../../../helpers/servers/memory.ts";
 import { memoryStorage } from "../../../helpers/store/storages.ts";

@@ -3,8 +3,12 @@ import { filterBytes } from "../../../../snapshots/index/id-table.ts";
 import type { Segment } from "../../../../snapshots/index/segment.ts";
 import { evaluate } from "../../../../snapshots/read/archive/evaluate.ts";
 import { commitAsOf, readSnapshot } from "../../../../snapshots/read/catalog/as-of.ts";
-import { type ListedSnapshot, type Snapshot, SupersededSnapshots } from "../../../../snapshots/read/catalog/snapshots.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
+import {
+  type ListedSnapshot,
+  type Snapshot,
+  SupersededSnapshots,
+} from "../../../../snapshots/read/catalog/snapshots.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
 import { partsOf } from "../../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../../snapshots/store/storage.ts";

@@ -4,7 +4,12 @@ import { gunzipSync } from "node:zlib";
 import fc from "fast-check";
 import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { ChangeRecord } from "../../../../schemas/store/stored-objects.ts";
-import { comparisonsPerTurn, Entries, idColumn, type Sides } from "../../../../snapshots/changes/difference.ts";
+import {
+  comparisonsPerTurn,
+  Entries,
+  idColumn,
+  type Sides,
+} from "../../../../snapshots/changes/difference.ts";
 import { putLine, rowOf } from "../../../../snapshots/changes/record.ts";
 import { compressPiece } from "../../../../snapshots/format/gzip.ts";
 import { runMarkets } from "../../../../snapshots/format/page.ts";
