@@ -46,11 +46,11 @@ function stepIn(
     if (run !== undefined) throw usageError("--run goes with --plan, --part or --join");
     return undefined;
   }
-  const most = (name: "workers" | "plan" | "part") =>
+  const numberOf = (name: "workers" | "plan" | "part") =>
     integerOption(name, steps[name], { min: 1, max: maxParts, otherwise: 1 });
   if (step === "workers") {
     if (run !== undefined) throw usageError("--workers names its run itself; leave --run out");
-    const count = most("workers");
+    const count = numberOf("workers");
     return count === 1
       ? undefined
       : { kind: "workers", count, run: `workers-${randomBytes(8).toString("hex")}` };
@@ -58,8 +58,8 @@ function stepIn(
   if (run === undefined) throw usageError(`--${step} needs --run`);
   if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/.test(run))
     throw usageError("--run must have 1 to 100 letters, digits, dashes and underscores");
-  if (step === "plan") return { kind: "plan", count: most("plan"), run };
-  if (step === "part") return { kind: "part", part: most("part"), run };
+  if (step === "plan") return { kind: "plan", count: numberOf("plan"), run };
+  if (step === "part") return { kind: "part", part: numberOf("part"), run };
   return { kind: "join", run };
 }
 

@@ -78,7 +78,7 @@ export const publishCommand = command({
     const dryRun = values["dry-run"] ?? false;
     const choices = readPublishing(shell, values);
     const way: Way = {
-      ...atOnce,
+      ...inOneRun,
       ...partsWay(shell, values, choices.location),
     };
     const told = {
@@ -118,7 +118,7 @@ export const publishCommand = command({
   },
 });
 
-const atOnce: Way = { makesStore: true, publish };
+const inOneRun: Way = { makesStore: true, publish };
 
 /**
  * Opens a store, which need not exist: the first run of a schedule needs nothing else. Says that it makes one, because
