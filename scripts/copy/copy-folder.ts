@@ -22,6 +22,7 @@ import { Count, Digest } from "../../schemas/primitives.ts";
 import { formatVersion } from "../../schemas/versions.ts";
 import { ownerMark, ownerPattern, ownerRuns } from "../../snapshots/store/backends/process-mark.ts";
 import { ifPresent, localFailure } from "../../snapshots/store/errors.ts";
+import { readJson, replaceFile } from "../local-files.ts";
 import { CopyIndex } from "./index-check.ts";
 import { wholeLines } from "./lines.ts";
 
@@ -155,8 +156,7 @@ export class CopyFolder {
   async begin(download: Download): Promise<void> {
     await this.discard();
     const path = join(this.#own, "work", "download.json");
-    await writeFile(`${path}.new`, JSON.stringify(download));
-    await rename(`${path}.new`, path);
+    await replaceFile(path, JSON.stringify(download));
   }
 
   async discard(): Promise<void> {
@@ -193,13 +193,9 @@ export class CopyFolder {
   /** Replaces the notes about the copy in place. */
   async note(state: CopyState, index?: CopyIndex): Promise<void> {
     await this.#requireMark();
-    const write = async (name: string, text: string) => {
-      const path = join(this.#own, "current", name);
-      await writeFile(`${path}.new`, text, { flush: true });
-      await rename(`${path}.new`, path);
-    };
-    if (index) await write("index.json", JSON.stringify(index));
-    await write("state.json", textOf(state));
+    const current = join(this.#own, "current");
+    if (index) await replaceFile(join(current, "index.json"), JSON.stringify(index));
+    await replaceFile(join(current, "state.json"), textOf(state));
   }
 
   /** Keeps the checkpoints of a forked log, which prove the fork to everybody. Returns the path of their file. */
@@ -332,16 +328,6 @@ export class CopyFolder {
 }
 
 const textOf = (state: CopyState) => `${JSON.stringify({ formatVersion, ...state })}\n`;
-
-/** Parses a JSON file; undefined when there is none, or when it has another shape, as after a power cut. */
-async function readJson<T>(path: string, shape: z.ZodType<T>): Promise<T | undefined> {
-  const text = await ifPresent(readFile(path, "utf8"));
-  try {
-    return text === undefined ? undefined : shape.safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
-  }
-}
 
 /**
  * When a mark was renewed; undefined when it is gone. Opening it is needed, because a network file system caches the

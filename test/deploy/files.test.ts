@@ -72,7 +72,9 @@ describe("the services", () => {
     );
     expect(one("prs-export.service", "ExecStart")).toBe(`${snapshot} export --store \${STORE}`);
     expect(one("prs-gc.service", "ExecStart")).toBe(`${snapshot} gc --store \${STORE}`);
-    expect(one("prs-verify.service", "ExecStart")).toBe(`${snapshot} verify --store \${STORE}`);
+    expect(one("prs-verify.service", "ExecStart")).toBe(
+      `${snapshot} verify --store \${STORE} --since-file %S/prs-verify/since.json`,
+    );
     expect(existsSync(join(root, "node_modules/.bin/node"))).toBe(true);
     for (const unit of services) {
       expect(one(unit, "EnvironmentFile")).toBe(`/etc/prs/${unit.replace("service", "env")}`);

@@ -1,11 +1,18 @@
+import { mkdir } from "node:fs/promises";
+import { dirname } from "node:path";
+import { z } from "zod";
 import { publishedSite } from "../../../proxy/site/files.ts";
+import { Count, Digest, Timestamp } from "../../../schemas/primitives.ts";
 import { publish } from "../../../snapshots/publish/publish.ts";
+import { CorruptObjectError, unless } from "../../../snapshots/store/errors.ts";
+import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { trustOf } from "../../../snapshots/trust/signing.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { type VerifyOptions, type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
 import { counted, exitCodes, integerOption, progressOn, type Shell, usageError } from "../../cli.ts";
 import { waysBack } from "../../incidents.ts";
+import { readJson, replaceFile } from "../../local-files.ts";
 import { command, flag, number } from "../../program.ts";
 import { logBegins, logBeginsOption, readSigning, trustOptions, trustPolicy } from "../../signing.ts";
 import { common, openStore } from "../../store.ts";
@@ -25,12 +32,17 @@ export const verifyCommand = command({
       ),
       default: "0",
     },
+    "since-file": {
+      type: "string",
+      value: "FILE",
+      does: "keeps there how far a run without fault went, and goes on from it as with --since; once a week reads everything",
+    },
     repair: flag("looks at all but the keys, publishes SOURCES when anything is at fault, and checks again"),
     sources: sourcesOption,
     ...allowing,
   },
   async run(values, _operand, shell) {
-    const { json = false, store, repair = false, since, ...others } = values;
+    const { json = false, store, repair = false, since: given, "since-file": named, ...others } = values;
     const { "trusted-key": keyFile, "trust-policy": policyFile, "log-begins-at": first, ...choices } = others;
     const trusting = { "trusted-key": keyFile, "trust-policy": policyFile };
     const stray = Object.keys(choices)[0];
@@ -39,18 +51,19 @@ export const verifyCommand = command({
     const policy = await trustPolicy(shell, trusting);
     const signing = await readSigning(shell, { ...trusting, unsigned: choices.unsigned });
     const trust = policy ? new Trust(policy) : trustOf(signing);
+    const told = integerOption("since", given, { min: 0, otherwise: 0 });
+    if (told > 0 && named !== undefined) throw usageError("--since and --since-file exclude each other");
     const storage = await openStore(shell, store);
-    const options = {
-      site: publishedSite,
-      trust,
-      signing,
-      begins,
-      since: integerOption("since", since, { min: 0, otherwise: 0 }),
-    };
+    const seenPath = named && shell.path(named);
+    const seen = seenPath && (await seenIn(seenPath, storage));
+    const wholeAt = seen ? seen.wholeAt : new Date().toISOString();
+    const since = seen ? seen.commit : told;
+    const options = { site: publishedSite, trust, signing, begins, since };
     const done = repair
       ? await verifyAndRepair(shell, storage, readPublishing(shell, choices), options)
       : await verify(storage, progressOn(shell.stderr), options);
     const { faults, unchecked, commits, collected, markets, objects, bytes, unreferenced, passedOver } = done;
+    if (seenPath && faults.length === 0) await keepSeen(seenPath, storage, commits + begins - 1, wholeAt);
     shell.report(json, done, [
       ...shorten(faults.map(({ key, reason }) => `${key}: ${reason}`)),
       ...waysBack(faults.map(({ key }) => key)),
@@ -64,6 +77,30 @@ export const verifyCommand = command({
     return faults.length === 0 ? exitCodes.done : exitCodes.unexpected;
   },
 });
+
+/** Timers are not punctual: less than a week. */
+const wholeAfterDays = 6.5;
+
+/** What a run without fault has read, and when one last read everything. */
+const Seen = z.object({ commit: Count, digest: Digest, wholeAt: Timestamp });
+type Seen = z.infer<typeof Seen>;
+
+/** Undefined when it is time to read everything again, and when the log is another than the one that was read. */
+async function seenIn(path: string, storage: Storage): Promise<Seen | undefined> {
+  const seen = await readJson(path, Seen);
+  if (!seen || Date.now() - Date.parse(seen.wholeAt) > wholeAfterDays * 24 * 3_600_000) return undefined;
+  // A commit that is gone or damaged is a fault, which verify names.
+  const commit = await unless(CorruptObjectError, () => readCommit(storage, seen.commit));
+  return commit && commit.digest !== seen.digest ? undefined : seen;
+}
+
+async function keepSeen(path: string, storage: Storage, last: number, wholeAt: string): Promise<void> {
+  const commit = await readCommit(storage, last);
+  if (!commit) return;
+  await mkdir(dirname(path), { recursive: true });
+  const seen: Seen = { commit: last, digest: commit.digest, wholeAt };
+  await replaceFile(path, `${JSON.stringify(seen)}\n`);
+}
 
 /**
  * Verifies a store. When it finds faults, it publishes the sources, which replaces the faulty objects, and verifies

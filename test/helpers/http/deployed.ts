@@ -59,6 +59,8 @@ export function unitCommand(
   const [program, ...args] = settings
     .get("ExecStart")![0]!
     .split(/ +/)
-    .map((word) => word.replace(/^\$\{(\w+)\}$/, (_, variable) => env[variable] ?? ""));
+    .map((word) =>
+      word.replace(/^\$\{(\w+)\}$/, (_, variable) => env[variable] ?? "").replace(/%[CS]/, folder),
+    );
   return { program: program!.replace(installedIn, root), args, cwd: root, env };
 }

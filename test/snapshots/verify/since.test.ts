@@ -1,9 +1,15 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
+import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
+import { runCommand } from "../../helpers/publish/commands.ts";
 import { changedStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import { goodStore, type Objects } from "../../helpers/store/tamper.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
 
+const from = testFolder();
 let good: Objects;
 /** The pages that verify reads when it goes on from the second of three commits, and when it begins from none. */
 let [fresh, all]: [string[], string[]] = [[], []];
@@ -65,4 +71,32 @@ test("what came later is read: a flipped bit in a new page, or in a commit, is n
 
 test("a commit that the earlier run saw must be there", async () => {
   expect(await faultsOf(4, () => {})).toEqual([layout.commit(4)]);
+});
+
+test("--since-file goes on from the last run without fault, for a week and in the same log", async () => {
+  const storage = directoryStorage(join(from, "store"));
+  for (const [key, bytes] of good) await storage.put(key, bytes);
+  const seen = join(from, "state", "since.json");
+  const run = async () => {
+    const line = ["verify", "--json", "--store", "store", "--since-file", "state/since.json"];
+    const { code, stdout } = await runCommand("snapshot", line, { from });
+    return [code, JSON.parse(stdout).passedOver > 0];
+  };
+  const edit = async (members: object) =>
+    writeFile(seen, JSON.stringify({ ...JSON.parse(await readFile(seen, "utf8")), ...members }));
+  expect(await run()).toEqual([0, false]);
+  expect(JSON.parse(await readFile(seen, "utf8"))).toMatchObject({ commit: 3 });
+  expect(await run()).toEqual([0, true]);
+  await edit({ digest: "0".repeat(64) });
+  expect(await run()).toEqual([0, false]);
+
+  const flipped = Buffer.from(good.get(all[0]!)!);
+  flipped[20]! ^= 1;
+  await storage.put(all[0]!, flipped);
+  expect(await run()).toEqual([0, true]);
+  await edit({ wholeAt: new Date(Date.now() - 7 * 24 * 3_600_000).toISOString() });
+  const before = await readFile(seen, "utf8");
+  expect(await run()).toEqual([1, false]);
+  // What has a fault was not seen whole.
+  expect(await readFile(seen, "utf8")).toBe(before);
 });
