@@ -3,7 +3,7 @@ usage: reader.py STORE KEY|"" [QUERIES.json PROOFS.json]     Answers come from t
 import base64, json, re, struct, sys, zlib
 from collections import Counter
 from pathlib import Path
-from client import INTEGERS, fold, head, milliseconds, root, sha, signed_text
+from client import INTEGERS, b64, fold, head, is_signed, key_in, milliseconds, root, sha
 from index_header import dumps, index_header, leaves, need, section
 from words import read_words, with_words
 TIERS, RANGES = INTEGERS["tier"][3], {name: ends[:2] for name, ends in INTEGERS.items()}
@@ -17,6 +17,10 @@ def level(index, total, hashes):  # a level of a proof
         found["path"] += [one.hex() for one in hashes[index ^ 1:][:1]]
         hashes, index = [head(hashes[at:at + 2]) for at in range(0, len(hashes), 2)], index // 2
     return found
+def is_note(note, text, vkey):  # whether a note is this text, signed with this key
+    name, id_, key = key_in(vkey)
+    data = b64(re.search(rf"^— {re.escape(name)} (\S+)$", note[len(text):], re.M)[1])
+    return note.startswith(f"{text}\n— ") and data[:4] == id_ and is_signed(text.encode(), key, data[4:])
 
 class Store:
     def __init__(self, folder):
@@ -93,13 +97,11 @@ def read_segment(store, ref):
     need(all((one["min"], one["max"]) == RANGES[one["name"]] for one in header["columns"] if one["kind"] == "integer"), "a range is another")
     columns = {name: column(name, stored, told) for name in (*RANGES, *LABELS)}
     for name, values in columns.items():
+        expected = [market[LABELS[name]] if name in LABELS else value_of(market, name) for market in markets]
         if name in LABELS:
-            expected = [market[LABELS[name]] for market in markets]
             often = {text for text, times_ in Counter(expected).items() if times_ * 32 >= len(lines)}
             need(told["columns"][name]["frequent"] == in_order(often), f"{name} has other frequent labels")
             need(json.loads(stored[f"{name}.rare"]) == in_order({*expected} - often), f"{name} has other rare labels")
-        else:
-            expected = [value_of(market, name) for market in markets]
         need(values == expected, f"the index of {name} is wrong")
     need(times == [milliseconds(market["resolvedAt"]) for market in markets], "the index of times is wrong")
     need([*zip(times, ids)] == sorted({*zip(times, ids)}), "the markets are not in order")
@@ -163,14 +165,13 @@ def read_log(store, commits, vkey):  # every tile is what the commits give, and 
             key = f"public/log/tile/{name}/" + re.sub(r"(...)(?=.)", r"x\1/", digits) + (f".p/{width + 1}" if width < 255 else "")
             if key in store.files or end == len(row) or width == 255:
                 need(store.get(key) == b"".join(row[index * 256:end]), f"{key} is of another log")
-
     origin, told = vkey.split("+")[0], lambda hash_: base64.b64encode(hash_).decode()
     for n, one in enumerate(commits):
         need(one["tree"] == head(rows[0][:n]).hex(), "a commit names another tree")
-        need(not vkey or signed_text(one["note"], vkey) == f"{origin}\nentry {n + 1}\n{told(rows[0][n])}\n", "a note is about another entry")
+        need(not vkey or is_note(one["note"], f"{origin}\nentry {n + 1}\n{told(rows[0][n])}\n", vkey), "a note is about another entry")
     for key in [key for key in store.files if key.startswith("public/log/checkpoint")]:
         size = int((note := store.get(key).decode()).split("\n")[1])
-        need(signed_text(note, vkey) == f"{origin}\n{size}\n{told(head(rows[0][:size]))}\n" and key.endswith(("checkpoint", f"/{size}")), f"{key} is another's")
+        need(is_note(note, f"{origin}\n{size}\n{told(head(rows[0][:size]))}\n", vkey) and key.endswith(("checkpoint", f"/{size}")), f"{key} is another's")
     return entries
 def read_store(folder, vkey):
     store, before, commits = Store(folder), None, []
@@ -187,7 +188,7 @@ def read_store(folder, vkey):
     entries = read_log(store, commits, vkey)
     run, origin = store.sealed("checked.json"), vkey.split("+")[0]
     about = f"{origin}\nchecked {run['checkedAt']}\n{base64.b64encode(bytes.fromhex(run['digest'])).decode()}\n"
-    need(not vkey or signed_text(run["note"], vkey) == about, "the signature of checked.json is another's")
+    need(not vkey or is_note(run["note"], about, vkey), "the signature of checked.json is another's")
     for key in [key for key in store.files if key.startswith("keys/")]:
         need(store.sealed(key).get("id", "") in key, f"{key} is another's")
     need(store.get("probe.json") == b'{"purpose":"shows that this store honours conditional writes"}', "probe.json is wrong")
@@ -195,8 +196,7 @@ def read_store(folder, vkey):
     return commit["entry"], segments, entries, store.get("public/log/checkpoint").decode()
 def holds(segment, name, value):
     if name in ("from", "to"):
-        bound = milliseconds(value, name, end=name == "to")
-        return [time >= bound if name == "from" else time <= bound for time in segment["times"]]
+        return [time >= milliseconds(value) if name == "from" else time <= milliseconds(value, end=True) for time in segment["times"]]
     if name[:4] in ("min_", "max_"):
         return [one >= int(value) if name[:4] == "min_" else one <= int(value) for one in segment["columns"][name[4:]]]
     if name == "q":

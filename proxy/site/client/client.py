@@ -79,12 +79,12 @@ def climb(node: bytes, index: int, size: int, path: Sequence[str]) -> bytes:
 def root_from(kind: int, node: bytes, place: Json, markets: int) -> bytes:
     must(is_count(markets))
     return sealed(kind, markets, place["size"], climb(node, place["index"], place["size"], place["path"]))
-def archive_from(market: str, proof: Json) -> str:
-    """The root of the archive to which a market's text belongs."""
+def archive_from(market: str, proof: Json) -> tuple[str, int]:
+    """The root of the archive to which a market's text belongs, and how many markets that has."""
     node = leaf(market.encode())
     for kind, name in ((PAGE, "page"), (SEGMENT, "segment"), (ARCHIVE, "archive")):
         node = root_from(kind, node, proof[name], proof[name]["markets"])
-    return node.hex()
+    return node.hex(), proof["archive"]["markets"]
 
 # Ed25519 (RFC 8032, 5.1), on points (x, y).
 P, ORDER = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
@@ -127,30 +127,23 @@ def key_in(text: str) -> tuple[str, bytes, bytes]:
         return name, own, data[1:]
     except (ValueError, IndexError):
         raise invalid("key", "This is no Ed25519 key as it was given out, NAME+ID+BASE64; copy it again.") from None
-def signed_text(note: str, keys: Keys) -> str:
-    """The text of a note that one of these keys signed, whose first line is that key's name."""
-    text, lines = note.rsplit("\n\n", 1)
-    signatures = [(name, b64(data)) for _, name, data in (line.split(" ") for line in lines.split("\n")[:-1])]
-    for name, id_, key in [key_in(one) for one in ([keys] if isinstance(keys, str) else keys)]:
-        own = [data[4:] for named, data in signatures if (named, data[:4]) == (name, id_)]
-        if own and text.startswith(f"{name}\n"):
-            need(is_signed(f"{text}\n".encode(), key, own[0]), "checkpoint", "The signature of the checkpoint is wrong.")
-            return f"{text}\n"
-    raise VerificationError("checkpoint", "None of the keys signed the checkpoint.")
-def checkpoint_in(checkpoint: str | None) -> Checkpoint:
-    """What a checkpoint says. Checks no signature. Raises VerificationError."""
+def checkpoint_in(checkpoint: str | None, keys: Keys | None = None) -> Checkpoint:
+    """What a checkpoint says. Without keys it checks no signature. Raises VerificationError."""
     need(isinstance(checkpoint, str), "checkpoint", "There is no checkpoint: nobody signed the log.")
     with checking("checkpoint", "The checkpoint"):
-        form = r"([^\0-\x1f\x7f-\x9f]+)\n([1-9][0-9]{0,9})\n([^\n]{44})\n\n((— [^\s\ufeff+]+ [^\s]{8,}\n){1,64})"
-        origin, size, top, lines, _ = re.fullmatch(form, str(checkpoint)).groups()  # type: ignore[union-attr]
-        must(int(size) < 2**31 and all(len(b64(line.split(" ")[2])) > 4 for line in lines.split("\n")[:-1]))
-        return Checkpoint(origin, int(size), b64(top).hex(), False, str(checkpoint))
+        form = r"(([^\0-\x1f\x7f-\x9f]+)\n([1-9][0-9]{0,9})\n([^\n]{44})\n)\n((— [^\s\ufeff+]+ [^\s]{8,}\n){1,64})"
+        text, origin, size, top, lines, _ = re.fullmatch(form, str(checkpoint)).groups()  # type: ignore[union-attr]
+        signatures = [(name, b64(data)) for _, name, data in (line.split(" ") for line in lines.split("\n")[:-1])]
+        must(int(size) < 2**31 and all(len(data) > 4 for _, data in signatures))
+        known = [key_in(one) for one in ([keys] if isinstance(keys, str) else keys or ())]
+        own = [(key, data[4:]) for name, id_, key in known for named, data in signatures
+               if name == origin and (named, data[:4]) == (name, id_)]
+        need(keys is None or own, "checkpoint", "None of the keys signed the checkpoint.")
+        need(keys is None or is_signed(text.encode(), *own[0]), "checkpoint", "The signature of the checkpoint is wrong.")
+        return Checkpoint(origin, int(size), b64(top).hex(), keys is not None, str(checkpoint))
 def verify_checkpoint(checkpoint: str | None, keys: Keys) -> Checkpoint:
-    """Checks that one of these keys signed a checkpoint. Raises VerificationError; ApiError when a key is not one."""
-    said = checkpoint_in(checkpoint)
-    with checking("checkpoint", "The signature of the checkpoint"):
-        signed_text(said.text, keys)
-    return said._replace(signed=True)
+    """What a checkpoint says that one of these keys signed. Raises VerificationError; ApiError when a key is not one."""
+    return checkpoint_in(checkpoint, keys)
 class Trust(NamedTuple):
     """What you trust: the publisher's `key`; `entry`, the SHA-256 of the text of the log's entry, in hexadecimal; or a
     `snapshot_id`, which does not cover the index. Without these an answer is only shown to agree with itself."""
@@ -179,8 +172,7 @@ def verify_entry(answer: Json, trust: Trust = Trust(), as_of: str | None = None)
         meant = own == as_of if is_hash(as_of) else as_of is None or (
             milliseconds(entry["publishedAt"]) <= milliseconds(as_of, "asOf", end=True))
         need(meant, "entry", f"The entry is of snapshot {own}, published {entry['publishedAt']}, not of {as_of}.")
-    log = None if trust.key is None and checkpoint is None else (
-        checkpoint_in(checkpoint) if trust.key is None else verify_checkpoint(checkpoint, trust.key))
+    log = None if trust.key is None and checkpoint is None else checkpoint_in(checkpoint, trust.key)
     with checking("inclusion", "The entry's place in the log"):
         top = log and climb(leaf(text), commit - 1, log.size, answer.get("proof", answer)["inclusion"]).hex()
         need(not log or top == log.root, "inclusion", "The log does not have this entry.")
@@ -195,8 +187,7 @@ def verify_proof(answer: Json, asked: str | None = None, trust: Trust = Trust(),
         kind, member = ("market", "id") if "market" in answer else ("score", "slug")
         text, proof, record = answer[kind], answer["proof"], json.loads(answer[kind])
         if kind == "market":
-            whole = archive_from(text, proof), proof["archive"]["markets"]
-            own = whole == (entry["archiveRoot"], entry["counts"]["markets"])
+            own = archive_from(text, proof) == (entry["archiveRoot"], entry["counts"]["markets"])
         else:
             line = leaf(f"score {record['slug']} {sha(text.encode()).hex()}".encode())
             own = root_from(SCORES, line, proof["score"], proof["score"]["size"]).hex() == entry["scoresRoot"]
@@ -209,24 +200,24 @@ verify_score_proof = verify_proof
 CopyRoot = NamedTuple("CopyRoot", [("archive_root", str), ("markets", int)])
 def archive_root(lines: Iterable[Union[str, bytes]]) -> CopyRoot:
     """The archive's root over the lines of a copy, oldest first: in the reverse of the archive's order."""
-    levels: list[list[tuple[bytes, int]]] = [[], [], []]  # of a page, a segment and the archive, with numbers of markets
-    def sealed_at(level: int) -> tuple[bytes, int]:
-        hashes, total = [one for one, _ in levels[level]], sum(count for _, count in levels[level])
+    levels: list[list[tuple[bytes, int]]] = [[], [], [], []]  # below a page, a segment, the archive and nothing
+    def close(level: int) -> None:
+        total = sum(markets for _, markets in levels[level])
+        levels[level + 1].append((root(PAGE + level, total, [one for one, _ in levels[level]]), total))
         levels[level] = []
-        return root(PAGE + level, total, hashes), total
     for line in lines:
         text = line.encode() if isinstance(line, str) else line
         levels[0].append((leaf(text), 1))
         crc = zlib.crc32(text[7:43])  # of the id
         cut = len(levels[0]) >= 32 and crc % 96 == 0
         if cut or len(levels[0]) == 512:
-            levels[1].append(sealed_at(0))
-            if cut and crc // 96 % 160 == 0 or sum(count for _, count in levels[1]) > 65024:
-                levels[2].append(sealed_at(1))
-    for level in (0, 1):
-        if levels[level]:
-            levels[level + 1].append(sealed_at(level))
-    whole, markets = sealed_at(2)
+            close(0)
+            if cut and crc // 96 % 160 == 0 or sum(markets for _, markets in levels[1]) > 65024:
+                close(1)
+    for level in range(3):
+        if levels[level] or level == 2:
+            close(level)
+    [(whole, markets)] = levels[3]
     return CopyRoot(whole.hex(), markets)
 
 # Filters (INTERFACE 4.5). Of integers: the least and the greatest value, the width of buckets, and names of the values.
@@ -256,52 +247,51 @@ FORMS = {**dict.fromkeys(LABELS, r"[\s\S]+"), "from": ".+", "to": ".+",
          **{f"{end}_{name}": "0|[1-9][0-9]{0,3}" for name in INTEGERS for end in ("min", "max") if not INTEGERS[name][3]},
          "tier": "(TIER)(,(TIER))*".replace("TIER", "|".join(INTEGERS["tier"][3])), "disputed": "true|false"}
 class Query:
-    """What filters select: by integer ranges of values, by label a text, and times. What words a question has depends on
-    the version of Unicode, and no Python has the one of the service. So `q` is refused."""
+    """What filters select: values by name, ranges of integers, and times. What words a question has depends on the
+    version of Unicode, and no Python has the one of the service. So `q` is refused."""
     def __init__(self, filters: Mapping[str, Any]):
         given = {name: text_of(value) for name, value in filters.items() if value is not None}
         for name, value in given.items():
             if not re.fullmatch(FORMS.get(name, "(?!)"), value):
                 raise invalid(name, f"{name} cannot be evaluated here, or not with this value. Words depend on the version of "
                                     f"Unicode, which is {UNICODE} here. Known: {', '.join(FORMS)}.")
-        self.labels = {name: given[name] for name in LABELS if name in given}
+        self.values = {name: given[name].split(",") if name in INTEGERS else [given[name]]
+                       for name in (*LABELS, *INTEGERS) if name in given}
         self.first, self.last = (milliseconds(given[end], end, end == "to") if end in given else none
                                  for end, none in (("from", float("-inf")), ("to", float("inf"))))
-        self.ranges: dict[str, set[tuple[int, int]]] = {}
-        for name, (least, most, _, names) in INTEGERS.items():
-            low, high = given.get(f"min_{name}", least), given.get(f"max_{name}", most)
-            if names and name in given:
-                self.ranges[name] = {(least + names.index(one),) * 2 for one in given[name].split(",")}
-            elif (low, high) != (least, most):
-                self.ranges[name] = {(int(low), int(high))}
+        self.ranges = {name: (int(given.get(f"min_{name}", least)), int(given.get(f"max_{name}", most)))
+                       for name, (least, most, *_) in INTEGERS.items() if {f"min_{name}", f"max_{name}"} & {*given}}
     def meets(self, header: Json) -> bool: return self.first <= header["newest"] and self.last >= header["oldest"]
     def needed(self, header: Json, by: Sequence[str]) -> list[str]:
         """The sections of a segment that an answer takes. Those of a label have more behind its name."""
         cut = self.first > header["oldest"] or self.last < header["newest"] or "month" in by
-        fields = {*self.ranges, *self.labels, *by, *(["disputed"] if by else []), *(["times"] if cut else [])}
+        fields = {*self.ranges, *self.values, *by, *(["disputed"] if by else []), *(["times"] if cut else [])}
         return [name for name in header["sections"] if name.split(".")[0] in fields and self.meets(header)]
 
 # The index of a segment (snapshots/SPEC.md, "Segments" and "Index root"). A bitmap is one integer.
 count_of: Callable[[int], int] = getattr(int, "bit_count", lambda bits: bin(bits).count("1"))
-def buckets_of(name: str) -> list[tuple[int, int]]:
-    least, most, width, _ = INTEGERS[name]
-    starts = range(least, most + 2 - width, width)
-    return [*zip(starts, [*(start - 1 for start in starts[1:]), most])]
-def has_index(header: Json, name: str) -> bool:
-    """Whether a segment has a column of this name, with no other values than are known here."""
-    least, most, *_ = INTEGERS.get(name, (0, 0))
-    column = next((one for one in header["columns"] if one["name"] == name), {})
-    if name in LABELS:
-        return column.get("kind") == "label"
-    return column.get("kind") == "integer" and least <= column["min"] <= column["max"] <= most
+def buckets_of(name: str) -> dict[Any, tuple[int, int]]:
+    """The ranges of an integer that a facet counts, by the names of their values, if they have any."""
+    least, most, width, names = INTEGERS[name]
+    *starts, last = range(least, most + 2 - width, width)
+    ranges = [*((start, start + width - 1) for start in starts), (last, most)]
+    return dict(zip(names or ranges, ranges))
 class Segment:
     """A segment of which the header was checked, with those of its sections that were."""
     def __init__(self, header: Json, parts: Mapping[str, bytes]):
         self.header, self.parts, self.markets = header, parts, header["markets"]
-        self.columns = {one["name"]: one for one in header["columns"]}
+    def column(self, name: str) -> Json:
+        """What the header says of a column, which has no other values than are known here."""
+        found = next((one for one in self.header["columns"] if one["name"] == name), {"kind": "none"})
+        least, most, *_ = INTEGERS.get(name, (0, 0))
+        if found["kind"] != "label" if name in LABELS else (
+                found["kind"] != "integer" or not least <= found["min"] <= found["max"] <= most):
+            raise invalid(name, f"The snapshot has no index for {name} that this client can read.")
+        return found
     def part(self, name: str) -> bytes: return self.parts[self.header["sections"][name][1]]
     def integers(self, name: str, low: int, high: int) -> int:
-        return self.between(name, self.columns[name]["min"], self.columns[name]["max"], low, high)
+        column = self.column(name)
+        return self.between(name, column["min"], column["max"], low, high)
     def between(self, name: str, least: int, most: int, low: int, high: int) -> int:
         """The markets whose value in slices of `least` to `most` is from `low` to `high`."""
         data, size, every = self.part(name), (self.markets + 31) // 32 * 4, (1 << self.markets) - 1
@@ -320,7 +310,7 @@ class Segment:
     def values(self, name: str) -> Iterator[tuple[Any, int]]:
         """Each value of a facet, with the markets that have it."""
         if name in LABELS:
-            frequent = self.columns[name]["frequent"]
+            frequent = self.column(name)["frequent"]
             rare, starts = json.loads(self.part(f"{name}.rare")), int.from_bytes(self.part(f"{name}.starts"), "little")
             for code, text in enumerate(frequent, 1):
                 yield text, self.between(f"{name}.codes", 0 if rare else 1, len(frequent), code, code)
@@ -329,33 +319,32 @@ class Segment:
             for rank, some in itertools.groupby(entries, lambda entry: entry[0]):
                 yield rare[rank - 1], sum(1 << ordinal for _, (ordinal,) in some)
         elif name == "month":
-            moments, at, start = self.times(), 0, datetime.date(1970, 1, 1)
+            moments, at = self.times(), 0
             while at < self.markets:
-                day = start + datetime.timedelta(milliseconds=moments[at])
+                day = datetime.date(1970, 1, 1) + datetime.timedelta(milliseconds=moments[at])
                 following = (day.replace(day=1) + datetime.timedelta(days=31)).replace(day=1)
-                end = bisect.bisect_left(moments, (following - start).days * DAY)
-                yield f"{day:%Y-%m}", (1 << end) - (1 << at)
+                end = bisect.bisect_left(moments, milliseconds(str(following)))
+                yield str(day)[:7], (1 << end) - (1 << at)
                 at = end
         else:
-            least, _, _, names = INTEGERS[name]
-            for low, high in buckets_of(name):
-                yield names[low - least] if names else (low, high), self.integers(name, low, high)
+            for value, (low, high) in buckets_of(name).items():
+                yield value, self.integers(name, low, high)
     def matches(self, query: Query, unjudged: set[str]) -> int:
         """The markets that a query selects."""
         kept = (1 << self.markets) - 1
         if query.first > self.header["oldest"] or query.last < self.header["newest"]:
             moments = self.times()
             kept &= (1 << bisect.bisect_right(moments, query.last)) - 1 & -1 << bisect.bisect_left(moments, query.first)
-        for name, ranges in query.ranges.items():
-            kept &= sum(self.integers(name, low, high) for low, high in ranges)
-        for name, wanted in query.labels.items():
+        for name, (low, high) in query.ranges.items():
+            kept &= self.integers(name, low, high)
+        for name, wanted in query.values.items():
             same, found = fold if name == "category" else str, 0
-            for text, bits in self.values(name):
-                if same(text) == same(wanted):
+            for one, (text, bits) in ((one, pair) for pair in self.values(name) for one in wanted):
+                if same(text) == same(one):
                     found |= bits
-                elif same is fold and len(text) == len(wanted) and all(
-                        fold(a) == fold(b) or "Cn" in map(unicodedata.category, a + b) for a, b in zip(text, wanted)):
-                    unjudged.add(f"Whether {text!r} is {wanted!r} in another case: this Python has Unicode {UNICODE}.")
+                elif same is fold and len(text) == len(one) and all(
+                        fold(a) == fold(b) or "Cn" in map(unicodedata.category, a + b) for a, b in zip(text, one)):
+                    unjudged.add(f"Whether {text!r} is {one!r} in another case: this Python has Unicode {UNICODE}.")
             kept &= found
         return kept
 def facet_of(name: str, found: Mapping[Any, list[int]], limit: int) -> Json:
@@ -388,12 +377,10 @@ def change_in(line: str) -> Row:
 Recomputed = NamedTuple("Recomputed", [("snapshot_id", str), ("commit", int), ("total", int), ("facets", Json),
                                        ("vouched", Vouched)])
 Absence = NamedTuple("Absence", [("snapshot_id", str), ("commit", int), ("markets", int), ("vouched", Vouched)])
-def unzipped(answer: Any) -> Any:
-    return gzip.GzipFile(fileobj=answer) if answer.headers["Content-Encoding"] == "gzip" else answer
 def body_of(answer: Any) -> bytes:
-    data: bytes = answer.file.read(MAX_BYTES + 1)
+    data: bytes = answer.body.read(MAX_BYTES + 1)
     need(len(data) <= MAX_BYTES, "answer", f"More than {MAX_BYTES} bytes came.")
-    if answer.file is answer and len(data) < int(answer.headers["Content-Length"] or 0):
+    if answer.body is answer and len(data) < int(answer.headers["Content-Length"] or 0):
         raise EOFError(f"{len(data)} bytes came.")
     return data
 class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -405,16 +392,14 @@ class Lines:
         self.snapshot_id, self.archive_root, self.cursor = "", "", query.get("cursor")
         self.total, self.count, self.skip = -1, -1, int(query.get("skip") or 0)  # whole lines, also those skipped
     def __iter__(self) -> Iterator[Any]:
-        with self.client.opened(self.path, self.query, "application/x-ndjson") as answer, checking("answer", "An answer"):
+        with self.client.opened(self.path, self.query, "application/x-ndjson") as answer:
             said, wanted = answer.headers, self.query.get("until") or self.query.get("asOf")
             self.snapshot_id, self.archive_root = said["X-Snapshot-Id"], said["X-Archive-Root"]
             self.count, self.total = self.skip + int(said["X-Count"]), int(said["X-Total-Count"] or -1)
             self.cursor = self.cursor or said["X-Cursor"]
             need(not is_hash(wanted) or wanted == self.snapshot_id, "answer", f"The lines are of {self.snapshot_id}.")
-            while line := answer.file.readline(2**20):
+            while (line := answer.body.readline(2**20)).endswith(b"\n"):
                 need(self.skip < self.count, "answer", f"More than {self.count} lines came.")
-                if not line.endswith(b"\n"):
-                    break
                 self.skip += 1
                 yield self.read(line[:-1].decode())
             if line or self.skip < self.count:
@@ -434,30 +419,32 @@ class Client:
         self.kept: dict[str, bytes] = {}  # checked parts of indexes by hash, the least recently used first
     @contextlib.contextmanager
     def opened(self, path: str, query: Mapping[str, Any], accept: str, body: bytes | None = None) -> Iterator[Any]:
-        """An answer with its `headers`, and as `file` its body. Whatever fails while it is open is an ApiError."""
+        """An answer with its `headers`, and as `body` what comes. Whatever fails while it is open is an ApiError."""
         given = urllib.parse.urlencode({name: text_of(value) for name, value in query.items() if value is not None})
         headers = {**self.headers, "Accept": accept, **({"Content-Type": "application/json"} if body else {})}
         request = urllib.request.Request(f"{self.base}{path}{'?' if given else ''}{given}", body, headers)
         answer: Any = None
         try:
             try:
-                with self.opener.open(request, timeout=self.timeout) as answer:
-                    answer.file = unzipped(answer)
-                    yield answer
+                answer = self.opener.open(request, timeout=self.timeout)
             except urllib.error.HTTPError as error:
-                answer, after = error, error.headers["Retry-After"] or ""
-                said = {"code": "UNEXPECTED_ANSWER", "detail": "Try again later."}
-                with error, checking("answer", "The problem"):
-                    if error.headers.get_content_type() == "application/problem+json":
-                        said.update(json.loads(unzipped(error).read(2**16)))
+                answer = error  # It is read as any other answer.
+            with answer, checking("answer", f"The answer of {path}"):
+                answer.body = gzip.GzipFile(fileobj=answer) if answer.headers["Content-Encoding"] == "gzip" else answer
+                if not isinstance(answer, urllib.error.HTTPError):
+                    yield answer
+                    return
+                after, said = answer.headers["Retry-After"] or "", {}
+                if answer.headers.get_content_type() == "application/problem+json":
+                    said = json.loads(body_of(answer))
                 said["retryAfter"] = int(after) if after.isdigit() else None
-                raise ApiError(said["code"], said["detail"], error.code, said) from None
+                code, detail = said.get("code", "UNEXPECTED_ANSWER"), said.get("detail", "Try again later.")
+                raise ApiError(code, detail, answer.code, said)
         except TRANSPORT as error:
             late = isinstance(getattr(error, "reason", error), socket.timeout)
             raise ApiError("TIMEOUT" if late else "BROKEN_ANSWER" if answer else "UNREACHABLE", repr(error)) from error
-    def get(self, path: str, query: Mapping[str, Any] = {}, accept: str = "application/json",
-            body: bytes | None = None, read: Callable[[bytes], Any] = json.loads) -> Any:
-        with self.opened(path, query, accept, body) as answer, checking("answer", f"The answer of {path}"):
+    def get(self, path: str, query: Mapping[str, Any] = {}, body: bytes | None = None, read: Any = json.loads) -> Any:
+        with self.opened(path, query, "*/*", body) as answer:
             return read(body_of(answer))
     def of(self, kind: str, name: str, part: str = "", as_of: str | None = None) -> Json:
         return self.get(f"/{kind}/{urllib.parse.quote(name, safe='')}{part}", {"asOf": as_of})
@@ -474,7 +461,7 @@ class Client:
     def usage(self) -> Json: return self.get("/usage")
     def snapshots(self) -> Json: return self.get("/snapshots")
     def exports(self) -> Json: return self.get("/markets/exports")
-    def checkpoint(self) -> str: return self.get("/checkpoint", accept="text/plain", read=bytes.decode)
+    def checkpoint(self) -> str: return self.get("/checkpoint", read=bytes.decode)
     def batch(self, slugs: Sequence[str]) -> Json:
         return self.get("/scores/batch", body=json.dumps({"slugs": [*slugs]}).encode())
     def facets(self, by: Sequence[str], filters: Mapping[str, Any] = {}) -> Json:
@@ -484,7 +471,7 @@ class Client:
         """Walks through the archive, from `cursor` of the filters on if there is one. All pages are of one snapshot."""
         before, seen, query = None, 0, filters
         while query is not None:
-            with self.opened("/markets/historical", query, "application/json") as answer, checking("answer", "The page"):
+            with self.opened("/markets/historical", query, "*/*") as answer:
                 page, now = json.loads(body_of(answer)), answer.headers["X-Snapshot-Id"]
                 seen, now, cursor = seen + page["count"], (now, page["total"]), page["nextCursor"]
                 need(page["count"] == len(page["markets"]), "answer", "The page lacks markets.")
@@ -501,18 +488,18 @@ class Client:
     def copy(self, folder: Union[str, os.PathLike[str]], trust: Trust = Trust()) -> tuple[pathlib.Path, CopyRoot]:
         """Brings the copy in a folder up to date, archive-SNAPSHOT.ndjson, or makes one. It replaces the one before when
         it has the root and the number of markets in the log's entry. Memory holds it whole."""
-        entry, lines = verify_entry(self.get("/markets/index"), trust)[0], {}
+        entry, _ = verify_entry(self.get("/markets/index"), trust)
         until, held = entry["snapshotId"], [*pathlib.Path(folder).glob("archive-*.ndjson")]
         rows: Iterable[Row] = self.rows({"asOf": until})
         try:
             if held:
-                rows = [*self.changes(held[0].stem[8:], until)]
-                lines = {line[7:43]: line for line in held[0].read_text("utf-8").split("\n")[:-1]}
+                lines = held[0].read_text("utf-8").split("\n")[:-1]
+                rows = [*map(row_in, lines), *self.changes(held[0].stem[8:], until)]
         except ApiError as error:
             if error.code not in ("SNAPSHOT_EXPIRED", "SNAPSHOT_NOT_FOUND"):
                 raise
-        lines.update((row.id, row.text) for row in rows)
-        ordered = sorted(filter(None, lines.values()), key=lambda line: (json.loads(line)["resolvedAt"], line[7:43]))
+        texts = {row.id: row.text for row in rows}.values()
+        ordered = sorted(filter(None, texts), key=lambda text: (json.loads(text)["resolvedAt"], text[7:43]))
         copy, path = archive_root(ordered), pathlib.Path(folder, f"archive-{until}.ndjson")
         need(copy == (entry["archiveRoot"], entry["counts"]["markets"]), "archive root",
              f"The copy is not the archive of snapshot {until}: it has {copy.markets} markets and the root {copy[0]}."
@@ -526,11 +513,9 @@ class Client:
         """Parts of indexes by their hashes, of so many bytes each, and checked against them."""
         need(all(is_count(size, 2**28) for size in wanted.values()), what, "A part would be too large.")
         found = {name: self.kept.pop(name, b"") for name in wanted if name in self.kept or not wanted[name]}
-        missing = [name for name in wanted if name not in found]
-        while missing:
-            some, missing, at = missing[:100], missing[100:], 0
-            data = self.get("/markets/index/sections", {"of": ",".join(some)}, "application/octet-stream", read=bytes)
-            for name in some:
+        while missing := [name for name in wanted if name not in found][:100]:
+            data, at = self.get("/markets/index/sections", {"of": ",".join(missing)}, read=bytes), 0
+            for name in missing:
                 found[name], at = data[at:at + wanted[name]], at + wanted[name]
             need(at == len(data), "answer", f"{len(data)} bytes came, not {at}.")
         for name, data in found.items():
@@ -563,15 +548,11 @@ class Client:
             must(all(one["version"] == 1 and one["markets"] == of["markets"] for one, of in zip(headers, listed)))
             own = root(ARCHIVE, markets, [bytes.fromhex(one["root"]) for one in headers]).hex()
             need(own == entry["archiveRoot"], "archive root", f"The index is of the archive with the root {own}.")
-            for name in {*query.ranges, *query.labels, *by} - {"month"}:
-                if not all(has_index(one, name) for one in headers):
-                    raise invalid(name, f"The snapshot has no index for {name} that this client can read.")
             named = [one["sections"][name] for one in headers for name in query.needed(one, by)]
             parts, total = self.parts({name: size for size, name in named}, "section", section_root), 0
         feed, unjudged = entry["feedVersion"], set[str]()
-        if feed not in FEEDS and (query.ranges or by):
-            known = ", ".join(FEEDS)
-            unjudged.add(f"Which values markets of version {feed} of the feed have; this client knows {known}.")
+        if feed not in FEEDS and (by or {*query.ranges, *query.values} - {*LABELS}):
+            unjudged.add(f"Whether markets of version {feed} of the feed match; this client knows {', '.join(FEEDS)}.")
         found: dict[str, dict[Any, list[int]]] = {name: {} for name in by}
         with checking("section", "The index"):
             for segment in (Segment(header, parts) for header in headers if query.meets(header)):
@@ -591,7 +572,7 @@ class Client:
         with checking("absence", "What shows that the id is absent"):
             archives = {archive_from(one["market"], one) for one in said["others"]}
             names = [json.loads(one["market"])["id"] for one in said["others"]]
-            sound = archives <= {entry["archiveRoot"]} and len({*names, id}) == len(names) + 1
+            sound = archives <= {(entry["archiveRoot"], entry["counts"]["markets"])} and len({*names, id}) == len(names) + 1
             need(sound and {*map(id_hash, names)} <= {wanted}, "absence", "A market with the same hash is not one.")
             for at, segment in enumerate(said["segments"]):
                 markets, ids, roots = segment["markets"], segment["ids"], set()
