@@ -99,7 +99,16 @@ const readClient = (name: string) => readFileSync(new URL(`client/${name}`, impo
 
 const javascript = "text/javascript; charset=utf-8";
 const module = { contentType: javascript, read: () => bundle("client.js") };
-const types = { contentType: "text/plain; charset=utf-8", read: () => readClient("declarations.d.ts") };
+const types = {
+  contentType: "text/plain; charset=utf-8",
+  /** One file that imports nothing: what the client declares, the types that its source has too, and its records. */
+  read: () =>
+    Buffer.from(
+      ["declarations.d.ts", "types.ts", "records.d.ts"]
+        .map((name) => String(readClient(name)).replace(/^import .*\n/gm, ""))
+        .join(""),
+    ),
+};
 
 /**
  * The client and its types, each under two names, since Node takes `.js` for CommonJS where package.json says no other;

@@ -2,10 +2,10 @@ import { fromBase64, hashFrom, toHex } from "../../../snapshots/format/bytes.ts"
 import { chunkBytes, cuts } from "../../../snapshots/format/sizes.ts";
 import { isOneOf, maxSegments, type SaidOfIndex } from "./archive.ts";
 import type { Asker } from "./asker.ts";
-import type { MarketProof } from "./declarations.d.ts";
 import { idHash, trees } from "./hashes.ts";
-import type { Entry } from "./proofs.ts";
+import type { MarketProof } from "./records.d.ts";
 import { archiveFrom } from "./trees.ts";
+import type { Entry } from "./types.ts";
 
 /** What shows that an id is not in a segment. */
 export interface Absent {

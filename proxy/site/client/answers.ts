@@ -1,35 +1,8 @@
-import type { Filters, HistoricalMarket } from "./declarations.d.ts";
 import { ApiError, broken, check } from "./errors.ts";
+import type { Filters, HistoricalMarket } from "./records.d.ts";
 import { maxLine } from "./trees.ts";
 import { timeIn } from "./trusted.ts";
-
-/** What was checked, and against what. */
-export interface Vouched {
-  /** What of yours it was checked against. */
-  by: ("key" | "policy" | "entry" | "snapshotId" | "since")[];
-  /** SHA-256 of the text of the log's entry, in hexadecimal, to be pinned. */
-  entry: string;
-  /** Hash of this entry as a leaf of the log's tree, in hexadecimal, to be looked up in the log. */
-  leaf: string;
-  /** When the entry says that its snapshot was published. */
-  publishedAt: string;
-  /**
-   * Of the log that has the entry, if there is one: its name, how many commits it has, whether your key or a log's of
-   * your policy signed it, how many witnesses of your policy did, and the whole text, to be kept and given as
-   * `trust.since`.
-   */
-  checkpoint: { origin: string; size: number; signed: boolean; cosigners: number; text: string } | null;
-  /**
-   * Whether it is shown that no market is left out. With a `snapshotId` alone it is not, nor where something was not
-   * judged.
-   */
-  complete: boolean;
-  /**
-   * What nobody can judge on this platform, in sentences: words that another version of Unicode made, or markets of a
-   * later version of the feed. No fault of the service.
-   */
-  unjudged: string[];
-}
+import type { Vouched } from "./types.ts";
 
 /** @internal What is asked with a request. */
 export type Query = Omit<Filters, "asOf" | "skip"> & {

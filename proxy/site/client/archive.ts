@@ -10,13 +10,11 @@ import {
   openIndex,
   parseIndexHeader,
 } from "../../../snapshots/read/fetched-index.ts";
-import type { Vouched } from "./answers.ts";
 import type { Asker, Job } from "./asker.ts";
-import type { Trust } from "./calls.ts";
 import { ownUnicode, sha256, trees } from "./hashes.ts";
 import type { Part, Parts } from "./parts.ts";
-import type { Entry } from "./proofs.ts";
 import type { Believed, SaidOfLog, TrustedLog } from "./trusted-log.ts";
+import type { Entry, Trust, Vouched } from "./types.ts";
 
 /** See snapshots/SPEC.md, "Maxima". */
 export const maxSegments = 16_384;

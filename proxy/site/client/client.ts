@@ -12,23 +12,17 @@ import {
   type Step,
   textIn,
 } from "./answers.ts";
+import { type Asked, type Read, shared } from "./calls.ts";
+import { ApiError, broken, check, IntegrityError, VerificationError } from "./errors.ts";
 import {
-  type Absence,
-  type ArchivePage,
-  type Asked,
-  type CallOptions,
-  type ChangesOptions,
-  type CheckpointOptions,
-  type ClientOptions,
-  type FacetFilters,
-  type Proving,
-  type Read,
-  type ReadOptions,
-  type Recomputed,
-  type Recomputing,
-  shared,
-  type Verifying,
-} from "./calls.ts";
+  checkpointIn,
+  ForkedLogError,
+  verifyCheckpoint,
+  verifyCopy,
+  verifyProof,
+  verifyScoreProof,
+} from "./proofs.ts";
+import type { Prover } from "./recompute.ts";
 import type {
   ExportList,
   Filters,
@@ -46,21 +40,9 @@ import type {
   Status,
   Tiers,
   Usage,
-} from "./declarations.d.ts";
-import { ApiError, broken, check, IntegrityError, VerificationError } from "./errors.ts";
-import {
-  checkpointIn,
-  ForkedLogError,
-  verifyCheckpoint,
-  verifyCopy,
-  verifyProof,
-  verifyScoreProof,
-} from "./proofs.ts";
-import type { Prover } from "./recompute.ts";
+} from "./records.d.ts";
 import { archiveRoot, linesFromEnd } from "./trees.ts";
-
-export { Change, Changes, Row, Rows, type Vouched } from "./answers.ts";
-export type {
+import type {
   Absence,
   ArchivePage,
   CallOptions,
@@ -72,13 +54,13 @@ export type {
   ReadOptions,
   Recomputed,
   Recomputing,
-  Trust,
   Verifying,
-} from "./calls.ts";
-export type * from "./declarations.d.ts";
+} from "./types.ts";
+
+export { Change, Changes, Row, Rows } from "./answers.ts";
 export type { ErrorDetails } from "./errors.ts";
-export type { CheckedHead, CheckpointHead, Entry, Known, KnownMarket, KnownScore } from "./proofs.ts";
-export type { CopyFile, CopyRoot, Sha256 } from "./trees.ts";
+export type * from "./records.d.ts";
+export type * from "./types.ts";
 export {
   ApiError,
   archiveRoot,

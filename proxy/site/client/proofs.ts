@@ -12,10 +12,19 @@ import {
   type VerifierKey,
 } from "../../../snapshots/format/note.ts";
 import { isQuorum, type Policy, policyIn, policyOf } from "../../../snapshots/format/policy.ts";
-import type { HistoricalMarket, MarketProof, ProtocolScore, ScoreProof } from "./declarations.d.ts";
 import { ApiError, check, IntegrityError } from "./errors.ts";
-import { archiveFrom, type CopyRoot, webSha256, webTrees } from "./trees.ts";
+import type { HistoricalMarket, MarketProof, ProtocolScore, ScoreProof } from "./records.d.ts";
+import { archiveFrom, webSha256, webTrees } from "./trees.ts";
 import { isPolicy, timeIn } from "./trusted.ts";
+import type {
+  CheckedHead,
+  CheckpointHead,
+  CopyRoot,
+  Entry,
+  Known,
+  KnownMarket,
+  KnownScore,
+} from "./types.ts";
 
 /**
  * The publisher signed two logs of which neither is the beginning of the other, or what is served is older than what
@@ -34,18 +43,6 @@ export class ForkedLogError extends IntegrityError {
     super(`The log does not go on from what was seen of it: ${old}, before; ${now}, now.`);
     this.checkpoints = [before, after];
   }
-}
-
-/** What a checkpoint says of its log. */
-export interface CheckpointHead {
-  origin: string;
-  size: number;
-  root: string;
-}
-
-/** The same of one whose signatures were checked, and how many witnesses of the policy cosigned it. */
-export interface CheckedHead extends CheckpointHead {
-  cosigners: number;
 }
 
 /**
@@ -154,22 +151,6 @@ function objectIn(text: string) {
   return found;
 }
 
-/** What the log says of a commit. */
-export interface Entry {
-  commit: number;
-  feedVersion: string;
-  snapshotId: string;
-  archiveRoot: string;
-  scoresRoot: string;
-  indexRoot: string;
-  counts: { markets: number; protocols: number };
-  publishedAt: string;
-  /** Commits that were taken back. */
-  withdrawn: [first: number, last: number][];
-  /** SHA-256 of the commit record. */
-  record: string;
-}
-
 /** The id of the snapshot that an entry of the log is about (snapshots/SPEC.md, "Roots"). */
 async function snapshotIdOf(entry: Entry): Promise<string> {
   const { feedVersion, counts, archiveRoot, scoresRoot } = entry;
@@ -177,28 +158,6 @@ async function snapshotIdOf(entry: Entry): Promise<string> {
     [counts?.markets, counts?.protocols].every(isCount) && hashFrom(archiveRoot) && hashFrom(scoresRoot);
   check(isOne && /^[!-~]+$/.test(feedVersion));
   return toHex(await webSha256(bytesOf(identityOf(entry))));
-}
-
-/**
- * What you know when you check a proof: the `snapshotId` if you hold one that you trust; the publisher's `key`, or a
- * policy with witnesses (c2sp.org/tlog-policy) in its place, to have the checkpoint's signatures checked too. Without
- * them, a proof only shows that the answer agrees with itself. `asOf` is what you asked with. Without it and a
- * `snapshotId`, the entry must be the last one of the checkpoint's log.
- */
-export interface Known {
-  snapshotId?: string | undefined;
-  key?: string | readonly string[] | undefined;
-  asOf?: string | undefined;
-}
-
-/** The same of a market's proof, and the id that you asked for. */
-export interface KnownMarket extends Known {
-  id?: string;
-}
-
-/** The same of a score's proof, and the slug that you asked for. */
-export interface KnownScore extends Known {
-  slug?: string;
 }
 
 /** @internal Checks that the log has the entry of an answer, and that it is about the answer's snapshot. */

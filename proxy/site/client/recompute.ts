@@ -18,9 +18,14 @@ import {
   sectionsFor,
 } from "../../../snapshots/read/fetched-index.ts";
 import { type Absent, requireAbsent, type SaidOfAbsence } from "./absence.ts";
-import type { Shown, Vouched } from "./answers.ts";
+import type { Shown } from "./answers.ts";
 import { Archives, isOneOf, type Known, vouchedFor } from "./archive.ts";
 import { Asker, Job } from "./asker.ts";
+import type { Tools } from "./calls.ts";
+import { Parts } from "./parts.ts";
+import type { Filters, MarketPage } from "./records.d.ts";
+import { cursorIn, cursorText, type PageTexts, type Place, pageIn, Walk } from "./rows.ts";
+import { TrustedLog } from "./trusted-log.ts";
 import type {
   Absence,
   CallOptions,
@@ -28,13 +33,9 @@ import type {
   ReadOptions,
   Recomputed,
   Recomputing,
-  Tools,
   Trust,
-} from "./calls.ts";
-import type { Filters, MarketPage } from "./declarations.d.ts";
-import { Parts } from "./parts.ts";
-import { cursorIn, cursorText, type PageTexts, type Place, pageIn, Walk } from "./rows.ts";
-import { TrustedLog } from "./trusted-log.ts";
+  Vouched,
+} from "./types.ts";
 
 /** Nobody else waits for a turn. */
 const atOnce = async () => {};

@@ -1,14 +1,8 @@
 import { bytesOf, toHex } from "../../../snapshots/format/bytes.ts";
 import { joined, type Trees, treesOf } from "../../../snapshots/format/hash-trees.ts";
-import type { MarketProof } from "./declarations.d.ts";
 import { check } from "./errors.ts";
-
-/**
- * A hash function. In Node, `(bytes) => crypto.hash("sha256", bytes, "buffer")` of `node:crypto` is several times as
- * fast as the default, Web Crypto, which browsers have in secure contexts only. It must have read the bytes when it
- * returns.
- */
-export type Sha256 = (bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Uint8Array>;
+import type { MarketProof } from "./records.d.ts";
+import type { CopyFile, CopyRoot, Sha256 } from "./types.ts";
 
 /** @internal */
 export const webSha256 = async (bytes: Uint8Array<ArrayBuffer>) =>
@@ -49,12 +43,6 @@ function crc32(bytes: Uint8Array): number {
     for (let bit = 0; bit < 8; bit += 1) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
   }
   return ~crc >>> 0;
-}
-
-/** The root over the lines of a copy, and how many there are. */
-export interface CopyRoot {
-  archiveRoot: string;
-  markets: number;
 }
 
 /**
@@ -99,12 +87,6 @@ export async function archiveRoot(
 
 /** @internal The most characters or bytes of a line. The service allows 256 KiB of JSON for a record. */
 export const maxLine = 2 ** 20;
-
-/** What is read of a file. */
-export interface CopyFile {
-  size: number;
-  slice(start: number, end: number): Pick<Blob, "arrayBuffer">;
-}
 
 /**
  * The lines of a file from the last to the first, without their ends: those of `archive.ndjson` oldest first. Takes a

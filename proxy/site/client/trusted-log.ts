@@ -7,12 +7,10 @@ import {
   tileProofsOf,
   tileWidth,
 } from "../../../snapshots/format/log-tiles.ts";
-import type { Vouched } from "./answers.ts";
 import type { Asker } from "./asker.ts";
-import type { CallOptions, Trust } from "./calls.ts";
 import { sha256, trees } from "./hashes.ts";
-import type { Entry } from "./proofs.ts";
 import { isPolicy, timeIn } from "./trusted.ts";
+import type { CallOptions, Entry, Trust, Vouched } from "./types.ts";
 
 /** What the service says of its log. Nothing of it is believed before it was checked. */
 export interface SaidOfLog {

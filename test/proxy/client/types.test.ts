@@ -1,10 +1,12 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { compile } from "json-schema-to-typescript";
 import { expect, test } from "vitest";
 import { z } from "zod";
+import { clientFiles } from "../../../proxy/site/static-files.ts";
+import { endpoints } from "../../../schemas/endpoints.ts";
 import {
   ExportList,
   LabelFacet,
@@ -103,11 +105,8 @@ function derived(text: string, [name, base]: [name: string, base: string]): stri
   return text.replace(new RegExp(`interface ${name} \\{\\n.*?^\\}`, "ms"), type);
 }
 
-/**
- * The types of the client as they follow from its source and from the schemas of the service: what tsc says of
- * its modules, with the records of the schemas in place of their import of it.
- */
-async function clientTypes(): Promise<string> {
+/** The records that the service answers with, as they follow from its schemas. */
+async function recordTypes(): Promise<string> {
   const registry = z.registry<{ id: string }>();
   for (const [id, schema] of Object.entries({ ...records, ...parts })) registry.add(schema, { id });
   const { schemas } = z.toJSONSchema(registry, {
@@ -133,8 +132,7 @@ async function clientTypes(): Promise<string> {
     bannerComment: "",
     additionalProperties: false,
   });
-  const types = `${declared()}${compiled.replace(/export type Records\b[^;]*;/, "").trim()}\n`;
-  const text = formatted(types.replaceAll(/ *\/\*\*.*?\*\/\n?/gs, withoutTypes)).replaceAll("\n\n", "\n");
+  const text = formatted(`${compiled.replace(/export type Records\b[^;]*;/, "").trim()}\n`);
   return Object.entries(bases).reduce(derived, text);
 }
 
@@ -163,9 +161,9 @@ function withoutTypes(comment: string): string {
 }
 
 /** The modules of the client, in the order of their declarations. */
-const modules = ["client", "calls", "answers", "errors", "proofs", "trees"];
+const modules = ["client", "answers", "errors", "proofs", "trees"];
 
-/** What tsc declares of these modules, without their imports of one another. */
+/** What tsc declares of these modules, without their imports. */
 function declared(): string {
   const folder = mkdtempSync(join(tmpdir(), "prs-client-types-"));
   try {
@@ -183,9 +181,9 @@ function declared(): string {
     // It also writes when there are faults, as after a record was added here. `npm run types` reports those.
     spawnSync(program("tsc"), ["-p", join(root, "proxy/site/client"), ...emit]);
     const texts = modules.map((name) => readFileSync(join(folder, `proxy/site/client/${name}.d.ts`), "utf8"));
-    return texts
-      .join("")
-      .replaceAll(/^(?:import|export) (?:type )?(?:\{[^}]*\}|\*)(?: from "[^"]+")?;\n/gm, "");
+    return formatted(
+      texts.join("").replaceAll(/^(?:import|export) (?:type )?(?:\{[^}]*\}|\*)(?: from "[^"]+")?;\n/gm, ""),
+    );
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -193,8 +191,9 @@ function declared(): string {
 
 function formatted(text: string): string {
   const how = ["format", "--stdin-file-path=client.d.ts"];
-  const lines = execFileSync(program("biome"), how, { cwd: root, input: text, encoding: "utf8" });
-  return lines.replaceAll(/(?:\n +\| "\w+")+;/g, sideBySide);
+  const input = text.replaceAll(/ *\/\*\*.*?\*\/\n?/gs, withoutTypes);
+  const lines = execFileSync(program("biome"), how, { cwd: root, input, encoding: "utf8" });
+  return lines.replaceAll("\n\n", "\n").replaceAll(/(?:\n +\| "\w+")+;/g, sideBySide);
 }
 
 /** Many literals of a type, as many on a line as fit. */
@@ -211,5 +210,19 @@ function sideBySide(union: string): string {
 
 // After a change of the client or of a schema, `vitest -u` with this file writes the declarations anew.
 test("the client's declarations are those of its source and of the service's schemas", async () => {
-  await expect(await clientTypes()).toMatchFileSnapshot("../../../proxy/site/client/declarations.d.ts");
+  const client = "../../../proxy/site/client";
+  await expect(declared()).toMatchFileSnapshot(`${client}/declarations.d.ts`);
+  await expect(await recordTypes()).toMatchFileSnapshot(`${client}/records.d.ts`);
+});
+
+test("the file of types that is served needs no other", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "prs-client-types-"));
+  try {
+    const served = clientFiles.find(({ path }) => path === endpoints.clientTypes.path);
+    writeFileSync(join(folder, "client.d.ts"), String(await served?.read()));
+    const how = "--strict --noEmit --target es2024 --module nodenext client.d.ts".split(" ");
+    execFileSync(program("tsc"), how, { cwd: folder });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
