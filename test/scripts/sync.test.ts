@@ -14,7 +14,7 @@ import {
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, test, vi } from "vitest";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import { formatVersion } from "../../schemas/versions.ts";
 import { CopyFolder } from "../../scripts/copy/copy-folder.ts";
@@ -42,8 +42,8 @@ let link: AlteringLink;
 /** What archive.ndjson must hold, by snapshot. */
 const published = new Map<string, string>();
 let copies = 0;
-/** Has room for one copy of 300 markets, and not for a second beside it. */
-const smallDisk = mountSmallDisk(1_000);
+/** Has room for one copy of 120 markets, and not for a second beside it. */
+const smallDisk = mountSmallDisk(400);
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "prs-sync-"));
@@ -66,13 +66,13 @@ afterEach(() => {
 
 const corrected = (one: HistoricalMarket) => ({ ...one, resolvedOutcome: "Corrected", disputed: true });
 const archives = {
-  first: marketsOf(0, 300),
+  first: marketsOf(0, 120),
   /** Two withdrawn, three corrected, of which one moves, and twenty new ones. */
   second: [
     ...marketsOf(2, 10),
     ...marketsOf(10, 12).map(corrected),
-    { ...market(12), resolvedAt: market(200).resolvedAt },
-    ...marketsOf(13, 320),
+    { ...market(12), resolvedAt: market(80).resolvedAt },
+    ...marketsOf(13, 140),
   ],
 };
 
@@ -127,7 +127,7 @@ describe("npm run sync", () => {
   test("makes a copy, asks two small questions while nothing is new, and then takes what changed", async () => {
     const copy = newCopy();
     const first = await publish(archives.first);
-    expect(await sync(copy)).toMatchObject({ code: 0, report: { how: "whole", received: 300, lines: 300 } });
+    expect(await sync(copy)).toMatchObject({ code: 0, report: { how: "whole", received: 120, lines: 120 } });
     expect(await exactly(copy)).toBe(first);
 
     const idle = await sync(copy);
@@ -136,7 +136,7 @@ describe("npm run sync", () => {
 
     const second = await publish(archives.second);
     const update = await sync(copy);
-    expect(update).toMatchObject({ code: 0, report: { how: "changes", received: 25, lines: 318 } });
+    expect(update).toMatchObject({ code: 0, report: { how: "changes", received: 25, lines: 138 } });
     expect(update.asked.some((target) => target.startsWith("/api/v1/markets/historical"))).toBe(false);
     expect(await exactly(copy)).toBe(second);
   });
@@ -509,10 +509,12 @@ describe("a service that lies", () => {
   });
 });
 
-describe("--trusted-key", () => {
+// A run waits a second before it asks again what is behind.
+describe.concurrent("--trusted-key", () => {
   /** A service of its own, that a key signs for. The run of a copy presents a key of it, and trusts that one. */
-  async function signedService(name: string, key = testKey()) {
+  async function signedService({ onTestFinished }: TestContext, key = testKey()) {
     const service = await startTestProxy({ empty: true });
+    const name = `signed-${service.port}`;
     onTestFinished(() => service.stop());
     await writeFile(join(folder, `${name}-key`), await service.issue());
     await writeFile(join(folder, `${name}.pub`), `# of the publisher\n${verifierText(key)}\n`);
@@ -540,8 +542,8 @@ describe("--trusted-key", () => {
     };
   }
 
-  test("takes up what the key signed, and nothing else, behind a cache that is late for a moment", async () => {
-    const signed = await signedService("signed");
+  test("takes up what the key signed, and nothing else, behind a cache that is late for a moment", async (context) => {
+    const signed = await signedService(context);
     const stranger = testKey("prs.example/scores", "another");
     const copy = newCopy();
     const first = await signed.publish(archives.first);
@@ -552,7 +554,7 @@ describe("--trusted-key", () => {
     await signed.publish(archives.second, { by: stranger, over: 1 });
     expect(await signed.run(copy)).toMatchObject({ code: 6, stderr: expect.stringContaining("signed") });
     expect(await exactly(copy)).toBe(first);
-    const third = await signed.publish(marketsOf(0, 310), { over: 2 });
+    const third = await signed.publish(marketsOf(0, 130), { over: 2 });
     expect(await signed.run(copy)).toMatchObject({ code: 0 });
     expect(await exactly(copy)).toBe(third);
     const old = String(await signed.service.storage.get(layout.logCheckpointOf(1)));
@@ -566,8 +568,8 @@ describe("--trusted-key", () => {
     expect(await exactly(copy)).toBe(third);
   });
 
-  test("takes up no snapshot that the signed log has left behind, though the service says that it is current", async () => {
-    const signed = await signedService("left");
+  test("takes up no snapshot that the signed log has left behind, though the service says that it is current", async (context) => {
+    const signed = await signedService(context);
     const old = await signed.altered();
     const copy = newCopy();
     const said = new Map<string, PassingAnswer>();
@@ -594,13 +596,13 @@ describe("--trusted-key", () => {
     expect(await exactly(copy)).toBe(second);
   });
 
-  test.each([
-    ["other content", marketsOf(0, 320)],
+  test.for([
+    ["other content", marketsOf(0, 140)],
     ["the same content", archives.second],
-  ])(
+  ] as const)(
     "keeps the copy when commits are taken away and others signed in their place, with %s",
-    async (_, next) => {
-      const signed = await signedService("fork");
+    async ([, next], context) => {
+      const signed = await signedService(context);
       const { storage } = signed.service;
       const copy = newCopy();
       const publishAt = (markets: readonly HistoricalMarket[], bri: number) =>
@@ -621,7 +623,7 @@ describe("--trusted-key", () => {
       for (const key of [layout.commit(2), ...records]) await storage.delete(key);
       await publishAt(next, 701 + next.length);
       for (const bri of [undefined, 2_000]) {
-        if (bri !== undefined) await publishAt(marketsOf(0, 330), bri);
+        if (bri !== undefined) await publishAt(marketsOf(0, 150), bri);
         const fresh = await signed.service.another();
         const { code, stderr } = await signed.run(copy, `http://127.0.0.1:${fresh.port}`);
         await fresh.stop();
@@ -633,9 +635,9 @@ describe("--trusted-key", () => {
     },
   );
 
-  test("with a policy takes up what its witness cosigned, and names the line of one that is wrong", async () => {
+  test("with a policy takes up what its witness cosigned, and names the line of one that is wrong", async (context) => {
     const [ours, witness] = [testKey(), testKey("witness.example/w", "", "cosignature-ed25519")];
-    const signed = await signedService("policy");
+    const signed = await signedService(context);
     const copy = newCopy();
     const { storage } = signed.service;
     const { snapshotId } = await publishRecords(storage, archives.first, 700, { signing: { key: ours } });
@@ -674,7 +676,7 @@ describe("a sync that is killed", () => {
 
   test(`at ${kills} moments leaves some published snapshot, and goes on`, async () => {
     const kept = newCopy();
-    link.pieceBytes = 8_192;
+    link.pieceBytes = 3_072;
     const run = (copy: string, killAfter = 60_000) => {
       const begin = performance.now();
       const ended = scriptProcess("sync", argumentsFor(copy), { from: folder }, (child) => {
@@ -710,18 +712,16 @@ describe("a sync that is killed", () => {
   test("goes on behind the lines that have come", async () => {
     const copy = newCopy();
     const snapshot = await publish(archives.second);
-    link.pieceBytes = 4_096;
+    link.pieceBytes = 1_536;
     const work = join(copy, ".sync", "work", "archive.ndjson");
     const size = async () => (await readFile(work).catch(() => "")).length;
     await scriptProcess("sync", argumentsFor(copy), { from: folder }, (child) => {
-      until("lines to be on the disk", async () => (await size()) > 100_000).then(() =>
-        child.kill("SIGKILL"),
-      );
+      until("lines to be on the disk", async () => (await size()) > 40_000).then(() => child.kill("SIGKILL"));
     });
     link.pieceBytes = 0;
     const rest = await sync(copy);
-    expect(rest).toMatchObject({ code: 0, report: { how: "whole", lines: 318 } });
-    expect(rest.report.received).toBeLessThan(300);
+    expect(rest).toMatchObject({ code: 0, report: { how: "whole", lines: 138 } });
+    expect(rest.report.received).toBeLessThan(120);
     expect(await exactly(copy)).toBe(snapshot);
   });
 });
