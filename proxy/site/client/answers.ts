@@ -80,12 +80,6 @@ export class Answer {
   }
 }
 
-/** @internal What the caller sees of rows. */
-export type Shown = Pick<
-  Rows,
-  "snapshotId" | "count" | "total" | "skip" | "cursor" | "vouched" | "csvHead" | "csvOf"
->;
-
 /** The rows of Client.rows. */
 export class Rows extends Answer implements AsyncIterable<Row> {
   #asOf: string | undefined;

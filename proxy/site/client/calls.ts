@@ -1,4 +1,4 @@
-import type { Query, ReadText, Shown, Step } from "./answers.ts";
+import type { Query, ReadText, Rows, Step } from "./answers.ts";
 import { ApiError, broken, IntegrityError, VerificationError } from "./errors.ts";
 import { checkpointIn, ForkedLogError, verifyCheckpoint, verifyEntry } from "./proofs.ts";
 import type { Filters } from "./records.d.ts";
@@ -28,12 +28,11 @@ export const shared = {
 
 /** @internal What recompute.mjs asks the service with, so that its requests are counted, timed and repeated alike. */
 export interface Lent {
+  client: {
+    requireSameLog: (before: string, after: string, options?: CallOptions) => Promise<void>;
+    rows: (query: Filters, options: CallOptions) => Rows;
+  };
   ask: <T>(path: string, how: Asked, read: Read<T>) => Promise<T>;
-  requireSameLog: (before: string, after: string, options?: CallOptions) => Promise<void>;
-  rows: (
-    query: Filters,
-    options: CallOptions,
-  ) => { answer: Shown; lines: AsyncGenerator<string, void, void> };
 }
 
 /** @internal */

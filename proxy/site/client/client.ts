@@ -8,7 +8,6 @@ import {
   type ReadText,
   Rows,
   refusalOf,
-  type Shown,
   type Step,
   textIn,
 } from "./answers.ts";
@@ -211,7 +210,7 @@ export class Client {
     );
   }
 
-  async *#verified(filters: Filters, rows: Shown, options: Verifying) {
+  async *#verified(filters: Filters, rows: Rows, options: Verifying) {
     yield* (await this.#prover()).lines(filters, rows, options);
   }
 
@@ -248,12 +247,8 @@ export class Client {
         new Prover(
           {
             ...shared,
+            client: this,
             ask: (path, how, read) => this.#ask(path, how, read),
-            requireSameLog: (before, after, options) => this.requireSameLog(before, after, options),
-            rows: (query, options) => {
-              const answer = new Rows(query, async function* () {});
-              return { answer, lines: this.#lines("/markets/historical", answer, options) };
-            },
           },
           { url: this.#base, keepBytes: this.#keepBytes },
         ),
@@ -322,7 +317,7 @@ export class Client {
     const [old, now] = [checkpointIn(before), checkpointIn(after)];
     const same = now.size === old.size ? now.root === old.root : now.size > old.size;
     if (!same || now.origin !== old.origin) throw new ForkedLogError(before, after);
-    if (now.size > old.size) await (await this.#prover()).requireSameLog(before, after, options);
+    if (now.size > old.size) await (await this.#prover()).log.requireSameLog(before, after, options);
   }
 
   /**

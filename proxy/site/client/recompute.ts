@@ -18,7 +18,7 @@ import {
   sectionsFor,
 } from "../../../snapshots/read/fetched-index.ts";
 import { type Absent, requireAbsent, type SaidOfAbsence } from "./absence.ts";
-import type { Shown } from "./answers.ts";
+import type { Row, Rows } from "./answers.ts";
 import { Archives, isOneOf, type Known, vouchedFor } from "./archive.ts";
 import { Asker, Job } from "./asker.ts";
 import type { Tools } from "./calls.ts";
@@ -26,16 +26,7 @@ import { Parts } from "./parts.ts";
 import type { Filters, MarketPage } from "./records.d.ts";
 import { cursorIn, cursorText, type PageTexts, type Place, pageIn, Walk } from "./rows.ts";
 import { TrustedLog } from "./trusted-log.ts";
-import type {
-  Absence,
-  CallOptions,
-  Proving,
-  ReadOptions,
-  Recomputed,
-  Recomputing,
-  Trust,
-  Vouched,
-} from "./types.ts";
+import type { Absence, Proving, ReadOptions, Recomputed, Recomputing, Trust, Vouched } from "./types.ts";
 
 /** Nobody else waits for a turn. */
 const atOnce = async () => {};
@@ -45,15 +36,15 @@ export class Prover {
   #asker: Asker;
   #keepBytes: number;
   #parts: Parts;
-  #log: TrustedLog;
+  log: TrustedLog;
   #archives: Archives;
 
   constructor(tools: Tools, { url, keepBytes }: { url: string; keepBytes: number }) {
     this.#asker = new Asker(tools);
     this.#keepBytes = keepBytes;
     this.#parts = new Parts(this.#asker, { url, keepBytes });
-    this.#log = new TrustedLog(this.#asker);
-    this.#archives = new Archives(this.#asker, this.#log, this.#parts);
+    this.log = new TrustedLog(this.#asker);
+    this.#archives = new Archives(this.#asker, this.log, this.#parts);
   }
 
   /** See Client.recompute. */
@@ -86,7 +77,7 @@ export class Prover {
    */
   async *lines(
     filters: Filters,
-    rows: Shown,
+    rows: Rows,
     { trust = {}, signal }: Proving,
   ): AsyncGenerator<string, void, void> {
     const job = new Job(signal);
@@ -96,9 +87,10 @@ export class Prover {
     const { total } = matches;
     const { skip = 0, asOf: _, ...query } = filters;
     const pinned = query.cursor === undefined ? { ...query, asOf: snapshotId } : query;
-    const { answer, lines } = tools.rows({ ...pinned, skip }, { signal });
+    const answer = tools.client.rows({ ...pinned, skip }, { signal });
+    const lines = answer[Symbol.asyncIterator]();
     try {
-      let ahead: IteratorResult<string, void> | undefined = await lines.next();
+      let ahead: IteratorResult<Row, void> | undefined = await lines.next();
       need(
         answer.snapshotId === snapshotId && answer.total === total && answer.count === total - from,
         "total",
@@ -120,7 +112,7 @@ export class Prover {
           const { done, value } = ahead ?? (await lines.next());
           ahead = undefined;
           need(!done, "rows", `The rows end although ${total} markets match.`);
-          texts.push(value as string);
+          texts.push((value as Row).text);
         }
         return texts;
       };
@@ -238,16 +230,11 @@ export class Prover {
     this.#requireIndexRoot(trust, "absence");
     const job = new Job(signal);
     const answer = await this.#asker.json<SaidOfAbsence>(job, "/markets/index/absence", { id, asOf });
-    const { entry, ...believed } = await this.#log.vouch(answer, trust, { asOf, signal });
+    const { entry, ...believed } = await this.log.vouch(answer, trust, { asOf, signal });
     const children = await requireAbsent(this.#asker, id, answer, entry);
     await this.#archives.requireRoot(entry, answer, answer.segments as Absent[], children);
     const { bytes, requests } = job;
     return { ...believed, markets: entry.counts.markets, bytes, requests };
-  }
-
-  /** See Client.requireSameLog. */
-  requireSameLog(before: string, after: string, options?: CallOptions): Promise<void> {
-    return this.#log.requireSameLog(before, after, options);
   }
 
   /**

@@ -78,7 +78,7 @@ export class TrustedLog {
       await checking("entry", "The log's entry", () => this.#requireMeant(asOf, entry, log, signal));
     if (since !== undefined)
       await checking("checkpoint", "The log of trust.since", () =>
-        this.#asker.tools.requireSameLog(since, checkpoint as string, { signal }),
+        this.#asker.tools.client.requireSameLog(since, checkpoint as string, { signal }),
       );
     const by: Vouched["by"] = [];
     if (key !== undefined) by.push(isPolicy(key) ? "policy" : "key");
