@@ -19,13 +19,8 @@ export type Query = Omit<Filters, "asOf" | "skip"> & {
 /** @internal Does a part of the work on an answer, in time. */
 export type Step = <T>(work: () => Promise<T>) => Promise<T>;
 
-/** @internal */
-export interface Decoder {
-  decode: (bytes?: Uint8Array, options?: { stream: boolean }) => string;
-}
-
 /** @internal What is parsed of a body that is read whole. */
-export type ReadText = <T>(parse: (text: string) => T, decoder?: Decoder) => Promise<T>;
+export type ReadText = <T>(parse: (text: string) => T) => Promise<T>;
 
 /** @internal Reads the lines of an answer. */
 type Open<A extends Answer> = (answer: A) => AsyncGenerator<string, void, void>;
@@ -174,7 +169,8 @@ export class Changes extends Answer implements AsyncIterable<Change> {
   }
 }
 
-const utf8 = () => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+/** @internal */
+export const utf8 = () => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** @internal Whole lines of an answer without their ends. What follows the last end is left out. */
 export async function* linesOf({ body }: Response, step: Step): AsyncGenerator<string[], void, void> {
@@ -198,29 +194,23 @@ export async function* linesOf({ body }: Response, step: Step): AsyncGenerator<s
   }
 }
 
-/** @internal The text of an answer of at most so many bytes. */
-export async function textIn(
-  { body, headers, type }: Response,
-  most: number,
-  decoder: Decoder = utf8(),
-): Promise<string> {
+/** @internal The bytes of an answer, which ends behind `most` of them when it has more. */
+export async function bytesIn({ body, headers, type }: Response, most: number, step: Step) {
   const reader = body?.getReader();
-  let [text, came] = ["", 0];
-  while (reader) {
-    const { done, value } = await reader.read();
+  const pieces: Uint8Array<ArrayBuffer>[] = [];
+  let came = 0;
+  while (reader && came <= most) {
+    const { done, value } = await step(() => reader.read());
     if (done) break;
     came += value.length;
-    if (came > most) {
-      await reader.cancel();
-      throw new ApiError("UNEXPECTED_ANSWER", `More than ${most} bytes came.`);
-    }
-    text += decoder.decode(value, { stream: true });
+    pieces.push(value);
   }
+  if (came > most) await reader?.cancel();
   // Of a compressed body the length says nothing, and scripts of other origins do not see whether it was compressed.
   const length =
     type === "cors" || headers.has("Content-Encoding") ? 0 : Number(headers.get("Content-Length"));
-  if (came < length) throw broken(`${came} of ${length} bytes came.`);
-  return text + decoder.decode();
+  if (came < length && came <= most) throw broken(`${came} of ${length} bytes came.`);
+  return new Uint8Array(await new Blob(pieces).arrayBuffer());
 }
 
 /** @internal The error of an answer that is none of success. */

@@ -69,24 +69,13 @@ export class Asker {
   /** An answer of exactly so many bytes. What sends more is cut off. */
   bytes(job: Job, path: string, query: { of: string }, total: number): Promise<Uint8Array<ArrayBuffer>> {
     const accept = "application/octet-stream";
-    return this.tools.ask(path, { query, accept, signal: job.signal }, async ({ response, step }) => {
-      const reader = response.body?.getReader();
-      const bytes = new Uint8Array(total);
-      let came = 0;
-      while (reader) {
-        const { done, value } = await step(() => reader.read());
-        if (done) break;
-        if (came + value.length > total) {
-          await reader.cancel();
-          this.need(false, "answer", `More than ${total} bytes came for ${path}.`);
-        }
-        bytes.set(value, came);
-        came += value.length;
-      }
-      if (came < total) throw this.tools.broken(`${came} of ${total} bytes came.`);
-      job.bytes += came;
+    return this.tools.ask(path, { query, accept, signal: job.signal }, async ({ bytes }) => {
+      const found = await bytes(total);
+      this.need(found.length <= total, "answer", `More than ${total} bytes came for ${path}.`);
+      if (found.length < total) throw this.tools.broken(`${found.length} of ${total} bytes came.`);
+      job.bytes += total;
       job.requests += 1;
-      return bytes;
+      return found;
     });
   }
 }

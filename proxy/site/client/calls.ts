@@ -1,4 +1,4 @@
-import type { Query, ReadText, Rows, Step } from "./answers.ts";
+import type { Query, ReadText, Rows } from "./answers.ts";
 import { ApiError, broken, IntegrityError, VerificationError } from "./errors.ts";
 import { checkpointIn, ForkedLogError, verifyCheckpoint, verifyEntry } from "./proofs.ts";
 import type { Filters } from "./records.d.ts";
@@ -11,8 +11,12 @@ export interface Asked extends CallOptions {
   body?: string;
 }
 
-/** @internal What is read of an answer, whose `step` keeps to the time that it may take. */
-export type Read<T> = (answer: { response: Response; text: ReadText; step: Step }) => Promise<T>;
+/** @internal What is read of an answer: its text whole in the time that it may take, bytes piece by piece. */
+export type Read<T> = (answer: {
+  response: Response;
+  text: ReadText;
+  bytes: (most: number) => Promise<Uint8Array<ArrayBuffer>>;
+}) => Promise<T>;
 
 /** @internal What recompute.mjs has from here: with a copy of its own, errors would be of another class. */
 export const shared = {

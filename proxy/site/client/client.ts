@@ -3,13 +3,14 @@
 
 import {
   type Answer,
+  bytesIn,
   Changes,
   linesOf,
   type ReadText,
   Rows,
   refusalOf,
   type Step,
-  textIn,
+  utf8,
 } from "./answers.ts";
 import { type Asked, type Read, shared } from "./calls.ts";
 import { ApiError, broken, check, IntegrityError, VerificationError } from "./errors.ts";
@@ -81,13 +82,7 @@ const ownPassing = new Set(["UNREACHABLE", "TIMEOUT", "BROKEN_ANSWER"]);
 /** A client of the service. Between calls it keeps no connection or timer, and only what was recomputed from. */
 export class Client {
   #base: string;
-  #key: string | undefined;
-  #fetch: typeof globalThis.fetch;
-  #timeout: number;
-  #retries: number;
-  #maxWait: number;
-  #maxBytes: number;
-  #keepBytes: number;
+  #options: Required<Omit<ClientOptions, "url" | "key">> & Pick<ClientOptions, "key">;
   #proving: Promise<Prover> | undefined;
 
   constructor({
@@ -113,13 +108,7 @@ export class Client {
       throw new ApiError("INVALID_API_KEY", "A key is prs_live_ followed by 38 letters and digits.", {
         title: "Invalid API key",
       });
-    this.#key = key;
-    this.#fetch = fetch;
-    this.#timeout = timeout;
-    this.#retries = retries;
-    this.#maxWait = maxWait;
-    this.#maxBytes = maxBytes;
-    this.#keepBytes = keepBytes;
+    this.#options = { key, fetch, timeout, retries, maxWait, maxBytes, keepBytes };
   }
 
   /** All scored protocols, the highest BRI first. */
@@ -250,7 +239,7 @@ export class Client {
             client: this,
             ask: (path, how, read) => this.#ask(path, how, read),
           },
-          { url: this.#base, keepBytes: this.#keepBytes },
+          { url: this.#base, keepBytes: this.#options.keepBytes },
         ),
       (cause) => {
         this.#proving = undefined;
@@ -404,13 +393,14 @@ export class Client {
 
   /** Waits before a request is repeated. Throws the error when it is final. */
   async #pause(error: unknown, failures: number, signal: AbortSignal | undefined) {
+    const { retries, maxWait } = this.#options;
     signal?.throwIfAborted();
-    if (!(error instanceof ApiError) || failures >= this.#retries) throw error;
+    if (!(error instanceof ApiError) || failures >= retries) throw error;
     if (!passing.has(error.status) && !ownPassing.has(error.code)) throw error;
     const asked = (error.retryAfter ?? 0) * 1000;
-    if (asked > this.#maxWait) throw error;
+    if (asked > maxWait) throw error;
     // Random, so that clients that failed together do not come back together.
-    const wait = asked + Math.random() * Math.min(500 * 2 ** failures, this.#maxWait);
+    const wait = asked + Math.random() * Math.min(500 * 2 ** failures, maxWait);
     let end = () => {};
     const timer = setTimeout(() => end(), wait);
     await new Promise((resolve) => {
@@ -424,18 +414,19 @@ export class Client {
 
   /** Sends one request and waits for the head of its answer. Throws ApiError unless that is a success. */
   async #open(path: string, { query = {}, accept = "application/json", body, signal }: Asked) {
+    const { key, fetch, timeout, maxBytes } = this.#options;
     const given = Object.entries(query).filter(([, value]) => value !== undefined);
     const search = new URLSearchParams(given as [string, string][]);
     const stop = new AbortController();
     const step: Step = async (work) => {
-      const timer = setTimeout(() => stop.abort(), this.#timeout);
+      const timer = setTimeout(() => stop.abort(), timeout);
       try {
         return await work();
       } catch (error) {
         signal?.throwIfAborted();
         if (error instanceof ApiError) throw error;
         if (!stop.signal.aborted) throw broken(error instanceof Error ? error.message : String(error));
-        const detail = `Nothing came for ${this.#timeout / 1000} s.`;
+        const detail = `Nothing came for ${timeout / 1000} s.`;
         throw new ApiError("TIMEOUT", detail, { title: "The service does not answer in time" });
       } finally {
         clearTimeout(timer);
@@ -443,10 +434,10 @@ export class Client {
     };
     const response = await step(async () => {
       try {
-        return await this.#fetch(`${this.#base}${path}${search.size ? `?${search}` : ""}`, {
+        return await fetch(`${this.#base}${path}${search.size ? `?${search}` : ""}`, {
           headers: {
             Accept: accept,
-            ...(this.#key !== undefined && { Authorization: `Bearer ${this.#key}` }),
+            ...(key !== undefined && { Authorization: `Bearer ${key}` }),
             ...(body !== undefined && { "Content-Type": "application/json" }),
           },
           redirect: "error",
@@ -461,9 +452,15 @@ export class Client {
         });
       }
     });
-    const text: ReadText = (parse, decoder) =>
-      step(async () => parse(await textIn(response, this.#maxBytes, decoder)));
+    const text: ReadText = (parse) =>
+      step(async () => {
+        const bytes = await bytesIn(response, maxBytes, (work) => work());
+        if (bytes.length > maxBytes)
+          throw new ApiError("UNEXPECTED_ANSWER", `More than ${maxBytes} bytes came.`);
+        return parse(utf8().decode(bytes));
+      });
+    const bytes = (most: number) => bytesIn(response, most, step);
     if (!response.ok) throw await refusalOf(response, text);
-    return { response, text, step, close: () => stop.abort() };
+    return { response, text, bytes, step, close: () => stop.abort() };
   }
 }

@@ -1,4 +1,4 @@
-import { bytesOf, fromOctets, textOf, toHex, toOctets } from "../../../snapshots/format/bytes.ts";
+import { bytesOf, textOf, toHex } from "../../../snapshots/format/bytes.ts";
 import {
   besideLeaf,
   decodeEntries,
@@ -7,6 +7,7 @@ import {
   tileProofsOf,
   tileWidth,
 } from "../../../snapshots/format/log-tiles.ts";
+import { maxObjectBytes } from "../../../snapshots/format/sizes.ts";
 import type { Asker } from "./asker.ts";
 import { sha256, trees } from "./hashes.ts";
 import { isPolicy, timeIn } from "./trusted.ts";
@@ -169,13 +170,11 @@ export class TrustedLog {
   async #file(level: number | "entries", index: number, width: number, signal: AbortSignal | undefined) {
     const { ApiError, ask } = this.#asker.tools;
     const path = `/log/tile/${tilePath({ level, index, width })}`;
-    const octets = { decode: (bytes: ArrayLike<number> = []) => toOctets(bytes) };
-    const found = await ask(path, { signal, accept: "application/octet-stream" }, ({ text }) =>
-      text(String, octets),
+    return ask(path, { signal, accept: "application/octet-stream" }, ({ bytes }) =>
+      bytes(maxObjectBytes),
     ).catch((error) => {
       if (width < tileWidth && error instanceof ApiError && error.status === 404) return undefined;
       throw error;
     });
-    return found === undefined ? undefined : fromOctets(found);
   }
 }
