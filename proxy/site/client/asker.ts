@@ -3,14 +3,10 @@ import { bytesOf } from "../../../snapshots/format/bytes.ts";
 import type { Tools } from "./calls.ts";
 
 /** What a call has asked for so far. */
-export class Job {
-  bytes = 0;
-  requests = 0;
+export interface Job {
+  bytes: number;
+  requests: number;
   signal: AbortSignal | undefined;
-
-  constructor(signal: AbortSignal | undefined) {
-    this.signal = signal;
-  }
 }
 
 /** Asks the service, of which nothing is believed, and names what does not hold. */

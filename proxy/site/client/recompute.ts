@@ -20,11 +20,11 @@ import {
 import { type Absent, requireAbsent, type SaidOfAbsence } from "./absence.ts";
 import type { Row, Rows } from "./answers.ts";
 import { Archives, isOneOf, type Known, vouchedFor } from "./archive.ts";
-import { Asker, Job } from "./asker.ts";
+import { Asker, type Job } from "./asker.ts";
 import type { Tools } from "./calls.ts";
 import { Parts } from "./parts.ts";
 import type { Filters, MarketPage } from "./records.d.ts";
-import { cursorIn, cursorText, type PageTexts, type Place, pageIn, Walk } from "./rows.ts";
+import { cursorIn, cursorText, type PageTexts, type Place, pageIn, walkOf } from "./rows.ts";
 import { TrustedLog } from "./trusted-log.ts";
 import type { Absence, Proving, ReadOptions, Recomputed, Recomputing, Trust, Vouched } from "./types.ts";
 
@@ -59,7 +59,7 @@ export class Prover {
     const filter = this.#filterOf(filters);
     const names = by.length > 0 ? this.#asker.reading(() => parseFacetNames(by.join())) : [];
     this.#requireIndexRoot(trust, "totals");
-    const job = new Job(signal);
+    const job: Job = { bytes: 0, requests: 0, signal };
     const known = await this.#archives.know(job, trust, asOf);
     const { total, facets } = await this.#evaluate(job, known, { filter, by: names }, async (found) => ({
       total: found.total,
@@ -80,9 +80,9 @@ export class Prover {
     rows: Rows,
     { trust = {}, signal }: Proving,
   ): AsyncGenerator<string, void, void> {
-    const job = new Job(signal);
+    const job: Job = { bytes: 0, requests: 0, signal };
     const { need, tools } = this.#asker;
-    const { walk, known, matches, filter, from } = await this.#start(job, filters, trust);
+    const { checked, known, matches, filter, from } = await this.#start(job, filters, trust);
     const { snapshotId, entry } = known;
     const { total } = matches;
     const { skip = 0, asOf: _, ...query } = filters;
@@ -117,7 +117,7 @@ export class Prover {
         return texts;
       };
       for (let at = from + skip; at < total; )
-        for await (const texts of walk.checked(job, at, Infinity, take)) {
+        for await (const texts of checked(at, Infinity, take)) {
           for (const text of texts) {
             rows.skip += 1;
             yield text;
@@ -136,9 +136,9 @@ export class Prover {
     { trust = {}, signal }: Proving,
     ask: (query: Filters, parse: typeof pageIn) => Promise<{ page: PageTexts; snapshot: string }>,
   ): AsyncGenerator<MarketPage & { vouched: Vouched }, void, void> {
-    const job = new Job(signal);
+    const job: Job = { bytes: 0, requests: 0, signal };
     const { need } = this.#asker;
-    const { walk, known, matches, filter, from, place } = await this.#start(job, filters, trust);
+    const { checked, known, matches, filter, from, place } = await this.#start(job, filters, trust);
     const { snapshotId, entry } = known;
     const vouched = vouchedFor(known, filter);
     const { total } = matches;
@@ -167,7 +167,7 @@ export class Prover {
       let done = 0;
       const take = (wanted: number) => markets.slice(done, done + wanted);
       while (done < count)
-        for await (const texts of walk.checked(job, at + done, count - done, take)) done += texts.length;
+        for await (const texts of checked(at + done, count - done, take)) done += texts.length;
       at += count;
       const right = (page.nextCursor !== null) === at < total;
       need(right, "answer", `nextCursor is wrong after ${at} of ${total}.`);
@@ -213,8 +213,9 @@ export class Prover {
       else to = middle;
     }
     const found = { known, matches, filter };
-    const walk = new Walk({ asker: this.#asker, archives: this.#archives, parts: this.#parts }, found);
-    return { ...found, walk, from, place };
+    const [asker, archives, parts] = [this.#asker, this.#archives, this.#parts];
+    const checked = walkOf({ asker, archives, parts }, { ...found, job });
+    return { ...found, checked, from, place };
   }
 
   /** Checks that a cursor leads to a place. */
@@ -228,7 +229,7 @@ export class Prover {
   /** See Client.absent. */
   async absent(id: string, { trust = {}, asOf, signal }: Proving & ReadOptions): Promise<Absence> {
     this.#requireIndexRoot(trust, "absence");
-    const job = new Job(signal);
+    const job: Job = { bytes: 0, requests: 0, signal };
     const answer = await this.#asker.json<SaidOfAbsence>(job, "/markets/index/absence", { id, asOf });
     const { entry, ...believed } = await this.log.vouch(answer, trust, { asOf, signal });
     const children = await requireAbsent(this.#asker, id, answer, entry);

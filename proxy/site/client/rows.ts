@@ -28,51 +28,20 @@ const pagePart = ({ name, pages }: Segment & { pages: Pages }, page: number, mar
 });
 
 /** The markets that match, on their way to the caller. */
-export class Walk {
-  #asker: Asker;
-  #archives: Archives;
-  #parts: Parts;
-  #known: Known;
-  #matches: Matches;
-  #filter: ArchiveFilter;
+export function walkOf(
+  { asker, archives, parts }: { asker: Asker; archives: Archives; parts: Parts },
+  { job, known, matches, filter }: { job: Job; known: Known; matches: Matches; filter: ArchiveFilter },
+) {
+  const { need, checking } = asker;
   /** Which one came last. */
-  #before: { time: number; id: string } | undefined;
-
-  constructor(
-    { asker, archives, parts }: { asker: Asker; archives: Archives; parts: Parts },
-    { known, matches, filter }: { known: Known; matches: Matches; filter: ArchiveFilter },
-  ) {
-    [this.#asker, this.#archives, this.#parts] = [asker, archives, parts];
-    [this.#known, this.#matches, this.#filter] = [known, matches, filter];
-  }
-
-  /**
-   * Checks that what `take` gives are the matches from `at` on, at most `most`, and gives them on, by groups.
-   * @param take So many of the texts that came, in their order.
-   */
-  async *checked(
-    job: Job,
-    at: number,
-    most: number,
-    take: (count: number) => Promise<string[]> | string[],
-  ): AsyncGenerator<string[], void, void> {
-    const groups = await this.#groups(job, at, most);
-    const parts = groups.flatMap(({ places, markets, part }) => (places.length < markets ? [part] : []));
-    // Of the pages of which not every market matches.
-    const leaves = await this.#parts.once(job, parts);
-    for (const group of groups) {
-      const texts = await take(group.places.length);
-      await this.#requireTexts(group, leaves.get(group.part.hash), texts);
-      yield texts;
-    }
-  }
+  let before: { time: number; id: string } | undefined;
 
   /** The next matches, by the pages of the archive that have them: some 500, and of 100 pages at most. */
-  async #groups(job: Job, at: number, most: number): Promise<Group[]> {
-    const { segments } = this.#known.archive;
+  async function groupsFrom(at: number, most: number): Promise<Group[]> {
+    const { segments } = known.archive;
     // A page has at most 512 markets, so the first is there whole.
     const window = Math.min(most, 1024);
-    const ordinals = this.#matches.slice(at, window);
+    const ordinals = matches.slice(at, window);
     const ahead = ordinals.length < window || window < 1024 ? 0 : 24;
     const groups: Group[] = [];
     let index = segments.length;
@@ -82,7 +51,7 @@ export class Walk {
         index = segments.findLastIndex((segment) => segment.start <= ordinal);
         const segment = segments[index] as Segment;
         if (!segment.pages)
-          await this.#archives.loadPages(job, segments.slice(Math.max(0, index - ahead), index + 1));
+          await archives.loadPages(job, segments.slice(Math.max(0, index - ahead), index + 1));
         start = segment.start;
         page = segment.pages!.starts.length - 1;
       }
@@ -109,12 +78,11 @@ export class Walk {
    * one before: an index that was signed may lie all the same.
    * @param leaves Of the whole page, unless that is the group.
    */
-  async #requireTexts(
+  async function requireTexts(
     { places, markets, part }: Group,
     leaves: Uint8Array | undefined,
     texts: readonly string[],
   ) {
-    const { need, checking } = this.#asker;
     const hashes = await Promise.all(texts.map((text) => trees.leafHash(bytesOf(text))));
     const root = leaves ?? toHex(await trees.rootOf("page", markets, hashes.toReversed()));
     const right = leaves !== undefined || root === part.hash;
@@ -128,16 +96,35 @@ export class Walk {
       await checking("row", name, () => {
         const market = JSON.parse(text);
         const { id } = market;
-        const matches = isSelected(market, this.#filter, this.#known.entry.feedVersion);
-        need(matches, "row", `${name}, ${id}, does not match: the index lies.`);
-        const before = this.#before;
+        const right = isSelected(market, filter, known.entry.feedVersion);
+        need(right, "row", `${name}, ${id}, does not match: the index lies.`);
         const key = { time: Date.parse(market.resolvedAt), id };
         const behind = !before || key.time < before.time || (key.time === before.time && key.id < before.id);
         need(behind, "row", `${name}, ${id}, is not in the archive's order.`);
-        this.#before = key;
+        before = key;
       });
     }
   }
+
+  /**
+   * Checks that what `take` gives are the matches from `at` on, at most `most`, and gives them on, by groups.
+   * @param take So many of the texts that came, in their order.
+   */
+  return async function* checked(
+    at: number,
+    most: number,
+    take: (count: number) => Promise<string[]> | string[],
+  ): AsyncGenerator<string[], void, void> {
+    const groups = await groupsFrom(at, most);
+    const pages = groups.flatMap(({ places, markets, part }) => (places.length < markets ? [part] : []));
+    // Of the pages of which not every market matches.
+    const leaves = await parts.once(job, pages);
+    for (const group of groups) {
+      const texts = await take(group.places.length);
+      await requireTexts(group, leaves.get(group.part.hash), texts);
+      yield texts;
+    }
+  };
 }
 
 /** A page with its markets as they came. */
