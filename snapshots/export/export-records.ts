@@ -10,7 +10,7 @@ import { hashBytes } from "../format/hash-trees.ts";
 import { chunkBytes, chunksOf } from "../format/sizes.ts";
 import { CorruptObjectError, MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { hashIn, layout, sha256 } from "../store/layout.ts";
-import { logFrom } from "../store/log/commits.ts";
+import { isWithdrawn, logFrom } from "../store/log/commits.ts";
 import { readObject, readRecord, seal } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { signRecord, subjectOf } from "../trust/notes/signed-note.ts";
@@ -86,9 +86,8 @@ export async function soundExports(
 ): Promise<ExportRecord[]> {
   const records: ExportRecord[] = [];
   for await (const record of readExports(storage, trust)) records.push(record);
-  const isWithdrawn = ({ commit }: ExportRecord) =>
-    (newest?.withdrawn ?? []).some(([first, last]) => first <= commit && commit <= last);
-  return records.filter((record) => !isWithdrawn(record)).sort((a, b) => b.commit - a.commit);
+  const standing = records.filter(({ commit }) => !isWithdrawn(commit, newest));
+  return standing.sort((a, b) => b.commit - a.commit);
 }
 
 /** The keys that a collection keeps: the newest sound exports, and those of `snapshots`. */

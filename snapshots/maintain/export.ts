@@ -26,7 +26,7 @@ import { updateMutableObjects } from "../publish/public/mutable-objects.ts";
 import { CorruptObjectError, MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { inOrder } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
-import { logFrom } from "../store/log/commits.ts";
+import { isWithdrawn, logFrom } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { readManifest } from "../store/manifest.ts";
 import { objectsIn, seal } from "../store/objects.ts";
@@ -73,11 +73,7 @@ export async function exportSnapshot(
   if (!newest) throw new Fault("EXPORT_REFUSED", `${storage.location}: nothing has been published yet`);
   requireKey(storage, newest, signing);
   const commit = target === undefined ? newest : await findCommit(storage, target, newest);
-  if (
-    newest.entry.withdrawn.some(
-      ([first, last]) => first <= commit.entry.commit && commit.entry.commit <= last,
-    )
-  )
+  if (isWithdrawn(commit.entry.commit, newest.entry))
     throw new Fault(
       "EXPORT_REFUSED",
       `commit ${commit.entry.commit} was withdrawn by a rollback; give another snapshot`,

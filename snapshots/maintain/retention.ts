@@ -1,4 +1,5 @@
 import type { Commit } from "../../schemas/store/stored-objects.ts";
+import { isWithdrawn } from "../store/log/commits.ts";
 
 /** How long a store keeps what was superseded. 0 turns a rule off; the current snapshot always stays. */
 export interface Retention {
@@ -55,12 +56,11 @@ function lastOfEach(
   periodOf: (time: Date) => number,
   first: number,
 ): ReadonlySet<Commit> {
-  const withdrawn = commits.at(-1)?.entry.withdrawn ?? [];
+  const newest = commits.at(-1)?.entry;
   const last = new Map<number, Commit>();
   for (const commit of commits) {
     const period = periodOf(new Date(commit.entry.publishedAt));
-    const stands = !withdrawn.some(([from, to]) => from <= commit.entry.commit && commit.entry.commit <= to);
-    if (stands && period >= first) last.set(period, commit);
+    if (period >= first && !isWithdrawn(commit.entry.commit, newest)) last.set(period, commit);
   }
   return new Set(last.values());
 }

@@ -1,7 +1,7 @@
 import type { Commit } from "../../../schemas/store/stored-objects.ts";
 import type { Witness } from "../../../snapshots/format/policy.ts";
 import { diff } from "../../../snapshots/maintain/diff.ts";
-import { gapsIn, readLog } from "../../../snapshots/store/log/commits.ts";
+import { gapsIn, isWithdrawn, readLog } from "../../../snapshots/store/log/commits.ts";
 import { trustOf } from "../../../snapshots/trust/signing.ts";
 import type { Trust } from "../../../snapshots/trust/trust.ts";
 import { cosignersOf, readPolicy } from "../../../snapshots/trust/witnesses/policy.ts";
@@ -25,15 +25,13 @@ export const listCommand = command({
       const cosigned = cosigners.get(commit.entry.commit);
       return { ...reportOf(commit), ...(cosigned && { cosigned }) };
     };
-    const withdrawn = known.find(({ digest }) => believed.has(digest))?.entry.withdrawn ?? [];
+    const newest = known.find(({ digest }) => believed.has(digest))?.entry;
     const stateOf = ({ entry: { commit }, hold, digest }: Commit) => {
-      const gone = withdrawn.some(([first, last]) => first <= commit && commit <= last);
       const foreign = believed.has(digest) ? [] : ["not trusted"];
       const names = cosigners.get(commit)?.map(({ name }) => name) ?? [];
       const cosigned = names.length > 0 ? [`cosigned by ${names.join(", ")}`] : [];
-      return [...(hold ? ["rollback"] : []), ...(gone ? ["withdrawn"] : []), ...foreign, ...cosigned].join(
-        ", ",
-      );
+      const gone = isWithdrawn(commit, newest) ? ["withdrawn"] : [];
+      return [...(hold ? ["rollback"] : []), ...gone, ...foreign, ...cosigned].join(", ");
     };
     const missing = gapsIn(known.map(({ entry }) => entry.commit).reverse());
     shell.report(values.json ?? false, { commits: known.map(withCosigners), missing }, [

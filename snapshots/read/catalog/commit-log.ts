@@ -3,7 +3,7 @@ import type { Commit, CommitEntry } from "../../../schemas/store/stored-objects.
 import { leafHash } from "../../format/tree.ts";
 import { MissingObjectError, ObjectError, unless } from "../../store/errors.ts";
 import { hashIn, layout } from "../../store/layout.ts";
-import { commitsBefore, logFrom } from "../../store/log/commits.ts";
+import { commitsBefore, isWithdrawn, logFrom } from "../../store/log/commits.ts";
 import { entryOf } from "../../store/log/public-log.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
@@ -96,8 +96,7 @@ export class CommitLog {
 
   /** Whether a rollback withdrew a commit. */
   isWithdrawn(number: number): boolean {
-    const withdrawn = this.#newest?.entry.withdrawn ?? [];
-    return withdrawn.some(([first, last]) => first <= number && number <= last);
+    return isWithdrawn(number, this.#newest?.entry);
   }
 
   /**

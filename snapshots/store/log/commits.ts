@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { Fault } from "../../../schemas/errors.ts";
-import { Checked, Commit } from "../../../schemas/store/stored-objects.ts";
+import { Checked, Commit, type CommitEntry } from "../../../schemas/store/stored-objects.ts";
 import { CorruptObjectError, MissingObjectError, unless } from "../errors.ts";
 import { inOrder } from "../in-parallel.ts";
 import { commitNumberIn, layout, maxRecordBytes } from "../layout.ts";
@@ -85,6 +85,10 @@ export function gapsIn(numbers: readonly number[], begins = 1): [first: number, 
     return first < number ? [[first, number - 1]] : [];
   });
 }
+
+/** Whether a rollback that the newest commit tells of withdrew a commit. */
+export const isWithdrawn = (commit: number, newest: Pick<CommitEntry, "withdrawn"> | undefined): boolean =>
+  newest?.withdrawn.some(([first, last]) => first <= commit && commit <= last) ?? false;
 
 /** Oldest first, also commits to which the log does not lead. */
 export async function readLog(storage: Storage): Promise<Commit[]> {
