@@ -4,13 +4,9 @@ import { constants, createGzip } from "node:zlib";
 import { Fault } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
 import { chunkBytes } from "../../snapshots/format/sizes.ts";
-import {
-  type ByteRange,
-  beginStream,
-  type StoredFile,
-  type StreamChunk,
-} from "../../snapshots/read/answer.ts";
+import { beginStream, type StoredFile, type StreamChunk } from "../../snapshots/read/answer.ts";
 import { within } from "../../snapshots/store/deadline.ts";
+import type { ByteRange } from "../../snapshots/store/storage.ts";
 import type { Exchange, Request, Response } from "../exchange.ts";
 import { quotaExceeded, type Receipt } from "../quota/quota.ts";
 import type { ProxyServices } from "../services.ts";
@@ -127,7 +123,7 @@ export function fileReply(request: Request, file: StoredFile, snapshotId?: strin
   const etag = () => tag;
   // A caller who has the file gets 304, whatever range it wants (RFC 9110, 13.2.2).
   const range = !ranges || heldTag(request, etag) ? undefined : rangeOf(request, { bytes, tag });
-  const { from, to } = range ?? { from: 0, to: bytes };
+  const part = range ?? { offset: 0, bytes };
   return {
     etag,
     snapshotId,
@@ -136,19 +132,19 @@ export function fileReply(request: Request, file: StoredFile, snapshotId?: strin
     content: () => ({
       headers: {
         "Content-Type": contentType,
-        "Content-Length": to - from,
+        "Content-Length": part.bytes,
         ...(ranges && { "Accept-Ranges": "bytes" }),
-        ...(range && { "Content-Range": `bytes ${from}-${to - 1}/${bytes}` }),
+        ...(range && { "Content-Range": `bytes ${part.offset}-${part.offset + part.bytes - 1}/${bytes}` }),
       },
       partial: range !== undefined,
       // HEAD also tells the size to a caller whose units do not pay for the whole file.
-      ...(request.method !== "HEAD" && { stream: file.read({ from, to }) }),
+      ...(request.method !== "HEAD" && { stream: file.read(part) }),
     }),
   };
 }
 
 /**
- * The one range that a request asks for, `to` exclusive. Undefined stands for the whole file, also where a request asks
+ * The one range that a request asks for. Undefined stands for the whole file, also where a request asks
  * for several ranges or If-Range names another file (RFC 9110, 14.2). HEAD has ranges too, as in S3: DuckDB in a
  * browser reads the whole file unless a HEAD with Range is answered 206.
  */
@@ -161,7 +157,7 @@ function rangeOf(
   const from = first ? Number(first) : Math.max(0, bytes - Number(last));
   const to = first && last ? Math.min(bytes, Number(last) + 1) : bytes;
   if (first && last && Number(last) < from) return undefined;
-  if (from < to) return { from, to };
+  if (from < to) return { offset: from, bytes: to - from };
   throw new Fault("RANGE_NOT_SATISFIABLE", "Content-Range says how many bytes the file has.", {
     size: bytes,
   });

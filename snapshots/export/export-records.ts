@@ -12,7 +12,7 @@ import { CorruptObjectError, MissingObjectError, ObjectError, unless } from "../
 import { hashIn, layout, sha256 } from "../store/layout.ts";
 import { isWithdrawn, logFrom } from "../store/log/commits.ts";
 import { readObject, readRecord, seal } from "../store/objects.ts";
-import type { Storage } from "../store/storage.ts";
+import type { ByteRange, Storage } from "../store/storage.ts";
 import { signRecord, subjectOf } from "../trust/notes/signed-note.ts";
 import { type Signing, trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
@@ -160,17 +160,15 @@ export function checkedHashes(hashes: Buffer, hash: string, bytes: number): Buff
   throw new CorruptObjectError(layout.exportChunks(hash), "it does not hold one hash per chunk");
 }
 
-/**
- * Yields the bytes from `from` to `to` (exclusive), at most a chunk at a time. Each chunk is checked before any byte of
- * it is passed on.
- */
+/** Yields a range, at most a chunk at a time. Each chunk is checked before any byte of it is passed on. */
 export async function* readChunks(
   storage: Storage,
   file: Pick<ParquetFile, "hash" | "bytes">,
   hashes: Buffer,
-  { from, to }: { from: number; to: number },
+  wanted: ByteRange,
 ): AsyncGenerator<Buffer, void, void> {
   const key = layout.exportFile(file.hash);
+  const [from, to] = [wanted.offset, wanted.offset + wanted.bytes];
   for (let chunk = Math.floor(from / chunkBytes.file); chunk * chunkBytes.file < to; chunk += 1) {
     const offset = chunk * chunkBytes.file;
     const range = { offset, bytes: Math.min(chunkBytes.file, file.bytes - offset) };
@@ -192,7 +190,7 @@ export async function putFile(storage: Storage, path: string): Promise<Omit<Parq
   await putRenewed(storage, layout.exportChunks(chunks.hash), hashes);
   await putRenewed(storage, layout.exportFile(ref.hash), bytes);
   // The run must notice what the store changed or lost, not a reader.
-  for await (const _ of readChunks(storage, ref, hashes, { from: 0, to: ref.bytes }));
+  for await (const _ of readChunks(storage, ref, hashes, { offset: 0, bytes: ref.bytes }));
   return { ...ref, chunks };
 }
 

@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import type { ByteRange } from "../store/storage.ts";
 import type { LogEntry } from "./catalog/commit-log.ts";
 
 /** A query that was understood, before any of its work is done. */
@@ -33,12 +34,6 @@ export interface Stream {
   readGzip?(): AsyncGenerator<StreamChunk, void, void>;
   /** The way out for a caller whose quota does not pay for the whole stream. */
   advice: string;
-}
-
-/** From `from` to `to` (exclusive). */
-export interface ByteRange {
-  from: number;
-  to: number;
 }
 
 /** The bytes behind a name never change. */

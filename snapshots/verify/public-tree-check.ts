@@ -156,7 +156,7 @@ async function checkFile(check: StoreCheck, file: ParquetFile): Promise<void> {
   const hashes = await readChunkHashes(check.storage, file);
   check.count(layout.exportChunks(file.chunks.hash), hashes.length);
   const whole = createHash("sha256");
-  for await (const bytes of readChunks(check.storage, file, hashes, { from: 0, to: file.bytes }))
+  for await (const bytes of readChunks(check.storage, file, hashes, { offset: 0, bytes: file.bytes }))
     whole.update(bytes);
   if (whole.digest("hex") !== file.hash)
     throw new CorruptObjectError(key, "its content does not match its name");

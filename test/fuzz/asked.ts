@@ -39,6 +39,7 @@ import {
   parseRowsQuery,
 } from "../../snapshots/read/query/query.ts";
 import { prunedFiles } from "../../snapshots/read/sharing/hints.ts";
+import type { ByteRange } from "../../snapshots/store/storage.ts";
 import { need, needSame, parted, refused, refusedLater, type Target } from "./target.ts";
 
 const digest = "ab".repeat(32);
@@ -182,8 +183,8 @@ const range: Target = {
     const [wanted = "", condition = "", tags = ""] = linesIn(input);
     const bytes = 1 + (input.at(-1) ?? 0);
     const request = requestOf({ range: wanted, "if-range": condition, "if-none-match": tags });
-    const asked: { from: number; to: number }[] = [];
-    const read = (part: { from: number; to: number }) => {
+    const asked: ByteRange[] = [];
+    const read = (part: ByteRange) => {
       asked.push(part);
       return { count: 0, advice: "", async *read() {} };
     };
@@ -191,9 +192,11 @@ const range: Target = {
     const reply = refused(() => fileReply(request, file), "RANGE_NOT_SATISFIABLE");
     if (!reply) return;
     const { headers, partial } = await reply.content("identity");
-    const [{ from, to }] = asked as [{ from: number; to: number }];
-    need(Number.isInteger(from) && from >= 0 && from < to && to <= bytes, `${from} to ${to} of ${bytes}`);
-    need(headers?.["Content-Length"] === to - from, "a reply tells its length");
+    const [part] = asked as [ByteRange];
+    const { offset } = part;
+    const isWithin = offset >= 0 && part.bytes > 0 && offset + part.bytes <= bytes;
+    need(Number.isInteger(offset) && isWithin, `${part.bytes} from ${offset} of ${bytes}`);
+    need(headers?.["Content-Length"] === part.bytes, "a reply tells its length");
     need(Boolean(partial) === (headers?.["Content-Range"] !== undefined), "a part says where it is");
   },
 };

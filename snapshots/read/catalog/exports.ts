@@ -12,9 +12,9 @@ import {
 } from "../../export/export-records.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { hashIn, layout } from "../../store/layout.ts";
-import type { ObjectInfo, Storage } from "../../store/storage.ts";
+import type { ByteRange, ObjectInfo, Storage } from "../../store/storage.ts";
 import type { LogReader } from "../../trust/log/log-reader.ts";
-import type { ByteRange, StoredFile, Stream } from "../answer.ts";
+import type { StoredFile, Stream } from "../answer.ts";
 import type { Recent } from "../memo.ts";
 import type { ObjectCache } from "./caches.ts";
 import type { CommitLog } from "./commit-log.ts";
@@ -108,13 +108,13 @@ export class Exports {
   }
 
   /**
-   * The bytes of a file from `from` to `to` (exclusive), each chunk checked before any byte of it is passed on. Reading
-   * throws MissingObjectError, CorruptObjectError or StorageError.
+   * A range of a file, each chunk checked before any byte of it is passed on. Reading throws MissingObjectError,
+   * CorruptObjectError or StorageError.
    */
   #stream(file: ParquetFile, range: ByteRange): Stream {
     const [storage, objects] = [this.#storage, this.#objects];
     return {
-      count: range.to - range.from,
+      count: range.bytes,
       advice: "Take ranges of the file, a part of it each day, or ask for a higher quota.",
       async *read() {
         const { hash } = file.chunks;

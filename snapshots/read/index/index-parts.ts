@@ -11,7 +11,8 @@ import { openPages, readSections } from "../../index/segment.ts";
 import { CorruptObjectError, FormatError, MissingObjectError } from "../../store/errors.ts";
 import { inParallel, type Turn } from "../../store/in-parallel.ts";
 import { layout, sha256 } from "../../store/layout.ts";
-import type { ByteRange, StoredFile, Stream } from "../answer.ts";
+import type { ByteRange } from "../../store/storage.ts";
+import type { StoredFile, Stream } from "../answer.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import { awaitBudget, type Payer, paidSteps } from "../effort.ts";
 import { budgets, Memo } from "../memo.ts";
@@ -166,7 +167,7 @@ export class IndexParts {
 
 function streamParts(parts: readonly FoundPart[], range: ByteRange): Stream {
   return {
-    count: range.to - range.from,
+    count: range.bytes,
     advice: "Ask for fewer at a time, or for a higher quota.",
     async *read() {
       let gathered: Buffer[] = [];
@@ -187,7 +188,8 @@ function streamParts(parts: readonly FoundPart[], range: ByteRange): Stream {
 }
 
 /** In pieces of at most `pieceBytes`. */
-async function* piecesOf(parts: readonly FoundPart[], { from, to }: ByteRange): AsyncGenerator<Buffer> {
+async function* piecesOf(parts: readonly FoundPart[], range: ByteRange): AsyncGenerator<Buffer> {
+  const [from, to] = [range.offset, range.offset + range.bytes];
   let start = 0;
   for (const part of parts) {
     const [first, last] = [Math.max(0, from - start), Math.min(part.bytes, to - start)];

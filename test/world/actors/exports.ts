@@ -44,7 +44,7 @@ export async function takeExport(world: World, process: Process): Promise<void> 
     for (const { name, sha256, bytes } of files) {
       const file = await server.exports.open(snapshotId, name);
       must("a file is the one that was listed", file.hash === sha256, () => name);
-      for await (const { text } of file.read({ from: 0, to: bytes }).read()) parts.push(text);
+      for await (const { text } of file.read({ offset: 0, bytes }).read()) parts.push(text);
     }
     return { snapshotId, text: String(Buffer.concat(parts)) };
   });
