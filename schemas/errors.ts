@@ -1,3 +1,4 @@
+import type { Nearest } from "./primitives.ts";
 import type { ChangeCounts } from "./store/stored-objects.ts";
 
 /** What a code of an error means. */
@@ -108,17 +109,6 @@ export type AnyErrorCode = keyof Table;
 export type ErrorCode = {
   [Code in AnyErrorCode]: Table[Code] extends { status: number } ? Code : never;
 }[AnyErrorCode];
-
-interface SnapshotRef {
-  snapshotId: string;
-  publishedAt: string;
-}
-
-/** The snapshots before and after one that is no longer kept; null where there is none. */
-export interface Nearest {
-  before: SnapshotRef | null;
-  after: SnapshotRef | null;
-}
 
 interface Extras {
   /** The query parameter at fault. */

@@ -28,6 +28,12 @@ export const logFilePattern =
 
 export const LogFileName = z.string().regex(logFilePattern);
 
+const SnapshotRef = z.strictObject({ snapshotId: Digest, publishedAt: Timestamp }).nullable();
+
+/** The snapshots before and after one that is no longer kept; null where there is none. */
+export const Nearest = z.strictObject({ before: SnapshotRef, after: SnapshotRef });
+export type Nearest = z.infer<typeof Nearest>;
+
 /** Both bounds are included. */
 export function integerBetween(min: number, max: number) {
   return z.int().min(min).max(max);

@@ -1,15 +1,10 @@
 import { z } from "zod";
 import { type AnyErrorCode, type ErrorCode, errors } from "./errors.ts";
-import { Digest, Timestamp } from "./primitives.ts";
+import { Nearest } from "./primitives.ts";
 
 export const isPublic = (code: string): code is ErrorCode => "status" in errors[code as AnyErrorCode];
 
 export const errorCodes = Object.keys(errors).filter(isPublic);
-
-const SnapshotRef = z.strictObject({ snapshotId: Digest, publishedAt: Timestamp }).nullable();
-
-/** The snapshots before and after one that is no longer kept; null where there is none. */
-export const Nearest = z.strictObject({ before: SnapshotRef, after: SnapshotRef });
 
 /** Body of every error on every path, `application/problem+json` (RFC 9457, INTERFACE 7). */
 export const Problem = z.strictObject({

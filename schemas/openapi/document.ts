@@ -11,8 +11,8 @@ import * as envelopes from "../envelopes.ts";
 import { headers } from "../headers.ts";
 import { meanings } from "../meanings.ts";
 import { plans } from "../plans.ts";
-import { AnyJson, Digest, ForgeTier, Timestamp } from "../primitives.ts";
-import { Nearest, Problem } from "../problem.ts";
+import { AnyJson, Digest, ForgeTier, Nearest, Timestamp } from "../primitives.ts";
+import { Problem } from "../problem.ts";
 import {
   EvidenceItem,
   HistoricalMarket,

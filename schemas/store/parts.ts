@@ -1,11 +1,9 @@
 import { z } from "zod";
 import { Count, Digest, Timestamp } from "../primitives.ts";
-import { formatVersion } from "../versions.ts";
-import { ObjectRef, SegmentRef, SourceFileRef } from "./stored-objects.ts";
+import { FormatVersion, ObjectRef, SegmentRef, SourceFileRef, sealed } from "./stored-objects.ts";
 
 export const maxParts = 1000;
 
-const FormatVersion = z.literal(formatVersion);
 const Time = z.int();
 
 /** A position in the archive: epoch milliseconds and id of its first market. */
@@ -17,7 +15,7 @@ const NamedFile = ObjectRef.extend({ name: z.string() });
  * `runs/<run>/plan.json`: how a publish run is divided, and what all its parts must have in common: versions, the
  * commit that it builds on, and the files of the sources. `oldest` and `newest` are the times of a file's markets; null
  * where it has none. The first of a part's `keys` is the key of its first market, and is left out for the first part;
- * the others divide the part for its sort. A part without markets has no keys. `note` as in Checked.
+ * the others divide the part for its sort. A part without markets has no keys.
  */
 export const PartsPlan = z.object({
   formatVersion: FormatVersion,
@@ -34,15 +32,14 @@ export const PartsPlan = z.object({
     .array(z.object({ markets: Count, keys: z.array(Key) }))
     .min(1)
     .max(maxParts),
-  digest: Digest,
-  note: z.string().optional(),
+  ...sealed,
 });
 export type PartsPlan = z.infer<typeof PartsPlan>;
 
 /**
  * `runs/<run>/part-<n>.json`: the result of a part, its segments from the oldest up. `plan` is the digest of the plan.
  * `objects` are the keys and sizes of all objects of its segments. `refused` says what is wrong with the sources; then
- * the part has made nothing. `note` as in Checked.
+ * the part has made nothing.
  */
 export const PartRecord = z.object({
   formatVersion: FormatVersion,
@@ -66,7 +63,6 @@ export const PartRecord = z.object({
   newestResolvedAt: Time,
   objects: z.array(z.tuple([z.string(), Count])),
   seconds: z.object({ elapsed: z.number(), processor: z.number() }),
-  digest: Digest,
-  note: z.string().optional(),
+  ...sealed,
 });
 export type PartRecord = z.infer<typeof PartRecord>;

@@ -2,8 +2,11 @@ import { z } from "zod";
 import { Count, Digest, ForgeTier, ProtocolSlug, Timestamp } from "../primitives.ts";
 import { formatVersion } from "../versions.ts";
 
-const FormatVersion = z.literal(formatVersion);
+export const FormatVersion = z.literal(formatVersion);
 const CommitNumber = z.int().min(1);
+
+/** How a sealed record ends: with its digest and, where its author has a key, a signed note about that. */
+export const sealed = { digest: Digest, note: z.string().optional() };
 
 /**
  * The most segments and protocols of a snapshot. So many segments hold 250 million markets on average
@@ -155,21 +158,19 @@ export const Commit = z.object({
   hold: z.boolean(),
   previous: Digest.nullable(),
   tree: Digest,
-  digest: Digest,
-  note: z.string().optional(),
+  ...sealed,
 });
 export type Commit = z.infer<typeof Commit>;
 
 /**
  * `checked.json`: the newest successful publish run, even one with nothing new. The public names show `commit`, from
- * which readers start to look for the newest. `note` is a signed note about the digest, where the publisher has a key.
+ * which readers start to look for the newest.
  */
 export const Checked = z.object({
   checkedAt: Timestamp,
   commit: CommitNumber,
   outcome: z.enum(["published", "unchanged"]),
-  digest: Digest,
-  note: z.string().optional(),
+  ...sealed,
 });
 export type Checked = z.infer<typeof Checked>;
 
@@ -192,14 +193,13 @@ export type ParquetFile = z.infer<typeof ParquetFile>;
 
 /**
  * `private/exports/changes/<hash>.json`: a change record, by its hash `changes`, as Parquet files
- * (snapshots/PUBLISHING.md, "Exports"); `note` as in Checked.
+ * (snapshots/PUBLISHING.md, "Exports").
  */
 export const ChangeFiles = z.object({
   formatVersion: FormatVersion,
   changes: Digest,
   files: z.array(ParquetFile),
-  digest: Digest,
-  note: z.string().optional(),
+  ...sealed,
 });
 export type ChangeFiles = z.infer<typeof ChangeFiles>;
 
@@ -215,8 +215,7 @@ export const ExportFile = ParquetFile.extend({
 export type ExportFile = z.infer<typeof ExportFile>;
 
 /**
- * `private/exports/records/<snapshotId>.json`: the files of a snapshot's export, from the newest markets to the oldest;
- * `note` as in Checked.
+ * `private/exports/records/<snapshotId>.json`: the files of a snapshot's export, from the newest markets to the oldest.
  */
 export const ExportRecord = z.object({
   formatVersion: FormatVersion,
@@ -225,8 +224,7 @@ export const ExportRecord = z.object({
   archiveRoot: Digest,
   publishedAt: Timestamp,
   files: z.array(ExportFile),
-  digest: Digest,
-  note: z.string().optional(),
+  ...sealed,
 });
 export type ExportRecord = z.infer<typeof ExportRecord>;
 

@@ -1,6 +1,7 @@
 import { historyDays } from "../../../schemas/envelopes.ts";
-import { Fault, type Nearest } from "../../../schemas/errors.ts";
+import { Fault } from "../../../schemas/errors.ts";
 import type { Plan } from "../../../schemas/plans.ts";
+import type { Nearest } from "../../../schemas/primitives.ts";
 import { asOfParameter } from "../../../schemas/query.ts";
 import { MissingObjectError } from "../../store/errors.ts";
 import { dayMilliseconds } from "../query/parameters.ts";

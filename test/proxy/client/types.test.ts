@@ -25,8 +25,8 @@ import {
   Status,
   Usage,
 } from "../../../schemas/envelopes.ts";
-import { AnyJson, ForgeTier } from "../../../schemas/primitives.ts";
-import { Nearest, Problem } from "../../../schemas/problem.ts";
+import { AnyJson, ForgeTier, Nearest } from "../../../schemas/primitives.ts";
+import { Problem } from "../../../schemas/problem.ts";
 import { archiveParameters, asOfParameter } from "../../../schemas/query.ts";
 import {
   EvidenceItem,
