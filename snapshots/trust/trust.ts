@@ -13,7 +13,7 @@ import {
   recordText,
   subjectOf,
 } from "./notes/signed-note.ts";
-import { type Cosigner, type Judged, judgeNote } from "./witnesses/policy.ts";
+import { type Judged, judgeNote } from "./witnesses/policy.ts";
 
 /** A record of the store is not signed by a trusted key. The message begins with the record's key in the store. */
 export class UntrustedError extends Error {
@@ -26,11 +26,6 @@ export class UntrustedError extends Error {
     this.key = key;
     this.reason = reason;
   }
-}
-
-/** A checkpoint that counts, and its note with the checked signatures alone. */
-export interface TrustedCheckpoint extends NotedCheckpoint {
-  cosigners: Cosigner[];
 }
 
 /** Whose records are believed. Whoever can write to the store, but has none of the private keys, can make none. */
@@ -53,18 +48,18 @@ export class Trust {
    * What a checkpoint of the public log says that the policy is satisfied with, with no more of its note than counts;
    * or why it is not.
    */
-  checkpoint(note: string): TrustedCheckpoint | { reason: string } {
+  checkpoint(note: string): NotedCheckpoint | { reason: string } {
     const signed = this.signedCheckpoint(note);
     return "reason" in signed || signed.lacking === undefined ? signed : { reason: signed.lacking };
   }
 
   /** The same of a checkpoint that a log signed, with what it lacks for the policy. */
-  signedCheckpoint(note: string): (TrustedCheckpoint & Pick<Judged, "lacking">) | { reason: string } {
-    const judged = () => {
-      const { note: checked, cosigners, lacking } = judgeNote(this.#policy, note);
-      return { ...parseCheckpoint(checked), note: checked, cosigners, lacking };
+  signedCheckpoint(note: string): (NotedCheckpoint & Pick<Judged, "lacking">) | { reason: string } {
+    const read = () => {
+      const judged = judgeNote(this.#policy, note);
+      return { ...parseCheckpoint(judged.note), ...judged };
     };
-    return unlessSync(NoteError, judged, ({ message }) => ({ reason: message }));
+    return unlessSync(NoteError, read, ({ message }) => ({ reason: message }));
   }
 
   /** Why the record of a publish run is not trusted; undefined when it is. */

@@ -209,6 +209,8 @@ const noteOf = (cosigners: readonly (typeof logKey)[]) => {
 };
 
 const cosigned = noteOf(witnesses);
+const isCosigned = (note: string) =>
+  parseNote(note).signatures.some(({ id }) => witnesses.some((witness) => witness.id === id));
 
 const note: Target = {
   seeds: () => [
@@ -244,7 +246,7 @@ const note: Target = {
       `we say ${JSON.stringify(ours)}, the client ${theirs?.size}`,
     );
     if (theirs && "size" in ours)
-      needSame([theirs.size, theirs.cosigners > 0], [ours.size, ours.cosigners.length > 0], "what both read");
+      needSame([theirs.size, theirs.cosigners > 0], [ours.size, isCosigned(ours.note)], "what both read");
   },
 };
 

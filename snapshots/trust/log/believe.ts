@@ -7,9 +7,9 @@ import { layout } from "../../store/layout.ts";
 import { newestCommit, readChecked, readCommit } from "../../store/log/commits.ts";
 import { LogTree, lastBundle, readEntries } from "../../store/log/public-log.ts";
 import { listedOnce, type Storage } from "../../store/storage.ts";
-import { signCheckpoint } from "../notes/signed-note.ts";
+import { type NotedCheckpoint, signCheckpoint } from "../notes/signed-note.ts";
 import { refuseUntrusted, requireTrusted, type Signing, trustOf } from "../signing.ts";
-import type { Trust, TrustedCheckpoint } from "../trust.ts";
+import type { Trust } from "../trust.ts";
 import { submissionOf } from "../witnesses/witnesses.ts";
 import { type StoredCheckpoint, storedCheckpoint } from "./checkpoints.ts";
 
@@ -75,7 +75,7 @@ export const evidenceIn = (key: string, { size, head }: Pick<Evidence, "size" | 
 async function askSeen(
   storage: Storage,
   signing: Signing,
-  checkpoint: TrustedCheckpoint | undefined,
+  checkpoint: NotedCheckpoint | undefined,
 ): Promise<Evidence[]> {
   const { key, witnesses } = signing;
   const tree = checkpoint ?? { size: 0, head: treeHead([]) };

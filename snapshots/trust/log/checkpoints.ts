@@ -5,7 +5,7 @@ import { hasCode, messageOf, unlessSync } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type NotedCheckpoint, parseCheckpoint, readNote } from "../notes/signed-note.ts";
-import { type Trust, type TrustedCheckpoint, UntrustedError } from "../trust.ts";
+import { type Trust, UntrustedError } from "../trust.ts";
 
 // The newest checkpoint, as a store shows it, and as a file outside of the store remembers it.
 
@@ -18,7 +18,7 @@ const readAtOnce = 16;
 
 /** The newest checkpoint of a store that counts, and why the one that stands for the newest does not. */
 export interface StoredCheckpoint {
-  checkpoint: TrustedCheckpoint | undefined;
+  checkpoint: NotedCheckpoint | undefined;
   refused: UntrustedError | undefined;
   /** The note that stands for the newest, whatever it is; undefined when there is none. */
   shown?: string | undefined;

@@ -7,7 +7,7 @@ import { newestCommit, readCommit } from "../../store/log/commits.ts";
 import { LogTree } from "../../store/log/public-log.ts";
 import type { Storage } from "../../store/storage.ts";
 import type { NotedCheckpoint } from "../notes/signed-note.ts";
-import { judge, Trust, type TrustedCheckpoint, UntrustedError } from "../trust.ts";
+import { judge, Trust, UntrustedError } from "../trust.ts";
 import { believedPolicy } from "../witnesses/policy.ts";
 import { anyCheckpoint, CheckpointFile, keepEvidence, storedCheckpoint } from "./checkpoints.ts";
 
@@ -61,7 +61,7 @@ export function readSignedLog(
   { file, refused }: { file?: CheckpointFile | undefined; refused: (error: Error) => void },
 ): LogReader {
   /** What was taken up last. */
-  let taken: { checkpoint: TrustedCheckpoint; commit: Commit } | undefined;
+  let taken: { checkpoint: NotedCheckpoint; commit: Commit } | undefined;
   const reasons = new Map<RecordKind, string>();
   /** The digest of the run's record that named a commit above the newest when it was last looked at. */
   let aheadBefore: string | undefined;
@@ -170,7 +170,7 @@ const describeTree = ({ size, head }: TreeHead) => `${size} entries with root ${
 async function requireContinued(
   storage: Storage,
   before: NotedCheckpoint,
-  checkpoint: TrustedCheckpoint | undefined,
+  checkpoint: NotedCheckpoint | undefined,
   file: CheckpointFile | undefined,
 ): Promise<void> {
   const key = layout.logCheckpoint;

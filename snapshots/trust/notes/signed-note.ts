@@ -24,8 +24,6 @@ import { publicKeyOf, type SigningKey } from "./note-keys.ts";
 interface OpenedNote {
   text: string;
   signers: VerifierKey[];
-  /** When witnesses signed, in seconds since 1970. */
-  times: ReadonlyMap<VerifierKey, number | undefined>;
   /** Those of the keys whose signatures this platform cannot check. They count for nothing. */
   unchecked: VerifierKey[];
   /** The note with the checked signatures alone. Anybody can add lines of keys that nobody knows. */
@@ -58,22 +56,21 @@ export function signatureLine(key: SigningKey, text: string, time?: number): str
  */
 export function openNote(note: string, keys: readonly VerifierKey[]): OpenedNote {
   const { text, signatures } = parseNote(note);
-  const times = new Map<VerifierKey, number | undefined>();
+  const signers: VerifierKey[] = [];
   const unchecked: VerifierKey[] = [];
   const lines: string[] = [];
   for (const { name, id, signature, line } of signatures) {
     const key = keys.find((known) => known.name === name && known.id === id);
-    if (!key || times.has(key)) continue;
+    if (!key || signers.includes(key)) continue;
     const finding = checkSignature(key, text, signature);
     if (finding === "wrong") throw new NoteError(`the signature of ${name}+${id} is wrong`);
     if (finding === "unchecked") unchecked.push(key);
     else {
-      times.set(key, timeOf(key.kind, signature));
+      signers.push(key);
       lines.push(`${line}\n`);
     }
   }
-  const signers = [...times.keys()];
-  if (signers.length > 0) return { text, signers, times, unchecked, note: `${text}\n${lines.join("")}` };
+  if (signers.length > 0) return { text, signers, unchecked, note: `${text}\n${lines.join("")}` };
   const [{ name, id } = { name: "", id: "" }] = unchecked.length > 0 ? unchecked : signatures;
   const reason = unchecked.length > 0 ? `${name}+${id}, which this platform cannot check` : `${name}+${id}`;
   throw new NoteError(`no trusted key signed it, but ${reason}`);

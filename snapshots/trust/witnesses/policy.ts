@@ -47,19 +47,9 @@ export function parsePolicy(bytes: Uint8Array, path: string): Policy {
   throw keyFileError(`${path} has no quorum line; "quorum none" asks for no witness`);
 }
 
-/** Who signed a checkpoint, and when a witness did, in seconds since 1970. */
-export interface Cosigner {
-  witness: Witness;
-  time: number;
-}
-
 /** What a policy makes of a checkpoint that one of its logs signed. */
 export interface Judged {
-  text: string;
-  /** Keys of the log whose name the first line is. */
-  signers: VerifierKey[];
-  cosigners: Cosigner[];
-  /** Why those are not enough; undefined when they are. */
+  /** Why the cosignatures are not enough; undefined when they are. */
   lacking: string | undefined;
   /** The note with the checked signatures alone. */
   note: string;
@@ -72,25 +62,20 @@ export interface Judged {
 export function judgeNote(policy: Policy, note: string): Judged {
   const { logs, witnesses } = policy;
   const keys = [...logs, ...witnesses].map(({ key }) => key);
-  const { text, times, unchecked, note: checked } = openNote(note, keys);
+  const { text, signers, unchecked, note: checked } = openNote(note, keys);
   const origin = text.slice(0, text.indexOf("\n"));
-  const signers = logs.flatMap(({ key }) => (times.has(key) && key.name === origin ? [key] : []));
-  if (signers.length === 0) throw new NoteError(`no log of the policy called ${origin} signed it`);
-  const cosigners = witnesses.flatMap((witness) => {
-    const time = times.get(witness.key);
-    return time === undefined ? [] : [{ witness, time }];
-  });
-  const isEnough = isQuorum(policy, new Set(times.keys()));
-  const lacking = isEnough ? undefined : whyLacking(policy, cosigners, unchecked);
-  return { text, signers, cosigners, lacking, note: checked };
+  if (!logs.some(({ key }) => key.name === origin && signers.includes(key)))
+    throw new NoteError(`no log of the policy called ${origin} signed it`);
+  const isEnough = isQuorum(policy, new Set(signers));
+  return { lacking: isEnough ? undefined : whyLacking(policy, signers, unchecked), note: checked };
 }
 
 function whyLacking(
   { quorum, witnesses }: Policy,
-  cosigners: readonly Cosigner[],
+  signers: readonly VerifierKey[],
   unchecked: readonly VerifierKey[],
 ): string {
-  const did = cosigners.map(({ witness }) => witness.name);
+  const did = witnesses.filter(({ key }) => signers.includes(key)).map(({ name }) => name);
   const cannot = witnesses.filter(({ key }) => unchecked.includes(key));
   const others = witnesses.filter((witness) => !did.includes(witness.name) && !cannot.includes(witness));
   const parts = [

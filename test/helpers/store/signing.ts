@@ -1,11 +1,13 @@
 import { hash } from "node:crypto";
-import type { KeyKind, VerifierKey } from "../../../snapshots/format/note.ts";
+import { type KeyKind, parseNote, type VerifierKey } from "../../../snapshots/format/note.ts";
+import type { Policy } from "../../../snapshots/format/policy.ts";
 import {
   newSigningKey,
   parseSigningKey,
   type SigningKey,
   verifierText,
 } from "../../../snapshots/trust/notes/note-keys.ts";
+import { checkSignature, timeOf } from "../../../snapshots/trust/notes/signed-note.ts";
 
 /** The private key of a name, as text; the same name and variant always give the same key. */
 export const keyText = (name: string, variant = "", kind: KeyKind = "ed25519") =>
@@ -26,3 +28,13 @@ export const policyOfTwo = (log: VerifierKey, witnesses: readonly { vkey: string
 
 /** The same key on a platform that knows none of its kind, as Node before 24.6 knows none of ML-DSA-44. */
 export const uncheckable = <Key extends VerifierKey>(key: Key): Key => ({ ...key, raw: new Uint8Array() });
+
+/** The witnesses of a policy whose right signatures a note has, and when they signed, in seconds since 1970. */
+export function cosignersIn({ witnesses }: Policy, note: string): [name: string, time: number][] {
+  const { text, signatures } = parseNote(note);
+  return witnesses.flatMap(({ name, key }) => {
+    const own = signatures.find((each) => each.name === key.name && each.id === key.id);
+    if (!own || checkSignature(key, text, own.signature) !== "right") return [];
+    return [[name, timeOf(key.kind, own.signature)!]];
+  });
+}

@@ -11,7 +11,7 @@ import {
 import { openNote, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
 import { judgeNote, parsePolicy, readPolicy } from "../../../snapshots/trust/witnesses/policy.ts";
 import { findNode, nodeOptions } from "../../helpers/servers/programs.ts";
-import { keyText, testKey, uncheckable } from "../../helpers/store/signing.ts";
+import { cosignersIn, keyText, testKey, uncheckable } from "../../helpers/store/signing.ts";
 
 const root = new URL("../../..", import.meta.url).pathname;
 const log = testKey();
@@ -58,12 +58,12 @@ describe("a policy", () => {
     const names = policy.witnesses.map(({ name }) => name);
     for (let chosen = 0; chosen < 2 ** names.length; chosen += 1) {
       const cosigners = names.filter((_, place) => chosen & (1 << place));
-      const judged = judgeNote(policy, note(...cosigners.map(keyOf)));
+      const signed = note(...cosigners.map(keyOf));
+      const judged = judgeNote(policy, signed);
       const x = cosigners.filter((name) => name.startsWith("X")).length;
       expect(judged.lacking === undefined, cosigners.join()).toBe(x >= 2 && cosigners.length > x);
-      expect(judged.cosigners.map(({ witness: { name }, time }) => [name, time])).toEqual(
-        cosigners.map((name) => [name, 1_700_000_000]),
-      );
+      expect(judged.note).toBe(signed);
+      expect(cosignersIn(policy, judged.note)).toEqual(cosigners.map((name) => [name, 1_700_000_000]));
     }
     expect(judgeNote(policy, note(keyOf("X1"), keyOf("Y2"))).lacking).toBe(
       "the quorum X-and-Y is not reached: X1, Y2 cosigned; X2, X3, Y1 did not",
@@ -80,7 +80,9 @@ describe("a policy", () => {
     // A log may be known by an ML-DSA-44 key alone.
     const own = testKey(log.name, "", "ml-dsa-44");
     const quantum = parse(`log ${verifierText(own)}\nquorum none`);
-    expect(judgeNote(quantum, note(own))).toMatchObject({ signers: [{ id: own.id }], cosigners: [] });
+    const judged = judgeNote(quantum, note(own));
+    expect(openNote(judged.note, [log, own]).signers).toEqual([own]);
+    expect([judged.lacking, cosignersIn(quantum, judged.note)]).toEqual([undefined, []]);
     expect(() => judgeNote(quantum, note())).toThrow(NoteError);
   });
 
