@@ -58,7 +58,13 @@ export const verifyCommand = command({
     const seen = seenPath && (await seenIn(seenPath, storage));
     const wholeAt = seen ? seen.wholeAt : new Date().toISOString();
     const since = seen ? seen.commit : told;
-    const options = { site: publishedSite, trust, signing, begins, since };
+    const options = {
+      site: publishedSite,
+      trust,
+      signing,
+      begins,
+      since,
+    };
     const done = repair
       ? await verifyAndRepair(shell, storage, readPublishing(shell, choices), options)
       : await verify(storage, progressOn(shell.stderr), options);
