@@ -1,9 +1,9 @@
-"""The client of the Protocol Risk Score Service: one file for Python 3.9 or later, which needs nothing else.
+"""The client of the Protocol Risk Score Service: one file that needs Python 3.9 or later, and nothing else.
 
     client = Client("https://HOST", key="prs_live_…")
     print(client.recompute({"disputed": True}, by=["tier"], trust=Trust(key="NAME+ID+BASE64")).total)
 
-Names are those of the JavaScript client in snake_case, filters and answers those of the service. A request is sent once.
+Names are those of the JavaScript client in snake_case, filters and answers the service's. Each request is sent once.
 """
 from __future__ import annotations
 import base64, bisect, contextlib, datetime, gzip, hashlib, http.client, itertools, json, os, pathlib, re, socket, struct
@@ -37,7 +37,7 @@ def need(holds: object, what: str, detail: str) -> None:
 TRANSPORT = (OSError, EOFError, http.client.HTTPException, zlib.error)
 @contextlib.contextmanager
 def checking(what: str, name: str) -> Iterator[None]:
-    """Whatever else fails while something of the service is read, this is malformed."""
+    """While something of the service is read, a failure that is not the connection's shows that it is malformed."""
     try:
         yield
     except (ApiError, *TRANSPORT):
@@ -128,7 +128,7 @@ def key_in(text: str) -> tuple[str, bytes, bytes]:
     except (ValueError, IndexError):
         raise invalid("key", "This is no Ed25519 key as it was given out, NAME+ID+BASE64; copy it again.") from None
 def checkpoint_in(checkpoint: str | None, keys: Keys | None = None) -> Checkpoint:
-    """What a checkpoint says. Without keys it checks no signature. Raises VerificationError."""
+    """What a checkpoint says. If keys are given, one of them must have signed it. Raises VerificationError."""
     need(isinstance(checkpoint, str), "checkpoint", "There is no checkpoint: nobody signed the log.")
     with checking("checkpoint", "The checkpoint"):
         form = r"(([^\0-\x1f\x7f-\x9f]+)\n([1-9][0-9]{0,9})\n([^\n]{44})\n)\n((— [^\s\ufeff+]+ [^\s]{8,}\n){1,64})"
@@ -142,7 +142,7 @@ def checkpoint_in(checkpoint: str | None, keys: Keys | None = None) -> Checkpoin
         need(keys is None or is_signed(text.encode(), *own[0]), "checkpoint", "The signature of the checkpoint is wrong.")
         return Checkpoint(origin, int(size), b64(top).hex(), keys is not None, str(checkpoint))
 def verify_checkpoint(checkpoint: str | None, keys: Keys) -> Checkpoint:
-    """What a checkpoint says that one of these keys signed. Raises VerificationError; ApiError when a key is not one."""
+    """What a checkpoint says, if one of these keys signed it. Raises VerificationError; ApiError if a key is not one."""
     return checkpoint_in(checkpoint, keys)
 class Trust(NamedTuple):
     """What you trust: the publisher's `key`; `entry`, the SHA-256 of the text of the log's entry, in hexadecimal; or a
@@ -150,12 +150,12 @@ class Trust(NamedTuple):
     key: Keys | None = None
     entry: str | None = None
     snapshot_id: str | None = None
-# What was checked, and `by` what of yours. `entry` is to be pinned, `leaf` its hash in the log's tree. `complete` says
-# whether no market is left out; `unjudged`, in sentences, what this Python cannot judge, which is no fault.
-Vouched = NamedTuple("Vouched", [("by", list[str]), ("entry", str), ("leaf", str), ("published_at", str), (
-    "checkpoint", "Checkpoint | None"), ("complete", bool), ("unjudged", list[str])])
+# What an answer was checked against: `by` names what of it is yours. `entry` can be pinned; `leaf` is its hash in the
+# log's tree. `complete` says whether no market is left out, `unjudged` what this Python cannot judge, in sentences.
+Vouched = NamedTuple("Vouched", [("by", list[str]), ("entry", str), ("leaf", str), ("published_at", str),
+                                 ("checkpoint", "Checkpoint | None"), ("complete", bool), ("unjudged", list[str])])
 def verify_entry(answer: Json, trust: Trust = Trust(), as_of: str | None = None) -> tuple[Json, Vouched]:
-    """Checks that the log has an answer's entry, which is of the snapshot that you name, else the last one of the log."""
+    """Checks that the log has an answer's entry, which is of the snapshot that you name, or else the log's last one."""
     with checking("entry", "The log's entry"):
         text, commit, checkpoint = answer["entry"].encode(), answer["commit"], answer["checkpoint"]
         entry, pinned = json.loads(text), sha(text).hex()
@@ -181,7 +181,7 @@ def verify_entry(answer: Json, trust: Trust = Trust(), as_of: str | None = None)
     by = [name for name, value in trust._asdict().items() if value is not None]
     return entry, Vouched(by, pinned, leaf(text).hex(), entry["publishedAt"], log, bool({"key", "entry"} & {*by}), [])
 def verify_proof(answer: Json, asked: str | None = None, trust: Trust = Trust(), as_of: str | None = None) -> Json:
-    """Checks that a market or score, of the id or slug `asked`, is in its snapshot, and that in the log."""
+    """Checks that a market or score, whose id or slug you `asked` for, is in its snapshot, and that the log has this."""
     entry, _ = verify_entry(answer, trust, as_of)
     with checking("proof", "The proof"):
         kind, member = ("market", "id") if "market" in answer else ("score", "slug")
@@ -200,7 +200,7 @@ verify_score_proof = verify_proof
 CopyRoot = NamedTuple("CopyRoot", [("archive_root", str), ("markets", int)])
 def archive_root(lines: Iterable[Union[str, bytes]]) -> CopyRoot:
     """The archive's root over the lines of a copy, oldest first: in the reverse of the archive's order."""
-    levels: list[list[tuple[bytes, int]]] = [[], [], [], []]  # below a page, a segment, the archive and nothing
+    levels: list[list[tuple[bytes, int]]] = [[], [], [], []]  # children of a page, a segment and the archive; the root
     def close(level: int) -> None:
         total = sum(markets for _, markets in levels[level])
         levels[level + 1].append((root(PAGE + level, total, [one for one, _ in levels[level]]), total))
@@ -221,7 +221,7 @@ def archive_root(lines: Iterable[Union[str, bytes]]) -> CopyRoot:
     return CopyRoot(whole.hex(), markets)
 
 # Filters (INTERFACE 4.5). Of integers: the least and the greatest value, the width of buckets, and names of the values.
-LABELS, DAY, MAX_BYTES = ("category", "outcome", "formula_version", "weight_version"), 86_400_000, 2**28
+LABELS, DAY = ("category", "outcome", "formula_version", "weight_version"), 86_400_000
 FEEDS = ("bri-pm-v1",)  # the versions of the feed whose values these are
 INTEGERS: dict[str, tuple[int, int, int, list[str]]] = {
     "tier": (1, 7, 1, "RAW CAST FORGED TEMPERED DAMASCUS MITHRIL ADAMANTINE".split()),
@@ -238,7 +238,7 @@ def milliseconds(text: str, name: str = "time", end: bool = False) -> int:
         raise invalid(name, f"{name} must be a real day, or a time with Z or an offset.") from None
     return round(moment.timestamp() * 1000) + (DAY - 1 if end and not clock else 0)
 def fold(text: str) -> str:
-    """Equal of two texts when they are equal under Unicode simple case folding, as far as this Python knows it."""
+    """The same for texts that are equal under Unicode simple case folding, as far as this Python knows it."""
     odd = {"\u0131": "\u0131", "\u1fd3": "\u0390", "\u1fe3": "\u03b0", "\ufb05": "\ufb06"}
     upper = [char.upper() if len(char.upper()) == 1 else char for char in text]
     return "".join(odd.get(char) or (one.lower() if len(one.lower()) == 1 else one) for char, one in zip(text, upper))
@@ -247,14 +247,14 @@ FORMS = {**dict.fromkeys(LABELS, r"[\s\S]+"), "from": ".+", "to": ".+",
          **{f"{end}_{name}": "0|[1-9][0-9]{0,3}" for name in INTEGERS for end in ("min", "max") if not INTEGERS[name][3]},
          "tier": "(TIER)(,(TIER))*".replace("TIER", "|".join(INTEGERS["tier"][3])), "disputed": "true|false"}
 class Query:
-    """What filters select: values by name, ranges of integers, and times. What words a question has depends on the
-    version of Unicode, and no Python has the one of the service. So `q` is refused."""
+    """What filters select: values by name, ranges of integers, and times. `q` is refused: which words a question has
+    depends on the version of Unicode, and no Python has the service's."""
     def __init__(self, filters: Mapping[str, Any]):
         given = {name: text_of(value) for name, value in filters.items() if value is not None}
         for name, value in given.items():
             if not re.fullmatch(FORMS.get(name, "(?!)"), value):
-                raise invalid(name, f"{name} cannot be evaluated here, or not with this value. Words depend on the version of "
-                                    f"Unicode, which is {UNICODE} here. Known: {', '.join(FORMS)}.")
+                raise invalid(name, f"{name} cannot be evaluated here, or not with this value. Words depend on the version "
+                                    f"of Unicode, which is {UNICODE} here. Known: {', '.join(FORMS)}.")
         self.values = {name: given[name].split(",") if name in INTEGERS else [given[name]]
                        for name in (*LABELS, *INTEGERS) if name in given}
         self.first, self.last = (milliseconds(given[end], end, end == "to") if end in given else none
@@ -263,7 +263,7 @@ class Query:
                        for name, (least, most, *_) in INTEGERS.items() if {f"min_{name}", f"max_{name}"} & {*given}}
     def meets(self, header: Json) -> bool: return self.first <= header["newest"] and self.last >= header["oldest"]
     def needed(self, header: Json, by: Sequence[str]) -> list[str]:
-        """The sections of a segment that an answer takes. Those of a label have more behind its name."""
+        """The sections of a segment that an answer takes. The names of a label's sections have more behind its own."""
         cut = self.first > header["oldest"] or self.last < header["newest"] or "month" in by
         fields = {*self.ranges, *self.values, *by, *(["disputed"] if by else []), *(["times"] if cut else [])}
         return [name for name in header["sections"] if name.split(".")[0] in fields and self.meets(header)]
@@ -271,23 +271,23 @@ class Query:
 # The index of a segment (snapshots/SPEC.md, "Segments" and "Index root"). A bitmap is one integer.
 count_of: Callable[[int], int] = getattr(int, "bit_count", lambda bits: bin(bits).count("1"))
 def buckets_of(name: str) -> dict[Any, tuple[int, int]]:
-    """The ranges of an integer that a facet counts, by the names of their values, if they have any."""
+    """The ranges of values that a facet counts, by their names where they have names."""
     least, most, width, names = INTEGERS[name]
     *starts, last = range(least, most + 2 - width, width)
     ranges = [*((start, start + width - 1) for start in starts), (last, most)]
     return dict(zip(names or ranges, ranges))
 class Segment:
-    """A segment of which the header was checked, with those of its sections that were."""
+    """A segment whose header was checked. `parts` has, by their hashes, the sections of it that were."""
     def __init__(self, header: Json, parts: Mapping[str, bytes]):
         self.header, self.parts, self.markets = header, parts, header["markets"]
     def column(self, name: str) -> Json:
-        """What the header says of a column, which has no other values than are known here."""
-        found = next((one for one in self.header["columns"] if one["name"] == name), {"kind": "none"})
-        least, most, *_ = INTEGERS.get(name, (0, 0))
-        if found["kind"] != "label" if name in LABELS else (
-                found["kind"] != "integer" or not least <= found["min"] <= found["max"] <= most):
-            raise invalid(name, f"The snapshot has no index for {name} that this client can read.")
-        return found
+        """What the header says of a column. ApiError if there is none, or none with only values that are known here."""
+        kind, (least, most, *_) = ("label", (0, 0)) if name in LABELS else ("integer", INTEGERS[name])
+        for one in self.header["columns"]:
+            if (one["name"], one["kind"]) == (name, kind) and (
+                    kind == "label" or least <= one["min"] <= one["max"] <= most):
+                return one
+        raise invalid(name, f"The snapshot has no index for {name} that this client can read.")
     def part(self, name: str) -> bytes: return self.parts[self.header["sections"][name][1]]
     def integers(self, name: str, low: int, high: int) -> int:
         column = self.column(name)
@@ -361,6 +361,13 @@ def facet_of(name: str, found: Mapping[Any, list[int]], limit: int) -> Json:
     some.sort(key=lambda value: (-found[value][0], value.encode("utf-16-be", "surrogatepass")))
     other = {of: sum(found[value][at] for value in some[limit:]) for at, of in enumerate(("count", "disputed"))}
     return {"distinct": len(some), "buckets": [*map(bucket, some[:limit])], "other": other}
+def id_hash(id: str) -> int: return int.from_bytes(sha(id.encode())[:4], "big")
+def need_index(entry: Json, listed: Sequence[Json], parts: Sequence[tuple[str, str]]) -> None:
+    """Checks that the index root is that over the headers and ids of segments."""
+    must(all(is_count(one["markets"], 65536) for one in listed) and all(map(is_hash, sum(parts, ()))))
+    nodes, markets = [sha(b"\1", *map(bytes.fromhex, pair)) for pair in parts], sum(one["markets"] for one in listed)
+    need((root(INDEX, markets, nodes).hex(), markets) == (entry["indexRoot"], entry["counts"]["markets"]), "index root",
+         "The segments do not have the index root of the log's entry.")
 
 class Row(NamedTuple):
     """A market, with its text byte for byte as in the archive. Of changes, `op` is put or, without a text, delete."""
@@ -377,16 +384,16 @@ def change_in(line: str) -> Row:
 Recomputed = NamedTuple("Recomputed", [("snapshot_id", str), ("commit", int), ("total", int), ("facets", Json),
                                        ("vouched", Vouched)])
 Absence = NamedTuple("Absence", [("snapshot_id", str), ("commit", int), ("markets", int), ("vouched", Vouched)])
-def body_of(answer: Any) -> bytes:
-    data: bytes = answer.body.read(MAX_BYTES + 1)
-    need(len(data) <= MAX_BYTES, "answer", f"More than {MAX_BYTES} bytes came.")
+def body_of(answer: Any, most: int = 2**28) -> bytes:
+    data: bytes = answer.body.read(most + 1)
+    need(len(data) <= most, "answer", f"More than {most} bytes came.")
     if answer.body is answer and len(data) < int(answer.headers["Content-Length"] or 0):
         raise EOFError(f"{len(data)} bytes came.")
     return data
 class NoRedirect(urllib.request.HTTPRedirectHandler):
     redirect_request = lambda *_: None  # The key is for one address alone.
 class Lines:
-    """The lines of an answer, each read, to be iterated over once. The members are known when the first one has come."""
+    """The lines of an answer, to be iterated over once. The members are known when the first line has come."""
     def __init__(self, client: "Client", path: str, query: Json, read: Callable[[str], Any]):
         self.client, self.path, self.query, self.read = client, path, query, read
         self.snapshot_id, self.archive_root, self.cursor = "", "", query.get("cursor")
@@ -406,7 +413,7 @@ class Lines:
                 raise EOFError(f"{self.skip} of {self.count} lines came. Go on behind them with `skip`.")
 
 class Client:
-    """Asks a service at `url`. `opener` sends the requests; within `timeout` seconds every next piece must come."""
+    """Asks the service at `url`. `opener` sends the requests. Every next piece must come within `timeout` seconds."""
     def __init__(self, url: str, key: str | None = None, *, opener: Any = None, timeout: float = 30, keep_bytes: int = 2**26):
         base = url.rstrip("/")
         if not re.fullmatch(r"https?://[^/?#@\s]+(/[^?#\s]*)?", base):
@@ -419,7 +426,7 @@ class Client:
         self.kept: dict[str, bytes] = {}  # checked parts of indexes by hash, the least recently used first
     @contextlib.contextmanager
     def opened(self, path: str, query: Mapping[str, Any], accept: str, body: bytes | None = None) -> Iterator[Any]:
-        """An answer with its `headers`, and as `body` what comes. Whatever fails while it is open is an ApiError."""
+        """An answer, with its `headers` and its `body`. Whatever fails while it is open is an ApiError."""
         given = urllib.parse.urlencode({name: text_of(value) for name, value in query.items() if value is not None})
         headers = {**self.headers, "Accept": accept, **({"Content-Type": "application/json"} if body else {})}
         request = urllib.request.Request(f"{self.base}{path}{'?' if given else ''}{given}", body, headers)
@@ -480,14 +487,14 @@ class Client:
             yield page
             before, query = now, cursor and {"cursor": cursor}
     def rows(self, filters: Mapping[str, Any] = {}) -> Lines:
-        """Every market that matches, each a Row. To go on behind them, give `cursor` and `skip` of this as filters."""
+        """Every market that matches, as a Row. To go on behind those that came, give `cursor` and `skip` as filters."""
         return Lines(self, "/markets/historical", dict(filters), row_in)
     def changes(self, since: str, until: str | None = None, skip: int | None = None) -> Lines:
-        """What differs between two snapshots, each a Change: those that delete, then those that put, each id once."""
+        """What differs between two snapshots, each id once: first the Rows to delete, then those to put."""
         return Lines(self, "/markets/changes", {"since": since, "until": until, "skip": skip}, change_in)
     def copy(self, folder: Union[str, os.PathLike[str]], trust: Trust = Trust()) -> tuple[pathlib.Path, CopyRoot]:
-        """Brings the copy in a folder up to date, archive-SNAPSHOT.ndjson, or makes one. It replaces the one before when
-        it has the root and the number of markets in the log's entry. Memory holds it whole."""
+        """Brings the copy in a folder, archive-SNAPSHOT.ndjson, up to date, or makes one. It replaces the one before once
+        it has the root and the number of markets of the log's entry. Memory holds it whole."""
         entry, _ = verify_entry(self.get("/markets/index"), trust)
         until, held = entry["snapshotId"], [*pathlib.Path(folder).glob("archive-*.ndjson")]
         rows: Iterable[Row] = self.rows({"asOf": until})
@@ -510,7 +517,7 @@ class Client:
             other.unlink()
         return path, copy
     def parts(self, wanted: Mapping[str, int], what: str, hash_of: Callable[[bytes], bytes]) -> dict[str, bytes]:
-        """Parts of indexes by their hashes, of so many bytes each, and checked against them."""
+        """Parts of indexes by their hashes, against which they are checked. `wanted` says how many bytes each has."""
         need(all(is_count(size, 2**28) for size in wanted.values()), what, "A part would be too large.")
         found = {name: self.kept.pop(name, b"") for name in wanted if name in self.kept or not wanted[name]}
         while missing := [name for name in wanted if name not in found][:100]:
@@ -591,10 +598,3 @@ class Client:
                 nodes.append((segment["header"], roots.pop().hex()))
             need_index(entry, said["segments"], nodes)
         return Absence(said["snapshotId"], said["commit"], entry["counts"]["markets"], vouched)
-def id_hash(id: str) -> int: return int.from_bytes(sha(id.encode())[:4], "big")
-def need_index(entry: Json, listed: Sequence[Json], parts: Sequence[tuple[str, str]]) -> None:
-    """Checks that the index root is that over the headers and ids of segments."""
-    must(all(is_count(one["markets"], 65536) for one in listed) and all(map(is_hash, sum(parts, ()))))
-    nodes, markets = [sha(b"\1", *map(bytes.fromhex, pair)) for pair in parts], sum(one["markets"] for one in listed)
-    need((root(INDEX, markets, nodes).hex(), markets) == (entry["indexRoot"], entry["counts"]["markets"]), "index root",
-         "The segments do not have the index root of the log's entry.")
