@@ -1,4 +1,4 @@
-import { type Fault, isFault } from "../../../schemas/errors.ts";
+import { isFault } from "../../../schemas/errors.ts";
 import { bytesOf } from "../../../snapshots/format/bytes.ts";
 import type { Tools } from "./calls.ts";
 
@@ -22,16 +22,6 @@ export class Asker {
       title: "Invalid parameter",
       ...(parameter !== undefined && { parameter }),
     });
-  }
-
-  /** Reads what the caller asks for. */
-  reading<T>(read: () => T): T {
-    try {
-      return read();
-    } catch (error) {
-      const { message, extras } = error as Fault;
-      throw this.invalid(message, extras?.parameter);
-    }
   }
 
   need = (holds: unknown, what: string, detail: string): void => {
