@@ -75,9 +75,6 @@ export async function keysOfChanges(storage: Storage, changes: string): Promise<
 export const objectsOf = (files: readonly ParquetFile[]) =>
   files.flatMap(({ hash, chunks }) => [layout.exportFile(hash), layout.exportChunks(chunks.hash)]);
 
-/** The newest exports that gc always keeps. */
-const newestExports = 2;
-
 /** As readExports, without those that a rollback withdrew, newest first. `newest` is the store's newest commit. */
 export async function soundExports(
   storage: Storage,
@@ -89,24 +86,6 @@ export async function soundExports(
   const standing = records.filter(({ commit }) => !isWithdrawn(commit, newest));
   return standing.sort((a, b) => b.commit - a.commit);
 }
-
-/** The keys that a collection keeps: the newest sound exports, and those of `snapshots`. */
-export async function keptExports(
-  storage: Storage,
-  newest: Commit | undefined,
-  snapshots: ReadonlySet<string>,
-  trust: Trust | undefined,
-): Promise<string[]> {
-  const listed = await soundExports(storage, newest?.entry, trust);
-  return listed
-    .filter(({ snapshotId }, index) => index < newestExports || snapshots.has(snapshotId))
-    .flatMap(keysOf);
-}
-
-const keysOf = ({ snapshotId, files }: ExportRecord): string[] => [
-  layout.exportRecord(snapshotId),
-  ...objectsOf(files),
-];
 
 /**
  * Signs the exports of the commit that a run signs over and of those before it, back to one that a trusted key signed.

@@ -3,11 +3,11 @@ import { isDeepStrictEqual } from "node:util";
 import type { Commit, Manifest, SegmentRef } from "../../schemas/store/stored-objects.ts";
 import { changeObjects } from "../changes/record.ts";
 import {
-  keptExports,
   keysOfChanges,
   objectsOf,
   readSoundChanges,
   readSoundExport,
+  soundExports,
 } from "../export/export-records.ts";
 import { type Tile, tileWidth } from "../format/log-tiles.ts";
 import { readPages } from "../index/segment.ts";
@@ -62,6 +62,8 @@ const holders = [
   layout.changeRecord.prefix,
 ];
 const isHolder = (key: string) => holders.some((prefix) => key.startsWith(prefix));
+/** The newest exports that always stay. */
+const newestExports = 2;
 /** Export runs make these without a commit at the end. */
 const ofExports = [layout.exportFile.prefix, layout.exportChunks.prefix];
 
@@ -326,11 +328,14 @@ class Survey {
 
   /** The newest exports stay, and those of snapshots that stay for long. */
   async #reachExports(commits: readonly Commit[], masks: readonly number[]): Promise<void> {
-    for (const rule of [0, rules.daily, rules.monthly]) {
-      const kept = commits.filter((_, index) => (masks[index]! & rule) > 0);
-      const snapshots = new Set(kept.map(({ entry }) => entry.snapshotId));
-      const keys = await keptExports(this.#storage, commits.at(-1), snapshots, this.#trust);
-      this.#reach(keys, rule || rules.current);
+    const bySnapshot = new Map<string, number>();
+    for (const [index, { entry }] of commits.entries())
+      bySnapshot.set(entry.snapshotId, (bySnapshot.get(entry.snapshotId) ?? 0) | masks[index]!);
+    const records = await soundExports(this.#storage, commits.at(-1)?.entry, this.#trust);
+    for (const [index, { snapshotId, files }] of records.entries()) {
+      const forLong = (bySnapshot.get(snapshotId) ?? 0) & (rules.daily | rules.monthly);
+      const keptBy = index < newestExports ? rules.current : forLong;
+      if (keptBy > 0) this.#reach([layout.exportRecord(snapshotId), ...objectsOf(files)], keptBy);
     }
   }
 
