@@ -1,30 +1,20 @@
-import type { Manifest, NamedObject, SegmentRef } from "../../../schemas/store/stored-objects.ts";
+import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
 import { filterBytes, IdFilter, idHash, ordinalsOf, requireIds } from "../../index/id-table.ts";
 import type { Segment } from "../../index/segment.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import { readObject } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
+import type { ObjectCache } from "../catalog/caches.ts";
+import type { Snapshot } from "../catalog/snapshots.ts";
 import { awaitBudget } from "../effort.ts";
 import { SingleFlight } from "../memo.ts";
-import type { Archive } from "./archive.ts";
 
 // Each takes at most half a megabyte, until its filter is made.
 const readAtOnce = 8;
 
 // Making the filter of a large segment takes as long as inflating this many runs.
 const stepsPerFilter = 32;
-
-/** Objects that are kept in memory. */
-interface Objects {
-  get(key: string, ref: NamedObject): Promise<Buffer>;
-}
-
-/** What of a snapshot leads to a market. */
-interface Searched {
-  archive: Archive;
-  manifest: Manifest;
-}
 
 /**
  * Finds markets by id. The first search in a snapshot reads the ids of all its segments once and keeps a filter of
@@ -33,17 +23,20 @@ interface Searched {
  */
 export class IdIndex {
   readonly #storage: Storage;
-  readonly #objects: Objects;
+  readonly #objects: Pick<ObjectCache, "get">;
   readonly #filters = new WeakMap<Segment, IdFilter>();
   readonly #making = new SingleFlight<IdFilter>();
 
-  constructor(storage: Storage, objects: Objects) {
+  constructor(storage: Storage, objects: Pick<ObjectCache, "get">) {
     this.#storage = storage;
     this.#objects = objects;
   }
 
   /** Ordinals of markets that may have this id: nearly always one or none. */
-  async candidates({ archive, manifest }: Searched, id: string): Promise<number[]> {
+  async candidates(
+    { archive, manifest }: Pick<Snapshot, "archive" | "manifest">,
+    id: string,
+  ): Promise<number[]> {
     const hash = idHash(id);
     const segments = archive.segments.map((segment, index) => ({
       segment,

@@ -1,8 +1,7 @@
 import { Fault } from "../../../schemas/errors.ts";
-import { Collecting } from "../../../schemas/store/stored-objects.ts";
 import { CorruptObjectError } from "../errors.ts";
 import { layout } from "../layout.ts";
-import { seal, unseal } from "../objects.ts";
+import { readRecord, seal } from "../objects.ts";
 import { infoOf, type Storage } from "../storage.ts";
 import { requireClock, storeTime } from "./clock.ts";
 
@@ -67,17 +66,17 @@ async function threatsTo(
   const threats: { key: string; since: number }[] = [];
   for await (const { key: record, modified } of storage.list(layout.collecting.prefix)) {
     if (modified.getTime() <= after) continue;
-    const key = (await readRecord(storage, record)).find((doomed) => needed.has(doomed));
+    const key = (await keysIn(storage, record)).find((doomed) => needed.has(doomed));
     if (key) threats.push({ key, since: modified.getTime() });
   }
   return threats;
 }
 
 /** Throws COLLECTED_MEANWHILE for a damaged record, since nobody can tell what it names. */
-async function readRecord(storage: Storage, record: string): Promise<string[]> {
+async function keysIn(storage: Storage, record: string): Promise<string[]> {
   try {
-    const bytes = await storage.get(record, { maxBytes: layout.collecting.maxBytes });
-    return bytes ? unseal(record, bytes, Collecting).keys : [];
+    const { collecting } = layout;
+    return (await readRecord(storage, collecting, [collecting.nameIn(record)]))?.keys ?? [];
   } catch (error) {
     if (!(error instanceof CorruptObjectError)) throw error;
     throw new Fault(

@@ -160,7 +160,7 @@ async function readNewest(path: string): Promise<NotedCheckpoint | undefined> {
     const older =
       `it holds a checkpoint of format 2, from which only ${layout.key.prefix} of a store carries over, by ` +
       "copying it: remove it";
-    const reason = ofFormat2.test(note) ? older : error instanceof Error ? error.message : error;
+    const reason = ofFormat2.test(note) ? older : messageOf(error);
     throw new Fault("CHECKPOINT_FILE", `${path} cannot be used: ${reason}`, { cause: error });
   }
 }
@@ -173,7 +173,6 @@ async function replace(path: string, content: string): Promise<void> {
     await rename(temporary, path);
   } catch (error) {
     await rm(temporary, { force: true });
-    const reason = error instanceof Error ? error.message : error;
-    throw new Fault("CHECKPOINT_FILE", `${path} cannot be written: ${reason}`, { cause: error });
+    throw new Fault("CHECKPOINT_FILE", `${path} cannot be written: ${messageOf(error)}`, { cause: error });
   }
 }

@@ -13,7 +13,7 @@ import {
   type VerifierKey,
 } from "../../format/note.ts";
 import { sha256 } from "../../format/tree.ts";
-import { hasCode, unlessSync } from "../../store/errors.ts";
+import { hasCode, messageOf, unlessSync } from "../../store/errors.ts";
 
 /** What DER puts before a seed of 32 bytes, and before the public key itself (RFC 8410, RFC 9881). */
 const der = {
@@ -191,9 +191,7 @@ async function linesOf(path: string): Promise<{ text: string; line: number }[]> 
 
 /** The error of a file that cannot be read or written. */
 export function unusable(path: string, done: string, error: unknown): Fault {
-  return keyFileError(`${path} cannot be ${done}: ${error instanceof Error ? error.message : error}`, {
-    cause: error,
-  });
+  return keyFileError(`${path} cannot be ${done}: ${messageOf(error)}`, { cause: error });
 }
 
 /** The key that `parse` makes of a line. Throws KEY_FILE, which names file and line, for its NoteKeyError. */
