@@ -29,7 +29,7 @@ import { TrustedLog } from "./trusted-log.ts";
 import type { Absence, Proving, ReadOptions, Recomputed, Recomputing, Trust, Vouched } from "./types.ts";
 
 /** Nobody else waits for a turn. */
-const atOnce = async () => {};
+const noWait = async () => {};
 
 /** Recomputes answers for one client. */
 export class Prover {
@@ -65,7 +65,7 @@ export class Prover {
     const known = await this.#archives.know(job, trust, asOf);
     const { total, facets } = await this.#evaluate(job, known, { filter, by: names }, async (found) => ({
       total: found.total,
-      facets: names.length > 0 ? await countFacets(known.archive.index, found, names, limit, atOnce) : {},
+      facets: names.length > 0 ? await countFacets(known.archive.index, found, names, limit, noWait) : {},
     }));
     const { snapshotId, commit } = known;
     const { bytes, requests } = job;
@@ -107,7 +107,7 @@ export class Prover {
       const { count, cursor } = answer;
       Object.assign(rows, { snapshotId, count, total, cursor, vouched: vouchedFor(known, filter) });
       rows.csvHead = csvHead(entry.feedVersion);
-      rows.csvOf = (text) => csvOf([bytesOf(text)], entry.feedVersion, atOnce);
+      rows.csvOf = (text) => csvOf([bytesOf(text)], entry.feedVersion, noWait);
       const take = async (wanted: number) => {
         const texts: string[] = [];
         while (texts.length < wanted) {
@@ -276,7 +276,7 @@ export class Prover {
       return needsWords ? [...sections, segment.wordsPart] : sections;
     });
     const found = await this.#parts.with(job, parts, () =>
-      this.#asker.checking("section", "The index", async () => work(await evaluate(index, filter, atOnce))),
+      this.#asker.checking("section", "The index", async () => work(await evaluate(index, filter, noWait))),
     );
     for (const { hash, bytes } of parts) decoded.set(hash, bytes);
     const bytes = [...decoded.values()].reduce((sum, each) => sum + each, 0);
