@@ -17,7 +17,7 @@ import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { collectedKinds, hashIn, kindOf, layout } from "../store/layout.ts";
 import { announce, deletingMinutes, recordKeys } from "../store/log/gc-records.ts";
-import { tileKey, tileNamed, tilesAmong } from "../store/log/public-log.ts";
+import { tileKey, tileNamed, tilesAmong } from "../store/log/tiles.ts";
 import { readManifest } from "../store/manifest.ts";
 import { namedBy, readObject } from "../store/objects.ts";
 import { infoOf, type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";

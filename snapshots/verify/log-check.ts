@@ -6,7 +6,7 @@ import { leafHash } from "../format/tree.ts";
 import { CorruptObjectError, MissingObjectError, unlessSync } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { gapsIn, listCommits, readPresent } from "../store/log/commits.ts";
-import { entryOf, leavesOf, tileCheck, tileKey, tilesAmong } from "../store/log/public-log.ts";
+import { entryOf, leavesOf, tileCheck, tileKey, tilesAmong } from "../store/log/tiles.ts";
 import { believe, type Memory } from "../trust/log/believe.ts";
 import { parseCheckpoint } from "../trust/notes/signed-note.ts";
 import { checkAgreement, type Trust } from "../trust/trust.ts";

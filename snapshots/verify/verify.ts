@@ -7,7 +7,7 @@ import { recordAt, scoreListAt } from "../publish/public/mutable-objects.ts";
 import type { Named, Site } from "../publish/public/site.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { commitNumberIn, hashIn, isKeyRevocation, layout, sha256 } from "../store/layout.ts";
-import { tileNamed } from "../store/log/public-log.ts";
+import { tileNamed } from "../store/log/tiles.ts";
 import { unseal } from "../store/objects.ts";
 import { probeBody } from "../store/open-storage.ts";
 import type { ObjectInfo, Storage } from "../store/storage.ts";

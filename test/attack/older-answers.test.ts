@@ -4,7 +4,7 @@ import type { MarketProof, ScoreProof } from "../../schemas/envelopes.ts";
 import { inclusionFromTiles } from "../../snapshots/format/log-tree.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { tilesIn } from "../../snapshots/store/log/public-log.ts";
+import { tilesIn } from "../../snapshots/store/log/tiles.ts";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { type ArchiveProxy, startArchiveProxy } from "../helpers/http/archive-proxy.ts";
 import { publishRecords, recordsOf, slugs } from "../helpers/publish/records.ts";

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { leafHash } from "../../snapshots/format/tree.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { readLog } from "../../snapshots/store/log/commits.ts";
-import { entryOf } from "../../snapshots/store/log/public-log.ts";
+import { entryOf } from "../../snapshots/store/log/tiles.ts";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { parsePolicy } from "../../snapshots/trust/witnesses/policy.ts";
 import { Witnesses } from "../../snapshots/trust/witnesses/witnesses.ts";

@@ -29,7 +29,7 @@ import {
 } from "../../snapshots/index/id-table.ts";
 import { CorruptObjectError, MissingObjectError } from "../../snapshots/store/errors.ts";
 import { layout } from "../../snapshots/store/layout.ts";
-import { entryOf } from "../../snapshots/store/log/public-log.ts";
+import { entryOf } from "../../snapshots/store/log/tiles.ts";
 import { divideManifest, readManifest } from "../../snapshots/store/manifest.ts";
 import { referTo, seal, unseal } from "../../snapshots/store/objects.ts";
 import { parseSigningKey, parseVerifierKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";

@@ -15,7 +15,7 @@ import {
   tileCheck,
   tileKey,
   tilesAmong,
-} from "../../store/log/public-log.ts";
+} from "../../store/log/tiles.ts";
 import { infoOf, type Storage, StorageError } from "../../store/storage.ts";
 import { believe, evidenceIn, type RunLog, recall } from "../../trust/log/believe.ts";
 import { mergeNotes, readNote, signCheckpoint, timeOf } from "../../trust/notes/signed-note.ts";

@@ -4,7 +4,7 @@ import { leafHash } from "../../format/tree.ts";
 import { MissingObjectError, ObjectError, unless } from "../../store/errors.ts";
 import { hashIn, layout } from "../../store/layout.ts";
 import { commitsBefore, isWithdrawn, logFrom } from "../../store/log/commits.ts";
-import { entryOf } from "../../store/log/public-log.ts";
+import { entryOf } from "../../store/log/tiles.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
 import { Recent, SingleFlight } from "../memo.ts";

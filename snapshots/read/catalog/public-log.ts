@@ -16,7 +16,7 @@ import { CorruptObjectError, MissingObjectError, ObjectError } from "../../store
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import { readCommit } from "../../store/log/commits.ts";
-import { entryOf, hashesOf, leavesUpTo, readEntries, tileKey, tilesIn } from "../../store/log/public-log.ts";
+import { entryOf, hashesOf, leavesUpTo, readEntries, tileKey, tilesIn } from "../../store/log/tiles.ts";
 import type { Storage } from "../../store/storage.ts";
 import { anyCheckpoint } from "../../trust/log/checkpoints.ts";
 import type { LogReader } from "../../trust/log/log-reader.ts";

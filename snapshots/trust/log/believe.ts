@@ -5,7 +5,7 @@ import { treeHead } from "../../format/tree.ts";
 import { CorruptObjectError, isLoss, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { newestCommit, readChecked, readCommit } from "../../store/log/commits.ts";
-import { LogTree, lastBundle, readEntries } from "../../store/log/public-log.ts";
+import { LogTree, lastBundle, readEntries } from "../../store/log/tiles.ts";
 import { listedOnce, type Storage } from "../../store/storage.ts";
 import { type NotedCheckpoint, signCheckpoint } from "../notes/signed-note.ts";
 import { refuseUntrusted, requireTrusted, type Signing, trustOf } from "../signing.ts";

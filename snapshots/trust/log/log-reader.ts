@@ -4,7 +4,7 @@ import type { TreeHead } from "../../format/log-tree.ts";
 import { CorruptObjectError, messageOf, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { newestCommit, readCommit } from "../../store/log/commits.ts";
-import { LogTree } from "../../store/log/public-log.ts";
+import { LogTree } from "../../store/log/tiles.ts";
 import type { Storage } from "../../store/storage.ts";
 import type { NotedCheckpoint } from "../notes/signed-note.ts";
 import { judge, Trust, UntrustedError } from "../trust.ts";

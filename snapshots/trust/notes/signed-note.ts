@@ -15,7 +15,7 @@ import {
 } from "../../format/note.ts";
 import { leafHash } from "../../format/tree.ts";
 import { CorruptObjectError, unless, unlessSync } from "../../store/errors.ts";
-import { entryOf } from "../../store/log/public-log.ts";
+import { entryOf } from "../../store/log/tiles.ts";
 import type { Signature } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import { publicKeyOf, type SigningKey } from "./note-keys.ts";

@@ -3,7 +3,7 @@ import { consistencyFromTiles, type TreeHead } from "../../format/log-tree.ts";
 import { kindName, NoteError, type NoteSignature, parseSignature } from "../../format/note.ts";
 import type { Policy, Witness } from "../../format/policy.ts";
 import { unlessSync } from "../../store/errors.ts";
-import { tilesIn } from "../../store/log/public-log.ts";
+import { tilesIn } from "../../store/log/tiles.ts";
 import type { Storage } from "../../store/storage.ts";
 import { checkSignature, timeOf } from "../notes/signed-note.ts";
 

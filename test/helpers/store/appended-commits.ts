@@ -9,7 +9,7 @@ import {
   publishedAtAfter,
   readLog,
 } from "../../../snapshots/store/log/commits.ts";
-import { entryOf } from "../../../snapshots/store/log/public-log.ts";
+import { entryOf } from "../../../snapshots/store/log/tiles.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 
 const start = Date.parse("2026-01-01T00:00:00.000Z");

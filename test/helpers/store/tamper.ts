@@ -22,7 +22,7 @@ import { decodeRows, encodeSegment, readIndexHeader, readPages } from "../../../
 import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { issueKey, revokeKey } from "../../../snapshots/keys/records.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
-import { entryOf, tileKey } from "../../../snapshots/store/log/public-log.ts";
+import { entryOf, tileKey } from "../../../snapshots/store/log/tiles.ts";
 import { divideManifest } from "../../../snapshots/store/manifest.ts";
 import { referTo, seal } from "../../../snapshots/store/objects.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";

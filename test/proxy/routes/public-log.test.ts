@@ -8,7 +8,7 @@ import { PublicLog } from "../../../snapshots/read/catalog/public-log.ts";
 import { CorruptObjectError } from "../../../snapshots/store/errors.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
-import { entriesUpTo } from "../../../snapshots/store/log/public-log.ts";
+import { entriesUpTo } from "../../../snapshots/store/log/tiles.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { type NotedCheckpoint, signCheckpoint } from "../../../snapshots/trust/notes/signed-note.ts";

@@ -8,7 +8,7 @@ import { policyOf } from "../../../snapshots/format/policy.ts";
 import { leafHash } from "../../../snapshots/format/tree.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readCommit, readLog } from "../../../snapshots/store/log/commits.ts";
-import { entryOf, tileKey } from "../../../snapshots/store/log/public-log.ts";
+import { entryOf, tileKey } from "../../../snapshots/store/log/tiles.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
 import { readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";

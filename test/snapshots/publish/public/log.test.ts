@@ -7,7 +7,7 @@ import { updateLog } from "../../../../snapshots/publish/public/log.ts";
 import { PublicTree } from "../../../../snapshots/publish/public/site.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
 import { newestCommit, readCommit, readLog } from "../../../../snapshots/store/log/commits.ts";
-import { entryOf, LogTree } from "../../../../snapshots/store/log/public-log.ts";
+import { entryOf, LogTree } from "../../../../snapshots/store/log/tiles.ts";
 import type { Storage } from "../../../../snapshots/store/storage.ts";
 import { append } from "../../../helpers/store/appended-commits.ts";
 import { publishNew, publishOld } from "../../../helpers/store/faulty-store.ts";
