@@ -1,5 +1,5 @@
 import { bytesOf } from "../../../snapshots/format/bytes.ts";
-import { treesBy } from "./trees.ts";
+import { treesBy, webSha256 } from "./trees.ts";
 
 /** What Node tells of itself, undefined elsewhere. */
 const node = (
@@ -19,8 +19,7 @@ const nodeHash = node?.getBuiltinModule?.("node:crypto")?.hash;
 export const ownUnicode: string | undefined = node?.versions?.unicode;
 
 export const sha256 = (bytes: Uint8Array): Uint8Array | Promise<Uint8Array> =>
-  nodeHash?.("sha256", bytes, "buffer") ??
-  crypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>).then((hash) => new Uint8Array(hash));
+  nodeHash?.("sha256", bytes, "buffer") ?? webSha256(bytes as Uint8Array<ArrayBuffer>);
 
 export const trees = treesBy(sha256);
 

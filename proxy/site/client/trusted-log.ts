@@ -10,17 +10,13 @@ import {
 import { maxObjectBytes } from "../../../snapshots/format/sizes.ts";
 import type { Asker } from "./asker.ts";
 import { sha256, trees } from "./hashes.ts";
+import type { MarketProof } from "./records.d.ts";
 import { isPolicy, timeIn } from "./trusted.ts";
 import type { CallOptions, Entry, Trust, Vouched } from "./types.ts";
 
 /** What the service says of its log. Nothing of it is believed before it was checked. */
-export interface SaidOfLog {
-  snapshotId: string;
-  commit: number;
-  entry: string;
-  inclusion: readonly string[] | null;
-  checkpoint: string | null;
-}
+export type SaidOfLog = Pick<MarketProof, "snapshotId" | "commit" | "entry" | "checkpoint"> &
+  Pick<MarketProof["proof"], "inclusion">;
 
 /** A commit that the caller has reason to believe. */
 export interface Believed {
@@ -81,11 +77,8 @@ export class TrustedLog {
       await checking("checkpoint", "The log of trust.since", () =>
         this.#asker.tools.client.requireSameLog(since, checkpoint as string, { signal }),
       );
-    const by: Vouched["by"] = [];
-    if (key !== undefined) by.push(isPolicy(key) ? "policy" : "key");
-    if (pinned !== undefined) by.push("entry");
-    if (id !== undefined) by.push("snapshotId");
-    if (since !== undefined) by.push("since");
+    const given = { [isPolicy(key) ? "policy" : "key"]: key, entry: pinned, snapshotId: id, since };
+    const by = Object.keys(given).filter((name) => given[name] !== undefined) as Vouched["by"];
     return {
       snapshotId,
       commit,
