@@ -6,8 +6,9 @@ import { Failure } from "./components/failure.tsx";
 import { Jump } from "./components/jump.tsx";
 import { MeaningBubble } from "./components/meaning.tsx";
 import { PlainButton, SkipTo } from "./components/text.tsx";
+import { View } from "./components/view.tsx";
 import { Api } from "./model/api.ts";
-import { SiteContext, useSite, useStored, useTitle } from "./model/hooks.ts";
+import { SiteContext, useSite, useStored } from "./model/hooks.ts";
 import { keepPlaces, keyOf, type Route, routeOf, Store, startRouter } from "./model/state.ts";
 import { minutes } from "./model/words.ts";
 import { Archive } from "./views/archive/archive.tsx";
@@ -19,7 +20,7 @@ import { Protocol } from "./views/protocol/protocol.tsx";
 import { Scores } from "./views/scores/scores.tsx";
 import { Week } from "./views/week.tsx";
 
-function View({ route }: { route: Route }) {
+function Shown({ route }: { route: Route }) {
   const plan = useStored((state) => state.plan);
   if (route.name === "scores") return <Scores query={route.query} />;
   if (route.name === "protocol") return <Protocol slug={route.slug} asOf={route.query.get("asOf")} />;
@@ -30,18 +31,12 @@ function View({ route }: { route: Route }) {
   if (route.name === "dimension") return <Dimension name={route.key} />;
   if (route.name === "week") return <Week />;
   if (route.name === "market") return <Market id={route.id} asOf={route.query.get("asOf")} />;
-  return <NoSuchPage />;
-}
-
-function NoSuchPage() {
-  useTitle("No such page");
   return (
-    <article>
-      <h1>No such page</h1>
+    <View title="No such page">
       <p>
         <a href="#/">Go to the scores</a>
       </p>
-    </article>
+    </View>
   );
 }
 
@@ -75,7 +70,7 @@ function App() {
         </div>
       </header>
       <main ref={main} id="main" class="wide" tabIndex={-1}>
-        <View key={keyOf(route)} route={route} />
+        <Shown key={keyOf(route)} route={route} />
       </main>
       <News />
       <Colophon />

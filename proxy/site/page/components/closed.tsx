@@ -2,10 +2,11 @@ import { type ComponentChildren, Fragment } from "preact";
 import type { Status } from "../../../../schemas/envelopes.ts";
 import { Bar } from "../charts/bar.tsx";
 import { comparedIn, filtersOf, sides } from "../model/filters.ts";
-import { useLoaded, useSite, useStored, useTitle } from "../model/hooks.ts";
+import { useLoaded, useSite, useStored } from "../model/hooks.ts";
 import { counted, grouped, tiers } from "../model/words.ts";
 import { AskForKey, planNames } from "./access.tsx";
 import { FilterWords, PlainButton, Tier } from "./text.tsx";
+import { Section, View } from "./view.tsx";
 
 /** What a key opens, in words: a picture of it would look like an answer. */
 export function KeyOffer({ words }: { words: string }) {
@@ -54,18 +55,16 @@ export function Closed({ subject, query }: { subject: string; query?: URLSearchP
 }
 
 /** The page of the archive, with what a reader gets of it. */
-export function ArchivePage({ children }: { children: ComponentChildren }) {
-  useTitle("Archive");
-  return (
-    <article>
-      <div class="row opening">
-        <h1>Archive</h1>
-        <p class="lede">Prediction markets that have resolved, with their scores, outcomes and disputes.</p>
-      </div>
-      {children}
-    </article>
-  );
-}
+export const ArchivePage = ({ children }: { children: ComponentChildren }) => (
+  <View
+    title="Archive"
+    lede={
+      <p class="lede">Prediction markets that have resolved, with their scores, outcomes and disputes.</p>
+    }
+  >
+    {children}
+  </View>
+);
 
 /** The archive to a reader without an Aegis key. */
 export function ClosedArchive({ query }: { query: URLSearchParams }) {
@@ -121,8 +120,7 @@ function Asked({ query, secret }: { query: URLSearchParams; secret: string }) {
   const compared = comparedIn(query);
   const isAll = filters.length + compared.length === 0;
   return (
-    <section class="shared" aria-labelledby="shared">
-      <h2 id="shared">{side}</h2>
+    <Section id="shared" class="shared" title={side}>
       <p>This address asks for {isAll ? "all markets." : "markets with:"}</p>
       <ul class="row bare chosen" aria-label="Filters in the address">
         {filters.map(([name, value]) => (
@@ -143,6 +141,6 @@ function Asked({ query, secret }: { query: URLSearchParams; secret: string }) {
         )}
       </ul>
       <p class="quiet">{secret} those are, and what they say, takes a key.</p>
-    </section>
+    </Section>
   );
 }

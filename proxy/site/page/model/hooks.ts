@@ -1,5 +1,5 @@
 import { createContext } from "preact";
-import { useContext, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+import { useContext, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import type { Api } from "./api.ts";
 import type { State, Store } from "./state.ts";
 
@@ -77,12 +77,6 @@ export function useLoaded<T>(
     busy,
     again: () => again(undefined),
   };
-}
-
-export function useTitle(title: string): void {
-  useEffect(() => {
-    document.title = `${title} · Protocol Risk Scores`;
-  }, [title]);
 }
 
 function download(file: Blob, name: string): void {

@@ -7,7 +7,8 @@ import { Loading } from "../components/failure.tsx";
 import { DimensionLink, type Meaning, Term } from "../components/meaning.tsx";
 import { TakeAlong } from "../components/take-along.tsx";
 import { Change, Moment, ProtocolLink, Scrolls, Tier } from "../components/text.tsx";
-import { useLoaded, useSite, useTitle } from "../model/hooks.ts";
+import { View } from "../components/view.tsx";
+import { useLoaded, useSite } from "../model/hooks.ts";
 import { go } from "../model/state.ts";
 import { grouped } from "../model/words.ts";
 
@@ -15,7 +16,6 @@ const most = 4;
 
 export function Compare({ slugs }: { slugs: readonly string[] }) {
   const { api } = useSite();
-  useTitle(["Side by side", ...slugs.map(nameOf)].join(" · "));
   const loaded = useLoaded(
     async (signal) => {
       const { scores } = await api.scores.scores({ signal });
@@ -27,8 +27,7 @@ export function Compare({ slugs }: { slugs: readonly string[] }) {
     [slugs.join()],
   );
   return (
-    <article>
-      <h1>Side by side</h1>
+    <View title={["Side by side", ...slugs.map(nameOf)].join(" · ")} heading="Side by side">
       <Loading of={loaded} words="Loading the scores…">
         {({ scores, records, there }) => {
           const known = records.map(({ slug }) => slug);
@@ -58,7 +57,7 @@ export function Compare({ slugs }: { slugs: readonly string[] }) {
           );
         }}
       </Loading>
-    </article>
+    </View>
   );
 }
 

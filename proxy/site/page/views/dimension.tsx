@@ -7,24 +7,20 @@ import { KeyOffer } from "../components/closed.tsx";
 import { Loading } from "../components/failure.tsx";
 import { TakeAlong } from "../components/take-along.tsx";
 import { PlainButton, ProtocolLink } from "../components/text.tsx";
+import { View } from "../components/view.tsx";
 import type { Api } from "../model/api.ts";
 import { archiveAddress } from "../model/filters.ts";
-import { useLoaded, useSite, useStored, useTitle } from "../model/hooks.ts";
+import { useLoaded, useSite, useStored } from "../model/hooks.ts";
 import { counted, grouped, spoken, stepOf } from "../model/words.ts";
 import { chartOf } from "./archive/histogram.tsx";
 
 /** A dimension: what it measures in the operator's words, its distribution, and who is strongest and weakest in it. */
 export function Dimension({ name }: { name: string }) {
-  useTitle(spoken(name));
   const isOfMarkets = Object.hasOwn(dimensionMeanings.market, name);
   const all: Record<string, string> = { ...dimensionMeanings.protocol, ...dimensionMeanings.market };
   const words = Object.hasOwn(all, name) ? all[name] : undefined;
   return (
-    <article>
-      <p class="path">
-        <a href={`#/meanings/${name}`}>What the numbers mean</a>
-      </p>
-      <h1>{spoken(name)}</h1>
+    <View title={spoken(name)} path={<a href={`#/meanings/${name}`}>What the numbers mean</a>}>
       <p class="lede">{words ?? "No dimension has this name."}</p>
       {words !== undefined && (
         <>
@@ -32,7 +28,7 @@ export function Dimension({ name }: { name: string }) {
           {isOfMarkets ? <OfMarkets name={name} /> : <OfProtocols name={name} />}
         </>
       )}
-    </article>
+    </View>
   );
 }
 

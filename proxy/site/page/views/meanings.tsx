@@ -1,7 +1,7 @@
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 import { dimensionMeanings, meanings } from "../../../../schemas/meanings.ts";
 import { DimensionLink, type Meaning } from "../components/meaning.tsx";
-import { useTitle } from "../model/hooks.ts";
+import { View } from "../components/view.tsx";
 
 const protocolTerms: readonly (readonly [Meaning, string])[] = [
   ["bri", "BRI"],
@@ -35,17 +35,14 @@ const prices: readonly (readonly [string, string])[] = [
 
 /** The meaning of each number and dimension, and how to read it. `asked` is the dimension in the address. */
 export function Meanings({ asked }: { asked: string | undefined }) {
-  useTitle("What the numbers mean");
-  const article = useRef<HTMLElement>(null);
   useLayoutEffect(() => {
     // Later, because the page goes to its top when it shows another view.
-    const show = () => article.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "center" });
+    const show = () => document.querySelector("main [aria-current]")?.scrollIntoView({ block: "center" });
     const later = setTimeout(show);
     return () => clearTimeout(later);
   }, [asked]);
   return (
-    <article ref={article}>
-      <h1>What the numbers mean</h1>
+    <View title="What the numbers mean">
       <p class="quiet">
         Beside each dimension stands what it is named for. What it measures is the operator’s formula, and the
         operator’s to state.
@@ -66,7 +63,7 @@ export function Meanings({ asked }: { asked: string | undefined }) {
         none.
       </p>
       <List entries={prices} />
-    </article>
+    </View>
   );
 }
 

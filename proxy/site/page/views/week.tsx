@@ -1,7 +1,8 @@
 import type { ScoreListEntry } from "../../../../schemas/records.ts";
 import { Loading } from "../components/failure.tsx";
 import { Change, Moment, ProtocolLink, Tier } from "../components/text.tsx";
-import { useLoaded, useSite, useTitle } from "../model/hooks.ts";
+import { View } from "../components/view.tsx";
+import { useLoaded, useSite } from "../model/hooks.ts";
 import { counted, grouped, minutes } from "../model/words.ts";
 
 const week = 7 * 86_400_000;
@@ -10,18 +11,16 @@ const most = 20;
 /** The biggest moves of the runs of a week, and the changes of tier in it. */
 export function Week() {
   const { api } = useSite();
-  useTitle("What changed this week");
   const list = useLoaded((signal) => api.scores.scores({ signal }), []);
   const tiers = useLoaded((signal) => api.scores.tiers({ signal }), []);
   const newest = newestRun(list.value?.scores ?? []);
   // The week ends with the newest run rather than today, because nothing follows that run.
   const since = newest ? new Date(Date.parse(newest) - week).toISOString() : "";
   return (
-    <article>
-      <div class="row opening">
-        <h1>What changed this week</h1>
-        {newest && <p class="lede">The seven days up to {minutes(newest)}, the newest run.</p>}
-      </div>
+    <View
+      title="What changed this week"
+      lede={newest && <p class="lede">The seven days up to {minutes(newest)}, the newest run.</p>}
+    >
       <h2>Biggest moves</h2>
       <Loading of={list} words="Loading the scores…">
         {({ scores }) => <Moves scores={scores.filter(({ updatedAt }) => updatedAt >= since)} />}
@@ -43,7 +42,7 @@ export function Week() {
           );
         }}
       </Loading>
-    </article>
+    </View>
   );
 }
 

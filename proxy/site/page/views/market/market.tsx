@@ -7,8 +7,9 @@ import { Closed } from "../../components/closed.tsx";
 import { Loading } from "../../components/failure.tsx";
 import { DimensionLink, Term } from "../../components/meaning.tsx";
 import { Facts, Moment, OutsideLink, Tier } from "../../components/text.tsx";
+import { View } from "../../components/view.tsx";
 import { marketAddress } from "../../model/filters.ts";
-import { useLoaded, useSite, useStored, useTitle } from "../../model/hooks.ts";
+import { useLoaded, useSite, useStored } from "../../model/hooks.ts";
 import { go } from "../../model/state.ts";
 import { counted, grouped, spoken, stepOf, tiers } from "../../model/words.ts";
 import { Proof } from "./proof.tsx";
@@ -22,7 +23,6 @@ interface MarketProps {
 /** A market's own page: its evidence, how its score came about, and the proof that it is in the archive. */
 export function Market(props: MarketProps) {
   const plan = useStored((state) => state.plan);
-  useTitle("Market");
   if (plan === "aegis") return <OpenMarket {...props} />;
   return (
     <Page question="Market">
@@ -58,15 +58,9 @@ function OpenMarket({ id, asOf }: MarketProps) {
 function Page({ question, children }: { question: string; children: ComponentChildren }) {
   const archive = useStored((state) => state.last.archive);
   return (
-    <article>
-      <p class="path">
-        <a href={archive}>All markets</a>
-      </p>
-      <h1 class="measure" dir="auto">
-        {question}
-      </h1>
+    <View title="Market" heading={question} path={<a href={archive}>All markets</a>}>
       {children}
-    </article>
+    </View>
   );
 }
 

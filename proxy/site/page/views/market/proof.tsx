@@ -3,6 +3,7 @@ import type { HistoricalMarket } from "../../../../../schemas/records.ts";
 import { type MarketProof, verifyProof } from "../../../client/client.ts";
 import { Failure } from "../../components/failure.tsx";
 import { Copyable } from "../../components/text.tsx";
+import { Section } from "../../components/view.tsx";
 import { useSite } from "../../model/hooks.ts";
 import { counted, grouped } from "../../model/words.ts";
 
@@ -51,8 +52,7 @@ export function Proof({ market, snapshot, asOf }: ProofProps) {
   };
   const path = `${api.base}/markets/${id}/proof${asOf ? `?${new URLSearchParams({ asOf })}` : ""}`;
   return (
-    <section aria-labelledby="proof">
-      <h2 id="proof">Proof</h2>
+    <Section id="proof" title="Proof">
       <p class="quiet">
         The page asks for the proof, which takes a request, and hashes its way from this market’s text to the
         id of the snapshot. With the publisher’s public key it also checks who signed that.
@@ -78,7 +78,7 @@ export function Proof({ market, snapshot, asOf }: ProofProps) {
         {verdict.proof && <Chain proof={verdict.proof} publisher={verdict.publisher ?? ""} />}
       </div>
       <Copyable name="Request of the proof" text={`curl -sS -H "x-api-key: $KEY" "${path}"`} />
-    </section>
+    </Section>
   );
 }
 

@@ -5,6 +5,7 @@ import { renderBadge } from "../../../../../snapshots/artefacts/badge.ts";
 import { Term } from "../../components/meaning.tsx";
 import { frameFor } from "../../components/take-along.tsx";
 import { Copyable, Facts } from "../../components/text.tsx";
+import { Section } from "../../components/view.tsx";
 import { useSite } from "../../model/hooks.ts";
 import { grouped } from "../../model/words.ts";
 
@@ -40,23 +41,18 @@ export const About = ({
         [<Term about="zFactor">Z factor</Term>, metadata.zFactor],
       ]}
     />
-    <section class="whole" aria-labelledby="evidence">
-      <h2 id="evidence">Evidence</h2>
+    <Section id="evidence" class="whole" title="Evidence">
       <p class="quiet">Hash of the content behind this score</p>
       <code class="hash">{evidenceHash}</code>
-    </section>
+    </Section>
   </div>
 );
 
-function Card({ title, rows }: { title: string; rows: ComponentProps<typeof Facts>["rows"] }) {
-  const id = title.toLowerCase();
-  return (
-    <section aria-labelledby={id}>
-      <h2 id={id}>{title}</h2>
-      <Facts rows={rows} />
-    </section>
-  );
-}
+const Card = ({ title, rows }: { title: string; rows: ComponentProps<typeof Facts>["rows"] }) => (
+  <Section id={title.toLowerCase()} title={title}>
+    <Facts rows={rows} />
+  </Section>
+);
 
 /**
  * A badge for other pages: a picture and its source. Where badges are published, the source names the file, which is
@@ -76,8 +72,7 @@ export function Badge({ record }: { record: ProtocolScore }) {
     </>
   );
   return (
-    <section class="badge" aria-labelledby="badge">
-      <h2 id="badge">Badge</h2>
+    <Section id="badge" class="badge" title="Badge">
       <p>
         <img
           src={`data:image/svg+xml,${encodeURIComponent(picture)}`}
@@ -93,7 +88,7 @@ export function Badge({ record }: { record: ProtocolScore }) {
         text={published === undefined ? picture : embedded(published, slug)}
       />
       {frame}
-    </section>
+    </Section>
   );
 }
 

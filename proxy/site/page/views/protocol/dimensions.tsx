@@ -6,6 +6,7 @@ import { Bar, Diverging, Scored } from "../../charts/bar.tsx";
 import { Loading } from "../../components/failure.tsx";
 import { DimensionLink, Term } from "../../components/meaning.tsx";
 import { Change, PlainButton } from "../../components/text.tsx";
+import { Section } from "../../components/view.tsx";
 import type { Api } from "../../model/api.ts";
 import { useLoaded, useSite } from "../../model/hooks.ts";
 import { minutes } from "../../model/words.ts";
@@ -21,61 +22,58 @@ export function DimensionTable({ record, moves }: DimensionTableProps) {
   const moved = new Map(moves?.map((move) => [`${move.key}`, move]));
   const most = Math.max(5, ...(moves ?? []).map(({ change7d }) => Math.abs(change7d)));
   return (
-    <>
-      <h2 id="dimensions">Twelve dimensions</h2>
-      <table class="dimensions">
-        <caption class="quiet">{meanings.protocolDimension.meaning}</caption>
-        <thead>
-          <tr>
-            <th scope="col">Dimension</th>
-            <th scope="col" class="number">
-              <Term about="protocolDimension">Score</Term>
-            </th>
-            {moves && (
-              <>
-                <th scope="col" class="number">
-                  <Term about="change7d">7 days</Term>
-                </th>
-                <th scope="col" class="number">
-                  <Term about="percentile">Percentile</Term>
-                </th>
-              </>
-            )}
-          </tr>
-        </thead>
-        <tbody>
-          {Object.entries(record.dimensions).map(([key, score]) => {
-            const move = moved.get(key);
-            return (
-              <tr key={key}>
-                <th scope="row">
-                  <DimensionLink name={key} />
-                </th>
-                <td class="number" data-meaning="protocolDimension">
-                  <Scored value={score} />
-                </td>
-                {move && (
-                  <>
-                    <td class="number" data-meaning="change7d">
-                      <span class="moved">
-                        <Diverging value={move.change7d} most={most} />
-                        <Change value={move.change7d} />
-                      </span>
-                    </td>
-                    <td class="number" data-meaning="percentile">
-                      <span class="score">
-                        <Bar value={0} max={100} mark={move.percentile} />
-                        <b>{move.percentile}</b>
-                      </span>
-                    </td>
-                  </>
-                )}
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </>
+    <table class="dimensions">
+      <caption class="quiet">{meanings.protocolDimension.meaning}</caption>
+      <thead>
+        <tr>
+          <th scope="col">Dimension</th>
+          <th scope="col" class="number">
+            <Term about="protocolDimension">Score</Term>
+          </th>
+          {moves && (
+            <>
+              <th scope="col" class="number">
+                <Term about="change7d">7 days</Term>
+              </th>
+              <th scope="col" class="number">
+                <Term about="percentile">Percentile</Term>
+              </th>
+            </>
+          )}
+        </tr>
+      </thead>
+      <tbody>
+        {Object.entries(record.dimensions).map(([key, score]) => {
+          const move = moved.get(key);
+          return (
+            <tr key={key}>
+              <th scope="row">
+                <DimensionLink name={key} />
+              </th>
+              <td class="number" data-meaning="protocolDimension">
+                <Scored value={score} />
+              </td>
+              {move && (
+                <>
+                  <td class="number" data-meaning="change7d">
+                    <span class="moved">
+                      <Diverging value={move.change7d} most={most} />
+                      <Change value={move.change7d} />
+                    </span>
+                  </td>
+                  <td class="number" data-meaning="percentile">
+                    <span class="score">
+                      <Bar value={0} max={100} mark={move.percentile} />
+                      <b>{move.percentile}</b>
+                    </span>
+                  </td>
+                </>
+              )}
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
   );
 }
 
@@ -93,8 +91,7 @@ export function WhyChanged({ record, asOf, moves }: WhyProps & { moves: ScoreDim
   const [open, setOpen] = useState(false);
   const days = moves.map(({ key, score, change7d }) => ({ key, before: score - change7d, after: score }));
   return (
-    <section class="why" aria-labelledby="why">
-      <h2 id="why">Why it changed</h2>
+    <Section id="why" class="why" title="Why it changed">
       <h3>In seven days</h3>
       <Moves dimensions={days} />
       {open ? (
@@ -104,7 +101,7 @@ export function WhyChanged({ record, asOf, moves }: WhyProps & { moves: ScoreDim
           Show the last runs one by one (at most {2 * runs + 1} requests)
         </PlainButton>
       )}
-    </section>
+    </Section>
   );
 }
 

@@ -5,6 +5,7 @@ import { Curve } from "../../charts/curve.tsx";
 import { Failure, Loading } from "../../components/failure.tsx";
 import { TakeAlong } from "../../components/take-along.tsx";
 import { Change, Moment, Scrolls, Tier } from "../../components/text.tsx";
+import { Section } from "../../components/view.tsx";
 import { type Loaded, useLoaded, useSite } from "../../model/hooks.ts";
 import { counted, minutes, signed } from "../../model/words.ts";
 
@@ -19,8 +20,7 @@ export function History({ slug, asOf, how, list }: HistoryProps) {
   const { api } = useSite();
   const history = useLoaded((signal) => api.service.history(slug, how(signal)), [slug, asOf]);
   return (
-    <section aria-labelledby="history">
-      <h2 id="history">Seven days</h2>
+    <Section id="history" title="Seven days">
       {list.error !== undefined ? (
         <Failure error={list.error} again={list.again} />
       ) : (
@@ -31,7 +31,7 @@ export function History({ slug, asOf, how, list }: HistoryProps) {
           }
         </Loading>
       )}
-    </section>
+    </Section>
   );
 }
 
@@ -119,8 +119,7 @@ export function TierLog({ slug }: { slug: string }) {
   const { api } = useSite();
   const tiers = useLoaded((signal) => api.scores.tiers({ signal }), []);
   return (
-    <section aria-labelledby="tiers">
-      <h2 id="tiers">Changes of tier</h2>
+    <Section id="tiers" title="Changes of tier">
       <Loading of={tiers} words="Loading the changes…">
         {({ since, changes }) => {
           const own = changes.filter((each) => each.slug === slug);
@@ -142,6 +141,6 @@ export function TierLog({ slug }: { slug: string }) {
           );
         }}
       </Loading>
-    </section>
+    </Section>
   );
 }

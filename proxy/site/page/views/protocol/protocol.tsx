@@ -9,7 +9,8 @@ import { KeyOffer } from "../../components/closed.tsx";
 import { Failure, Loading } from "../../components/failure.tsx";
 import { Term } from "../../components/meaning.tsx";
 import { Change, Facts, Moment, Tier } from "../../components/text.tsx";
-import { useLoaded, useSite, useStored, useTitle } from "../../model/hooks.ts";
+import { Section, View } from "../../components/view.tsx";
+import { useLoaded, useSite, useStored } from "../../model/hooks.ts";
 import { go } from "../../model/state.ts";
 import { ago, grouped } from "../../model/words.ts";
 import { peerAddress } from "../compare.tsx";
@@ -28,17 +29,12 @@ export function Protocol({ slug, asOf }: ProtocolProps) {
   const { api } = useSite();
   const keyed = useStored((state) => state.keyed);
   const last = useStored((state) => state.last.scores);
-  useTitle(nameOf(slug));
   const show = (state: string | null) => go(`#/protocols/${slug}${state === null ? "" : `?asOf=${state}`}`);
   const closed = api.live
     ? "an earlier state, which needs a key of the Developer or Aegis plan."
     : "an earlier state, which needs the service.";
   return (
-    <article>
-      <p class="path">
-        <a href={last}>All scores</a>
-      </p>
-      <h1>{nameOf(slug)}</h1>
+    <View title={nameOf(slug)} path={<a href={last}>All scores</a>}>
       {keyed && <AsOf asOf={asOf} go={show} />}
       {asOf === null || keyed ? (
         <Record slug={slug} asOf={asOf} />
@@ -50,7 +46,7 @@ export function Protocol({ slug, asOf }: ProtocolProps) {
           </p>
         </>
       )}
-    </article>
+    </View>
   );
 }
 
@@ -90,24 +86,23 @@ function Parts({ record, asOf, how }: PartsProps) {
           {({ scores: all }) => <Among record={record} scores={all} present={asOf === null} />}
         </Loading>
       </Summary>
-      <section aria-labelledby="dimensions" aria-busy={moves.busy ? "true" : undefined}>
+      <Section id="dimensions" title="Twelve dimensions" aria-busy={moves.busy ? "true" : undefined}>
         <DimensionTable record={record} moves={moves.value} />
         {moves.value && <WhyChanged record={record} asOf={asOf} moves={moves.value} />}
         {moves.error !== undefined && <Failure error={moves.error} again={moves.again} />}
-      </section>
+      </Section>
       {keyed ? (
         <History slug={slug} asOf={asOf} how={how} list={list} />
       ) : (
         api.live && (
-          <section aria-labelledby="history">
-            <h2 id="history">Seven days</h2>
+          <Section id="history" title="Seven days">
             <KeyOffer
               words={
                 "With a Developer or Aegis key: the curve of seven days, how each dimension moved in them, and its " +
                 "place among all protocols; and the page as it was in earlier snapshots."
               }
             />
-          </section>
+          </Section>
         )
       )}
       <About record={record} />

@@ -5,7 +5,8 @@ import { Distribution } from "../../charts/distribution.tsx";
 import { Loading } from "../../components/failure.tsx";
 import { TakeAlong } from "../../components/take-along.tsx";
 import { SkipTo, Tier } from "../../components/text.tsx";
-import { useLoaded, useSite, useTitle } from "../../model/hooks.ts";
+import { View } from "../../components/view.tsx";
+import { useLoaded, useSite } from "../../model/hooks.ts";
 import { replaceAddress } from "../../model/state.ts";
 import { ago, counted, grouped, minutes, tiers } from "../../model/words.ts";
 import { Movers } from "../week.tsx";
@@ -14,22 +15,22 @@ import { Table } from "./table.tsx";
 
 export function Scores({ query }: { query: URLSearchParams }) {
   const { api } = useSite();
-  useTitle("Risk scores");
   const list = useLoaded((signal) => api.scores.scores({ signal }), []);
   const { value } = list;
   return (
-    <article>
-      <div class="row opening">
-        <h1>Risk scores</h1>
+    <View
+      title="Risk scores"
+      lede={
         <p class="lede dated">
           DeFi protocols by their risk. Higher is safer.
           {value && ` Updated ${minutes(value.updatedAt)}, ${ago(value.updatedAt, Date.now())}.`}
         </p>
-      </div>
+      }
+    >
       <Loading of={list} words="Loading the scores…">
         {({ scores }) => <Board scores={scores} query={query} />}
       </Loading>
-    </article>
+    </View>
   );
 }
 
