@@ -5,7 +5,7 @@ import { alerts, isFocused } from "./look.ts";
 /** What surrounds the views: navigation, key, quota, news, the colophon, and the box that leads anywhere. */
 export function shellOf(page: Page) {
   const field = page.getByLabel("API key", { exact: true });
-  const problem = page.locator("#key-problem");
+  const problem = page.locator("#problem-key");
   const jump = page.locator(".jump");
   const found = jump.locator("li a");
   return {

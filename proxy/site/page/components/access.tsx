@@ -3,7 +3,7 @@ import { contactText } from "../../../../schemas/contact.ts";
 import type { Usage } from "../../client/client.ts";
 import { useSite, useStored } from "../model/hooks.ts";
 import { grouped } from "../model/words.ts";
-import { Failure } from "./failure.tsx";
+import { Refusal, refused } from "./field.tsx";
 import { OutsideLink, PlainButton } from "./text.tsx";
 
 export const planNames: Record<Usage["plan"], string> = {
@@ -116,8 +116,8 @@ function KeyEntry({ summary }: { summary: { current: HTMLElement | null } }) {
             autocapitalize="off"
             spellcheck={false}
             required
-            aria-invalid={error ? "true" : undefined}
-            aria-describedby="key-problem key-note"
+            {...refused("key", error)}
+            aria-describedby="problem-key key-note"
           />
           <button type="submit" disabled={busy}>
             Use key
@@ -127,7 +127,7 @@ function KeyEntry({ summary }: { summary: { current: HTMLElement | null } }) {
           Kept in this page’s memory until you leave it, and stored nowhere.
         </p>
         <AskForKey />
-        <div id="key-problem">{error !== undefined && <Failure error={error} />}</div>
+        <Refusal of="key" error={error} />
       </form>
     </details>
   );

@@ -34,7 +34,12 @@ export function View({ title, heading = title, path, lede, children }: ViewProps
 }
 
 /** A part of a view, named by its heading. */
-export const Section = ({ id, title, children, ...others }: ComponentProps<"section"> & { title: string }) => (
+export const Section = ({
+  id,
+  title,
+  children,
+  ...others
+}: ComponentProps<"section"> & { title: string }) => (
   <section aria-labelledby={id} {...others}>
     <h2 id={id}>{title}</h2>
     {children}

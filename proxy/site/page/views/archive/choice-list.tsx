@@ -1,8 +1,8 @@
-import { useLayoutEffect, useRef } from "preact/hooks";
 import type { LabelFacet } from "../../../../../schemas/envelopes.ts";
 import { foldCase } from "../../../../../schemas/names.ts";
 import { Bar } from "../../charts/bar.tsx";
 import { Sketch } from "../../components/failure.tsx";
+import { Field } from "../../components/field.tsx";
 import { DimensionLink, type Meaning, Term } from "../../components/meaning.tsx";
 import { Tier } from "../../components/text.tsx";
 import { archiveAddress, changed, dimensions, labelOf, valueWords } from "../../model/filters.ts";
@@ -21,10 +21,6 @@ interface ChoiceListProps {
 
 /** The values of a text, as links that choose or leave them, each with its count. */
 export function ChoiceList({ facet, query, answer, isBusy, go }: ChoiceListProps) {
-  const field = useRef<HTMLInputElement>(null);
-  useLayoutEffect(() => {
-    if (field.current) field.current.value = "";
-  }, [query]);
   const counts = answer?.counts as LabelFacet | undefined;
   const choices = answer && counts ? choicesOf(facet, counts, answer.query) : [];
   const other = counts?.other.count ?? 0;
@@ -47,16 +43,14 @@ export function ChoiceList({ facet, query, answer, isBusy, go }: ChoiceListProps
         <summary>{answer ? (facet === "category" ? "More" : all) : "Another value"}</summary>
         <ul class="bare choices">{items.slice(cut)}</ul>
         <p class="quiet">{other > 0 && `${counted(other, "market")} of further values`}</p>
-        <input
-          ref={field}
+        <Field
           id={facet}
-          type="text"
-          autocomplete="off"
-          spellcheck={false}
+          query={query}
+          text=""
           dir="auto"
           placeholder="Another value"
           aria-label={labelOf(facet)}
-          onChange={({ currentTarget }) => go(changed(query, { [facet]: currentTarget.value }))}
+          enter={(value) => go(changed(query, { [facet]: value }))}
         />
       </details>
     </section>

@@ -1,13 +1,14 @@
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import type { MonthFacet, ScoreFacet } from "../../../../../schemas/envelopes.ts";
 import { type Brushing, Columns, type Run } from "../../charts/columns.tsx";
-import { Failure, Sketch } from "../../components/failure.tsx";
+import { Sketch } from "../../components/failure.tsx";
+import { Field, Refusal, refused } from "../../components/field.tsx";
 import type { Taken } from "../../components/take-along.tsx";
 import { archiveAddress, changed, dimensions, facetAsked, labelOf, ownOf } from "../../model/filters.ts";
 import { compact, counted, grouped, spoken, stepOf } from "../../model/words.ts";
 import type { FacetAnswer } from "./answers.ts";
 import { FacetTitle } from "./choice-list.tsx";
-import type { Problem } from "./search.tsx";
+import { errorOf, type Problem } from "./search.tsx";
 
 /** By how much the highest month must exceed a typical one for a logarithmic scale to be offered. */
 const flattening = 5;
@@ -54,6 +55,18 @@ export function Histogram({ facet, query, answer, isBusy, problem, go, preview }
       go(changed(query, { [low]: isAgain ? null : min, [high]: isAgain ? null : max }));
     },
   };
+  /** The field for an end of the range. It has a placeholder where nothing is chosen. */
+  const field = (name: string, placeholder: string) => (
+    <Field
+      id={name}
+      {...{ query, placeholder }}
+      text={query.get(name) ?? ""}
+      enter={(text) => go(changed(query, { [name]: text }))}
+      inputMode={months ? undefined : "numeric"}
+      aria-label={labelOf(name)}
+      {...refused(name, errorOf(name, problem))}
+    />
+  );
   const kind = months ? " months" : "";
   return (
     <section class={`facet${kind}${answer?.isRecomputed ? " recomputed" : ""}`} data-facet={facet}>
@@ -91,48 +104,14 @@ export function Histogram({ facet, query, answer, isBusy, problem, go, preview }
         {spans ? <SpanPicture {...{ facet, spans, query, log: wantsLog, brushing }} /> : isBusy && <Sketch />}
       </div>
       <div class="range">
-        <RangeEnd name={low} end={spans?.[0]?.from ?? "from"} {...{ query, problem, go, months }} />
+        {field(low, spans?.[0]?.from ?? "from")}
         <span aria-hidden="true">–</span>
-        <RangeEnd name={high} end={spans?.at(-1)?.to ?? "to"} {...{ query, problem, go, months }} />
+        {field(high, spans?.at(-1)?.to ?? "to")}
       </div>
       {[low, high].map((name) => (
-        <div key={name} id={`problem-${name}`}>
-          {problem?.parameter === name && <Failure error={problem.error} />}
-        </div>
+        <Refusal key={name} of={name} error={errorOf(name, problem)} />
       ))}
     </section>
-  );
-}
-
-interface RangeEndProps {
-  name: string;
-  /** The placeholder where nothing is chosen. */
-  end: string;
-  query: URLSearchParams;
-  problem: Problem;
-  months: boolean;
-  go: (query: URLSearchParams) => void;
-}
-
-function RangeEnd({ name, end, query, problem, months, go }: RangeEndProps) {
-  const field = useRef<HTMLInputElement>(null);
-  useLayoutEffect(() => {
-    if (field.current) field.current.value = query.get(name) ?? "";
-  }, [query]);
-  return (
-    <input
-      ref={field}
-      id={name}
-      type="text"
-      inputMode={months ? undefined : "numeric"}
-      autocomplete="off"
-      spellcheck={false}
-      placeholder={end}
-      aria-label={labelOf(name)}
-      aria-describedby={`problem-${name}`}
-      aria-invalid={problem?.parameter === name ? "true" : undefined}
-      onChange={({ currentTarget }) => go(changed(query, { [name]: currentTarget.value.trim() }))}
-    />
   );
 }
 

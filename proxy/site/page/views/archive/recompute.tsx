@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Recomputed, Trust } from "../../../client/client.ts";
 import { Failure } from "../../components/failure.tsx";
+import { Refusal, refused } from "../../components/field.tsx";
 import { Facts, PlainButton } from "../../components/text.tsx";
 import { labels, scores } from "../../model/filters.ts";
 import { useSite, useStored } from "../../model/hooks.ts";
@@ -178,6 +179,7 @@ interface TrustFormProps {
 /** Asks whom the reader trusts, and begins. */
 function TrustForm({ text, type, start }: TrustFormProps) {
   const [isWrong, setWrong] = useState(false);
+  const error = isWrong ? noTrust : undefined;
   const field = useRef<HTMLTextAreaElement>(null);
   const submit = (event: Event) => {
     event.preventDefault();
@@ -197,14 +199,13 @@ function TrustForm({ text, type, start }: TrustFormProps) {
           autocomplete="off"
           spellcheck={false}
           placeholder="NAME+ID+BASE64"
-          aria-describedby="trust-problem"
-          aria-invalid={isWrong ? "true" : undefined}
+          {...refused("trust", error)}
           value={text}
           onInput={({ currentTarget }) => type(currentTarget.value)}
         />
         <button type="submit">Fetch and recompute</button>
       </div>
-      <div id="trust-problem">{isWrong && <Failure error={noTrust} />}</div>
+      <Refusal of="trust" error={error} />
     </form>
   );
 }

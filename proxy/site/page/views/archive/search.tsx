@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { ApiError } from "../../../client/client.ts";
-import { Failure } from "../../components/failure.tsx";
+import { Field, Refusal, refused } from "../../components/field.tsx";
 import { FilterWords } from "../../components/text.tsx";
 import { archiveAddress, changed, filtersOf, labelOf, labels, ownOf } from "../../model/filters.ts";
 import { useSite } from "../../model/hooks.ts";
@@ -18,54 +18,33 @@ interface SearchProps {
 /** The box to search questions for words. The search starts a moment after the last letter. */
 export function Search({ query, problem, go }: SearchProps) {
   const { store } = useSite();
-  const field = useRef<HTMLInputElement>(null);
-  const typing = useRef<ReturnType<typeof setTimeout>>(undefined);
-  const find = () => {
-    clearTimeout(typing.current);
-    const q = field.current?.value.trim() ?? "";
-    if (q === (query.get("q") ?? "")) return;
+  const find = (q: string) => {
     const next = changed(query, { q });
     // One entry of the history for a search, not one for each letter.
     if (query.has("q")) replaceAddress(store, archiveAddress(next));
     else go(next);
   };
-  useLayoutEffect(() => {
-    if (field.current && document.activeElement !== field.current) field.current.value = query.get("q") ?? "";
-    return () => clearTimeout(typing.current);
-  }, [query]);
-  const latest = useRef(find);
-  latest.current = find;
-  const isWrong = problem?.parameter === "q";
+  const error = errorOf("q", problem);
   return (
     <search>
-      <form
-        class="search"
-        noValidate
-        onSubmit={(event) => {
-          event.preventDefault();
-          find();
-        }}
-      >
+      {/* Its field takes a text already when the Enter key or the button takes it away. */}
+      <form class="search" noValidate onSubmit={(event) => event.preventDefault()}>
         <div class="joined">
-          <input
-            ref={field}
+          <Field
+            query={query}
+            text={query.get("q") ?? ""}
             id="q"
             type="search"
-            autocomplete="off"
-            spellcheck={false}
             dir="auto"
             placeholder="Search questions: fed cut*"
             aria-label={labelOf("q")}
-            aria-describedby="problem-q"
-            aria-invalid={isWrong ? "true" : undefined}
-            onInput={() => {
-              clearTimeout(typing.current);
-              typing.current = setTimeout(() => latest.current(), 250);
-            }}
+            {...refused("q", error)}
+            enter={find}
+            pause={250}
           />
           <button type="submit">Search</button>
         </div>
-        <div id="problem-q">{isWrong && <Failure error={problem.error} />}</div>
+        <Refusal of="q" error={error} />
       </form>
     </search>
   );
@@ -73,6 +52,9 @@ export function Search({ query, problem, go }: SearchProps) {
 
 /** A refused value, by the field's parameter. */
 export type Problem = { parameter: string; error: unknown } | undefined;
+
+export const errorOf = (name: string, problem: Problem) =>
+  problem?.parameter === name ? problem.error : undefined;
 
 const fields = ["q", ...histograms.flatMap(ownOf)];
 

@@ -1,8 +1,9 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
 import type { ForgeTier } from "../../../../../schemas/scales.ts";
 import { Distribution } from "../../charts/distribution.tsx";
 import { Loading } from "../../components/failure.tsx";
+import { Field } from "../../components/field.tsx";
 import { TakeAlong } from "../../components/take-along.tsx";
 import { SkipTo, Tier } from "../../components/text.tsx";
 import { View } from "../../components/view.tsx";
@@ -35,8 +36,18 @@ export function Scores({ query }: { query: URLSearchParams }) {
 }
 
 function Board({ scores, query }: { scores: readonly ScoreListEntry[]; query: URLSearchParams }) {
-  const [choice, text, choose, type] = useChoice(query);
-  const chosen = chosenFrom(scores, { ...choice, text });
+  const { store } = useSite();
+  const asked = choiceIn(query);
+  // Typed text filters at once, and reaches the address a little later: browsers fetch the icon anew with every address.
+  const [typed, type] = useState({ query, text: asked.text });
+  const choice = typed.query === query ? { ...asked, text: typed.text } : asked;
+  const chosen = chosenFrom(scores, choice);
+  const choose = (next: Choice) => {
+    // A field that goes away with its view reports its change first.
+    if (store.state.route.name !== "scores") return;
+    // A new entry in the history for every choice would make the back button useless.
+    replaceAddress(store, addressOf(next));
+  };
   const toggle = (tier: ForgeTier) => choose(toggled(choice, tier));
   const find = "Find a protocol, category, chain or TVL";
   return (
@@ -63,17 +74,16 @@ function Board({ scores, query }: { scores: readonly ScoreListEntry[]; query: UR
         ))}
       </fieldset>
       <div class="row tools">
-        <input
+        <Field
           id="filter"
           type="search"
-          autocomplete="off"
-          spellcheck={false}
           placeholder={find}
           aria-label={find}
-          value={text}
-          onInput={({ currentTarget }) => type(currentTarget.value)}
-          // Comes before a link is followed, since the field loses the focus first.
-          onChange={() => choose({ ...choice, text })}
+          query={query}
+          text={asked.text}
+          onInput={({ currentTarget }) => type({ query, text: currentTarget.value })}
+          enter={(text) => choose({ ...choice, text })}
+          pause={400}
         />
         <p class="count" role="status">
           <b>{grouped(chosen.length)}</b> of {counted(scores.length, "protocol")}
@@ -82,41 +92,12 @@ function Board({ scores, query }: { scores: readonly ScoreListEntry[]; query: UR
       <Table
         scores={scores}
         chosen={chosen}
-        choice={{ ...choice, text }}
+        choice={choice}
         sortBy={(column) => choose(sortedBy(choice, column))}
       />
       <TakeScores scores={scores} />
     </>
   );
-}
-
-/**
- * The choice in the address, the text in the field, and how to change both. Typed text filters at once, and reaches the
- * address a little later: browsers fetch the icon anew with every address.
- */
-function useChoice(query: URLSearchParams) {
-  const { store } = useSite();
-  const choice = choiceIn(query);
-  const [text, type] = useState(choice.text);
-  // The latest values, because a choice may be made while typed text waits for its turn.
-  const latest = useRef({ text, choice });
-  latest.current = { text, choice };
-  const choose = (next: Choice) => {
-    // A field that goes away with its view reports its change first.
-    if (store.state.route.name !== "scores") return;
-    // A new entry in the history for every choice would make the back button useless.
-    replaceAddress(store, addressOf({ ...next, text: latest.current.text }));
-  };
-  useEffect(() => {
-    // The address lacks the spaces around the text.
-    if (latest.current.text.trim() !== choice.text) type(choice.text);
-  }, [`${query}`]);
-  useEffect(() => {
-    if (text.trim() === choice.text) return undefined;
-    const later = setTimeout(() => choose(latest.current.choice), 400);
-    return () => clearTimeout(later);
-  }, [text]);
-  return [choice, text, choose, type] as const;
 }
 
 function TakeScores({ scores }: { scores: readonly ScoreListEntry[] }) {
