@@ -20,17 +20,18 @@ import { Protocol } from "./views/protocol/protocol.tsx";
 import { Scores } from "./views/scores/scores.tsx";
 import { Week } from "./views/week.tsx";
 
-function Shown({ route }: { route: Route }) {
+function Shown({ route: { name, key, query } }: { route: Route }) {
   const plan = useStored((state) => state.plan);
-  if (route.name === "scores") return <Scores query={route.query} />;
-  if (route.name === "protocol") return <Protocol slug={route.slug} asOf={route.query.get("asOf")} />;
-  if (route.name === "archive" && plan !== "aegis") return <ClosedArchive query={route.query} />;
-  if (route.name === "archive") return <Archive query={route.query} />;
-  if (route.name === "compare") return <Compare slugs={route.slugs} />;
-  if (route.name === "meanings") return <Meanings asked={route.key} />;
-  if (route.name === "dimension") return <Dimension name={route.key} />;
-  if (route.name === "week") return <Week />;
-  if (route.name === "market") return <Market id={route.id} asOf={route.query.get("asOf")} />;
+  const asOf = query.get("asOf");
+  if (name === "scores") return <Scores query={query} />;
+  if (name === "protocol") return <Protocol slug={key} asOf={asOf} />;
+  if (name === "archive" && plan !== "aegis") return <ClosedArchive query={query} />;
+  if (name === "archive") return <Archive query={query} />;
+  if (name === "compare") return <Compare slugs={[...new Set(key.split(",").filter(Boolean))]} />;
+  if (name === "meanings") return <Meanings asked={key} />;
+  if (name === "dimension") return <Dimension name={key} />;
+  if (name === "week") return <Week />;
+  if (name === "market") return <Market id={key} asOf={asOf} />;
   return (
     <View title="No such page">
       <p>
@@ -169,7 +170,7 @@ function Colophon() {
 function SnapshotShown() {
   const state = useStored(({ shown, newest }) => shown ?? newest);
   // A view of an earlier state says which one it is.
-  const isEarlier = useStored(({ route }) => "query" in route && route.query.has("asOf"));
+  const isEarlier = useStored(({ route }) => route.query.has("asOf"));
   return (
     <p class="quiet">
       {state && (

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from "preact";
 import { useLayoutEffect } from "preact/hooks";
 import { dimensionMeanings, meanings } from "../../../../schemas/meanings.ts";
 import { DimensionLink, type Meaning } from "../components/meaning.tsx";
@@ -34,7 +35,7 @@ const prices: readonly (readonly [string, string])[] = [
 ];
 
 /** The meaning of each number and dimension, and how to read it. `asked` is the dimension in the address. */
-export function Meanings({ asked }: { asked: string | undefined }) {
+export function Meanings({ asked }: { asked: string }) {
   useLayoutEffect(() => {
     // Later, because the page goes to its top when it shows another view.
     const show = () => document.querySelector("main [aria-current]")?.scrollIntoView({ block: "center" });
@@ -51,12 +52,12 @@ export function Meanings({ asked }: { asked: string | undefined }) {
       <List entries={protocolTerms.map(([key, title]) => [title, meanings[key].meaning])} />
       <h2>Twelve dimensions of a protocol</h2>
       <p>{meanings.protocolDimension.meaning}</p>
-      <Dimensions of={dimensionMeanings.protocol} asked={asked} />
+      <List entries={dimensionsOf(dimensionMeanings.protocol)} asked={asked} />
       <h2>Score of a market</h2>
       <List entries={marketTerms.map(([key, title]) => [title, meanings[key].meaning])} />
       <h2>Six risk signals of a market</h2>
       <p>{meanings.marketDimension.meaning}</p>
-      <Dimensions of={dimensionMeanings.market} asked={asked} />
+      <List entries={dimensionsOf(dimensionMeanings.market)} asked={asked} />
       <h2 aria-current={asked === "requests" ? "true" : undefined}>What takes a request</h2>
       <p>
         A plan has so many requests for each day in UTC. What the browser has, and is still current, takes
@@ -67,24 +68,16 @@ export function Meanings({ asked }: { asked: string | undefined }) {
   );
 }
 
-const List = ({ entries }: { entries: readonly (readonly [string, string])[] }) => (
-  <dl class="measure meanings">
-    {entries.map(([title, words]) => (
-      <div key={title} class="meaning">
-        <dt>{title}</dt>
-        <dd>{words}</dd>
-      </div>
-    ))}
-  </dl>
-);
+type Entry = readonly [term: ComponentChildren, words: string, dimension?: string];
 
-const Dimensions = ({ of, asked }: { of: Record<string, string>; asked: string | undefined }) => (
+const dimensionsOf = (all: Record<string, string>) =>
+  Object.entries(all).map(([key, words]): Entry => [<DimensionLink key={key} name={key} />, words, key]);
+
+const List = ({ entries, asked = "" }: { entries: readonly Entry[]; asked?: string }) => (
   <dl class="measure meanings">
-    {Object.entries(of).map(([key, words]) => (
-      <div key={key} class="meaning" aria-current={key === asked ? "true" : undefined}>
-        <dt>
-          <DimensionLink name={key} />
-        </dt>
+    {entries.map(([term, words, dimension]) => (
+      <div key={words} class="meaning" aria-current={dimension === asked ? "true" : undefined}>
+        <dt>{term}</dt>
         <dd>{words}</dd>
       </div>
     ))}
