@@ -208,24 +208,14 @@ function lengthOf(text: string, { size, weight, family }: Font): number {
 /** Text in lines that fit into a width. A word that is too long for a line, such as an address, is broken within. */
 function wrapped(text: string, font: Font, width: number): string[] {
   const lines: string[] = [];
-  let rest = [...text];
-  while (rest.length > 0) {
-    const end = endOfLine(rest, (line) => lengthOf(line, font) <= width);
-    lines.push(rest.slice(0, end).join(""));
-    rest = rest.slice(rest[end] === " " ? end + 1 : end);
+  let line = "";
+  for (const letter of text) {
+    if (line === "" || lengthOf(line + letter, font) <= width) line += letter;
+    else {
+      const space = (line + letter).lastIndexOf(" ");
+      lines.push(space > 0 ? line.slice(0, space) : line);
+      line = space > 0 ? (line + letter).slice(space + 1) : letter;
+    }
   }
-  return lines;
-}
-
-/** Where the first line of some letters ends: before a space, if there is one. */
-function endOfLine(letters: readonly string[], fits: (line: string) => boolean): number {
-  if (fits(letters.join(""))) return letters.length;
-  let [enough, many] = [1, letters.length];
-  while (many - enough > 1) {
-    const middle = Math.floor((enough + many) / 2);
-    if (fits(letters.slice(0, middle).join(""))) enough = middle;
-    else many = middle;
-  }
-  const space = letters.lastIndexOf(" ", enough);
-  return space > 0 ? space : enough;
+  return line === "" ? lines : [...lines, line];
 }
