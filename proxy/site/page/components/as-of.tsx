@@ -1,8 +1,8 @@
-import { useRef, useState } from "preact/hooks";
-import type { Api } from "../model/api.ts";
+import { useState } from "preact/hooks";
 import { useLoaded, useSite } from "../model/hooks.ts";
 import { minutes, nameOfState } from "../model/words.ts";
 import { Loading } from "./failure.tsx";
+import { Picker } from "./picker.tsx";
 import { PlainButton } from "./text.tsx";
 
 interface AsOfProps {
@@ -33,38 +33,17 @@ export function AsOf({ asOf, go }: AsOfProps) {
         <summary>{asOf === null ? "As it was" : "Other states"}</summary>
         {wanted && (
           <Loading of={states} words="Asking which states there are…">
-            {(all) => <Chooser states={all.filter(({ snapshotId }) => snapshotId !== asOf)} go={go} />}
+            {(all) => {
+              const earlier = all.filter((each) => each.snapshotId !== asOf && each.supersededAt !== null);
+              if (earlier.length === 0) return "No other earlier state can be read.";
+              const choices = earlier.map(
+                (each) => [each.snapshotId, `published ${minutes(each.publishedAt)}`] as const,
+              );
+              return <Picker id="as-of" label="State" verb="Show" pick={go} choices={choices} />;
+            }}
           </Loading>
         )}
       </details>
     </div>
-  );
-}
-
-interface ChooserProps {
-  states: Awaited<ReturnType<Api["snapshots"]>>;
-  go: (asOf: string) => void;
-}
-
-function Chooser({ states, go }: ChooserProps) {
-  const choice = useRef<HTMLSelectElement>(null);
-  const earlier = states.filter(({ supersededAt }) => supersededAt !== null);
-  if (earlier.length === 0) return <>No other earlier state can be read.</>;
-  const show = (event: Event) => {
-    event.preventDefault();
-    if (choice.current) go(choice.current.value);
-  };
-  return (
-    <form class="row tight picker" onSubmit={show}>
-      <label for="as-of">State</label>
-      <select ref={choice} id="as-of">
-        {earlier.map(({ snapshotId, publishedAt }) => (
-          <option key={snapshotId} value={snapshotId}>
-            published {minutes(publishedAt)}
-          </option>
-        ))}
-      </select>
-      <button type="submit">Show</button>
-    </form>
   );
 }

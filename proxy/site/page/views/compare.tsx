@@ -1,10 +1,10 @@
 import type { ComponentChildren } from "preact";
-import { useRef } from "preact/hooks";
 import { nameOf } from "../../../../schemas/names.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../../../schemas/records.ts";
 import { Scored } from "../charts/bar.tsx";
 import { Loading } from "../components/failure.tsx";
 import { DimensionLink, type Meaning, Term } from "../components/meaning.tsx";
+import { Picker } from "../components/picker.tsx";
 import { TakeAlong } from "../components/take-along.tsx";
 import { Change, Moment, ProtocolLink, Scrolls, Tier } from "../components/text.tsx";
 import { View } from "../components/view.tsx";
@@ -42,7 +42,7 @@ export function Compare({ slugs }: { slugs: readonly string[] }) {
                 </p>
               )}
               {known.length > 1 && <Differences records={records} />}
-              {known.length < most && <Picker slugs={known} scores={scores} />}
+              {known.length < most && <Adding slugs={known} scores={scores} />}
               {known.length > 0 && (
                 <>
                   <Table records={records} scores={scores} />
@@ -85,31 +85,17 @@ function Differences({ records }: { records: readonly ProtocolScore[] }) {
   );
 }
 
-interface PickerProps {
-  slugs: readonly string[];
-  scores: readonly ScoreListEntry[];
-}
-
-function Picker({ slugs, scores }: PickerProps) {
-  const choice = useRef<HTMLSelectElement>(null);
+function Adding({ slugs, scores }: { slugs: readonly string[]; scores: readonly ScoreListEntry[] }) {
   const others = scores.map(({ slug }) => slug).filter((slug) => !slugs.includes(slug));
   if (others.length === 0) return null;
-  const add = (event: Event) => {
-    event.preventDefault();
-    if (choice.current) go(compareAddress([...slugs, choice.current.value]));
-  };
   return (
-    <form class="row tight picker" onSubmit={add}>
-      <label for="add">{slugs.length > 0 ? "Compare with" : "Protocol"}</label>
-      <select ref={choice} id="add">
-        {others.toSorted().map((slug) => (
-          <option key={slug} value={slug}>
-            {nameOf(slug)}
-          </option>
-        ))}
-      </select>
-      <button type="submit">Add</button>
-    </form>
+    <Picker
+      id="add"
+      label={slugs.length > 0 ? "Compare with" : "Protocol"}
+      choices={others.toSorted().map((slug) => [slug, nameOf(slug)])}
+      verb="Add"
+      pick={(slug) => go(compareAddress([...slugs, slug]))}
+    />
   );
 }
 
