@@ -151,7 +151,7 @@ async function sourceOf(api: Api, { path, filters, name = "" }: Asked): Promise<
   }
   const { snapshotId, publishedAt } = await api.pin();
   const shown = `snapshot ${snapshotId}, published ${minutes(publishedAt)}`;
-  if (isPublic && !api.keyed)
+  if (isPublic && !api.state.keyed)
     return {
       name,
       address: `${api.base}/${path}`,

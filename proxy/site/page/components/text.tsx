@@ -128,6 +128,45 @@ export const Scrolls = ({ label, children }: { label: string; children: Componen
   </section>
 );
 
+interface PlainTableProps {
+  label: string;
+  /** The titles of the columns. Those of numbers are named. */
+  titles: readonly string[];
+  numbers: readonly string[];
+  /** Each begins with its heading. */
+  rows: readonly (readonly ComponentChildren[])[];
+  caption?: ComponentChildren;
+}
+
+export const PlainTable = ({ label, titles, numbers, rows, caption }: PlainTableProps) => (
+  <Scrolls label={label}>
+    <table class="plain-table">
+      {caption}
+      <thead>
+        <tr>
+          {titles.map((title) => (
+            <th key={title} scope="col">
+              {title}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map(([heading, ...cells], index) => (
+          <tr key={index}>
+            <th scope="row">{heading}</th>
+            {cells.map((cell, column) => (
+              <td key={column} class={numbers.includes(titles[column + 1] ?? "") ? "number" : undefined}>
+                {cell}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  </Scrolls>
+);
+
 /** A filter in words. Texts of others keep their own direction. */
 export function FilterWords({ name, value }: { name: string; value: string }) {
   const own = <bdi>{value}</bdi>;

@@ -49,13 +49,14 @@ export class Api {
   async look() {
     const newest = await this.service.status();
     // The status of the same snapshot may have a later time of check.
-    const shown = this.shown && this.shown.snapshotId !== newest.snapshotId ? this.shown : newest;
+    const before = this.state.shown;
+    const shown = before && before.snapshotId !== newest.snapshotId ? before : newest;
     this.#store.set({ newest, shown });
     return shown;
   }
 
   async pin() {
-    return this.shown ?? (await this.look());
+    return this.state.shown ?? (await this.look());
   }
 
   /** The snapshots that the plan can read, newest first. */
@@ -67,7 +68,7 @@ export class Api {
     // A Developer key looks back as far as a history goes, by the service's clock.
     const now = Date.parse(checkedAt) + 1000 * ageSeconds;
     const since = new Date(now - 7 * 86_400_000).toISOString();
-    return snapshots.filter(({ publishedAt }) => this.#store.state.plan === "aegis" || publishedAt >= since);
+    return snapshots.filter(({ publishedAt }) => this.state.plan === "aegis" || publishedAt >= since);
   }
 
   /** Whether there is a service to ask, not only files. */
@@ -75,16 +76,8 @@ export class Api {
     return this.#base !== undefined;
   }
 
-  get keyed() {
-    return this.#key !== undefined;
-  }
-
-  get shown() {
-    return this.#store.state.shown;
-  }
-
-  get own() {
-    return this.#store.state.own;
+  get state() {
+    return this.#store.state;
   }
 
   /** Answers what takes no key: scores, and changes of tiers. */

@@ -6,6 +6,7 @@ import {
   type Ask,
   archiveAddress,
   type Counts,
+  changed,
   comparedIn,
   countsOf,
   filtersOf,
@@ -50,8 +51,8 @@ interface Shown {
   previewFor?: object | undefined;
 }
 
-const trustOf = (api: Api, asOf: string): Trust | undefined =>
-  api.own?.asOf === asOf ? api.own.trust : undefined;
+const trustOf = ({ state: { own } }: Api, asOf: string): Trust | undefined =>
+  own?.asOf === asOf ? own.trust : undefined;
 
 /** Evaluates totals and counts in this browser; undefined where the service is to be asked. */
 function evaluator(api: Api, asOf: string, signal: AbortSignal): Ask | undefined {
@@ -243,8 +244,5 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
   };
 }
 
-export function pageAddress(query: URLSearchParams, page: number) {
-  const other = without(query, ["page"]);
-  if (page > 1) other.set("page", `${page}`);
-  return archiveAddress(other);
-}
+export const pageAddress = (query: URLSearchParams, page: number) =>
+  archiveAddress(changed(query, { page: page > 1 ? `${page}` : null }));

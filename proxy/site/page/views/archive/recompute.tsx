@@ -57,7 +57,7 @@ export function RecomputePanel({ asOf, recomputing, changed }: RecomputeProps & 
   const { api, store } = useSite();
   const own = useOwn(asOf);
   const { isOpen, open, failed, fail } = recomputing;
-  const { key, entry = "" } = api.own?.trust ?? {};
+  const { key, entry = "" } = api.state.own?.trust ?? {};
   const [text, type] = useState(`${key ?? entry}`);
   const [fetching, setFetching] = useState<AbortController>();
   const panel = useRef<HTMLElement>(null);
@@ -149,12 +149,12 @@ const unitBytes = 2 ** 18;
 
 /** What recomputing does, and what it takes. */
 function Offer() {
-  const { api } = useSite();
-  const markets = api.shown?.counts.markets ?? 0;
+  const { own, shown } = useSite().store.state;
+  const markets = shown?.counts.markets ?? 0;
   const bytes = leastBytes + columnBytes * markets;
   const takes: ComponentChildren[] = [
     `It takes about ${size(bytes)} and ${counted(3 + Math.ceil(bytes / unitBytes), "request")} of the day’s quota. `,
-    api.own && "Of that, only what changed since the snapshot before is fetched. ",
+    own && "Of that, only what changed since the snapshot before is fetched. ",
     `The first search for words takes about ${size(leastBytes + wordBytes * markets)} more, and each list of ` +
       "markets a request more.",
   ];

@@ -2,7 +2,7 @@ import type { LabelFacet, ScoreFacet } from "../../../../../schemas/envelopes.ts
 import { Intervals } from "../../charts/intervals.tsx";
 import { Term } from "../../components/meaning.tsx";
 import { TakeAlong } from "../../components/take-along.tsx";
-import { Scrolls } from "../../components/text.tsx";
+import { PlainTable } from "../../components/text.tsx";
 import { archiveAddress, type Counts, comparedIn, facetAsked, without } from "../../model/filters.ts";
 import {
   differenceWords,
@@ -121,6 +121,8 @@ function Versions({ query, all }: { query: URLSearchParams; all: readonly string
 const marks =
   "hollow dots are of fewer than 30, and arrows with a number are shares, or upper ends of intervals, above the picture.";
 
+const numbers = ["Disputed", "95 % interval", "n"];
+
 interface SharesProps {
   title: string;
   facet: string;
@@ -148,7 +150,19 @@ function Shares({ title, facet, names, kind, all, filters, isCompared }: SharesP
       {picture}
       <details>
         <summary>{title}, as a table</summary>
-        <ShareTable title={title} names={names} series={all.map((each) => [each.name, each[kind]])} />
+        <PlainTable
+          label={`${title}, as a table`}
+          titles={["Group", "Formula", ...numbers]}
+          numbers={numbers}
+          rows={names.flatMap((group, index) =>
+            all.map(({ name, [kind]: estimates }) => {
+              const estimate = estimates[index] ?? wilson(0, 0);
+              const [share, low, high] = percents(estimate);
+              const known = estimate.n ? [share, `${low} to ${high}`] : ["–", "–"];
+              return [group, name, ...known, grouped(estimate.n)];
+            }),
+          )}
+        />
       </details>
       <TakeAlong
         name={`disputed-by-${facet}`}
@@ -220,44 +234,3 @@ function seriesOf(counts: Counts, filters: URLSearchParams, name: string): Serie
     }),
   };
 }
-
-interface ShareTableProps {
-  title: string;
-  /** The names of the groups. */
-  names: readonly string[];
-  /** The name of each series, and its estimate for each group. */
-  series: readonly (readonly [name: string, estimates: readonly Estimate[]])[];
-}
-
-const ShareTable = ({ title, names, series }: ShareTableProps) => (
-  <Scrolls label={`${title}, as a table`}>
-    <table class="plain-table">
-      <thead>
-        <tr>
-          {["Group", "Formula", "Disputed", "95 % interval", "n"].map((text) => (
-            <th key={text} scope="col">
-              {text}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {names.flatMap((name, index) =>
-          series.map(([formula, estimates]) => {
-            const estimate = estimates[index] ?? wilson(0, 0);
-            const [share, low, high] = percents(estimate);
-            return (
-              <tr key={`${name} ${formula}`}>
-                <th scope="row">{name}</th>
-                <td>{formula}</td>
-                <td class="number">{estimate.n ? share : "–"}</td>
-                <td class="number">{estimate.n ? `${low} to ${high}` : "–"}</td>
-                <td class="number">{grouped(estimate.n)}</td>
-              </tr>
-            );
-          }),
-        )}
-      </tbody>
-    </table>
-  </Scrolls>
-);

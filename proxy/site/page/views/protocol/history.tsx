@@ -4,7 +4,7 @@ import type { ScoreListEntry } from "../../../../../schemas/records.ts";
 import { Curve } from "../../charts/curve.tsx";
 import { Failure, Loading } from "../../components/failure.tsx";
 import { TakeAlong } from "../../components/take-along.tsx";
-import { Change, Moment, Scrolls, Tier } from "../../components/text.tsx";
+import { Change, Moment, PlainTable, Tier } from "../../components/text.tsx";
 import { Section } from "../../components/view.tsx";
 import { type Loaded, useLoaded, useSite } from "../../model/hooks.ts";
 import { counted, minutes, signed } from "../../model/words.ts";
@@ -57,37 +57,19 @@ function Runs({ slug, asOf, points, scores }: RunsProps) {
       <Curve points={points} scores={scores} name={name} />
       <details>
         <summary>Show as a table</summary>
-        <Scrolls label="History as a table">
-          <table class="plain-table">
-            <caption class="unseen">Score history, oldest first</caption>
-            <thead>
-              <tr>
-                {["Time", "BRI", "Tier", "Confidence", "Change"].map((title) => (
-                  <th key={title} scope="col">
-                    {title}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {points.map((point) => (
-                <tr key={point.updatedAt}>
-                  <th scope="row">
-                    <Moment iso={point.updatedAt} />
-                  </th>
-                  <td class="number">{point.bri}</td>
-                  <td>
-                    <Tier name={point.forgeScale} number={point.forgeScaleNum} />
-                  </td>
-                  <td class="number">{point.confidence}</td>
-                  <td class="number">
-                    <Change value={point.delta} />
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Scrolls>
+        <PlainTable
+          label="History as a table"
+          caption={<caption class="unseen">Score history, oldest first</caption>}
+          titles={["Time", "BRI", "Tier", "Confidence", "Change"]}
+          numbers={["BRI", "Confidence", "Change"]}
+          rows={points.map(({ updatedAt, bri, forgeScale, forgeScaleNum, confidence, delta }) => [
+            <Moment iso={updatedAt} />,
+            bri,
+            <Tier name={forgeScale} number={forgeScaleNum} />,
+            confidence,
+            <Change value={delta} />,
+          ])}
+        />
       </details>
       <TakeAlong
         name={`${slug}-history`}
