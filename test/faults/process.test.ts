@@ -2,14 +2,13 @@ import { cp, mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { exitCodes } from "../../scripts/cli.ts";
-import { writeSample } from "../../snapshots/sample/sample.ts";
 import { createS3Client, s3Storage } from "../../snapshots/store/backends/s3.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { parseS3Location } from "../../snapshots/store/storage.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { addMarkets } from "../helpers/archive/odd-markets.ts";
 import { scriptProcess } from "../helpers/publish/commands.ts";
-import { publishSources } from "../helpers/publish/sample-sources.ts";
+import { publishSources, writePlainSources } from "../helpers/publish/sample-sources.ts";
 import { createBucket, s3Environment } from "../helpers/servers/ceph.ts";
 import { type FaultPlan, type S3Operation, startFaultyS3 } from "../helpers/store/faulty-s3.ts";
 import { copyOf, expectAllGood, expectWhole, fill, seenBy } from "../helpers/store/faulty-store.ts";
@@ -27,7 +26,7 @@ describe.skipIf(!environment)("a publish command over S3", () => {
   let stores = 0;
 
   beforeAll(async () => {
-    await writeSample({ directory: sources, markets: 100, protocols: 4, days: 2, outcomes: 10, seed: 1 });
+    await writePlainSources(sources, 100);
     const { snapshotId: old } = await publishSources(sources, memoryStorage(objects), folder);
     await addMarkets(sources, 5);
     const after = await publishSources(sources, memoryStorage(new Map(objects)), folder);

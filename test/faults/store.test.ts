@@ -17,7 +17,7 @@ import { startArchiveProxy } from "../helpers/http/archive-proxy.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, outcome, until } from "../helpers/http/proxy-client.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
-import { writeSources } from "../helpers/publish/sample-sources.ts";
+import { writePlainSources } from "../helpers/publish/sample-sources.ts";
 import {
   expectAllGood,
   expectWhole,
@@ -251,7 +251,7 @@ test("a reader does not go back when a store is put back to an older state", asy
 
 test("commits count by number, and their times never go back, whatever the publishers' clocks say", async () => {
   const storage = memoryStorage(new Map());
-  const sources = await writeSources(join(folder, "clocks"), { markets: 100 });
+  const sources = await writePlainSources(join(folder, "clocks"), 100);
   const today = Date.parse("2030-01-01T00:00:00.000Z");
   const clocks = [today, today - 86_400_000, today + 86_400_000, 0, today - 3_600_000];
   let latest = 0;

@@ -11,7 +11,7 @@ import { type ForwardProxy, startForwardProxy } from "../helpers/http/forward-pr
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { call } from "../helpers/http/proxy-client.ts";
 import { scriptProcess, snapshotCommand } from "../helpers/publish/commands.ts";
-import { writeSources } from "../helpers/publish/sample-sources.ts";
+import { writePlainSources } from "../helpers/publish/sample-sources.ts";
 import { findNode, freePort, listenLocally, nodeOptions } from "../helpers/servers/programs.ts";
 import { type SmallS3, startSmallS3 } from "../helpers/store/small-s3.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
@@ -27,7 +27,7 @@ let forward: ForwardProxy;
 beforeAll(async () => {
   service = await startTestProxy();
   await writeFile(join(folder, "key"), `${await service.issue()}\n`);
-  await writeSources(join(folder, "sources"), { markets: 20 });
+  await writePlainSources(join(folder, "sources"), 20);
   s3 = await startSmallS3(memoryStorage(objects));
   cdn = await startFaultyOrigin(async () => body);
   forward = await startForwardProxy({

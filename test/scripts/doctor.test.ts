@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test, vi } from "vitest";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { runCommand, snapshotCommand } from "../helpers/publish/commands.ts";
-import { writeSources } from "../helpers/publish/sample-sources.ts";
+import { writePlainSources } from "../helpers/publish/sample-sources.ts";
 import { serveTree } from "../helpers/servers/public-tree.ts";
 import { keyText, testKey } from "../helpers/store/signing.ts";
 import { contentOf } from "../helpers/store/storages.ts";
@@ -35,7 +35,7 @@ beforeAll(async () => {
   await writeFile(join(folder, "signing.key"), keyText("prs.example/scores"));
   await writeFile(join(folder, "trusted.keys"), verifierText(testKey()));
   await writeFile(join(folder, "other.keys"), verifierText(testKey("prs.example/scores", "other")));
-  await writeSources(join(folder, "sources"), { markets: 30 });
+  await writePlainSources(join(folder, "sources"), 30);
   const env = { SIGNING_KEY: "signing.key" };
   const publish = ["publish", "--sources", "sources", "--store", "store"];
   expect(await snapshotCommand(publish, { from: folder, env })).toMatchObject({ code: 0 });

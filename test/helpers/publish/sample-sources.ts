@@ -33,7 +33,13 @@ export async function publishSources(
   return publishFreely({ sources, storage, temporaryDirectory: folder, ...how });
 }
 
-/** Writes small Parquet sources: a sample, and a file of hand-made markets beside it. */
+/** Writes small Parquet sources of a sample alone, for tests that any rows do. */
+export async function writePlainSources(directory: string, markets = 40, seed = 1): Promise<string> {
+  await writeSample({ directory, markets, seed, outcomes: 10, protocols: 12, days: 3 });
+  return directory;
+}
+
+/** Writes small Parquet sources: a sample, and a file of over 500 hand-made markets beside it. */
 export async function writeSources(
   directory: string,
   { markets = 300, seed = 1, outcomes = 60 } = {},

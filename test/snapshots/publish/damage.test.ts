@@ -12,7 +12,7 @@ import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer } from "../../helpers/http/proxy-client.ts";
 import { publishCounted } from "../../helpers/publish/editable-sources.ts";
 import { publishRecords, recordsOf, sourcesOf } from "../../helpers/publish/records.ts";
-import { writeSources } from "../../helpers/publish/sample-sources.ts";
+import { writePlainSources } from "../../helpers/publish/sample-sources.ts";
 import { contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import { replaceCommit } from "../../helpers/store/tamper.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
@@ -31,7 +31,7 @@ let sources: string;
 /** Digests of the objects of a store that has the later snapshot alone. */
 let expected: Record<string, string>;
 beforeAll(async () => {
-  sources = await writeSources(join(folder, "sources"), { markets: 200 });
+  sources = await writePlainSources(join(folder, "sources"), 200);
   first = new Map();
   await publishCounted(sources, memoryStorage(first), folder);
   await addMarkets(sources, 3);

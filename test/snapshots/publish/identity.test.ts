@@ -15,7 +15,7 @@ import { verify } from "../../../snapshots/verify/verify.ts";
 import { leaf, sealed } from "../../helpers/archive/plain-tree.ts";
 import { runSql, withDuckDb } from "../../helpers/archive/sql.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
-import { publishSources, writeSources } from "../../helpers/publish/sample-sources.ts";
+import { publishSources, writePlainSources, writeSources } from "../../helpers/publish/sample-sources.ts";
 import { contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import { newestEntry, newestManifest, type Objects, rebuild } from "../../helpers/store/tamper.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
@@ -225,7 +225,7 @@ describe("the snapshot id", () => {
     ],
   ])("changes with %s", async ([, file, column, value]) => {
     const directory = join(folder, `changed-${column}`);
-    await writeSources(directory, { markets: 100 });
+    await writePlainSources(directory, 100);
     const storage = newStore();
     const { snapshotId } = await publishSources(directory, storage, folder);
     const path = quoted(join(directory, `${file}.parquet`));

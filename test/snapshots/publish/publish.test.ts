@@ -9,7 +9,7 @@ import { verify } from "../../../snapshots/verify/verify.ts";
 import { addMarkets } from "../../helpers/archive/odd-markets.ts";
 import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { inArchiveOrder, publishRecords, recordsOf, slugs } from "../../helpers/publish/records.ts";
-import { publishSources, writeSources } from "../../helpers/publish/sample-sources.ts";
+import { publishSources, writePlainSources, writeSources } from "../../helpers/publish/sample-sources.ts";
 import { Crash } from "../../helpers/store/faulty-store.ts";
 import {
   aroundCalls,
@@ -288,7 +288,7 @@ describe("publishing files", () => {
 
   test("leaves no temporary files behind", async () => {
     const temporary = join(folder, "temporary");
-    await writeSources(join(folder, "small"), { markets: 40 });
+    await writePlainSources(join(folder, "small"));
     await mkdir(temporary);
     await publishSources(join(folder, "small"), memoryStorage(new Map()), temporary);
     expect(await readdir(temporary)).toEqual([]);
