@@ -1,14 +1,14 @@
-import express, { type ErrorRequestHandler, type Express } from "express";
+import express, { type Express } from "express";
 import { addressOf } from "../schemas/addresses.ts";
 import { type Endpoint, type EndpointId, endpoints } from "../schemas/endpoints.ts";
 import { Fault } from "../schemas/errors.ts";
 import { preflightHeaders } from "../schemas/headers.ts";
 import { createAgents } from "./agents/agents.ts";
-import { type Exchange, type Middleware, newExchange, type Request, type Response } from "./exchange.ts";
+import { newExchange, type Request, type Response } from "./exchange.ts";
 import { refusalOf } from "./reply/problem.ts";
-import { commonHeaders, ownPageHeaders } from "./reply/reply.ts";
+import { addressHeaders, ownPageHeaders, writeHead } from "./reply/reply.ts";
 import { createAnswers } from "./routes/answers.ts";
-import { checked, checksOf, detailOf, requireOneHost, searchOf } from "./routes/checks.ts";
+import { checksOf, detailOf, requireOneHost, searchOf } from "./routes/checks.ts";
 import type { AppServices } from "./services.ts";
 
 const methodsOf = { GET: ["GET", "HEAD"], POST: ["POST"], WS: ["GET"] } as const;
@@ -32,25 +32,34 @@ export function createApp(services: AppServices): Express {
   };
   const handlers = new Map(
     rows.flatMap(({ id, endpoint, methods }) => {
-      const handler = checked(checksOf(endpoint, services), last[id]);
+      const handler = { checks: checksOf(endpoint, services), answer: last[id] };
       return methods.map((method) => [`${method} ${endpoint.path}`, handler]);
     }),
   );
+  const { now } = services;
   const open = openExchange(services);
-  const app = express();
-  app.disable("x-powered-by");
-  app.use((request, response: Response) => {
-    const { locals } = open(request, response);
-    requireOneHost(request, locals);
-    const address = addressOf(request.path);
-    if (!address) throw new Fault("NOT_FOUND", detailOf(request.path));
-    locals.route = address.path;
-    locals.params = address.params;
-    const handler = handlers.get(`${request.method} ${address.path}`) ?? otherMethod;
-    return handler(request, response);
-  });
-  app.use(writeProblem(services));
-  return app;
+  return express()
+    .disable("x-powered-by")
+    .use(async (request, response: Response) => {
+      const exchange = open(request, response);
+      try {
+        requireOneHost(request, exchange);
+        const address = addressOf(request.path);
+        if (!address) throw new Fault("NOT_FOUND", detailOf(request.path));
+        exchange.route = address.path;
+        exchange.params = address.params;
+        const handler = handlers.get(`${request.method} ${address.path}`);
+        if (!handler) return otherMethod(request, response, now());
+        for (const check of handler.checks) {
+          // Most checks need not wait for anything.
+          const checking = check(request, exchange, response);
+          if (checking) await checking;
+        }
+        await handler.answer(request, response);
+      } catch (thrown) {
+        await writeProblem(thrown, request, response, now());
+      }
+    });
 }
 
 // Far more than any program sends. Parsing a list of media types or codings takes time by its length, and in places by
@@ -64,10 +73,9 @@ function openExchange({ catalog, recorder, limits, apiUrl }: AppServices) {
     for (const name of ["accept", "accept-encoding"] as const)
       if (request.headers[name] && request.headers[name].length > longestWeighed)
         delete request.headers[name];
-    const exchange = newExchange(searchOf(url), (id) => ({
-      ...commonHeaders(catalog, path, id),
-      ...(selfAnswered.has(path) && ownPageHeaders(request.headers.origin, apiUrl)),
-    }));
+    const exchange = newExchange(searchOf(url), catalog.current()?.commit.snapshotId, addressHeaders(path));
+    const own = selfAnswered.has(path) && ownPageHeaders(request.headers.origin, apiUrl);
+    if (own) exchange.addressHeaders = { ...exchange.addressHeaders, ...own };
     response.locals = exchange;
     const end = recorder.begin(request, exchange);
     exchange.deadline = setTimeout(() => response.destroy(), limits.sendSeconds * 1000);
@@ -75,30 +83,27 @@ function openExchange({ catalog, recorder, limits, apiUrl }: AppServices) {
       clearTimeout(exchange.deadline);
       end(response.writableFinished ? response.statusCode : undefined);
     });
-    return response;
+    return exchange;
   };
 }
 
 /** Answers OPTIONS, and refuses the methods that a path does not have. */
-const otherMethod: Middleware = ({ method }, response) => {
-  const { route, commonHeaders } = response.locals;
+function otherMethod({ method }: Request, response: Response, now: number): void {
+  const { route, addressHeaders } = response.locals;
   const methods = rows.flatMap((row) => (row.endpoint.path === route ? row.methods : []));
   const allow = [...methods, "OPTIONS"].join(", ");
   response.setHeader("Allow", allow);
   if (method !== "OPTIONS") throw new Fault("METHOD_NOT_ALLOWED", `This address answers ${allow}.`);
-  const preflight = "Access-Control-Allow-Origin" in commonHeaders && preflightHeaders(allow);
-  response.writeHead(204, { ...commonHeaders, ...preflight }).end();
-};
+  const preflight = "Access-Control-Allow-Origin" in addressHeaders && preflightHeaders(allow);
+  writeHead(response, { status: 204, headers: { ...preflight } }, now);
+  response.end();
+}
 
-/** Answers every error with a problem. If the answer has begun, ends the connection instead. */
-function writeProblem({
-  now,
-}: AppServices): ErrorRequestHandler<unknown, unknown, unknown, unknown, Exchange> {
-  return async (thrown: unknown, request, response, _next) => {
-    if (response.destroyed) return;
-    const { status, headers, body } = await refusalOf(thrown, response.locals, now(), request.path);
-    // Half an answer cannot be taken back, but a client can tell that it was cut off.
-    if (response.headersSent) return void response.destroy();
-    response.writeHead(status, headers).end(request.method === "HEAD" ? undefined : body);
-  };
+/** Answers an error with a problem. If the answer has begun, ends the connection instead. */
+async function writeProblem(thrown: unknown, request: Request, response: Response, now: number) {
+  if (response.destroyed) return;
+  const { status, headers, body } = await refusalOf(thrown, response.locals, now, request.path);
+  // Half an answer cannot be taken back, but a client can tell that it was cut off.
+  if (response.headersSent) return void response.destroy();
+  response.writeHead(status, headers).end(request.method === "HEAD" ? undefined : body);
 }

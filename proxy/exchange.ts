@@ -21,7 +21,10 @@ export interface Exchange {
   began: number;
   /** The query as it was sent, without its question mark. */
   search: string;
-  commonHeaders: Record<string, string>;
+  /** The snapshot that was current when the request arrived. */
+  snapshotId: string | undefined;
+  /** Headers that all answers at the address have, whoever asks. */
+  addressHeaders: Readonly<Record<string, string>>;
   /** Path of the request's row in the endpoint table. */
   route?: string;
   /** What stands in the address for the names in that path. */
@@ -51,7 +54,8 @@ export interface Exchange {
 }
 
 export type Request = express.Request;
-export type Response = express.Response<unknown, Exchange>;
+/** `headText` is what the head begins with after its status line: whole lines, which Node does not check again. */
+export type Response = express.Response<unknown, Exchange> & { headText?: string };
 /** Answers a request in the end. What it throws or rejects with is answered as a problem. */
 export type Middleware = (request: Request, response: Response) => void | Promise<void>;
 
@@ -66,10 +70,10 @@ export type Check = (
 
 export function newExchange(
   search: string,
-  commonHeaders: (requestId: string) => Record<string, string>,
+  snapshotId: string | undefined,
+  addressHeaders: Exchange["addressHeaders"],
 ): Exchange {
-  const id = randomUUID();
-  return { id, search, began: performance.now(), params: {}, commonHeaders: commonHeaders(id) };
+  return { id: randomUUID(), began: performance.now(), search, snapshotId, addressHeaders, params: {} };
 }
 
 /** Returns a function that takes units for work that takes long. They are not given back. */

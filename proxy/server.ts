@@ -15,8 +15,9 @@ import { type ErrorCode, Fault } from "../schemas/errors.ts";
 import { createApp } from "./app.ts";
 import { acceptPending, type Connections, drain, followConnections } from "./connection/connections.ts";
 import { type Pipeline, pipeline } from "./connection/pipelining.ts";
+import type { Response } from "./exchange.ts";
 import { type ProblemReply, problemReply } from "./reply/problem.ts";
-import { commonHeaders } from "./reply/reply.ts";
+import { addressHeaders, headersOf } from "./reply/reply.ts";
 import { canonicalTarget } from "./routes/checks.ts";
 import type { ProxyServices } from "./services.ts";
 import { createRecorder, registerGauges } from "./telemetry/telemetry.ts";
@@ -27,7 +28,7 @@ const spareShare = 1 / 32;
 
 /** Joins the app, its companions, and the connections that carry both. */
 export function createProxyServer(proxy: ProxyServices) {
-  const { limits, catalog, metrics, log, trustProxy } = proxy;
+  const { limits, metrics, log, trustProxy } = proxy;
   const companions = Object.values(proxy.companions);
   const spare = Math.ceil(limits.connections * spareShare);
   const recorder = createRecorder(log, metrics, trustProxy);
@@ -66,12 +67,7 @@ export function createProxyServer(proxy: ProxyServices) {
     const refusal = await takeOver.get(companion)!(request, socket, head);
     if (refusal) connections.end(socket, bytesOf(refusal));
   });
-  answerMalformed(server, {
-    headersOf: (id) => commonHeaders(catalog, "", id),
-    connections,
-    finish,
-    answered: (answer) => metrics.answered({ ...answer, route: "none", seconds: 0 }),
-  });
+  answerMalformed(server, proxy, { connections, finish });
 
   return {
     server,
@@ -87,13 +83,22 @@ export function createProxyServer(proxy: ProxyServices) {
 
 type Messages = Pick<ServerOptions, "IncomingMessage" | "ServerResponse">;
 
+/** The part of Node's responses, a private API, that joins the head from its status line on. */
+interface HeadWriter {
+  _storeHeader(this: Pick<Response, "headText">, statusLine: string, fields: unknown): void;
+}
+
 /**
  * Requests and responses that have Express's prototypes from the start. Otherwise Express would change the prototypes
- * of both, which takes longer than finding the route.
+ * of both, which takes longer than finding the route. The head of a response begins with its `headText`.
  */
 function messagesOf(app: Express): Messages {
   class AppRequest extends IncomingMessage {}
   class AppResponse<R extends IncomingMessage> extends ServerResponse<R> {}
+  const { _storeHeader } = ServerResponse.prototype as unknown as HeadWriter;
+  (AppResponse.prototype as unknown as HeadWriter)._storeHeader = function (statusLine, fields) {
+    _storeHeader.call(this, statusLine + (this.headText ?? ""), fields);
+  };
   Object.setPrototypeOf(AppRequest.prototype, app.request);
   Object.setPrototypeOf(AppResponse.prototype, app.response);
   Object.assign(app, { request: AppRequest.prototype, response: AppResponse.prototype });
@@ -122,22 +127,22 @@ function boundedServer({ limits, keepAliveSeconds, companions }: ProxyServices, 
   return server;
 }
 
-interface MalformedParts extends Pick<Pipeline, "finish"> {
-  connections: Connections;
-  headersOf: (requestId: string) => Record<string, string>;
-  answered: (answer: { method: string; status: number; code: ErrorCode }) => void;
-}
-
 /**
  * Answers what never becomes a request, namely CONNECT and bytes that Node's parser refuses, with a problem that ends
  * the connection.
  */
-function answerMalformed(server: Server, { headersOf, connections, finish, answered }: MalformedParts): void {
+function answerMalformed(
+  server: Server,
+  { catalog, metrics, now }: ProxyServices,
+  { connections, finish }: Pick<Pipeline, "finish"> & { connections: Connections },
+): void {
   function fail(socket: Socket, error: Fault<ErrorCode>, method: string): void {
     const id = randomUUID();
     const { headers, ...reply } = problemReply(error, id);
-    connections.end(socket, bytesOf({ ...reply, headers: { ...headersOf(id), ...headers } }));
-    answered({ method, status: reply.status, code: error.code });
+    const { snapshotId } = catalog.current()?.commit ?? {};
+    const common = headersOf({ id, snapshotId, addressHeaders: addressHeaders("") }, now());
+    connections.end(socket, bytesOf({ ...reply, headers: { ...common, ...headers } }));
+    metrics.answered({ route: "none", method, status: reply.status, code: error.code, seconds: 0 });
   }
 
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {

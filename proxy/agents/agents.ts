@@ -156,8 +156,8 @@ function inForm(request: Incoming, { status }: Response, text: string): [form: s
 }
 
 /** Refuses requests from pages of other sites. */
-function otherOrigin({ headers }: Incoming, { commonHeaders }: Exchange): Response | undefined {
-  if (!headers.origin || "Access-Control-Allow-Origin" in commonHeaders) return undefined;
+function otherOrigin({ headers }: Incoming, { addressHeaders }: Exchange): Response | undefined {
+  if (!headers.origin || "Access-Control-Allow-Origin" in addressHeaders) return undefined;
   const message =
     "Pages may call /mcp from loopback addresses and from API_URL, which the operator sets; programs send no Origin.";
   return Response.json({ jsonrpc: "2.0", id: null, error: { code: -32000, message } }, { status: 403 });

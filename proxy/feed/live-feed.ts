@@ -12,9 +12,9 @@ import { within } from "../../snapshots/store/deadline.ts";
 import type { Identity } from "../access/identity.ts";
 import { hasBody } from "../connection/pipelining.ts";
 import { type Exchange, newExchange } from "../exchange.ts";
-import { type Receipt, rateLimitHeaders } from "../quota/quota.ts";
+import type { Receipt } from "../quota/quota.ts";
 import { refusalOf } from "../reply/problem.ts";
-import { commonHeaders } from "../reply/reply.ts";
+import { addressHeaders, headersOf } from "../reply/reply.ts";
 import { checksOf, pathOf, requireOneHost, searchOf } from "../routes/checks.ts";
 import type { AppServices, Companion } from "../services.ts";
 import { boundFrames, type FeedClient, feedClient } from "./feed-client.ts";
@@ -36,7 +36,8 @@ function goLive(services: AppServices, feed: LiveFeed): ReturnType<Companion["ta
   const { path } = endpoints.scoreFeed;
   const checks = [requireOneHost, ...checksOf(endpoints.scoreFeed, services)];
   return async (request: IncomingMessage, socket: Socket, head: Buffer) => {
-    const opened = newExchange(searchOf(request.url ?? ""), (id) => commonHeaders(catalog, path, id));
+    const { snapshotId } = catalog.current()?.commit ?? {};
+    const opened = newExchange(searchOf(request.url ?? ""), snapshotId, addressHeaders(path));
     const exchange: Exchange = { ...opened, route: path };
     const end = recorder.begin(request, exchange);
     try {
@@ -45,8 +46,7 @@ function goLive(services: AppServices, feed: LiveFeed): ReturnType<Companion["ta
       const { owner } = exchange.identify!();
       const start = await within(limits.answerSeconds, () => feed.begin(since, owner));
       await payFor(start, exchange.receipt!);
-      const headers = { ...exchange.commonHeaders, ...rateLimitHeaders(exchange.receipt!, now()) };
-      feed.open({ request, socket, head, headers }, exchange.identify!, start);
+      feed.open({ request, socket, head, headers: headersOf(exchange, now()) }, exchange.identify!, start);
       end(socket.destroyed ? undefined : 101);
       return undefined;
     } catch (thrown) {

@@ -4,7 +4,8 @@ import { isPublic, type Problem } from "../../schemas/problem.ts";
 import { ObjectError } from "../../snapshots/store/errors.ts";
 import { StorageError } from "../../snapshots/store/storage.ts";
 import type { Exchange } from "../exchange.ts";
-import { rateLimitHeaders, secondsUntil } from "../quota/quota.ts";
+import { secondsUntil } from "../quota/quota.ts";
+import { headersOf } from "./reply.ts";
 
 const mediaType = "application/problem+json";
 /** When to retry after a 429 or 503. A quota that is used up has a time of its own. */
@@ -31,15 +32,17 @@ export function noteError(thrown: unknown, exchange: Exchange): Fault<ErrorCode>
  */
 export async function refusalOf(thrown: unknown, exchange: Exchange, now: number, path: string) {
   const error = noteError(thrown, exchange);
-  const { receipt, commonHeaders, id } = exchange;
+  const { receipt, id } = exchange;
   const { status } = errors[error.code];
   const free = status >= 500 || status === 403 || (status === 429 && !exchange.worked);
   if (free && receipt?.allowed) await receipt.giveBack();
   const { headers, ...reply } = problemReply(error, id, path);
-  const rateLimit = receipt && rateLimitHeaders(receipt, now);
   const retryAfter = receipt &&
     error.code === "QUOTA_EXCEEDED" && { "Retry-After": secondsUntil(receipt.resetAt, now) };
-  return { ...reply, headers: { ...commonHeaders, ...rateLimit, ...headers, ...retryAfter } };
+  return {
+    ...reply,
+    headers: { ...headersOf(exchange, now), ...headers, ...retryAfter },
+  };
 }
 
 /**

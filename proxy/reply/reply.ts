@@ -1,7 +1,8 @@
 import { promisify } from "node:util";
 import { gzip, type ZlibOptions } from "node:zlib";
+import { LRUCache } from "lru-cache";
 import { isCrossSite } from "../../schemas/addresses.ts";
-import { apiHeaders, originHeaders, securityHeaders, vary } from "../../schemas/headers.ts";
+import { apiHeaders, negotiatedVary, originHeaders, securityHeaders, vary } from "../../schemas/headers.ts";
 import type { Asked, Stream } from "../../snapshots/read/answer.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { sha256 } from "../../snapshots/store/layout.ts";
@@ -9,16 +10,34 @@ import { joined } from "../../snapshots/store/storage.ts";
 import type { Exchange, Request, Response } from "../exchange.ts";
 import { rateLimitHeaders } from "../quota/quota.ts";
 
-/**
- * The headers of every answer to a request for a path. They name the snapshot that is current when the request arrives;
- * an answer may overrule that.
- */
-export function commonHeaders(catalog: Catalog, path: string, requestId: string): Record<string, string> {
-  const snapshotId = catalog.current()?.commit.snapshotId;
+/** The headers of every answer at a path. */
+export const addressHeaders = (path: string): Exchange["addressHeaders"] =>
+  isCrossSite(path) ? apiHeaders : securityHeaders;
+
+/** Those of an address where the caller chooses the media type. */
+export const negotiatedHeaders = { ...apiHeaders, Vary: negotiatedVary };
+
+/** Text of the headers that nothing of a request is in. Node would check and join them for each answer. */
+const headTexts = new Map<Exchange["addressHeaders"], string>(
+  [apiHeaders, negotiatedHeaders, securityHeaders].map((headers) => {
+    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+    return [headers, lines.join("")];
+  }),
+);
+
+type Common = Pick<Exchange, "id" | "snapshotId" | "addressHeaders" | "receipt">;
+
+/** The headers of every answer to one request. They name the snapshot that was current when it arrived. */
+export const headersOf = (exchange: Common, now: number): Record<string, string> => ({
+  ...exchange.addressHeaders,
+  ...requestHeaders(exchange, now),
+});
+
+function requestHeaders({ id, snapshotId, receipt }: Common, now: number): Record<string, string> {
   return {
-    ...(isCrossSite(path) ? apiHeaders : securityHeaders),
     ...(snapshotId !== undefined && { "X-Snapshot-Id": snapshotId }),
-    "X-Request-Id": requestId,
+    "X-Request-Id": id,
+    ...(receipt && rateLimitHeaders(receipt, now)),
   };
 }
 
@@ -50,7 +69,7 @@ interface Head {
 }
 
 export interface Content {
-  /** In several buffers, which saves joining them. Left out where a `stream` takes its place. */
+  /** In several buffers, which saves joining them; JSON by default. Left out where a `stream` takes its place. */
   body?: readonly Buffer[];
   stream?: Stream;
   /** Headers about the body, which a 304 does not have. */
@@ -84,15 +103,9 @@ export interface Answer {
   others?: ReadonlyMap<string, Answer>;
 }
 
-export async function textContent(
-  text: Buffer,
-  coding: Coding,
-  contentType = "application/json",
-): Promise<Content> {
-  return {
-    body: [coding === "gzip" ? await compress(text) : text],
-    headers: { "Content-Type": contentType },
-  };
+export async function textContent(text: Buffer, coding: Coding, contentType?: string): Promise<Content> {
+  const body = [coding === "gzip" ? await compress(text) : text];
+  return { body, ...(contentType !== undefined && { headers: { "Content-Type": contentType } }) };
 }
 
 export const jsonContent = (value: object, coding: Coding) =>
@@ -154,7 +167,7 @@ export async function prepare(
   if (!has && reply.stands) begin(held || request.method === "HEAD" ? undefined : reply.price);
   const content = has ? {} : await reply.content(coding);
   if (held)
-    return { status: 304, headers: { ...headersOf(reply), ETag: held.tag }, body: [], known: held.named };
+    return { status: 304, headers: { ...ownHeaders(reply), ETag: held.tag }, body: [], known: held.named };
   const { body = [], stream, partial, instead: head = reply } = content;
   return {
     status: partial ? 206 : 200,
@@ -163,7 +176,7 @@ export async function prepare(
       ...(!stream && { "Content-Length": body.reduce((sum, part) => sum + part.length, 0) }),
       // nginx must not read ahead of the client, who pays for what is sent.
       ...(stream && { "X-Accel-Buffering": "no" }),
-      ...headersOf(head),
+      ...ownHeaders(head),
       ...content.headers,
       ...(head.etag && { ETag: head.etag(coding) }),
       ...(coding === "gzip" && { "Content-Encoding": coding }),
@@ -174,7 +187,7 @@ export async function prepare(
   };
 }
 
-function headersOf({ cacheControl = "private, no-cache", snapshotId, headers }: Head): Headers {
+function ownHeaders({ cacheControl = "private, no-cache", snapshotId, headers }: Head): Headers {
   return {
     "Cache-Control": cacheControl,
     ...(snapshotId !== undefined && { "X-Snapshot-Id": snapshotId }),
@@ -182,15 +195,19 @@ function headersOf({ cacheControl = "private, no-cache", snapshotId, headers }: 
   };
 }
 
-/** Writes the head of an answer: the common headers, the rate limit's and its own. */
-export function writeHead(response: Response, { status, headers }: Prepared, now: number): void {
-  const { receipt, commonHeaders } = response.locals;
+/** Writes the head of an answer: the headers of its address, of the request, and its own, which overrule those. */
+export function writeHead(
+  response: Response,
+  { status, headers }: Pick<Prepared, "status" | "headers">,
+  now: number,
+): void {
+  const { addressHeaders } = response.locals;
+  const own = { ...requestHeaders(response.locals, now), ...headers };
+  const overruled = Object.keys(headers).some((name) => name in addressHeaders);
+  const text = overruled ? undefined : headTexts.get(addressHeaders);
+  if (text) response.headText = text;
   // In one call, because Node takes several times as long for headers that are set one by one.
-  response.writeHead(status, {
-    ...commonHeaders,
-    ...(receipt && rateLimitHeaders(receipt, now)),
-    ...headers,
-  });
+  response.writeHead(status, text ? own : { ...addressHeaders, ...own });
 }
 
 /** Sends a prepared reply; to HEAD its headers alone. */
@@ -221,17 +238,22 @@ export async function inEachCoding(
 export const tagsOf = (hash: string) => (coding: Coding) =>
   coding === "gzip" ? `"${hash}-gzip"` : `"${hash}"`;
 
-/** gzip for clients that name it, identity for all others, even if they accept neither. */
-export function preferredCoding(request: Request): Coding {
-  return request.headers["accept-encoding"] !== undefined && request.acceptsEncodings("gzip")
-    ? "gzip"
-    : "identity";
-}
+/** Codings that are accepted, by the field that says so. Callers send few fields, and weighing one takes long. */
+const accepted = new LRUCache<string, readonly Coding[], Request>({
+  max: 100,
+  memoMethod: (_field, _stale, { context }) => codings.filter((coding) => context.acceptsEncodings(coding)),
+});
 
 /** The codings that a client accepts: all of them if it sends no Accept-Encoding. */
 function acceptedCodings(request: Request): readonly Coding[] {
-  if (request.headers["accept-encoding"] === undefined) return codings;
-  return codings.filter((coding) => request.acceptsEncodings(coding));
+  const field = request.headers["accept-encoding"];
+  return field === undefined ? codings : accepted.memo(String(field), { context: request });
+}
+
+/** gzip for clients that name it, identity for all others, even if they accept neither. */
+export function preferredCoding(request: Request): Coding {
+  const named = request.headers["accept-encoding"] !== undefined;
+  return named && acceptedCodings(request).includes("gzip") ? "gzip" : "identity";
 }
 
 /**

@@ -2,7 +2,6 @@ import { type BulkheadPolicy, bulkhead } from "cockatiel";
 import { LRUCache } from "lru-cache";
 import { type AnsweredBy, type Endpoint, type EndpointId, endpoints } from "../../schemas/endpoints.ts";
 import { Fault } from "../../schemas/errors.ts";
-import { negotiatedVary } from "../../schemas/headers.ts";
 import { type TableId, tableColumns } from "../../schemas/records.ts";
 import { type CsvForm, csvByType } from "../../snapshots/read/archive/csv.ts";
 import { budgets, Memo } from "../../snapshots/read/memo.ts";
@@ -17,6 +16,7 @@ import {
   type Coding,
   inEachCoding,
   inForms,
+  negotiatedHeaders,
   preferred,
   prepare,
   type Reply,
@@ -68,8 +68,8 @@ export function createAnswers(services: AppServices) {
     };
     return async (request, response) => {
       const { locals } = response;
-      const { receipt, commonHeaders } = locals;
-      if (endpoint.negotiated) commonHeaders.Vary = negotiatedVary;
+      const { receipt } = locals;
+      if (endpoint.negotiated) locals.addressHeaders = negotiatedHeaders;
       const { streamed, ...ready } = await bounded(endpoint, locals, () => prepared(request, response));
       if (ready.known) await receipt?.giveBack();
       if (streamed && receipt) requireUnits(streamed, receipt);

@@ -8,7 +8,7 @@ import { readParameters } from "../../snapshots/read/query/parameters.ts";
 import { parseAsOf } from "../../snapshots/read/query/query.ts";
 import { headerValues, type Identity, requirePlan, senderOf } from "../access/identity.ts";
 import { requireAddress } from "../delta-sharing/answers.ts";
-import type { Check, Middleware } from "../exchange.ts";
+import type { Check } from "../exchange.ts";
 import { quotaExceeded } from "../quota/quota.ts";
 import type { AppServices } from "../services.ts";
 import { readBody } from "./body.ts";
@@ -56,18 +56,6 @@ export function checksOf(endpoint: Endpoint, services: AppServices): Check[] {
     ...(body ? [readBody(body, services.limits)] : []), // 415, 413, 400
     requireQuery, // 400
   ];
-}
-
-/** Answers a request that passes all checks. */
-export function checked(checks: readonly Check[], answer: Middleware): Middleware {
-  return async (request, response) => {
-    for (const check of checks) {
-      // Most checks need not wait for anything.
-      const checking = check(request, response.locals, response);
-      if (checking) await checking;
-    }
-    return answer(request, response);
-  };
 }
 
 /**
