@@ -67,12 +67,10 @@ async function* fetched(storage: Storage, pages: AsyncIterable<Page>) {
   yield* await fetchAll(storage, batch);
 }
 
-async function fetchAll(storage: Storage, pages: readonly Page[]) {
-  const stored = new Map<Page, Buffer>();
-  await inParallel(pages, async (page) => {
-    stored.set(page, await readObject(storage, layout.page(page.hash), page));
+function fetchAll(storage: Storage, pages: readonly Page[]) {
+  return inParallel(pages, async (page) => {
+    return { page, stored: await readObject(storage, layout.page(page.hash), page) };
   });
-  return pages.map((page) => ({ page, stored: stored.get(page)! }));
 }
 
 /** DuckDB handles this many rows at once; row groups are multiples. */

@@ -172,9 +172,7 @@ export class TierLog {
   /** `kept` has the newest commit first. */
   async #tell(kept: readonly LogEntry[], newest: LogEntry): Promise<Told> {
     const pairs = kept.slice(1).map((older, index) => [older, kept[index]!] as const);
-    const compare = async ([older, newer]: (typeof pairs)[number]) =>
-      void (await this.#changesBetween(older, newer));
-    await inParallel(pairs, compare, readAtOnce);
+    await inParallel(pairs, ([older, newer]) => this.#changesBetween(older, newer), readAtOnce);
     const changes: TierChange[] = [];
     let scored: Scored | undefined;
     let after: LogEntry | undefined;

@@ -1,18 +1,23 @@
 /**
- * Runs `work` for every item, `concurrency` at a time; the default suits small requests to a store. The first failure
- * is thrown at once, while other items may still be running; no further ones are started.
+ * Runs `work` for every item, `concurrency` at a time, and returns the results in the order of the items; the default
+ * suits small requests to a store. The first failure is thrown at once, while other items may still be running; no
+ * further ones are started.
  */
-export async function inParallel<Item>(
+export async function inParallel<Item, Result>(
   items: Iterable<Item>,
-  work: (item: Item) => Promise<void>,
+  work: (item: Item) => Promise<Result>,
   concurrency = 16,
-): Promise<void> {
+): Promise<Result[]> {
   const queue = items[Symbol.iterator]();
+  const results: Result[] = [];
+  let begun = 0;
   let failed = false;
   const worker = async () => {
     for (let next = queue.next(); !next.done && !failed; next = queue.next()) {
+      const place = begun;
+      begun += 1;
       try {
-        await work(next.value);
+        results[place] = await work(next.value);
       } catch (error) {
         failed = true;
         throw error;
@@ -20,6 +25,7 @@ export async function inParallel<Item>(
     }
   };
   await Promise.all(Array.from({ length: concurrency }, worker));
+  return results;
 }
 
 /** What is being read ahead takes no more memory, but for a single item that is larger. */

@@ -93,7 +93,6 @@ export async function readParts(
   requireFeed(key, entry.feedVersion);
   const { lists, scores: scoresRef } = root.parts;
   const known = new Map(near?.lists.map((list, index) => [near.parts.lists[index]!.hash, list]));
-  const found: KnownManifest["lists"] = [];
   let [segments, markets] = [0, 0];
   const unlessLost = <T>(work: Promise<T>) =>
     work.catch((error) => {
@@ -101,15 +100,15 @@ export async function readParts(
       lost(error);
       return undefined;
     });
-  const [scores] = await Promise.all([
+  const [scores, found] = await Promise.all([
     near?.parts.scores.hash === scoresRef.hash ? near.scores : unlessLost(readScores(storage, scoresRef)),
-    inParallel(lists.entries(), async ([index, ref]) => {
+    inParallel(lists, async (ref) => {
       const list = known.get(ref.hash) ?? (await unlessLost(readList(storage, ref)));
-      found[index] = list;
       segments += list?.length ?? 0;
       if (segments > maxSegments)
         throw new CorruptObjectError(key, `it has more than ${maxSegments} segments`);
       for (const segment of list ?? []) markets += segment.markets;
+      return list;
     }),
   ]);
   if (!found.includes(undefined) && markets !== entry.counts.markets)

@@ -223,10 +223,7 @@ export async function findPart(run: Run, plan: PartsPlan, part: number): Promise
 
 /** In order. Throws PARTS_MISSING, which names those that are missing. */
 export async function readParts(run: Run, plan: PartsPlan): Promise<PartRecord[]> {
-  const found: (PartRecord | undefined)[] = plan.parts.map(() => undefined);
-  await inParallel(plan.parts.keys(), async (index) => {
-    found[index] = await findPart(run, plan, index + 1);
-  });
+  const found = await inParallel(plan.parts.keys(), (index) => findPart(run, plan, index + 1));
   const missing = found.flatMap((record, index) => (record ? [] : [index + 1]));
   if (missing.length === 0) return found as PartRecord[];
   const parts = missing.map((part) => layout.runPart(run.name, part)).join(", ");

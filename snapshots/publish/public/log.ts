@@ -115,12 +115,11 @@ async function tailOf(
 /** Whether bundles hold the entries of which these are the hashes. */
 async function areRight(storage: Storage, bundles: readonly Tile[], leaves: Entries): Promise<boolean> {
   const isRight = tileCheck(leaves);
-  const verdicts = new Set<boolean>();
-  await inParallel(bundles, async (bundle) => {
+  const verdicts = await inParallel(bundles, async (bundle) => {
     const entries = await readEntries(storage, bundle);
-    verdicts.add(entries !== undefined && isRight(bundle, encodeEntries(entries)));
+    return entries !== undefined && isRight(bundle, encodeEntries(entries));
   });
-  return !verdicts.has(false);
+  return verdicts.every(Boolean);
 }
 
 /** Writes those tiles that the store lacks or has with other bytes. */

@@ -206,16 +206,15 @@ async function updateNames(
   inMemory: ReadonlyMap<string, Buffer>,
 ): Promise<"same" | "changed" | "disturbed"> {
   const { storage } = tree;
-  const done: boolean[] = [];
-  await inParallel(names, async ([key, ref]) => {
+  const put = await inParallel(names, async ([key, ref]) => {
     const info = await tree.infoOf(key);
     const own = inMemory.get(ref.hash);
-    if (info && (await (own ? tree.holds(key, own) : nameHolds(storage, key, ref)))) return;
+    if (info && (await (own ? tree.holds(key, own) : nameHolds(storage, key, ref)))) return undefined;
     const bytes = own ?? (await readObject(storage, layout.publicObject(ref.hash), ref));
-    done.push(await (info ? storage.replace(key, bytes, info.tag) : storage.putIfAbsent(key, bytes)));
+    return info ? storage.replace(key, bytes, info.tag) : storage.putIfAbsent(key, bytes);
   });
-  if (done.length === 0) return "same";
-  return done.includes(false) ? "disturbed" : "changed";
+  if (put.includes(false)) return "disturbed";
+  return put.includes(true) ? "changed" : "same";
 }
 
 async function nameHolds(storage: Storage, key: string, { hash }: NamedObject): Promise<boolean> {
@@ -262,9 +261,8 @@ export async function artefactsAt(
 ): Promise<Artefacts> {
   const { commit, publishedAt } = newest;
   const [exported] = addresses.api === null ? [] : await soundExports(storage, newest, trust);
-  const stored: StoredScore[] = [];
-  await inParallel(Object.values(scores.records), async (ref) => {
-    stored.push({ hash: ref.hash, record: await recordAt(storage, ref, inMemory.get(ref.hash)) });
+  const stored = await inParallel(Object.values(scores.records), async (ref): Promise<StoredScore> => {
+    return { hash: ref.hash, record: await recordAt(storage, ref, inMemory.get(ref.hash)) };
   });
   stored.sort((a, b) => (a.record.slug < b.record.slug ? -1 : 1));
   const records = stored.map(({ record }) => record);

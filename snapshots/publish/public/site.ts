@@ -148,5 +148,5 @@ export async function publishedNames(storage: Storage): Promise<Named> {
 /** Writes those files of a site that the store lacks or has in another version. */
 export async function updateSite(tree: PublicTree, site: Site, { api, ...others }: Named): Promise<void> {
   const files = await site.files(api, others);
-  await inParallel([...files], async ([key, bytes]) => void (await tree.putIfDifferent(key, bytes)));
+  await inParallel([...files], ([key, bytes]) => tree.putIfDifferent(key, bytes));
 }

@@ -128,13 +128,9 @@ export class Lines {
   }
 
   async #linesOf(stretches: readonly Stretch[]): Promise<Buffer[]> {
-    const batches = batchesOf(neededOf(stretches));
-    const found: Buffer[][] = [];
-    const read = async ([place, runs]: [number, NeededLines[]]) => {
-      found[place] = await (runs.length < worthThread ? this.#readHere(runs) : this.#readAside(runs));
-    };
-    await inParallel(batches.entries(), read, batchesAtOnce);
-    return found.flat();
+    const read = (runs: NeededLines[]) =>
+      runs.length < worthThread ? this.#readHere(runs) : this.#readAside(runs);
+    return (await inParallel(batchesOf(neededOf(stretches)), read, batchesAtOnce)).flat();
   }
 
   /** Inflates each run on this thread, as far as its lines are needed. */

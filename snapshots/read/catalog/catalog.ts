@@ -246,14 +246,8 @@ export class Catalog {
 
   /** Loads and verifies the indexes of a snapshot. Readers see it only once it is complete. */
   async #load({ commit, manifest }: ListedSnapshot): Promise<Snapshot> {
-    const segments: Segment[] = [];
-    await inParallel(
-      manifest.segments.entries(),
-      async ([index, ref]) => {
-        segments[index] = await this.#loadSegment(ref);
-      },
-      segmentsAtOnce,
-    );
+    const load = (ref: SegmentRef) => this.#loadSegment(ref);
+    const segments = await inParallel(manifest.segments, load, segmentsAtOnce);
     const archive = new Archive(segments, this.#tables, {
       name: `The snapshot ${commit.snapshotId}, published at ${commit.publishedAt},`,
       version: commit.feedVersion,

@@ -136,8 +136,7 @@ export class PublicLog {
   async #readBundle(tile: Tile, leaves: Buffer): Promise<Buffer> {
     const stored = await readEntries(this.#storage, tile);
     if (stored && hashesOf(stored).equals(leaves)) return encodeEntries(stored);
-    const entries: Buffer[] = [];
-    await inParallel(hashesIn(leaves).entries(), async ([place, hash]) => {
+    const entries = await inParallel(hashesIn(leaves).entries(), async ([place, hash]) => {
       const number = tile.index * tileWidth + place + 1;
       const commit = await readCommit(this.#storage, number);
       const entry = commit && entryOf(commit);
@@ -146,7 +145,7 @@ export class PublicLog {
           tileKey(tile),
           `neither it nor commit ${number} has the entry of the log`,
         );
-      entries[place] = entry;
+      return entry;
     });
     return encodeEntries(entries);
   }

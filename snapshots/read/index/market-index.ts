@@ -65,13 +65,10 @@ export function askAbsence(
 
 async function showAbsence(catalog: Catalog, commit: LogEntry, id: string, spend: Turn) {
   const { manifest } = await catalog.listed(commit);
-  const segments: ShownSegment[] = [];
-  const sharing: number[][] = [];
-  const show = async ([index, ref]: [number, SegmentRef]) => {
+  const show = async (ref: SegmentRef) => {
     const key = layout.ids(ref.ids.hash);
     const stored = await catalog.objects.get(key, ref.ids);
     requireIds(key, stored, ref.markets);
-    sharing[index] = ordinalsOf(stored, idHash(id));
     let hashed = false;
     const tree = await catalog.derived.hashes.get(`ids/${ref.ids.hash}`, async () => {
       hashed = true;
@@ -79,10 +76,11 @@ async function showAbsence(catalog: Catalog, commit: LogEntry, id: string, spend
       return Buffer.from(treeLevels(chunkLeaves(stored, chunkBytes.ids)));
     });
     if (hashed) await spend(stepsPerTree);
-    segments[index] = showAround(ref, stored, tree, idHash(id));
+    return { shown: showAround(ref, stored, tree, idHash(id)), sharing: ordinalsOf(stored, idHash(id)) };
   };
-  await inParallel(manifest.segments.entries(), show, readAtOnce);
-  return { segments, others: await showOthers(catalog, commit, id, sharing) };
+  const found = await inParallel(manifest.segments, show, readAtOnce);
+  const others = await showOthers(catalog, commit, id, found);
+  return { segments: found.map(({ shown }) => shown), others };
 }
 
 /** The chunks of a segment's ids that hold this hash, and those next to it on both sides. */
@@ -103,19 +101,19 @@ function showAround(
   return { markets, header: header.hash, ids: { bytes: ids.bytes, size, chunks } };
 }
 
-/** Markets whose ids share the hash of this one. `sharing` has their ordinals within each segment. */
+/** Markets whose ids share the hash of this one. `sharing` has their ordinals within a segment. */
 async function showOthers(
   catalog: Catalog,
   commit: LogEntry,
   id: string,
-  sharing: readonly (readonly number[])[],
+  segments: readonly { sharing: readonly number[] }[],
 ): Promise<MarketAbsence["others"]> {
-  if (sharing.every((ordinals) => ordinals.length === 0)) return [];
+  if (segments.every(({ sharing }) => sharing.length === 0)) return [];
   const snapshot = await catalog.snapshot(commit);
   const { archive } = snapshot;
   const others: MarketAbsence["others"] = [];
-  for (const [segment, ordinals] of sharing.entries()) {
-    for (const ordinal of ordinals.map((within) => archive.starts[segment]! + within)) {
+  for (const [segment, { sharing }] of segments.entries()) {
+    for (const ordinal of sharing.map((within) => archive.starts[segment]! + within)) {
       const [line] = await (await Lines.read(archive, [ordinal], catalog)).all();
       if (idOfLine(line!) === id) throw present(id);
       others.push(await levelsOf(catalog, snapshot, { ordinal, line: line! }));

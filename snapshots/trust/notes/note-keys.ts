@@ -114,7 +114,7 @@ export const keyFileError = (message: string, options?: ErrorOptions) =>
 /** Reads a file with one public key a line. Empty lines, and lines that begin with #, are skipped. */
 export async function readTrustedKeys(path: string): Promise<VerifierKey[]> {
   const keys = (await linesOf(path)).map(({ text, line }) =>
-    parsed(path, line, () => parseVerifierKey(text)),
+    parsed(`${path}, line ${line}`, () => parseVerifierKey(text)),
   );
   if (keys.length > 0) return keys;
   throw keyFileError(`${path} holds no key; a line of it is the content of a .pub file`);
@@ -133,8 +133,9 @@ export async function readSigningKeys(path: string): Promise<SigningKeys> {
   if (lines.length === 0) throw keyFileError(`${path} holds no key`);
   const keys: { ed25519?: SigningKey; "ml-dsa-44"?: SigningKey } = {};
   for (const { text, line } of lines) {
-    const key = parsed(path, line, () => parseSigningKey(text));
-    const wrong = (reason: string) => keyFileError(`${path}, line ${line}: ${reason}`);
+    const place = `${path}, line ${line}`;
+    const key = parsed(place, () => parseSigningKey(text));
+    const wrong = (reason: string) => keyFileError(`${place}: ${reason}`);
     if (key.kind === "cosignature-ed25519") throw wrong("it is the key of a witness");
     if (keys[key.kind]) throw wrong(`a run signs with one key of ${kindName(key.kind)}`);
     keys[key.kind] = key;
@@ -153,7 +154,7 @@ export async function writeSigningKey(
   kind: "ed25519" | "ml-dsa-44" = "ed25519",
 ): Promise<SigningKey> {
   const publicPath = `${path}.pub`;
-  const text = parsedKey(path, () => newSigningKey(name, undefined, kind));
+  const text = parsed(path, () => newSigningKey(name, undefined, kind));
   const key = parseSigningKey(text);
   // Both are looked for first: half a pair beside the half of another would mislead.
   for (const each of [path, publicPath]) if (await exists(each)) throw taken(each);
@@ -194,12 +195,8 @@ export function unusable(path: string, done: string, error: unknown): Fault {
   return keyFileError(`${path} cannot be ${done}: ${messageOf(error)}`, { cause: error });
 }
 
-/** The key that `parse` makes of a line. Throws KEY_FILE, which names file and line, for its NoteKeyError. */
-export function parsed<Key>(path: string, line: number, parse: () => Key): Key {
-  return parsedKey(`${path}, line ${line}`, parse);
-}
-
-function parsedKey<Key>(place: string, parse: () => Key): Key {
+/** The key that `parse` makes of a text. Throws KEY_FILE, which names the place of the text, for its NoteKeyError. */
+export function parsed<Key>(place: string, parse: () => Key): Key {
   return unlessSync(NoteKeyError, parse, (cause) => {
     throw keyFileError(`${place}: ${cause.message}`, { cause });
   });

@@ -40,7 +40,7 @@ export async function believedPolicy({
 export function parsePolicy(bytes: Uint8Array, path: string): Policy {
   if (bytes.length > maxBytes) throw keyFileError(`${path} is no policy: it has more than ${maxBytes} bytes`);
   const policy = policyIn(bytes, {
-    keyIn: (text, line) => parsed(path, line, () => parseVerifierKey(text)),
+    keyIn: (text, line) => parsed(`${path}, line ${line}`, () => parseVerifierKey(text)),
     wrong: (line, reason) => keyFileError(`${path}, line ${line}: ${reason}`),
   });
   if (policy) return policy;
