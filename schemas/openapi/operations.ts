@@ -40,7 +40,6 @@ interface Notes extends Answers {
   /** Set where they are not those of the archive. */
   parameters?: readonly QueryParameter[];
   text?: string;
-  /** Messages of a WebSocket. */
   messages?: object;
 }
 

@@ -23,7 +23,6 @@ export const budgets = {
   changeRuns: { most: 8 * mebibyte },
   /** Protocols in lists of tiers. Each takes some 100 bytes. */
   tiers: { most: 100_000 },
-  /** Answers about tiers. */
   tierAnswers: { most: 1 },
   /** Changes of scores, of half a kilobyte. Most clients read the same ones at the same time. */
   scoreChanges: { most: 30_000 },
@@ -101,7 +100,6 @@ export class Memo<V extends NonNullable<unknown>> {
 /** The log of commits, as far as a look depends on it. */
 type NewestOf = { readonly newest: { digest: string } | undefined };
 
-/** One look into the store. */
 interface Look<T> {
   /** Digest of the commit that was the newest then. */
   newest: string | undefined;

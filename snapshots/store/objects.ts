@@ -57,7 +57,6 @@ export async function readObject(
 /** Reads an object and checks it against the reference. */
 export type ReadObject = (key: string, ref: NamedObject) => Promise<Buffer>;
 
-/** Reads the objects of a store. */
 export const objectsIn =
   (storage: Storage): ReadObject =>
   (key, ref) =>

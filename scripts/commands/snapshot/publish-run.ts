@@ -71,7 +71,6 @@ export interface Way {
   publish: (options: PublishOptions) => Promise<PublishReport>;
 }
 
-/** Publishes from the sources at a place. */
 export function publishFrom(
   shell: Shell,
   { location, ...choices }: ReturnType<typeof readPublishing>,

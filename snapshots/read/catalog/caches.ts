@@ -55,7 +55,6 @@ export interface PlannedPage {
   ordinals: readonly number[];
 }
 
-/** A page with its markets compressed. */
 type SplicedPage = PlannedPage & { spliced: Spliced };
 
 // The name, the numbers and the LRU bookkeeping of an entry.

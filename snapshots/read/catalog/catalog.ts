@@ -38,11 +38,9 @@ export class Catalog {
   readonly derived: Derived;
   /** Pages of responses, ready to send. */
   readonly pages: PageCache;
-  /** Finds markets by words. */
   readonly words: WordIndex;
   /** The commits up to the newest one that is known, whose snapshot may not be loaded yet. */
   readonly log: CommitLog;
-  /** Finds markets by id. */
   readonly ids: IdIndex;
   readonly #storage: Storage;
   readonly #reader: LogReader;
@@ -232,7 +230,6 @@ export class Catalog {
     return this.#loading.run(commit.digest, () => this.#keep(this.#load(listed)));
   }
 
-  /** Keeps a snapshot for others to use. */
   async #keep<T extends ListedSnapshot>(loading: Promise<T>): Promise<T> {
     const loaded = await loading;
     if (loaded.commit.digest !== this.#current?.commit.digest) this.#superseded.set(loaded);

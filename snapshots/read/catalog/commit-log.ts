@@ -94,7 +94,6 @@ export class CommitLog {
     });
   }
 
-  /** Whether a rollback withdrew a commit. */
   isWithdrawn(number: number): boolean {
     return isWithdrawn(number, this.#newest?.entry);
   }

@@ -71,7 +71,6 @@ export class Exports {
     return this.#recent.get();
   }
 
-  /** Opens a file by its name. */
   async open(snapshotId: string, name: string): Promise<StoredFile> {
     const record = (await this.list()).find((each) => each.snapshotId === snapshotId);
     const file = record?.files.find((_, index) => exportFileName(index) === name);

@@ -24,7 +24,6 @@ const der = {
   },
 } as const;
 
-/** A key that signs. */
 export interface SigningKey extends VerifierKey {
   readonly privateKey: KeyObject;
 }
@@ -120,7 +119,6 @@ export async function readTrustedKeys(path: string): Promise<VerifierKey[]> {
   throw keyFileError(`${path} holds no key; a line of it is the content of a .pub file`);
 }
 
-/** What a publisher signs with. */
 export interface SigningKeys {
   key: SigningKey;
   /** A key of ML-DSA-44 of the same name, with which it cosigns its own checkpoints. */

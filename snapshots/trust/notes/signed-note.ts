@@ -113,7 +113,6 @@ function signatureOf(key: SigningKey, text: string, time = Math.floor(Date.now()
   return Buffer.concat([seconds, sign(null, message, key.privateKey)]);
 }
 
-/** Checks what a key made of a text. */
 export function checkSignature(key: VerifierKey, text: string, signature: Uint8Array<ArrayBuffer>): Finding {
   const publicKey = publicKeyOf(key);
   if (!publicKey) return "unchecked";

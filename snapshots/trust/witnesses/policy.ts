@@ -88,7 +88,6 @@ function whyLacking(
   return `the quorum ${quorum?.name} is not reached: ${parts.join("; ")}`;
 }
 
-/** Who cosigned a checkpoint, and when. */
 export interface Cosigned {
   name: string;
   /** ISO 8601; null where the signature tells none. */
