@@ -97,48 +97,29 @@ export class Memo<V extends NonNullable<unknown>> {
   }
 }
 
-/** The log of commits, as far as a look depends on it. */
-type NewestOf = { readonly newest: { digest: string } | undefined };
-
-interface Look<T> {
-  /** Digest of the commit that was the newest then. */
-  newest: string | undefined;
-  /** Epoch milliseconds. */
-  at: number;
-  found: Promise<T>;
-}
-
 /**
- * The result of a look into the store. It serves all callers for a while, or until another commit becomes the newest.
+ * A look into the store whose result serves all callers for a while, or until another commit becomes the newest. Throws
+ * what the look throws; the next call then looks again.
  */
-export class Recent<T> {
-  readonly #look: () => Promise<T>;
-  readonly #log: NewestOf;
-  readonly #seconds: number;
-  readonly #now: () => number;
-  #last: Look<T> | undefined;
-
-  constructor(
-    look: () => Promise<T>,
-    { log, seconds, now }: { log: NewestOf; seconds: number; now: () => number },
-  ) {
-    this.#look = look;
-    this.#log = log;
-    this.#seconds = seconds;
-    this.#now = now;
-  }
-
-  /** Throws what the look throws; the next call then looks again. */
-  async get(): Promise<T> {
-    const [newest, at, last] = [this.#log.newest?.digest, this.#now(), this.#last];
-    if (last && last.newest === newest && Math.abs(at - last.at) < this.#seconds * 1000) return last.found;
-    const look: Look<T> = { newest, at, found: this.#look() };
-    this.#last = look;
-    look.found.catch(() => {
-      if (this.#last === look) this.#last = undefined;
+export function recent<T>(
+  look: () => Promise<T>,
+  {
+    log,
+    seconds,
+    now,
+  }: { log: { newest: { digest: string } | undefined }; seconds: number; now: () => number },
+): () => Promise<T> {
+  let last: { newest: string | undefined; at: number; found: Promise<T> } | undefined;
+  return async () => {
+    const [newest, at] = [log.newest?.digest, now()];
+    if (last && last.newest === newest && Math.abs(at - last.at) < seconds * 1000) return last.found;
+    const begun = { newest, at, found: look() };
+    last = begun;
+    begun.found.catch(() => {
+      if (last === begun) last = undefined;
     });
-    return look.found;
-  }
+    return begun.found;
+  };
 }
 
 /** Lets calls of one name share the work that is under way for it. */

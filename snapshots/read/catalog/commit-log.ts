@@ -7,7 +7,7 @@ import { commitsBefore, isWithdrawn, logFrom } from "../../store/log/commits.ts"
 import { entryOf } from "../../store/log/tiles.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
-import { Recent, SingleFlight } from "../memo.ts";
+import { recent, SingleFlight } from "../memo.ts";
 
 /** What readers keep of a commit. The newest one tells which commits were withdrawn. */
 export interface LogEntry
@@ -39,11 +39,12 @@ export class CommitLog {
   /** Epoch milliseconds. */
   readonly now: () => number;
   /** What a look into the store finds, for as long as a listing serves unless it is said. */
-  readonly recent: <T>(look: () => Promise<T>, seconds?: number) => Recent<T>;
+  readonly recent: <T>(look: () => Promise<T>, seconds?: number) => () => Promise<T>;
+  /** The commits whose snapshots can be read, newest first: neither withdrawn nor collected. */
+  readonly readable: () => Promise<readonly LogEntry[]>;
   readonly #storage: Storage;
   readonly #reader: LogReader;
   readonly #reading = new SingleFlight<void>();
-  readonly #readable: Recent<readonly LogEntry[]>;
   #newest: Commit | undefined;
   /** The oldest commit that was fetched. Everything from there to the newest is in `#entries`. */
   #oldest: Commit | undefined;
@@ -58,8 +59,8 @@ export class CommitLog {
     this.#storage = storage;
     this.#reader = reader;
     this.now = now;
-    this.recent = (look, seconds = pollSeconds) => new Recent(look, { log: this, seconds, now });
-    this.#readable = this.recent(() => this.#findReadable());
+    this.recent = (look, seconds = pollSeconds) => recent(look, { log: this, seconds, now });
+    this.readable = this.recent(() => this.#findReadable());
   }
 
   /** The commit that was taken up last. */
@@ -159,11 +160,6 @@ export class CommitLog {
     const before = this.#newest;
     await this.follow();
     return this.#newest === before ? undefined : this.find(fits);
-  }
-
-  /** The commits whose snapshots can be read, newest first: neither withdrawn nor collected. */
-  readable(): Promise<readonly LogEntry[]> {
-    return this.#readable.get();
   }
 
   async #findReadable(): Promise<readonly LogEntry[]> {

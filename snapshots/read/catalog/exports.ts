@@ -15,7 +15,6 @@ import { hashIn, layout } from "../../store/layout.ts";
 import type { ByteRange, ObjectInfo, Storage } from "../../store/storage.ts";
 import type { LogReader } from "../../trust/log/log-reader.ts";
 import type { StoredFile, Stream } from "../answer.ts";
-import type { Recent } from "../memo.ts";
 import type { ObjectCache } from "./caches.ts";
 import type { CommitLog } from "./commit-log.ts";
 
@@ -44,11 +43,12 @@ const maxRecords = 100;
 
 /** The exports of a store that can be believed, and their files. */
 export class Exports {
+  /** Newest first. */
+  readonly list: () => Promise<readonly ExportRecord[]>;
   readonly #storage: Storage;
   readonly #objects: ObjectCache;
   readonly #log: CommitLog;
   readonly #reader: LogReader;
-  readonly #recent: Recent<readonly ExportRecord[]>;
   /** The files of change records, by their hashes. A record may be made again, with other files. */
   readonly #changes = new LRUCache<string, readonly ParquetFile[]>({ max: 1000, ttl: 3_600_000 });
   /** By key and tag, what the last look made of the records, so that each is read once. */
@@ -63,12 +63,7 @@ export class Exports {
     this.#objects = objects;
     this.#log = log;
     this.#reader = reader;
-    this.#recent = log.recent(() => this.#look());
-  }
-
-  /** Newest first. */
-  list(): Promise<readonly ExportRecord[]> {
-    return this.#recent.get();
+    this.list = log.recent(() => this.#look());
   }
 
   async open(snapshotId: string, name: string): Promise<StoredFile> {

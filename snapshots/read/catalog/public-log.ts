@@ -23,7 +23,7 @@ import type { LogReader } from "../../trust/log/log-reader.ts";
 import type { NotedCheckpoint } from "../../trust/notes/signed-note.ts";
 import { type Asked, weakTag } from "../answer.ts";
 import { awaitBudget } from "../effort.ts";
-import { budgets, Memo, type Recent } from "../memo.ts";
+import { budgets, Memo } from "../memo.ts";
 import type { AsOf } from "../query/query.ts";
 import { commitOf } from "./as-of.ts";
 import type { Catalog } from "./catalog.ts";
@@ -41,7 +41,7 @@ export class PublicLog {
   readonly #log: CommitLog;
   readonly #reader: Pick<LogReader, "checkpoint">;
   /** The hashes of all entries, one after the other. */
-  readonly #leaves: Recent<Buffer>;
+  readonly #leaves: () => Promise<Buffer>;
   /** Tiles and bundles by name and their last leaf, which vouches for all before it. */
   readonly #cache = new Memo<Buffer>(budgets.logFiles, ({ length }) => length + 200);
   readonly #checkpoints = new Memo<{ found: NotedCheckpoint | undefined }>(budgets.checkpoints);
@@ -125,7 +125,7 @@ export class PublicLog {
   /** The entries of a bundle, taken from the widest one of these, so that no more of them are read than there are. */
   async #bundle(tile: Tile): Promise<Buffer | undefined> {
     if (!(await this.#leavesBelow(tile))) return undefined;
-    const known = (await this.#leaves.get()).length / hashBytes;
+    const known = (await this.#leaves()).length / hashBytes;
     const widest = { ...tile, width: Math.min(tileWidth, known - tile.index * tileWidth) };
     const leaves = (await this.#leavesBelow(widest))!;
     const bundle = await this.#cache.get(nameOf(widest, leaves), () => this.#readBundle(widest, leaves));
@@ -153,7 +153,7 @@ export class PublicLog {
   /** The hashes of the entries below a tile; undefined when there are not so many. */
   async #leavesBelow(tile: Tile): Promise<Buffer | undefined> {
     if (endOf(tile) > (this.#log.newest?.entry.commit ?? 0)) return undefined;
-    const leaves = await this.#leaves.get();
+    const leaves = await this.#leaves();
     const end = endOf(tile) * hashBytes;
     return end > leaves.length ? undefined : leaves.subarray(endOf({ ...tile, width: 0 }) * hashBytes, end);
   }

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import { CommitLog } from "../../../../snapshots/read/catalog/commit-log.ts";
 import type { Snapshot } from "../../../../snapshots/read/catalog/snapshots.ts";
-import { Recent, SingleFlight } from "../../../../snapshots/read/memo.ts";
+import { recent, SingleFlight } from "../../../../snapshots/read/memo.ts";
 import { newestCommit } from "../../../../snapshots/store/log/commits.ts";
 import { StorageError } from "../../../../snapshots/store/storage.ts";
 import { append } from "../../../helpers/store/appended-commits.ts";
@@ -86,10 +86,10 @@ test("a look into the store serves for its time or until there is another commit
     if (failing) throw new StorageError("no");
     return looks;
   };
-  const recent = new Recent(look, { log, seconds: 5, now: () => now });
+  const found = recent(look, { log, seconds: 5, now: () => now });
   const after = (milliseconds: number) => {
     now += milliseconds;
-    return recent.get();
+    return found();
   };
   expect([await after(0), await after(4999), await after(1)]).toEqual([1, 1, 2]);
   // The clock is set back.
