@@ -123,7 +123,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: "gc keeps the newest export alone",
-    file: "snapshots/export/export-records.ts",
+    file: "snapshots/maintain/gc.ts",
     text: "const newestExports = 2;",
     fault: "const newestExports = 1;",
   },
