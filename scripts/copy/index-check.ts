@@ -6,7 +6,7 @@ import type { Market } from "../../schemas/market.ts";
 import { Digest } from "../../schemas/primitives.ts";
 import { isKnownFeed } from "../../schemas/versions.ts";
 import { textOf } from "../../snapshots/format/bytes.ts";
-import { outlineOf } from "../../snapshots/format/market-line.ts";
+import { outliners } from "../../snapshots/format/market-pattern.ts";
 import { indexRootOf } from "../../snapshots/format/roots.ts";
 import { chunkBytes } from "../../snapshots/format/sizes.ts";
 import { sha256 } from "../../snapshots/format/tree.ts";
@@ -118,9 +118,7 @@ function rootOf({ segments }: CopyTree, known: readonly KnownSegment[]): string 
 async function readSegment({ tree, entry }: IndexParts, file: File, place: number) {
   const { start, end, pages } = tree.segments[place]!;
   const fields = feedFields(entry.feedVersion);
-  const marketOf = isKnownFeed(entry.feedVersion)
-    ? outlineOf
-    : (line: Uint8Array): Market => JSON.parse(textOf(line));
+  const outlineOf = outliners.get(entry.feedVersion);
   const rows: IndexRow[] = [];
   const hashes: number[] = [];
   const questions: string[] = [];
@@ -129,7 +127,7 @@ async function readSegment({ tree, entry }: IndexParts, file: File, place: numbe
     slice: (from: number, to: number) => file.slice(start + from, start + to),
   };
   for await (const line of linesFromEnd(part)) {
-    const market = marketOf(line);
+    const market: Market = outlineOf?.(line) ?? JSON.parse(textOf(line));
     rows.push({ resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market, fields) });
     hashes.push(idHash(market.id));
     questions.push(market.question);

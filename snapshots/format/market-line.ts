@@ -48,42 +48,6 @@ export function memberOfLine(bytes: Uint8Array, name: keyof Market): Buffer | un
 }
 
 const [quote, backslash, comma, bracket, brace] = [0x22, 0x5c, 0x2c, 0x5b, 0x7b];
-const scoreMark = Buffer.from(',"score":');
-
-/**
- * A market of a known version of the feed, its dimensions without what follows their scores: all that an index is made
- * of, in a third of the time. What follows is not parsed, so it need not be JSON, and a member that repeats there does
- * not count, as it would for JSON.parse; no market has one (snapshots/SPEC.md, "JSON"). Throws SyntaxError.
- */
-export function outlineOf(bytes: Uint8Array): Market {
-  const line = bufferOf(bytes);
-  const begin = line.indexOf(marks.dimensions) + marks.dimensions.length;
-  const dimensions = elementsAt(line, begin).map((start, place, starts) => {
-    const element = line.subarray(start, starts[place + 1]);
-    const mark = element.indexOf(scoreMark);
-    if (mark < 0) throw new SyntaxError("a dimension has no score");
-    return `${element.toString("utf8", 0, endOfValue(element, mark + scoreMark.length))}}`;
-  });
-  return JSON.parse(`${line.toString("utf8", 0, begin)}[${dimensions}]}`);
-}
-
-/** Where the elements of an array begin that are objects. */
-function elementsAt(line: Buffer, begin: number): number[] {
-  const starts: number[] = [];
-  let [depth, inText] = [0, false];
-  for (let at = begin; at < line.length; at += 1) {
-    const byte = line[at];
-    if (byte === quote) inText = !inText;
-    else if (inText && byte === backslash) at += 1;
-    else if (inText) continue;
-    else if (byte === brace && depth === 1) {
-      starts.push(at);
-      depth = 2;
-    } else if (byte === brace || byte === bracket) depth += 1;
-    else if (byte === brace + 2 || byte === bracket + 2) depth -= 1;
-  }
-  return starts;
-}
 
 function endOfValue(line: Buffer, start: number): number {
   const last = line.length - 1;
@@ -104,7 +68,7 @@ function isEscaped(line: Buffer, at: number): boolean {
   return (at - before) % 2 === 0;
 }
 
-function bufferOf(bytes: Uint8Array): Buffer {
+export function bufferOf(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 

@@ -1,5 +1,6 @@
+import { randomBytes } from "node:crypto";
 import { crc32, inflateRawSync } from "node:zlib";
-import { CorruptObjectError } from "../store/errors.ts";
+import { CorruptObjectError, unlessSync } from "../store/errors.ts";
 import { maxRunBytes, sha256 } from "../store/layout.ts";
 import type { ByteRange } from "../store/storage.ts";
 import {
@@ -174,6 +175,31 @@ export function isRun({ runHashes }: CompressedPage, index: number, bytes: Buffe
 /** Newest first. `key` is the page's, for errors. */
 export function readRun(key: string, stored: Buffer, runs: readonly Run[], index: number): Buffer[] {
   return splitLines(inflatePiece(key, index, runsPiece(stored, runs, index)));
+}
+
+/** Follows a run in a stream, and nobody who made the run knew it. */
+const mark = randomBytes(16);
+const markPiece = storedPiece(mark);
+
+/**
+ * The lines of a page, newest first. Where every run gives what its table says and then what follows it, and the page
+ * is these runs in their frame, any program can unpack runs and page, though nothing was inflated twice. Otherwise
+ * undefined.
+ */
+export function readWholePage(stored: Buffer, runs: readonly Run[]): Buffer[] | undefined {
+  const pieces = runs.map((_, run) => runsPiece(stored, runs, run));
+  if (!joinRuns(pieces, pageFrame).equals(stored)) return undefined;
+  const lines: Buffer[] = [];
+  for (const { bytes, rawBytes, crc } of pieces) {
+    const followed = Buffer.concat([bytes, markPiece.bytes]);
+    const all = unlessSync(Error, () => inflateRawSync(followed, inflateOptions(rawBytes + mark.length)));
+    if (!all?.subarray(rawBytes).equals(mark)) return undefined;
+    const raw = all.subarray(0, rawBytes);
+    const own = splitLines(raw);
+    if (crc32(raw) !== crc || !joinedBy(separator, own).equals(raw)) return undefined;
+    lines.push(...own);
+  }
+  return lines;
 }
 
 /** Checks the raw bytes against the table. */

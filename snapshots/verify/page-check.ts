@@ -4,7 +4,8 @@ import { gunzipSync } from "node:zlib";
 import { feedFields, filterValuesOf } from "../../schemas/filters.ts";
 import { marketOf } from "../../schemas/records.ts";
 import type { MarketKey } from "../format/market-line.ts";
-import { type Page, pageText, readRun, runHashesOf, separator } from "../format/page.ts";
+import { outliners } from "../format/market-pattern.ts";
+import { type Page, pageText, readRun, readWholePage, runHashesOf, separator } from "../format/page.ts";
 import { cuts } from "../format/sizes.ts";
 import { leafHash, pageRootOf } from "../format/tree.ts";
 import type { IndexRow } from "../index/index-header.ts";
@@ -37,10 +38,11 @@ function checkPage({ pageKey, segmentKey, page, feedVersion, ...told }: AskedPag
   const stored = Buffer.from(told.stored.buffer, told.stored.byteOffset, told.stored.length);
   const wrongTable = (what: string) =>
     new CorruptObjectError(segmentKey, `its page table is wrong about ${what} of ${pageKey}`);
-  const text = inflatePage(pageKey, stored);
-  const lines = readRuns(segmentKey, stored, page);
+  const whole = readWholePage(stored, page.runs);
+  const text = whole ? undefined : inflatePage(pageKey, stored);
+  const lines = whole ?? readRuns(segmentKey, stored, page);
   if (lines.length !== page.markets) throw wrongTable("the number of markets");
-  if (!text.equals(pageText(lines))) throw wrongTable("the runs");
+  if (text && !text.equals(pageText(lines))) throw wrongTable("the runs");
   if (runHashesOf(stored, page.runs) !== page.runHashes) throw wrongTable("the hashes of the runs");
   const root = pageRootOf(lines.toReversed().map(leafHash)).toString("hex");
   if (root !== page.root) throw wrongTable("the root");
@@ -64,7 +66,8 @@ function readRuns(segmentKey: string, stored: Buffer, page: Page): Buffer[] {
 
 function parseMarket(key: string, line: Buffer, feedVersion: string): CheckedRow {
   try {
-    const market = marketOf(feedVersion).parse(JSON.parse(line.toString("utf8")));
+    const outline = outliners.get(feedVersion)?.(line);
+    const market = outline ?? marketOf(feedVersion).parse(JSON.parse(line.toString("utf8")));
     return {
       id: market.id,
       resolvedAt: Date.parse(market.resolvedAt),

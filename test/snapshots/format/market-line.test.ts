@@ -6,7 +6,6 @@ import {
   idOfLine,
   keyOfLine,
   memberOfLine,
-  outlineOf,
   sharedText,
   textOf,
 } from "../../../snapshots/format/market-line.ts";
@@ -43,39 +42,6 @@ test("reads each member of a market's text as JSON.parse does, whatever texts ho
       expect(keyOfLine(line)).toEqual({ id: market.id, resolvedAt: Date.parse(market.resolvedAt) });
     }),
   );
-});
-
-test("outlines a market as JSON.parse reads it, whatever its dimensions hold behind their scores", () => {
-  const scores = fc.integer({ min: 0, max: 100 });
-  const inner = fc.oneof(
-    texts,
-    fc.constant([{ key: "oracle", name: "", score: 1 }]),
-    fc.constant({ score: [2] }),
-  );
-  fc.assert(
-    fc.property(texts, texts, scores, inner, fc.nat(6), (question, name, score, computation, count) => {
-      const dimensions = market.dimensions.slice(0, count).map((one) => ({
-        key: one.key,
-        name,
-        score,
-        weight: 0.5,
-        evidence: [computation, name],
-        computation,
-      }));
-      const line = Buffer.from(JSON.stringify({ ...market, question, dimensions }));
-      expect(outlineOf(line)).toEqual({
-        ...market,
-        question,
-        dimensions: dimensions.map(({ key, name, score }) => ({ key, name, score })),
-      });
-    }),
-  );
-});
-
-test("outlines no market that has a dimension without a score, even when the next one has one", () => {
-  const [first, second] = market.dimensions;
-  const line = Buffer.from(JSON.stringify({ ...market, dimensions: [{ key: first!.key }, second] }));
-  expect(() => outlineOf(line)).toThrow(new SyntaxError("a dimension has no score"));
 });
 
 test("gives nothing for a member that the market does not have, and no text for it", () => {

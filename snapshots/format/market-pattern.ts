@@ -1,0 +1,119 @@
+import { type Market, type MarketMember, marketIn } from "../../schemas/market.ts";
+import { fitsIn, oneOf, type Shape, struct } from "../../schemas/shapes.ts";
+import { feedVersions } from "../../schemas/versions.ts";
+import { bufferOf } from "./market-line.ts";
+
+// A regular expression for the text of a market, made of the table of its members. It takes a fifth of the time of
+// JSON.parse and the schema, and matches only texts that both accept. Of other texts they decide.
+
+/** Each byte is read as one character. */
+const plain = '[^"\\\\\\x00-\\x1f]*';
+const string = `"${plain}(?:\\\\(?:["\\\\/bfnrt]|u[0-9a-fA-F]{4})${plain})*"`;
+const integer = "-?(?:0|[1-9][0-9]{0,14})";
+const number = `${integer}(?:\\.[0-9]{1,15})?`;
+/** But for the 29th of February. */
+const day = "(?:0[1-9]|1[0-9]|2[0-8]|(?<!02-)(?:29|30)|(?<=(?:0[13578]|1[02])-)31)";
+const time = `"[0-9]{4}-(?:0[1-9]|1[0-2])-${day}T(?:[01][0-9]|2[0-3])(?::[0-5][0-9]){2}\\.[0-9]{3}Z"`;
+const nothing = "(?!)";
+
+/** Items with commas between them, and what closes their list. */
+const itemsPattern = (item: string, close: string) => `(?:${item}(?:,(?!${close})|(?=${close})))*${close}`;
+
+/** Nothing is nested deeper. */
+function anyPattern(depth: number): string {
+  const leaf = `${string}|${number}|true|false|null`;
+  if (depth === 0) return `(?:${leaf})`;
+  const inner = anyPattern(depth - 1);
+  return `(?:${leaf}|\\[${itemsPattern(inner, "\\]")}|\\{${itemsPattern(`${string}:${inner}`, "\\}")})`;
+}
+
+/** A value that is wanted, or that only a look at it can judge. */
+interface Group {
+  shape: MarketMember;
+  /** The member or, within a dimension, its place and the member there. */
+  path: readonly (string | number)[];
+}
+
+/** What comes any number of times has no `groups`: they would have only the last. */
+function patternOf(shape: MarketMember, groups?: Group[], path: Group["path"] = []): string {
+  const grouped = (pattern: string) => {
+    if (!groups || path.length > 2) return nothing;
+    groups.push({ shape, path });
+    return `(${pattern})`;
+  };
+  switch (shape.kind) {
+    case "text": {
+      const { values, pattern = /^/, notEmpty, maxBytes, reserved } = shape;
+      // The beginning of a text is the same as it is spelled, unless it is escaped, and then this does not match.
+      const begins = pattern.source
+        .replace(/\((?!\?)/g, "(?:")
+        .replace(/^\^/, '"')
+        .replace(/\$$/, '"');
+      const text = `${notEmpty ? '(?!"")' : ""}(?=${begins})${values ? `"(?:${values.join("|")})"` : string}`;
+      if (reserved) return nothing;
+      return maxBytes || shape.filter || ["id", "question"].includes(String(path)) ? grouped(text) : text;
+    }
+    case "integer":
+      return grouped(integer);
+    case "double":
+      return shape.min === undefined ? number : grouped(number);
+    case "boolean":
+      return groups ? grouped("true|false") : "(?:true|false)";
+    case "time":
+      return groups ? grouped(time) : time;
+    case "any":
+      return anyPattern(2);
+    case "struct": {
+      const members = Object.entries(shape.members);
+      return `\\{${members.map(([name, member]) => `"${name}":${patternOf(member, groups, [...path, name])}`).join()}\\}`;
+    }
+    case "list": {
+      const { of, each } = shape;
+      if (!each || of.kind !== "struct") return `\\[${itemsPattern(patternOf(of), "\\]")}`;
+      const items = each.values.map((value, place) => {
+        const members = { ...of.members, [each.member]: oneOf([value]) };
+        return patternOf(struct(members), groups, [place]);
+      });
+      return `\\[${items.join()}\\]`;
+    }
+  }
+}
+
+/** Undefined for one that is not of the shape. */
+function readValue(shape: Shape, json: string): string | number | boolean | undefined {
+  if (shape.kind === "boolean") return json === "true";
+  if (shape.kind === "integer" || shape.kind === "double") {
+    const [value, { min = 0, max = 0 }] = [Number(json), shape];
+    return value >= min && value <= max ? value : undefined;
+  }
+  // A slice would keep the whole line in memory.
+  const text: string = JSON.parse(/[^ -~]/.test(json) ? String(Buffer.from(json, "latin1")) : json);
+  return shape.kind === "text" && shape.maxBytes && !fitsIn(text, shape.maxBytes) ? undefined : text;
+}
+
+/**
+ * Reads off a market's text in a known version of the feed what an index is made of: its id, its question and its time,
+ * and what filters compare. Undefined for a text that the schema may refuse.
+ */
+function outlinerOf(version: string): (line: Uint8Array) => Market | undefined {
+  const groups: Group[] = [];
+  const members = marketIn(version);
+  const pattern = new RegExp(`^${patternOf(struct(members), groups)}$`);
+  return (line) => {
+    const found = pattern.exec(bufferOf(line).toString("latin1"));
+    if (!found) return undefined;
+    const dimensions = members.dimensions.each.values.map((key): Record<string, unknown> => ({ key }));
+    const market: Record<string, unknown> = { dimensions };
+    for (const [index, { shape, path }] of groups.entries()) {
+      const value = readValue(shape, found[index + 1]!);
+      if (value === undefined) return undefined;
+      const [member, of] = path.toReversed();
+      (typeof of === "number" ? dimensions[of]! : market)[member!] = value;
+    }
+    return market as Market;
+  };
+}
+
+export const outliners: ReadonlyMap<string, ReturnType<typeof outlinerOf>> = new Map(
+  feedVersions.map((version) => [version, outlinerOf(version)]),
+);
