@@ -3,7 +3,7 @@ import type { Status } from "../../../../schemas/envelopes.ts";
 import { Bar } from "../charts/bar.tsx";
 import { comparedIn, filtersOf, sides } from "../model/filters.ts";
 import { useLoaded, useSite, useStored } from "../model/hooks.ts";
-import { counted, grouped, tiers } from "../model/words.ts";
+import { counted, grouped, numberOf, tiers } from "../model/words.ts";
 import { AskForKey, planNames } from "./access.tsx";
 import { FilterWords, PlainButton, Tier } from "./text.tsx";
 import { Section, View } from "./view.tsx";
@@ -100,7 +100,7 @@ function TierCounts({ counts }: { counts: NonNullable<Status["marketsByTier"]> }
   return (
     <ul class="bare tier-counts" aria-label="Markets by tier">
       {tiers.toReversed().map((tier) => (
-        <li key={tier} class={`tier-${tiers.indexOf(tier) + 1}`}>
+        <li key={tier} class={`tier-${numberOf(tier)}`}>
           <Tier name={tier} />
           <Bar value={counts[tier]} max={max} />
           <span class="number">{grouped(counts[tier])}</span>

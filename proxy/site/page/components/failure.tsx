@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import type { ApiError } from "../../client/client.ts";
 import type { Loaded } from "../model/hooks.ts";
+import { PlainButton } from "./text.tsx";
 
 /** Codes of errors that stay when one tries again. */
 const lasting = /^INVALID|_(?:NOT_FOUND|REQUIRED)$/;
@@ -20,9 +21,7 @@ export function Failure({ error, again }: { error: unknown; again?: () => void }
       {again && !lasting.test(code) && (
         <>
           {" "}
-          <button type="button" class="plain" onClick={retry}>
-            Try again
-          </button>
+          <PlainButton onClick={retry}>Try again</PlainButton>
         </>
       )}
     </div>

@@ -1,9 +1,8 @@
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, ComponentProps } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { nameOf } from "../../../../schemas/names.ts";
-import type { ForgeTier } from "../../../../schemas/scales.ts";
 import { labelOf, valueWords } from "../model/filters.ts";
-import { minutes, nameOfState, signed, spoken, tiers } from "../model/words.ts";
+import { minutes, nameOfState, numberOf, signed, spoken } from "../model/words.ts";
 
 /** A time that reads `2026-02-02 08:21 UTC`, and holds the full precision for programs. */
 export const Moment = ({ iso }: { iso: string }) => <time dateTime={iso}>{minutes(iso)}</time>;
@@ -13,14 +12,8 @@ export const ProtocolLink = ({ slug }: { slug: string }) => (
 );
 
 /** A tier: its name after a mark of seven steps, of which as many are filled as the tier's number from 1 to 7. */
-export const Tier = ({
-  name,
-  number = tiers.indexOf(name as ForgeTier) + 1,
-}: {
-  name: string;
-  number?: number;
-}) => (
-  <span class={`tier tier-${number}`}>
+export const Tier = ({ name }: { name: string }) => (
+  <span class={`tier tier-${numberOf(name)}`}>
     <span class="steps" aria-hidden="true" />
     <span class="tier-name">{name}</span>
   </span>
@@ -106,17 +99,13 @@ export function Copyable({ name, text }: { name: string; text: string }) {
       <textarea ref={field} readOnly rows={1} spellcheck={false} aria-label={name}>
         {text}
       </textarea>
-      <button type="button" class="plain" onClick={copy}>
-        {copied === text ? "Copied" : "Copy"}
-      </button>
+      <PlainButton onClick={copy}>{copied === text ? "Copied" : "Copy"}</PlainButton>
     </div>
   );
 }
 
-export const PlainButton = ({ onClick, children }: { onClick: () => void; children: ComponentChildren }) => (
-  <button type="button" class="plain" onClick={onClick}>
-    {children}
-  </button>
+export const PlainButton = (others: ComponentProps<"button">) => (
+  <button type="button" class="plain" {...others} />
 );
 
 /**

@@ -14,6 +14,9 @@ export const tiers: readonly ForgeTier[] = [
   "ADAMANTINE",
 ];
 
+/** The number of a tier, from 1 to 7. */
+export const numberOf = (tier: string) => tiers.indexOf(tier as ForgeTier) + 1;
+
 const numbers = new Intl.NumberFormat("en-US");
 const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 3 });
 

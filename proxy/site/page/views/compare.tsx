@@ -144,7 +144,7 @@ const scoresAmong = (scores: readonly ScoreListEntry[]): Line[] => [
   {
     title: "Tier",
     about: "tier",
-    cell: ({ forgeScale, forgeScaleNum }) => <Tier name={forgeScale} number={forgeScaleNum} />,
+    cell: ({ forgeScale }) => <Tier name={forgeScale} />,
     words: true,
   },
   { title: "Confidence", about: "confidence", cell: ({ confidence }) => confidence },

@@ -3,7 +3,7 @@ import { AsOf } from "../../components/as-of.tsx";
 import { ArchivePage } from "../../components/closed.tsx";
 import { Failure, Sketch } from "../../components/failure.tsx";
 import { TakeAnyAlong, type Taken } from "../../components/take-along.tsx";
-import { SkipTo } from "../../components/text.tsx";
+import { PlainButton, SkipTo } from "../../components/text.tsx";
 import { archiveAddress, changed, filtersOf, labels, othersOf, scores } from "../../model/filters.ts";
 import { useStored } from "../../model/hooks.ts";
 import { go as goTo } from "../../model/state.ts";
@@ -74,13 +74,12 @@ function Explorer({ query }: { query: URLSearchParams }) {
             </>
           )}
         </p>
-        <button
-          type="button"
+        <PlainButton
           class="plain opens"
           onClick={() => document.querySelector<HTMLDialogElement>(".sheet")?.showModal()}
         >
           Filters
-        </button>
+        </PlainButton>
         <RecomputeButton {...{ asOf, recomputing }} />
         <Chosen query={query} />
       </div>

@@ -4,6 +4,7 @@ import { type Brushing, Columns, type Run } from "../../charts/columns.tsx";
 import { Sketch } from "../../components/failure.tsx";
 import { Field, Refusal, refused } from "../../components/field.tsx";
 import type { Taken } from "../../components/take-along.tsx";
+import { PlainButton } from "../../components/text.tsx";
 import { archiveAddress, changed, dimensions, facetAsked, labelOf, ownOf } from "../../model/filters.ts";
 import { compact, counted, grouped, spoken, stepOf } from "../../model/words.ts";
 import type { FacetAnswer } from "./answers.ts";
@@ -73,14 +74,9 @@ export function Histogram({ facet, query, answer, isBusy, problem, go, preview }
       <div class="facet-head">
         <FacetTitle facet={facet} />
         {months && spans && (wantsLog || isFlattened(spans)) && (
-          <button
-            type="button"
-            class="plain scale"
-            aria-pressed={wantsLog ? "true" : "false"}
-            onClick={() => setLog(!wantsLog)}
-          >
+          <PlainButton class="plain scale" aria-pressed={wantsLog} onClick={() => setLog(!wantsLog)}>
             Log scale
-          </button>
+          </PlainButton>
         )}
         <span class="quiet">
           {spans && run ? (

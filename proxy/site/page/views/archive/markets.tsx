@@ -3,7 +3,7 @@ import type { MarketPage } from "../../../../../schemas/envelopes.ts";
 import { Moment, Tier } from "../../components/text.tsx";
 import { archiveAddress, changed, marketAddress } from "../../model/filters.ts";
 import { go } from "../../model/state.ts";
-import { grouped, tiers } from "../../model/words.ts";
+import { grouped, numberOf } from "../../model/words.ts";
 import { pageAddress } from "./answers.ts";
 
 /** A page of the markets that match, and the way to the others. */
@@ -90,7 +90,7 @@ const MarketItem = ({
   market: MarketPage["markets"][number];
   asOf: string | null;
 }) => (
-  <li class={`market tier-${tiers.indexOf(tier) + 1}`}>
+  <li class={`market tier-${numberOf(tier)}`}>
     <p class="composite" data-meaning="composite">
       <span class="unseen">Composite </span>
       <b>{composite}</b>

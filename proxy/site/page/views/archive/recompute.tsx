@@ -40,16 +40,14 @@ interface RecomputeProps {
 const useOwn = (asOf: string) => useStored(({ own }) => (own?.asOf === asOf ? own : undefined));
 
 export const RecomputeButton = ({ asOf, recomputing: { isOpen, open } }: RecomputeProps) => (
-  <button
+  <PlainButton
     id="recompute"
-    type="button"
-    class="plain"
     aria-controls="recomputing"
     aria-expanded={isOpen ? "true" : "false"}
     onClick={() => open(!isOpen)}
   >
     {useOwn(asOf) ? "✓ Recomputed" : "Recompute here"}
-  </button>
+  </PlainButton>
 );
 
 /** The panel that offers to recompute, and then tells what was checked. `changed` loads all numbers anew. */

@@ -11,7 +11,7 @@ import { View } from "../../components/view.tsx";
 import { marketAddress } from "../../model/filters.ts";
 import { useLoaded, useSite, useStored } from "../../model/hooks.ts";
 import { go } from "../../model/state.ts";
-import { counted, grouped, spoken, stepOf, tiers } from "../../model/words.ts";
+import { counted, grouped, numberOf, spoken, stepOf } from "../../model/words.ts";
 import { Proof } from "./proof.tsx";
 
 interface MarketProps {
@@ -88,7 +88,7 @@ const Details = ({ market }: { market: HistoricalMarket }) => (
 );
 
 const Summary = ({ market }: { market: HistoricalMarket }) => (
-  <div class={`summary tier-${tiers.indexOf(market.tier) + 1}`}>
+  <div class={`summary tier-${numberOf(market.tier)}`}>
     <div class="headline">
       <p class="bri">
         <b class="big">{market.composite}</b>

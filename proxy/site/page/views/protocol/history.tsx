@@ -7,18 +7,21 @@ import { TakeAlong } from "../../components/take-along.tsx";
 import { Change, Moment, PlainTable, Tier } from "../../components/text.tsx";
 import { Section } from "../../components/view.tsx";
 import { type Loaded, useLoaded, useSite } from "../../model/hooks.ts";
+import { stateOf } from "../../model/state.ts";
 import { counted, minutes, signed } from "../../model/words.ts";
 
 interface HistoryProps {
   slug: string;
   asOf: string | null;
-  how: (signal: AbortSignal) => { signal: AbortSignal; asOf?: string };
   list: Loaded<ScoreList>;
 }
 
-export function History({ slug, asOf, how, list }: HistoryProps) {
+export function History({ slug, asOf, list }: HistoryProps) {
   const { api } = useSite();
-  const history = useLoaded((signal) => api.service.history(slug, how(signal)), [slug, asOf]);
+  const history = useLoaded(
+    (signal) => api.service.history(slug, { signal, ...stateOf(asOf) }),
+    [slug, asOf],
+  );
   return (
     <Section id="history" title="Seven days">
       {list.error !== undefined ? (
@@ -62,10 +65,10 @@ function Runs({ slug, asOf, points, scores }: RunsProps) {
           caption={<caption class="unseen">Score history, oldest first</caption>}
           titles={["Time", "BRI", "Tier", "Confidence", "Change"]}
           numbers={["BRI", "Confidence", "Change"]}
-          rows={points.map(({ updatedAt, bri, forgeScale, forgeScaleNum, confidence, delta }) => [
+          rows={points.map(({ updatedAt, bri, forgeScale, confidence, delta }) => [
             <Moment iso={updatedAt} />,
             bri,
-            <Tier name={forgeScale} number={forgeScaleNum} />,
+            <Tier name={forgeScale} />,
             confidence,
             <Change value={delta} />,
           ])}
@@ -76,9 +79,7 @@ function Runs({ slug, asOf, points, scores }: RunsProps) {
         title={`BRI of ${nameOf(slug)} over seven days`}
         n={counted(points.length, "run")}
         picture={() => <Curve points={points} scores={scores} name={name} />}
-        asked={() => [
-          { path: `scores/${slug}/history`, filters: new URLSearchParams(asOf === null ? {} : { asOf }) },
-        ]}
+        asked={() => [{ path: `scores/${slug}/history`, filters: new URLSearchParams(stateOf(asOf)) }]}
       />
     </>
   );

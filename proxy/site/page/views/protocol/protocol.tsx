@@ -11,7 +11,7 @@ import { Term } from "../../components/meaning.tsx";
 import { Change, Facts, Moment, Tier } from "../../components/text.tsx";
 import { Section, View } from "../../components/view.tsx";
 import { useLoaded, useSite, useStored } from "../../model/hooks.ts";
-import { go } from "../../model/state.ts";
+import { go, stateOf } from "../../model/state.ts";
 import { ago, grouped } from "../../model/words.ts";
 import { peerAddress } from "../compare.tsx";
 import { About, Badge } from "./about.tsx";
@@ -54,29 +54,23 @@ function Record({ slug, asOf }: ProtocolProps) {
   const { api } = useSite();
   // Only the service has earlier states.
   const scores = asOf === null ? api.scores : api.service;
-  const how = (signal: AbortSignal) => ({ signal, ...(asOf !== null && { asOf }) });
-  const record = useLoaded((signal) => scores.score(slug, how(signal)), [slug, asOf]);
+  const record = useLoaded((signal) => scores.score(slug, { signal, ...stateOf(asOf) }), [slug, asOf]);
   return (
     <Loading of={record} words="Loading the score…">
-      {(value) => <Parts record={value} asOf={asOf} how={how} />}
+      {(value) => <Parts record={value} asOf={asOf} />}
     </Loading>
   );
 }
 
-interface PartsProps {
-  record: ProtocolScore;
-  asOf: string | null;
-  how: (signal: AbortSignal) => { signal: AbortSignal; asOf?: string };
-}
-
-function Parts({ record, asOf, how }: PartsProps) {
+function Parts({ record, asOf }: { record: ProtocolScore; asOf: string | null }) {
   const { api } = useSite();
   const keyed = useStored((state) => state.keyed);
   const { slug } = record;
   const scores = asOf === null ? api.scores : api.service;
-  const list = useLoaded((signal) => scores.scores(how(signal)), [slug, asOf]);
+  const list = useLoaded((signal) => scores.scores({ signal, ...stateOf(asOf) }), [slug, asOf]);
   const moves = useLoaded(
-    async (signal) => (keyed ? (await api.service.dimensions(slug, how(signal))).dimensions : undefined),
+    async (signal) =>
+      keyed ? (await api.service.dimensions(slug, { signal, ...stateOf(asOf) })).dimensions : undefined,
     [slug, asOf, keyed],
   );
   return (
@@ -92,7 +86,7 @@ function Parts({ record, asOf, how }: PartsProps) {
         {moves.error !== undefined && <Failure error={moves.error} again={moves.again} />}
       </Section>
       {keyed ? (
-        <History slug={slug} asOf={asOf} how={how} list={list} />
+        <History slug={slug} asOf={asOf} list={list} />
       ) : (
         api.live && (
           <Section id="history" title="Seven days">
@@ -139,7 +133,7 @@ function Summary({ record, children }: SummaryProps) {
       </div>
       <Facts
         rows={[
-          [<Term about="tier">Tier</Term>, <Tier name={forgeScale} number={forgeScaleNum} />],
+          [<Term about="tier">Tier</Term>, <Tier name={forgeScale} />],
           [
             <Term about="delta">Change</Term>,
             <span class="moved">

@@ -57,7 +57,7 @@ export const columns: readonly Column[] = [
     by: ({ forgeScaleNum }) => forgeScaleNum,
     descending: true,
     about: "tier",
-    cell: ({ forgeScale, forgeScaleNum }) => <Tier name={forgeScale} number={forgeScaleNum} />,
+    cell: ({ forgeScale }) => <Tier name={forgeScale} />,
   },
   {
     name: "Confidence",
