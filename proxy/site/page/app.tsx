@@ -14,7 +14,7 @@ import { minutes } from "./model/words.ts";
 import { Archive } from "./views/archive/archive.tsx";
 import { Compare } from "./views/compare.tsx";
 import { Dimension } from "./views/dimension.tsx";
-import { Market } from "./views/market/market.tsx";
+import { Market } from "./views/market.tsx";
 import { Meanings } from "./views/meanings.tsx";
 import { Protocol } from "./views/protocol/protocol.tsx";
 import { Scores } from "./views/scores/scores.tsx";

@@ -2,8 +2,7 @@ import { useState } from "preact/hooks";
 import { useLoaded, useSite } from "../model/hooks.ts";
 import { minutes, nameOfState } from "../model/words.ts";
 import { Loading } from "./failure.tsx";
-import { Picker } from "./picker.tsx";
-import { PlainButton } from "./text.tsx";
+import { Picker, PlainButton } from "./text.tsx";
 
 interface AsOfProps {
   /** The snapshot's id or a time, where an earlier state is shown. */

@@ -4,9 +4,8 @@ import type { ProtocolScore, ScoreListEntry } from "../../../../schemas/records.
 import { Scored } from "../charts/bar.tsx";
 import { Loading } from "../components/failure.tsx";
 import { DimensionLink, type Meaning, Term } from "../components/meaning.tsx";
-import { Picker } from "../components/picker.tsx";
 import { TakeAlong } from "../components/take-along.tsx";
-import { Change, Moment, ProtocolLink, Scrolls, Tier } from "../components/text.tsx";
+import { Change, Moment, Picker, ProtocolLink, Scrolls, Tier } from "../components/text.tsx";
 import { View } from "../components/view.tsx";
 import { useLoaded, useSite } from "../model/hooks.ts";
 import { go } from "../model/state.ts";
