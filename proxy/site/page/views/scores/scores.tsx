@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
 import type { ForgeTier } from "../../../../../schemas/scales.ts";
-import { Distribution } from "../../charts/distribution.tsx";
+import { Distribution } from "../../charts/columns.tsx";
 import { Loading } from "../../components/failure.tsx";
 import { Field } from "../../components/field.tsx";
 import { TakeAlong } from "../../components/take-along.tsx";
@@ -11,8 +11,7 @@ import { useLoaded, useSite } from "../../model/hooks.ts";
 import { replaceAddress } from "../../model/state.ts";
 import { ago, counted, grouped, minutes, tiers } from "../../model/words.ts";
 import { Movers } from "../week.tsx";
-import { addressOf, type Choice, choiceIn, chosenFrom, sortedBy, toggled } from "./choice.tsx";
-import { Table } from "./table.tsx";
+import { addressOf, type Choice, choiceIn, chosenFrom, sortedBy, Table, toggled } from "./table.tsx";
 
 export function Scores({ query }: { query: URLSearchParams }) {
   const { api } = useSite();
