@@ -1,7 +1,6 @@
 import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { Access } from "./components/access.tsx";
-import { ClosedArchive } from "./components/closed.tsx";
 import { Failure } from "./components/failure.tsx";
 import { Jump } from "./components/jump.tsx";
 import { MeaningBubble } from "./components/meaning.tsx";
@@ -21,11 +20,9 @@ import { Scores } from "./views/scores/scores.tsx";
 import { Week } from "./views/week.tsx";
 
 function Shown({ route: { name, key, query } }: { route: Route }) {
-  const plan = useStored((state) => state.plan);
   const asOf = query.get("asOf");
   if (name === "scores") return <Scores query={query} />;
   if (name === "protocol") return <Protocol slug={key} asOf={asOf} />;
-  if (name === "archive" && plan !== "aegis") return <ClosedArchive query={query} />;
   if (name === "archive") return <Archive query={query} />;
   if (name === "compare") return <Compare slugs={[...new Set(key.split(",").filter(Boolean))]} />;
   if (name === "meanings") return <Meanings asked={key} />;

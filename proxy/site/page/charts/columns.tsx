@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { ScoreListEntry } from "../../../../schemas/records.ts";
 import type { ForgeTier } from "../../../../schemas/scales.ts";
 import { compact, counted, tiers } from "../model/words.ts";
-import { type Band, Grid, Picture, Text, ticksFor, tierBands } from "./picture.tsx";
+import { type Band, Grid, Picture, ticksFor, tierBands } from "./picture.tsx";
 
 interface Piece {
   value: number;
@@ -119,18 +119,18 @@ export function Columns<P extends Piece>(props: ColumnsProps<P>) {
             ))}
             <path class="floor" d={`M${margin.left} ${floor}H${width - margin.right}`} />
             {axis.map(({ at, text }) => (
-              <Text
+              <text
                 key={at}
                 x={margin.left + slot * at}
                 y={floor + 14}
-                anchor={at === 0 ? "start" : at === columns.length ? "end" : "middle"}
+                text-anchor={at === 0 ? "start" : at === columns.length ? "end" : "middle"}
               >
                 {text}
-              </Text>
+              </text>
             ))}
-            <Text x={(margin.left + width - margin.right) / 2} y={height - 4} anchor="middle">
+            <text x={(margin.left + width - margin.right) / 2} y={height - 4} text-anchor="middle">
               {unit}
-            </Text>
+            </text>
           </>
         );
       }}

@@ -1,7 +1,7 @@
 import type { ScoreHistory } from "../../../../schemas/envelopes.ts";
 import type { ProtocolScore } from "../../../../schemas/records.ts";
 import { grouped, minutes } from "../model/words.ts";
-import { type Band, Grid, Picture, Text, ticksFor, tierBands } from "./picture.tsx";
+import { type Band, Grid, Picture, ticksFor, tierBands } from "./picture.tsx";
 
 type Point = ScoreHistory["points"][number];
 
@@ -74,14 +74,14 @@ function Line({ points, ticks, bands, name }: LineProps) {
         return (
           <>
             <Bands {...{ bands, low, high, y, end }} />
-            <Text x={0} y={12} anchor="start">
+            <text x={0} y={12} text-anchor="start">
               BRI
-            </Text>
+            </text>
             <Grid ticks={ticks} y={y} from={margin.left} to={end} spell={String} />
             {daysFor(first, last, end - margin.left).map((time) => (
-              <Text key={time} x={x(time)} y={height - 10} anchor="middle">
+              <text key={time} x={x(time)} y={height - 10} text-anchor="middle">
                 {new Date(time).toISOString().slice(5, 10)}
-              </Text>
+              </text>
             ))}
             <polyline
               class="line"
@@ -138,9 +138,9 @@ const Bands = ({ bands, low, high, y, end }: BandsProps) => (
           />
           {index > 0 && from > low && <path class="border" d={`M${margin.left} ${floor}H${end}`} />}
           {(!above || floor - y(above.from) > 12) && (
-            <Text x={end - 4} y={floor - 4} anchor="end">
+            <text x={end - 4} y={floor - 4} text-anchor="end">
               {name}
-            </Text>
+            </text>
           )}
         </g>
       );

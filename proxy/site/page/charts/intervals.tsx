@@ -1,6 +1,6 @@
 import type { Estimate } from "../model/statistics.ts";
 import { compact, grouped, percent, percents } from "../model/words.ts";
-import { Grid, Picture, Text, ticksFor } from "./picture.tsx";
+import { Grid, Picture, ticksFor } from "./picture.tsx";
 
 interface IntervalsProps {
   /** The names of the groups. */
@@ -89,36 +89,36 @@ export function Intervals({ names, first, second, mean, label }: IntervalsProps)
         const x = (group: number) => start + slot * (group + 0.5);
         return (
           <>
-            <Text x={0} y={12} anchor="start">
+            <text x={0} y={12} text-anchor="start">
               Disputed
-            </Text>
+            </text>
             <Grid ticks={ticks} y={y} from={start} to={end} spell={percent} />
             {mean !== undefined && <path class="mean" d={`M${start} ${y(mean)}H${end}`} />}
             {rows.map(({ series, what }) => (
-              <Text key={`${series} ${what}`} x={start - 8} y={rowOf(series, what)} anchor="end">
+              <text key={`${series} ${what}`} x={start - 8} y={rowOf(series, what)} text-anchor="end">
                 {second
                   ? `${what === "end" ? "to " : ""}${symbols[series]}`
                   : what === "end"
                     ? "up to"
                     : "share"}
-              </Text>
+              </text>
             ))}
             {all.map((_, series) => (
-              <Text key={series} x={start - 8} y={numbered(series)} anchor="end">
+              <text key={series} x={start - 8} y={numbered(series)} text-anchor="end">
                 {second ? `n ${symbols[series]}` : "n"}
-              </Text>
+              </text>
             ))}
             {names.map((name, group) =>
               // Where the names would touch, only every other group is named.
               slot < 30 && group % 2 === 1 ? null : (
                 <g key={name}>
-                  <Text x={x(group)} y={numbered(0) - below} anchor="middle">
+                  <text x={x(group)} y={numbered(0) - below} text-anchor="middle">
                     {slot > 80 ? name : name.slice(0, 4)}
-                  </Text>
+                  </text>
                   {all.map((estimates, series) => (
-                    <Text key={series} x={x(group)} y={numbered(series)} anchor="middle">
+                    <text key={series} x={x(group)} y={numbered(series)} text-anchor="middle">
                       {compact(estimates[group]?.n ?? 0)}
-                    </Text>
+                    </text>
                   ))}
                 </g>
               ),
@@ -133,9 +133,9 @@ export function Intervals({ names, first, second, mean, label }: IntervalsProps)
                     const number = dot[what];
                     return (
                       number && (
-                        <Text key={what} x={at} y={rowOf(dot.series, what)} anchor="middle">
+                        <text key={what} x={at} y={rowOf(dot.series, what)} text-anchor="middle">
                           {slot > 36 ? number : number.replace(" %", "")}
-                        </Text>
+                        </text>
                       )
                     );
                   })}

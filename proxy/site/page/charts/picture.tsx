@@ -91,19 +91,6 @@ export function Picture({
   );
 }
 
-interface TextProps {
-  x: number;
-  y: number;
-  anchor: "start" | "middle" | "end";
-  children: string;
-}
-
-export const Text = ({ x, y, anchor, children }: TextProps) => (
-  <text x={x} y={y} text-anchor={anchor}>
-    {children}
-  </text>
-);
-
 interface GridProps {
   ticks: readonly number[];
   y: (value: number) => number;
@@ -118,9 +105,9 @@ export const Grid = ({ ticks, y, from, to, spell }: GridProps) => (
     {ticks.map((value) => (
       <g key={value}>
         <path class="grid" d={`M${from} ${y(value)}H${to}`} />
-        <Text x={from - 6} y={y(value) + 4} anchor="end">
+        <text x={from - 6} y={y(value) + 4} text-anchor="end">
           {spell(value)}
-        </Text>
+        </text>
       </g>
     ))}
   </>

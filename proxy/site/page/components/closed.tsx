@@ -1,4 +1,4 @@
-import { type ComponentChildren, Fragment } from "preact";
+import { Fragment } from "preact";
 import type { Status } from "../../../../schemas/envelopes.ts";
 import { Bar } from "../charts/bar.tsx";
 import { comparedIn, filtersOf, sides } from "../model/filters.ts";
@@ -6,7 +6,7 @@ import { useLoaded, useSite, useStored } from "../model/hooks.ts";
 import { counted, grouped, numberOf, tiers } from "../model/words.ts";
 import { AskForKey, planNames } from "./access.tsx";
 import { FilterWords, PlainButton, Tier } from "./text.tsx";
-import { Section, View } from "./view.tsx";
+import { Section } from "./view.tsx";
 
 /** What a key opens, in words: a picture of it would look like an answer. */
 export function KeyOffer({ words }: { words: string }) {
@@ -51,27 +51,6 @@ export function Closed({ subject, query }: { subject: string; query?: URLSearchP
       />
       <ArchiveSize byTier={byTier} />
     </>
-  );
-}
-
-/** The page of the archive, with what a reader gets of it. */
-export const ArchivePage = ({ children }: { children: ComponentChildren }) => (
-  <View
-    title="Archive"
-    lede={
-      <p class="lede">Prediction markets that have resolved, with their scores, outcomes and disputes.</p>
-    }
-  >
-    {children}
-  </View>
-);
-
-/** The archive to a reader without an Aegis key. */
-export function ClosedArchive({ query }: { query: URLSearchParams }) {
-  return (
-    <ArchivePage>
-      <Closed subject="The archive" query={query} />
-    </ArchivePage>
   );
 }
 

@@ -1,9 +1,10 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { AsOf } from "../../components/as-of.tsx";
-import { ArchivePage } from "../../components/closed.tsx";
+import { Closed } from "../../components/closed.tsx";
 import { Failure, Sketch } from "../../components/failure.tsx";
 import { TakeAnyAlong, type Taken } from "../../components/take-along.tsx";
 import { PlainButton, SkipTo } from "../../components/text.tsx";
+import { View } from "../../components/view.tsx";
 import { archiveAddress, changed, filtersOf, labels, othersOf, scores } from "../../model/filters.ts";
 import { useStored } from "../../model/hooks.ts";
 import { go as goTo } from "../../model/state.ts";
@@ -15,13 +16,23 @@ import { RecomputeButton, RecomputePanel, useRecomputing } from "./recompute.tsx
 import { Chosen, inLabels, problemIn, Search, Sheet } from "./search.tsx";
 import { SideContent, Tabs } from "./side.tsx";
 
-/** The archive of resolved markets to a reader with an Aegis key. */
+/** The archive of resolved markets; without an Aegis key, what that opens. */
 export function Archive({ query }: { query: URLSearchParams }) {
+  const plan = useStored((state) => state.plan);
   const round = useStored((state) => state.round);
   return (
-    <ArchivePage>
-      <Explorer key={round} query={query} />
-    </ArchivePage>
+    <View
+      title="Archive"
+      lede={
+        <p class="lede">Prediction markets that have resolved, with their scores, outcomes and disputes.</p>
+      }
+    >
+      {plan === "aegis" ? (
+        <Explorer key={round} query={query} />
+      ) : (
+        <Closed subject="The archive" query={query} />
+      )}
+    </View>
   );
 }
 
