@@ -5,9 +5,8 @@ import { Grid, Picture, ticksFor } from "./picture.tsx";
 interface IntervalsProps {
   /** The names of the groups. */
   names: readonly string[];
-  first: readonly Estimate[];
-  /** Drawn beside the first in another form. */
-  second?: readonly Estimate[];
+  /** One series of estimates, or two, which are drawn side by side in forms of their own. */
+  all: readonly (readonly Estimate[])[];
   /** Of all groups together. */
   mean?: number;
   /** Read out by screen readers. */
@@ -62,8 +61,8 @@ function dotsOf(names: readonly string[], all: readonly (readonly Estimate[])[],
  * Shares of several groups as dots, each with its interval. What is above the axis has an arrow, and its number in a
  * row over the picture: each series has a row for upper ends of intervals, and one for shares.
  */
-export function Intervals({ names, first, second, mean, label }: IntervalsProps) {
-  const all = second ? [first, second] : [first];
+export function Intervals({ names, all, mean, label }: IntervalsProps) {
+  const areTwo = all.length > 1;
   const ticks = ticksOf(
     all.flat().filter(({ n }) => n > 0),
     mean,
@@ -96,7 +95,7 @@ export function Intervals({ names, first, second, mean, label }: IntervalsProps)
             {mean !== undefined && <path class="mean" d={`M${start} ${y(mean)}H${end}`} />}
             {rows.map(({ series, what }) => (
               <text key={`${series} ${what}`} x={start - 8} y={rowOf(series, what)} text-anchor="end">
-                {second
+                {areTwo
                   ? `${what === "end" ? "to " : ""}${symbols[series]}`
                   : what === "end"
                     ? "up to"
@@ -105,7 +104,7 @@ export function Intervals({ names, first, second, mean, label }: IntervalsProps)
             ))}
             {all.map((_, series) => (
               <text key={series} x={start - 8} y={numbered(series)} text-anchor="end">
-                {second ? `n ${symbols[series]}` : "n"}
+                {areTwo ? `n ${symbols[series]}` : "n"}
               </text>
             ))}
             {names.map((name, group) =>
@@ -124,7 +123,7 @@ export function Intervals({ names, first, second, mean, label }: IntervalsProps)
               ),
             )}
             {dots.map((dot, index) => {
-              const at = x(dot.group) + (second ? [-5, 5] : [0, 0])[dot.series]!;
+              const at = x(dot.group) + (areTwo ? [-5, 5] : [0, 0])[dot.series]!;
               const few = isFew(dot.estimate) ? " few" : "";
               return (
                 <g key={index} class={`${forms[dot.series]}${few}${index === here ? " here" : ""}`}>

@@ -47,7 +47,24 @@ function OpenMarket({ id, asOf }: MarketProps) {
       <Loading of={loaded} words="Loading the market…">
         {({ market, snapshot }) => (
           <>
-            <Details market={market} />
+            <Summary market={market} />
+            <h2>Six risk signals</h2>
+            <p class="quiet">{meanings.marketDimension.meaning}</p>
+            <ul class="bare signals">
+              {market.dimensions.map((dimension) => (
+                <Signal key={dimension.key} dimension={dimension} />
+              ))}
+            </ul>
+            <h2>Record</h2>
+            <Facts
+              rows={[
+                ["Category", <bdi>{market.category}</bdi>],
+                ["Formula version", market.formulaVersion],
+                ["Weight version", market.weightVersion],
+                ["Name in addresses", market.slug],
+                ["Identifier", <code>{market.id}</code>],
+              ]}
+            />
             <Proof market={market} snapshot={snapshot} asOf={asOf} />
           </>
         )}
@@ -64,29 +81,6 @@ function Page({ question, children }: { question: string; children: ComponentChi
     </View>
   );
 }
-
-const Details = ({ market }: { market: HistoricalMarket }) => (
-  <>
-    <Summary market={market} />
-    <h2>Six risk signals</h2>
-    <p class="quiet">{meanings.marketDimension.meaning}</p>
-    <ul class="bare signals">
-      {market.dimensions.map((dimension) => (
-        <Signal key={dimension.key} dimension={dimension} />
-      ))}
-    </ul>
-    <h2>Record</h2>
-    <Facts
-      rows={[
-        ["Category", <bdi>{market.category}</bdi>],
-        ["Formula version", market.formulaVersion],
-        ["Weight version", market.weightVersion],
-        ["Name in addresses", market.slug],
-        ["Identifier", <code>{market.id}</code>],
-      ]}
-    />
-  </>
-);
 
 const Summary = ({ market }: { market: HistoricalMarket }) => (
   <div class={`summary tier-${numberOf(market.tier)}`}>

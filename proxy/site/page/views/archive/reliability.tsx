@@ -139,8 +139,8 @@ function Shares({ title, facet, names, kind, all, filters, isCompared }: SharesP
   const picture = (
     <Intervals
       names={names}
-      first={one[kind]}
-      {...(other ? { second: other[kind] } : { mean: one.whole.share })}
+      all={all.map((each) => each[kind])}
+      {...(!other && { mean: one.whole.share })}
       label={`Share of disputed markets, ${title.toLowerCase()}. The table below has its numbers.`}
     />
   );
