@@ -138,8 +138,9 @@ export async function inflatePieces(pieces: readonly DeflatePiece[]): Promise<Bu
  */
 export function release(...buffers: readonly Buffer[]): void {
   for (const { buffer } of buffers) {
-    // Node keeps small buffers in a pool, beside those of others.
-    if (buffer instanceof ArrayBuffer && buffer.byteLength > Buffer.poolSize) buffer.transfer(0);
+    // Node takes buffers of less than half of this size from pools of this size, where they lie beside those of others.
+    const alone = buffer.byteLength >= Buffer.poolSize / 2 && buffer.byteLength !== Buffer.poolSize;
+    if (alone && buffer instanceof ArrayBuffer) buffer.transfer(0);
   }
 }
 

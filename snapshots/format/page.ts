@@ -11,6 +11,7 @@ import {
   inflateOptions,
   inflatePieces,
   joinGzip,
+  release,
   storedHeaderBytes,
   storedPiece,
 } from "./gzip.ts";
@@ -84,12 +85,12 @@ export async function compressLines(
   headerOf?: (runs: readonly Run[]) => Buffer,
 ): Promise<{ runs: Run[]; stored: Buffer }> {
   const pieces = await Promise.all(
-    Array.from({ length: runsOf(lines.length) }, (_, run) =>
-      compressPiece(
-        joinedBy(frame.separator, lines.slice(run * runMarkets, (run + 1) * runMarkets)),
-        runLevel,
-      ),
-    ),
+    Array.from({ length: runsOf(lines.length) }, async (_, run) => {
+      const raw = joinedBy(frame.separator, lines.slice(run * runMarkets, (run + 1) * runMarkets));
+      const piece = await compressPiece(raw, runLevel);
+      release(raw);
+      return piece;
+    }),
   );
   const runs = pieces.map(({ bytes, rawBytes, crc }) => ({ compressedBytes: bytes.length, rawBytes, crc }));
   return { runs, stored: joinRuns(pieces, frame, headerOf?.(runs)) };

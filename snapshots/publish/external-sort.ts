@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { firstWhere } from "../format/first-where.ts";
+import { release } from "../format/gzip.ts";
 import { compareKeys, idOfLine, type MarketKey } from "../format/market-line.ts";
 import type { RenderedMarket } from "../sources/sources.ts";
 
@@ -131,6 +132,7 @@ class Bucket {
     header.writeUInt32LE(raw.length, 4);
     this.#write(header);
     this.#write(block);
+    release(block);
     this.#buffered = 0;
   }
 
