@@ -94,7 +94,7 @@ describe("equal content", () => {
   let total: Size;
 
   beforeAll(async () => {
-    await writeSources(sources, { markets: 1_000 });
+    await writeSources(sources);
     ({ snapshotId, total } = await publishSources(sources, storage, folder));
   });
 
