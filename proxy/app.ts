@@ -66,8 +66,8 @@ export function createApp(services: AppServices): Express {
 // the square of it.
 const longestWeighed = 1024;
 
-/** Opens the exchange of a request, bounds the time to send its answer, and reports it when it is over. */
-function openExchange({ catalog, recorder, limits, apiUrl }: AppServices) {
+/** Opens the exchange of a request, and reports it when it is over. */
+function openExchange({ catalog, recorder, apiUrl }: AppServices) {
   return (request: Request, response: Response) => {
     const { path, url } = request;
     for (const name of ["accept", "accept-encoding"] as const)
@@ -78,11 +78,7 @@ function openExchange({ catalog, recorder, limits, apiUrl }: AppServices) {
     if (own) exchange.addressHeaders = { ...exchange.addressHeaders, ...own };
     response.locals = exchange;
     const end = recorder.begin(request, exchange);
-    exchange.deadline = setTimeout(() => response.destroy(), limits.sendSeconds * 1000);
-    response.on("close", () => {
-      clearTimeout(exchange.deadline);
-      end(response.writableFinished ? response.statusCode : undefined);
-    });
+    response.on("close", () => end(response.writableFinished ? response.statusCode : undefined));
     return exchange;
   };
 }

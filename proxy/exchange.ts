@@ -50,12 +50,15 @@ export interface Exchange {
   code?: ErrorCode;
   /** A fault of the service, for the log. */
   error?: Error;
-  deadline?: NodeJS.Timeout;
 }
 
 export type Request = express.Request;
-/** `headText` is what the head begins with after its status line: whole lines, which Node does not check again. */
-export type Response = express.Response<unknown, Exchange> & { headText?: string };
+export type Response = express.Response<unknown, Exchange> & {
+  /** What the head begins with after its status line: whole lines, which Node does not check again. */
+  headText?: string;
+  /** Ends an answer that has not been sent by then. */
+  deadline?: NodeJS.Timeout;
+};
 /** Answers a request in the end. What it throws or rejects with is answered as a problem. */
 export type Middleware = (request: Request, response: Response) => void | Promise<void>;
 

@@ -49,7 +49,7 @@ export function createProxyServer(proxy: ProxyServices) {
   const { follow, take, finish, idle, underway } = pipeline((request, response) => {
     if (closing) void closing.then(() => answer(request, response));
     else answer(request, response);
-  });
+  }, limits.sendSeconds);
   server.on("connection", (socket) => {
     follow(socket);
     if (connections.count() > limits.connections - spare) connections.makeRoom(idle(spare));

@@ -21,6 +21,8 @@ export const isBroken = (request: IncomingMessage): boolean => brokenRequests.ha
 
 export interface Connection {
   response?: ServerResponse | undefined;
+  /** Ends the answer that is under way by then. One for the connection, since making one for each answer takes longer. */
+  deadline: NodeJS.Timeout;
   /** When its last answer was over, by `performance.now()`. */
   answered?: number;
   /** The requests that wait behind the current one. */
@@ -35,9 +37,10 @@ export type Pipeline = ReturnType<typeof pipeline>;
  * Answers the requests of each connection one after the other. Node would answer them all at once and keep the answers
  * in memory until the first is sent. Some requests are the last of their connection: those with a body, since two peers
  * may disagree on where it ends; those that offer another protocol, since a peer may read what follows as that
- * protocol; and those with an Expect header. A connection with more than 16 waiting requests is cut off.
+ * protocol; and those with an Expect header. A connection with more than 16 waiting requests is cut off, and so is one
+ * whose answer is not sent in `sendSeconds`, unless the `deadline` of the response is put off.
  */
-export function pipeline(answer: Listener) {
+export function pipeline(answer: Listener, sendSeconds: number) {
   // Changed once per connection. A set of responses would be rebuilt all the time, and each of its tables that V8
   // tenured would keep all later ones, with their responses, until a major collection.
   const connections = new Map<Socket, Connection>();
@@ -45,6 +48,7 @@ export function pipeline(answer: Listener) {
   function begin(connection: Connection, request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request;
     connection.response = response;
+    Object.assign(response, { deadline: connection.deadline.refresh() });
     if (isLast(request)) connection.finished = true;
     // The socket was paused if the request had to wait.
     if (hasBody(request)) socket.resume();
@@ -66,9 +70,13 @@ export function pipeline(answer: Listener) {
      * it has read, and 64 KiB may hold thousands of requests.
      */
     follow(socket: Socket & { parser?: Parser | null }): void {
-      const connection: Connection = { waiting: [], finished: false };
+      const deadline = setTimeout(() => connection.response?.destroy(), sendSeconds * 1000);
+      const connection: Connection = { deadline, waiting: [], finished: false };
       connections.set(socket, connection);
-      socket.on("close", () => connections.delete(socket));
+      socket.on("close", () => {
+        clearTimeout(deadline);
+        connections.delete(socket);
+      });
       const { parser } = socket;
       const onIncoming = parser?.onIncoming;
       if (onIncoming)

@@ -11,7 +11,7 @@ const mostWaiting = 10_000;
 
 type Method = "take" | "giveBack" | "used";
 /** A message to the thread. */
-export type Questions = { method: Method; of: Parameters<Counters["take"]> }[];
+export type Questions = [Method, ...Parameters<Counters["take"]>][];
 export type Answers = Settled[];
 type Settled = { value: unknown } | { error: string };
 const gone = { error: "the thread of the quota file has ended" };
@@ -67,7 +67,7 @@ export async function threadedQuota(file: string, seconds: number): Promise<Quot
       return Promise.reject(new Error("too many requests wait for the quota file"));
     const settled = Promise.withResolvers<T>();
     next.waiting.push(settled as PromiseWithResolvers<unknown>);
-    next.questions.push({ method, of: [account, day, units, limit] });
+    next.questions.push([method, account, day, units, limit]);
     return settled.promise;
   }
 

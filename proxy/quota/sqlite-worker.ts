@@ -12,7 +12,7 @@ const send = (answers: Answers) => parentPort!.postMessage(JSON.stringify(answer
 
 parentPort!.on("message", async (text: string) => {
   const questions: Questions = JSON.parse(text);
-  const settled = await Promise.allSettled(questions.map(({ method, of }) => store[method](...of)));
+  const settled = await Promise.allSettled(questions.map(([method, ...of]) => store[method](...of)));
   const answer = (one: PromiseSettledResult<unknown>) =>
     one.status === "fulfilled" ? { value: one.value } : { error: messageOf(one.reason) };
   send(settled.map(answer));

@@ -7,7 +7,7 @@ import { chunkBytes } from "../../snapshots/format/sizes.ts";
 import { beginStream, type StoredFile, type StreamChunk } from "../../snapshots/read/answer.ts";
 import { within } from "../../snapshots/store/deadline.ts";
 import type { ByteRange } from "../../snapshots/store/storage.ts";
-import type { Exchange, Request, Response } from "../exchange.ts";
+import type { Request, Response } from "../exchange.ts";
 import { quotaExceeded, type Receipt } from "../quota/quota.ts";
 import type { ProxyServices } from "../services.ts";
 import { noteError } from "./problem.ts";
@@ -48,7 +48,8 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyService
    * Takes units as a stream is sent. The units that the request took before pay for its beginning. Breaks the answer
    * off when the caller's key has ended.
    */
-  async function* paid(chunks: AsyncIterable<StreamChunk>, perUnit: number, exchange: Exchange) {
+  async function* paid(chunks: AsyncIterable<StreamChunk>, perUnit: number, response: Response) {
+    const { locals: exchange } = response;
     let [sent, covered] = [0, perUnit * (exchange.receipt?.units ?? 1)];
     try {
       for await (const { count, text } of chunks) {
@@ -59,7 +60,7 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyService
           taken = await quota.take(caller, 1);
           if (!taken.allowed) throw quotaExceeded(taken);
           covered += perUnit;
-          exchange.deadline?.refresh();
+          response.deadline?.refresh();
         }
         try {
           yield text;
@@ -99,7 +100,7 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyService
       const { chunks, compressed } = await within(limits.answerSeconds, () => beginStream(stream, { gzip }));
       writeHead(response, answer, now());
       const steps = gzip && !compressed ? [createGzip(speed)] : [];
-      const source = Readable.from(paid(chunks, perUnit, exchange));
+      const source = Readable.from(paid(chunks, perUnit, response));
       // An early end destroys the connection, so that no client takes the answer for complete. `paid` has reported our
       // faults.
       await pipeline([source, ...steps, response]).catch(() => {});
