@@ -131,8 +131,8 @@ function useWidth(fallback: number) {
     const element = ref.current;
     if (!element) return undefined;
     const measure = () => {
-      // A hidden element has no width.
-      if (element.clientWidth > 0) setWidth(element.clientWidth);
+      // An element that is hidden, or not laid out yet, has no width to draw in.
+      if (element.clientWidth >= 100) setWidth(element.clientWidth);
     };
     measure();
     const observer = new ResizeObserver(measure);

@@ -37,6 +37,7 @@ export class Api {
   static async find(store: Store): Promise<Api> {
     try {
       const response = await request(absolute("site/api.json"));
+      if (!response.ok) throw new Error(`site/api.json: ${response.status}`);
       return new Api(store, await response.json());
     } catch (cause) {
       throw new ApiError("UNREACHABLE", "Check your connection.", {

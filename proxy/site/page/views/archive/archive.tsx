@@ -1,4 +1,4 @@
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { AsOf } from "../../components/as-of.tsx";
 import { Closed } from "../../components/closed.tsx";
 import { Failure, Sketch } from "../../components/failure.tsx";
@@ -57,7 +57,8 @@ function Explorer({ query }: { query: URLSearchParams }) {
     if (location.hash === address) again();
     else goTo(address);
   };
-  const problem = problemIn(error);
+  // The same problem at every render, so that its field is focused once.
+  const problem = useMemo(() => problemIn(error), [error]);
   const facet = (name: string) => {
     const answer = shown.facets[name];
     const common = { facet: name, query, answer, isBusy, go };
