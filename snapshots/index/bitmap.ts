@@ -35,11 +35,11 @@ export function setBit(bitmap: Bitmap, bit: number): void {
   bitmap[bit >>> 5]! |= 1 << (bit & 31);
 }
 
-/** Sets in `result` the bits at `ordinals` that are set in `bitmap`. */
-export function copyBits(bitmap: Bitmap, ordinals: Uint16Array, result: Bitmap): void {
+/** Clears the bits at `ordinals`. */
+export function clearBits(bitmap: Bitmap, ordinals: Uint16Array): void {
   for (let index = 0; index < ordinals.length; index += 1) {
     const ordinal = ordinals[index]!;
-    result[ordinal >>> 5]! |= bitmap[ordinal >>> 5]! & (1 << (ordinal & 31));
+    bitmap[ordinal >>> 5]! &= ~(1 << (ordinal & 31));
   }
 }
 
@@ -56,12 +56,17 @@ export function keepBits(result: Bitmap, kept: Bitmap): void {
 /** The bits from `from` (inclusive) to `to` (exclusive) are set. */
 export function rangeBitmap(size: number, from: number, to: number): Bitmap {
   const bitmap = new Uint32Array(wordsFor(size));
-  if (from >= to) return bitmap;
+  setRange(bitmap, from, to);
+  return bitmap;
+}
+
+/** Sets the bits from `from` (inclusive) to `to` (exclusive), where none are set. */
+export function setRange(bitmap: Bitmap, from: number, to: number): void {
+  if (from >= to) return;
   const [first, last] = [from >>> 5, (to - 1) >>> 5];
   bitmap.fill(0xffffffff, first, last + 1);
   bitmap[first]! &= 0xffffffff << (from & 31);
   bitmap[last]! &= 0xffffffff >>> (31 - ((to - 1) & 31));
-  return bitmap;
 }
 
 // Words between two ranks: few enough to go through one by one.

@@ -2,9 +2,9 @@ import type { IntegerRange } from "../../schemas/filters.ts";
 import { firstWhere } from "../format/first-where.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import type { JsonValue } from "../store/json.ts";
-import { type Bitmap, copyBits, countRange, hasBit, nthBit, ranksOf, setBit, wordsFor } from "./bitmap.ts";
+import { type Bitmap, countRange, hasBit, nthBit, ranksOf, setBit, wordsFor } from "./bitmap.ts";
 import type { LabelTable } from "./label-table.ts";
-import { sliceKernel, type ValueRange } from "./slice-kernel.ts";
+import type { ColumnCondition, ValueRange } from "./slice-kernel.ts";
 
 /** Integers from `min` to `max` in bit slices: slice s is a bitmap with bit s of (value - min) for every ordinal. */
 export interface IntegerColumn {
@@ -44,21 +44,19 @@ export function decodeIntegers({ min, max, slices }: IntegerColumn, count: numbe
   return values;
 }
 
-/** Clears in `result` every ordinal whose value is in none of the ranges. */
-export function keepRanges(
+/** Keeps the ordinals whose value is in one of the ranges. Undefined where all are. */
+export function inRanges(
   { min, max, slices }: IntegerColumn,
   ranges: readonly IntegerRange[],
-  result: Bitmap,
-): void {
+): ColumnCondition | undefined {
   const highest = max - min;
   const kept: ValueRange[] = [];
   for (const range of ranges) {
     const [low, high] = [Math.max(0, range.min - min), Math.min(highest, range.max - min)];
-    if (low === 0 && high === highest) return;
+    if (low === 0 && high === highest) return undefined;
     if (low <= high) kept.push({ low, end: high < highest ? high + 1 : undefined });
   }
-  if (kept.length === 0) result.fill(0);
-  else sliceKernel.keepRanges(slices, kept, result);
+  return { slices, ranges: kept, ordinals: [] };
 }
 
 /** Ascending epoch milliseconds: the low 32 bits of each, and the ordinals at which the high bits change. */
@@ -274,24 +272,28 @@ export function rareMarketsOf({ rare, postings, starts }: LabelColumn, markets: 
 // For more ids than this, looking up the column's ids among them is faster than the reverse.
 const fewIds = 16;
 
-/** The positions in a column of those `ids` (ascending) that it has. */
-function positionsIn(columnIds: Uint32Array, ids: readonly number[]): number[] {
-  if (ids.length <= fewIds) return ids.map((id) => columnIds.indexOf(id)).filter((position) => position >= 0);
-  const isAsked = (id: number) => ids[firstWhere(0, ids.length, (index) => ids[index]! >= id)] === id;
-  return Array.from(columnIds.keys()).filter((position) => isAsked(columnIds[position]!));
+/** The positions in a column of those `ids` that it has. */
+function positionsIn(columnIds: Uint32Array, ids: ReadonlySet<number>): number[] {
+  if (ids.size <= fewIds)
+    return Array.from(ids, (id) => columnIds.indexOf(id)).filter((position) => position >= 0);
+  const positions: number[] = [];
+  columnIds.forEach((id, position) => {
+    if (ids.has(id)) positions.push(position);
+  });
+  return positions;
 }
 
-/** Clears in `result` every ordinal whose label is none of `ids`, which ascend. */
-export function keepLabels(column: LoadedLabelColumn, ids: readonly number[], result: Bitmap): void {
+/** Keeps the ordinals whose label is one of `ids`. Undefined where all are. */
+export function inLabels(column: LoadedLabelColumn, ids: ReadonlySet<number>): ColumnCondition | undefined {
   const { codes, frequentIds, rareIds } = column;
   const frequent = positionsIn(frequentIds, ids).map((position) => ({
     min: position + 1,
     max: position + 1,
   }));
-  const rare = positionsIn(rareIds, ids).map((rank) => postingsOf(column, rank));
-  const before = rare.length > 0 ? result.slice() : result;
-  keepRanges(codes, frequent, result);
-  for (const ordinals of rare) copyBits(before, ordinals, result);
+  const condition = inRanges(codes, frequent);
+  return (
+    condition && { ...condition, ordinals: positionsIn(rareIds, ids).map((rank) => postingsOf(column, rank)) }
+  );
 }
 
 function postingsOf({ postings, starts, ranks, rareIds }: LoadedLabelColumn, rank: number): Uint16Array {

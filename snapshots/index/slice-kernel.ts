@@ -1,4 +1,4 @@
-import { type Bitmap, popCount } from "./bitmap.ts";
+import { type Bitmap, clearBits, popCount, setRange, wordsFor } from "./bitmap.ts";
 
 // Filters and facets spend their time in two loops over bit slices. WebAssembly runs them on 128 bits at a time.
 // Bitmaps and slices are copied into its memory; copying a column takes no longer than comparing it once. Columns
@@ -33,9 +33,10 @@ const memoryBytes = 5 * 65_536;
 // put together, or another bitmap to count in; then up to 32 slices of the same size.
 const bitmapBytes = 8192;
 const [resultAt, partAt, restAt, slicesAt] = [0, bitmapBytes, bitmapBytes * 2, bitmapBytes * 3];
-// Then up to 512 bounds of a count, and the bytes that counting needs.
+// Then up to 512 bounds of a count, and the bytes that counting needs. Last comes a bitmap of which no bit is ever set.
 const boundsAt = slicesAt + bitmapBytes * 32;
 const boundWords = 8;
+const noneAt = boundsAt + 512 * boundWords * 4 + 128;
 // Bytes that a loop works on at a time. The last block of a slice reaches into what follows it.
 const [keptBytes, countedBytes] = [64, 128];
 
@@ -43,6 +44,14 @@ const [keptBytes, countedBytes] = [64, 128];
 export interface ValueRange {
   low: number;
   end: number | undefined;
+}
+
+/** Keeps the ordinals whose value is in one of the ranges, and those that are listed. */
+export interface ColumnCondition {
+  /** Bit slices, as many as the bounds have bits or more. */
+  slices: Uint32Array;
+  ranges: readonly ValueRange[];
+  ordinals: readonly Uint16Array[];
 }
 
 /** Counts how many values are at least `width`, at least twice that, and so on up to `bounds` times. */
@@ -121,27 +130,41 @@ export class SliceKernel {
   }
 
   /**
-   * Clears in `result` every bit whose value is in none of the ranges. Bounds have no more bits than there are slices.
+   * The ordinals from `from` (inclusive) to `to` (exclusive) that all conditions keep, and how many they are; without
+   * `bits` there are none.
    */
-  keepRanges(slices: Uint32Array, ranges: readonly ValueRange[], result: Bitmap): void {
-    const { length } = result;
+  select(markets: number, from: number, to: number, conditions: readonly ColumnCondition[]) {
     const memory = this.#memory;
-    const end = blocksEnd(resultAt, length);
-    memory.set(result, resultAt / 4);
-    memory.set(slices, slicesAt / 4);
-    const [first, ...others] = ranges;
-    if (first && others.length === 0) this.#keepRange(resultAt, slices, length, first);
-    else {
-      // `rest` loses every range; then the result loses the rest.
-      memory.copyWithin(restAt / 4, resultAt / 4, end / 4);
-      for (const range of ranges) {
-        memory.copyWithin(partAt / 4, resultAt / 4, end / 4);
-        this.#keepRange(partAt, slices, length, range);
-        this.#clear(restAt, partAt, length);
-      }
-      this.#clear(resultAt, restAt, length);
+    const words = wordsFor(markets);
+    const end = blocksEnd(resultAt, words, countedBytes);
+    memory.fill(0, resultAt / 4, end / 4);
+    setRange(memory, from, to);
+    for (const condition of conditions) this.#keep(condition, words);
+    const tableEnd = this.#putBounds(0, 0, 0, 1);
+    this.#loops.countFrom(resultAt, end, noneAt, slicesAt, 0, boundsAt, tableEnd);
+    const count = memory[boundsAt / 4 + 3]!;
+    return { count, bits: count > 0 ? memory.slice(resultAt / 4, resultAt / 4 + words) : undefined };
+  }
+
+  #keep({ slices, ranges, ordinals }: ColumnCondition, words: number): void {
+    const memory = this.#memory;
+    // No bound looks at lower slices.
+    const lowest = lowestSlice(ranges.reduce((bits, { low, end = 0 }) => bits | low | end, 0)) * words;
+    memory.set(lowest === 0 ? slices : slices.subarray(lowest), slicesAt / 4 + lowest);
+    if (ranges.length === 1 && ordinals.length === 0) {
+      this.#keepRange(resultAt, slices, words, ranges[0]!);
+      return;
     }
-    result.set(memory.subarray(resultAt / 4, resultAt / 4 + length));
+    // `rest` loses every range and list; then the result loses the rest.
+    const end = blocksEnd(resultAt, words);
+    memory.copyWithin(restAt / 4, resultAt / 4, end / 4);
+    for (const range of ranges) {
+      memory.copyWithin(partAt / 4, resultAt / 4, end / 4);
+      this.#keepRange(partAt, slices, words, range);
+      this.#clear(restAt, partAt, words);
+    }
+    for (const list of ordinals) clearBits(memory.subarray(restAt / 4), list);
+    this.#clear(resultAt, restAt, words);
   }
 
   /**

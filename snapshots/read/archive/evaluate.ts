@@ -1,8 +1,8 @@
 import { type Condition, everyField, type FacetName, type LabelName } from "../../../schemas/filters.ts";
 import { type Bitmap, countRange, rangeBitmap, selectDescending } from "../../index/bitmap.ts";
-import { keepLabels, keepRanges, lowerBound, type TimeColumn } from "../../index/columns.ts";
+import { inLabels, inRanges, lowerBound, type TimeColumn } from "../../index/columns.ts";
 import type { LabelTables, SegmentColumns } from "../../index/index-reader.ts";
-import { sliceKernel } from "../../index/slice-kernel.ts";
+import { type ColumnCondition, sliceKernel } from "../../index/slice-kernel.ts";
 import type { WordTable } from "../../index/word-table.ts";
 import { inParallel, type Turn } from "../../store/in-parallel.ts";
 import type { ArchiveFilter } from "../query/filter.ts";
@@ -118,7 +118,7 @@ export async function evaluate(
 
 type ResolvedCondition =
   | Exclude<Condition, { kind: "label" }>
-  | { kind: "label"; field: LabelName; ids: number[] };
+  | { kind: "label"; field: LabelName; ids: ReadonlySet<number> };
 
 /** Cheap and selective conditions run first. Integer ranges are the most expensive. */
 const evaluationOrder = { time: 0, label: 1, integer: 2 };
@@ -128,7 +128,7 @@ function resolvedIn({ tables }: ArchiveIndex, conditions: readonly Condition[]):
   return conditions
     .map((condition) =>
       condition.kind === "label"
-        ? { ...condition, ids: tables[condition.field].matching(condition.value) }
+        ? { ...condition, ids: new Set(tables[condition.field].matching(condition.value)) }
         : condition,
     )
     .toSorted((a, b) => evaluationOrder[a.kind] - evaluationOrder[b.kind]);
@@ -142,15 +142,21 @@ function matchSegment(segment: SegmentColumns, conditions: readonly ResolvedCond
     // `to` is inclusive, and times are whole milliseconds.
     to = Math.min(to, lowerBound(segment.times, condition.to + 1));
   }
-  const others = conditions.filter((condition) => condition.kind !== "time");
-  const start = candidates(segment.markets, from, to);
-  if (others.length === 0 || start.count === 0) return start;
-  const bits = start.bits ?? rangeBitmap(segment.markets, 0, segment.markets);
-  for (const condition of others) {
-    if (condition.kind === "label") keepLabels(segment.labels.get(condition.field)!, condition.ids, bits);
-    else keepRanges(segment.integers.get(condition.field)!, condition.ranges, bits);
-  }
-  return counted(segment.markets, bits);
+  const { markets } = segment;
+  const narrowing: ColumnCondition[] = [];
+  if (from < to)
+    for (const condition of conditions) {
+      if (condition.kind === "time") continue;
+      const kept =
+        condition.kind === "label"
+          ? inLabels(segment.labels.get(condition.field)!, condition.ids)
+          : inRanges(segment.integers.get(condition.field)!, condition.ranges);
+      if (!kept) continue;
+      if (kept.ranges.length === 0 && kept.ordinals.length === 0) return candidates(markets, 0, 0);
+      narrowing.push(kept);
+    }
+  if (narrowing.length === 0) return candidates(markets, from, to);
+  return { markets, ...sliceKernel.select(markets, from, to, narrowing) };
 }
 
 /** The matching ordinals of one segment. Without `bits`, either all match or, with count 0, none. */

@@ -16,8 +16,8 @@ import {
   buildIntegerColumn,
   buildLabelColumn,
   buildTimeColumn,
-  keepLabels,
-  keepRanges,
+  inLabels,
+  inRanges,
   lowerBound,
   rareMarketsOf,
   timeAt,
@@ -25,9 +25,18 @@ import {
 import { createLabelTables } from "../../../snapshots/index/index-reader.ts";
 import { LabelTable, retained } from "../../../snapshots/index/label-table.ts";
 import { encodeSegment, loadSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
+import { type ColumnCondition, sliceKernel } from "../../../snapshots/index/slice-kernel.ts";
 
 const bitsOf = (bitmap: Uint32Array, size: number) =>
   Array.from({ length: size }, (_, n) => n).filter((n) => hasBit(bitmap, n));
+
+/** The ordinals from `from` up that a condition keeps, which are all without one. */
+function kept(markets: number, from: number, condition: ColumnCondition | undefined): number[] {
+  const { count, bits } = sliceKernel.select(markets, from, markets, condition ? [condition] : []);
+  const ordinals = bits ? bitsOf(bits, markets) : [];
+  expect(count).toBe(ordinals.length);
+  return ordinals;
+}
 
 describe("bitmaps", () => {
   const sized = fc
@@ -76,7 +85,7 @@ describe("nthBit(bitmap, ranks, n)", () => {
   });
 });
 
-describe("keepRanges(column, ranges, result)", () => {
+describe("inRanges(column, ranges)", () => {
   test("keeps what comparisons keep, for bounds inside, at and beyond the column's", () => {
     const bound = fc.integer({ min: 290, max: 1010 });
     const values = fc.array(fc.integer({ min: 300, max: 1000 }), {
@@ -87,10 +96,11 @@ describe("keepRanges(column, ranges, result)", () => {
     const anyRanges = fc.array(fc.record({ min: bound, max: bound }), { maxLength: 3 });
     fc.assert(
       fc.property(values, anyRanges, (list, ranges) => {
-        const result = rangeBitmap(list.length, 0, list.length);
-        keepRanges(buildIntegerColumn(list, 300, 1000), ranges, result);
+        const condition = inRanges(buildIntegerColumn(list, 300, 1000), ranges);
         const inAny = (value: number) => ranges.some(({ min, max }) => value >= min && value <= max);
-        expect(bitsOf(result, list.length)).toEqual(list.flatMap((value, n) => (inAny(value) ? [n] : [])));
+        expect(kept(list.length, 0, condition)).toEqual(
+          list.flatMap((value, n) => (inAny(value) ? [n] : [])),
+        );
       }),
       { numRuns: 200 },
     );
@@ -101,7 +111,7 @@ describe("keepRanges(column, ranges, result)", () => {
   });
 });
 
-describe("keepLabels(column, ids, result)", () => {
+describe("inLabels(column, ids)", () => {
   test("keeps exactly the asked labels, frequent and rare", () => {
     const label = fc.oneof(
       { weight: 6, arbitrary: fc.constantFrom("Yes", "No") },
@@ -129,14 +139,9 @@ describe("keepLabels(column, ids, result)", () => {
         }
         const wanted = new Set(picks.map((pick) => list[pick % list.length]!));
         const from = some % list.length;
-        const result = rangeBitmap(list.length, from, list.length);
-        keepLabels(
-          loaded,
-          [...wanted].map((text) => table.find(text)!),
-          result,
-        );
-        const kept = list.flatMap((text, n) => (n >= from && wanted.has(text) ? [n] : []));
-        expect(bitsOf(result, list.length)).toEqual(kept);
+        const condition = inLabels(loaded, new Set(Array.from(wanted, (text) => table.find(text)!)));
+        const expected = list.flatMap((text, n) => (n >= from && wanted.has(text) ? [n] : []));
+        expect(kept(list.length, from, condition)).toEqual(expected);
       }),
       { numRuns: 300 },
     );

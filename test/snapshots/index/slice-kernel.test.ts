@@ -3,7 +3,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import wabt from "wabt";
-import { wordsFor } from "../../../snapshots/index/bitmap.ts";
+import { countRange, wordsFor } from "../../../snapshots/index/bitmap.ts";
 import {
   everyValue,
   plainLoops,
@@ -65,12 +65,18 @@ describe("SliceKernel with SIMD", () => {
     fc.assert(
       fc.property(column, ({ words, slices, ranges, bounds, seed }) => {
         const bits = bitmapOf(words, seed);
-        const [fast, slow] = [bits.slice(), bits.slice()];
-        simd.keepRanges(slices, ranges, fast);
-        plain.keepRanges(slices, ranges, slow);
-        expect(fast).toEqual(slow);
-        expect(simd.countBits(bits)).toBe(plain.countBits(bits));
         const others = bits.map((word, at) => word & (seed >>> (at % 7)));
+        const listed = Uint16Array.from({ length: seed % 9 }, (_, n) => (seed >>> n) % (words * 32));
+        const conditions = [
+          { slices, ranges, ordinals: seed % 3 ? [] : [listed] },
+          { slices: bits, ranges: [{ low: 1, end: undefined }], ordinals: [] },
+        ];
+        const markets = words * 32 - (seed % 32);
+        const select = (kernel: SliceKernel) => kernel.select(markets, seed % markets, markets, conditions);
+        expect(select(simd)).toEqual(select(plain));
+        const selected = select(plain);
+        expect(selected.count).toBe(selected.bits ? countRange(selected.bits, 0, markets) : 0);
+        expect(simd.countBits(bits)).toBe(plain.countBits(bits));
         const width =
           1 + (seed % Math.max(1, Math.floor((2 ** (slices.length / words) - 1) / Math.max(1, bounds))));
         // Others beside it, more than fit into the memory at once where the segment is large.
