@@ -25,15 +25,12 @@ const selfAnswered = new Set<string>(
  * (routes/answers.ts). The table finds the row of an address by itself, since Express would try one after the other.
  */
 export function createApp(services: AppServices): Express {
-  const { answers, middlewares, bounded } = createAnswers(services);
-  const last = {
-    ...middlewares,
-    ...createAgents(services, bounded, answers),
-  };
-  const handlers = new Map(
+  const { answers, handlers, bounded } = createAnswers(services);
+  const handlerOf = { ...handlers, ...createAgents(services, bounded, answers) };
+  const table = new Map(
     rows.flatMap(({ id, endpoint, methods }) => {
-      const handler = { checks: checksOf(endpoint, services), answer: last[id] };
-      return methods.map((method) => [`${method} ${endpoint.path}`, handler]);
+      const row = { checks: checksOf(endpoint, services), handle: handlerOf[id] };
+      return methods.map((method) => [`${method} ${endpoint.path}`, row]);
     }),
   );
   const { now } = services;
@@ -48,14 +45,14 @@ export function createApp(services: AppServices): Express {
         if (!address) throw new Fault("NOT_FOUND", detailOf(request.path));
         exchange.route = address.path;
         exchange.params = address.params;
-        const handler = handlers.get(`${request.method} ${address.path}`);
-        if (!handler) return otherMethod(request, response, now());
-        for (const check of handler.checks) {
+        const row = table.get(`${request.method} ${address.path}`);
+        if (!row) return otherMethod(request, response, now());
+        for (const check of row.checks) {
           // Most checks need not wait for anything.
           const checking = check(request, exchange, response);
           if (checking) await checking;
         }
-        await handler.answer(request, response);
+        await row.handle(request, response);
       } catch (thrown) {
         await writeProblem(thrown, request, response, now());
       }

@@ -60,7 +60,7 @@ export type Response = express.Response<unknown, Exchange> & {
   deadline?: NodeJS.Timeout;
 };
 /** Answers a request in the end. What it throws or rejects with is answered as a problem. */
-export type Middleware = (request: Request, response: Response) => void | Promise<void>;
+export type Handler = (request: Request, response: Response) => void | Promise<void>;
 
 /**
  * Checks a request before it is answered and notes the results in the exchange. A WebSocket handshake has no response.

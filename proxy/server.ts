@@ -96,6 +96,8 @@ function messagesOf(app: Express): Messages {
   class AppRequest extends IncomingMessage {}
   class AppResponse<R extends IncomingMessage> extends ServerResponse<R> {}
   const { _storeHeader } = ServerResponse.prototype as unknown as HeadWriter;
+  // Without it, every answer would lack the headers of its text, and nobody might notice.
+  if (!_storeHeader) throw new Error(`the proxy does not run on Node ${process.version}; use Node 24`);
   (AppResponse.prototype as unknown as HeadWriter)._storeHeader = function (statusLine, fields) {
     _storeHeader.call(this, statusLine + (this.headText ?? ""), fields);
   };

@@ -5,7 +5,8 @@ import type { ChangeCounts } from "./store/stored-objects.ts";
 export interface ErrorRow {
   title: string;
   /**
-   * The HTTP status of answers (INTERFACE 7, proxy/reply/problem.ts). Without one, the service never answers with it.
+   * The HTTP status of answers (INTERFACE 7). A code without one is shown under another, which `publicError` in
+   * proxy/reply/problem.ts chooses.
    */
   status?: number;
   /** The exit code of a command that ends with it (scripts/cli.ts). Without one, the error counts as unexpected. */

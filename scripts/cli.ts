@@ -44,14 +44,14 @@ export function requiredOption(name: string, value: string | undefined): string 
 }
 
 /** The exit code of an error that has one by its code. Such errors are printed without a stack. */
-function meaningOf(error: unknown): ExitCode | undefined {
+function exitOf(error: unknown): ExitCode | undefined {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   const row: ErrorRow | undefined = Object.hasOwn(errors, code) ? errors[code as AnyErrorCode] : undefined;
   return row?.exit && exitCodes[row.exit];
 }
 
 export function exitCodeOf(error: unknown): ExitCode {
-  return meaningOf(error) ?? exitCodes.unexpected;
+  return exitOf(error) ?? exitCodes.unexpected;
 }
 
 /** Prints why a command failed, with `json` also as an object on stdout, and returns its exit code. */
@@ -66,7 +66,7 @@ export function reportFailure(
     const refusals = error instanceof SourceRefusal ? error.counted : [];
     shell.report(true, { error: { exitCode, message, refusals } }, []);
   }
-  const expected = meaningOf(error) !== undefined || isSystemError(error);
+  const expected = exitOf(error) !== undefined || isSystemError(error);
   shell.say(expected || !(error instanceof Error) ? message : String(error.stack));
   if (isFault(error, "USAGE", "INVALID_PARAMETER")) shell.say(`\n${usage}`);
   return exitCode;

@@ -17,7 +17,7 @@ export async function openStore(
   location: string | undefined,
   looks: { keysFirst?: boolean } = {},
 ): Promise<Storage> {
-  const storage = await openNewStore(shell, location);
+  const storage = await openStoreUnchecked(shell, location);
   await requireStore(storage, looks);
   return storage;
 }
@@ -31,8 +31,9 @@ export async function openStoreToWrite(
   location: string | undefined,
   create: boolean,
 ): Promise<Storage> {
-  if (create || parseS3Location(requiredOption("store", location))) return openNewStore(shell, location);
-  const storage = await openNewStore(shell, location);
+  if (create || parseS3Location(requiredOption("store", location)))
+    return openStoreUnchecked(shell, location);
+  const storage = await openStoreUnchecked(shell, location);
   await requireStore(storage, { wayOut: "; --create makes one", keysFirst: true });
   return storage;
 }
@@ -41,7 +42,7 @@ export async function openStoreToWrite(
  * Opens a store whether or not it exists. Objects of a store in S3 are cached in the folder `cacheDir`, where that is
  * given.
  */
-export function openNewStore(
+export function openStoreUnchecked(
   shell: Shell,
   location: string | undefined,
   cacheDir?: string | undefined,

@@ -29,7 +29,7 @@ import { budgets, Memo } from "../../snapshots/read/memo.ts";
 import { parseFilter } from "../../snapshots/read/query/filter.ts";
 import { invalidParameter, type Parameters } from "../../snapshots/read/query/parameters.ts";
 import { decodeCursor } from "../../snapshots/read/query/query.ts";
-import type { Exchange, Request as Incoming, Middleware, Response as Outgoing } from "../exchange.ts";
+import type { Exchange, Handler, Request as Incoming, Response as Outgoing } from "../exchange.ts";
 import { refusalOf } from "../reply/problem.ts";
 import { prepare, send, uncachedText } from "../reply/reply.ts";
 import type { Answers, Bounded } from "../routes/answers.ts";
@@ -53,7 +53,7 @@ export function createAgents(
   services: AppServices,
   bounded: Bounded,
   answers: Answers,
-): Record<"agents", Middleware> {
+): Record<"agents", Handler> {
   const { apiUrl, now, catalog } = services;
   const base = apiUrl?.href.replace(/\/$/, "") ?? "";
 
@@ -102,7 +102,7 @@ export function createAgents(
     }
   }
 
-  const agents: Middleware = async (request, response) => {
+  const agents: Handler = async (request, response) => {
     const { locals } = response;
     const told: Told = {};
     let fault: Error | undefined;

@@ -28,7 +28,7 @@ export interface Receipt extends Standing {
   units: number;
   /** Takes one more for the request. Throws QUOTA_EXCEEDED when none is left. */
   more(): Promise<void>;
-  /** Returns the units of a request that cost the caller nothing after all. Never throws. */
+  /** Returns the units taken at first, for a request that cost the caller nothing after all. Never throws. */
   giveBack(): Promise<void>;
 }
 

@@ -165,6 +165,7 @@ export async function prepare(
   const coding = reply.coding ?? preferredCoding(request);
   const has = held && (!reply.stands || (held.named && (await reply.stands())));
   if (!has && reply.stands) begin(held || request.method === "HEAD" ? undefined : reply.price);
+  // A tag whose snapshot may be gone, and `*`, are confirmed by the content: what fails must not end as a 304.
   const content = has ? {} : await reply.content(coding);
   if (held)
     return { status: 304, headers: { ...ownHeaders(reply), ETag: held.tag }, body: [], known: held.named };

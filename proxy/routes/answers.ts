@@ -9,7 +9,7 @@ import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { asTable } from "../../snapshots/read/tables.ts";
 import { inTime, within } from "../../snapshots/store/deadline.ts";
 import { sharingAnswers } from "../delta-sharing/answers.ts";
-import type { Exchange, Middleware, Request, Response } from "../exchange.ts";
+import type { Exchange, Handler, Request, Response } from "../exchange.ts";
 import { recomputeAnswers } from "../recompute/answers.ts";
 import {
   type Answer,
@@ -56,7 +56,7 @@ export function createAnswers(services: AppServices) {
   const { requireRoom, sendStream } = createStreamSender(services);
 
   /** Prepares an answer within the deadline, settles its price and sends it. */
-  function answering(endpoint: Endpoint, answer: Answer): Middleware {
+  function answering(endpoint: Endpoint, answer: Answer): Handler {
     const prepared = async (request: Request, response: Response) => {
       const { locals } = response;
       const reply = await preferred(request, answer)(locals, request, response);
@@ -78,8 +78,8 @@ export function createAnswers(services: AppServices) {
     };
   }
 
-  const middlewares = ids.map((id) => [id, answering(endpoints[id], answers[id])]);
-  return { answers, bounded, middlewares: Object.fromEntries(middlewares) as Record<AnsweredId, Middleware> };
+  const handlers = ids.map((id) => [id, answering(endpoints[id], answers[id])]);
+  return { answers, bounded, handlers: Object.fromEntries(handlers) as Record<AnsweredId, Handler> };
 }
 
 /** Answers plain HTTP requests for what speaks over a WebSocket. */

@@ -22,7 +22,7 @@ import { command, jsonOption, type Program } from "../program.ts";
 import { faultAt, siteFaultAt } from "../service.ts";
 import { readSigning } from "../signing.ts";
 import { sourcesLocation } from "../sources.ts";
-import { openNewStore, storeOption } from "../store.ts";
+import { openStoreUnchecked, storeOption } from "../store.ts";
 
 /** The object of the checks. Each check leaves what it opened to those after it. */
 interface Patient {
@@ -86,7 +86,7 @@ const checks: Readonly<Record<string, (patient: Patient) => Promise<string | und
 
   async store(patient) {
     const { shell, place } = patient;
-    const storage = await openNewStore(shell, place);
+    const storage = await openStoreUnchecked(shell, place);
     await requireStore(storage, { wayOut: "; a publish makes one, where the address is right" });
     patient.storage = storage;
     const at = (file: string | undefined) => (file ? shell.path(file) : undefined);
@@ -122,7 +122,7 @@ const checks: Readonly<Record<string, (patient: Patient) => Promise<string | und
 
   async rights(patient) {
     if (!isPublisher(patient)) return;
-    await probeConditionalWrites(await openNewStore(patient.shell, patient.place));
+    await probeConditionalWrites(await openStoreUnchecked(patient.shell, patient.place));
     return "reads, lists and writes, and never over another's object";
   },
 

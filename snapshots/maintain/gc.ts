@@ -35,12 +35,12 @@ export interface CollectOptions extends Retention, Counting {
   site?: Site;
 }
 
-type RuleBytes = Record<Exclude<keyof typeof rules, "current">, number>;
+type RuleBytes = Record<Exclude<keyof typeof rules, "always">, number>;
 
 export interface CollectReport {
   keptCommits: number;
-  /** Bytes that would go if a rule were off, because nothing else keeps them. */
-  rules: RuleBytes;
+  /** Bytes that would go if a rule were off, because nothing else keeps them. `gc --json` names them so. */
+  tiers: RuleBytes;
   deleted: { keys: string[]; bytes: number };
   /** Unreachable objects that are too young to delete: a publish run may be about to commit them. */
   young: number;
@@ -73,7 +73,7 @@ const runHours = 6;
 /** The longest time from the plan of a run in parts to its join. */
 const runInPartsHours = 48;
 /** Records of killed collections are deleted after this time. */
-const leftoverHours = 24;
+const recordHours = 24;
 
 /**
  * Deletes old objects that no retained commit (retention.ts) reaches (snapshots/PUBLISHING.md, "Collection").
@@ -92,7 +92,7 @@ export async function collectGarbage(storage: Storage, options: CollectOptions):
   const leftovers = options.dryRun ? 0 : ((await storage.removeLeftovers?.()) ?? 0);
   return {
     keptCommits,
-    rules: found.rules,
+    tiers: found.rules,
     deleted: { keys: gone.map(({ key }) => key), bytes: gone.reduce((sum, { bytes }) => sum + bytes, 0) },
     young: unreachable.length - doomed.length,
     leftovers,
@@ -141,7 +141,7 @@ async function remove(
 
 async function removeOldRecords(storage: Storage, now: Date): Promise<void> {
   for await (const { key, modified } of storage.list(layout.collecting.prefix)) {
-    if (now.getTime() - modified.getTime() > leftoverHours * hour) await storage.delete(key);
+    if (now.getTime() - modified.getTime() > recordHours * hour) await storage.delete(key);
   }
 }
 
@@ -167,7 +167,7 @@ class Survey {
     this.#storage = storage;
     this.#options = options;
     this.#trust = options.anybody ? undefined : trustOf(options.signing ?? {});
-    this.#reach(options.site?.keys ?? [], rules.current);
+    this.#reach(options.site?.keys ?? [], rules.always);
   }
 
   #reach(keys: Iterable<string>, keptBy: number): void {
@@ -179,7 +179,7 @@ class Survey {
     // Commits are read after the listing, so that an object that a commit has just brought back counts as reachable.
     const commits = await countedLog(this.#storage, this.#options);
     const newest = commits.at(-1);
-    this.#reach(neededTiles(listed, newest?.entry.commit ?? 0), rules.current);
+    this.#reach(neededTiles(listed, newest?.entry.commit ?? 0), rules.always);
     listed.unshift(...(await this.#list(holders)));
     const masks = masksOf(commits, this.#options);
     await this.#reachSnapshots(commits, masks);
@@ -224,7 +224,7 @@ class Survey {
       const folder = `${layout.runPlan.prefix}${layout.runPlan.nameIn(plan)}/`;
       this.#reach(
         records.flatMap(({ key }) => (key.startsWith(folder) ? [key] : [])),
-        rules.current,
+        rules.always,
       );
     }
     return open.reduce<Date | undefined>(
@@ -235,7 +235,7 @@ class Survey {
 
   /** Bytes that only one rule keeps. */
   #bytesOf(listed: readonly ObjectInfo[]): RuleBytes {
-    const { current: _, ...others } = rules;
+    const { always: _, ...others } = rules;
     const bytesOf = (rule: number) =>
       listed.reduce((sum, { key, bytes }) => sum + (this.#reachable.get(key) === rule ? bytes : 0), 0);
     return Object.fromEntries(
@@ -262,14 +262,14 @@ class Survey {
     }
     const segments = new Map<string, { ref: SegmentRef; keptBy: number; manifest: string }>();
     for (const [key, { commit, keptBy }] of manifests) {
-      const newest = (keptBy & rules.current) > 0;
+      const newest = (keptBy & rules.always) > 0;
       if (this.#reachable.has(key) && !newest) continue;
       const manifest = await this.#manifest(commit, newest);
       if (!manifest) continue;
       // Two manifests may have different objects beside the same segment, when digests of rows are made in another way.
       const named = namedBy(manifest).keys();
       this.#reach([key, ...named.filter((one) => !layout.segment.has(one))], keptBy);
-      if (newest) this.#reach(namesOfProtocols(manifest), rules.current);
+      if (newest) this.#reach(namesOfProtocols(manifest), rules.always);
       for (const ref of manifest.segments) {
         const segment = layout.segment(ref.hash);
         segments.set(segment, { ref, keptBy: (segments.get(segment)?.keptBy ?? 0) | keptBy, manifest: key });
@@ -334,7 +334,7 @@ class Survey {
     const records = await soundExports(this.#storage, commits.at(-1)?.entry, this.#trust);
     for (const [index, { snapshotId, files }] of records.entries()) {
       const forLong = (bySnapshot.get(snapshotId) ?? 0) & (rules.daily | rules.monthly);
-      const keptBy = index < newestExports ? rules.current : forLong;
+      const keptBy = index < newestExports ? rules.always : forLong;
       if (keptBy > 0) this.#reach([layout.exportRecord(snapshotId), ...objectsOf(files)], keptBy);
     }
   }

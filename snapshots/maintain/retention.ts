@@ -15,8 +15,8 @@ export interface Retention {
   keepChangesDays?: number;
 }
 
-/** The rules by which something stays, as bits of a mask. `current` stands for what always stays. */
-export const rules = { current: 1, hours: 2, commits: 4, daily: 8, monthly: 16, changes: 32 } as const;
+/** The rules by which something stays, as bits of a mask. */
+export const rules = { always: 1, hours: 2, commits: 4, daily: 8, monthly: 16, changes: 32 } as const;
 
 const hour = 3_600_000;
 const day = 24 * hour;
@@ -29,13 +29,13 @@ export function masksOf(commits: readonly Commit[], retention: Retention & { now
   const monthly = lastOfEach(commits, monthOf, monthOf(now) - keepMonthly);
   return commits.map((commit, index) => {
     const successor = commits[index + 1];
-    const among = (kept: boolean, rule: number) => (kept ? rule : 0);
+    const maskIf = (kept: boolean, rule: number) => (kept ? rule : 0);
     return (
-      among(!successor, rules.current) |
-      among(successor !== undefined && Date.parse(successor.entry.publishedAt) >= since, rules.hours) |
-      among(index >= commits.length - keepCommits, rules.commits) |
-      among(keepDaily > 0 && daily.has(commit), rules.daily) |
-      among(keepMonthly > 0 && monthly.has(commit), rules.monthly)
+      maskIf(!successor, rules.always) |
+      maskIf(successor !== undefined && Date.parse(successor.entry.publishedAt) >= since, rules.hours) |
+      maskIf(index >= commits.length - keepCommits, rules.commits) |
+      maskIf(keepDaily > 0 && daily.has(commit), rules.daily) |
+      maskIf(keepMonthly > 0 && monthly.has(commit), rules.monthly)
     );
   });
 }

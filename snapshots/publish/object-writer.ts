@@ -56,14 +56,16 @@ export class ObjectWriter {
   }
 
   /**
-   * Writes an object unless the store has it. Of one that another process has written, `body` is the number of its
-   * bytes. Throws CorruptObjectError when the store then returns other bytes, or the object is larger than readers
-   * accept.
+   * Writes an object unless the store has it. Throws CorruptObjectError when the store then returns other bytes, or the
+   * object is larger than readers accept.
    */
-  async write(key: string, body: Uint8Array | number): Promise<void> {
-    const bytes = typeof body === "number" ? body : body.length;
+  async write(key: string, body: Uint8Array): Promise<void> {
+    if (!this.#counted.has(key) && !this.keep(key, body.length)) await this.#upload(key, body);
+  }
+
+  /** Counts an object that another process of the run has written. */
+  countWritten(key: string, bytes: number): void {
     if (this.#counted.has(key) || this.keep(key, bytes)) return;
-    if (typeof body !== "number") return this.#upload(key, body);
     this.#count(this.uploaded, key, bytes);
     this.#written.add(key);
   }
@@ -89,13 +91,18 @@ export class ObjectWriter {
       throw new CorruptObjectError(key, "the store returns other bytes than were written");
   }
 
-  /** Keeps an object, as `write` takes it, in memory until `writeHeld`, because a commit may never name it. */
+  /**
+   * Keeps an object in memory until `writeHeld`, because a commit may never name it. Of one that another process has
+   * written, `body` is the number of its bytes.
+   */
   hold(key: string, body: Uint8Array | number): void {
     this.#held.set(key, body);
   }
 
   async writeHeld(): Promise<void> {
-    await inParallel(this.#held, ([key, body]) => this.write(key, body));
+    await inParallel(this.#held, async ([key, body]) =>
+      typeof body === "number" ? this.countWritten(key, body) : this.write(key, body),
+    );
   }
 
   /**

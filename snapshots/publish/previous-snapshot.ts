@@ -48,11 +48,6 @@ export class PreviousSnapshot {
   readonly manifest: KnownManifest;
   /** The store, whose private tree was listed once, before the run wrote anything. */
   readonly listed: Storage;
-  /**
-   * Bytes by key of the snapshot's objects that the store has. Those that turn out damaged when `knownFiles` or
-   * `keepFiles` reads them are removed.
-   */
-  readonly present: ReadonlyMap<string, number>;
   /** From the oldest. */
   readonly pages: readonly PreviousPage[];
   readonly rows: PreviousRows;
@@ -73,7 +68,6 @@ export class PreviousSnapshot {
     this.manifest = manifest;
     this.listed = listed;
     this.#storage = storage;
-    this.present = present;
     this.#present = present;
     this.#objects = objects;
     this.pages = placePages(segments, present, this.markets);
@@ -154,6 +148,15 @@ export class PreviousSnapshot {
     return isLoss(error) && this.present.has(error.key);
   }
 
+  /**
+   * Bytes by key of the snapshot's objects that the store has. Those that turn out damaged when `knownFiles` or
+   * `markKeptRows` reads them are removed.
+   */
+  get present(): ReadonlyMap<string, number> {
+    return this.#present;
+  }
+
+  /** Whether the store has all of them, as far as they were read. */
   get complete(): boolean {
     return this.present.size === this.#objects;
   }
@@ -223,7 +226,10 @@ export class PreviousSnapshot {
    * Writes the numbers of unchanged files, given by hash, at the ordinals of their rows. Returns, by the segment's
    * hash, the origins of those segments whose files are all unchanged.
    */
-  async keepFiles(numbers: ReadonlyMap<string, number>, kept: FileNumbers): Promise<Map<string, ObjectRef>> {
+  async markKeptRows(
+    numbers: ReadonlyMap<string, number>,
+    kept: FileNumbers,
+  ): Promise<Map<string, ObjectRef>> {
     const same = new Map<string, ObjectRef>();
     await inParallel(this.#segments, async (segment) => {
       const { ref, start } = segment;

@@ -167,21 +167,21 @@ export async function finishPublish(
   const { storage, now, dryRun = false, signing = {} } = options;
   const { newest: current } = log;
   const { objects, scores, changes: archiveChanges } = made;
-  const { manifest, stored, told } = await buildManifest(made);
+  const { manifest, stored, entry } = await writeScoresAndBuildManifest(made);
   const changes = await changesOf(storage, made, manifest, { log, previous });
   const ref = referTo(stored);
   const manifestKey = layout.manifest(ref.hash);
   const { kind, reasons, keepsManifest } = planRun({
     current,
     previous,
-    built: { snapshotId: told.snapshotId, manifestHash: ref.hash },
+    built: { snapshotId: entry.snapshotId, manifestHash: ref.hash },
     signed: current !== undefined && !lacksSignature(current, signing),
     dryRun,
   });
   if (!keepsManifest) await objects.writeHeld();
   const record =
     changes && reasons.length > 0
-      ? await archiveChanges.finishRecord(previous?.commit.entry.snapshotId, told.snapshotId)
+      ? await archiveChanges.finishRecord(previous?.commit.entry.snapshotId, entry.snapshotId)
       : null;
   const names = namesOfProtocols(manifest);
   // Objects of the current snapshot are safe. A manifest must not be put while a collection is deleting its objects.
@@ -202,7 +202,7 @@ export async function finishPublish(
       formatVersion,
       entry: {
         commit: (current?.entry.commit ?? 0) + 1,
-        ...told,
+        ...entry,
         publishedAt: publicationTime(storage, current, options),
         withdrawn: current?.entry.withdrawn ?? [],
       },
@@ -228,8 +228,8 @@ export async function finishPublish(
     outcome,
     ...(dryRun && { wouldCommit: reasons.length > 0 }),
     commit: newest?.entry.commit ?? 0,
-    snapshotId: told.snapshotId,
-    counts: { ...told.counts, segments: made.archive.segments.length, pages: made.archive.pages },
+    snapshotId: entry.snapshotId,
+    counts: { ...entry.counts, segments: made.archive.segments.length, pages: made.archive.pages },
     changes: changes ?? null,
     signature: signing.key ? "signed" : current?.note === undefined ? "unsigned" : "lost",
     reindexed: previous?.unindexed ?? 0,
@@ -272,13 +272,13 @@ function recordReader(storage: Storage, scores: ScoreObjects) {
 const countsOf = ({ added, changed, removed }: MarketChanges) => ({ added, changed, removed });
 
 /** Writes the scores and builds the manifest. Holds the manifest's parts until it is written. */
-async function buildManifest({
+async function writeScoresAndBuildManifest({
   objects,
   sources,
   scores,
   fileRows,
   archive: { segments, newestResolvedAt },
-}: MadeArchive): Promise<{ manifest: Manifest; stored: Buffer; told: SnapshotEntry }> {
+}: MadeArchive): Promise<{ manifest: Manifest; stored: Buffer; entry: SnapshotEntry }> {
   requireAtMost(nameOfAll(sources.files, "markets"), segments.length, maxSegments, "segments");
   const scoreRefs = await writeScores(objects, scores);
   const files = holdSourceFiles(objects, sources.files, fileRows);
@@ -292,7 +292,7 @@ async function buildManifest({
     scores: scoreRefs,
   });
   for (const [key, bytes] of parts) objects.hold(key, bytes);
-  return { ...manifest, told: snapshotEntryOf(manifest.manifest, feedVersion) };
+  return { ...manifest, entry: snapshotEntryOf(manifest.manifest, feedVersion) };
 }
 
 /** Tells which files the markets were made from, by hash: the order of their names may change, and does not matter. */

@@ -98,7 +98,7 @@ export async function sortMarkets(
   const unchanged = new Map<string, number>();
   for (const [index, { hash, unchanged: same }] of files.entries())
     if (same && !range) unchanged.set(hash, index + 1);
-  const sameOrigins = unchanged.size > 0 ? await previous!.keepFiles(unchanged, kept) : new Map();
+  const sameOrigins = unchanged.size > 0 ? await previous!.markKeptRows(unchanged, kept) : new Map();
   const comparable = previous?.manifest.rowDigests === sources.rowDigests;
   const fresh: number[] = [];
   let read = 0;

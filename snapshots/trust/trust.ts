@@ -62,10 +62,10 @@ export class Trust {
     return unlessSync(NoteError, read, ({ message }) => ({ reason: message }));
   }
 
-  /** Why the record of a publish run is not trusted; undefined when it is. */
-  refusalOfRun(run: Checked): UntrustedError | undefined {
+  /** Why checked.json, the record of the last publish run, is not trusted; undefined when it is. */
+  refusalOfChecked(run: Checked): UntrustedError | undefined {
     const { digest, note } = run;
-    return this.#refusal(layout.checked, note, (name) => recordText(name, subjectOf.run(run), digest));
+    return this.#refusal(layout.checked, note, (name) => recordText(name, subjectOf.checked(run), digest));
   }
 
   /** Why the record of an export is not trusted; undefined when it is. */
@@ -88,7 +88,7 @@ export class Trust {
     key: string,
     { digest, note }: { digest: string; note?: string | undefined },
   ): UntrustedError | undefined {
-    return this.#refusal(key, note, (name) => recordText(name, subjectOf.ofRun(key), digest));
+    return this.#refusal(key, note, (name) => recordText(name, subjectOf.run(key), digest));
   }
 
   /** Why a record's note does not count: it must have the text expected of a key of that name that signed it. */

@@ -126,7 +126,7 @@ async function checkProbe(check: StoreCheck): Promise<void> {
 async function checkRun(check: StoreCheck, trust: Trust | undefined, last: number): Promise<void> {
   const parse = (bytes: Buffer) => {
     const run = unseal(layout.checked, bytes, Checked);
-    const refusal = trust?.refusalOfRun(run);
+    const refusal = trust?.refusalOfChecked(run);
     if (refusal) throw new CorruptObjectError(refusal.key, refusal.reason);
     return run;
   };

@@ -197,7 +197,7 @@ describe("what a thief puts into the past", () => {
       ...thiefs.map((key) => (digest: string) => runNote(key, run.checkedAt, digest)),
       () => runNote(ours, run.checkedAt, "0".repeat(64)),
       (digest) => runNote(ours, checkedAt, digest),
-      (digest) => signNote(recordText("other.example", subjectOf.run(run), digest), ours),
+      (digest) => signNote(recordText("other.example", subjectOf.checked(run), digest), ours),
       (digest) => signCheckpoint({ key: ours }, { size: 3, head: Buffer.from(digest, "hex") }),
     ];
     await storage.put(layout.checked, seal(run));
@@ -213,7 +213,7 @@ describe("what a thief puts into the past", () => {
       await until("another reason", async () => (await metric(proxy, "prs_untrusted_total")) > before);
       expect((await statusOf(proxy)).checkedAt).toBe(checkedAt);
     }
-    await storage.put(layout.checked, seal(run, signRecord(ours, subjectOf.run(run))));
+    await storage.put(layout.checked, seal(run, signRecord(ours, subjectOf.checked(run))));
     await until("the owner's record", async () => (await statusOf(proxy)).checkedAt === run.checkedAt);
     await proxy.stop();
   });

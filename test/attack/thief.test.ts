@@ -246,7 +246,7 @@ describe("what a thief puts into the store", () => {
       ...thiefs.map((thief) => signRecord(thief, subject)),
       () => signRecord(ours, subject)(digest),
       (other) => signRecord(ours, subjectOf.export({ snapshotId: "0".repeat(64) }))(other),
-      (other) => signRecord(ours, subjectOf.run({ checkedAt: good.publishedAt }))(other),
+      (other) => signRecord(ours, subjectOf.checked({ checkedAt: good.publishedAt }))(other),
     ];
     for (const sign of signs) {
       await storage.put(layout.exportRecord(snapshotId), seal(forgedRecord, sign));

@@ -134,16 +134,16 @@ export const gcCommand = command({
       dryRun,
     });
     const leftFolders = dryRun ? 0 : await removeLeftTemporaryFolders();
-    const { keptCommits, deleted, young, rules } = done;
+    const { keptCommits, deleted, young, tiers: bytesOf } = done;
     const leftovers = done.leftovers + leftFolders;
     shell.report(values.json ?? false, { ...done, leftovers }, [
       ...(dryRun ? shorten(deleted.keys) : []),
       `${dryRun ? "Would delete" : "Deleted"} ${counted(deleted.keys.length, "object")} (${deleted.bytes} bytes); ` +
         `${counted(keptCommits, "commit")} kept, too young to go: ${counted(young, "unreachable object")}`,
-      `Without it would also go: ${counted(kept.keepHours, "hour")} ${rules.hours} bytes, ` +
-        `${counted(kept.keepCommits, "commit")} ${rules.commits} bytes, ${counted(kept.keepDaily, "day")} ` +
-        `${rules.daily} bytes, ${counted(kept.keepMonthly, "month")} ${rules.monthly} bytes, changes of ` +
-        `${counted(kept.keepChangesDays, "day")} ${rules.changes} bytes`,
+      `Without it would also go: ${counted(kept.keepHours, "hour")} ${bytesOf.hours} bytes, ` +
+        `${counted(kept.keepCommits, "commit")} ${bytesOf.commits} bytes, ${counted(kept.keepDaily, "day")} ` +
+        `${bytesOf.daily} bytes, ${counted(kept.keepMonthly, "month")} ${bytesOf.monthly} bytes, changes of ` +
+        `${counted(kept.keepChangesDays, "day")} ${bytesOf.changes} bytes`,
       ...(leftovers > 0 ? [`Removed what ${counted(leftovers, "killed run")} left behind`] : []),
     ]);
   },

@@ -14,7 +14,7 @@ import { counted, exitCodes, progressOn, type Shell, usageError } from "../../cl
 import { command, flag } from "../../program.ts";
 import { siteFaultAt } from "../../service.ts";
 import { lostSignature, readSigning, signOverOption, trustOptions } from "../../signing.ts";
-import { common, openNewStore } from "../../store.ts";
+import { common, openStoreUnchecked } from "../../store.ts";
 import { withTemporaryFolder } from "../../temporary.ts";
 import { inParts, partsWay } from "./publish-parts.ts";
 import { allowing, publishFrom, readPublishing, sourcesOption, type Way } from "./publish-run.ts";
@@ -129,7 +129,7 @@ async function openOrMakeStore(
   { store, cache = shell.env.CACHE_DIR }: { store?: string | undefined; cache?: string | undefined },
   { makesStore }: Way,
 ): Promise<Storage> {
-  const storage = await openNewStore(shell, store, cache);
+  const storage = await openStoreUnchecked(shell, store, cache);
   if (makesStore && !(await storeExists(storage))) shell.say(`${noStoreAt(storage)} yet: publish makes one`);
   return storage;
 }

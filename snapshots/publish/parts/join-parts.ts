@@ -145,7 +145,7 @@ async function compare(
   for (const { objects: made } of parts)
     for (const [key, bytes] of made) {
       if (key.startsWith(layout.origins.prefix)) objects.hold(key, bytes);
-      else await objects.write(key, bytes);
+      else objects.countWritten(key, bytes);
     }
   const changes = new ArchiveChanges(new ObjectWriter(storage, new Set(), false), compared, archive.markets);
   if (previous && changes.take)

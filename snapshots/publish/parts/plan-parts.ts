@@ -180,7 +180,7 @@ export async function writePart({ name, storage, signing }: Run, part: Unsealed<
 }
 
 function sealed(key: string, record: object, signing: Signing = {}): Buffer {
-  return seal(record, signRecord(signing.key, subjectOf.ofRun(key)));
+  return seal(record, signRecord(signing.key, subjectOf.run(key)));
 }
 
 /** Undefined when the run has no plan. Throws UNTRUSTED_PREDECESSOR when nobody trusted made it. */

@@ -130,7 +130,7 @@ export async function finishRun(
 ): Promise<Witnessed[]> {
   const { commit, witnessed } = await updateMutableObjects(storage, shown, atHand);
   const checkedAt = now.toISOString();
-  const sign = signRecord(shown.signing?.key, subjectOf.run({ checkedAt }));
+  const sign = signRecord(shown.signing?.key, subjectOf.checked({ checkedAt }));
   await storage.put(layout.checked, seal({ checkedAt, commit, outcome }, sign));
   return witnessed;
 }

@@ -48,7 +48,7 @@ export async function askPage(catalog: Catalog, query: ArchiveQuery): Promise<As
   const first = cursor ? undefined : await startOf(catalog, query);
   // Without a cursor, the same query means another page after a publish, so the commit is part of the name.
   const name = [(first ?? catalog.current())?.commit.digest, ...parts].join(" ");
-  const kept = catalog.pages.get(name);
+  const kept = catalog.answers.get(name);
   const start = kept ? { commit: kept.snapshot.commit } : (first ?? (await startOf(catalog, query)));
   const etag = kept?.etag ?? weakTag(start.commit, ...parts);
   const plan = async () => {
@@ -60,7 +60,7 @@ export async function askPage(catalog: Catalog, query: ArchiveQuery): Promise<As
     const spliced = async () => {
       if (kept) return kept.spliced;
       const made = await (await read()).spliced();
-      catalog.pages.set(name, { ...page, spliced: made });
+      catalog.answers.set(name, { ...page, spliced: made });
       return made;
     };
     return {

@@ -15,7 +15,7 @@ import { Archive } from "../archive/archive.ts";
 import { IdIndex } from "../archive/id-index.ts";
 import { WordIndex } from "../archive/word-index.ts";
 import { cacheShares, SingleFlight } from "../memo.ts";
-import { createDerived, type Derived, ObjectCache, PageCache } from "./caches.ts";
+import { AnswerCache, createDerived, type Derived, ObjectCache } from "./caches.ts";
 import { CommitLog, type LogEntry, type LogOptions, storedManifests } from "./commit-log.ts";
 import { type ListedSnapshot, type Snapshot, SupersededSnapshots } from "./snapshots.ts";
 
@@ -37,7 +37,7 @@ export class Catalog {
   /** Values computed from stored pages. */
   readonly derived: Derived;
   /** Pages of responses, ready to send. */
-  readonly pages: PageCache;
+  readonly answers: AnswerCache;
   readonly words: WordIndex;
   /** The commits up to the newest one that is known, whose snapshot may not be loaded yet. */
   readonly log: CommitLog;
@@ -64,7 +64,7 @@ export class Catalog {
     const share = (part: number) => Math.max(1, Math.floor(cacheBytes * part));
     this.objects = new ObjectCache(storage, share(cacheShares.objects));
     this.derived = createDerived(share);
-    this.pages = new PageCache(share(cacheShares.answers));
+    this.answers = new AnswerCache(share(cacheShares.answers));
     this.words = new WordIndex(storage, () => this.#mostMarkets());
     this.#superseded = new SupersededSnapshots(share(cacheShares.superseded));
     this.log = new CommitLog(storage, options);
@@ -123,7 +123,7 @@ export class Catalog {
       try {
         await this.#takeUpNewest();
       } catch (error) {
-        // What a store answers that cannot be reached is none of the readers' business.
+        // Readers need not hear of a store that cannot be reached.
         this.#heldBack = error instanceof CorruptObjectError ? error.message : undefined;
         throw error;
       }
@@ -144,7 +144,7 @@ export class Catalog {
       // What the snapshot throws comes first.
       checked.catch(() => {});
       if (newest && (this.#fault || newest.digest !== this.#current?.commit.digest)) await this.#show(newest);
-      // Without a wait in between: nobody is told that what is shown is held back.
+      // No await here, so that no reader sees the new snapshot and is told that it is held back.
       this.#heldBack = this.#reader.refusal();
       await this.#reader.remember();
       this.#checkedAt = this.#checkedAtBy(await checked);
@@ -198,7 +198,7 @@ export class Catalog {
     this.#fault = fault;
     this.#superseded.share(snapshot);
     if (before && before.commit.digest !== snapshot.commit.digest) this.#superseded.set(before);
-    this.pages.clear();
+    this.answers.clear();
   }
 
   /** Whether a commit's snapshot can be read, by the current one or a listing. False also when that cannot be told. */

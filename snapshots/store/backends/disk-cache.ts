@@ -33,8 +33,8 @@ const touchedMilliseconds = 600_000;
 const leftMilliseconds = 3_600_000;
 
 /**
- * Also keeps objects that are named by their hash in a folder of this machine, which processes may share. Whatever
- * happens to that folder, the store's own answer is given.
+ * Puts a folder of this machine before a store, which keeps the objects that are named by their hash. Processes may
+ * share it. Whatever happens to that folder, the store's own answer is given.
  *
  * An object that is read whole is hashed; one that does not fit its name is read from the store again. The least
  * recently used are deleted. Manifests always come from the store, since their absence tells that a snapshot was

@@ -37,7 +37,8 @@ export interface Memory {
 
 /**
  * What is known of a log by records in the store that a trusted key signed, by the publisher's own file, and with
- * `witnesses` by them. A thief can delete the records, but make none.
+ * `witnesses` by them: a publisher then signs the checkpoint that stands once more, to show it to them. A thief can
+ * delete the records, but make none.
  */
 export async function recall(
   storage: Storage,
@@ -52,7 +53,7 @@ export async function recall(
     readChecked(storage),
   ]);
   if (stored?.checkpoint) evidence.push(evidenceIn(layout.logCheckpoint, stored.checkpoint));
-  if (trust && run && !trust.refusalOfRun(run))
+  if (trust && run && !trust.refusalOfChecked(run))
     evidence.push(evidenceIn(layout.checked, { size: run.commit }));
   const { memory: file } = signing;
   if (file?.newest) evidence.push({ ...file.newest, says: `${file.path} names` });

@@ -96,7 +96,7 @@ export function readSignedLog(
           layout.checked,
           `it is signed and names commit ${run.commit}, which the log does not have`,
         );
-      const error = trust.refusalOfRun(run) ?? (gone || undefined);
+      const error = trust.refusalOfChecked(run) ?? (gone || undefined);
       aheadBefore = ahead ? run.digest : undefined;
       tell("run", error);
       return error === undefined && !ahead;

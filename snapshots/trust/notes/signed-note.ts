@@ -177,11 +177,11 @@ export function signEntry(key: SigningKey, commit: Commit): string {
 
 /** What the second line of the note of another record says of it: which one it is. */
 export const subjectOf = {
-  run: ({ checkedAt }: Pick<Checked, "checkedAt">) => `checked ${checkedAt}`,
+  checked: ({ checkedAt }: Pick<Checked, "checkedAt">) => `checked ${checkedAt}`,
   export: ({ snapshotId }: Pick<ExportRecord, "snapshotId">) => `export ${snapshotId}`,
   changes: ({ changes }: Pick<ChangeFiles, "changes">) => `changes ${changes}`,
   /** Of a plan or a part of a run, by its key in the store. */
-  ofRun: (key: string) => `run ${key}`,
+  run: (key: string) => `run ${key}`,
 };
 
 /** The text of the note about such a record. */

@@ -109,7 +109,7 @@ export function putCommit(
 
 /** A note about a run that ended at a time. */
 export const runNote = (key: SigningKey, checkedAt: string, digest: string) =>
-  signRecord(key, subjectOf.run({ checkedAt }))(digest).note!;
+  signRecord(key, subjectOf.checked({ checkedAt }))(digest).note!;
 
 /** The commit that would follow, with the snapshot of an older one. */
 export async function following(storage: Storage, snapshotOf = 2): Promise<Commit> {

@@ -57,7 +57,7 @@ describe("exported changes", () => {
     pass(100);
     const now = new Date(start + 8 * dayMs);
     const retention = { keepHours: 1, keepCommits: 1, now };
-    expect((await collect({ ...retention, keepChangesDays: 30 })).rules.changes).toBeGreaterThan(0);
+    expect((await collect({ ...retention, keepChangesDays: 30 })).tiers.changes).toBeGreaterThan(0);
     expect(await exportedChanges(storage, [2, 3, 4])).toEqual([2, 3, 4]);
     const { files } = (await readChanges(storage, await hashOf(storage, 2)))!;
     const { deleted } = await collect({ ...retention, keepChangesDays: 6 });

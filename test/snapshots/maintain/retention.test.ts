@@ -65,7 +65,7 @@ describe("the rules that keep a commit", () => {
         const expected = commits.map((commit, index) => {
           const next = commits[index + 1];
           return (
-            (next ? 0 : rules.current) +
+            (next ? 0 : rules.always) +
             (next && Date.parse(next.entry.publishedAt) + keep.keepHours * hour >= now.getTime()
               ? rules.hours
               : 0) +
@@ -106,11 +106,11 @@ describe("a store of many days", () => {
   test("loses what a rule cost when that rule is off, and keeps it otherwise", async () => {
     const { collect, pass } = await store();
     const alone = await collect({ keepHours: 40, keepCommits: 1, dryRun: true });
-    expect(alone.rules.hours).toBeGreaterThan(0);
-    expect([alone.rules.commits, alone.rules.daily, alone.rules.monthly]).toEqual([0, 0, 0]);
+    expect(alone.tiers.hours).toBeGreaterThan(0);
+    expect([alone.tiers.commits, alone.tiers.daily, alone.tiers.monthly]).toEqual([0, 0, 0]);
     // What nothing keeps goes only once it is too old for a publish run that is under way.
     pass(100);
-    const { rules: costs, deleted } = await collect({ ...full, dryRun: true });
+    const { tiers: costs, deleted } = await collect({ ...full, dryRun: true });
     const without = {
       commits: { keepCommits: 1 },
       daily: { keepDaily: 0 },

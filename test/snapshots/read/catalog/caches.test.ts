@@ -46,21 +46,21 @@ test.each<[string, entries: number, { cursor?: string; ordinals?: number; parts?
   ["ordinals and a part", 299, { ordinals: 50, parts: [Buffer.allocUnsafeSlow(1)] }],
   ["parts of one buffer", 300, { parts: Array(2).fill(Buffer.allocUnsafeSlow(200)) }],
 ])("three eighths are for pages; of those with %s there are %i", (_, entries, page) => {
-  const { pages } = catalogOf(1_280_000);
+  const { answers } = catalogOf(1_280_000);
   const { cursor = null, ordinals = 0, parts = [] } = page;
   const snapshot = {} as Snapshot;
   for (const name of names)
-    pages.set(name, {
+    answers.set(name, {
       snapshot,
       etag: name,
       numbers: { count: 0, total: 0, page: 1, pageSize: 1, nextCursor: cursor },
       ordinals: Array<number>(ordinals).fill(0),
       spliced: { parts, rawBytes: 0, crc: 0 },
     });
-  const found = names.flatMap((name) => pages.get(name) ?? []);
+  const found = names.flatMap((name) => answers.get(name) ?? []);
   expect(found.map(({ etag }) => etag)).toEqual(names.slice(-entries));
-  pages.clear();
-  expect(pages.get(names.at(-1)!)).toBeUndefined();
+  answers.clear();
+  expect(answers.get(names.at(-1)!)).toBeUndefined();
 });
 
 test("an entry that is being made reaches those who wait for it, though others took its place", async () => {

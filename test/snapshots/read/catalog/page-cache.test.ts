@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { PageCache } from "../../../../snapshots/read/catalog/caches.ts";
+import { AnswerCache } from "../../../../snapshots/read/catalog/caches.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import type { Snapshot } from "../../../../snapshots/read/catalog/snapshots.ts";
 import { publishArchive } from "../../../helpers/publish/records.ts";
@@ -45,7 +45,7 @@ test.each([
   async (_what, length, { cursor = 0, parts = 0 }: { cursor?: number; parts?: number }) => {
     const snapshot = await loaded();
     const before = await used();
-    const cache = new PageCache(4 * mebibyte);
+    const cache = new AnswerCache(4 * mebibyte);
     for (let n = 0; n < 5000; n += 1)
       cache.set(text(length, n), page(snapshot, { cursor: text(cursor, n), parts }));
     expect((await used()) - before).toBeLessThan(8 * mebibyte);
@@ -58,7 +58,7 @@ test.each([
 );
 
 test("a page does not keep its snapshot in memory", async () => {
-  const cache = new PageCache(mebibyte);
+  const cache = new AnswerCache(mebibyte);
   const held = await loaded();
   const fill = async () => cache.set("gone", page(await loaded()));
   await fill();
