@@ -26,7 +26,10 @@ const selfAnswered = new Set<string>(
  */
 export function createApp(services: AppServices): Express {
   const { answers, handlers, bounded } = createAnswers(services);
-  const handlerOf = { ...handlers, ...createAgents(services, bounded, answers) };
+  const handlerOf = {
+    ...handlers,
+    ...createAgents(services, bounded, answers),
+  };
   const table = new Map(
     rows.flatMap(({ id, endpoint, methods }) => {
       const row = { checks: checksOf(endpoint, services), handle: handlerOf[id] };

@@ -39,10 +39,7 @@ export async function refusalOf(thrown: unknown, exchange: Exchange, now: number
   const { headers, ...reply } = problemReply(error, id, path);
   const retryAfter = receipt &&
     error.code === "QUOTA_EXCEEDED" && { "Retry-After": secondsUntil(receipt.resetAt, now) };
-  return {
-    ...reply,
-    headers: { ...headersOf(exchange, now), ...headers, ...retryAfter },
-  };
+  return { ...reply, headers: { ...headersOf(exchange, now), ...headers, ...retryAfter } };
 }
 
 /**

@@ -78,8 +78,18 @@ replace(globalThis, "setImmediate", (real: Call) => (run: Call, ...given: unknow
 });
 replace(globalThis, "setTimeout", (real: Call) => (run: Call, milliseconds = 0, ...given: unknown[]) => {
   if (!host) return real(run, milliseconds, ...given);
-  const end = host.timer(milliseconds as number, () => run(...given));
-  const timer = { end, ref: () => timer, unref: () => timer, hasRef: () => true };
+  const begin = () => host!.timer(milliseconds as number, () => run(...given));
+  const timer = {
+    end: begin(),
+    refresh() {
+      timer.end();
+      timer.end = begin();
+      return timer;
+    },
+    ref: () => timer,
+    unref: () => timer,
+    hasRef: () => true,
+  };
   return timer;
 });
 replace(globalThis, "setInterval", (real: Call) => (...given: unknown[]) => {
