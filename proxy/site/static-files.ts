@@ -101,11 +101,14 @@ const javascript = "text/javascript; charset=utf-8";
 const module = { contentType: javascript, read: () => bundle("client.js") };
 const types = {
   contentType: "text/plain; charset=utf-8",
-  /** One file that imports nothing: what the client declares, the types that its source has too, and its records. */
+  /**
+   * One file that imports nothing: what the client declares, the types that its source has too, and its records. What
+   * the files say of themselves, in comments of one line, is left out.
+   */
   read: () =>
     Buffer.from(
       ["declarations.d.ts", "types.ts", "records.d.ts"]
-        .map((name) => String(readClient(name)).replace(/^import .*\n/gm, ""))
+        .map((name) => String(readClient(name)).replace(/^(?:import [^;]*;|\/\/.*)\n+/gm, ""))
         .join(""),
     ),
 };

@@ -36,7 +36,9 @@ export class Row {
     this.#csvOf = csvOf;
   }
 
-  /** The market as the service writes it in CSV, with the line's end, below `csvHead` of the rows. Of verified rows only. */
+  /**
+   * The market as the service writes it in CSV, with the line's end, below `csvHead` of the rows. Of verified rows only.
+   */
   get csv(): Promise<string> | undefined {
     return this.#csvOf?.(this.text);
   }

@@ -57,7 +57,7 @@ import type {
   Verifying,
 } from "./types.ts";
 
-export { Change, Changes, Row, Rows } from "./answers.ts";
+export { Answer, Change, Changes, Row, Rows } from "./answers.ts";
 export type { ErrorDetails } from "./errors.ts";
 export type * from "./records.d.ts";
 export type * from "./types.ts";

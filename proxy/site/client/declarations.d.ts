@@ -1,3 +1,6 @@
+// Generated from the client's modules by test/proxy/client/types.test.ts, with `vitest -u`.
+// A new method goes into client.ts.
+
 /** A client of the service. Between calls it keeps no connection or timer, and only what was recomputed from. */
 export declare class Client {
   #private;
@@ -204,8 +207,8 @@ export declare function checkpointIn(checkpoint: string | null): CheckpointHead;
 /**
  * Checks that a checkpoint satisfies a policy (the text of c2sp.org/tlog-policy), or that one of these keys, each
  * `NAME+ID+BASE64`, signed it, and returns what it says and how many of the policy's witnesses did. Cosignatures that
- * the platform cannot check do not count: those with ML-DSA-44 outside Node 24.7 and later. Throws IntegrityError; ApiError
- * INVALID_PARAMETER when a key or the policy is not one; a DOMException in browsers without Ed25519.
+ * the platform cannot check do not count: those with ML-DSA-44 outside Node 24.7 and later. Throws IntegrityError;
+ * ApiError INVALID_PARAMETER when a key or the policy is not one; a DOMException in browsers without Ed25519.
  */
 export declare function verifyCheckpoint(
   checkpoint: string | null,

@@ -116,8 +116,8 @@ async function isSigned(key: VerifierKey, text: string, own: Uint8Array<ArrayBuf
 /**
  * Checks that a checkpoint satisfies a policy (the text of c2sp.org/tlog-policy), or that one of these keys, each
  * `NAME+ID+BASE64`, signed it, and returns what it says and how many of the policy's witnesses did. Cosignatures that
- * the platform cannot check do not count: those with ML-DSA-44 outside Node 24.7 and later. Throws IntegrityError; ApiError
- * INVALID_PARAMETER when a key or the policy is not one; a DOMException in browsers without Ed25519.
+ * the platform cannot check do not count: those with ML-DSA-44 outside Node 24.7 and later. Throws IntegrityError;
+ * ApiError INVALID_PARAMETER when a key or the policy is not one; a DOMException in browsers without Ed25519.
  */
 export async function verifyCheckpoint(
   checkpoint: string | null,

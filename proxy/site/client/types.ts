@@ -1,6 +1,7 @@
-import type { Filters, MarketFacets, MarketPage } from "./records.d.ts";
+// What calls take and what they give: written by hand, and served between the two generated files, without this comment.
+// A new option goes here, and so does what a call gives that is no record of the service's.
 
-// What calls take and what they give.
+import type { Filters, MarketFacets, MarketPage } from "./records.d.ts";
 
 /** What can be said with any call. */
 export interface CallOptions {
@@ -50,11 +51,11 @@ export interface ClientOptions {
  * What you trust when you recompute: the publisher's `key`, or a policy with witnesses (c2sp.org/tlog-policy) in its
  * place, as for verifyProof; or, without keys, `entry`: the SHA-256 of the text of the log's entry, in hexadecimal. A
  * `snapshotId` alone shows that markets belong to the snapshot, but not that none is left out. Without all of them an
- * answer is only shown to agree with itself. `since` is a checkpoint that you have, such as `vouched.checkpoint.text` of
- * an earlier call: the log must go on from it, or the call throws ForkedLogError.
+ * answer is only shown to agree with itself. `since` is a checkpoint that you have, such as `vouched.checkpoint.text`
+ * of an earlier call: the log must go on from it, or the call throws ForkedLogError.
  *
- * Unless you say which snapshot you mean, by `entry`, `snapshotId`, `asOf` or a cursor, the entry must be the last one of
- * the checkpoint's log, which no rollback has withdrawn.
+ * Unless you say which snapshot you mean, by `entry`, `snapshotId`, `asOf` or a cursor, the entry must be the last one
+ * of the checkpoint's log, which no rollback has withdrawn.
  */
 export interface Trust {
   key?: string | readonly string[] | undefined;
@@ -63,10 +64,12 @@ export interface Trust {
   since?: string | undefined;
 }
 
+/** What can be said with calls that recompute: what you trust. */
 export interface Proving extends CallOptions {
   trust?: Trust | undefined;
 }
 
+/** What can be said with calls whose answers can be shown to be right: `verified`, when they are to be. */
 export interface Verifying extends Proving {
   verified?: boolean | undefined;
 }
@@ -215,5 +218,6 @@ export interface CopyRoot {
 /** What is read of a file. */
 export interface CopyFile {
   size: number;
+  /** The bytes from `start` to `end`, without the one at `end`. */
   slice(start: number, end: number): Pick<Blob, "arrayBuffer">;
 }

@@ -208,11 +208,17 @@ function sideBySide(union: string): string {
   return `\n${lines.map((line) => `${indent}${line}`).join("\n")};`;
 }
 
+/** What the head of a generated file says of it. It is not served. */
+const headOf = (source: string, how: string) =>
+  `// Generated from ${source} by test/proxy/client/types.test.ts, with \`vitest -u\`.\n// ${how}\n\n`;
+
 // After a change of the client or of a schema, `vitest -u` with this file writes the declarations anew.
 test("the client's declarations are those of its source and of the service's schemas", async () => {
   const client = "../../../proxy/site/client";
-  await expect(declared()).toMatchFileSnapshot(`${client}/declarations.d.ts`);
-  await expect(await recordTypes()).toMatchFileSnapshot(`${client}/records.d.ts`);
+  const methods = headOf("the client's modules", "A new method goes into client.ts.");
+  const fields = headOf("schemas/", "A new field goes there.");
+  await expect(methods + declared()).toMatchFileSnapshot(`${client}/declarations.d.ts`);
+  await expect(fields + (await recordTypes())).toMatchFileSnapshot(`${client}/records.d.ts`);
 });
 
 test("the file of types that is served needs no other", async () => {
