@@ -1,6 +1,6 @@
-import { isFault } from "../../../schemas/errors.ts";
+import { type Fault, isFault } from "../../../schemas/errors.ts";
 import { bytesOf } from "../../../snapshots/format/bytes.ts";
-import type { Tools } from "./calls.ts";
+import type { Tools } from "./lent.ts";
 
 /** What a call has asked for so far. */
 export interface Job {

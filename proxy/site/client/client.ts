@@ -12,8 +12,8 @@ import {
   type Step,
   utf8,
 } from "./answers.ts";
-import { type Asked, type Read, shared } from "./calls.ts";
 import { ApiError, broken, check, IntegrityError, VerificationError } from "./errors.ts";
+import { type Asked, type Read, shared } from "./lent.ts";
 import {
   checkpointIn,
   ForkedLogError,

@@ -21,10 +21,10 @@ import { type Absent, requireAbsent, type SaidOfAbsence } from "./absence.ts";
 import type { Row, Rows } from "./answers.ts";
 import { Archives, isOneOf, type Known, vouchedFor } from "./archive.ts";
 import { Asker, type Job } from "./asker.ts";
-import type { Tools } from "./calls.ts";
+import type { Tools } from "./lent.ts";
 import { Parts } from "./parts.ts";
 import type { Filters, MarketPage } from "./records.d.ts";
-import { cursorIn, cursorText, type PageTexts, type Place, pageIn, walkOf } from "./rows.ts";
+import { checkerOf, cursorIn, cursorText, type PageTexts, type Place, pageIn } from "./rows.ts";
 import { TrustedLog } from "./trusted-log.ts";
 import type { Absence, Proving, ReadOptions, Recomputed, Recomputing, Trust, Vouched } from "./types.ts";
 
@@ -36,6 +36,7 @@ export class Prover {
   #asker: Asker;
   #keepBytes: number;
   #parts: Parts;
+  /** Public, since Client.requireSameLog needs nothing else of the prover. */
   log: TrustedLog;
   #archives: Archives;
 
@@ -216,7 +217,7 @@ export class Prover {
     }
     const found = { known, matches, filter };
     const [asker, archives, parts] = [this.#asker, this.#archives, this.#parts];
-    const checked = walkOf({ asker, archives, parts }, { ...found, job });
+    const checked = checkerOf({ asker, archives, parts }, { ...found, job });
     return { ...found, checked, from, place };
   }
 
@@ -246,8 +247,8 @@ export class Prover {
   #requireIndexRoot({ key, entry, snapshotId }: Trust, what: string) {
     if (snapshotId === undefined || key !== undefined || entry !== undefined) return;
     const detail =
-      `A snapshotId alone proves markets and rows, but no ${what}: it does not cover the index that they follow from. ` +
-      "Give the publisher's key or a policy as trust.key, or the SHA-256 of the log's entry as trust.entry.";
+      `A snapshotId alone proves markets and rows, but no ${what}: it does not cover the index that they follow ` +
+      "from. Give the publisher's key or a policy as trust.key, or the SHA-256 of the log's entry as trust.entry.";
     throw this.#asker.invalid(detail, "trust");
   }
 

@@ -27,13 +27,13 @@ const pagePart = ({ name, pages }: Segment & { pages: Pages }, page: number, mar
   hashOf: (leaves) => trees.rootOf("page", markets, hashesIn(leaves)),
 });
 
-/** The markets that match, on their way to the caller. */
-export function walkOf(
+/** Makes what checks the markets that match, on their way to the caller. */
+export function checkerOf(
   { asker, archives, parts }: { asker: Asker; archives: Archives; parts: Parts },
   { job, known, matches, filter }: { job: Job; known: Known; matches: Matches; filter: ArchiveFilter },
 ) {
   const { need, checking } = asker;
-  /** Which one came last. */
+  /** The market that came last. */
   let before: { time: number; id: string } | undefined;
 
   /** The next matches, by the pages of the archive that have them: some 500, and of 100 pages at most. */
@@ -84,9 +84,9 @@ export function walkOf(
     texts: readonly string[],
   ) {
     const hashes = await Promise.all(texts.map((text) => trees.leafHash(bytesOf(text))));
-    const root = leaves ?? toHex(await trees.rootOf("page", markets, hashes.toReversed()));
-    const right = leaves !== undefined || root === part.hash;
-    need(right, "row", `${part.name}: its markets are not these, or not in this order.`);
+    const rootOf = async () => toHex(await trees.rootOf("page", markets, hashes.toReversed()));
+    const together = leaves !== undefined || (await rootOf()) === part.hash;
+    need(together, "row", `${part.name}: its markets are not these, or not in this order.`);
     const own = leaves && hashesIn(leaves);
     for (const [index, place] of places.entries()) {
       const [hash, leaf, text = ""] = [hashes[index], own?.[place], texts[index]];
@@ -96,8 +96,8 @@ export function walkOf(
       await checking("row", name, () => {
         const market = JSON.parse(text);
         const { id } = market;
-        const right = isSelected(market, filter, known.entry.feedVersion);
-        need(right, "row", `${name}, ${id}, does not match: the index lies.`);
+        const matched = isSelected(market, filter, known.entry.feedVersion);
+        need(matched, "row", `${name}, ${id}, does not match: the index lies.`);
         const key = { time: Date.parse(market.resolvedAt), id };
         const behind = !before || key.time < before.time || (key.time === before.time && key.id < before.id);
         need(behind, "row", `${name}, ${id}, is not in the archive's order.`);

@@ -1,3 +1,5 @@
+// What client.ts lends to recompute.mjs: it asks the service, and has the classes of the errors.
+
 import type { Query, ReadText, Rows } from "./answers.ts";
 import { ApiError, broken, IntegrityError, VerificationError } from "./errors.ts";
 import { checkpointIn, ForkedLogError, verifyCheckpoint, verifyEntry } from "./proofs.ts";
