@@ -24,6 +24,16 @@ export class Asker {
     });
   }
 
+  /** Reads what the caller asks for: whatever is wrong with it is the caller's mistake, and no fault of the service. */
+  reading<T>(read: () => T): T {
+    try {
+      return read();
+    } catch (error) {
+      const { message, extras } = error as Fault;
+      throw this.invalid(message, extras?.parameter);
+    }
+  }
+
   need = (holds: unknown, what: string, detail: string): void => {
     if (!holds) throw new this.tools.VerificationError(what, detail);
   };

@@ -57,10 +57,8 @@ export class Prover {
     asOf,
     signal,
   }: Recomputing): Promise<Recomputed> {
-    const filter = await this.#filterOf(filters);
-    const names = await this.#asker.checking("answer", "The query", () =>
-      by.length > 0 ? parseFacetNames(by.join()) : [],
-    );
+    const filter = this.#filterOf(filters);
+    const names = by.length > 0 ? this.#asker.reading(() => parseFacetNames(by.join())) : [];
     this.#requireIndexRoot(trust, "totals");
     const job: Job = { bytes: 0, requests: 0, signal };
     const known = await this.#archives.know(job, trust, asOf);
@@ -200,7 +198,7 @@ export class Prover {
   ) {
     const place = cursor === undefined ? undefined : cursorIn(cursor);
     if (cursor !== undefined && !place) throw this.#asker.invalid("The cursor cannot be read.", "cursor");
-    const own = await this.#filterOf(filters);
+    const own = this.#filterOf(filters);
     const filter = place && own.canonical === "" ? readFilter(place.canonical) : own;
     if (place && filter.canonical !== place.canonical)
       throw this.#asker.invalid("The filters are not those of the cursor; give the same.", "cursor");
@@ -252,13 +250,13 @@ export class Prover {
     throw this.#asker.invalid(detail, "trust");
   }
 
-  #filterOf(filters: object): Promise<ArchiveFilter> {
+  #filterOf(filters: object): ArchiveFilter {
     const given = Object.entries(filters).filter(([, value]) => value !== undefined);
     // Words would be cut around them, and other markets counted than the service counts.
     const unknown = /\p{Cn}/u.exec(Object.fromEntries(given).q ?? "");
     const detail = `q has a character that this platform's Unicode does not know: ${unknown?.[0]}`;
     if (unknown) throw this.#asker.invalid(detail, "q");
-    return this.#asker.checking("answer", "The query", () => readFilter(String(new URLSearchParams(given))));
+    return this.#asker.reading(() => readFilter(String(new URLSearchParams(given))));
   }
 
   /** Evaluates a filter on the sections that it takes, which are there while `work` lasts. */

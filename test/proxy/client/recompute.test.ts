@@ -118,6 +118,9 @@ describe("a total", () => {
     // No version of Unicode will ever have this one.
     await expect(recompute({ filters: { q: "un\u{2FFFE}known" } })).rejects.toMatchObject({ parameter: "q" });
     await expect(recompute({ by: ["colour"] })).rejects.toMatchObject({ parameter: "by" });
+    // What TypeScript would not let through is no fault of the service either.
+    for (const wrong of [{ by: "tier" }, { filters: { category: Symbol("none") } }])
+      await expect(recompute(wrong as object)).rejects.toMatchObject({ code: "INVALID_PARAMETER" });
     expect(asked).toEqual([]);
     await expect(recompute({ by: ["tier"], limit: 0 })).rejects.toMatchObject({ parameter: "limit" });
     const zeros = "0".repeat(64);
