@@ -1,4 +1,4 @@
-import { ApiError, broken, check } from "./errors.ts";
+import { ApiError, broken, check, VerificationError } from "./errors.ts";
 import type { Filters, HistoricalMarket } from "./records.d.ts";
 import { maxLine } from "./trees.ts";
 import { timeIn } from "./trusted.ts";
@@ -196,23 +196,43 @@ export async function* linesOf({ body }: Response, step: Step): AsyncGenerator<s
   }
 }
 
-/** @internal The bytes of an answer, which ends behind `most` of them when it has more. */
-export async function bytesIn({ body, headers, type }: Response, most: number, step: Step) {
+/**
+ * @internal The bytes of an answer. More than `most` of them would belie what is known of it, and `maxBytes` is what the
+ * caller takes of any. They are copied into one buffer, since a piece can be a single byte, and would cost hundreds.
+ */
+export async function bytesIn(
+  { body, headers, type }: Response,
+  { path, most = Infinity, maxBytes }: { path: string; most?: number; maxBytes: number },
+  step: Step = (work) => work(),
+) {
   const reader = body?.getReader();
-  const pieces: Uint8Array<ArrayBuffer>[] = [];
+  const bound = Math.min(most, maxBytes);
+  let bytes = new Uint8Array(Math.min(bound, 2 ** 16));
   let came = 0;
-  while (reader && came <= most) {
+  while (reader) {
     const { done, value } = await step(() => reader.read());
     if (done) break;
+    const before = came;
     came += value.length;
-    pieces.push(value);
+    if (came > bound) {
+      await reader.cancel();
+      const detail = `More than ${bound} bytes came for ${path}.`;
+      throw bound < most
+        ? new ApiError("UNEXPECTED_ANSWER", detail)
+        : new VerificationError("answer", detail);
+    }
+    if (came > bytes.length) {
+      const larger = new Uint8Array(Math.min(bound, Math.max(came, 2 * before)));
+      larger.set(bytes);
+      bytes = larger;
+    }
+    bytes.set(value, before);
   }
-  if (came > most) await reader?.cancel();
   // Of a compressed body the length says nothing, and scripts of other origins do not see whether it was compressed.
   const length =
     type === "cors" || headers.has("Content-Encoding") ? 0 : Number(headers.get("Content-Length"));
-  if (came < length && came <= most) throw broken(`${came} of ${length} bytes came.`);
-  return new Uint8Array(await new Blob(pieces).arrayBuffer());
+  if (came < length) throw broken(`${came} of ${length} bytes came.`);
+  return bytes.subarray(0, came);
 }
 
 /** @internal The error of an answer that is none of success. */

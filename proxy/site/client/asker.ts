@@ -65,9 +65,8 @@ export class Asker {
   /** An answer of exactly so many bytes. What sends more is cut off. */
   bytes(job: Job, path: string, query: { of: string }, total: number): Promise<Uint8Array<ArrayBuffer>> {
     const accept = "application/octet-stream";
-    return this.tools.ask(path, { query, accept, signal: job.signal }, async ({ bytes }) => {
-      const found = await bytes(total);
-      this.need(found.length <= total, "answer", `More than ${total} bytes came for ${path}.`);
+    return this.tools.ask(path, { query, accept, signal: job.signal }, async ({ bytesByPiece }) => {
+      const found = await bytesByPiece(total);
       if (found.length < total) throw this.tools.broken(`${found.length} of ${total} bytes came.`);
       job.bytes += total;
       job.requests += 1;

@@ -452,15 +452,11 @@ export class Client {
         });
       }
     });
-    const text: ReadText = (parse) =>
-      step(async () => {
-        const bytes = await bytesIn(response, maxBytes, (work) => work());
-        if (bytes.length > maxBytes)
-          throw new ApiError("UNEXPECTED_ANSWER", `More than ${maxBytes} bytes came.`);
-        return parse(utf8().decode(bytes));
-      });
-    const bytes = (most: number) => bytesIn(response, most, step);
+    const bounds = { path, maxBytes };
+    const text: ReadText = (parse) => step(async () => parse(utf8().decode(await bytesIn(response, bounds))));
+    const bytes = (most: number) => step(() => bytesIn(response, { ...bounds, most }));
+    const bytesByPiece = (most: number) => bytesIn(response, { ...bounds, most }, step);
     if (!response.ok) throw await refusalOf(response, text);
-    return { response, text, bytes, step, close: () => stop.abort() };
+    return { response, text, bytes, bytesByPiece, step, close: () => stop.abort() };
   }
 }

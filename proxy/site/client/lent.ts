@@ -13,11 +13,15 @@ export interface Asked extends CallOptions {
   body?: string;
 }
 
-/** @internal What is read of an answer: its text whole in the time that it may take, bytes piece by piece. */
+/**
+ * @internal What is read of an answer: all of its text, or of its at most so many bytes, within one timeout; or its
+ * bytes with one for each piece.
+ */
 export type Read<T> = (answer: {
   response: Response;
   text: ReadText;
   bytes: (most: number) => Promise<Uint8Array<ArrayBuffer>>;
+  bytesByPiece: (most: number) => Promise<Uint8Array<ArrayBuffer>>;
 }) => Promise<T>;
 
 /** @internal What recompute.mjs has from here: with a copy of its own, errors would be of another class. */

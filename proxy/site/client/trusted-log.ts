@@ -1,4 +1,5 @@
 import { bytesOf, textOf, toHex } from "../../../snapshots/format/bytes.ts";
+import { hashBytes } from "../../../snapshots/format/hash-trees.ts";
 import {
   besideLeaf,
   decodeEntries,
@@ -7,7 +8,6 @@ import {
   tileProofsOf,
   tileWidth,
 } from "../../../snapshots/format/log-tiles.ts";
-import { maxObjectBytes } from "../../../snapshots/format/sizes.ts";
 import type { Asker } from "./asker.ts";
 import { sha256, trees } from "./hashes.ts";
 import type { MarketProof } from "./records.d.ts";
@@ -28,6 +28,9 @@ export interface Believed {
 
 /** What a checkpoint says of its log. */
 type LogHead = { size: number; root: string };
+
+/** The most bytes of an entry in a bundle: its length in two, and then as many as these can say. */
+const entryBytes = 2 + 0xffff;
 
 const proofs = tileProofsOf(trees, (hash) => hash);
 
@@ -163,11 +166,12 @@ export class TrustedLog {
   async #file(level: number | "entries", index: number, width: number, signal: AbortSignal | undefined) {
     const { ApiError, ask } = this.#asker.tools;
     const path = `/log/tile/${tilePath({ level, index, width })}`;
-    return ask(path, { signal, accept: "application/octet-stream" }, ({ bytes }) =>
-      bytes(maxObjectBytes),
-    ).catch((error) => {
-      if (width < tileWidth && error instanceof ApiError && error.status === 404) return undefined;
-      throw error;
-    });
+    const most = tileWidth * (level === "entries" ? entryBytes : hashBytes);
+    return ask(path, { signal, accept: "application/octet-stream" }, ({ bytes }) => bytes(most)).catch(
+      (error) => {
+        if (width < tileWidth && error instanceof ApiError && error.status === 404) return undefined;
+        throw error;
+      },
+    );
   }
 }

@@ -24,8 +24,8 @@ export interface ClientOptions {
   /** Sends the requests; for proxies, logging and tests. */
   fetch?: typeof globalThis.fetch;
   /**
-   * Milliseconds within which the head of an answer must come, then its body; of answers in lines, every next piece.
-   * 30,000 if left out.
+   * Milliseconds within which the head of an answer must come, then its body; of answers in lines and of parts of the
+   * archive's index, every next piece. 30,000 if left out.
    */
   timeout?: number;
   /**

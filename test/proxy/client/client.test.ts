@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { promisify } from "node:util";
 import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
@@ -63,7 +64,7 @@ describe("the client's file", () => {
     const served = await textOf(endpoints.client.path);
     const imported = [...served.matchAll(/\b(?:import|require)\b\W*"([^"]*)/g)].map(([, name]) => name);
     expect(imported).toEqual(["./recompute.mjs"]);
-    expect(served.length).toBeLessThanOrEqual(21_800);
+    expect(served.length).toBeLessThanOrEqual(22_100);
   });
 
   test("says what everything public does, but for records, whose members say it", async () => {
@@ -144,12 +145,6 @@ describe("a link that fails", () => {
     link = await startFaultyLink(proxy.port, fault);
     return new Client({ url: link.url, key, ...how });
   }
-
-  const failure = (work: Promise<unknown>) =>
-    work.then(
-      () => new Error("nothing failed"),
-      (error: unknown) => error,
-    );
 
   test("does not show in rows: every answer is taken up where it broke off", async () => {
     // Heads have some 1,000 bytes: the first cuts fall into heads, others within a line. A cut makes fetch drop what it
@@ -293,6 +288,12 @@ test.each([
   ]);
 });
 
+const failure = (work: Promise<unknown>) =>
+  work.then(
+    () => new Error("nothing failed"),
+    (error: unknown) => error,
+  );
+
 /** A fetch that is never answered. */
 const never = ((_address: unknown, { signal }: RequestInit = {}) =>
   new Promise((_resolve, reject) => {
@@ -360,6 +361,47 @@ describe("answers that cannot be right", () => {
     ],
   ])("%s: %s", async (_what, code, work) => {
     await expect(work()).rejects.toMatchObject({ code });
+  });
+
+  describe("tiles of the log", () => {
+    const [before, after] = [1, 2].map((size) => `log\n${size}\n${"A".repeat(43)}=\n\n— log AAAAAAA=\n`);
+    /** Asks for tiles, which are answered by so many bytes again and again, without an end. */
+    function endless(bytes: number, how: Partial<ClientOptions> = {}) {
+      let sent = 0;
+      const fetch = async (_address: unknown, { signal }: RequestInit = {}) =>
+        new Response(
+          new ReadableStream({
+            async pull(controller) {
+              await setImmediate();
+              sent += bytes;
+              if (signal?.aborted) controller.error(signal.reason);
+              else controller.enqueue(new Uint8Array(bytes));
+            },
+          }),
+        );
+      const options = {
+        url: "http://service.test",
+        retries: 0,
+        fetch: fetch as typeof globalThis.fetch,
+        ...how,
+      };
+      const failed = failure(new Client(options).requireSameLog(before!, after!));
+      return failed.then((error) => ({ error, sent }));
+    }
+
+    test("are cut off where more comes than a tile may have, or than the caller takes", async () => {
+      const long = await endless(1_000);
+      expect(long.error).toMatchObject({ name: "VerificationError", what: "answer" });
+      expect(long.sent).toBeLessThan(12_000);
+      const small = await endless(1_000, { maxBytes: 3_000 });
+      expect(small.error).toMatchObject({ name: "ApiError", code: "UNEXPECTED_ANSWER" });
+      expect(small.sent).toBeLessThan(7_000);
+    });
+
+    test("must come whole in time", async () => {
+      // Pieces without a byte keep coming.
+      expect((await endless(0, { timeout: 50 })).error).toMatchObject({ code: "TIMEOUT" });
+    });
   });
 
   const binary = (headers: Record<string, string>) =>
