@@ -38,12 +38,18 @@ export class Asker {
     if (!holds) throw new this.tools.VerificationError(what, detail);
   };
 
-  /** Names what does not hold when `work` throws. */
-  checking = async <T>(what: string, name: string, work: () => T): Promise<Awaited<T>> => {
+  /** Names what does not hold when `work` throws, unless the caller's `signal` ended it. */
+  checking = async <T>(
+    what: string,
+    name: string,
+    work: () => T,
+    signal?: AbortSignal,
+  ): Promise<Awaited<T>> => {
     const { ApiError, ForkedLogError, IntegrityError, VerificationError } = this.tools;
     try {
       return await work();
     } catch (error) {
+      signal?.throwIfAborted();
       if (error instanceof VerificationError || error instanceof ForkedLogError) throw error;
       if (isFault(error, "INVALID_PARAMETER")) throw this.invalid(error.message, error.extras.parameter);
       if (error instanceof ApiError && !(error instanceof IntegrityError)) throw error;

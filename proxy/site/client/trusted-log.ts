@@ -75,10 +75,13 @@ export class TrustedLog {
       verifyEntry({ ...said, checkpoint, proof: { inclusion } }, own),
     );
     if (log && asOf !== undefined)
-      await checking("entry", "The log's entry", () => this.#requireMeant(asOf, entry, log, signal));
+      await checking("entry", "The log's entry", () => this.#requireMeant(asOf, entry, log, signal), signal);
     if (since !== undefined)
-      await checking("checkpoint", "The log of trust.since", () =>
-        this.#asker.tools.client.requireSameLog(since, checkpoint as string, { signal }),
+      await checking(
+        "checkpoint",
+        "The log of trust.since",
+        () => this.#asker.tools.client.requireSameLog(since, checkpoint as string, { signal }),
+        signal,
       );
     const given = { [isPolicy(key) ? "policy" : "key"]: key, entry: pinned, snapshotId: id, since };
     const by = Object.keys(given).filter((name) => given[name] !== undefined) as Vouched["by"];
@@ -146,8 +149,11 @@ export class TrustedLog {
   async requireSameLog(before: string, after: string, { signal }: CallOptions = {}): Promise<void> {
     const { checkpointIn, ForkedLogError } = this.#asker.tools;
     const [old, now] = [checkpointIn(before), checkpointIn(after)];
-    const heads = await this.#asker.checking("checkpoint", "The tiles of the log", async () =>
-      proofs.headsFromTiles(this.#tiles(signal), old.size, now.size),
+    const heads = await this.#asker.checking(
+      "checkpoint",
+      "The tiles of the log",
+      async () => proofs.headsFromTiles(this.#tiles(signal), old.size, now.size),
+      signal,
     );
     const [first, whole] = heads.map(toHex);
     this.#asker.need(

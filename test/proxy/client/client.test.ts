@@ -5,7 +5,7 @@ import { setImmediate } from "node:timers/promises";
 import { promisify } from "node:util";
 import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { ApiError, Client, type ClientOptions } from "../../../proxy/site/client/client.ts";
+import { ApiError, type CallOptions, Client, type ClientOptions } from "../../../proxy/site/client/client.ts";
 import { clientFiles } from "../../../proxy/site/static-files.ts";
 import { endpoints } from "../../../schemas/endpoints.ts";
 import {
@@ -366,7 +366,7 @@ describe("answers that cannot be right", () => {
   describe("tiles of the log", () => {
     const [before, after] = [1, 2].map((size) => `log\n${size}\n${"A".repeat(43)}=\n\n— log AAAAAAA=\n`);
     /** Asks for tiles, which are answered by so many bytes again and again, without an end. */
-    function endless(bytes: number, how: Partial<ClientOptions> = {}) {
+    function endless(bytes: number, { signal: ends, ...how }: Partial<ClientOptions> & CallOptions = {}) {
       let sent = 0;
       const fetch = async (_address: unknown, { signal }: RequestInit = {}) =>
         new Response(
@@ -385,7 +385,7 @@ describe("answers that cannot be right", () => {
         fetch: fetch as typeof globalThis.fetch,
         ...how,
       };
-      const failed = failure(new Client(options).requireSameLog(before!, after!));
+      const failed = failure(new Client(options).requireSameLog(before!, after!, { signal: ends }));
       return failed.then((error) => ({ error, sent }));
     }
 
@@ -401,6 +401,11 @@ describe("answers that cannot be right", () => {
     test("must come whole in time", async () => {
       // Pieces without a byte keep coming.
       expect((await endless(0, { timeout: 50 })).error).toMatchObject({ code: "TIMEOUT" });
+    });
+
+    test("are no longer asked for when the caller ends the call, with the caller's reason", async () => {
+      const reason = new Error("enough");
+      expect((await endless(0, { signal: AbortSignal.abort(reason) })).error).toBe(reason);
     });
   });
 
