@@ -130,6 +130,18 @@ export const readRunTable = (table: Buffer): Run[] =>
     return { compressedBytes: compressedBytes!, rawBytes: rawBytes!, crc: crc! };
   });
 
+/** Whether every run of a page with these lines has 16 of them, but for the last, as its bytes tell. */
+export function areWholeRuns(runs: readonly Run[], lines: readonly Buffer[]): boolean {
+  const bytesOf = (some: readonly Buffer[]) =>
+    some.reduce((sum, line) => sum + line.length, (some.length - 1) * separator.length);
+  return (
+    runs.length === runsOf(lines.length) &&
+    runs.every(
+      ({ rawBytes }, run) => rawBytes === bytesOf(lines.slice(run * runMarkets, (run + 1) * runMarkets)),
+    )
+  );
+}
+
 /** From `first` to `last` (inclusive), with the separators between them. */
 export function rangeOfRuns(
   runs: readonly Run[],

@@ -5,7 +5,15 @@ import { feedFields, filterValuesOf } from "../../schemas/filters.ts";
 import { marketOf } from "../../schemas/records.ts";
 import type { MarketKey } from "../format/market-line.ts";
 import { outliners } from "../format/market-pattern.ts";
-import { type Page, pageText, readRun, readWholePage, runHashesOf, separator } from "../format/page.ts";
+import {
+  areWholeRuns,
+  type Page,
+  pageText,
+  readRun,
+  readWholePage,
+  runHashesOf,
+  separator,
+} from "../format/page.ts";
 import { cuts } from "../format/sizes.ts";
 import { leafHash, pageRootOf } from "../format/tree.ts";
 import type { IndexRow } from "../index/index-header.ts";
@@ -42,7 +50,8 @@ function checkPage({ pageKey, segmentKey, page, feedVersion, ...told }: AskedPag
   const text = whole ? undefined : inflatePage(pageKey, stored);
   const lines = whole ?? readRuns(segmentKey, stored, page);
   if (lines.length !== page.markets) throw wrongTable("the number of markets");
-  if (text && !text.equals(pageText(lines))) throw wrongTable("the runs");
+  if ((text && !text.equals(pageText(lines))) || !areWholeRuns(page.runs, lines))
+    throw wrongTable("the runs");
   if (runHashesOf(stored, page.runs) !== page.runHashes) throw wrongTable("the hashes of the runs");
   const root = pageRootOf(lines.toReversed().map(leafHash)).toString("hex");
   if (root !== page.root) throw wrongTable("the root");

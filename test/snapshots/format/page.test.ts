@@ -1,13 +1,19 @@
 import { constants, crc32, deflateRawSync, gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
+import { feedVersion } from "../../../schemas/versions.ts";
 import {
   compressPage,
   joinRuns,
+  type Page,
   pageText,
+  type Run,
   readRun,
   readWholePage,
+  runHashesOf,
   separator,
 } from "../../../snapshots/format/page.ts";
+import { leafHash, pageRootOf } from "../../../snapshots/format/tree.ts";
+import { judgePage } from "../../../snapshots/verify/page-check.ts";
 import { recordsOf } from "../../helpers/publish/records.ts";
 
 const lines = recordsOf(0, 32).map((market) => Buffer.from(JSON.stringify(market)));
@@ -16,11 +22,14 @@ const [first, second] = [lines.slice(0, 16), lines.slice(16)].map((some) => page
 const flushed = { finishFlush: constants.Z_SYNC_FLUSH };
 
 /** A page with the second run compressed in another way. */
-function pageWith(bytes: Buffer) {
-  const pieces = [
+const pageWith = (bytes: Buffer) =>
+  pageOf([
     { raw: first!, bytes: deflateRawSync(first!, flushed) },
     { raw: second!, bytes },
-  ].map(({ raw, bytes }) => ({ bytes, rawBytes: raw.length, crc: crc32(raw) }));
+  ]);
+
+function pageOf(parts: readonly { raw: Buffer; bytes: Buffer }[]) {
+  const pieces = parts.map(({ raw, bytes }) => ({ bytes, rawBytes: raw.length, crc: crc32(raw) }));
   const runs = pieces.map(({ bytes, rawBytes, crc }) => ({ compressedBytes: bytes.length, rawBytes, crc }));
   return { runs, stored: joinRuns(pieces, frame) };
 }
@@ -36,6 +45,29 @@ test("a whole page gives what its runs give", async () => {
   const flipped = Buffer.from(stored);
   flipped[flipped.length - 1]! ^= 1;
   expect(readWholePage(flipped, page.runs)).toBeUndefined();
+});
+
+test("runs of other lengths make the same page, which verify refuses, since readers count on 16", () => {
+  const parts = [lines.slice(0, 15), lines.slice(15)].map((some) => {
+    const raw = pageText(some).subarray(2, -2);
+    return { raw, bytes: deflateRawSync(raw, flushed) };
+  });
+  const { stored, runs } = pageOf(parts);
+  expect(gunzipSync(stored)).toEqual(pageText(lines));
+  const root = pageRootOf(lines.toReversed().map(leafHash)).toString("hex");
+  const judged = (told: { stored: Buffer; runs: Run[] }) =>
+    judgePage({
+      pageKey: "page",
+      segmentKey: "segment",
+      stored: told.stored,
+      page: { markets: 32, runs: told.runs, root, runHashes: runHashesOf(told.stored, told.runs) } as Page,
+      feedVersion,
+    });
+  expect(judged({ stored, runs })).toEqual({
+    key: "segment",
+    reason: "its page table is wrong about the runs of page",
+  });
+  expect(judged(pageWith(deflateRawSync(second!, flushed)))).toHaveProperty("rows.length", 32);
 });
 
 test("a run that refers to the one before it does not stand alone, though the page can be unpacked", () => {
