@@ -22,7 +22,7 @@ import { Count, Digest } from "../../schemas/primitives.ts";
 import { formatVersion } from "../../schemas/versions.ts";
 import { ownerMark, ownerPattern, ownerRuns } from "../../snapshots/store/backends/process-mark.ts";
 import { ifPresent, localFailure } from "../../snapshots/store/errors.ts";
-import { readJson, replaceFile } from "../local-files.ts";
+import { readJson, replaceFile } from "../../snapshots/store/local-files.ts";
 import { CopyIndex } from "./index-check.ts";
 import { wholeLines } from "./lines.ts";
 

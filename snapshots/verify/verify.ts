@@ -50,8 +50,10 @@ export interface VerifyOptions {
   signing?: Signing;
   /** The number of the commit with which the log begins. */
   begins?: number;
-  /** The number of the newest commit that an earlier check saw whole: what commits up to it have is passed over. */
+  /** What the commits up to this number have is passed over: an earlier check has read it. */
   since?: number;
+  /** The newest commit that an earlier check saw, which must be there. `since` if left out. */
+  seen?: number;
 }
 
 /**
@@ -62,7 +64,7 @@ export interface VerifyOptions {
 export async function verify(
   storage: Storage,
   progress: (step: string, done: number, of: number) => void,
-  { keys = true, site, trust, signing = {}, begins = 1, since = 0 }: VerifyOptions = {},
+  { keys = true, site, trust, signing = {}, begins = 1, since = 0, seen = since }: VerifyOptions = {},
 ): Promise<VerifyReport> {
   const earlier = { since, listed: new Map<string, number>() };
   if (since > 0) for await (const { key, bytes } of storage.list("")) earlier.listed.set(key, bytes);
@@ -72,8 +74,8 @@ export async function verify(
   const memory = await recall(storage, signing, { witnesses: true });
   const log = await checkLog(check, snapshots, { trust, begins });
   const { length, commits, collected, last } = log;
-  if (since > last)
-    check.faults.push({ key: layout.commit(since), reason: "it is missing, and an earlier check saw it" });
+  if (seen > last)
+    check.faults.push({ key: layout.commit(seen), reason: "it is missing, and an earlier check saw it" });
   await checkKnown(check, log.newest?.commit, memory);
   // Otherwise the public names show a commit that is gone.
   const newest = memory.hint <= last ? log.newest : undefined;
@@ -157,7 +159,7 @@ async function checkRemaining(check: StoreCheck, known: Known): Promise<number> 
         if (bytes) unseal(key, bytes, Collecting);
       });
     if (key.startsWith(layout.runPlan.prefix)) {
-      const schema = key.endsWith("/plan.json") ? PartsPlan : PartRecord;
+      const schema = layout.runPlan.has(key) ? PartsPlan : PartRecord;
       return part.attemptRecord(key, (bytes) => void unseal<PartsPlan | PartRecord>(key, bytes, schema));
     }
     if (!(check.hidesPages && key.startsWith(layout.page.prefix))) unreferenced += 1;

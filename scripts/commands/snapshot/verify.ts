@@ -5,14 +5,22 @@ import { publishedSite } from "../../../proxy/site/files.ts";
 import { Count, Digest, Timestamp } from "../../../schemas/primitives.ts";
 import { publish } from "../../../snapshots/publish/publish.ts";
 import { CorruptObjectError, unless } from "../../../snapshots/store/errors.ts";
+import { readJson, replaceFile } from "../../../snapshots/store/local-files.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { trustOf } from "../../../snapshots/trust/signing.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { type VerifyOptions, type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
-import { counted, exitCodes, integerOption, progressOn, type Shell, usageError } from "../../cli.ts";
+import {
+  counted,
+  exitCodes,
+  integerOption,
+  progressOn,
+  requiredOption,
+  type Shell,
+  usageError,
+} from "../../cli.ts";
 import { waysBack } from "../../incidents.ts";
-import { readJson, replaceFile } from "../../local-files.ts";
 import { command, flag, number } from "../../program.ts";
 import { logBegins, logBeginsOption, readSigning, trustOptions, trustPolicy } from "../../signing.ts";
 import { common, openStore } from "../../store.ts";
@@ -35,7 +43,7 @@ export const verifyCommand = command({
     "since-file": {
       type: "string",
       value: "FILE",
-      does: "keeps there how far a run without fault went, and goes on from it as with --since; once a week reads everything",
+      does: "keeps how far a run without fault went, goes on there as with --since, and reads all once a week",
     },
     repair: flag("looks at all but the keys, publishes SOURCES when anything is at fault, and checks again"),
     sources: sourcesOption,
@@ -53,23 +61,25 @@ export const verifyCommand = command({
     const trust = policy ? new Trust(policy) : trustOf(signing);
     const told = integerOption("since", given, { min: 0, otherwise: 0 });
     if (told > 0 && named !== undefined) throw usageError("--since and --since-file exclude each other");
+    const path = named === undefined ? undefined : shell.path(requiredOption("since-file", named));
     const storage = await openStore(shell, store);
-    const seenPath = named && shell.path(named);
-    const seen = seenPath && (await seenIn(seenPath, storage));
-    const wholeAt = seen ? seen.wholeAt : new Date().toISOString();
-    const since = seen ? seen.commit : told;
+    const seen = path && (await seenIn(path, storage));
+    const later = seen && isRecent(seen.wholeAt);
+    const wholeAt = later ? seen.wholeAt : new Date().toISOString();
+    const since = later ? seen.commit : told;
     const options = {
+      // In a row of its own, which goes with the room.
       site: publishedSite,
       trust,
       signing,
       begins,
       since,
+      seen: seen ? seen.commit : told,
     };
     const done = repair
       ? await verifyAndRepair(shell, storage, readPublishing(shell, choices), options)
       : await verify(storage, progressOn(shell.stderr), options);
     const { faults, unchecked, commits, collected, markets, objects, bytes, unreferenced, passedOver } = done;
-    if (seenPath && faults.length === 0) await keepSeen(seenPath, storage, commits + begins - 1, wholeAt);
     shell.report(json, done, [
       ...shorten(faults.map(({ key, reason }) => `${key}: ${reason}`)),
       ...waysBack(faults.map(({ key }) => key)),
@@ -80,6 +90,9 @@ export const verifyCommand = command({
         (unchecked.length > 0 ? `, ${unchecked.length} not judged` : "") +
         (passedOver > 0 ? `, ${passedOver} only listed, for --since ${since}` : ""),
     ]);
+    // What could not be judged was not read whole. The file comes last, since it may be one that cannot be written.
+    if (path && faults.length === 0 && unchecked.length === 0)
+      await keepSeen(path, storage, commits + begins - 1, wholeAt);
     return faults.length === 0 ? exitCodes.done : exitCodes.unexpected;
   },
 });
@@ -87,14 +100,17 @@ export const verifyCommand = command({
 /** Timers are not punctual: less than a week. */
 const wholeAfterDays = 6.5;
 
+/** A time that lies ahead, as by a clock that was wrong, is not recent. */
+const isRecent = (time: string) => Math.abs(Date.now() - Date.parse(time)) < wholeAfterDays * 24 * 3_600_000;
+
 /** What a run without fault has read, and when one last read everything. */
 const Seen = z.object({ commit: Count, digest: Digest, wholeAt: Timestamp });
 type Seen = z.infer<typeof Seen>;
 
-/** Undefined when it is time to read everything again, and when the log is another than the one that was read. */
+/** Undefined before the first run, and when the log is another than the one that was read. */
 async function seenIn(path: string, storage: Storage): Promise<Seen | undefined> {
   const seen = await readJson(path, Seen);
-  if (!seen || Date.now() - Date.parse(seen.wholeAt) > wholeAfterDays * 24 * 3_600_000) return undefined;
+  if (!seen) return undefined;
   // A commit that is gone or damaged is a fault, which verify names.
   const commit = await unless(CorruptObjectError, () => readCommit(storage, seen.commit));
   return commit && commit.digest !== seen.digest ? undefined : seen;

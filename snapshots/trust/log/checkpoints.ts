@@ -1,8 +1,9 @@
-import { readFile, rename, rm, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { Fault } from "../../../schemas/errors.ts";
 import { NoteError } from "../../format/note.ts";
 import { hasCode, messageOf, unlessSync } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
+import { replaceFile } from "../../store/local-files.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type NotedCheckpoint, parseCheckpoint, readNote } from "../notes/signed-note.ts";
 import { type Trust, UntrustedError } from "../trust.ts";
@@ -128,7 +129,10 @@ export class CheckpointFile {
         "CHECKPOINT_FILE",
         `${this.path} holds another checkpoint of ${stated.size} entries than the one to keep`,
       );
-    if (stated.size > (held?.size ?? 0)) await replace(this.path, note);
+    if (stated.size > (held?.size ?? 0))
+      await replaceFile(this.path, note).catch((cause) => {
+        throw new Fault("CHECKPOINT_FILE", `${this.path} cannot be written: ${messageOf(cause)}`, { cause });
+      });
     this.#newest = stated;
   }
 }
@@ -162,17 +166,5 @@ async function readNewest(path: string): Promise<NotedCheckpoint | undefined> {
       "copying it: remove it";
     const reason = ofFormat2.test(note) ? older : messageOf(error);
     throw new Fault("CHECKPOINT_FILE", `${path} cannot be used: ${reason}`, { cause: error });
-  }
-}
-
-/** A reader sees the old content or the new one, whatever happens. */
-async function replace(path: string, content: string): Promise<void> {
-  const temporary = `${path}.${process.pid}.new`;
-  try {
-    await writeFile(temporary, content, { flush: true });
-    await rename(temporary, path);
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw new Fault("CHECKPOINT_FILE", `${path} cannot be written: ${messageOf(error)}`, { cause: error });
   }
 }

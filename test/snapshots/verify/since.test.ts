@@ -73,6 +73,19 @@ test("a commit that the earlier run saw must be there", async () => {
   expect(await faultsOf(4, () => {})).toEqual([layout.commit(4)]);
 });
 
+test("--since-file tells what was found before it fails to keep that, and needs a name", async () => {
+  const storage = directoryStorage(join(from, "kept"));
+  for (const [key, bytes] of good) await storage.put(key, bytes);
+  const run = (file: string) =>
+    runCommand("snapshot", ["verify", "--store", "kept", "--since-file", file], { from });
+  // A folder cannot be made below a file.
+  await writeFile(join(from, "file"), "");
+  const { code, stdout } = await run("file/since.json");
+  expect(code).toBe(1);
+  expect(stdout).toContain("All good");
+  expect(await run("")).toMatchObject({ code: 2 });
+});
+
 test("--since-file goes on from the last run without fault, for a week and in the same log", async () => {
   const storage = directoryStorage(join(from, "store"));
   for (const [key, bytes] of good) await storage.put(key, bytes);
@@ -99,4 +112,14 @@ test("--since-file goes on from the last run without fault, for a week and in th
   expect(await run()).toEqual([1, false]);
   // What has a fault was not seen whole.
   expect(await readFile(seen, "utf8")).toBe(before);
+
+  await storage.put(all[0]!, good.get(all[0]!)!);
+  for (const wholeAt of [Date.now() - 30 * 24 * 3_600_000, Date.now() + 30 * 24 * 3_600_000]) {
+    await edit({ wholeAt: new Date(wholeAt).toISOString() });
+    expect(await run()).toEqual([0, false]);
+  }
+  // What was seen must be there, however long ago that was.
+  await edit({ commit: 4, wholeAt: "2020-01-01T00:00:00.000Z" });
+  expect(await run()).toEqual([1, false]);
+  expect(JSON.parse(await readFile(seen, "utf8"))).toMatchObject({ commit: 4 });
 });
