@@ -46,7 +46,7 @@ export type CopyIndex = z.infer<typeof CopyIndex>;
  */
 const method = sha256(
   JSON.stringify([
-    2,
+    3,
     indexVersion,
     unicodeVersion,
     Array.from(everyField.values(), (row) => [
