@@ -72,18 +72,18 @@ async function threatsTo(
   return threats;
 }
 
-/** Throws COLLECTED_MEANWHILE for a damaged record, since nobody can tell what it names. */
+/** Throws COLLECTED_MEANWHILE for a damaged record, and for what is none, since nobody can tell what it names. */
 async function keysIn(storage: Storage, record: string): Promise<string[]> {
   try {
     const { collecting } = layout;
+    if (!collecting.has(record)) throw new CorruptObjectError(record, "it is not the record of a collection");
     return (await readRecord(storage, collecting, [collecting.nameIn(record)]))?.keys ?? [];
   } catch (error) {
     if (!(error instanceof CorruptObjectError)) throw error;
     throw new Fault(
       "COLLECTED_MEANWHILE",
       `${storage.location}: ${error.message}. It may be the record of a collection under way, and counts for ` +
-        "an hour; " +
-        "delete it when no gc is running, or run again later",
+        "an hour; delete it when no gc is running, or run again later",
       { cause: error },
     );
   }
