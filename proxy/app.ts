@@ -6,7 +6,7 @@ import { preflightHeaders } from "../schemas/headers.ts";
 import { createAgents } from "./agents/agents.ts";
 import { newExchange, type Request, type Response } from "./exchange.ts";
 import { refusalOf } from "./reply/problem.ts";
-import { addressHeaders, ownPageHeaders, writeHead } from "./reply/reply.ts";
+import { headersAt, ownPageHeaders, writeHead } from "./reply/reply.ts";
 import { createAnswers } from "./routes/answers.ts";
 import { checksOf, detailOf, requireOneHost, searchOf } from "./routes/checks.ts";
 import type { AppServices } from "./services.ts";
@@ -73,7 +73,7 @@ function openExchange({ catalog, recorder, apiUrl }: AppServices) {
     for (const name of ["accept", "accept-encoding"] as const)
       if (request.headers[name] && request.headers[name].length > longestWeighed)
         delete request.headers[name];
-    const exchange = newExchange(searchOf(url), catalog.current()?.commit.snapshotId, addressHeaders(path));
+    const exchange = newExchange(searchOf(url), catalog.current()?.commit.snapshotId, headersAt(path));
     const own = selfAnswered.has(path) && ownPageHeaders(request.headers.origin, apiUrl);
     if (own) exchange.addressHeaders = { ...exchange.addressHeaders, ...own };
     response.locals = exchange;
@@ -101,5 +101,7 @@ async function writeProblem(thrown: unknown, request: Request, response: Respons
   const { status, headers, body } = await refusalOf(thrown, response.locals, now, request.path);
   // Half an answer cannot be taken back, but a client can tell that it was cut off.
   if (response.headersSent) return void response.destroy();
+  // A head that failed may have set it, and these are all headers.
+  response.headText = undefined;
   response.writeHead(status, headers).end(request.method === "HEAD" ? undefined : body);
 }

@@ -23,7 +23,7 @@ export interface Exchange {
   search: string;
   /** The snapshot that was current when the request arrived. */
   snapshotId: string | undefined;
-  /** Headers that all answers at the address have, whoever asks. */
+  /** Headers of every answer at the address; at some, also what lets this request's Origin read it. */
   addressHeaders: Readonly<Record<string, string>>;
   /** Path of the request's row in the endpoint table. */
   route?: string;
@@ -55,7 +55,7 @@ export interface Exchange {
 export type Request = express.Request;
 export type Response = express.Response<unknown, Exchange> & {
   /** What the head begins with after its status line: whole lines, which Node does not check again. */
-  headText?: string;
+  headText?: string | undefined;
   /** Ends an answer that has not been sent by then. */
   deadline?: NodeJS.Timeout;
 };

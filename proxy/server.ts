@@ -17,7 +17,7 @@ import { acceptPending, type Connections, drain, followConnections } from "./con
 import { type Pipeline, pipeline } from "./connection/pipelining.ts";
 import type { Response } from "./exchange.ts";
 import { type ProblemReply, problemReply } from "./reply/problem.ts";
-import { addressHeaders, headersOf } from "./reply/reply.ts";
+import { exchangeHeaders, headersAt } from "./reply/reply.ts";
 import { canonicalTarget } from "./routes/checks.ts";
 import type { ProxyServices } from "./services.ts";
 import { createRecorder, registerGauges } from "./telemetry/telemetry.ts";
@@ -142,7 +142,7 @@ function answerMalformed(
     const id = randomUUID();
     const { headers, ...reply } = problemReply(error, id);
     const { snapshotId } = catalog.current()?.commit ?? {};
-    const common = headersOf({ id, snapshotId, addressHeaders: addressHeaders("") }, now());
+    const common = exchangeHeaders({ id, snapshotId, addressHeaders: headersAt("") }, now());
     connections.end(socket, bytesOf({ ...reply, headers: { ...common, ...headers } }));
     metrics.answered({ route: "none", method, status: reply.status, code: error.code, seconds: 0 });
   }

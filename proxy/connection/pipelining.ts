@@ -19,9 +19,9 @@ const brokenRequests = new WeakSet<IncomingMessage>();
 /** Whether the rest of a request's body will never come. This may be known before anyone listens for `aborted`. */
 export const isBroken = (request: IncomingMessage): boolean => brokenRequests.has(request);
 
-export interface Connection {
+interface Connection {
   response?: ServerResponse | undefined;
-  /** Ends the answer that is under way by then. One for the connection, since making one for each answer takes longer. */
+  /** Ends the answer under way by then. One for the connection: making one for each answer takes longer. */
   deadline: NodeJS.Timeout;
   /** When its last answer was over, by `performance.now()`. */
   answered?: number;

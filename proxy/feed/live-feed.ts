@@ -14,7 +14,7 @@ import { hasBody } from "../connection/pipelining.ts";
 import { type Exchange, newExchange } from "../exchange.ts";
 import type { Receipt } from "../quota/quota.ts";
 import { refusalOf } from "../reply/problem.ts";
-import { addressHeaders, headersOf } from "../reply/reply.ts";
+import { exchangeHeaders, headersAt } from "../reply/reply.ts";
 import { checksOf, pathOf, requireOneHost, searchOf } from "../routes/checks.ts";
 import type { AppServices, Companion } from "../services.ts";
 import { boundFrames, type FeedClient, feedClient } from "./feed-client.ts";
@@ -37,7 +37,7 @@ function goLive(services: AppServices, feed: LiveFeed): ReturnType<Companion["ta
   const checks = [requireOneHost, ...checksOf(endpoints.scoreFeed, services)];
   return async (request: IncomingMessage, socket: Socket, head: Buffer) => {
     const { snapshotId } = catalog.current()?.commit ?? {};
-    const opened = newExchange(searchOf(request.url ?? ""), snapshotId, addressHeaders(path));
+    const opened = newExchange(searchOf(request.url ?? ""), snapshotId, headersAt(path));
     const exchange: Exchange = { ...opened, route: path };
     const end = recorder.begin(request, exchange);
     try {
@@ -46,7 +46,11 @@ function goLive(services: AppServices, feed: LiveFeed): ReturnType<Companion["ta
       const { owner } = exchange.identify!();
       const start = await within(limits.answerSeconds, () => feed.begin(since, owner));
       await payFor(start, exchange.receipt!);
-      feed.open({ request, socket, head, headers: headersOf(exchange, now()) }, exchange.identify!, start);
+      feed.open(
+        { request, socket, head, headers: exchangeHeaders(exchange, now()) },
+        exchange.identify!,
+        start,
+      );
       end(socket.destroyed ? undefined : 101);
       return undefined;
     } catch (thrown) {

@@ -5,7 +5,7 @@ import { ObjectError } from "../../snapshots/store/errors.ts";
 import { StorageError } from "../../snapshots/store/storage.ts";
 import type { Exchange } from "../exchange.ts";
 import { secondsUntil } from "../quota/quota.ts";
-import { headersOf } from "./reply.ts";
+import { exchangeHeaders } from "./reply.ts";
 
 const mediaType = "application/problem+json";
 /** When to retry after a 429 or 503. A quota that is used up has a time of its own. */
@@ -39,7 +39,7 @@ export async function refusalOf(thrown: unknown, exchange: Exchange, now: number
   const { headers, ...reply } = problemReply(error, id, path);
   const retryAfter = receipt &&
     error.code === "QUOTA_EXCEEDED" && { "Retry-After": secondsUntil(receipt.resetAt, now) };
-  return { ...reply, headers: { ...headersOf(exchange, now), ...headers, ...retryAfter } };
+  return { ...reply, headers: { ...exchangeHeaders(exchange, now), ...headers, ...retryAfter } };
 }
 
 /**

@@ -11,13 +11,13 @@ import type { Exchange, Request, Response } from "../exchange.ts";
 import { rateLimitHeaders } from "../quota/quota.ts";
 
 /** The headers of every answer at a path. */
-export const addressHeaders = (path: string): Exchange["addressHeaders"] =>
+export const headersAt = (path: string): Exchange["addressHeaders"] =>
   isCrossSite(path) ? apiHeaders : securityHeaders;
 
 /** Those of an address where the caller chooses the media type. */
 export const negotiatedHeaders = { ...apiHeaders, Vary: negotiatedVary };
 
-/** Text of the headers that nothing of a request is in. Node would check and join them for each answer. */
+/** The headers that do not depend on the request, as text. Node would check and join them for each answer. */
 const headTexts = new Map<Exchange["addressHeaders"], string>(
   [apiHeaders, negotiatedHeaders, securityHeaders].map((headers) => {
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
@@ -25,15 +25,15 @@ const headTexts = new Map<Exchange["addressHeaders"], string>(
   }),
 );
 
-type Common = Pick<Exchange, "id" | "snapshotId" | "addressHeaders" | "receipt">;
+type HeaderSource = Pick<Exchange, "id" | "snapshotId" | "addressHeaders" | "receipt">;
 
 /** The headers of every answer to one request. They name the snapshot that was current when it arrived. */
-export const headersOf = (exchange: Common, now: number): Record<string, string> => ({
+export const exchangeHeaders = (exchange: HeaderSource, now: number): Record<string, string> => ({
   ...exchange.addressHeaders,
   ...requestHeaders(exchange, now),
 });
 
-function requestHeaders({ id, snapshotId, receipt }: Common, now: number): Record<string, string> {
+function requestHeaders({ id, snapshotId, receipt }: HeaderSource, now: number): Record<string, string> {
   return {
     ...(snapshotId !== undefined && { "X-Snapshot-Id": snapshotId }),
     "X-Request-Id": id,
@@ -239,7 +239,7 @@ export async function inEachCoding(
 export const tagsOf = (hash: string) => (coding: Coding) =>
   coding === "gzip" ? `"${hash}-gzip"` : `"${hash}"`;
 
-/** Codings that are accepted, by the field that says so. Callers send few fields, and weighing one takes long. */
+/** The accepted codings, by the value of Accept-Encoding. Few values occur, and weighing one takes long. */
 const accepted = new LRUCache<string, readonly Coding[], Request>({
   max: 100,
   memoMethod: (_field, _stale, { context }) => codings.filter((coding) => context.acceptsEncodings(coding)),
@@ -248,7 +248,7 @@ const accepted = new LRUCache<string, readonly Coding[], Request>({
 /** The codings that a client accepts: all of them if it sends no Accept-Encoding. */
 function acceptedCodings(request: Request): readonly Coding[] {
   const field = request.headers["accept-encoding"];
-  return field === undefined ? codings : accepted.memo(String(field), { context: request });
+  return field === undefined ? codings : accepted.memo(field, { context: request });
 }
 
 /** gzip for clients that name it, identity for all others, even if they accept neither. */

@@ -78,12 +78,12 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyService
     }
   }
 
-  const nameOf = (price: Streamed["price"], owner: string) => `${price} ${owner}`;
+  const keyOf = (price: Streamed["price"], owner: string) => `${price} ${owner}`;
 
   /** Throws TOO_MANY_CONNECTIONS when an owner may not have one more answer of a price open. */
   function requireRoom(price: Streamed["price"], owner: string): void {
     const { atOnce, answers } = prices[price];
-    if ((open.get(nameOf(price, owner)) ?? 0) < atOnce) return;
+    if ((open.get(keyOf(price, owner)) ?? 0) < atOnce) return;
     throw new Fault("TOO_MANY_CONNECTIONS", `One owner may have ${answers} at a time.`);
   }
 
@@ -92,8 +92,8 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyService
     const { perUnit } = prices[price];
     const { owner } = exchange.identify!();
     requireRoom(price, owner);
-    const name = nameOf(price, owner);
-    open.set(name, (open.get(name) ?? 0) + 1);
+    const key = keyOf(price, owner);
+    open.set(key, (open.get(key) ?? 0) + 1);
     try {
       const gzip = answer.headers["Content-Encoding"] === "gzip";
       // Before the head is written, so that a store that cannot be read is still answered with a problem.
@@ -105,9 +105,9 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyService
       // faults.
       await pipeline([source, ...steps, response]).catch(() => {});
     } finally {
-      const left = open.get(name)! - 1;
-      if (left > 0) open.set(name, left);
-      else open.delete(name);
+      const left = open.get(key)! - 1;
+      if (left > 0) open.set(key, left);
+      else open.delete(key);
     }
   }
 
@@ -145,9 +145,9 @@ export function fileReply(request: Request, file: StoredFile, snapshotId?: strin
 }
 
 /**
- * The one range that a request asks for. Undefined stands for the whole file, also where a request asks
- * for several ranges or If-Range names another file (RFC 9110, 14.2). HEAD has ranges too, as in S3: DuckDB in a
- * browser reads the whole file unless a HEAD with Range is answered 206.
+ * The one range that a request asks for. Undefined stands for the whole file, also where a request asks for several
+ * ranges or If-Range names another file (RFC 9110, 14.2). HEAD has ranges too, as in S3: DuckDB in a browser reads the
+ * whole file unless a HEAD with Range is answered 206.
  */
 function rangeOf(
   { headers }: Request,

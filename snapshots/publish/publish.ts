@@ -63,8 +63,8 @@ export interface PublishOptions extends FinishOptions, ReadOptions {
 
 /**
  * Builds a snapshot and commits it. Objects are written in this order: pages, segments and scores, manifest, commit,
- * public names. Sources with the content of the current snapshot make no new commit. When this throws, readers still see
- * the previous snapshot; after COMMIT_UNKNOWN they may see either.
+ * public names. Sources with the content of the current snapshot make no new commit. When this throws, readers still
+ * see the previous snapshot; after COMMIT_UNKNOWN they may see either.
  */
 export async function publish(options: PublishOptions): Promise<PublishReport> {
   const log = await beginRun(options);
@@ -84,8 +84,8 @@ async function publishAfter(options: PublishOptions, before: Before): Promise<Pu
 }
 
 /**
- * Reads the log that a run goes on from; undefined `newest` means that it makes the first commit. While publishing is on
- * hold, ends what an interrupted rollback has begun, and refuses the run.
+ * Reads the log that a run goes on from; undefined `newest` means that it makes the first commit. While publishing is
+ * on hold, ends what an interrupted rollback has begun, and refuses the run.
  */
 export async function beginRun(options: Omit<PublishOptions, keyof ReadOptions>): Promise<RunLog> {
   const { storage, resume = false, signing = {} } = options;

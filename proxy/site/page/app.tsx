@@ -166,8 +166,10 @@ function Colophon() {
 
 function SnapshotShown() {
   const state = useStored(({ shown, newest }) => shown ?? newest);
-  // A view of an earlier state says which one it is.
-  const isEarlier = useStored(({ route }) => route.query.has("asOf"));
+  // A view of an earlier state says which one it is. The others have none.
+  const isEarlier = useStored(
+    ({ route: { name, query } }) => ["archive", "market", "protocol"].includes(name) && query.has("asOf"),
+  );
   return (
     <p class="quiet">
       {state && (

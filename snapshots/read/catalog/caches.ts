@@ -66,8 +66,8 @@ const partBytes = 200;
 type Entry = Omit<SplicedPage, "snapshot"> & { snapshot: WeakRef<Snapshot>; bytes: number };
 
 /**
- * Caches pages of the API by what was requested, since all clients that walk the archive with the same page size request the same
- * ones. Most bytes of an entry are views of stored pages, which it keeps in memory.
+ * Caches pages of the API by what was requested, since all clients that walk the archive with the same page size
+ * request the same ones. Most bytes of an entry are views of stored pages, which it keeps in memory.
  */
 export class AnswerCache {
   readonly #pages: LRUCache<string, Entry>;

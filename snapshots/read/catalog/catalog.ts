@@ -19,7 +19,8 @@ import { AnswerCache, createDerived, type Derived, ObjectCache } from "./caches.
 import { CommitLog, type LogEntry, type LogOptions, storedManifests } from "./commit-log.ts";
 import { type ListedSnapshot, type Snapshot, SupersededSnapshots } from "./snapshots.ts";
 
-// The index of a segment takes a third of a megabyte. One after the other, a remote store's latency would be most of a start.
+// The index of a segment takes a third of a megabyte. One after the other, a remote store's latency would be most of a
+// start.
 const segmentsAtOnce = 32;
 
 /** Commits that are looked at for a whole snapshot. A collection keeps as many of the newest unless it is told less. */

@@ -77,7 +77,7 @@ function machine(): string {
 }
 
 /** No process writes a temporary file for this long, and no publish run takes this long. */
-const recordHours = 24;
+const leftHours = 24;
 
 /** Removes the matching files that killed processes left in or below a folder. Returns how many. */
 export async function removeLeftFiles(folder: string, name: RegExp): Promise<number> {
@@ -119,5 +119,5 @@ async function isLeft(path: string, match: RegExpExecArray | null): Promise<bool
   const runs = ownerRuns(match);
   if (runs !== undefined) return !runs;
   const info = await ifPresent(lstat(path));
-  return info !== undefined && Date.now() - info.mtimeMs > recordHours * 3_600_000;
+  return info !== undefined && Date.now() - info.mtimeMs > leftHours * 3_600_000;
 }

@@ -37,8 +37,8 @@ export interface Memory {
 
 /**
  * What is known of a log by records in the store that a trusted key signed, by the publisher's own file, and with
- * `witnesses` by them: a publisher then signs the checkpoint that stands once more, to show it to them. A thief can
- * delete the records, but make none.
+ * `witnesses` by what they have seen: to ask them, a publisher signs the current checkpoint again. A thief can delete the
+ * records, but make none.
  */
 export async function recall(
   storage: Storage,

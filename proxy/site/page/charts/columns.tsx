@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ScoreListEntry } from "../../../../schemas/records.ts";
 import type { ForgeTier } from "../../../../schemas/scales.ts";
-import { compact, counted, tiers } from "../model/words.ts";
+import { compact, counted, numberOf, tiers } from "../model/words.ts";
 import { type Band, Grid, Picture, ticksFor, tierBands } from "./picture.tsx";
 
 interface Piece {
@@ -243,21 +243,25 @@ function useBrush(columnAt: (event: PointerEvent) => number, brushing: Brushing 
 }
 
 /** How many points of BRI a column spans, and how many columns span 0 to 1,000. */
-const step = 25;
-const count = 40;
+const briStep = 25;
+const briColumns = 40;
 
 /** The column of a BRI, from 0 on. */
-export const columnOf = (bri: number) => Math.min(count - 1, Math.floor(bri / step));
+export const columnOf = (bri: number) => Math.min(briColumns - 1, Math.floor(bri / briStep));
 
 /** The values of the axis below. */
 export const briAxis = [0, 250, 500, 750, 1000].map((bri) => ({
-  at: bri / step,
+  at: bri / briStep,
   text: bri === 1000 ? "1,000" : `${bri}`,
 }));
 
 /** The bands of the tiers, as places on that axis. */
 const briBands = (scores: readonly ScoreListEntry[]): Band[] =>
-  (tierBands(scores) ?? []).map(({ from, to, ...tier }) => ({ ...tier, from: from / step, to: to / step }));
+  (tierBands(scores) ?? []).map(({ from, to, ...tier }) => ({
+    ...tier,
+    from: from / briStep,
+    to: to / briStep,
+  }));
 
 interface TierPiece extends Piece {
   tier: ForgeTier;
@@ -268,13 +272,13 @@ export function distribution(
   scores: readonly ScoreListEntry[],
   faded: (tier: ForgeTier) => boolean,
 ): TierPiece[][] {
-  return Array.from({ length: count }, (_, index) => {
+  return Array.from({ length: briColumns }, (_, index) => {
     const within = scores.filter(({ bri }) => columnOf(bri) === index);
-    return tiers.flatMap((tier, number) => {
+    return tiers.flatMap((tier) => {
       const value = within.filter(({ forgeScale }) => forgeScale === tier).length;
-      const last = index === count - 1 ? 1000 : step * (index + 1) - 1;
-      const title = `${counted(value, "protocol")} of tier ${tier} with a BRI of ${step * index} to ${last}`;
-      const name = `column tier-${number + 1}${faded(tier) ? " faded" : ""}`;
+      const last = index === briColumns - 1 ? 1000 : briStep * (index + 1) - 1;
+      const title = `${counted(value, "protocol")} of tier ${tier} with a BRI of ${briStep * index} to ${last}`;
+      const name = `column tier-${numberOf(tier)}${faded(tier) ? " faded" : ""}`;
       return value === 0 ? [] : [{ value, class: name, title, tier }];
     });
   });

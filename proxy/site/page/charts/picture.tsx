@@ -123,6 +123,9 @@ export function ticksFor(min: number, max: number): number[] {
   return Array.from({ length: Math.round((last - first) / step) + 1 }, (_, index) => first + index * step);
 }
 
+/** Whatever is narrower is hidden, or not laid out yet. */
+const leastWidth = 100;
+
 /** The width of an element in CSS pixels, known before its first paint and kept up to date. */
 function useWidth(fallback: number) {
   const ref = useRef<HTMLDivElement>(null);
@@ -131,8 +134,7 @@ function useWidth(fallback: number) {
     const element = ref.current;
     if (!element) return undefined;
     const measure = () => {
-      // An element that is hidden, or not laid out yet, has no width to draw in.
-      if (element.clientWidth >= 100) setWidth(element.clientWidth);
+      if (element.clientWidth >= leastWidth) setWidth(element.clientWidth);
     };
     measure();
     const observer = new ResizeObserver(measure);

@@ -8,7 +8,7 @@ type FieldProps = ComponentProps<"input"> & {
   text: string;
   /** Called with what else was entered, without spaces around it. */
   enter: (text: string) => void;
-  /** Milliseconds after the last letter, when a text counts as entered also before the reader leaves the field. */
+  /** Enters the text this many milliseconds after the last letter, too. */
   pause?: number;
 };
 
@@ -38,6 +38,7 @@ export function Field({ query, text, enter, pause, onInput, ...others }: FieldPr
       type="text"
       autocomplete="off"
       spellcheck={false}
+      {...others}
       // Comes before a link is followed, since the field loses the focus first.
       onChange={take}
       onInput={(event) => {
@@ -45,7 +46,6 @@ export function Field({ query, text, enter, pause, onInput, ...others }: FieldPr
         stop();
         if (pause !== undefined) waiting.current = setTimeout(take, pause);
       }}
-      {...others}
     />
   );
 }

@@ -119,8 +119,9 @@ export const Scrolls = ({ label, children }: { label: string; children: Componen
 
 interface PlainTableProps {
   label: string;
-  /** The titles of the columns. Those of numbers are named. */
+  /** The titles of the columns. */
   titles: readonly string[];
+  /** Which of these columns hold numbers. */
   numbers: readonly string[];
   /** Each begins with its heading. */
   rows: readonly (readonly ComponentChildren[])[];

@@ -128,8 +128,8 @@ function show(store: Store, address: string): void {
   });
 }
 
-/** What a request says of the snapshot that is asked for; nothing of the present one. */
-export const stateOf = (asOf: string | null) => (asOf === null ? {} : { asOf });
+/** The option of a request that names a snapshot; none for the present one. */
+export const asOfOption = (asOf: string | null) => (asOf === null ? {} : { asOf });
 
 /** Shows an address in place of the present one: the history has one entry for both. */
 export function replaceAddress(store: Store, address: string): void {

@@ -27,7 +27,7 @@ export function Search({ query, problem, go }: SearchProps) {
   const error = errorOf("q", problem);
   return (
     <search>
-      {/* Its field takes a text already when the Enter key or the button takes it away. */}
+      {/* The Enter key and the button end the field's change first, and that searches. */}
       <form class="search" noValidate onSubmit={(event) => event.preventDefault()}>
         <div class="joined">
           <Field

@@ -7,7 +7,7 @@ import { TakeAlong } from "../../components/take-along.tsx";
 import { Change, Moment, PlainTable, Tier } from "../../components/text.tsx";
 import { Section } from "../../components/view.tsx";
 import { type Loaded, useLoaded, useSite } from "../../model/hooks.ts";
-import { stateOf } from "../../model/state.ts";
+import { asOfOption } from "../../model/state.ts";
 import { counted, minutes, signed } from "../../model/words.ts";
 
 interface HistoryProps {
@@ -19,7 +19,7 @@ interface HistoryProps {
 export function History({ slug, asOf, list }: HistoryProps) {
   const { api } = useSite();
   const history = useLoaded(
-    (signal) => api.service.history(slug, { signal, ...stateOf(asOf) }),
+    (signal) => api.service.history(slug, { signal, ...asOfOption(asOf) }),
     [slug, asOf],
   );
   return (
@@ -79,7 +79,7 @@ function Runs({ slug, asOf, points, scores }: RunsProps) {
         title={`BRI of ${nameOf(slug)} over seven days`}
         n={counted(points.length, "run")}
         picture={() => <Curve points={points} scores={scores} name={name} />}
-        asked={() => [{ path: `scores/${slug}/history`, filters: new URLSearchParams(stateOf(asOf)) }]}
+        asked={() => [{ path: `scores/${slug}/history`, filters: new URLSearchParams(asOfOption(asOf)) }]}
       />
     </>
   );

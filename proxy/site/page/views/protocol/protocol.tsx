@@ -10,7 +10,7 @@ import { Term } from "../../components/meaning.tsx";
 import { Change, Facts, Moment, Tier } from "../../components/text.tsx";
 import { Section, View } from "../../components/view.tsx";
 import { useLoaded, useSite, useStored } from "../../model/hooks.ts";
-import { go, stateOf } from "../../model/state.ts";
+import { asOfOption, go } from "../../model/state.ts";
 import { ago, grouped } from "../../model/words.ts";
 import { peerAddress } from "../compare.tsx";
 import { About, Badge } from "./about.tsx";
@@ -53,7 +53,7 @@ function Record({ slug, asOf }: ProtocolProps) {
   const { api } = useSite();
   // Only the service has earlier states.
   const scores = asOf === null ? api.scores : api.service;
-  const record = useLoaded((signal) => scores.score(slug, { signal, ...stateOf(asOf) }), [slug, asOf]);
+  const record = useLoaded((signal) => scores.score(slug, { signal, ...asOfOption(asOf) }), [slug, asOf]);
   return (
     <Loading of={record} words="Loading the score…">
       {(value) => <Parts record={value} asOf={asOf} />}
@@ -66,10 +66,10 @@ function Parts({ record, asOf }: { record: ProtocolScore; asOf: string | null })
   const keyed = useStored((state) => state.keyed);
   const { slug } = record;
   const scores = asOf === null ? api.scores : api.service;
-  const list = useLoaded((signal) => scores.scores({ signal, ...stateOf(asOf) }), [slug, asOf]);
+  const list = useLoaded((signal) => scores.scores({ signal, ...asOfOption(asOf) }), [slug, asOf]);
   const moves = useLoaded(
     async (signal) =>
-      keyed ? (await api.service.dimensions(slug, { signal, ...stateOf(asOf) })).dimensions : undefined,
+      keyed ? (await api.service.dimensions(slug, { signal, ...asOfOption(asOf) })).dimensions : undefined,
     [slug, asOf, keyed],
   );
   return (

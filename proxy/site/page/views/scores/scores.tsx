@@ -9,7 +9,7 @@ import { SkipTo, Tier } from "../../components/text.tsx";
 import { View } from "../../components/view.tsx";
 import { useLoaded, useSite } from "../../model/hooks.ts";
 import { replaceAddress } from "../../model/state.ts";
-import { ago, counted, grouped, minutes, tiers } from "../../model/words.ts";
+import { ago, counted, grouped, minutes, numberOf, tiers } from "../../model/words.ts";
 import { Movers } from "../week.tsx";
 import { addressOf, type Choice, choiceIn, chosenFrom, sortedBy, Table, toggled } from "./table.tsx";
 
@@ -37,7 +37,7 @@ export function Scores({ query }: { query: URLSearchParams }) {
 function Board({ scores, query }: { scores: readonly ScoreListEntry[]; query: URLSearchParams }) {
   const { store } = useSite();
   const asked = choiceIn(query);
-  // Typed text filters at once, and reaches the address a little later: browsers fetch the icon anew with every address.
+  // Typed text filters at once, and reaches the address later: browsers fetch the icon anew with every address.
   const [typed, type] = useState({ query, text: asked.text });
   const choice = typed.query === query ? { ...asked, text: typed.text } : asked;
   const chosen = chosenFrom(scores, choice);
@@ -106,7 +106,7 @@ function TakeScores({ scores }: { scores: readonly ScoreListEntry[] }) {
       name="scores"
       title="The BRI of all protocols"
       n={counted(scores.length, "protocol")}
-      legend={tiers.map((text, index) => ({ text, class: `tier-${index + 1}` }))}
+      legend={tiers.map((text) => ({ text, class: `tier-${numberOf(text)}` }))}
       picture={() => <Distribution scores={scores} />}
       asked={() => [{ path: "scores" }]}
       {...(api.published !== undefined && { embed: `${api.published}embed/index.html` })}
