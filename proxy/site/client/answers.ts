@@ -37,7 +37,8 @@ export class Row {
   }
 
   /**
-   * The market as the service writes it in CSV, with the line's end, below `csvHead` of the rows. Of verified rows only.
+   * The market as the service writes it in CSV, with the line's end, below `csvHead` of the rows. Of verified rows
+   * only.
    */
   get csv(): Promise<string> | undefined {
     return this.#csvOf?.(this.text);
@@ -197,8 +198,8 @@ export async function* linesOf({ body }: Response, step: Step): AsyncGenerator<s
 }
 
 /**
- * @internal The bytes of an answer. More than `most` of them would belie what is known of it, and `maxBytes` is what the
- * caller takes of any. They are copied into one buffer, since a piece can be a single byte, and would cost hundreds.
+ * @internal The bytes of an answer. More than `most` of them would belie what is known of it, and `maxBytes` is what
+ * the caller takes of any. They are copied into one buffer, since a piece can be a single byte, and would cost hundreds.
  */
 export async function bytesIn(
   { body, headers, type }: Response,

@@ -95,7 +95,10 @@ export declare class Row {
   /** The market's JSON text, byte for byte as in the archive. */
   text: string;
   constructor(text: string, csvOf?: ((text: string) => Promise<string>) | undefined);
-  /** The market as the service writes it in CSV, with the line's end, below `csvHead` of the rows. Of verified rows only. */
+  /**
+   * The market as the service writes it in CSV, with the line's end, below `csvHead` of the rows. Of verified rows
+   * only.
+   */
   get csv(): Promise<string> | undefined;
   /** The market, parsed whenever it is read. */
   get market(): HistoricalMarket;

@@ -1,5 +1,5 @@
-// What calls take and what they give: written by hand, and served between the two generated files, without this comment.
-// A new option goes here, and so does what a call gives that is no record of the service's.
+// What calls take and what they give: written by hand, and served between the two generated files, without this
+// comment. A new option goes here, and so does what a call gives that is no record of the service's.
 
 import type { Filters, MarketFacets, MarketPage } from "./records.d.ts";
 
