@@ -199,7 +199,7 @@ export async function* linesOf({ body }: Response, step: Step): AsyncGenerator<s
 
 /**
  * @internal The bytes of an answer. More than `most` of them would belie what is known of it, and `maxBytes` is what
- * the caller takes of any. They are copied into one buffer, since a piece can be a single byte, and would cost hundreds.
+ * the caller takes of any. They are copied into one buffer: a piece can be a single byte, and would cost hundreds.
  */
 export async function bytesIn(
   { body, headers, type }: Response,
