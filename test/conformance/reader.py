@@ -17,10 +17,13 @@ def level(index, total, hashes):  # a level of a proof
         found["path"] += [one.hex() for one in hashes[index ^ 1:][:1]]
         hashes, index = [head(hashes[at:at + 2]) for at in range(0, len(hashes), 2)], index // 2
     return found
-def is_note(note, text, vkey):  # whether a note is this text, signed with this key
+def is_note(note, words, hash_, vkey):  # whether a note of the key's log says this of this hash, and is signed with the key
     name, id_, key = key_in(vkey)
-    data = b64(re.search(rf"^— {re.escape(name)} (\S+)$", note[len(text):], re.M)[1])
-    return note.startswith(f"{text}\n— ") and data[:4] == id_ and is_signed(text.encode(), key, data[4:])
+    need(re.fullmatch(r"([^\n]+\n)+\n(— [^\s\ufeff+]+ [^\s]{8,}\n){1,64}", note), "a note is malformed")
+    signatures = {(named, b64(data)[:4]): b64(data)[4:] for named, data in re.findall(r"^— (\S+) (\S+)$", note.split("\n\n")[1], re.M)}
+    need((name, id_) in signatures, "a note is not signed with the key")
+    text = f"{name}\n{words}\n{base64.b64encode(hash_).decode()}\n"
+    return note.startswith(f"{text}\n— ") and is_signed(text.encode(), key, signatures[name, id_])
 
 class Store:
     def __init__(self, folder):
@@ -84,10 +87,9 @@ def read_segment(store, ref):
     need((magic, zero, header["formatVersion"]) == (b"PRSSEG\r\n", 0, 4), "it is no segment of format 4")
     stored = {name: data[start + at:start + at + size] for name, (at, size) in header["sections"].items()}
     header = json.loads(stored["index"])
-    counts = [count for count, in struct.iter_unpack("<H", stored["pageMarkets"])]
     runs, table = zip(struct.iter_unpack("<III", stored["runs"]), struct.iter_unpack("16s", stored["runHashes"]), strict=True), zip(struct.iter_unpack("<32s", stored["pageHashes"]),
-        struct.iter_unpack("<I", stored["pageBytes"]), counts)
-    pages = [read_page(store, hash_.hex(), size, [next(runs) for _ in range((n + 15) // 16)]) for (hash_,), (size,), n in table]
+        struct.iter_unpack("<I", stored["pageBytes"]), struct.iter_unpack("<H", stored["pageMarkets"]))
+    pages = [read_page(store, hash_.hex(), size, [next(runs) for _ in range((n + 15) // 16)]) for (hash_,), (size,), (n,) in table]
     lines = [line for page in pages for line in page]
     markets = [json.loads(line) for line in lines]
     ids = [line[7:43].decode() for line in lines]
@@ -165,13 +167,12 @@ def read_log(store, commits, vkey):  # every tile is what the commits give, and 
             key = f"public/log/tile/{name}/" + re.sub(r"(...)(?=.)", r"x\1/", digits) + (f".p/{width + 1}" if width < 255 else "")
             if key in store.files or end == len(row) or width == 255:
                 need(store.get(key) == b"".join(row[index * 256:end]), f"{key} is of another log")
-    origin, told = vkey.split("+")[0], lambda hash_: base64.b64encode(hash_).decode()
     for n, one in enumerate(commits):
         need(one["tree"] == head(rows[0][:n]).hex(), "a commit names another tree")
-        need(not vkey or is_note(one["note"], f"{origin}\nentry {n + 1}\n{told(rows[0][n])}\n", vkey), "a note is about another entry")
+        need(not vkey or is_note(one["note"], f"entry {n + 1}", rows[0][n], vkey), "a note is about another entry")
     for key in [key for key in store.files if key.startswith("public/log/checkpoint")]:
         size = int((note := store.get(key).decode()).split("\n")[1])
-        need(is_note(note, f"{origin}\n{size}\n{told(head(rows[0][:size]))}\n", vkey) and key.endswith(("checkpoint", f"/{size}")), f"{key} is another's")
+        need(is_note(note, size, head(rows[0][:size]), vkey) and key.endswith(("checkpoint", f"/{size}")), f"{key} is another's")
     return entries
 def read_store(folder, vkey):
     store, before, commits = Store(folder), None, []
@@ -186,9 +187,8 @@ def read_store(folder, vkey):
     for slug, one in [(slug, one) for (kind, *slug), one in manifest["scores"].items() if kind.startswith("score")]:
         store.get(f"public/api/v1/{'/'.join(('scores', *slug))}.json", one)
     entries = read_log(store, commits, vkey)
-    run, origin = store.sealed("checked.json"), vkey.split("+")[0]
-    about = f"{origin}\nchecked {run['checkedAt']}\n{base64.b64encode(bytes.fromhex(run['digest'])).decode()}\n"
-    need(not vkey or is_note(run["note"], about, vkey), "the signature of checked.json is another's")
+    run = store.sealed("checked.json")
+    need(not vkey or is_note(run["note"], f"checked {run['checkedAt']}", bytes.fromhex(run["digest"]), vkey), "the signature of checked.json is another's")
     for key in [key for key in store.files if key.startswith("keys/")]:
         need(store.sealed(key).get("id", "") in key, f"{key} is another's")
     need(store.get("probe.json") == b'{"purpose":"shows that this store honours conditional writes"}', "probe.json is wrong")
