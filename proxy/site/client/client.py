@@ -6,8 +6,8 @@
 Names are those of the JavaScript client in snake_case, filters and answers the service's. Each request is sent once.
 """
 from __future__ import annotations
-import base64, bisect, contextlib, datetime, gzip, hashlib, http.client, itertools, json, os, pathlib, re, socket, struct
-import unicodedata, urllib.error, urllib.parse, urllib.request, zlib
+import base64, bisect, contextlib, datetime, gzip, hashlib, http.client, itertools, json, os, pathlib, re, socket
+import struct, unicodedata, urllib.error, urllib.parse, urllib.request, zlib
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, Union
 Json = dict[str, Any]
 Keys = Union[str, Sequence[str]]  # public keys of logs, each NAME+ID+BASE64
@@ -55,11 +55,10 @@ def is_count(number: object, most: int = 2**53 - 1) -> bool: return type(number)
 PAGE, SEGMENT, ARCHIVE, SCORES, INDEX, SECTION = range(2, 8)
 def sha(*parts: bytes) -> bytes: return hashlib.sha256(b"".join(parts)).digest()
 def leaf(text: bytes) -> bytes: return sha(b"\0", text)
-def left_of(size: int) -> int: return 1 << (size - 1).bit_length() - 1  # how many of the hashes are in the left subtree
 def head(hashes: Sequence[bytes]) -> bytes:
     if len(hashes) < 2:
         return hashes[0] if hashes else sha()
-    split = left_of(len(hashes))
+    split = 1 << (len(hashes) - 1).bit_length() - 1  # how many of the hashes are in the left subtree
     return sha(b"\1", head(hashes[:split]), head(hashes[split:]))
 def sealed(kind: int, total: int, size: int, top: bytes) -> bytes:
     return sha(struct.pack("<BQQ", kind, total, size), top)
@@ -69,13 +68,13 @@ def section_root(data: bytes, chunk: int = 4096) -> bytes:
 def climb(node: bytes, index: int, size: int, path: Sequence[str]) -> bytes:
     """The head of the tree of `size` hashes to which a path leads from the one at `index`."""
     must(is_count(size) and is_count(index, size - 1) and isinstance(path, list) and all(map(is_hash, path)))
-    if size == 1:
-        must(not path)
-        return node
-    split, other = left_of(size), bytes.fromhex(path[-1])
-    if index < split:
-        return sha(b"\1", climb(node, index, split, path[:-1]), other)
-    return sha(b"\1", other, climb(node, index - split, size - split, path[:-1]))
+    others = [*map(bytes.fromhex, path)]
+    while size > 1:
+        if index ^ 1 < size:  # The last of an odd number has no other beside it, and is in the level above as it is.
+            node = sha(b"\1", others.pop(0), node) if index & 1 else sha(b"\1", node, others.pop(0))
+        index, size = index // 2, (size + 1) // 2
+    must(not others)
+    return node
 def root_from(kind: int, node: bytes, place: Json, markets: int) -> bytes:
     must(is_count(markets))
     return sealed(kind, markets, place["size"], climb(node, place["index"], place["size"], place["path"]))
@@ -109,7 +108,8 @@ def point_of(encoded: bytes) -> Point:
 def is_signed(message: bytes, key: bytes, signature: bytes) -> bool:
     base, s = point_of((4 * pow(5, -1, P) % P).to_bytes(32, "little")), int.from_bytes(signature[32:], "little")
     k = int.from_bytes(hashlib.sha512(signature[:32] + key + message).digest(), "little") % ORDER
-    return len(signature) == 64 and s < ORDER and times(s, base) == add(point_of(signature[:32]), times(k, point_of(key)))
+    return len(signature) == 64 and s < ORDER and (
+        times(s, base) == add(point_of(signature[:32]), times(k, point_of(key))))
 
 # Checkpoints (c2sp.org/signed-note, c2sp.org/tlog-checkpoint) and the entries that they lead to.
 Checkpoint = NamedTuple("Checkpoint", [("origin", str), ("size", int), ("root", str), ("signed", bool), ("text", str)])
@@ -127,23 +127,25 @@ def key_in(text: str) -> tuple[str, bytes, bytes]:
         return name, own, data[1:]
     except (ValueError, IndexError):
         raise invalid("key", "This is no Ed25519 key as it was given out, NAME+ID+BASE64; copy it again.") from None
-def checkpoint_in(checkpoint: str | None, keys: Keys | None = None) -> Checkpoint:
-    """What a checkpoint says. If keys are given, one of them must have signed it. Raises VerificationError."""
+def checkpoint_in(checkpoint: str | None) -> Checkpoint:
+    """What a checkpoint says, whoever signed it. Raises VerificationError."""
     need(isinstance(checkpoint, str), "checkpoint", "There is no checkpoint: nobody signed the log.")
     with checking("checkpoint", "The checkpoint"):
-        form = r"(([^\0-\x1f\x7f-\x9f]+)\n([1-9][0-9]{0,9})\n([^\n]{44})\n)\n((— [^\s\ufeff+]+ [^\s]{8,}\n){1,64})"
-        text, origin, size, top, lines, _ = re.fullmatch(form, str(checkpoint)).groups()  # type: ignore[union-attr]
-        signatures = [(name, b64(data)) for _, name, data in (line.split(" ") for line in lines.split("\n")[:-1])]
-        must(int(size) < 2**31 and all(len(data) > 4 for _, data in signatures))
-        known = [key_in(one) for one in ([keys] if isinstance(keys, str) else keys or ())]
-        own = [(key, data[4:]) for name, id_, key in known for named, data in signatures
-               if name == origin and (named, data[:4]) == (name, id_)]
-        need(keys is None or own, "checkpoint", "None of the keys signed the checkpoint.")
-        need(keys is None or is_signed(text.encode(), *own[0]), "checkpoint", "The signature of the checkpoint is wrong.")
-        return Checkpoint(origin, int(size), b64(top).hex(), keys is not None, str(checkpoint))
+        form = r"([^\0-\x1f\x7f-\x9f]+)\n([1-9][0-9]{0,9})\n([^\n]{44})\n\n((— [^\s\ufeff+]+ [^\s]{8,}\n){1,64})"
+        origin, size, top, lines, _ = re.fullmatch(form, str(checkpoint)).groups()  # type: ignore[union-attr]
+        must(int(size) < 2**31 and all(len(b64(line.split(" ")[2])) > 4 for line in lines.split("\n")[:-1]))
+        return Checkpoint(origin, int(size), b64(top).hex(), False, str(checkpoint))
 def verify_checkpoint(checkpoint: str | None, keys: Keys) -> Checkpoint:
-    """What a checkpoint says, if one of these keys signed it. Raises VerificationError; ApiError if a key is not one."""
-    return checkpoint_in(checkpoint, keys)
+    """What a checkpoint says that one of these keys signed. Raises VerificationError; ApiError if a key is not one."""
+    said = checkpoint_in(checkpoint)
+    with checking("checkpoint", "The signature of the checkpoint"):
+        origin, text, lines = said.origin, *said.text.split("\n\n")
+        signatures = [b64(line.split(" ")[2]) for line in lines.split("\n") if line.startswith(f"— {origin} ")]
+        known = [key_in(one) for one in ([keys] if isinstance(keys, str) else keys)]
+        own = [(key, data[4:]) for name, id_, key in known for data in signatures if (name, id_) == (origin, data[:4])]
+        need(own, "checkpoint", "None of the keys signed the checkpoint.")
+        need(is_signed(f"{text}\n".encode(), *own[0]), "checkpoint", "The signature of the checkpoint is wrong.")
+    return said._replace(signed=True)
 class Trust(NamedTuple):
     """What you trust: the publisher's `key`; `entry`, the SHA-256 of the text of the log's entry, in hexadecimal; or a
     `snapshot_id`, which does not cover the index. Without these an answer is only shown to agree with itself."""
@@ -166,22 +168,23 @@ def verify_entry(answer: Json, trust: Trust = Trust(), as_of: str | None = None)
         identity = (f"prs-snapshot 1 {entry['feedVersion']}\nmarkets {counts['markets']}\n"
                     f"protocols {counts['protocols']}\narchive {roots[0]}\nscores {roots[1]}\n")
         own, found = sha(identity.encode()).hex(), (entry["snapshotId"], entry["commit"])
-        need(found == (answer["snapshotId"], commit) == (own, commit), "entry", "The log's entry is of another snapshot.")
+        need(found == (answer["snapshotId"], commit) == (own, commit), "entry", "The entry is of another snapshot.")
         need(trust.entry in (None, pinned) and trust.snapshot_id in (None, own), "entry",
              f"The log's entry is not the one that is trusted: {pinned} of snapshot {own}.")
         meant = own == as_of if is_hash(as_of) else as_of is None or (
             milliseconds(entry["publishedAt"]) <= milliseconds(as_of, "asOf", end=True))
         need(meant, "entry", f"The entry is of snapshot {own}, published {entry['publishedAt']}, not of {as_of}.")
-    log = None if trust.key is None and checkpoint is None else checkpoint_in(checkpoint, trust.key)
+    log = None if trust.key is None and checkpoint is None else (
+        checkpoint_in(checkpoint) if trust.key is None else verify_checkpoint(checkpoint, trust.key))
     with checking("inclusion", "The entry's place in the log"):
         top = log and climb(leaf(text), commit - 1, log.size, answer.get("proof", answer)["inclusion"]).hex()
         need(not log or top == log.root, "inclusion", "The log does not have this entry.")
     named = (as_of, trust.entry, trust.snapshot_id) != (None, None, None)
-    need(named or not log or commit == log.size, "entry", f"The log goes on behind commit {commit}. Say which is meant.")
+    need(named or not log or commit == log.size, "entry", f"The log goes on after commit {commit}. Say which is meant.")
     by = [name for name, value in trust._asdict().items() if value is not None]
     return entry, Vouched(by, pinned, leaf(text).hex(), entry["publishedAt"], log, bool({"key", "entry"} & {*by}), [])
 def verify_proof(answer: Json, asked: str | None = None, trust: Trust = Trust(), as_of: str | None = None) -> Json:
-    """Checks that a market or score, whose id or slug you `asked` for, is in its snapshot, and that the log has this."""
+    """Checks that a market or score, whose id or slug you `asked` for, is in its snapshot, and this in the log."""
     entry, _ = verify_entry(answer, trust, as_of)
     with checking("proof", "The proof"):
         kind, member = ("market", "id") if "market" in answer else ("score", "slug")
@@ -227,6 +230,7 @@ INTEGERS: dict[str, tuple[int, int, int, list[str]]] = {
     "tier": (1, 7, 1, "RAW CAST FORGED TEMPERED DAMASCUS MITHRIL ADAMANTINE".split()),
     "disputed": (0, 1, 1, ["false", "true"]), "composite": (300, 1000, 50, []),
     **dict.fromkeys("informed integrity oracle catalyst design counterparty".split(), (0, 100, 10, []))}
+COLUMNS, RANGES = (*LABELS, *INTEGERS), [name for name, (*_, names) in INTEGERS.items() if not names]
 def milliseconds(text: str, name: str = "time", end: bool = False) -> int:
     """Since 1970; of a day alone its beginning or, for an upper bound, its end."""
     try:
@@ -244,28 +248,28 @@ def fold(text: str) -> str:
     return "".join(odd.get(char) or (one.lower() if len(one.lower()) == 1 else one) for char, one in zip(text, upper))
 def text_of(value: object) -> str: return str(value).lower() if isinstance(value, bool) else str(value)
 FORMS = {**dict.fromkeys(LABELS, r"[\s\S]+"), "from": ".+", "to": ".+",
-         **{f"{end}_{name}": "0|[1-9][0-9]{0,3}" for name in INTEGERS for end in ("min", "max") if not INTEGERS[name][3]},
+         **{f"{end}_{name}": "0|[1-9][0-9]{0,3}" for name in RANGES for end in ("min", "max")},
          "tier": "(TIER)(,(TIER))*".replace("TIER", "|".join(INTEGERS["tier"][3])), "disputed": "true|false"}
 class Query:
-    """What filters select: values by name, ranges of integers, and times. `q` is refused: which words a question has
-    depends on the version of Unicode, and no Python has the service's."""
+    """What filters select: values by name, ranges of integers, and times. `q` is refused: the message says why."""
     def __init__(self, filters: Mapping[str, Any]):
         given = {name: text_of(value) for name, value in filters.items() if value is not None}
         for name, value in given.items():
             if not re.fullmatch(FORMS.get(name, "(?!)"), value):
-                raise invalid(name, f"{name} cannot be evaluated here, or not with this value. Words depend on the version "
-                                    f"of Unicode, which is {UNICODE} here. Known: {', '.join(FORMS)}.")
-        self.values = {name: given[name].split(",") if name in INTEGERS else [given[name]]
-                       for name in (*LABELS, *INTEGERS) if name in given}
+                raise invalid(name, f"{name} cannot be evaluated here, or not with this value. Words depend on the "
+                                    f"version of Unicode, which is {UNICODE} here. Known: {', '.join(FORMS)}.")
+        self.values = {name: [text] if name in LABELS else text.split(",")
+                       for name, text in given.items() if name in COLUMNS}
         self.first, self.last = (milliseconds(given[end], end, end == "to") if end in given else none
                                  for end, none in (("from", float("-inf")), ("to", float("inf"))))
         self.ranges = {name: (int(given.get(f"min_{name}", least)), int(given.get(f"max_{name}", most)))
                        for name, (least, most, *_) in INTEGERS.items() if {f"min_{name}", f"max_{name}"} & {*given}}
     def meets(self, header: Json) -> bool: return self.first <= header["newest"] and self.last >= header["oldest"]
     def needed(self, header: Json, by: Sequence[str]) -> list[str]:
-        """The sections of a segment that an answer takes. The names of a label's sections have more behind its own."""
+        """The sections of a segment that an answer takes. ApiError if it lacks a column for it (column_in)."""
         cut = self.first > header["oldest"] or self.last < header["newest"] or "month" in by
-        fields = {*self.ranges, *self.values, *by, *(["disputed"] if by else []), *(["times"] if cut else [])}
+        names = {*self.ranges, *self.values, *by, *(["disputed"] if by else [])} - {"month"}
+        fields = {column_in(header, name)["name"] for name in names} | ({"times"} if cut else set())
         return [name for name in header["sections"] if name.split(".")[0] in fields and self.meets(header)]
 
 # The index of a segment (snapshots/SPEC.md, "Segments" and "Index root"). A bitmap is one integer.
@@ -276,21 +280,20 @@ def buckets_of(name: str) -> dict[Any, tuple[int, int]]:
     *starts, last = range(least, most + 2 - width, width)
     ranges = [*((start, start + width - 1) for start in starts), (last, most)]
     return dict(zip(names or ranges, ranges))
+def column_in(header: Json, name: str) -> Json:
+    """What a header says of a column. ApiError if there is none, or none with only values that are known here."""
+    kind, (least, most, *_) = ("label", (0, 0)) if name in LABELS else ("integer", INTEGERS[name])
+    for one in header["columns"]:
+        if (one["name"], one["kind"]) == (name, kind) and least <= one.get("min", 0) <= one.get("max", 0) <= most:
+            return one
+    raise invalid(name, f"The snapshot has no index for {name} that this client can read.")
 class Segment:
     """A segment whose header was checked. `parts` has, by their hashes, the sections of it that were."""
     def __init__(self, header: Json, parts: Mapping[str, bytes]):
         self.header, self.parts, self.markets = header, parts, header["markets"]
-    def column(self, name: str) -> Json:
-        """What the header says of a column. ApiError if there is none, or none with only values that are known here."""
-        kind, (least, most, *_) = ("label", (0, 0)) if name in LABELS else ("integer", INTEGERS[name])
-        for one in self.header["columns"]:
-            if (one["name"], one["kind"]) == (name, kind) and (
-                    kind == "label" or least <= one["min"] <= one["max"] <= most):
-                return one
-        raise invalid(name, f"The snapshot has no index for {name} that this client can read.")
     def part(self, name: str) -> bytes: return self.parts[self.header["sections"][name][1]]
     def integers(self, name: str, low: int, high: int) -> int:
-        column = self.column(name)
+        column = column_in(self.header, name)
         return self.between(name, column["min"], column["max"], low, high)
     def between(self, name: str, least: int, most: int, low: int, high: int) -> int:
         """The markets whose value in slices of `least` to `most` is from `low` to `high`."""
@@ -310,22 +313,19 @@ class Segment:
     def values(self, name: str) -> Iterator[tuple[Any, int]]:
         """Each value of a facet, with the markets that have it."""
         if name in LABELS:
-            frequent = self.column(name)["frequent"]
+            frequent = column_in(self.header, name)["frequent"]
             rare, starts = json.loads(self.part(f"{name}.rare")), int.from_bytes(self.part(f"{name}.starts"), "little")
             for code, text in enumerate(frequent, 1):
                 yield text, self.between(f"{name}.codes", 0 if rare else 1, len(frequent), code, code)
-            ranks = itertools.accumulate(starts >> place & 1 for place in range(len(self.part(f"{name}.postings")) // 2))
-            entries = zip(ranks, struct.iter_unpack("<H", self.part(f"{name}.postings")))
-            for rank, some in itertools.groupby(entries, lambda entry: entry[0]):
+            postings = [*struct.iter_unpack("<H", self.part(f"{name}.postings"))]
+            ranks = itertools.accumulate(starts >> place & 1 for place in range(len(postings)))
+            for rank, some in itertools.groupby(zip(ranks, postings), lambda entry: entry[0]):
                 yield rare[rank - 1], sum(1 << ordinal for _, (ordinal,) in some)
         elif name == "month":
-            moments, at = self.times(), 0
-            while at < self.markets:
-                day = datetime.date(1970, 1, 1) + datetime.timedelta(milliseconds=moments[at])
-                following = (day.replace(day=1) + datetime.timedelta(days=31)).replace(day=1)
-                end = bisect.bisect_left(moments, milliseconds(str(following)))
-                yield str(day)[:7], (1 << end) - (1 << at)
-                at = end
+            days, start = [moment // DAY for moment in self.times()], datetime.date(1970, 1, 1)
+            for month, some in itertools.groupby(sorted({*days}), lambda day: str(start + datetime.timedelta(day))[:7]):
+                own = [*some]
+                yield month, (1 << bisect.bisect_right(days, own[-1])) - (1 << bisect.bisect_left(days, own[0]))
         else:
             for value, (low, high) in buckets_of(name).items():
                 yield value, self.integers(name, low, high)
@@ -352,7 +352,7 @@ def facet_of(name: str, found: Mapping[Any, list[int]], limit: int) -> Json:
     def bucket(value: Any) -> Json:
         who = {"from": value[0], "to": value[1]} if isinstance(value, tuple) else {"value": value}
         return {**who, **dict(zip(("count", "disputed"), found.get(value, (0, 0))))}
-    if name in INTEGERS and not INTEGERS[name][3]:
+    if name in RANGES:
         return {"width": INTEGERS[name][2], "buckets": [*map(bucket, buckets_of(name))]}
     some = [value for value, (count, _) in found.items() if count]
     if name == "month":
@@ -390,6 +390,11 @@ def body_of(answer: Any, most: int = 2**28) -> bytes:
     if answer.body is answer and len(data) < int(answer.headers["Content-Length"] or 0):
         raise EOFError(f"{len(data)} bytes came.")
     return data
+def problem_in(answer: Any) -> ApiError:
+    said = json.loads(body_of(answer, 2**16)) if answer.headers.get_content_type() == "application/problem+json" else {}
+    after = answer.headers["Retry-After"] or ""
+    said["retryAfter"] = int(after) if after.isdigit() else None
+    return ApiError(said.get("code", "UNEXPECTED_ANSWER"), said.get("detail", "Try again later."), answer.code, said)
 class NoRedirect(urllib.request.HTTPRedirectHandler):
     redirect_request = lambda *_: None  # The key is for one address alone.
 class Lines:
@@ -414,16 +419,16 @@ class Lines:
 
 class Client:
     """Asks the service at `url`. `opener` sends the requests. Every next piece must come within `timeout` seconds."""
-    def __init__(self, url: str, key: str | None = None, *, opener: Any = None, timeout: float = 30, keep_bytes: int = 2**26):
-        base = url.rstrip("/")
-        if not re.fullmatch(r"https?://[^/?#@\s]+(/[^?#\s]*)?", base):
+    def __init__(self, url: str, key: str | None = None, *, opener: Any = None, timeout: float = 30,
+                 keep_bytes: int = 2**26):
+        self.base = url.rstrip("/").removesuffix("/api/v1") + "/api/v1"
+        if not re.fullmatch(r"https?://[^/?#@\s]+/[^?#\s]*", self.base):
             raise ApiError("INVALID_URL", "url must be an address as https://HOST.")
         if key is not None and not re.fullmatch("[!-~]+", key):
             raise ApiError("INVALID_API_KEY", "A key is prs_live_ and 38 letters and digits.")
-        self.base = base if base.endswith("/api/v1") else f"{base}/api/v1"
         self.headers = {"Accept-Encoding": "gzip", **({"Authorization": f"Bearer {key}"} if key else {})}
-        self.opener, self.timeout, self.keep_bytes = opener or urllib.request.build_opener(NoRedirect), timeout, keep_bytes
-        self.kept: dict[str, bytes] = {}  # checked parts of indexes by hash, the least recently used first
+        self.opener, self.timeout = opener or urllib.request.build_opener(NoRedirect), timeout
+        self.keep_bytes, self.kept = keep_bytes, dict[str, bytes]()  # checked parts by hash, least recently used first
     @contextlib.contextmanager
     def opened(self, path: str, query: Mapping[str, Any], accept: str, body: bytes | None = None) -> Iterator[Any]:
         """An answer, with its `headers` and its `body`. Whatever fails while it is open is an ApiError."""
@@ -438,15 +443,9 @@ class Client:
                 answer = error  # It is read as any other answer.
             with answer, checking("answer", f"The answer of {path}"):
                 answer.body = gzip.GzipFile(fileobj=answer) if answer.headers["Content-Encoding"] == "gzip" else answer
-                if not isinstance(answer, urllib.error.HTTPError):
-                    yield answer
-                    return
-                after, said = answer.headers["Retry-After"] or "", {}
-                if answer.headers.get_content_type() == "application/problem+json":
-                    said = json.loads(body_of(answer))
-                said["retryAfter"] = int(after) if after.isdigit() else None
-                code, detail = said.get("code", "UNEXPECTED_ANSWER"), said.get("detail", "Try again later.")
-                raise ApiError(code, detail, answer.code, said)
+                if isinstance(answer, urllib.error.HTTPError):
+                    raise problem_in(answer)
+                yield answer
         except TRANSPORT as error:
             late = isinstance(getattr(error, "reason", error), socket.timeout)
             raise ApiError("TIMEOUT" if late else "BROKEN_ANSWER" if answer else "UNREACHABLE", repr(error)) from error
@@ -459,7 +458,8 @@ class Client:
     def scores(self, as_of: str | None = None) -> Json: return self.get("/scores", {"asOf": as_of})
     def score(self, slug: str, as_of: str | None = None) -> Json: return self.of("scores", slug, "", as_of)
     def history(self, slug: str, as_of: str | None = None) -> Json: return self.of("scores", slug, "/history", as_of)
-    def dimensions(self, slug: str, as_of: str | None = None) -> Json: return self.of("scores", slug, "/dimensions", as_of)
+    def dimensions(self, slug: str, as_of: str | None = None) -> Json:
+        return self.of("scores", slug, "/dimensions", as_of)
     def score_proof(self, slug: str, as_of: str | None = None) -> Json: return self.of("scores", slug, "/proof", as_of)
     def market(self, id: str, as_of: str | None = None) -> Json: return self.of("markets", id, "", as_of)
     def proof(self, id: str, as_of: str | None = None) -> Json: return self.of("markets", id, "/proof", as_of)
@@ -493,8 +493,8 @@ class Client:
         """What differs between two snapshots, each id once: first the Rows to delete, then those to put."""
         return Lines(self, "/markets/changes", {"since": since, "until": until, "skip": skip}, change_in)
     def copy(self, folder: Union[str, os.PathLike[str]], trust: Trust = Trust()) -> tuple[pathlib.Path, CopyRoot]:
-        """Brings the copy in a folder, archive-SNAPSHOT.ndjson, up to date, or makes one. It replaces the one before once
-        it has the root and the number of markets of the log's entry. Memory holds it whole."""
+        """Brings the copy in a folder, archive-SNAPSHOT.ndjson, up to date, or makes one. It replaces the one before
+        once it has the root and the number of markets of the log's entry. Memory holds it whole."""
         entry, _ = verify_entry(self.get("/markets/index"), trust)
         until, held = entry["snapshotId"], [*pathlib.Path(folder).glob("archive-*.ndjson")]
         rows: Iterable[Row] = self.rows({"asOf": until})
@@ -539,12 +539,12 @@ class Client:
             raise invalid("asOf", "Which snapshot a time means is not checked here. Give the id of one.")
         said = self.get(path, query)
         return (said, *verify_entry(said, trust, query["asOf"]))
-    def recompute(self, filters: Mapping[str, Any] = {}, by: Sequence[str] = (), limit: int = 100, trust: Trust = Trust(),
-                  as_of: str | None = None) -> Recomputed:
+    def recompute(self, filters: Mapping[str, Any] = {}, by: Sequence[str] = (), limit: int = 100,
+                  trust: Trust = Trust(), as_of: str | None = None) -> Recomputed:
         """How many markets match, and their facets, evaluated here on the sections of the index that this takes, each
         checked against the index root in the log's entry. `limit` is the most values listed of each facet."""
-        if {*by} - {*LABELS, *INTEGERS, "month"} or len({*by}) < len(by) or not 0 < limit <= 1000:
-            raise invalid("by", f"by takes {', '.join((*LABELS, *INTEGERS))} and month, each once; limit is up to 1000.")
+        if {*by} - {*COLUMNS, "month"} or len({*by}) < len(by) or not 0 < limit <= 1000:
+            raise invalid("by", f"by takes {', '.join(COLUMNS)} and month, each once; limit is up to 1000.")
         query, (said, entry, vouched) = Query(filters), self.known("/markets/index", {"asOf": as_of}, trust)
         with checking("index root", "The list of segments"):
             listed, markets = said["segments"], entry["counts"]["markets"]
@@ -557,9 +557,9 @@ class Client:
             need(own == entry["archiveRoot"], "archive root", f"The index is of the archive with the root {own}.")
             named = [one["sections"][name] for one in headers for name in query.needed(one, by)]
             parts, total = self.parts({name: size for size, name in named}, "section", section_root), 0
-        feed, unjudged = entry["feedVersion"], set[str]()
+        feed, known, unjudged = entry["feedVersion"], ", ".join(FEEDS), set[str]()
         if feed not in FEEDS and (by or {*query.ranges, *query.values} - {*LABELS}):
-            unjudged.add(f"Whether markets of version {feed} of the feed match; this client knows {', '.join(FEEDS)}.")
+            unjudged.add(f"Which values markets of version {feed} of the feed have; this client knows {known}.")
         found: dict[str, dict[Any, list[int]]] = {name: {} for name in by}
         with checking("section", "The index"):
             for segment in (Segment(header, parts) for header in headers if query.meets(header)):
@@ -577,9 +577,9 @@ class Client:
         said, entry, vouched = self.known("/markets/index/absence", {"id": id, "asOf": as_of}, trust)
         wanted, nodes = id_hash(id), []
         with checking("absence", "What shows that the id is absent"):
-            archives = {archive_from(one["market"], one) for one in said["others"]}
-            names = [json.loads(one["market"])["id"] for one in said["others"]]
-            sound = archives <= {(entry["archiveRoot"], entry["counts"]["markets"])} and len({*names, id}) == len(names) + 1
+            others, whole = said["others"], (entry["archiveRoot"], entry["counts"]["markets"])
+            names = [json.loads(one["market"])["id"] for one in others]
+            sound = {archive_from(one["market"], one) for one in others} <= {whole} and len({*names, id}) > len(names)
             need(sound and {*map(id_hash, names)} <= {wanted}, "absence", "A market with the same hash is not one.")
             for at, segment in enumerate(said["segments"]):
                 markets, ids, roots = segment["markets"], segment["ids"], set()
@@ -593,7 +593,7 @@ class Client:
                     hashes.update(enumerate(struct.unpack_from(form, data), start))
                 first = max([-1, *(place for place, one in hashes.items() if one < wanted)]) + 1
                 end = min([markets, *(place for place, one in hashes.items() if one > wanted)])
-                same, named = [*hashes.values()].count(wanted), sum(one["archive"]["index"] == at for one in said["others"])
+                same, named = [*hashes.values()].count(wanted), sum(one["archive"]["index"] == at for one in others)
                 need(end - first == same == named and len(roots) == 1, "absence", f"Segment {at} may have the id.")
                 nodes.append((segment["header"], roots.pop().hex()))
             need_index(entry, said["segments"], nodes)

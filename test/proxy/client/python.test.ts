@@ -2,12 +2,15 @@ import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
 import { promisify } from "node:util";
+import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Client } from "../../../proxy/site/client/client.ts";
 import { filterFields } from "../../../schemas/filters.ts";
 import { foldCase } from "../../../schemas/names.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { feedVersions } from "../../../schemas/versions.ts";
+import { indexRootOf } from "../../../snapshots/format/roots.ts";
+import { sha256 } from "../../../snapshots/format/tree.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { pythonPath } from "../../conformance/python.ts";
 import { type AlteringLink, startAlteringLink } from "../../helpers/http/altering-link.ts";
@@ -52,6 +55,7 @@ ${program}`;
 test.skipIf(!python)("is one file of the standard library that Python 3.9 can read, and typed", async () => {
   const text = readFileSync(file, "utf8");
   expect(text.split("\n").length - 1).toBeLessThanOrEqual(600);
+  expect(text.split("\n").filter((line) => line.length > 120)).toEqual([]);
   const said = await says<[string[], string[]]>(
     `
 import ast
@@ -209,6 +213,59 @@ print(json.dumps([found.total, found.facets, found.vouched.entry, found.vouched.
     ]);
   });
 
+  test("takes no checkpoint for signed without a key", async () => {
+    const said = await says<unknown[]>(
+      `
+note = Client(given["url"], given["key"]).checkpoint()
+print(json.dumps([verify_checkpoint(note, given["trusted"]).signed,
+                  *[failing(lambda: verify_checkpoint(note, keys)) for keys in (None, (), "")]]))`,
+      { url, key, trusted },
+    );
+    const refused = ["VerificationError", "checkpoint", 0, null];
+    expect(said).toEqual([true, refused, refused, ["ApiError", "INVALID_PARAMETER", 0, "key"]]);
+  });
+
+  test("fetches no section for what a column of an index cannot answer, wherever its segment is", async () => {
+    const { segments, snapshotId, entry } = (
+      await proxy.get("/api/v1/markets/index", { headers: bearer(key) })
+    ).json();
+    const [{ header, ids, markets }] = segments;
+    const sections = `/api/v1/markets/index/sections?of=${header.hash}`;
+    const { text } = await proxy.get(sections, { headers: bearer(key) });
+    const program = `
+client, (filters, by) = Client(given["url"], given["key"]), given["asked"]
+print(json.dumps(failing(lambda: client.recompute(filters, by))))`;
+    const ways: [parameter: string, altered: string, asked: [Record<string, unknown>, string[]]][] = [
+      ["oracle", text.replace('"name":"oracle"', '"name":"coracle"'), [{ min_oracle: 7 }, []]],
+      ["oracle", text.replace(/("name":"oracle",.*?"max":)100/, "$1101"), [{}, ["oracle"]]],
+      [
+        "category",
+        text.replace('"name":"category"', '"name":"class"'),
+        [{ category: "a", from: "2100-01-01" }, []],
+      ],
+    ];
+    expect([segments.length, snapshotId]).toEqual([1, snapshots[1]]);
+    for (const [parameter, altered, asked] of ways) {
+      expect(altered).not.toBe(text);
+      const hash = sha256(altered);
+      const indexRoot = indexRootOf([{ markets, index: { hash }, ids: { root: ids.hash } }]);
+      const answer = {
+        segments: [{ markets, ids, header: { hash, bytes: Buffer.byteLength(altered) } }],
+        entry: JSON.stringify({ ...JSON.parse(entry), indexRoot }),
+        checkpoint: null,
+      };
+      link.asked.length = 0;
+      link.alter = (target, { headers, body }) => {
+        if (target.includes("sections")) return { status: 200, headers: {}, body: altered };
+        return { status: 200, headers, body: JSON.stringify({ ...JSON.parse(body), ...answer }) };
+      };
+      const said = await says<unknown[]>(program, { url: link.url, key, asked });
+      expect([said, link.asked.length]).toEqual([["ApiError", "INVALID_PARAMETER", 0, parameter], 2]);
+      expect(link.asked[1]).toBe(sections.replace(header.hash, hash));
+    }
+    link.alter = () => undefined;
+  });
+
   test("says where its Unicode cannot tell whether two categories are the same", async () => {
     const said = await says<unknown[]>(
       `
@@ -322,6 +379,11 @@ print(json.dumps([failing(lambda: verify_proof(old, *asked)) for asked in (
     const problem = { "content-type": "application/problem+json" };
     const ways: Record<string, RequestListener> = {
       elsewhere: (_, response) => response.writeHead(302, { location: link.url }).end(),
+      "long problem": (_, response) => {
+        const detail = "Long. ".repeat(2 ** 14);
+        const body = gzipSync(JSON.stringify({ code: "LONG", detail }));
+        response.writeHead(503, { ...problem, "content-encoding": "gzip" }).end(body);
+      },
       // What breaks off, and what is no gzip.
       cut: (_, response) => {
         response.writeHead(200, { "content-length": 900, "x-snapshot-id": "0" });
@@ -366,7 +428,8 @@ print(json.dumps([failing(work) for work in (
       ["ApiError", "INVALID_API_KEY", 0, null],
       ["ApiError", "UNREACHABLE", 0, null],
       ["ApiError", "UNEXPECTED_ANSWER", 302, null],
-      ...others.slice(1).map(() => ["ApiError", "BROKEN_ANSWER", 0, null]),
+      ["VerificationError", "answer", 0, null],
+      ...others.slice(2).map(() => ["ApiError", "BROKEN_ANSWER", 0, null]),
       ...["q", "tier", "by", "from", "trust", "key", "asOf"].map(own),
     ]);
   });
