@@ -78,12 +78,12 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyService
     }
   }
 
-  const keyOf = (price: Streamed["price"], owner: string) => `${price} ${owner}`;
+  const groupOf = (price: Streamed["price"], owner: string) => `${price} ${owner}`;
 
   /** Throws TOO_MANY_CONNECTIONS when an owner may not have one more answer of a price open. */
   function requireRoom(price: Streamed["price"], owner: string): void {
     const { atOnce, answers } = prices[price];
-    if ((open.get(keyOf(price, owner)) ?? 0) < atOnce) return;
+    if ((open.get(groupOf(price, owner)) ?? 0) < atOnce) return;
     throw new Fault("TOO_MANY_CONNECTIONS", `One owner may have ${answers} at a time.`);
   }
 
@@ -92,8 +92,8 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyService
     const { perUnit } = prices[price];
     const { owner } = exchange.identify!();
     requireRoom(price, owner);
-    const key = keyOf(price, owner);
-    open.set(key, (open.get(key) ?? 0) + 1);
+    const group = groupOf(price, owner);
+    open.set(group, (open.get(group) ?? 0) + 1);
     try {
       const gzip = answer.headers["Content-Encoding"] === "gzip";
       // Before the head is written, so that a store that cannot be read is still answered with a problem.
@@ -105,9 +105,9 @@ export function createStreamSender({ quota, metrics, limits, now }: ProxyService
       // faults.
       await pipeline([source, ...steps, response]).catch(() => {});
     } finally {
-      const left = open.get(key)! - 1;
-      if (left > 0) open.set(key, left);
-      else open.delete(key);
+      const left = open.get(group)! - 1;
+      if (left > 0) open.set(group, left);
+      else open.delete(group);
     }
   }
 
