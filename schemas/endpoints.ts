@@ -90,6 +90,7 @@ export interface Endpoint {
 }
 
 const open = {
+  method: "GET",
   plan: "free",
   availability: "available",
   metered: false,
@@ -99,16 +100,17 @@ const open = {
 const file = { ...open, answeredBy: "file" } as const;
 const crossSiteFile = { ...file, crossSite: true } as const;
 const metered = {
+  method: "GET",
   availability: "available",
   metered: true,
   credentials: "checked",
   query: [],
 } as const;
+const archive = { ...metered, plan: "aegis" } as const;
 
 const alsoAsTable = (table: readonly string[]) => ({ negotiated: true, table }) as const;
 
 /** Addresses of Delta Sharing. That protocol specifies them, so they are not in our OpenAPI document. */
-const sharing = { ...metered, method: "GET", plan: "aegis" } as const;
 const shares = `${sharingRoot}/shares` as const;
 const tables = `${shares}/:share/schemas/:schema/tables` as const;
 const pages = ["maxResults", "pageToken"] as const;
@@ -120,7 +122,6 @@ const pages = ["maxResults", "pageToken"] as const;
 export const endpoints = {
   listScores: {
     ...metered,
-    method: "GET",
     path: "/api/v1/scores",
     plan: "free",
     query: [asOfParameter.name],
@@ -130,7 +131,6 @@ export const endpoints = {
   },
   getScore: {
     ...metered,
-    method: "GET",
     path: "/api/v1/scores/:slug",
     plan: "free",
     query: [asOfParameter.name],
@@ -149,7 +149,6 @@ export const endpoints = {
   },
   scoreHistory: {
     ...metered,
-    method: "GET",
     path: "/api/v1/scores/:slug/history",
     plan: "developer",
     query: [asOfParameter.name],
@@ -159,7 +158,6 @@ export const endpoints = {
   },
   scoreDimensions: {
     ...metered,
-    method: "GET",
     path: "/api/v1/scores/:slug/dimensions",
     plan: "developer",
     query: [asOfParameter.name],
@@ -169,7 +167,6 @@ export const endpoints = {
   },
   scoreProof: {
     ...metered,
-    method: "GET",
     path: "/api/v1/scores/:slug/proof",
     plan: "free",
     query: [asOfParameter.name],
@@ -179,7 +176,6 @@ export const endpoints = {
   },
   tiers: {
     ...metered,
-    method: "GET",
     path: "/api/v1/tiers",
     plan: "free",
     heavy: true,
@@ -187,10 +183,8 @@ export const endpoints = {
     summary: "The tier of each protocol, and which tiers changed in 30 days",
   },
   marketsHistorical: {
-    ...metered,
-    method: "GET",
+    ...archive,
     path: "/api/v1/markets/historical",
-    plan: "aegis",
     heavy: true,
     query: [...archiveParameters, asOfParameter].map(({ name }) => name),
     response: MarketPage,
@@ -198,10 +192,8 @@ export const endpoints = {
     summary: "Archive of resolved prediction markets, newest first, with filters and exact totals",
   },
   marketFacets: {
-    ...metered,
-    method: "GET",
+    ...archive,
     path: "/api/v1/markets/facets",
-    plan: "aegis",
     heavy: true,
     query: [...facetParameters, ...filterParameters, asOfParameter].map(({ name }) => name),
     response: MarketFacets,
@@ -209,10 +201,8 @@ export const endpoints = {
     summary: "Exact numbers of markets by label, score or month, under any filters",
   },
   marketChanges: {
-    ...metered,
-    method: "GET",
+    ...archive,
     path: "/api/v1/markets/changes",
-    plan: "aegis",
     heavy: true,
     query: changesParameters.map((parameter) => parameter.name),
     response: ChangeLine,
@@ -220,37 +210,29 @@ export const endpoints = {
     summary: "What differs between two snapshots of the archive, as one NDJSON answer",
   },
   listExports: {
-    ...metered,
-    method: "GET",
+    ...archive,
     path: "/api/v1/markets/exports",
-    plan: "aegis",
     response: ExportList,
     summary: "Exports of the archive as Parquet files, newest first",
   },
   exportFile: {
-    ...metered,
-    method: "GET",
+    ...archive,
     path: "/api/v1/markets/exports/:snapshotId/:name",
-    plan: "aegis",
     response: ExportBytes,
     media: parquet,
     summary: "A Parquet file of an export, or a range of its bytes",
   },
   marketIndex: {
-    ...metered,
-    method: "GET",
+    ...archive,
     path: "/api/v1/markets/index",
-    plan: "aegis",
     heavy: true,
     query: [asOfParameter.name],
     response: MarketIndex,
     summary: "What the filter index consists of, and the proof that it was published",
   },
   indexParts: {
-    ...metered,
-    method: "GET",
+    ...archive,
     path: "/api/v1/markets/index/sections",
-    plan: "aegis",
     heavy: true,
     query: [partsParameter.name],
     response: IndexBytes,
@@ -258,39 +240,31 @@ export const endpoints = {
     summary: "Up to 100 parts of the filter index by their hashes, one after the other",
   },
   marketAbsence: {
-    ...metered,
-    method: "GET",
+    ...archive,
     path: "/api/v1/markets/index/absence",
-    plan: "aegis",
     heavy: true,
     query: [idParameter.name, asOfParameter.name],
     response: MarketAbsence,
     summary: "All that shows that no market has an id, and the proof that it was published",
   },
   indexPart: {
-    ...metered,
-    method: "GET",
+    ...archive,
     path: "/api/v1/markets/index/:hash",
-    plan: "aegis",
     heavy: true,
     response: IndexBytes,
     media: octets,
     summary: "One part of the filter index by its hash, or a range of its bytes",
   },
   getMarket: {
-    ...metered,
-    method: "GET",
+    ...archive,
     path: "/api/v1/markets/:id",
-    plan: "aegis",
     query: [asOfParameter.name],
     response: HistoricalMarket,
     summary: "One market of the archive",
   },
   marketProof: {
-    ...metered,
-    method: "GET",
+    ...archive,
     path: "/api/v1/markets/:id/proof",
-    plan: "aegis",
     heavy: true,
     query: [asOfParameter.name],
     response: MarketProof,
@@ -298,46 +272,46 @@ export const endpoints = {
     summary: "One market, and the proof that it was published",
   },
   listShares: {
-    ...sharing,
+    ...archive,
     path: shares,
     query: pages,
     summary: "Delta Sharing: the shares, of which there is one",
   },
-  getShare: { ...sharing, path: `${shares}/:share`, summary: "Delta Sharing: a share" },
+  getShare: { ...archive, path: `${shares}/:share`, summary: "Delta Sharing: a share" },
   listSchemas: {
-    ...sharing,
+    ...archive,
     path: `${shares}/:share/schemas`,
     query: pages,
     summary: "Delta Sharing: the schemas of a share",
   },
-  listTables: { ...sharing, path: tables, query: pages, summary: "Delta Sharing: the tables of a schema" },
+  listTables: { ...archive, path: tables, query: pages, summary: "Delta Sharing: the tables of a schema" },
   listAllTables: {
-    ...sharing,
+    ...archive,
     path: `${shares}/:share/all-tables`,
     query: pages,
     summary: "Delta Sharing: the tables of a share",
   },
   tableVersion: {
-    ...sharing,
+    ...archive,
     path: `${tables}/:table/version`,
     query: ["startingTimestamp"],
     summary: "Delta Sharing: the newest version of a table, or the first since a time",
   },
   tableMetadata: {
-    ...sharing,
+    ...archive,
     path: `${tables}/:table/metadata`,
     query: ["version", "timestamp"],
     summary: "Delta Sharing: the columns of a table",
   },
   queryTable: {
-    ...sharing,
+    ...archive,
     method: "POST",
     path: `${tables}/:table/query`,
     body: { schema: TableQuery, maxBytes: 64 * 1024 },
     summary: "Delta Sharing: the files of a table, with addresses that need no header",
   },
   tableChanges: {
-    ...sharing,
+    ...archive,
     path: `${tables}/:table/changes`,
     query: [
       "startingVersion",
@@ -350,7 +324,7 @@ export const endpoints = {
     summary: "Delta Sharing: what versions of a table changed",
   },
   sharedChanges: {
-    ...sharing,
+    ...archive,
     path: `${sharingRoot}/files/:changes/:hash.parquet`,
     credentials: "address",
     query: ["key", "expires", "sp", "sig"],
@@ -358,7 +332,7 @@ export const endpoints = {
     summary: "Delta Sharing: a file of changes, for 15 minutes after they were asked for",
   },
   sharedFile: {
-    ...sharing,
+    ...archive,
     path: `${sharingRoot}/files/:hash.parquet`,
     credentials: "address",
     query: ["key", "expires", "sp", "sig"],
@@ -367,7 +341,6 @@ export const endpoints = {
   },
   listSnapshots: {
     ...metered,
-    method: "GET",
     path: "/api/v1/snapshots",
     plan: "free",
     response: SnapshotList,
@@ -393,14 +366,12 @@ export const endpoints = {
   },
   status: {
     ...open,
-    method: "GET",
     path: "/api/v1/status",
     response: Status,
     summary: "Which snapshot is served and how fresh it is",
   },
   checkpoint: {
     ...open,
-    method: "GET",
     path: "/api/v1/checkpoint",
     response: Checkpoint,
     media: "text/plain; charset=utf-8",
@@ -408,7 +379,6 @@ export const endpoints = {
   },
   log: {
     ...open,
-    method: "GET",
     path: "/api/v1/log/*logFile",
     response: LogFile,
     media: octets,
@@ -417,7 +387,6 @@ export const endpoints = {
   usage: {
     ...open,
     credentials: "checked",
-    method: "GET",
     path: "/api/v1/usage",
     response: Usage,
     summary: "The caller's plan and what is left of the day's quota",
@@ -425,7 +394,6 @@ export const endpoints = {
   healthz: {
     ...open,
     crossSite: true,
-    method: "GET",
     path: "/healthz",
     response: Alive,
     summary: "The process is alive",
@@ -433,76 +401,64 @@ export const endpoints = {
   readyz: {
     ...open,
     crossSite: true,
-    method: "GET",
     path: "/readyz",
     response: Ready,
     summary: "The process can serve: snapshot and keys are loaded, and requests can be counted",
   },
   site: {
     ...file,
-    method: "GET",
     path: "/",
     summary: "The site: scores, and with a key history and archive",
   },
   siteFile: {
     ...file,
-    method: "GET",
     path: "/site/:file",
     files: ["api.json", "app.js", "icon.png", "icon.svg", "recompute.mjs", "style.css"],
     summary: "What the site loads",
   },
   client: {
     ...crossSiteFile,
-    method: "GET",
     path: "/client.js",
     summary: "A client for browsers and Node, as one JavaScript module",
   },
   clientTypes: {
     ...crossSiteFile,
-    method: "GET",
     path: "/client.d.ts",
     summary: "Its types",
   },
   clientModule: {
     ...crossSiteFile,
-    method: "GET",
     path: "/client.mjs",
     summary: "The same client, for Node in any package",
   },
   clientModuleTypes: {
     ...crossSiteFile,
-    method: "GET",
     path: "/client.d.mts",
     summary: "Its types",
   },
   recompute: {
     ...crossSiteFile,
-    method: "GET",
     path: "/recompute.mjs",
     summary: "What the client loads to evaluate queries itself, as one JavaScript module",
   },
   clientPython: {
     ...crossSiteFile,
-    method: "GET",
     path: "/client.py",
     summary: "The client for Python, as one file",
   },
   openapi: {
     ...crossSiteFile,
-    method: "GET",
     path: "/openapi.json",
     response: ApiDescription,
     summary: "This API's description, OpenAPI 3.1",
   },
   docs: {
     ...file,
-    method: "GET",
     path: "/docs/",
     summary: "The same as a page, on which every address can be tried",
   },
   docsFile: {
     ...file,
-    method: "GET",
     path: "/docs/:file",
     files: ["page.css", "start.js", "swagger-ui.css", "swagger-ui-bundle.js"],
     summary: "What that page loads",

@@ -48,8 +48,6 @@ type DescribedId = {
   [Id in EndpointId]: (typeof endpoints)[Id] extends { response: unknown } ? Id : never;
 }[EndpointId];
 
-const fromOrigin = ["UPSTREAM_ERROR", "UPSTREAM_TIMEOUT", "SNAPSHOT_UNAVAILABLE"] as const;
-const fromStore = ["UPSTREAM_TIMEOUT", "SNAPSHOT_UNAVAILABLE"] as const;
 const stale = ["Age", "Cache-Status"] as const;
 
 const proofText =
@@ -64,11 +62,10 @@ const partsText =
 const partsPrice = "It costs one unit for every 256 KiB, taken as they are sent.";
 
 const notes: Record<DescribedId, Notes> = {
-  listScores: { tag: "Scores", etag: true, codes: fromOrigin, headers: stale },
-  getScore: { tag: "Scores", etag: true, codes: fromOrigin, headers: stale },
+  listScores: { tag: "Scores", etag: true, codes: ["UPSTREAM_ERROR"], headers: stale },
+  getScore: { tag: "Scores", etag: true, codes: ["UPSTREAM_ERROR"], headers: stale },
   batchScores: {
     tag: "Scores",
-    codes: fromStore,
     text:
       `At most ${maxBatchSlugs} slugs and 16 KiB. Records come in the order asked, each slug once; ` +
       "slugs that are not scored are listed in `notFound`, and are no error.",
@@ -76,27 +73,24 @@ const notes: Record<DescribedId, Notes> = {
   scoreHistory: {
     tag: "Scores",
     etag: true,
-    codes: fromStore,
     text: `The scoring runs of the ${historyDays} days up to the protocol's newest one, oldest first.`,
   },
-  scoreDimensions: { tag: "Scores", etag: true, codes: fromStore },
+  scoreDimensions: { tag: "Scores", etag: true },
   scoreProof: {
     tag: "Scores",
     etag: true,
-    codes: fromStore,
     text: `\`proof\` leads from the text in \`score\` to the commit's \`entry\` in the public log. ${proofText}`,
   },
   tiers: {
     tag: "Scores",
     etag: true,
-    codes: fromStore,
     text:
       "`changes` are the newest first, at most 500, as the snapshots tell that are kept: `at` is when the first of " +
       "them with the new tier was published, and `since` when the oldest of them was.",
   },
   scoreFeed: {
     tag: "Scores",
-    codes: [...fromStore, "UPGRADE_REQUIRED", "TOO_MANY_CONNECTIONS"],
+    codes: ["UPGRADE_REQUIRED", "TOO_MANY_CONNECTIONS"],
     text: feedText(answerExample("scoreFeed")),
     messages: feedMessages,
   },
@@ -105,7 +99,7 @@ const notes: Record<DescribedId, Notes> = {
     etag: true,
     headers: ["Link"],
     line: "HistoricalMarket",
-    codes: [...fromStore, "CURSOR_MISMATCH", "INVALID_CURSOR", "CURSOR_EXPIRED", "TOO_MANY_CONNECTIONS"],
+    codes: ["CURSOR_MISMATCH", "INVALID_CURSOR", "CURSOR_EXPIRED", "TOO_MANY_CONNECTIONS"],
     text:
       "Parameters combine; one that is unknown, repeated, empty or malformed is refused, never ignored. To walk the " +
       "archive, pass each answer's `nextCursor` as `cursor` until it is null: `total` stays constant, and no " +
@@ -121,7 +115,6 @@ const notes: Record<DescribedId, Notes> = {
   marketFacets: {
     tag: "Archive",
     etag: true,
-    codes: fromStore,
     text:
       "Counts the markets that match the filters by each of the fields in `by`: labels by value, scores in " +
       "buckets, and times by UTC month. Every figure is exact, and the buckets of a facet, with `other`, " +
@@ -133,7 +126,7 @@ const notes: Record<DescribedId, Notes> = {
     line: "ChangeLine",
     parameters: changesParameters,
     headers: ["X-Since-Snapshot-Id", "X-Count", "X-Archive-Root"],
-    codes: [...fromStore, "SNAPSHOT_NOT_FOUND", "SNAPSHOT_EXPIRED", "TOO_MANY_CONNECTIONS"],
+    codes: ["SNAPSHOT_NOT_FOUND", "SNAPSHOT_EXPIRED", "TOO_MANY_CONNECTIONS"],
     text:
       `Always \`${ndjson}\`: deletes by id, then puts in the archive's order. Each id comes at most once. ` +
       "Applied to an exact " +
@@ -147,7 +140,6 @@ const notes: Record<DescribedId, Notes> = {
   listExports: {
     tag: "Archive",
     etag: true,
-    codes: fromStore,
     text:
       "Columns are those of a record, typed, the scores of the dimensions by their keys, and `json`, the text byte for byte. An export is made some " +
       "time after its snapshot, and not of each.",
@@ -156,7 +148,7 @@ const notes: Record<DescribedId, Notes> = {
     tag: "Archive",
     etag: true,
     ranges: true,
-    codes: [...fromStore, "SNAPSHOT_NOT_FOUND", "RANGE_NOT_SATISFIABLE", "TOO_MANY_CONNECTIONS"],
+    codes: ["SNAPSHOT_NOT_FOUND", "RANGE_NOT_SATISFIABLE", "TOO_MANY_CONNECTIONS"],
     text:
       "It costs one unit for every 256 KiB, taken as they are sent. To go on with a download that broke " +
       "off, ask for `Range: bytes=RECEIVED-` with the `ETag` as `If-Range`. Readers of Parquet fetch only " +
@@ -166,7 +158,6 @@ const notes: Record<DescribedId, Notes> = {
   marketIndex: {
     tag: "Archive",
     etag: true,
-    codes: fromStore,
     text:
       "Totals, facets and pages of markets follow from these bytes, which can be checked against `indexRoot` " +
       "in `entry`. `inclusion` leads from `entry` to the tree that `checkpoint` signs.",
@@ -175,38 +166,36 @@ const notes: Record<DescribedId, Notes> = {
     tag: "Archive",
     etag: true,
     ranges: true,
-    codes: [...fromStore, "SECTION_NOT_FOUND", "RANGE_NOT_SATISFIABLE", "TOO_MANY_CONNECTIONS"],
+    codes: ["SECTION_NOT_FOUND", "RANGE_NOT_SATISFIABLE", "TOO_MANY_CONNECTIONS"],
     text: `${partsText} ${partsPrice}`,
   },
   indexParts: {
     tag: "Archive",
     etag: true,
     parameters: [partsParameter],
-    codes: [...fromStore, "SECTION_NOT_FOUND", "TOO_MANY_CONNECTIONS"],
+    codes: ["SECTION_NOT_FOUND", "TOO_MANY_CONNECTIONS"],
     text: `They come in the order asked; what names them tells their lengths. ${partsText} ${partsPrice}`,
   },
   marketAbsence: {
     tag: "Archive",
     etag: true,
     parameters: [idParameter, asOfParameter],
-    codes: ["NOT_FOUND", ...fromStore],
+    codes: ["NOT_FOUND"],
     text:
       "Of the ids of each segment, which are sorted by the first 32 bits of their SHA-256, come the chunks around the " +
       "place of this one. They can be checked against `indexRoot` in `entry`. 404 when a market has the id. At " +
       "a million markets an answer has about 80 kB.",
   },
-  getMarket: { tag: "Archive", etag: true, codes: fromStore },
+  getMarket: { tag: "Archive", etag: true },
   marketProof: {
     tag: "Archive",
     etag: true,
-    codes: fromStore,
     text:
       "`proof` leads from the text in `market` to the commit's `entry` in the public log. Its hashes " +
       `take at most 1.5 KiB at a million markets and 10,000 commits. ${proofText}`,
   },
   listSnapshots: {
     tag: "Snapshots",
-    codes: ["SNAPSHOT_UNAVAILABLE", "UPSTREAM_TIMEOUT"],
     text:
       `At most ${maxSnapshotsListed}: those that neither a rollback withdrew nor a collection deleted. ` +
       "Give an id as `asOf`, or any time: scores, histories, dimensions, pages, rows, facets, markets, " +
@@ -222,7 +211,7 @@ const notes: Record<DescribedId, Notes> = {
   log: {
     tag: "Service",
     etag: true,
-    codes: fromStore,
+    codes: ["UPSTREAM_TIMEOUT", "SNAPSHOT_UNAVAILABLE"],
     text:
       "The names of c2sp.org/tlog-tiles: `checkpoint`, `tile/LEVEL/INDEX`, `tile/entries/INDEX`, both with " +
       "`.p/WIDTH` where they are partial, and `checkpoints/SIZE` for every size that was signed. The " +

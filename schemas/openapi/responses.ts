@@ -73,6 +73,8 @@ function codesOf(endpoint: Endpoint, { codes = [] }: Pick<Answers, "codes">): Er
     const { refusal } = plans[plan];
     if (refusal) add("API_KEY_REQUIRED", refusal);
     if (metered) add("QUOTA_EXCEEDED", "QUOTA_UNAVAILABLE");
+    // Every answer that takes a unit is read from the store.
+    if (metered) add("UPSTREAM_TIMEOUT", "SNAPSHOT_UNAVAILABLE");
     if (path.startsWith("/api/")) add("INVALID_PARAMETER");
     if (path.includes(":slug")) add("PROTOCOL_NOT_FOUND");
     if (path.includes(":id")) add("MARKET_NOT_FOUND");
