@@ -73,7 +73,7 @@ function openExchange({ catalog, recorder, apiUrl }: AppServices) {
     for (const name of ["accept", "accept-encoding"] as const)
       if (request.headers[name] && request.headers[name].length > longestWeighed)
         delete request.headers[name];
-    const exchange = newExchange(searchOf(url), catalog.current()?.commit.snapshotId, headersAt(path));
+    const exchange = newExchange(searchOf(url), catalog, headersAt(path));
     const own = selfAnswered.has(path) && ownPageHeaders(request.headers.origin, apiUrl);
     if (own) exchange.addressHeaders = { ...exchange.addressHeaders, ...own };
     response.locals = exchange;

@@ -4,6 +4,7 @@ import type * as express from "express";
 import type { Address } from "../schemas/addresses.ts";
 import type { ErrorCode } from "../schemas/errors.ts";
 import type { NamedObject } from "../schemas/store/stored-objects.ts";
+import type { Catalog } from "../snapshots/read/catalog/catalog.ts";
 import type { Parameters } from "../snapshots/read/query/parameters.ts";
 import type { AsOf } from "../snapshots/read/query/query.ts";
 import type { Identity } from "./access/identity.ts";
@@ -73,9 +74,10 @@ export type Check = (
 
 export function newExchange(
   search: string,
-  snapshotId: string | undefined,
+  catalog: Pick<Catalog, "current">,
   addressHeaders: Exchange["addressHeaders"],
 ): Exchange {
+  const { snapshotId } = catalog.current()?.commit ?? {};
   return { id: randomUUID(), began: performance.now(), search, snapshotId, addressHeaders, params: {} };
 }
 

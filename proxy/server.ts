@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import {
   createServer,
   IncomingMessage,
@@ -15,7 +14,7 @@ import { type ErrorCode, Fault } from "../schemas/errors.ts";
 import { createApp } from "./app.ts";
 import { acceptPending, type Connections, drain, followConnections } from "./connection/connections.ts";
 import { type Pipeline, pipeline } from "./connection/pipelining.ts";
-import type { Response } from "./exchange.ts";
+import { newExchange, type Response } from "./exchange.ts";
 import { type ProblemReply, problemReply } from "./reply/problem.ts";
 import { exchangeHeaders, headersAt } from "./reply/reply.ts";
 import { canonicalTarget } from "./routes/checks.ts";
@@ -139,11 +138,10 @@ function answerMalformed(
   { connections, finish }: Pick<Pipeline, "finish"> & { connections: Connections },
 ): void {
   function fail(socket: Socket, error: Fault<ErrorCode>, method: string): void {
-    const id = randomUUID();
-    const { headers, ...reply } = problemReply(error, id);
-    const { snapshotId } = catalog.current()?.commit ?? {};
-    const common = exchangeHeaders({ id, snapshotId, addressHeaders: headersAt("") }, now());
-    connections.end(socket, bytesOf({ ...reply, headers: { ...common, ...headers } }));
+    const exchange = newExchange("", catalog, headersAt(""));
+    const { headers, ...reply } = problemReply(error, exchange.id);
+    const all = { ...exchangeHeaders(exchange, now()), ...headers };
+    connections.end(socket, bytesOf({ ...reply, headers: all }));
     metrics.answered({ route: "none", method, status: reply.status, code: error.code, seconds: 0 });
   }
 

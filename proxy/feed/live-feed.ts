@@ -11,7 +11,7 @@ import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { within } from "../../snapshots/store/deadline.ts";
 import type { Identity } from "../access/identity.ts";
 import { hasBody } from "../connection/pipelining.ts";
-import { type Exchange, newExchange } from "../exchange.ts";
+import { newExchange } from "../exchange.ts";
 import type { Receipt } from "../quota/quota.ts";
 import { refusalOf } from "../reply/problem.ts";
 import { exchangeHeaders, headersAt } from "../reply/reply.ts";
@@ -36,9 +36,8 @@ function goLive(services: AppServices, feed: LiveFeed): ReturnType<Companion["ta
   const { path } = endpoints.scoreFeed;
   const checks = [requireOneHost, ...checksOf(endpoints.scoreFeed, services)];
   return async (request: IncomingMessage, socket: Socket, head: Buffer) => {
-    const { snapshotId } = catalog.current()?.commit ?? {};
-    const opened = newExchange(searchOf(request.url ?? ""), snapshotId, headersAt(path));
-    const exchange: Exchange = { ...opened, route: path };
+    const exchange = newExchange(searchOf(request.url ?? ""), catalog, headersAt(path));
+    exchange.route = path;
     const end = recorder.begin(request, exchange);
     try {
       for (const check of checks) await check(request, exchange);

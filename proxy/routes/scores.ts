@@ -49,8 +49,7 @@ export function scoreAnswers(services: AppServices) {
     };
 
   const stored = (found: FoundScore, name: ScoreName): Reply => ({
-    snapshotId: found.commit.snapshotId,
-    etag: tagsOf(found.object.hash),
+    ...headOf(found),
     content: async (coding) => textContent(await readScore(catalog, found, name), coding),
   });
 

@@ -218,7 +218,7 @@ const body: Target = {
     const sent = requestOf({ "content-type": type, expect, "content-length": String(content.length) });
     const { headers, rawHeaders, httpVersion } = sent;
     const request = Object.assign(Readable.from([content]), { headers, rawHeaders, httpVersion });
-    const exchange = newExchange("", undefined, {});
+    const exchange = newExchange("", { current: () => undefined }, {});
     const response = { writeContinue() {} };
     const read = readBody(row, defaultLimits);
     const done = await refusedLater(
