@@ -32,9 +32,9 @@ export function integerOption(
   throw usageError(`--${name} must be an integer from ${min} to ${max}, not ${JSON.stringify(text)}`);
 }
 
-/** `1 file`, `2 files`. */
+/** `1 file`, `2 files`, `2 witnesses`. */
 export function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+  return `${count} ${noun}${count === 1 ? "" : noun.endsWith("s") ? "es" : "s"}`;
 }
 
 /** Throws USAGE when the option is left out or empty. */
@@ -145,7 +145,7 @@ export class Shell {
   }
 
   /** Prints the result on stdout: with `json` as one JSON object, otherwise as the lines. */
-  report(json: boolean, result: object, lines: readonly string[]): void {
+  report(json: boolean | undefined, result: object, lines: readonly string[]): void {
     if (json) this.stdout.write(`${JSON.stringify(result)}\n`);
     else for (const line of lines) this.print(line);
   }

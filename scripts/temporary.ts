@@ -18,7 +18,7 @@ export async function withTemporaryFolder<T>(work: (folder: string) => Promise<T
   try {
     await removeLeftTemporaryFolders();
     folder = await mkdtemp(join(folder, `${prefix}${ownerMark()}`));
-    const forget = removeWhenStopped(folder);
+    const forget = whenStopped(() => rmSync(folder, { recursive: true, force: true }));
     try {
       return await work(folder);
     } finally {
@@ -36,18 +36,18 @@ export function removeLeftTemporaryFolders(): Promise<number> {
   return removeLeftFolders(tmpdir(), folderName);
 }
 
-/** Removes a folder on SIGINT or SIGTERM, and lets the signal end the process. Returns a function that cancels this. */
-function removeWhenStopped(folder: string): () => void {
+/** Calls `end` on SIGINT or SIGTERM, and lets the signal end the process. Returns a function that cancels this. */
+export function whenStopped(end: () => void): () => void {
   const signals = ["SIGINT", "SIGTERM"] as const;
-  const remove = (signal: NodeJS.Signals) => {
-    rmSync(folder, { recursive: true, force: true });
+  const stop = (signal: NodeJS.Signals) => {
+    end();
     // With the handlers gone, the signal ends the process as usual, and its parent sees that.
     forget();
     process.kill(process.pid, signal);
   };
   const forget = () => {
-    for (const signal of signals) process.off(signal, remove);
+    for (const signal of signals) process.off(signal, stop);
   };
-  for (const signal of signals) process.on(signal, remove);
+  for (const signal of signals) process.on(signal, stop);
   return forget;
 }

@@ -46,7 +46,7 @@ const ask = command({
     const answer = await client.recompute(options).catch((error) => {
       throw failureOf(error, url);
     });
-    shell.report(values.json ?? false, answer, linesOf(query, answer));
+    shell.report(values.json, answer, linesOf(query, answer));
   },
 });
 

@@ -259,7 +259,7 @@ const doctor = command({
     store: { ...storeOption.store, required: false, otherwise: "SNAPSHOT_STORE or STORE" },
     ...jsonOption,
   },
-  async run({ env: file, store, json = false }, _operand, shell) {
+  async run({ env: file, store, json }, _operand, shell) {
     const given = file ? parseEnv(await readFile(shell.path(file), "utf8")) : {};
     // The client of S3 looks for credentials in the environment itself.
     Object.assign(shell.env, given);

@@ -46,7 +46,7 @@ const issue = command({
     const { key, record } = await issueKey(storage, { plan: plan.data, owner, quota, expiresAt }, now);
     await file?.write(key, record.expiresAt);
     shell.say(`${describe(record, undefined)}\nThe key is shown this once:`);
-    shell.report(values.json ?? false, { key, ...shown(record, undefined) }, [key]);
+    shell.report(values.json, { key, ...shown(record, undefined) }, [key]);
   },
 });
 
@@ -61,7 +61,7 @@ const list = command({
     for (const error of damaged) shell.say(`damaged: ${error.message}`);
     const keys = records.map((record) => shown(record, revocations.get(record.id)));
     const lines = records.map((record) => describe(record, revocations.get(record.id)));
-    shell.report(values.json ?? false, { keys, damaged: damaged.map((error) => error.key) }, lines);
+    shell.report(values.json, { keys, damaged: damaged.map((error) => error.key) }, lines);
     return damaged.length > 0 ? exitCodes.unexpected : exitCodes.done;
   },
 });
@@ -80,7 +80,7 @@ const revoke = command({
     const revocation = await revokeKey(await openStore(shell, values.store, { keysFirst: true }), id, at);
     if (!revocation) throw unknownKey(id);
     const { revokedAt } = revocation;
-    shell.report(values.json ?? false, { id, revokedAt }, [`key ${id} ends at ${revokedAt}`]);
+    shell.report(values.json, { id, revokedAt }, [`key ${id} ends at ${revokedAt}`]);
   },
 });
 
@@ -109,7 +109,7 @@ const rotate = command({
       `${describe(record, undefined)}\nIt takes the place of key ${id}, which ends at ${replaces.revokedAt}.`,
     );
     shell.say("The key is shown this once:");
-    shell.report(values.json ?? false, { key, ...shown(record, undefined), replaces }, [key]);
+    shell.report(values.json, { key, ...shown(record, undefined), replaces }, [key]);
   },
 });
 

@@ -41,7 +41,7 @@ const sample = command({
       seed: count("seed", 2 ** 31 - 1, 0),
       daysBack: integerOption("days-back", values["days-back"], { min: 0, max: days - 1, otherwise: 0 }),
     });
-    shell.report(values.json ?? false, written, [
+    shell.report(values.json, written, [
       `${counted(written.markets, "market")} and ${counted(written.scores, "score")} of ` +
         `${counted(written.protocols, "protocol")} ` +
         `written to ${written.directory} (${counted(written.files, "file")}, ${(written.bytes / 1e6).toFixed(1)} MB)`,

@@ -30,7 +30,7 @@ const sync = command({
   async run(values, _operand, shell) {
     const { url, key, trusted } = await readService(shell, values);
     const folder = shell.path(requiredOption("to", values.to));
-    const [follow, json] = [values.follow ?? false, values.json ?? false];
+    const { follow = false, json } = values;
     return withCopy(folder, shell, async (copy) => {
       const parts: SyncParts = {
         client: new Client({ url, key, maxBytes: 2 ** 23 }),
@@ -79,7 +79,7 @@ async function attempt(
   }
 }
 
-function tell(report: SyncReport, shell: Shell, json: boolean): void {
+function tell(report: SyncReport, shell: Shell, json: boolean | undefined): void {
   const { how, snapshotId, lines, received, archiveRoot, unchecked } = report;
   const came = how === "unchanged" ? "nothing new" : `${counted(received, "line")} received (${how})`;
   shell.report(json, report, [

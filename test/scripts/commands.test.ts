@@ -10,7 +10,7 @@ import { IntegrityError, VerificationError } from "../../proxy/site/client/clien
 import { errors, Fault } from "../../schemas/errors.ts";
 import { retention } from "../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../schemas/versions.ts";
-import { exitCodeOf } from "../../scripts/cli.ts";
+import { counted, exitCodeOf } from "../../scripts/cli.ts";
 import { sampleDefaults } from "../../snapshots/sample/sample.ts";
 import { contractJsonSchema } from "../../snapshots/sources/contract/describe-contract.ts";
 import { SourceRefusal } from "../../snapshots/sources/contract/refusals.ts";
@@ -297,6 +297,12 @@ test.each([
 ])("%o ends a command with %i", (error, code) => {
   expect(exitCodeOf(error)).toBe(code);
 });
+
+test.each([
+  ["1 witness", counted(1, "witness")],
+  ["2 witnesses", counted(2, "witness")],
+  ["0 files", counted(0, "file")],
+])("reports count %s", (words, spelled) => expect(spelled).toBe(words));
 
 test("every code of an error that the table has is given to one", async () => {
   const given = new Set<string>();

@@ -16,7 +16,7 @@ export const contractCommand = command({
     sql: flag("as CREATE TABLE for DuckDB"),
     json: flag("as JSON Schema (2020-12)"),
   },
-  async run({ sql = false, json = false }, _operand, shell) {
+  async run({ sql, json }, _operand, shell) {
     if (sql && json) throw usageError("--sql and --json exclude each other");
     if (json) shell.report(true, contractJsonSchema(), []);
     else shell.print((sql ? contractSql() : contractMarkdown()).trimEnd());
@@ -27,7 +27,7 @@ export const checkCommand = command({
   name: "check",
   does: "says all that a publish would refuse in the sources, without a store",
   options: { sources: { ...sourcesOption, required: true }, ...jsonOption },
-  async run({ sources, json = false }, _operand, shell) {
+  async run({ sources, json }, _operand, shell) {
     const location = sourcesLocation(shell, requiredOption("sources", sources));
     const found = await withTemporaryFolder((folder) =>
       inspectSourcesAt(shell, location, folder, progressOn(shell.stderr)),

@@ -34,7 +34,7 @@ export const listCommand = command({
       return [...(hold ? ["rollback"] : []), ...gone, ...foreign, ...cosigned].join(", ");
     };
     const missing = gapsIn(known.map(({ entry }) => entry.commit).reverse());
-    shell.report(values.json ?? false, { commits: known.map(withCosigners), missing }, [
+    shell.report(values.json, { commits: known.map(withCosigners), missing }, [
       ...known.map((each) => {
         const { commit, publishedAt, snapshotId, counts } = each.entry;
         const columns = [commit, publishedAt, snapshotId.slice(0, 16), counted(counts.markets, "market")];
@@ -86,7 +86,7 @@ export const diffCommand = command({
     const signing = await readSigning(shell, values);
     const done = await diff(await openStore(shell, values.store), older, newer, signing);
     const { since, until, changes } = done;
-    shell.report(values.json ?? false, done, [
+    shell.report(values.json, done, [
       `From commit ${since.commit}, snapshot ${since.snapshotId}`,
       `to commit ${until.commit}, snapshot ${until.snapshotId}`,
       ...describeChanges("It changes", changes),

@@ -1,7 +1,5 @@
-import { realpath } from "node:fs/promises";
 import { publishedSite } from "../../../proxy/site/files.ts";
 import { retention } from "../../../schemas/store/stored-objects.ts";
-import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { updateLog } from "../../../snapshots/publish/public/log.ts";
@@ -9,7 +7,7 @@ import { PublicTree } from "../../../snapshots/publish/public/site.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { readRunLog } from "../../../snapshots/trust/log/believe.ts";
 import { verifierText, writeSigningKey } from "../../../snapshots/trust/notes/note-keys.ts";
-import { counted, integerOption, progressOn, requiredOption, usageError } from "../../cli.ts";
+import { counted, integerOption, requiredOption, usageError } from "../../cli.ts";
 import { command, flag, jsonOption, number } from "../../program.ts";
 import {
   defaultSigningName,
@@ -23,7 +21,8 @@ import {
   unsignedOption,
 } from "../../signing.ts";
 import { common, openStore } from "../../store.ts";
-import { removeLeftTemporaryFolders, withTemporaryFolder } from "../../temporary.ts";
+import { removeLeftTemporaryFolders } from "../../temporary.ts";
+import { exportTo } from "./publish-run.ts";
 import { describeWitnesses, reportOf, shorten } from "./reports.ts";
 
 export const rollbackCommand = command({
@@ -44,7 +43,7 @@ export const rollbackCommand = command({
     const { commit: made, snapshotId } = commit.entry;
     const before = await readCommit(storage, made - 1);
     if (before?.note !== undefined && commit.note === undefined) shell.say(lostSignature);
-    shell.report(values.json ?? false, reportOf(commit), [
+    shell.report(values.json, reportOf(commit), [
       `Commit ${made} has snapshot ${snapshotId} again. Publishing is on hold until publish --resume.`,
     ]);
   },
@@ -66,16 +65,9 @@ export const exportCommand = command({
   async run(values, _operand, shell) {
     const signing = await readSigning(shell, values);
     const storage = await openStore(shell, values.store);
-    const progress = progressOn(shell.stderr);
-    const done = await withTemporaryFolder(async (folder) =>
-      exportSnapshot(storage, values.snapshot, {
-        temporaryDirectory: await realpath(folder),
-        progress,
-        signing,
-      }),
-    );
+    const done = await exportTo(shell, storage, { snapshot: values.snapshot, signing });
     const { outcome, snapshotId, commit, rows, total, uploaded } = done;
-    shell.report(values.json ?? false, done, [
+    shell.report(values.json, done, [
       `${outcome === "exported" ? "Exported" : "Exported before:"} snapshot ${snapshotId} of commit ${commit}`,
       `${counted(rows, "market")} in ${counted(total.objects, "file")} (${total.bytes} bytes), ` +
         `${uploaded.objects} of them made now`,
@@ -136,7 +128,7 @@ export const gcCommand = command({
     const leftFolders = dryRun ? 0 : await removeLeftTemporaryFolders();
     const { keptCommits, deleted, young, tiers: bytesOf } = done;
     const leftovers = done.leftovers + leftFolders;
-    shell.report(values.json ?? false, { ...done, leftovers }, [
+    shell.report(values.json, { ...done, leftovers }, [
       ...(dryRun ? shorten(deleted.keys) : []),
       `${dryRun ? "Would delete" : "Deleted"} ${counted(deleted.keys.length, "object")} (${deleted.bytes} bytes); ` +
         `${counted(keptCommits, "commit")} kept, too young to go: ${counted(young, "unreachable object")}`,
@@ -182,7 +174,7 @@ export const signingKeyCommand = command({
     const publicKey = verifierText(await writeSigningKey(path, name, algorithm));
     const use = algorithm === "ed25519" ? "SIGNING_KEY" : "a second line of the file SIGNING_KEY";
     shell.say(`${path} signs, so keep it secret (${use}); ${path}.pub is for everybody (TRUSTED_KEYS):`);
-    shell.report(values.json ?? false, { name, publicKey, files: { private: path, public: `${path}.pub` } }, [
+    shell.report(values.json, { name, publicKey, files: { private: path, public: `${path}.pub` } }, [
       publicKey,
     ]);
   },
@@ -201,7 +193,7 @@ export const witnessCommand = command({
     const { newest } = log;
     const tree = await PublicTree.of(log.storage);
     const witnessed = newest ? await updateLog(storage, tree, newest, signing, log) : [];
-    shell.report(values.json ?? false, { commit: newest?.entry.commit ?? 0, witnessed }, [
+    shell.report(values.json, { commit: newest?.entry.commit ?? 0, witnessed }, [
       newest
         ? `Commit ${newest.entry.commit}, snapshot ${newest.entry.snapshotId}`
         : `${storage.location} holds no commit yet`,

@@ -10,6 +10,7 @@ import { publishPart } from "../../../snapshots/publish/parts/publish-part.ts";
 import { isScript } from "../../../snapshots/sources/duckdb/run-script.ts";
 import { counted, type ExitCode, exitCodes, integerOption, type Shell, usageError } from "../../cli.ts";
 import { flag, number, type ValuesOf } from "../../program.ts";
+import { whenStopped } from "../../temporary.ts";
 import type { readPublishing, Way } from "./publish-run.ts";
 
 /** A run in parts: on this machine by itself, or step by step wherever a scheduler runs them. */
@@ -180,21 +181,14 @@ export async function makeParts(shell: Shell, args: readonly string[], count: nu
     }
     endAll();
   };
-  const stop = (signal: NodeJS.Signals) => {
-    endAll();
-    for (const each of signals) process.off(each, stop);
-    process.kill(process.pid, signal);
-  };
-  for (const signal of signals) process.on(signal, stop);
+  const forget = whenStopped(endAll);
   try {
     await Promise.all(Array.from({ length: count }, (_, index) => makePart(index + 1)));
   } finally {
-    for (const signal of signals) process.off(signal, stop);
+    forget();
   }
   return failed ?? exitCodes.done;
 }
-
-const signals = ["SIGINT", "SIGTERM"] as const;
 
 const isExitCode = (code: unknown): code is ExitCode =>
   (Object.values(exitCodes) as unknown[]).includes(code);

@@ -1,4 +1,6 @@
+import { realpath } from "node:fs/promises";
 import { publishedSite } from "../../../proxy/site/files.ts";
+import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import type { Allowance } from "../../../snapshots/publish/guards.ts";
 import type { PublishOptions, PublishReport } from "../../../snapshots/publish/publish.ts";
 import { type Refusal, SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
@@ -6,6 +8,7 @@ import { lateRule } from "../../../snapshots/sources/contract/table-schema.ts";
 import type { NamedContent, OpenSources } from "../../../snapshots/sources/sources.ts";
 import { describeClocks } from "../../../snapshots/store/log/clock.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
+import type { Signing } from "../../../snapshots/trust/signing.ts";
 import { type ExitCode, integerOption, progressOn, requiredOption, type Shell } from "../../cli.ts";
 import { flag, number, type ValuesOf } from "../../program.ts";
 import { unsignedOption } from "../../signing.ts";
@@ -103,4 +106,16 @@ export function publishFrom(
       });
       return { report, files };
     });
+}
+
+/** Exports a snapshot, the newest one if none is named; with `changes`, also what its commit changed. */
+export function exportTo(
+  shell: Shell,
+  storage: Storage,
+  { snapshot, ...options }: { snapshot?: string | undefined; signing: Signing; changes?: true },
+) {
+  const progress = progressOn(shell.stderr);
+  return withTemporaryFolder(async (folder) =>
+    exportSnapshot(storage, snapshot, { ...options, temporaryDirectory: await realpath(folder), progress }),
+  );
 }

@@ -1,7 +1,6 @@
-import { type FileHandle, open, realpath } from "node:fs/promises";
+import { type FileHandle, open } from "node:fs/promises";
 import { contactAt, contactRule } from "../../../schemas/contact.ts";
 import { maxNoteBytes } from "../../../snapshots/format/note.ts";
-import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { apiPlaceAt, citationIn, licenseAt, siteAddressAt } from "../../../snapshots/publish/public/site.ts";
 import { type PublishReport, publish } from "../../../snapshots/publish/publish.ts";
 import type { NamedContent } from "../../../snapshots/sources/sources.ts";
@@ -9,15 +8,13 @@ import { messageOf } from "../../../snapshots/store/errors.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { noStoreAt, storeExists } from "../../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import type { Signing } from "../../../snapshots/trust/signing.ts";
-import { counted, exitCodes, progressOn, type Shell, usageError } from "../../cli.ts";
+import { counted, exitCodes, type Shell, usageError } from "../../cli.ts";
 import { command, flag } from "../../program.ts";
 import { siteFaultAt } from "../../service.ts";
 import { lostSignature, readSigning, signOverOption, trustOptions } from "../../signing.ts";
 import { common, openStoreUnchecked } from "../../store.ts";
-import { withTemporaryFolder } from "../../temporary.ts";
 import { inParts, partsWay } from "./publish-parts.ts";
-import { allowing, publishFrom, readPublishing, sourcesOption, type Way } from "./publish-run.ts";
+import { allowing, exportTo, publishFrom, readPublishing, sourcesOption, type Way } from "./publish-run.ts";
 import { describePublish } from "./reports.ts";
 
 export const publishCommand = command({
@@ -104,8 +101,11 @@ export const publishCommand = command({
     if (code !== exitCodes.done) return code;
     const { report, files } = await publishWith(way.publish);
     if (report.signature === "lost") shell.say(lostSignature);
-    if (values.export && !dryRun) await exportNewest(shell, storage, signing);
-    shell.report(values.json ?? false, report, describePublish(report));
+    if (values.export && !dryRun) {
+      const { total } = await exportTo(shell, storage, { signing, changes: true });
+      shell.say(`Exported in ${counted(total.objects, "file")} (${total.bytes} bytes)`);
+    }
+    shell.report(values.json, report, describePublish(report));
     const fault = told.siteUrl && !dryRun && (await siteFaultAt(told.siteUrl));
     if (fault) shell.warn(fault);
     try {
@@ -132,19 +132,6 @@ async function openOrMakeStore(
   const storage = await openStoreUnchecked(shell, store, cache);
   if (makesStore && !(await storeExists(storage))) shell.say(`${noStoreAt(storage)} yet: publish makes one`);
   return storage;
-}
-
-async function exportNewest(shell: Shell, storage: Storage, signing: Signing): Promise<void> {
-  const progress = progressOn(shell.stderr);
-  const { total } = await withTemporaryFolder(async (folder) =>
-    exportSnapshot(storage, undefined, {
-      temporaryDirectory: await realpath(folder),
-      progress,
-      signing,
-      changes: true,
-    }),
-  );
-  shell.say(`Exported in ${counted(total.objects, "file")} (${total.bytes} bytes)`);
 }
 
 async function writeStatement(

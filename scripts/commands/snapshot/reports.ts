@@ -51,7 +51,7 @@ export function describeWitnesses(witnessed: readonly Witnessed[]): string[] {
   const cosigned = witnessed.filter((each) => "time" in each).map(({ name }) => name);
   const names = cosigned.length > 0 ? `: ${cosigned.join(", ")}` : "";
   return [
-    `cosigned by ${cosigned.length} of ${witnessed.length} witness${witnessed.length === 1 ? "" : "es"}${names}`,
+    `cosigned by ${cosigned.length} of ${counted(witnessed.length, "witness")}${names}`,
     ...witnessed.flatMap((each) => ("fault" in each ? [`  not by ${each.name}: ${each.fault}`] : [])),
   ];
 }

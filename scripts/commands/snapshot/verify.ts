@@ -50,7 +50,7 @@ export const verifyCommand = command({
     ...allowing,
   },
   async run(values, _operand, shell) {
-    const { json = false, store, repair = false, since: given, "since-file": named, ...others } = values;
+    const { json, store, repair = false, since: given, "since-file": named, ...others } = values;
     const { "trusted-key": keyFile, "trust-policy": policyFile, "log-begins-at": first, ...choices } = others;
     const trusting = { "trusted-key": keyFile, "trust-policy": policyFile };
     const stray = Object.keys(choices)[0];
