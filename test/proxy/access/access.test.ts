@@ -79,22 +79,6 @@ describe("order of checks: each fault is answered before those behind it", () =>
       expect(/ Ask for a key: keys@example\.org$/.test(detail), detail).toBe(names);
     }
   });
-
-  test("without a snapshot: parameters and slugs first, then 503", async () => {
-    const bare = await startTestProxy({ empty: true });
-    const key = await bare.issue();
-    const of = async (path: string) => outcome(await bare.get(path, { headers: bearer(key) }));
-    expect(await of("/api/v1/scores?x=1")).toBe("400 INVALID_PARAMETER");
-    expect(await of("/api/v1/scores/UPPER")).toBe("404 PROTOCOL_NOT_FOUND");
-    expect(await of("/api/v1/scores")).toBe("503 SNAPSHOT_UNAVAILABLE");
-    expect(await of("/api/v1/scores/aave")).toBe("503 SNAPSHOT_UNAVAILABLE");
-    expect(await of("/api/v1/scores/aave/history")).toBe("503 SNAPSHOT_UNAVAILABLE");
-    expect(await of(archive)).toBe("503 SNAPSHOT_UNAVAILABLE");
-    expect(await of("/api/v1/status")).toBe("503 SNAPSHOT_UNAVAILABLE");
-    expect(await of("/readyz")).toBe("503 SNAPSHOT_UNAVAILABLE");
-    expect(await of("/healthz")).toBe("200");
-    await bare.stop();
-  });
 });
 
 describe("credentials", () => {

@@ -1,8 +1,5 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { Agent } from "node:http";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { clientAccount, parseTrust } from "../../../proxy/access/client-address.ts";
 import { sqliteQuota } from "../../../proxy/quota/counters.ts";
@@ -10,7 +7,6 @@ import { createQuota } from "../../../proxy/quota/quota.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { call } from "../../helpers/http/proxy-client.ts";
 import { collectGarbage } from "../../helpers/servers/memory.ts";
-import { nodeOptions } from "../../helpers/servers/programs.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
@@ -115,25 +111,6 @@ describe("clientAccount(peer, forwarded, trust)", () => {
     for (let index = 0; index < 65_536; index += 1)
       accounts.add(clientAccount(`2001:db8:0:${hex(index)}::1`, [], nobody));
     expect(accounts.size).toBe(65_536);
-  });
-});
-
-describe("npm run proxy", () => {
-  // Other values that are refused stand in config.test.ts.
-  test.each(["0.0.0.0/0"])("does not start with TRUST_PROXY=%s, and names it", async (value) => {
-    const script = new URL("../../../scripts/proxy.ts", import.meta.url).pathname;
-    const child = spawn(process.execPath, [...nodeOptions, script], {
-      env: {
-        PATH: process.env.PATH,
-        INIT_CWD: folder,
-        SNAPSHOT_STORE: "store",
-        PORT: "0",
-        TRUST_PROXY: value,
-      },
-    });
-    const said = text(child.stderr);
-    expect(await once(child, "close")).toEqual([1, null]);
-    expect(await said).toMatch(/^TRUST_PROXY must be [^\n]*\n$/);
   });
 });
 

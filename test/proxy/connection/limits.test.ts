@@ -10,7 +10,7 @@ import { isWellFormedKey } from "../../../snapshots/keys/records.ts";
 import { decodeCursor } from "../../../snapshots/read/query/query.ts";
 import { archiveQuery } from "../../helpers/archive/query.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { type Answer, bearer, outcome, problemOf } from "../../helpers/http/proxy-client.ts";
+import { type Answer, answersOf, bearer, outcome, problemOf } from "../../helpers/http/proxy-client.ts";
 
 const archive = "/api/v1/markets/historical";
 const kibibyte = 1024;
@@ -23,29 +23,10 @@ beforeAll(async () => {
 });
 afterAll(() => proxy.stop());
 
-/** The answers on a connection, in order; none of their bodies is compressed. */
-function answersIn(text: string): Answer[] {
-  const answers: Answer[] = [];
-  for (let rest = text; rest !== ""; ) {
-    const end = rest.indexOf("\r\n\r\n");
-    const [line = "", ...fields] = rest.slice(0, end).split("\r\n");
-    const headers = Object.fromEntries(
-      fields.map((field) => [field.split(": ")[0]!.toLowerCase(), field.slice(field.indexOf(": ") + 2)]),
-    );
-    const length = Number(headers["content-length"]);
-    const body = rest.slice(end + 4, end + 4 + length);
-    expect(body.length, line).toBe(length);
-    rest = rest.slice(end + 4 + length);
-    const json = () => JSON.parse(body);
-    answers.push({ status: Number(line.split(" ")[1]), headers, body: Buffer.from(body), text: body, json });
-  }
-  return answers;
-}
-
 const lines = (path: string, fields: string[]) =>
   [`GET ${path} HTTP/1.1`, "Host: x", ...fields, "", ""].join("\r\n");
 const send = async (path: string, ...fields: string[]) =>
-  answersIn(await proxy.raw(lines(path, [...fields, "Connection: close"])))[0]!;
+  answersOf(await proxy.raw(lines(path, [...fields, "Connection: close"])))[0]!;
 
 /** A request whose head has exactly so many bytes. */
 const headOf = (bytes: number) => {
@@ -55,7 +36,7 @@ const headOf = (bytes: number) => {
 
 describe("long heads", () => {
   test("up to some 16 KiB are read, longer ones are refused", async () => {
-    const of = async (bytes: number) => outcome(answersIn(await proxy.raw(headOf(bytes)))[0]!);
+    const of = async (bytes: number) => outcome(answersOf(await proxy.raw(headOf(bytes)))[0]!);
     expect(await of(15 * kibibyte)).toBe("200");
     for (const size of [17, 32]) expect(await of(size * kibibyte)).toBe("431 HEADERS_TOO_LARGE");
   });
@@ -71,7 +52,7 @@ describe("long heads", () => {
       await new Promise(setImmediate);
     }
     await closed;
-    expect(outcome(answersIn(received)[0]!)).toBe("431 HEADERS_TOO_LARGE");
+    expect(outcome(answersOf(received)[0]!)).toBe("431 HEADERS_TOO_LARGE");
   });
 
   test("of 8 KiB of address are answered by what it says", async () => {
@@ -129,7 +110,7 @@ describe("17 requests at once on one connection, of which 16 wait", () => {
 
   test("are answered one after another and counted one by one", async () => {
     const before = left(await proxy.get("/api/v1/scores", { headers: bearer(key) }));
-    const answers = answersIn(await proxy.raw(all()));
+    const answers = answersOf(await proxy.raw(all()));
     expect(answers).toHaveLength(17);
     for (const [place, answer] of answers.entries()) {
       if (place % 3 === 0) expect(answer.json().slug).toBe(slugs[place % 4]);
@@ -143,7 +124,7 @@ describe("17 requests at once on one connection, of which 16 wait", () => {
 
   test("with 10 units left are 10 answers and 7 refusals", async () => {
     const poor = await proxy.issue({ owner: "poor", quota: 10 });
-    const answers = answersIn(await proxy.raw(all().replaceAll(key, poor)));
+    const answers = answersOf(await proxy.raw(all().replaceAll(key, poor)));
     expect(answers).toHaveLength(17);
     expect(answers.filter(({ status }) => status !== 429)).toHaveLength(10);
     expect(new Set(answers.filter(({ status }) => status === 429).map(outcome))).toEqual(
@@ -154,7 +135,7 @@ describe("17 requests at once on one connection, of which 16 wait", () => {
   test("with garbage behind them: whole answers in order, or a closed connection", async () => {
     const answers = (await proxy.raw(`${requests().join("")}garbage\r\n\r\n`)).split(/(?=HTTP\/1\.1 \d{3} )/);
     for (const [place, answer] of answers.filter(Boolean).slice(0, -1).entries()) {
-      const [parsed] = answersIn(answer);
+      const [parsed] = answersOf(answer);
       if (place % 3 === 1) expect(parsed!.json().pageSize).toBe(place);
     }
     expect(outcome(await proxy.get("/healthz"))).toBe("200");

@@ -84,16 +84,6 @@ describe("a list of exports", () => {
     }
   });
 
-  test("costs one unit, and none when nothing is new", async () => {
-    const { get, left } = await served(await exported());
-    const before = await left();
-    const { headers } = await get(list);
-    expect(headers["cache-control"]).toBe("private, no-cache");
-    expect(await left()).toBe(before - 1);
-    expect((await get(list, { "if-none-match": String(headers.etag) })).status).toBe(304);
-    expect(await left()).toBe(before - 1);
-  });
-
   test("names them whatever somebody has put beside them later", async () => {
     const storage = await exported();
     const junk = layout.exportRecord("0".repeat(64));
@@ -120,15 +110,6 @@ describe("a list of exports", () => {
     await until("the export to be withdrawn", async () => (await listed()).count === 0);
     const { url } = exports[0]!.files[0]!;
     expect(outcome(await proxy.get(url, { headers: bearer(key) }))).toBe("404 SNAPSHOT_NOT_FOUND");
-  });
-
-  test("is for Aegis, as files are", async () => {
-    const { proxy, file } = await served(await exported());
-    const developer = await proxy.issue({ plan: "developer", owner: "dev" });
-    for (const path of [list, file.url]) {
-      expect(outcome(await proxy.get(path))).toBe("401 API_KEY_REQUIRED");
-      expect(outcome(await proxy.get(path, { headers: bearer(developer) }))).toBe("403 AEGIS_REQUIRED");
-    }
   });
 });
 

@@ -305,17 +305,6 @@ test("what must be hashed first is paid for by its work, and what nobody has cos
   }
 });
 
-test("all of it is for Aegis", async () => {
-  const developer = await proxy.issue({ plan: "developer", owner: "dev" });
-  const { hash } = (await indexOf()).segments[0]!.header;
-  for (const asked of ["", `/${hash}`, `/sections?of=${hash}`, `/absence?id=${sharing[2]}`]) {
-    expect(outcome(await proxy.get(`${path}${asked}`))).toBe("401 API_KEY_REQUIRED");
-    expect(outcome(await proxy.get(`${path}${asked}`, { headers: bearer(developer) }))).toBe(
-      "403 AEGIS_REQUIRED",
-    );
-  }
-});
-
 test("an index that nobody signed has its entry alone, and the answer a tag that saves the unit", async () => {
   const unsigned = await startTestProxy();
   try {

@@ -94,38 +94,6 @@ describe("the answer", () => {
     expect(scores.map(({ slug }) => slug)).toEqual(["constructor"]);
     expect(answer.headers["content-type"]).toBe("application/json");
   });
-
-  test("is the same in gzip and identity, and not to be kept", async () => {
-    const plain = await ask(batchBody(slugs));
-    const zipped = await ask(batchBody(slugs), { "accept-encoding": "gzip" });
-    expect(plain.headers["content-encoding"]).toBeUndefined();
-    expect(zipped.headers["content-encoding"]).toBe("gzip");
-    expect(zipped.body.length).toBeLessThan(plain.body.length);
-    expect(zipped.text).toBe(plain.text);
-    for (const { headers, body } of [plain, zipped]) {
-      expect(headers).toMatchObject({ "cache-control": "no-store", "content-length": String(body.length) });
-      expect(headers["x-snapshot-id"]).toMatch(/^[0-9a-f]{64}$/);
-      expect(headers["access-control-allow-origin"]).toBe("*");
-      expect(headers.etag).toBeUndefined();
-    }
-    const conditional = await ask(batchBody(slugs), { "if-none-match": "*" });
-    expect([conditional.status, conditional.text]).toEqual([200, plain.text]);
-  });
-});
-
-describe("who may ask", () => {
-  test("everybody; a key that is none is refused", async () => {
-    expect((await post(batchBody(["aave"]), jsonType)).status).toBe(200);
-    expect((await ask(batchBody(["aave"]), bearer(await proxy.issue({ owner: "aegis" })))).status).toBe(200);
-    expect(outcome(await ask("{", bearer("wrong")))).toBe("401 INVALID_API_KEY");
-  });
-
-  test("with POST alone", async () => {
-    for (const method of ["GET", "HEAD", "PUT", "DELETE"]) {
-      const answer = await proxy.get(batch, { method });
-      expect([method, answer.status, answer.headers.allow]).toEqual([method, 405, "POST, OPTIONS"]);
-    }
-  });
 });
 
 describe("the type of the body", () => {
@@ -253,16 +221,6 @@ describe("each fault is answered before those behind it", () => {
     expect(await of("{}", {}, "?x=1")).toBe("400 INVALID_BODY");
     expect(await of(batchBody([]), {}, "?x=1")).toBe("400 INVALID_PARAMETER");
     expect(await of(batchBody([]), {})).toBe("200");
-  });
-
-  test("and without a snapshot the body first", async () => {
-    const bare = await startTestProxy({ empty: true });
-    expect(outcome(await post("{}", jsonType, "", bare))).toBe("400 INVALID_BODY");
-    const answer = await post(batchBody(["aave"]), jsonType, "", bare);
-    expect(outcome(answer)).toBe("503 SNAPSHOT_UNAVAILABLE");
-    expect(remaining(answer)).toBe(999);
-    expect((await bare.get("/api/v1/usage")).json().remaining).toBe(999);
-    await bare.stop();
   });
 });
 

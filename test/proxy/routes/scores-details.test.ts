@@ -61,31 +61,12 @@ describe("history and dimensions of a published sample", () => {
     expect((await ask(addressOf(slug, kind), {}, keys.aegis)).text).toBe(text);
   });
 
-  test.each(kinds)("%s agrees with the protocol's record in the list", async (kind) => {
-    const { text } = await ask(addressOf(slugs[0]!, kind));
-    const told = JSON.parse(text);
-    const last = kind === "history" ? told.points.at(-1) : told;
-    const newest = details.get(slugs[0]!)!.history.points.at(-1)!;
-    expect([told.slug, last.updatedAt]).toEqual([slugs[0], newest.updatedAt]);
-  });
-
   test("neither ever asks the origin", () => {
     expect(origin.connections).toBe(0);
   });
 });
 
 describe.each(kinds)("%s: who may ask, and what", (kind) => {
-  test("no one without a key, and with a key of no other standing", async () => {
-    const path = addressOf(slugs[0]!, kind);
-    const answer = await proxy.get(path);
-    expect(outcome(answer)).toBe("401 API_KEY_REQUIRED");
-    expect(answer.headers["www-authenticate"]).toContain("Bearer");
-    expect(answer.headers["x-ratelimit-remaining"]).toBeUndefined();
-    expect(answer.text).not.toContain("updatedAt");
-    expect(outcome(await ask(path, {}, "prs_live_wrong"))).toBe("401 INVALID_API_KEY");
-    for (const key of Object.values(keys)) expect(outcome(await ask(path, {}, key))).toBe("200");
-  });
-
   test("unknown slugs are 404, whatever they are", async () => {
     const odd = [
       "none",
@@ -116,73 +97,6 @@ describe.each(kinds)("%s: who may ask, and what", (kind) => {
     for (const query of ["days=7", "x", "=", "%", "cursor=x"]) {
       expect(outcome(await ask(`${addressOf("none", kind)}?${query}`))).toBe("400 INVALID_PARAMETER");
     }
-  });
-
-  test("GET and HEAD alone are answered", async () => {
-    const path = addressOf(slugs[0]!, kind);
-    const post = await proxy.get(path, { method: "POST", headers: bearer(keys.developer) });
-    expect([outcome(post), post.headers.allow]).toEqual(["405 METHOD_NOT_ALLOWED", "GET, HEAD, OPTIONS"]);
-    const head = await proxy.get(path, { method: "HEAD", headers: bearer(keys.developer) });
-    const whole = await ask(path);
-    expect([head.status, head.body.length]).toEqual([200, 0]);
-    for (const name of ["etag", "content-length", "cache-control", "content-type"])
-      expect(head.headers[name]).toBe(whole.headers[name]);
-  });
-
-  test("a unit is taken for what is answered, and returned with 304", async () => {
-    const key = await proxy.issue({ plan: "developer", owner: `counted for ${kind}` });
-    const path = addressOf(slugs[0]!, kind);
-    const first = await ask(path, {}, key);
-    expect(remaining(first)).toBe(49_999);
-    expect(remaining(await ask(addressOf("none", kind), {}, key))).toBe(49_998);
-    expect(remaining(await ask(path, { "if-none-match": String(first.headers.etag) }, key))).toBe(49_998);
-  });
-});
-
-describe.each(kinds)("%s: entity tags and codings", (kind) => {
-  const encodings = ["gzip", "identity", undefined];
-  const inCoding = (encoding: string | undefined, tag?: string) =>
-    ask(addressOf(slugs[0]!, kind), {
-      ...(encoding && { "accept-encoding": encoding }),
-      ...(tag && { "if-none-match": tag }),
-    });
-
-  test("gzip holds the same JSON under a tag of its own", async () => {
-    const [zipped, plain] = [await inCoding("gzip"), await inCoding("identity")];
-    expect([zipped.headers["content-encoding"], plain.headers["content-encoding"]]).toEqual([
-      "gzip",
-      undefined,
-    ]);
-    expect(zipped.text).toBe(plain.text);
-    expect(zipped.headers.etag).not.toBe(plain.headers.etag);
-    for (const { headers, body } of [zipped, plain]) {
-      expect(headers.etag).toMatch(/^"[0-9a-f]{64}(-gzip)?"$/);
-      expect(headers).toMatchObject({
-        "cache-control": "private, no-cache",
-        "content-type": "application/json",
-        "content-length": String(body.length),
-        vary: "Accept-Encoding, Authorization, X-Api-Key, Accept",
-      });
-    }
-  });
-
-  test.each(encodings)("304 for what is held, in %s", async (encoding) => {
-    const { etag } = (await inCoding(encoding)).headers;
-    for (const held of [etag!, `W/${etag}`, `"x", ${etag}`, "*"]) {
-      const answer = await inCoding(encoding, held);
-      expect([held, answer.status, answer.body.length]).toEqual([held, 304, 0]);
-    }
-    expect((await inCoding(encoding, '"x"')).status).toBe(200);
-  });
-
-  test("a held tag lets nobody past the checks", async () => {
-    const { etag } = (await inCoding("identity")).headers;
-    const path = addressOf(slugs[0]!, kind);
-    const headers = { "if-none-match": etag! };
-    expect(outcome(await proxy.get(path, { headers }))).toBe("401 API_KEY_REQUIRED");
-    expect(outcome(await ask(`${path}?x=1`, headers))).toBe("400 INVALID_PARAMETER");
-    // Tags are of one protocol's object, so another's never matches.
-    expect((await ask(addressOf(slugs[1]!, kind), headers)).status).toBe(200);
   });
 });
 
@@ -283,12 +197,4 @@ describe("over a proxy of its own", () => {
       expect(outcome(await get(addressOf("once", "history")))).toBe("200");
     }),
   );
-
-  test("without a snapshot slugs that cannot be are 404, others 503", () =>
-    withProxy(async (_own, get) => {
-      for (const kind of kinds) {
-        expect(outcome(await get(addressOf("gaps", kind)))).toBe("503 SNAPSHOT_UNAVAILABLE");
-        expect(outcome(await get(addressOf("UPPER", kind)))).toBe("404 PROTOCOL_NOT_FOUND");
-      }
-    }));
 });
