@@ -1,7 +1,6 @@
 import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type QuotaStore, sqliteQuota } from "../../../proxy/quota/counters.ts";
@@ -11,6 +10,9 @@ import { threadedQuota } from "../../../proxy/quota/sqlite-thread.ts";
 import { patient, startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
 import { findRedis, testRedis } from "../../helpers/servers/redis.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
+
+const folder = testFolder();
 
 const list = "/api/v1/scores";
 const remaining = (answer: Answer) => Number(answer.headers["x-ratelimit-remaining"]);
@@ -246,11 +248,8 @@ const places: [string, boolean, () => Promise<Place>][] = [
     "threadedQuota(file)",
     true,
     async () => {
-      const directory = await mkdtemp(join(tmpdir(), "prs-quota-"));
-      return {
-        open: () => threadedQuota(join(directory, "new", "folder", "quota.sqlite"), patient.quotaSeconds),
-        close: () => rm(directory, { recursive: true }),
-      };
+      const file = join(folder, randomUUID(), "new", "quota.sqlite");
+      return { open: () => threadedQuota(file, patient.quotaSeconds), close: async () => {} };
     },
   ],
   [
@@ -296,6 +295,11 @@ describe.each(places)("%s", (_name, installed, prepare) => {
     expect(await one!.used("a", day)).toBe(3);
     expect(await one!.used("a", "2100-01-02")).toBe(2);
     expect(await one!.used("free:2001:db8:1:2::/64", day)).toBe(0);
+    // What an account is called is kept as it is.
+    for (const odd of ["a b*[x]:{y}\"'é", "a b*[x]:{y}\"'", "A"]) {
+      expect(await one!.take(odd, day, 1, 4)).toEqual({ allowed: true, used: 1 });
+      expect(await two!.take(odd, day, 1, 4)).toEqual({ allowed: true, used: 2 });
+    }
   });
 
   testIt("a lower limit than what was used refuses and says so", async () => {
@@ -329,8 +333,7 @@ describe("a quota file that another process has locked", () => {
   }
 
   test("keeps nobody waiting but those who are counted", async () => {
-    const directory = await mkdtemp(join(tmpdir(), "prs-quota-"));
-    const file = join(directory, "quota.sqlite");
+    const file = join(folder, randomUUID());
     const store = await threadedQuota(file, patient.quotaSeconds);
     const unlock = await lock(file);
     let refused: Error | undefined;
@@ -345,12 +348,10 @@ describe("a quota file that another process has locked", () => {
     await unlock();
     expect(await store.take("a", day, 1, 9)).toEqual({ allowed: true, used: 1 });
     await store.close();
-    await rm(directory, { recursive: true });
   });
 
   test("keeps them waiting no longer than the deadline", async () => {
-    const directory = await mkdtemp(join(tmpdir(), "prs-quota-"));
-    const file = join(directory, "quota.sqlite");
+    const file = join(folder, randomUUID());
     const store = await threadedQuota(file, 0.05);
     const unlock = await lock(file);
     await expect(store.take("a", day, 1, 9)).rejects.toThrow("did not answer within 0.05 s");
@@ -362,7 +363,6 @@ describe("a quota file that another process has locked", () => {
     ]);
     await unlock();
     await store.close();
-    await rm(directory, { recursive: true });
   });
 
   test("is met by the policy, and counts again when it is free", async () => {

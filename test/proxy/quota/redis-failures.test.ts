@@ -139,6 +139,9 @@ describe.skipIf(!program).concurrent("QUOTA_ON_FAILURE with Redis", () => {
     const { redis, serve } = counting;
     await redis.kill();
     const proxy = await serve(policy, redis.url);
+    // Before any request it is known that there is no server.
+    const ready = policy === "closed" ? "503 QUOTA_UNAVAILABLE" : "200";
+    expect(outcome(await proxy.get("/readyz"))).toBe(ready);
     expect(told(await proxy.get(list))).toBe(answer);
     await redis.start();
     await until(
@@ -147,17 +150,6 @@ describe.skipIf(!program).concurrent("QUOTA_ON_FAILURE with Redis", () => {
     );
     expect(told(await proxy.get(list))).toBe("200 999");
     expect(await redis.run("KEYS", "prs:quota:*:free:*")).toHaveLength(1);
-  });
-
-  test("closed: before any request it is known that there is no server", async () => {
-    await using counting = await startCounting();
-    const { redis, serve } = counting;
-    await redis.kill();
-    const proxy = await serve("closed", redis.url);
-    expect(outcome(await proxy.get("/readyz"))).toBe("503 QUOTA_UNAVAILABLE");
-    await redis.start();
-    await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
-    expect(told(await proxy.get(list))).toBe("200 999");
   });
 
   test("closed: a server frozen until its connection was given up is found again", async () => {
@@ -193,8 +185,8 @@ describe.skipIf(!program).concurrent("QUOTA_ON_FAILURE with Redis", () => {
     away.close();
   });
 
-  test("a wrong password refuses as policy says, and shows neither it nor the address", async () => {
-    await using counting = await startCounting("the right one");
+  test("the right password is used, a wrong one refuses as policy says, and neither they nor the address are shown", async () => {
+    await using counting = await startCounting("the-right-one");
     const wrong = "wr0ng-s3cret";
     const url = `redis://someone:${wrong}@127.0.0.1:${counting.redis.port}/0`;
     for (const [policy, answer] of [
@@ -207,14 +199,10 @@ describe.skipIf(!program).concurrent("QUOTA_ON_FAILURE with Redis", () => {
       const log = proxy.logged.join("");
       const shown = [log, ...answers.map(({ text, headers }) => text + JSON.stringify(headers))].join("");
       expect(log).toContain("WRONGPASS");
-      for (const secret of [wrong, "the right one", "someone", url]) expect(shown).not.toContain(secret);
+      for (const secret of [wrong, "the-right-one", "someone", url]) expect(shown).not.toContain(secret);
     }
-  });
-
-  test("the right password is used", async () => {
-    await using counting = await startCounting("s3cret");
     const proxy = await counting.serve("closed", counting.redis.url);
     expect(told(await proxy.get(list))).toBe("200 999");
-    expect(proxy.logged.join("")).not.toContain("s3cret");
+    expect(proxy.logged.join("")).not.toContain("the-right-one");
   });
 });
