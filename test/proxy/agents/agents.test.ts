@@ -1,5 +1,4 @@
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { meanings } from "../../../schemas/meanings.ts";
@@ -262,52 +261,6 @@ describe("a call is refused", () => {
     const refusal = await agent.refusal(name, args);
     expect(refusal).toMatchObject({ code, detail: expect.stringMatching(detail) });
     expect(await left(key)).toBe(before - 1);
-  });
-
-  test("and never with a fault of the service, whatever the arguments are", async () => {
-    const [, key] = keys;
-    const { call: _, client } = await connected(key);
-    const names = fc.constantFrom(...new Set(calls.map(([name]) => name)));
-    const known = [
-      "slug",
-      "slugs",
-      "id",
-      "proof",
-      "by",
-      "q",
-      "tier",
-      "asOf",
-      "cursor",
-      "limit",
-      "from",
-      "min_oracle",
-    ];
-    const text = fc.oneof(
-      fc.string({ unit: "binary" }),
-      fc.string({ unit: "grapheme" }),
-      fc.constant("\ud800"),
-    );
-    const value = fc.oneof(
-      text,
-      fc.jsonValue(),
-      fc.constantFrom(slugs[0], aMarket, "2026-03-01", true, 1, -1, 1e300),
-    );
-    const args = fc.dictionary(fc.oneof(fc.constantFrom(...known), text), fc.oneof(value, fc.array(value)), {
-      maxKeys: 4,
-    });
-    const before = await left(key);
-    let units = 0;
-    await fc.assert(
-      fc.asyncProperty(names, args, async (name, given) => {
-        units += name === "explain_numbers" ? 0 : 1;
-        const { isError, content } = await client.callTool({ name, arguments: given });
-        if (!isError) return;
-        const [{ text }] = z.tuple([z.object({ text: z.string() })]).parse(content);
-        expect(JSON.parse(text).status).toBeLessThan(500);
-      }),
-      { numRuns: 200, endOnFailure: true },
-    );
-    expect(await left(key)).toBe(before - units);
   });
 
   test("as an error of the protocol when there is no such tool, for nothing", async () => {

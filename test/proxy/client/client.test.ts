@@ -43,6 +43,7 @@ beforeAll(async () => {
     walked: true,
     root: { archiveRoot: head.entry.archiveRoot, markets },
     recomputed: [markets / 5, true],
+    same: "true,true,true,true,true,true",
     again: [markets / 5, 1, "entry"],
     proved: [markets / 5, true],
     absent: [markets, "NOT_FOUND 404", "MISMATCH 0"],
@@ -86,6 +87,14 @@ describe("the client's file", () => {
     const exported = Object.keys(await import(address));
     expect(exported.sort()).toEqual([...declared].map(([, name]) => name).sort());
   });
+});
+
+test("what recomputes needs neither Node nor a library, and is served with what its source exports", async () => {
+  const source = new URL("../../../proxy/site/client/recompute.ts", import.meta.url);
+  const text = String(await clientFiles.find(({ path }) => path === endpoints.recompute.path)?.read());
+  expect(text.match(/\bimport\b.{40}|\b(?:Buffer|process|setImmediate)[.(].{40}/g)).toBe(null);
+  const served = await import(`data:text/javascript,${encodeURIComponent(text)}`);
+  expect(Object.keys(served).sort()).toEqual(Object.keys(await import(source.href)).sort());
 });
 
 describe("runs as it is served", () => {

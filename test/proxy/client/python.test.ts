@@ -13,7 +13,7 @@ import { indexRootOf } from "../../../snapshots/format/roots.ts";
 import { sha256 } from "../../../snapshots/format/tree.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { pythonPath } from "../../conformance/python.ts";
-import { type AlteringLink, startAlteringLink } from "../../helpers/http/altering-link.ts";
+import { type Alteration, type AlteringLink, startAlteringLink } from "../../helpers/http/altering-link.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, until } from "../../helpers/http/proxy-client.ts";
 import { market, marketsOf, publishRecords } from "../../helpers/publish/records.ts";
@@ -51,6 +51,9 @@ ${program}`;
   running.child.stdin!.end(JSON.stringify(given));
   return JSON.parse((await running).stdout);
 }
+
+/** A target that a program asks for when the next alteration is to begin. */
+const next = "/healthz?next";
 
 test.skipIf(!python)("is one file of the standard library that Python 3.9 can read, and typed", async () => {
   const text = readFileSync(file, "utf8");
@@ -134,6 +137,25 @@ describe.skipIf(!python)("the client in Python", () => {
     await link?.stop();
     await proxy?.stop();
   });
+
+  /** What the body of a function of a way's number returns, for each alteration of what the service says. */
+  async function inTurn<Said>(ways: readonly Alteration[], body: string, given: object): Promise<Said[]> {
+    let way = -1;
+    link.alter = (target, answer) => {
+      if (target !== next) return ways[way]!(target, answer);
+      way += 1;
+      return undefined;
+    };
+    const program = `
+import urllib.request
+def one(way):
+    urllib.request.urlopen(given["url"] + "${next}").read()
+    ${body}
+print(json.dumps([one(way) for way in range(${ways.length})]))`;
+    const said = await says<Said[]>(program, { ...given, url: link.url, key });
+    link.alter = () => undefined;
+    return said;
+  }
 
   test("gives what the client in JavaScript gives", async () => {
     const [since = ""] = snapshots;
@@ -232,9 +254,6 @@ print(json.dumps([verify_checkpoint(note, given["trusted"]).signed,
     const [{ header, ids, markets }] = segments;
     const sections = `/api/v1/markets/index/sections?of=${header.hash}`;
     const { text } = await proxy.get(sections, { headers: bearer(key) });
-    const program = `
-client, (filters, by) = Client(given["url"], given["key"]), given["asked"]
-print(json.dumps(failing(lambda: client.recompute(filters, by))))`;
     const ways: [parameter: string, altered: string, asked: [Record<string, unknown>, string[]]][] = [
       ["oracle", text.replace('"name":"oracle"', '"name":"coracle"'), [{ min_oracle: 7 }, []]],
       ["oracle", text.replace(/("name":"oracle",.*?"max":)100/, "$1101"), [{}, ["oracle"]]],
@@ -245,7 +264,7 @@ print(json.dumps(failing(lambda: client.recompute(filters, by))))`;
       ],
     ];
     expect([segments.length, snapshotId]).toEqual([1, snapshots[1]]);
-    for (const [parameter, altered, asked] of ways) {
+    const altering = ways.map(([, altered]): Alteration => {
       expect(altered).not.toBe(text);
       const hash = sha256(altered);
       const indexRoot = indexRootOf([{ markets, index: { hash }, ids: { root: ids.hash } }]);
@@ -254,16 +273,22 @@ print(json.dumps(failing(lambda: client.recompute(filters, by))))`;
         entry: JSON.stringify({ ...JSON.parse(entry), indexRoot }),
         checkpoint: null,
       };
-      link.asked.length = 0;
-      link.alter = (target, { headers, body }) => {
+      return (target, { headers, body }) => {
         if (target.includes("sections")) return { status: 200, headers: {}, body: altered };
         return { status: 200, headers, body: JSON.stringify({ ...JSON.parse(body), ...answer }) };
       };
-      const said = await says<unknown[]>(program, { url: link.url, key, asked });
-      expect([said, link.asked.length]).toEqual([["ApiError", "INVALID_PARAMETER", 0, parameter], 2]);
-      expect(link.asked[1]).toBe(sections.replace(header.hash, hash));
-    }
-    link.alter = () => undefined;
+    });
+    link.asked.length = 0;
+    const said = await inTurn<unknown[]>(
+      altering,
+      `(filters, by) = given["asked"][way]
+    return failing(lambda: Client(given["url"], given["key"]).recompute(filters, by))`,
+      { asked: ways.map(([, , asked]) => asked) },
+    );
+    expect(said).toEqual(ways.map(([parameter]) => ["ApiError", "INVALID_PARAMETER", 0, parameter]));
+    const hashes = ways.map(([, altered]) => sections.replace(header.hash, sha256(altered)));
+    const index = "/api/v1/markets/index";
+    expect(link.asked.filter((target) => target !== next)).toEqual(hashes.flatMap((part) => [index, part]));
   });
 
   test("says where its Unicode cannot tell whether two categories are the same", async () => {
@@ -335,28 +360,32 @@ print(json.dumps([failed, texts]))`,
       ["copy", "archive root", (body) => body.replace("Will", "Shall")],
       ["copy", "answer", (body) => body.replace('{"id":"', '{"di":"').repeat(2)],
     ];
-    const program = `
-client, trust = Client(given["url"], given["key"]), Trust(key=given["trusted"])
-print(json.dumps(failing({
-    "proof": lambda: verify_proof(client.proof(given["present"]), given["present"], trust),
-    "score_proof": lambda: verify_score_proof(client.score_proof("aave"), "aave", trust),
-    "recompute": lambda: client.recompute({"disputed": True}, trust=trust),
-    "absent": lambda: client.absent(given["absent"], trust),
-    "copy": lambda: client.copy(given["folder"], trust)}[given["call"]])))`;
-    const given = { url: link.url, key, trusted, present, absent, folder };
-    for (const [call, what, change] of ways) {
-      let altered = 0;
-      link.alter = (target, answer) => {
-        if (target.includes("sections") || (call === "copy" && !target.includes("historical")))
-          return undefined;
-        const body = change(answer.body);
-        if (body !== answer.body) altered += 1;
-        return { ...answer, body };
-      };
-      const said = await says<unknown[]>(program, { ...given, call });
-      expect([call, what, altered, ...said.slice(0, 2)]).toEqual([call, what, 1, "VerificationError", what]);
-    }
-    link.alter = () => undefined;
+    const given = { trusted, present, absent, folder, calls: ways.map(([call]) => call) };
+    const altered = ways.map(() => 0);
+    const altering = ways.map(
+      ([call, , change], way): Alteration =>
+        (target, answer) => {
+          if (target.includes("sections") || (call === "copy" && !target.includes("historical")))
+            return undefined;
+          const body = change(answer.body);
+          if (body !== answer.body) altered[way]! += 1;
+          return { ...answer, body };
+        },
+    );
+    const said = await inTurn<unknown[]>(
+      altering,
+      `client, trust = Client(given["url"], given["key"]), Trust(key=given["trusted"])
+    return failing({
+        "proof": lambda: verify_proof(client.proof(given["present"]), given["present"], trust),
+        "score_proof": lambda: verify_score_proof(client.score_proof("aave"), "aave", trust),
+        "recompute": lambda: client.recompute({"disputed": True}, trust=trust),
+        "absent": lambda: client.absent(given["absent"], trust),
+        "copy": lambda: client.copy(given["folder"], trust)}[given["calls"][way]])`,
+      given,
+    );
+    const told = ways.map(([call, what]) => [call, "VerificationError", what]);
+    expect(said.map((one, way) => [ways[way]![0], ...one.slice(0, 2)])).toEqual(told);
+    expect(altered).toEqual(ways.map(() => 1));
     const older = await says<unknown[][]>(
       `
 client = Client(given["url"], given["key"])
@@ -364,7 +393,7 @@ old, trust, since, now = client.proof(given["present"], as_of=given["since"]), T
 print(json.dumps([failing(lambda: verify_proof(old, *asked)) for asked in (
     (None, trust), (None, trust, since), (given["absent"], trust, since), (None, trust, now), (None, trust, "2020-01-01"),
     (None, Trust(entry="0" * 64)), (None, Trust(snapshot_id=now)), (None, Trust(snapshot_id=since)))]))`,
-      { ...given, since: snapshots[0], now: snapshots[1] },
+      { ...given, url, key, since: snapshots[0], now: snapshots[1] },
     );
     expect(older.map(([, what]) => what)).toEqual([
       "entry",

@@ -9,15 +9,13 @@ import type { LabelFacet, ScoreFacet } from "../../../schemas/envelopes.ts";
 import { marketDimensionKeys } from "../../../schemas/market.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import { feedVersion } from "../../../schemas/versions.ts";
-import { readPages } from "../../../snapshots/index/segment.ts";
 import { csvOf } from "../../../snapshots/read/archive/csv.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
-import { type Query, startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
+import type { Query } from "../../helpers/http/archive-proxy.ts";
 import { serveSample } from "../../helpers/http/archive-served.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
 import { call } from "../../helpers/http/proxy-client.ts";
 import { guide } from "../../helpers/publish/guides.ts";
-import { market, marketsOf, publishRecords } from "../../helpers/publish/records.ts";
+import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { findProgram } from "../../helpers/servers/programs.ts";
 
 const served = serveSample({ markets: 600, seed: 8 });
@@ -305,33 +303,4 @@ test("begins with a byte order mark for those who ask for one, with tags of its 
   expect(marked.body.equals(Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), plain.body]))).toBe(true);
   expect(marked.headers.etag).not.toBe(plain.headers.etag);
   expect(marked.headers["x-count"]).toBe(plain.headers["x-count"]);
-});
-
-test("takes units as rows are sent; what cannot be read breaks it off, or is a problem beforehand", async () => {
-  const { commit } = await publishRecords(served.storage, marketsOf(0, 1_201), 641);
-  await served.proxy.refresh();
-  const { manifest } = served.proxy.catalog.current()!;
-  expect(served.proxy.catalog.current()!.commit.commit).toBe(commit);
-  const left = async () => Number((await get({}, { "if-none-match": "*" })).headers["x-ratelimit-remaining"]);
-  const before = await left();
-  const answer = await get();
-  expect(answer.text.split("\r\n")).toHaveLength(1_203);
-  expect(before - (await left())).toBe(1 + 3);
-  const key = layout.segment(manifest.segments[0]!.hash);
-  const pages = readPages(key, (await served.storage.get(key))!);
-  for (const [page, expected] of [
-    [pages[0]!, "broken off"],
-    [pages.at(-1)!, "503"],
-  ] as const) {
-    await served.storage.delete(layout.page(page.hash));
-    // One that has no page in memory.
-    const other = await startArchiveProxy(served.storage);
-    const answer = await fetch(other.address, { headers: { ...other.headers, ...wantsCsv } });
-    const ending = answer.text().then(
-      () => String(answer.status),
-      () => "broken off",
-    );
-    expect(await ending).toBe(expected);
-    await other.stop();
-  }
 });

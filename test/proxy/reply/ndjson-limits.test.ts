@@ -172,13 +172,6 @@ describe("an owner", () => {
     const tries = await Promise.all(Array.from({ length: 20 }, () => open(key)));
     expect(tries.map(({ status }) => status).sort()).toEqual([200, ...Array(19).fill(429)]);
   });
-
-  test("on a lower plan has none", async () => {
-    await start();
-    const key = await proxy.issue({ plan: "developer", owner: "dev" });
-    expect(outcome(await get(key))).toBe("403 AEGIS_REQUIRED");
-    expect(outcome(await proxy.get(archive, { headers: wantsRows }))).toBe("401 API_KEY_REQUIRED");
-  });
 });
 
 describe("a client that reads slowly", () => {

@@ -165,13 +165,6 @@ describe("a query that is not exactly right is refused, naming the parameter", (
     expect(problem).toMatchObject({ code: "INVALID_PARAMETER", parameter });
     expect(problem.detail).toMatch(detail);
   });
-
-  test("addresses without parameters take none", async () => {
-    for (const path of ["/api/v1/scores", "/api/v1/scores/aave", "/api/v1/status"]) {
-      expect(problemOf(await proxy.get(`${path}?page=1`))).toMatchObject({ parameter: "page" });
-      expect((await proxy.get(`${path}?`)).status).toBe(200);
-    }
-  });
 });
 
 describe("the longest filters that are accepted", () => {
