@@ -16,7 +16,9 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
 
   /** The archive with a key, once its markets and counts are there. */
   async function openArchive(query = "", { faulty = false, home = site.home, key = site.aegis } = {}) {
-    const reader = await visit({ browser: site.browser, home }, `#/archive${query}`, { key, faulty });
+    // What one reader's browser has fetched of the index it would keep for the next.
+    const ways = { key, faulty, alone: true };
+    const reader = await visit({ browser: site.browser, home }, `#/archive${query}`, ways);
     await reader.archive.settled();
     return reader;
   }

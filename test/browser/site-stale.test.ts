@@ -312,6 +312,7 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
     const own = await ownSite();
     const { page, shell, scoreboard } = await visit({ browser: site.browser, home: "about:blank" }, "", {
       faulty: true,
+      alone: true,
     });
     await page.clock.install();
     await page.goto(own.home);

@@ -279,7 +279,7 @@ describe.skipIf(!program)("what the site draws is true:", () => {
     beforeAll(async () => {
       reader = await visit(site, "", { screen: { scheme, width: 1280 }, shared: true });
     });
-    afterAll(() => reader?.context.close());
+    afterAll(() => reader?.page.close());
     /** The style sheet names those of both screens at once, the light one first. */
     const colour = async (name: string) => {
       const both = await reader.page.evaluate<string>(`(() => {

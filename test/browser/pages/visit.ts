@@ -1,6 +1,6 @@
-import type { Browser } from "playwright-core";
+import type { Browser, BrowserContext } from "playwright-core";
 import { expect, onTestFinished } from "vitest";
-import { openWatched, type Screen } from "../../helpers/servers/site-page.ts";
+import { laptop, newReader, type Screen, watch } from "../../helpers/servers/site-page.ts";
 import { archiveOf } from "./archive.ts";
 import { takeAlongOf } from "./charts.ts";
 import { compareOf, dimensionOf, meaningsOf } from "./compare.ts";
@@ -17,6 +17,29 @@ interface Ways {
   faulty?: boolean;
   /** Whether all tests of a file go on with it: they look at its faults themselves. */
   shared?: boolean;
+  /** Whether nobody else shares its clock and what its browser keeps. */
+  alone?: boolean;
+}
+
+const readers = new WeakMap<Browser, Map<string, Promise<BrowserContext>>>();
+
+/**
+ * The reader of all visits with a screen: the site keeps nothing in the browser but fetched parts of the index. One page
+ * stays open, so that the process which has compiled the site goes on.
+ */
+function readerOf(browser: Browser, home: string, screen: Screen): Promise<BrowserContext> {
+  const ofBrowser = readers.get(browser) ?? new Map<string, Promise<BrowserContext>>();
+  readers.set(browser, ofBrowser);
+  const name = `${screen.scheme} ${screen.width}`;
+  const found = ofBrowser.get(name) ?? stayingReader(browser, home, screen);
+  ofBrowser.set(name, found);
+  return found;
+}
+
+async function stayingReader(browser: Browser, home: string, screen: Screen): Promise<BrowserContext> {
+  const reader = await newReader(browser, screen);
+  await (await reader.newPage()).goto(`${home}healthz`);
+  return reader;
 }
 
 export type Visit = Awaited<ReturnType<typeof visit>>;
@@ -28,14 +51,15 @@ export type Visit = Awaited<ReturnType<typeof visit>>;
 export async function visit(
   { browser, home }: { browser: Browser; home: string },
   address = "",
-  { key, screen, faulty = false, shared = false }: Ways = {},
+  { key, screen = laptop, faulty = false, shared = false, alone = false }: Ways = {},
 ) {
-  const watched = await openWatched(browser, `${home}${address}`, screen);
-  const { page, context, faults } = watched;
+  const reader = await (alone ? newReader(browser, screen) : readerOf(browser, home, screen));
+  const watched = await watch(reader, `${home}${address}`);
+  const { page, faults } = watched;
   if (!shared)
     onTestFinished(async () => {
       const seen = [...faults];
-      await context.close();
+      await (alone ? reader : page).close();
       if (!faulty) expect(seen).toEqual([]);
     });
   const shell = shellOf(page);

@@ -27,18 +27,26 @@ export interface WatchedPage {
   asked: string[];
 }
 
-/** Opens an address of the site. */
-export async function openWatched(
+/** A reader with nothing cached. */
+export async function newReader(
   browser: Browser,
-  address: string,
   { scheme, width }: Screen = laptop,
-): Promise<WatchedPage> {
+): Promise<BrowserContext> {
   const context = await browser.newContext({
     viewport: { width, height: heightOf(width) },
     colorScheme: scheme,
   });
   // Without it, a wait for what never comes would take the whole test with it, and not say what that was.
   context.setDefaultTimeout(120_000);
+  return context;
+}
+
+/** Opens an address of the site for a new reader. */
+export const openWatched = async (browser: Browser, address: string, screen?: Screen): Promise<WatchedPage> =>
+  watch(await newReader(browser, screen), address);
+
+/** Opens an address of the site in another page of a reader. */
+export async function watch(context: BrowserContext, address: string): Promise<WatchedPage> {
   const page = await context.newPage();
   const faults: string[] = [];
   const asked: string[] = [];
