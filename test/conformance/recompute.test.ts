@@ -7,14 +7,12 @@ import { segmentEnds } from "../helpers/archive/odd-markets.ts";
 import { plainFilter } from "../helpers/archive/plain-filter.ts";
 import { type ArchiveProxy, type Query, startArchiveProxy } from "../helpers/http/archive-proxy.ts";
 import { publishRecords, recordsOf } from "../helpers/publish/records.ts";
-import { findProgram } from "../helpers/servers/programs.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
-import { pythonPath } from "./python.ts";
+import { python, pythonPath } from "./python.ts";
 
 // What client.py evaluates, which shares no code with the service, against the records themselves and against answers
 // that somebody altered. ALTERED=10000 alters so many.
 
-const python = findProgram("python3");
 const altered = Number(process.env.ALTERED ?? 300);
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31));
 

@@ -14,15 +14,13 @@ import { parseVerifierKey } from "../../snapshots/trust/notes/note-keys.ts";
 import { Trust } from "../../snapshots/trust/trust.ts";
 import { verify } from "../../snapshots/verify/verify.ts";
 import { rowsQuery } from "../helpers/archive/query.ts";
-import { findProgram } from "../helpers/servers/programs.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
 import { makeExample } from "./example-store.ts";
-import { pythonPath } from "./python.ts";
+import { python, pythonPath } from "./python.ts";
 import { example, filesIn, specification, withWorkedExample, workedExample } from "./worked-example.ts";
 
 const read = async (name: string) => JSON.parse(await readFile(join(example, name), "utf8"));
 const key = (await readFile(join(example, "key.pub"), "utf8")).trim();
-const python = findProgram("python3");
 const run = promisify(execFile);
 
 let folder: string;

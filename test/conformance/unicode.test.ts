@@ -2,10 +2,7 @@ import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
 import { foldCase } from "../../schemas/names.ts";
 import { isSettled, normalised, wordsOf } from "../../snapshots/index/word-table.ts";
-import { findProgram } from "../helpers/servers/programs.ts";
-import { pythonPath } from "./python.ts";
-
-const python = findProgram("python3");
+import { python, pythonPath } from "./python.ts";
 
 const script = `
 import json, sys
