@@ -172,18 +172,6 @@ describe.skipIf(!environment)("a publish over S3", () => {
     });
   });
 
-  test("wins when only the answer to its commit was lost", async () => {
-    const commits: S3Operation[] = [];
-    const { outcome, store } = await trial((operation) => {
-      if (!isCommit(operation)) return undefined;
-      commits.push(operation);
-      return commits.length === 1 ? "lost" : undefined;
-    });
-    expect(outcome).toMatchObject({ outcome: "published", commit: 2 });
-    expect(commits).toHaveLength(2);
-    await expectAllGood(store, snapshots.new);
-  });
-
   test.for([
     ["was stored", "lost"],
     ["was not stored", "reset"],
@@ -204,30 +192,23 @@ describe.skipIf(!environment)("a publish over S3", () => {
     await expectConverged(store);
   });
 
-  test("tries again when a conditional write meets another one", async () => {
-    let conflicts = 0;
-    const { outcome, store } = await trial((operation) => {
-      if (!isCommit(operation) || conflicts > 0) return undefined;
-      conflicts += 1;
-      return "conflict";
-    });
-    expect(outcome).toMatchObject({ outcome: "published", commit: 2 });
-    expect(conflicts).toBe(1);
-    await expectAllGood(store, snapshots.new);
-  });
-
-  test.for(["conflict", "unimplemented"] as const)(
-    "shows the new snapshot when the first try of every public name meets: %s",
-    async (fault) => {
+  test.for([
+    ["conflict", 6],
+    ["unimplemented", 5],
+  ] as const)(
+    "shows the new snapshot when the first try of every public name meets, and a conditional one of the commit: %s",
+    async ([fault, least]) => {
       const met = new Set<string>();
       const { outcome, store } = await trial((operation) => {
-        const first = operation.method === "PUT" && !met.has(operation.path);
-        if (!first || !operation.path.includes(layout.stableScore.prefix)) return undefined;
-        met.add(operation.path);
+        const { method, path } = operation;
+        const isName = method === "PUT" && path.includes(layout.stableScore.prefix);
+        // No store that implements conditions says of a commit that it does not.
+        if (met.has(path) || !(isName || (isCommit(operation) && fault === "conflict"))) return undefined;
+        met.add(path);
         return fault;
       });
       expect(outcome).toMatchObject({ outcome: "published", commit: 2 });
-      expect(met.size).toBeGreaterThan(4);
+      expect(met.size).toBeGreaterThanOrEqual(least);
       await expectAllGood(store, snapshots.new);
     },
   );

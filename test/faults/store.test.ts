@@ -3,21 +3,15 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Ready } from "../../schemas/envelopes.ts";
 import { exitCodeOf, exitCodes } from "../../scripts/cli.ts";
-import { publish } from "../../snapshots/publish/publish.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
-import { openSources } from "../../snapshots/sources/open-sources.ts";
-import type { OpenSources } from "../../snapshots/sources/sources.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { listCommits, newestCommit } from "../../snapshots/store/log/commits.ts";
 import { seal } from "../../snapshots/store/objects.ts";
-import { verify } from "../../snapshots/verify/verify.ts";
-import { addMarkets } from "../helpers/archive/odd-markets.ts";
 import { startArchiveProxy } from "../helpers/http/archive-proxy.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, outcome, until } from "../helpers/http/proxy-client.ts";
-import { publishArchive } from "../helpers/publish/records.ts";
-import { writePlainSources } from "../helpers/publish/sample-sources.ts";
+import { publishArchive, publishRecords, recordsOf } from "../helpers/publish/records.ts";
 import {
   expectAllGood,
   expectWhole,
@@ -30,9 +24,7 @@ import {
 } from "../helpers/store/faulty-store.ts";
 import { mountSmallDisk } from "../helpers/store/small-disk.ts";
 import { listed, memoryStorage } from "../helpers/store/storages.ts";
-import { testFolder } from "../helpers/store/test-folder.ts";
 
-const folder = testFolder();
 const smallDisk = mountSmallDisk();
 let snapshots: OldAndNew;
 /** A store with both snapshots, the new one current. */
@@ -251,17 +243,12 @@ test("a reader does not go back when a store is put back to an older state", asy
 
 test("commits count by number, and their times never go back, whatever the publishers' clocks say", async () => {
   const storage = memoryStorage(new Map());
-  const sources = await writePlainSources(join(folder, "clocks"), 100);
   const today = Date.parse("2030-01-01T00:00:00.000Z");
   const clocks = [today, today - 86_400_000, today + 86_400_000, 0, today - 3_600_000];
   let latest = 0;
   for (const [n, clock] of clocks.entries()) {
     latest = Math.max(latest, clock);
-    if (n > 0) await addMarkets(sources, n);
-    const open: OpenSources = (known) =>
-      openSources({ path: sources }, { now: new Date(today), temporaryDirectory: folder, known });
-    const now = () => new Date(clock);
-    const done = await publish({ sources: open, storage, temporaryDirectory: folder, now });
+    const done = await publishRecords(storage, recordsOf(0, 20 + n), 700, { now: () => new Date(clock) });
     expect(done).toMatchObject({ outcome: "published", commit: n + 1 });
     expect(await newestCommit(storage)).toMatchObject({
       entry: { commit: n + 1, publishedAt: new Date(latest).toISOString() },
@@ -269,37 +256,6 @@ test("commits count by number, and their times never go back, whatever the publi
     await expectAllGood(storage, done.snapshotId);
   }
   expect(await listCommits(storage)).toEqual([1, 2, 3, 4, 5]);
-});
-
-describe("a directory", () => {
-  test("with torn files under the right names: the next publish replaces them", async () => {
-    const target = join(folder, "torn");
-    const storage = directoryStorage(target);
-    await fill(storage, snapshots.store);
-    const added = [...both.keys()].filter(
-      (key) => !snapshots.store.has(key) && !key.startsWith(layout.commit.prefix),
-    );
-    expect(added.length).toBeGreaterThan(6);
-    for (const key of added) {
-      await storage.put(key, both.get(key)!);
-      await truncate(join(target, key), 10);
-    }
-    expect(await publishNew(storage)).toMatchObject({ outcome: "published", commit: 2 });
-    await expectAllGood(storage, snapshots.new);
-  });
-
-  test("whose current snapshot is torn is made whole again by the next publish", async () => {
-    const target = join(folder, "torn-current");
-    const storage = directoryStorage(target);
-    await fill(storage, both);
-    const pages = (await listed(storage, layout.page.prefix)).map(({ key }) => key);
-    for (const key of pages) await truncate(join(target, key), 10);
-    expect(await publishNew(storage)).toMatchObject({ snapshotId: snapshots.new });
-    expect(await seenBy(storage)).toBe(snapshots.new);
-    const { faults } = await verify(storage, () => {});
-    const repaired = pages.filter((key) => both.has(key) && !snapshots.store.has(key));
-    expect(faults.map(({ key }) => key).filter((key) => repaired.includes(key))).toEqual([]);
-  });
 });
 
 describe.skipIf(!smallDisk)("a disk that is full", () => {

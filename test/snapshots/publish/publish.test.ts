@@ -1,24 +1,15 @@
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeAll, describe, expect, test } from "vitest";
-import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { describe, expect, test } from "vitest";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
-import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { addMarkets } from "../../helpers/archive/odd-markets.ts";
 import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
-import { inArchiveOrder, publishRecords, recordsOf, slugs } from "../../helpers/publish/records.ts";
+import { publishRecords, recordsOf, slugs } from "../../helpers/publish/records.ts";
 import { publishSources, writePlainSources, writeSources } from "../../helpers/publish/sample-sources.ts";
 import { Crash } from "../../helpers/store/faulty-store.ts";
-import {
-  aroundCalls,
-  changedStorage,
-  changes,
-  contentOf,
-  countingStorage,
-  memoryStorage,
-} from "../../helpers/store/storages.ts";
+import { changedStorage, contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import { describeStores } from "../../helpers/store/stores.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
@@ -149,18 +140,6 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
       );
       expect([...objects.keys()]).toEqual([]);
     });
-
-    test("one that lost only the store's answer has won", async () => {
-      const storage = newStore();
-      const deaf = changedStorage(storage, {
-        async putIfAbsent(key, body) {
-          await storage.putIfAbsent(key, body);
-          return false;
-        },
-      });
-      expect(await publishRecords(deaf, recordsOf(0, 50))).toMatchObject({ outcome: "published", commit: 1 });
-      expect((await newestCommit(storage))?.entry.counts.markets).toBe(50);
-    });
   });
 
   describe("public names", () => {
@@ -256,31 +235,6 @@ describeStores("publishing to %s", ({ environment, newStore }) => {
       expect(await faultsOf(storage)).toEqual([]);
     });
   });
-
-  test("objects that rotted without changing their size are named by verify, and made anew when told so", async () => {
-    const storage = newStore();
-    const markets = recordsOf(0, 60);
-    const { snapshotId } = await publishRecords(storage, markets);
-    const content = await contentOf(storage);
-    for (const chosen of [
-      /^private\/(pages|rows|segments)\//,
-      /^(public\/(objects|api|log)|private\/objects)\//,
-      /^(manifests|private\/(lists|scores)|head|checked)/,
-    ]) {
-      const rotten = [...Object.keys(content), layout.checked].filter((key) => chosen.test(key)).sort();
-      for (const key of rotten) {
-        const bytes = (await storage.get(key))!;
-        bytes[bytes.length >> 1]! ^= 1;
-        await storage.put(key, bytes);
-      }
-      const { faults } = await verify(storage, () => {});
-      expect(faults.map(({ key }) => key).sort()).toEqual(rotten);
-      const report = await publishRecords(storage, markets, 700, { faulty: new Set(rotten) });
-      expect(report).toMatchObject({ outcome: "unchanged", commit: 1, snapshotId });
-      expect((await verify(storage, () => {})).faults).toEqual([]);
-      expect(Object.keys(await contentOf(storage))).toEqual(Object.keys(content));
-    }
-  });
 });
 
 describe("publishing files", () => {
@@ -346,56 +300,4 @@ describe("publishing files", () => {
     expect(read.length).toBeLessThanOrEqual(10);
     expect((await verify(storage, () => {})).faults).toEqual([]);
   });
-});
-
-// The wrapper that fails is the same over every kind of store, and only in memory are this many runs quick.
-describe("a store that fails", () => {
-  const old = recordsOf(0, 70);
-  const next = inArchiveOrder([...recordsOf(5, 70), ...recordsOf(200, 260)]);
-
-  /** A bri of its own, so that the public objects are new as well. */
-  const publishNext = (storage: Storage) => publishRecords(storage, next, 710);
-
-  const stored = new Map<string, Buffer>();
-  beforeAll(() => publishRecords(memoryStorage(stored), old));
-  const storeWithOld = () => memoryStorage(new Map(stored));
-
-  /** The storage with its n-th write failing, from 0, before or after it took effect. */
-  function failingAt(storage: Storage, n: number, when: "before" | "after"): Storage {
-    let writes = 0;
-    return aroundCalls(storage, async (work, call) => {
-      if (!changes(call)) return work();
-      writes += 1;
-      if (writes - 1 !== n) return work();
-      if (when === "after") await work();
-      throw new StorageError(`cannot write ${call.key}`);
-    });
-  }
-
-  test.for(["before", "after"] as const)(
-    "at any one write, %s it took effect, leaves one whole snapshot; the next run makes all good",
-    async (when) => {
-      const counting = countingStorage(storeWithOld());
-      await publishNext(counting);
-      const writes = counting.written().length;
-      expect(writes).toBeGreaterThan(15);
-      for (let n = 0; n < writes; n += 1) {
-        // Each write meets one of the two, and the commit both.
-        if (n % 2 === (when === "before" ? 1 : 0) && counting.written()[n] !== layout.commit(2)) continue;
-        const storage = storeWithOld();
-        const outcome = await publishNext(failingAt(storage, n, when)).catch((thrown: unknown) => thrown);
-        const key = counting.written()[n];
-        // Whether a commit was stored can be asked afterwards; when it was not, an answer may still be on its way.
-        const isCommit = key === layout.commit(2);
-        if (isCommit && when === "after") expect(outcome).toMatchObject({ outcome: "published", commit: 2 });
-        else expect(outcome).toMatchObject({ code: isCommit ? "COMMIT_UNKNOWN" : "STORE_UNREACHABLE" });
-        const catalog = new Catalog(storage, { cacheBytes: 1024 });
-        await catalog.refresh();
-        const { commit, archive } = await catalog.snapshot();
-        expect(archive.markets).toBe(commit.commit === 1 ? old.length : next.length);
-        expect((await publishNext(storage)).commit).toBe(2);
-        expect(await faultsOf(storage)).toEqual([]);
-      }
-    },
-  );
 });
