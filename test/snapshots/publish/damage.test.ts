@@ -26,19 +26,34 @@ const corrected = [
   ...recordsOf(60, 61),
 ];
 
-let first: Map<string, Buffer>;
+const first = new Map<string, Buffer>();
 let sources: string;
-/** Digests of the objects of a store that has the later snapshot alone. */
+/** A store that has the later snapshot alone, and digests of its objects. */
+const later = new Map<string, Buffer>();
 let expected: Record<string, string>;
 beforeAll(async () => {
   sources = await writePlainSources(join(folder, "sources"), 200);
-  first = new Map();
   await publishCounted(sources, memoryStorage(first), folder);
   await addMarkets(sources, 3);
-  const other = memoryStorage(new Map());
-  await publishCounted(sources, other, folder);
-  expected = await contentOf(other);
+  await publishCounted(sources, memoryStorage(later), folder);
+  expected = await contentOf(memoryStorage(later));
 });
+
+/** Objects of a snapshot. */
+const prefixes = [
+  layout.segment.prefix,
+  layout.rows.prefix,
+  layout.ids.prefix,
+  layout.words.prefix,
+  layout.page.prefix,
+  layout.origins.prefix,
+  layout.sourceFiles.prefix,
+  layout.publicObject.prefix,
+  layout.privateObject.prefix,
+  layout.manifest.prefix,
+  layout.segmentList.prefix,
+  layout.scoreLines.prefix,
+];
 
 async function flip(storage: Storage, key: string): Promise<void> {
   const bytes = (await storage.get(key))!;
@@ -47,20 +62,7 @@ async function flip(storage: Storage, key: string): Promise<void> {
 }
 
 describe("one flipped bit in", () => {
-  test.each([
-    layout.segment.prefix,
-    layout.rows.prefix,
-    layout.ids.prefix,
-    layout.words.prefix,
-    layout.page.prefix,
-    layout.origins.prefix,
-    layout.sourceFiles.prefix,
-    layout.publicObject.prefix,
-    layout.privateObject.prefix,
-    layout.manifest.prefix,
-    layout.segmentList.prefix,
-    layout.scoreLines.prefix,
-  ])("%s stops no publish run, which makes anew what it meets", async (prefix) => {
+  test.each(prefixes)("%s stops no publish run, which makes anew what it meets", async (prefix) => {
     const storage = memoryStorage(new Map(first));
     const damaged = [...first.keys()].filter((key) => key.startsWith(prefix));
     expect(damaged).not.toEqual([]);
@@ -175,6 +177,32 @@ describe("one flipped bit in", () => {
       await proxy.stop();
     }
   });
+});
+
+test.each(prefixes)(
+  "%s that is gone or cut short is as it was after a run that finds nothing new",
+  async (prefix) => {
+    const keys = [...later.keys()].filter((key) => key.startsWith(prefix));
+    expect(keys).not.toEqual([]);
+    for (const left of [undefined, 100]) {
+      const objects = new Map(later);
+      for (const key of keys)
+        if (left === undefined) objects.delete(key);
+        else objects.set(key, later.get(key)!.subarray(0, left));
+      const { report } = await publishCounted(sources, memoryStorage(objects), folder);
+      expect(report).toMatchObject({ outcome: "unchanged", commit: 1 });
+      expect(await contentOf(memoryStorage(objects))).toEqual(expected);
+    }
+  },
+);
+
+test("what a run that was stopped left torn, under the right names, is written again", async () => {
+  const objects = new Map(first);
+  for (const [key, bytes] of later)
+    if (!first.has(key) && !key.startsWith("public/log")) objects.set(key, bytes.subarray(0, 10));
+  const { report } = await publishCounted(sources, memoryStorage(objects), folder);
+  expect(report).toMatchObject({ outcome: "published", commit: 2 });
+  expect(await faultsOf(memoryStorage(objects))).toEqual([]);
 });
 
 test("rubbish under collecting/ is not read once it is an hour old, and named until then", async () => {

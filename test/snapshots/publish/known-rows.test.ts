@@ -10,7 +10,6 @@ import { contractDigest, digestKind, rowDigest } from "../../../snapshots/source
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
 import { groupFiles } from "../../../snapshots/sources/files/file-groups.ts";
 import type { Sources } from "../../../snapshots/sources/sources.ts";
-import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
@@ -21,7 +20,7 @@ import {
   publishTime,
   writeTables,
 } from "../../helpers/publish/editable-sources.ts";
-import { countingStorage } from "../../helpers/store/storages.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 const folder = testFolder();
@@ -58,14 +57,14 @@ async function loadOne(sql: DuckDBConnection): Promise<void> {
 const withParts = (
   parts: Record<string, string>,
 ) => `SELECT * REPLACE (list_transform(dimensions, lambda d, i:
-  struct_pack(key := d.key, name := d.name, score := d.score, weight := ${parts.weight ?? "d.weight"},
+  struct_pack(key := d.key, name := ${parts.name ?? "d.name"}, score := d.score, weight := ${parts.weight ?? "d.weight"},
     description := ${parts.description ?? "d.description"}, evidence := ${parts.evidence ?? "d.evidence"},
     "references" := ${parts.references ?? "[]::VARCHAR[]"},
     computation := struct_pack(baseline := ${parts.baseline ?? "d.computation.baseline"},
       raises := ${parts.raises ?? "[]::VARCHAR[]"}, lowers := ${parts.lowers ?? "[]::VARCHAR[]"})))
   AS dimensions) FROM one`;
 const third = (value: string, otherwise: string) => `CASE WHEN i = 3 THEN ${value} ELSE ${otherwise} END`;
-const item = (label: string) => `{'type': 't', 'label': '${label}', 'pattern': 'p',
+const item = (label: string, pattern = "p") => `{'type': 't', 'label': '${label}', 'pattern': '${pattern}',
   'reference': {'label': 'l', 'url': 'https://example.org/', 'kind': 'k'}}`;
 const none = "[]::VARCHAR[]";
 const evidence = (of3: string, of4: string) => ({
@@ -149,6 +148,16 @@ const pairs: [string, string, string][] = [
   ["a trailing space", withParts({ description: "'a'" }), withParts({ description: "'a '" })],
   ["two fields swapped", "FROM one", "SELECT * REPLACE (question AS slug, slug AS question) FROM one"],
   [
+    "a name and a description swapped",
+    withParts({}),
+    withParts({ name: "d.description", description: "d.name" }),
+  ],
+  [
+    "a label and a pattern swapped",
+    withParts(evidence(`[${item("a", "b")}]`, "[]")),
+    withParts(evidence(`[${item("b", "a")}]`, "[]")),
+  ],
+  [
     "two versions swapped",
     "SELECT * REPLACE ('a' AS formula_version, 'b' AS weight_version) FROM one",
     "SELECT * REPLACE ('b' AS formula_version, 'a' AS weight_version) FROM one",
@@ -208,7 +217,7 @@ describe("the digest of a row", () => {
       await loadOne(sql);
       const property = fc.asyncProperty(rows, async (drawn) => {
         const struct = ({ evidence: found, references, raises, lowers, text }: (typeof drawn)[number][0]) =>
-          `{'evidence': [${found.map(item).join(", ")}], 'refs': ${list(references)},
+          `{'evidence': [${found.map((label) => item(label)).join(", ")}], 'refs': ${list(references)},
             'raises': ${list(raises)}, 'lowers': ${list(lowers)}, 'text': '${text}'}`;
         const values = drawn.map(
           ([a, b, number], n) => `(${n}, ${struct(a)}, ${struct(b)}, '${number}'::DOUBLE)`,
@@ -240,6 +249,33 @@ describe("the digest of a row", () => {
   });
 });
 
+test("the same rows in other types and orders change nothing that is served, and make no commit", async () => {
+  const storage = memoryStorage(new Map());
+  const sources = join(folder, "spelled");
+  await withDuckDb(folder, async (sql) => {
+    await loadSample(sql, folder, { markets: 200, protocols: 3 });
+    await publishCounted(await writeTables(sql, sources), storage, folder);
+    for (const [spelling, rendered] of [
+      ["FROM markets ORDER BY md5(id)", 0],
+      ["SELECT * REPLACE (composite::BIGINT AS composite) FROM markets ORDER BY question", 200],
+      ["SELECT dimensions, * EXCLUDE (dimensions) FROM markets", 200],
+    ] as const) {
+      const counting = countingStorage(storage);
+      const run = await publishCounted(
+        await writeTables(sql, sources, { markets: spelling }),
+        counting,
+        folder,
+      );
+      expect(run).toMatchObject({ rendered, report: { outcome: "unchanged", commit: 1 } });
+      // What only publishers read, and no commit names.
+      const ownPrefixes = [layout.rows.prefix, layout.origins.prefix, layout.sourceFiles.prefix];
+      const written = counting.written().filter((key) => !ownPrefixes.some((own) => key.startsWith(own)));
+      // A store is probed before the first object is written to it.
+      expect(written).toEqual(rendered > 0 ? [layout.probe, layout.checked] : [layout.checked]);
+    }
+  });
+});
+
 describe("digests of another kind", () => {
   test("are those under another contract, since what unread files gave would not keep it", async () => {
     const table = marketsTable(new Date(0));
@@ -266,10 +302,10 @@ describe("digests of another kind", () => {
   });
 
   test("tell nothing: everything is rendered again, and equal content makes no commit", async () => {
-    const storage = directoryStorage(join(folder, "store"));
+    const storage = memoryStorage(new Map());
     const sources = join(folder, "sources");
     await withDuckDb(folder, async (sql) => {
-      await loadSample(sql, join(folder, "kinds"), { markets: 200, protocols: 3 });
+      await loadSample(sql, folder, { markets: 200, protocols: 3 });
       await writeTables(sql, sources);
       const older = (rowDigests: string) => ({ change: (opened: Sources) => ({ ...opened, rowDigests }) });
       await publishCounted(sources, storage, folder, older("duckdb-v0-0"));

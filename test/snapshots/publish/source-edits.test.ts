@@ -10,7 +10,7 @@ import type { Storage } from "../../../snapshots/store/storage.ts";
 import { withDuckDb } from "../../helpers/archive/sql.ts";
 import { publishCounted, type RunChoices } from "../../helpers/publish/editable-sources.ts";
 import { Files, one, outcomeOf } from "../../helpers/publish/market-files.ts";
-import { memoryStorage } from "../../helpers/store/storages.ts";
+import { listed, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 
@@ -30,6 +30,9 @@ const fresh = (
   id = "id",
 ) => `regexp_replace(md5(concat(${id}, ${n})), '^(.{8})(.{4})(.{4})(.{4})(.{12})$',
   '\\1-\\2-\\3-\\4-\\5')`;
+
+const inDimensions = (change: string) =>
+  `dimensions = list_transform(dimensions, lambda d, i: CASE WHEN i = 3 THEN ${change} ELSE d END)`;
 
 const kinds: Record<string, (files: Files, place: Place) => Promise<void>> = {
   nothing: async () => {},
@@ -94,6 +97,21 @@ const kinds: Record<string, (files: Files, place: Place) => Promise<void>> = {
     await files.write(a);
     await utimes(files.path(a), before.atime, before.mtime);
   },
+  ...Object.fromEntries(
+    [
+      "resolved_at = date_trunc('millisecond', resolved_at) + to_microseconds(7)",
+      "category = 'weather', resolved_outcome = concat('Maybe ', length(question)), disputed = NOT disputed",
+      inDimensions("struct_update(d, score := 100 - d.score)"),
+      inDimensions("struct_update(d, evidence := d.evidence[2:])"),
+      "dimensions = list_reverse(dimensions)",
+    ].map((change) => [
+      `every fifth row: ${change}`,
+      async (files: Files, { a, n }: Place) => {
+        await files.run(`UPDATE rows SET ${change} WHERE file = '${a}' AND hash(id, ${n}) % 5 = 0`);
+        await files.write(a);
+      },
+    ]),
+  ),
   "a row removed": async (files, { a, n }) => {
     await files.run(`DELETE FROM rows WHERE ${one(a, n)} AND (SELECT count(*) FROM rows) > 60`);
     await files.write(a);
@@ -139,6 +157,22 @@ const kinds: Record<string, (files: Files, place: Place) => Promise<void>> = {
   "no Parquet": (files, { a, n }) => writeFile(files.path(a), `no Parquet ${n}`),
 };
 
+/** Edits of files alone: the markets stay as they are. */
+const sameMarkets = new Set([
+  "nothing",
+  "touched",
+  "renamed",
+  "two names swapped",
+  "split",
+  "merged",
+  "all in one",
+  "by another rule",
+  "a row moved",
+  "rows in another order",
+  "other types",
+  "a column more",
+]);
+
 /** What is mended after a refusal, so that not every later run is refused as well. */
 async function mend(files: Files): Promise<void> {
   await files.run(`DELETE FROM rows WHERE rowid NOT IN (SELECT min(rowid) FROM rows GROUP BY id)`);
@@ -171,12 +205,6 @@ async function currentManifest(storage: Storage): Promise<Manifest> {
   return readManifest(storage, (await newestCommit(storage))!);
 }
 
-async function keysOf(storage: Storage, prefix: string): Promise<string[]> {
-  const keys: string[] = [];
-  for await (const { key } of storage.list(prefix)) keys.push(key);
-  return keys.sort();
-}
-
 test(`after each of ${edits} random edits of a set of files, a run gives what one from nothing gives`, async () => {
   await withDuckDb(folder, async (sql) => {
     const property = fc.asyncProperty(
@@ -185,7 +213,8 @@ test(`after each of ${edits} random edits of a set of files, a run gives what on
         const directory = join(folder, `edited-${list.length}-${Math.random()}`);
         const files = await Files.create(sql, directory);
         const storage = memoryStorage(new Map());
-        await publishCounted(directory, storage, folder);
+        // The snapshot of the files as they are; undefined after a refusal, when they are mended.
+        let shown: string | undefined = (await publishCounted(directory, storage, folder)).report.snapshotId;
         const lost = new Set<string>();
         const seen = { unread: 0, refused: 0, published: 0, unchanged: 0 };
         for (const { kind, more, a, b, n, accident } of list) {
@@ -203,13 +232,14 @@ test(`after each of ${edits} random edits of a set of files, a run gives what on
               layout.rows.prefix,
               layout.segment.prefix,
             ][n % 5]!;
-            const keys = await keysOf(storage, prefix);
+            const keys = (await listed(storage, prefix)).map((info) => info.key).sort();
             const key = keys[a % keys.length]!;
             await storage.delete(key);
             lost.add(key);
           }
           if (accident === "an object rotten") {
-            const keys = await keysOf(storage, [layout.origins.prefix, layout.sourceFiles.prefix][n % 2]!);
+            const prefix = [layout.origins.prefix, layout.sourceFiles.prefix][n % 2]!;
+            const keys = (await listed(storage, prefix)).map((info) => info.key).sort();
             const key = keys[a % keys.length]!;
             await storage.put(key, Buffer.alloc((await storage.get(key))!.length, 1));
             lost.add(key);
@@ -224,6 +254,9 @@ test(`after each of ${edits} random edits of a set of files, a run gives what on
           const what = JSON.stringify({ kind, more, place, others, accident, run });
           expect(run.snapshotId, what).toBe(expected.snapshotId);
           expect(run.refusal, what).toBe(expected.refusal);
+          if (shown !== undefined && sameMarkets.has(kind) && sameMarkets.has(more ?? "nothing"))
+            expect(run.snapshotId, what).toBe(shown);
+          shown = run.snapshotId;
           seen.unread += run.unread;
           if (run.refusal !== undefined) {
             seen.refused += 1;
