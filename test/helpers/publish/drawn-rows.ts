@@ -14,22 +14,35 @@ export interface Row extends MarketKey {
 
 const values = filterValuesOf(market(1));
 
+/** The same sources, which find those rows that are known by their digests. */
+export const skipKnown = (sources: Sources): Sources => ({
+  ...sources,
+  async *markets(known, range) {
+    const ordinals = new Map<bigint, number>();
+    for await (const { start, digests } of known?.digests ?? [])
+      for (const [place, digest] of digests.entries()) ordinals.set(digest, start + place);
+    for await (const rows of sources.markets(undefined, range))
+      yield rows.filter(({ digest }) => {
+        const ordinal = ordinals.get(digest);
+        if (ordinal !== undefined) known!.kept[ordinal] = 1;
+        return ordinal === undefined;
+      });
+  },
+});
+
 /** Sources of these rows; those that are known are found by their digests. */
 export function sourcesOfRows(rows: readonly Row[]): Sources {
-  return {
+  return skipKnown({
     ...sourcesOf([], 700),
     files: [sourceFileOf(rows)],
     marketCount: rows.length,
     async *keys() {
       yield rows.toSorted(compareKeys).map(({ id, resolvedAt }) => ({ id, resolvedAt, file: 1 }));
     },
-    async *markets(known, range: Partial<KeyRange> = {}) {
-      const ordinals = new Map<bigint, number>();
-      for await (const { start, digests } of known?.digests ?? [])
-        for (const [place, digest] of digests.entries()) ordinals.set(digest, start + place);
+    async *markets(_, range: Partial<KeyRange> = {}) {
       yield rows
         .filter((row) => isIn(range, row))
-        .flatMap(({ id, resolvedAt, content }) => {
+        .map(({ id, resolvedAt, content }) => {
           const question = `Is "${content}" said of ${id.slice(-2)}?`;
           const time = new Date(resolvedAt).toISOString();
           const told = {
@@ -42,13 +55,10 @@ export function sourcesOfRows(rows: readonly Row[]): Sources {
           };
           const json = Buffer.from(JSON.stringify({ id, question, ...told }));
           const digest = createHash("sha256").update(json).digest().readBigUInt64LE();
-          const ordinal = ordinals.get(digest);
-          if (ordinal === undefined) return [{ id, resolvedAt, digest, json, values, file: 1 }];
-          known!.kept[ordinal] = 1;
-          return [];
+          return { id, resolvedAt, digest, json, values, file: 1 };
         });
     },
-  };
+  });
 }
 
 const endsPage = (id: string) => crc32(id) % cuts.pageModulus === 0;
