@@ -26,7 +26,6 @@ import { serveSample } from "../../helpers/http/archive-served.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
 import { market, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { publishSources } from "../../helpers/publish/sample-sources.ts";
-import { Crash, steppedStorage } from "../../helpers/store/faulty-store.ts";
 import { countingStorage, listed, memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 import { start, timedStore } from "../../helpers/store/timed-store.ts";
@@ -233,32 +232,6 @@ describe("an export", () => {
     await announce(storage, "0123456789abcdef", files);
     await publishRecords(storage, [newest, ...recordsOf(0, 400)]);
     await expect(exported(storage)).rejects.toMatchObject({ code: "COLLECTED_MEANWHILE" });
-  });
-
-  test("that is killed at any operation leaves nothing listed, and the next one makes up for it", async () => {
-    const { objects, snapshotId } = await small();
-    const files = (await exported(memoryStorage(new Map(objects)))).total.objects;
-    let [ended, kills] = [false, 0];
-    for (let n = 0; !ended; n += 3) {
-      const storage = memoryStorage(new Map(objects));
-      const before = (operation: number) => {
-        if (operation >= n) throw new Crash();
-      };
-      // The end of a process does not wait for what it began.
-      ended = await exported(steppedStorage(storage, { before })).then(
-        () => true,
-        () => false,
-      );
-      const record = await readExport(storage, snapshotId);
-      // What is listed is whole, also when the end came before the description of the data named it.
-      if (record || ended) expect([record?.files.length, await faultsOf(storage)]).toEqual([files, []]);
-      if (ended || n % 2 > 0) continue;
-      kills += 1;
-      await exported(storage);
-      expect((await readExport(storage, snapshotId))?.files.length).toBeGreaterThan(1);
-      expect(await faultsOf(storage)).toEqual([]);
-    }
-    expect(kills).toBeGreaterThan(3);
   });
 
   test("of a damaged archive fails, and nothing is listed", async () => {

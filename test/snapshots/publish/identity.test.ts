@@ -1,143 +1,15 @@
-import { mkdir } from "node:fs/promises";
-import { dirname, join } from "node:path";
 import { constants, crc32, deflateRawSync, gunzipSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { SegmentRef, Size } from "../../../schemas/store/stored-objects.ts";
+import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
 import { joinGzip, storedPiece } from "../../../snapshots/format/gzip.ts";
 import { type compressPage, runHashesOf, runMarkets } from "../../../snapshots/format/page.ts";
 import { readPages } from "../../../snapshots/index/segment.ts";
-import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
-import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
-import { listCommits, newestCommit } from "../../../snapshots/store/log/commits.ts";
-import type { Storage } from "../../../snapshots/store/storage.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { leaf, sealed } from "../../helpers/archive/plain-tree.ts";
-import { runSql, withDuckDb } from "../../helpers/archive/sql.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
-import { publishSources, writePlainSources, writeSources } from "../../helpers/publish/sample-sources.ts";
-import { contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
 import { newestEntry, newestManifest, type Objects, rebuild } from "../../helpers/store/tamper.ts";
-import { testFolder } from "../../helpers/store/test-folder.ts";
-
-/** How the same rows are spread over files. */
-interface Spelling {
-  /** Files that each file becomes. */
-  parts: number;
-  /** Rows of a row group, at most. */
-  rowGroup: number;
-  codec: string;
-  /** SQL over `key`, which tells rows apart, that rows are ordered by. */
-  order: string;
-}
-
-/** The files of `writeSources`, where their parts go, and the columns that come first, some in another type. */
-const files = [
-  {
-    from: "markets/part-00000",
-    to: "markets/deeper/part",
-    key: "id",
-    first: { dimensions: "dimensions", flagged_count: "flagged_count::BIGINT" },
-  },
-  {
-    from: "markets/odd",
-    to: "markets/odd",
-    key: "id",
-    first: { question: "question", composite: "composite::USMALLINT" },
-  },
-  {
-    from: "protocol_scores",
-    to: "protocol_scores/part",
-    key: "concat(slug, updated_at)",
-    first: { metadata: "metadata", bri: "bri::UBIGINT" },
-  },
-];
-
-/** Writes the sources of `writeSources` again: other files, other order of rows and columns, other integer types. */
-async function respellSources(directory: string, target: string, how: Spelling): Promise<void> {
-  await mkdir(target, { recursive: true });
-  await withDuckDb(target, async (sql) => {
-    for (const { from, to, key, first } of files) {
-      await mkdir(dirname(join(target, to)), { recursive: true });
-      const columns = Object.entries(first).map(([name, value]) => `${value} AS ${name}`);
-      const source = `SELECT ${columns.join(", ")}, * EXCLUDE (${Object.keys(first).join(", ")}), ${key} AS key
-        FROM read_parquet(${quoted(join(directory, `${from}.parquet`))})`;
-      for (let part = 0; part < how.parts; part += 1) {
-        await sql.run(`COPY (SELECT * EXCLUDE (key) FROM (${source}) WHERE hash(key) % ${how.parts} = ${part}
-            ORDER BY ${how.order}) TO ${quoted(join(target, `${to}-${part}.parquet`))}
-          (FORMAT parquet, ROW_GROUP_SIZE ${how.rowGroup}, COMPRESSION ${how.codec})`);
-      }
-    }
-  });
-}
-
-const folder = testFolder();
-let stores = 0;
-
-function newStore(): Storage {
-  stores += 1;
-  return directoryStorage(join(folder, `store-${stores}`));
-}
-
-/** Without what is for publishers, which depends on the source files, and what names it. */
-async function servedContentOf(storage: Storage): Promise<Record<string, string>> {
-  const { rows, origins, sourceFiles, segmentList, manifest, commit, logTile } = layout;
-  const unserved = [rows, origins, sourceFiles, segmentList, manifest, commit, logTile];
-  const content = Object.entries(await contentOf(storage));
-  return Object.fromEntries(content.filter(([key]) => !unserved.some((kind) => kind.has(key))));
-}
-
-describe("equal content", () => {
-  const sources = join(folder, "sources");
-  const storage = directoryStorage(join(folder, "first"));
-  let snapshotId: string;
-  let total: Size;
-
-  beforeAll(async () => {
-    await writeSources(sources);
-    ({ snapshotId, total } = await publishSources(sources, storage, folder));
-  });
-
-  test.for([
-    { parts: 1, rowGroup: 122_880, codec: "snappy", order: "key" },
-    { parts: 3, rowGroup: 256, codec: "uncompressed", order: "md5(key)" },
-    { parts: 5, rowGroup: 128, codec: "zstd", order: "reverse(key) DESC" },
-  ])(
-    "gives the same snapshot from $parts file(s) by $order, $codec, row groups of $rowGroup",
-    async (how) => {
-      const respelled = join(folder, `respelled-${how.parts}`);
-      await respellSources(sources, respelled, how);
-      const second = newStore();
-      expect(await publishSources(respelled, second, folder)).toMatchObject({
-        outcome: "published",
-        snapshotId,
-      });
-      expect(await servedContentOf(second)).toEqual(await servedContentOf(storage));
-      // And none at all where it is published already, not even of what tells its files. Only digests of its rows are
-      // new.
-      const counting = countingStorage(storage);
-      const again = await publishSources(respelled, counting, folder);
-      expect(again).toMatchObject({ outcome: "unchanged", snapshotId, total });
-      const written = counting.written().filter((key) => !key.startsWith(layout.rows.prefix));
-      expect(written).toEqual([layout.probe, layout.checked]);
-      expect(await listCommits(storage)).toEqual([1]);
-    },
-  );
-
-  test.for([1, 4])("gives the same snapshot with %i threads", async (threads) => {
-    const second = newStore();
-    await publishSources(sources, second, folder, { threads });
-    expect(await servedContentOf(second)).toEqual(await servedContentOf(storage));
-  });
-
-  test("uploads nothing again, and says that it was checked", async () => {
-    const counting = countingStorage(storage);
-    const report = await publishSources(sources, counting, folder);
-    expect(report).toMatchObject({ outcome: "unchanged", commit: 1, uploaded: { objects: 0, bytes: 0 } });
-    expect(report.total).toEqual(report.unchanged);
-    expect(counting.written()).toEqual([layout.checked]);
-  });
-});
 
 const leafOf = (text: string) => leaf(Buffer.from(text));
 
@@ -208,35 +80,6 @@ describe("the snapshot id", () => {
     const [kept] = readPages("segment", old.get(layout.segment(newestManifest(old).segments.at(-1)!.hash))!);
     expect(kept).toEqual(oldest);
     expect((await verify(memoryStorage(old), () => {})).faults).toEqual([]);
-  });
-
-  test.for([
-    [
-      "a market's evidence",
-      "markets/part-00000",
-      "dimensions",
-      "list_transform(dimensions, lambda d: struct_update(d, description := concat(d.description, '.')))",
-    ],
-    [
-      "a field of one score that its list does not show",
-      "protocol_scores",
-      "metadata",
-      "struct_update(metadata, tvl := '$1')",
-    ],
-  ])("changes with %s", async ([, file, column, value]) => {
-    const directory = join(folder, `changed-${column}`);
-    await writePlainSources(directory, 100);
-    const storage = newStore();
-    const { snapshotId } = await publishSources(directory, storage, folder);
-    const path = quoted(join(directory, `${file}.parquet`));
-    await runSql(
-      folder,
-      `COPY (SELECT * REPLACE (${value} AS ${column}) FROM read_parquet(${path})) TO ${path} (FORMAT parquet)`,
-    );
-    const changed = await publishSources(directory, storage, folder);
-    expect(changed).toMatchObject({ outcome: "published", commit: 2 });
-    expect(changed.snapshotId).not.toBe(snapshotId);
-    expect((await newestCommit(storage))?.entry.snapshotId).toBe(changed.snapshotId);
   });
 });
 

@@ -24,13 +24,6 @@ describe("files", () => {
     expect(refusals[0]?.rule).toContain("is missing");
   });
 
-  test("a file beside a folder of files", async () => {
-    const directory = await fixtures.write({ markets: "FROM markets", "markets/a": "FROM markets" });
-    expect(await refusalsOf(directory)).toEqual([
-      { file: "markets.parquet", rule: expect.stringContaining("stands beside markets/") },
-    ]);
-  });
-
   test.each(["markets", "protocol_scores"])("%s without rows", async (source) => {
     const table = source === "markets" ? "markets" : "scores";
     const directory = await fixtures.write({ [source]: `FROM ${table} WHERE n < 0` });

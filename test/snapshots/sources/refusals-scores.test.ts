@@ -1,6 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
-import { SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import {
   expectRefused,
   type RefusedValue,
@@ -174,14 +173,6 @@ describe("keys", () => {
 });
 
 describe("many faults", () => {
-  test("up to 20 places of each rule, all rules at once", async () => {
-    const query = `SELECT * REPLACE (5 AS composite, CASE WHEN n = 30 THEN 'x' ELSE status END AS status) FROM markets`;
-    const refusals = await refusalsOf(await fixtures.write({ markets: query }));
-    expect(refusals.filter(({ column }) => column === "composite")).toHaveLength(20);
-    expect(refusals.filter(({ column }) => column === "status")).toHaveLength(1);
-    expect(refusals).toHaveLength(21);
-  });
-
   test("faults of several files name each file", async () => {
     const directory = await fixtures.write({
       "markets/2024/a": `${replaced("markets", "composite", "1")} WHERE n < 10`,
@@ -197,12 +188,5 @@ describe("many faults", () => {
       ["markets/2024/a.parquet", "row 7", "composite"],
       ["markets/2025/b.parquet", "row 0", "flagged_count"],
     ]);
-  });
-
-  test("the message tells file, row, column, value and rule of each", async () => {
-    const directory = await fixtures.write({ markets: replaced("markets", "composite", "1001") });
-    expect(new SourceRefusal(await refusalsOf(directory)).message).toBe(
-      `markets.parquet, row 7 (${marketId}), column composite: 1001, must be from 300 to 1000`,
-    );
   });
 });
