@@ -8,7 +8,7 @@ import {
 } from "../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../schemas/versions.ts";
 import { crcIn, type DeflatePiece, gzipHeader, headerWith, tableIn } from "../format/gzip.ts";
-import { keyOfLine, type MarketKey, type MarketLine } from "../format/market-line.ts";
+import { keyOfLine, type MarketLine } from "../format/market-line.ts";
 import {
   compressLines,
   inflatePiece,
@@ -186,7 +186,7 @@ export function putLine(market: Buffer): Buffer {
 const rowBytes = 40;
 
 /** The market's id, the first half of its leaf hash, and its time. Comparing snapshots takes no more of it. */
-export function rowOf({ id, resolvedAt, line }: MarketKey & { line: Uint8Array }): Buffer {
+export function rowOf({ id, resolvedAt, line }: MarketLine): Buffer {
   const row = Buffer.alloc(rowBytes);
   row.write(id.replaceAll("-", ""), "hex");
   leafHash(line).copy(row, 16, 0, 16);

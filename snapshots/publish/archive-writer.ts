@@ -1,5 +1,5 @@
 import type { ObjectRef, SegmentRef } from "../../schemas/store/stored-objects.ts";
-import { compareKeys, type MarketKey, textOf } from "../format/market-line.ts";
+import { compareKeys, type MarketLine, textOf } from "../format/market-line.ts";
 import { Cutter, compressPage, type Page } from "../format/page.ts";
 import { chunkBytes } from "../format/sizes.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
@@ -9,16 +9,13 @@ import { type IndexRow, sectionRootOf } from "../index/index-header.ts";
 import { encodeOrigins } from "../index/origin-table.ts";
 import { encodeSegment, readIndexHeader } from "../index/segment.ts";
 import { wordsOf } from "../index/word-table.ts";
-import type { FileNumbers } from "../sources/sources.ts";
+import type { FileNumbers, RenderedMarket } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";
 import { besideSegment, referTo } from "../store/objects.ts";
-import type { SortedMarket } from "./external-sort.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import type { OldMarket, StoredRow } from "./previous-rows.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
 import type { ReadSources } from "./read-sources.ts";
-
-type MarketLine = MarketKey & { line: Buffer };
 
 /** Takes what differs at one place of the archive, oldest place first. */
 export type TakeDifference = (rows: { before?: MarketLine; after?: MarketLine }) => Promise<void>;
@@ -59,12 +56,12 @@ async function mergeMarkets(
   writer: ArchiveWriter,
   previous: PreviousSnapshot | undefined,
   kept: FileNumbers,
-  fresh: AsyncIterable<SortedMarket[]>,
+  fresh: AsyncIterable<RenderedMarket[]>,
   differs?: TakeDifference,
 ): Promise<void> {
   const markets = oneByOne(fresh);
   let next = await markets.next();
-  const addFresh = async (market: SortedMarket, before?: MarketLine) => {
+  const addFresh = async (market: RenderedMarket, before?: MarketLine) => {
     if (!before?.line.equals(market.line)) await differs?.({ ...(before && { before }), after: market });
     await writer.add(market);
     next = await markets.next();
@@ -100,13 +97,13 @@ interface PlacedPage {
 }
 
 /** A new or changed market without its text. */
-type NewRow = StoredRow & Pick<SortedMarket, "file">;
+type NewRow = StoredRow & Pick<RenderedMarket, "file">;
 
 /** A market in the unfinished segment: its ordinal in the current snapshot, or the values for the index. */
 type RowOrOrdinal = number | NewRow;
 
 /** Kept from the current snapshot, or new or changed. */
-type Market = OldMarket | (SortedMarket & { ordinal?: undefined });
+type Market = OldMarket | (RenderedMarket & { ordinal?: undefined });
 
 /**
  * Cuts a sorted stream of markets into pages and segments, and writes those that the current snapshot does not have.
@@ -281,6 +278,6 @@ class ArchiveWriter {
 }
 
 /** Drops the text, which the page holds: a segment has too many markets to keep all texts in memory. */
-function rowOf({ resolvedAt, values, digest, file, id, line }: SortedMarket): NewRow {
+function rowOf({ resolvedAt, values, digest, file, id, line }: RenderedMarket): NewRow {
   return { resolvedAt, values, digest, file, idHash: idHash(id), words: wordsOf(textOf(line, "question")) };
 }

@@ -7,11 +7,6 @@ import { release } from "../format/gzip.ts";
 import { compareKeys, idOfLine, type MarketKey } from "../format/market-line.ts";
 import type { RenderedMarket } from "../sources/sources.ts";
 
-/** `line` is the JSON text. */
-export interface SortedMarket extends Omit<RenderedMarket, "json"> {
-  line: Buffer;
-}
-
 /** The most bytes that the write buffers of all buckets take together. */
 const bufferBytes = 16 * 1024 * 1024;
 
@@ -66,7 +61,7 @@ export class ExternalSort {
   }
 
   /** From the oldest to the newest, one bucket at a time. Call it once, after the last `add`. */
-  async *sorted(): AsyncGenerator<SortedMarket[]> {
+  async *sorted(): AsyncGenerator<RenderedMarket[]> {
     for (const bucket of this.#buckets) bucket.flush();
     for (const { path } of this.#buckets) {
       const markets = readBlocks(await readFile(path)).flatMap(parseBlock);
@@ -101,24 +96,24 @@ class Bucket {
   }
 
   /** A block holds whole markets. */
-  add({ resolvedAt, digest, file, values, json }: RenderedMarket): void {
+  add({ resolvedAt, digest, file, values, line }: RenderedMarket): void {
     const text = JSON.stringify(values);
     // A character takes at most three bytes.
-    const most = marketHeaderBytes + text.length * 3 + json.length;
+    const most = marketHeaderBytes + text.length * 3 + line.length;
     if (this.#buffered + most > this.#buffer.length) {
       this.flush();
       if (most > this.#buffer.length) this.#buffer = Buffer.allocUnsafeSlow(most);
     }
     const [buffer, start] = [this.#buffer, this.#buffered];
     const valuesBytes = buffer.write(text, start + marketHeaderBytes);
-    const jsonStart = start + marketHeaderBytes + valuesBytes;
-    buffer.set(json, jsonStart);
+    const lineStart = start + marketHeaderBytes + valuesBytes;
+    buffer.set(line, lineStart);
     buffer.writeDoubleLE(resolvedAt, start);
     buffer.writeBigUInt64LE(digest, start + 8);
     buffer.writeUInt32LE(file, start + 16);
     buffer.writeUInt32LE(valuesBytes, start + 20);
-    buffer.writeUInt32LE(json.length, start + 24);
-    this.#buffered = jsonStart + json.length;
+    buffer.writeUInt32LE(line.length, start + 24);
+    this.#buffered = lineStart + line.length;
   }
 
   flush(): void {
@@ -158,19 +153,19 @@ function readBlocks(stored: Buffer): Buffer[] {
   return blocks;
 }
 
-function parseBlock(bytes: Buffer): SortedMarket[] {
-  const markets: SortedMarket[] = [];
+function parseBlock(bytes: Buffer): RenderedMarket[] {
+  const markets: RenderedMarket[] = [];
   for (let start = 0; start < bytes.length; ) {
     const values = start + marketHeaderBytes;
-    const json = values + bytes.readUInt32LE(start + 20);
-    const end = json + bytes.readUInt32LE(start + 24);
-    const line = bytes.subarray(json, end);
+    const lineStart = values + bytes.readUInt32LE(start + 20);
+    const end = lineStart + bytes.readUInt32LE(start + 24);
+    const line = bytes.subarray(lineStart, end);
     markets.push({
       id: idOfLine(line),
       resolvedAt: bytes.readDoubleLE(start),
       digest: bytes.readBigUInt64LE(start + 8),
       file: bytes.readUInt32LE(start + 16),
-      values: JSON.parse(bytes.toString("utf8", values, json)),
+      values: JSON.parse(bytes.toString("utf8", values, lineStart)),
       line,
     });
     start = end;

@@ -4,7 +4,7 @@ import type { ChangeCounts } from "../../schemas/store/stored-objects.ts";
 import { feedVersion } from "../../schemas/versions.ts";
 import { type Difference, difference, Entries, type Sides } from "../changes/difference.ts";
 import { rowOf } from "../changes/record.ts";
-import { keyOfLine, type MarketKey, memberOfLine, sharedText } from "../format/market-line.ts";
+import { keyOfLine, type MarketLine, memberOfLine, sharedText } from "../format/market-line.ts";
 import { SourceRefusal } from "../sources/contract/refusals.ts";
 import type { FileNumbers } from "../sources/sources.ts";
 import type { Before, PreviousSnapshot } from "./previous-snapshot.ts";
@@ -52,8 +52,8 @@ export class ArchiveSides {
     }
   }
 
-  add(side: keyof Sides, key: MarketKey, line: Uint8Array): void {
-    this[side].add(rowOf({ ...key, line }), this.#tagOf(line));
+  add(side: keyof Sides, market: MarketLine): void {
+    this[side].add(rowOf(market), this.#tagOf(market.line));
   }
 
   /** `whole`: every removed or changed market of the current snapshot was added. */
@@ -90,7 +90,7 @@ export async function compareRun(
     if (!usable) continue;
     const lines = await previous.rows.pageLines(index);
     lines.forEach((line, position) => {
-      if (kept[end - 1 - position] === 0) sides.add("before", keyOfLine(line), line);
+      if (kept[end - 1 - position] === 0) sides.add("before", { ...keyOfLine(line), line });
     });
   }
   return sides.difference(whole);

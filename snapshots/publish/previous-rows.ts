@@ -3,7 +3,7 @@ import { filterFields, filterValuesOf } from "../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import type { SegmentRef } from "../../schemas/store/stored-objects.ts";
 import { firstWhere } from "../format/first-where.ts";
-import { idOfLine, keyOfLine, textOf } from "../format/market-line.ts";
+import { idOfLine, keyOfLine, type MarketLine, textOf } from "../format/market-line.ts";
 import { type Page, readRun } from "../format/page.ts";
 import { cuts } from "../format/sizes.ts";
 import { timeAt } from "../index/columns.ts";
@@ -130,13 +130,8 @@ interface StoredRows {
   words: string[][] | undefined;
 }
 
-export interface OldMarket {
-  id: string;
-  /** Epoch milliseconds. */
-  resolvedAt: number;
+export interface OldMarket extends MarketLine {
   ordinal: number;
-  /** JSON text. */
-  line: Buffer;
 }
 
 /** Finds rows of the current snapshot by the places of its segments and pages. */

@@ -106,7 +106,7 @@ export async function sortMarkets(
     comparable ? { digests: previous.rowDigests(kept, range), kept } : undefined,
     range,
   )) {
-    for (const row of rows) sides?.add("after", row, row.json);
+    for (const row of rows) sides?.add("after", row);
     sort.add(rows);
     for (const { file, id } of rows) {
       fileRows[file - 1]! += 1;

@@ -1,18 +1,14 @@
 import type { FilterValues } from "../../schemas/filters.ts";
 import type { ScoreListEntry } from "../../schemas/records.ts";
-import type { SourceFileRef } from "../../schemas/store/stored-objects.ts";
+import type { ObjectRef, SourceFileRef } from "../../schemas/store/stored-objects.ts";
+import type { MarketKey, MarketLine } from "../format/market-line.ts";
 
-/** A market whose row has been checked. */
-export interface RenderedMarket {
-  id: string;
-  /** Epoch milliseconds, truncated. */
-  resolvedAt: number;
+/** A market whose row has been checked: its key, and its text with the members in the order of INTERFACE 2.4. */
+export interface RenderedMarket extends MarketLine {
   /** 64 bits of the source row. */
   digest: bigint;
   /** The number of the file that the row stands in. */
   file: number;
-  /** One line of JSON in UTF-8, with its fields in the order of INTERFACE 2.4. */
-  json: Uint8Array;
   values: FilterValues;
 }
 
@@ -34,11 +30,9 @@ export interface KnownFiles {
   files: readonly SourceFileRef[];
 }
 
-/** `name` is relative to the sources, `hash` the SHA-256 of the bytes. */
-export interface NamedContent {
+/** A file's content. `name` is relative to the sources. */
+export interface NamedContent extends ObjectRef {
   name: string;
-  hash: string;
-  bytes: number;
 }
 
 export interface MarketsFile extends NamedContent, Omit<SourceFileRef, "rows"> {
@@ -62,21 +56,14 @@ export interface PinnedFiles {
  */
 export type OpenSources = (known: KnownFiles | undefined, pinned?: PinnedFiles) => Promise<Sources>;
 
-/** A position in the archive, counted from its oldest market. */
-export interface CutPoint {
-  /** Epoch milliseconds. */
-  resolvedAt: number;
-  id: string;
-}
-
 /** Markets from `from` (inclusive) or the oldest, to `before` (exclusive) or the newest. */
 export interface KeyRange {
-  from: CutPoint | undefined;
-  before: CutPoint | undefined;
+  from: MarketKey | undefined;
+  before: MarketKey | undefined;
 }
 
 /** A market's key, and the number of the file that the row stands in. */
-export interface FiledKey extends CutPoint {
+export interface FiledKey extends MarketKey {
   file: number;
 }
 
@@ -115,7 +102,7 @@ export interface Sources {
    * Divides the archive into about `parts` equal parts. Returns `parts` - 1 cut points, or fewer in a small archive, in
    * ascending order. Each is the key of the first market of its part.
    */
-  cutPoints(parts: number): Promise<CutPoint[]>;
+  cutPoints(parts: number): Promise<MarketKey[]>;
   /**
    * The newest score of every protocol, sorted by slug. Throws SourceRefusal when any row of the history breaks a rule.
    */

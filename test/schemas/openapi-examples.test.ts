@@ -84,8 +84,8 @@ function otherwise(sources: Sources): Sources {
     async *markets() {
       for await (const [, market, ...others] of sources.markets()) {
         const id = "00000000-0000-4000-8000-000000000000";
-        const json = Buffer.from(String(Buffer.from(market!.json)).replace(market!.id, id));
-        yield [{ ...market!, id, json, digest: market!.digest ^ 1n }, ...others];
+        const line = Buffer.from(String(market!.line).replace(market!.id, id));
+        yield [{ ...market!, id, line, digest: market!.digest ^ 1n }, ...others];
       }
     },
   };

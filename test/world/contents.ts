@@ -57,13 +57,13 @@ function contentOf({ without, changed, slugs, bri }: Edits, name: number, from: 
     .filter((place) => !without.includes(place))
     .map((place) => marketOf(place, changed.includes(place) ? 1 : 0));
   const rendered = made.map((each): RenderedMarket => {
-    const json = Buffer.from(JSON.stringify(each));
-    const digest = createHash("sha256").update(json).digest().readBigUInt64LE();
+    const line = Buffer.from(JSON.stringify(each));
+    const digest = createHash("sha256").update(line).digest().readBigUInt64LE();
     const { id, resolvedAt } = each;
-    return { id, resolvedAt: Date.parse(resolvedAt), digest, file: 1, json, values: filterValuesOf(each) };
+    return { id, resolvedAt: Date.parse(resolvedAt), digest, file: 1, line, values: filterValuesOf(each) };
   });
   rendered.sort((a, b) => compareKeys(b, a));
-  const lines = rendered.map(({ json }) => String(json));
+  const lines = rendered.map(({ line }) => String(line));
   const files = [sourceFileOf(made)];
   const scores = scoreRowsOf(slugs.map((slug) => score(slug, bri)));
   const sources = (): Sources => ({

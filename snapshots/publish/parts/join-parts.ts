@@ -164,8 +164,8 @@ async function differenceTo(
   const sides = new ArchiveSides(feedVersion);
   try {
     for await (const { before, after } of differingRows(objectsIn(storage), manifest, archive)) {
-      if (before) sides.add("before", before, before.line);
-      if (after) sides.add("after", after, after.line);
+      if (before) sides.add("before", before);
+      if (after) sides.add("after", after);
     }
     return await sides.difference(markets === counts.markets);
   } catch (error) {

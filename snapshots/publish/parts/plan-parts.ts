@@ -2,9 +2,10 @@ import { Fault } from "../../../schemas/errors.ts";
 import type { PartRecord, PartsPlan } from "../../../schemas/store/parts.ts";
 import type { Commit } from "../../../schemas/store/stored-objects.ts";
 import { feedVersion, formatVersion } from "../../../schemas/versions.ts";
+import type { MarketKey } from "../../format/market-line.ts";
 import { Cutter } from "../../format/page.ts";
 import { unicodeVersion } from "../../index/encode-words.ts";
-import type { CutPoint, KeyRange, NamedContent, PinnedFiles, Sources } from "../../sources/sources.ts";
+import type { KeyRange, NamedContent, PinnedFiles, Sources } from "../../sources/sources.ts";
 import { FormatError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { type Kind, layout } from "../../store/layout.ts";
@@ -19,7 +20,7 @@ import { beginRun, type PublishOptions } from "../publish.ts";
 import { bucketMarkets, readSources } from "../read-sources.ts";
 
 /** A position where a part may begin: no page or segment crosses it. */
-interface Edge extends CutPoint {
+interface Edge extends MarketKey {
   ordinal: number;
 }
 

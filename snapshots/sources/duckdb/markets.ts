@@ -8,14 +8,14 @@ import {
 } from "@duckdb/node-api";
 import { booleanNames, type FilterField, type FilterValues, filterFields } from "../../../schemas/filters.ts";
 import { sourceName } from "../../../schemas/shapes.ts";
-import { idOfLine } from "../../format/market-line.ts";
+import { idOfLine, type MarketKey } from "../../format/market-line.ts";
 import { sha256 } from "../../store/layout.ts";
 import { changeShapes, jsonOfRow, milliseconds } from "../contract/file-column.ts";
 import { boundedRow, maxRecordBytes, soundRow } from "../contract/row-checks.ts";
 import { marketsTable } from "../contract/source-tables.ts";
 import { hasControls, type SourceTable } from "../contract/table-schema.ts";
 import type { FileGroup } from "../files/file-groups.ts";
-import type { CutPoint, FiledKey, FileNumbers, KeyRange, KnownRows, RenderedMarket } from "../sources.ts";
+import type { FiledKey, FileNumbers, KeyRange, KnownRows, RenderedMarket } from "../sources.ts";
 import { readParquet, selectFromAll, withConnection } from "./duckdb.ts";
 import { causeOf, type OpenSource, readSource, refuseChangedFiles, refuseRows } from "./read-source.ts";
 import { identifier, quoted, textList } from "./sql-literals.ts";
@@ -213,17 +213,17 @@ function rowsOf(columns: readonly DuckDBVector[]): RenderedMarket[] | undefined 
   for (let row = 0; row < records.itemCount; row += 1) {
     const bytes = records.getItemBytes(row);
     if (bytes === null || bytes.byteLength > maxRecordBytes) return undefined;
-    const json = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    if (hasControls(json)) return undefined;
+    const line = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    if (hasControls(line)) return undefined;
     const values: Record<string, unknown> = {};
     for (const [position, { field }] of filterFields.entries())
       values[field] = valueColumns[position]!.getItem(row);
     rows.push({
-      id: idOfLine(json),
+      id: idOfLine(line),
       resolvedAt: times!.getItem(row) as number,
       digest: digests!.getItem(row) as bigint,
       file: files!.getItem(row) as number,
-      json,
+      line,
       values: values as FilterValues,
     });
   }
@@ -240,7 +240,11 @@ const sampledKeys = 50_000;
  * Implements Sources.cutPoints. Markets are sampled by the hash of their id, so the same sources give the same cut
  * points.
  */
-export async function readCutPoints(source: OpenSource, markets: number, parts: number): Promise<CutPoint[]> {
+export async function readCutPoints(
+  source: OpenSource,
+  markets: number,
+  parts: number,
+): Promise<MarketKey[]> {
   if (source.groups.length === 0) return [];
   const keys = await readSource(source, async (connection) => {
     const sampled = `hash(id) % ${Math.max(1, Math.floor(markets / sampledKeys))} = 0`;

@@ -1,13 +1,8 @@
 import { createHash } from "node:crypto";
 import { open } from "node:fs/promises";
+import type { ObjectRef } from "../../../schemas/store/stored-objects.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import type { SourceFile } from "./source-files.ts";
-
-/** `hash` is the SHA-256 of the bytes. */
-interface Content {
-  hash: string;
-  bytes: number;
-}
 
 /** While one file is hashed, others are read. */
 const concurrency = 4;
@@ -15,7 +10,7 @@ const partBytes = 1024 * 1024;
 
 /** Each file has a content, or the error why not. */
 export interface HashedFiles {
-  contents: ReadonlyMap<SourceFile, Content>;
+  contents: ReadonlyMap<SourceFile, ObjectRef>;
   failures: ReadonlyMap<SourceFile, unknown>;
 }
 
@@ -25,11 +20,11 @@ export interface HashedFiles {
  */
 export async function hashContents(
   files: readonly SourceFile[],
-  known: ReadonlyMap<string, Content> = new Map(),
+  known: ReadonlyMap<string, ObjectRef> = new Map(),
 ): Promise<HashedFiles> {
-  const contents = new Map<SourceFile, Content>();
+  const contents = new Map<SourceFile, ObjectRef>();
   const failures = new Map<SourceFile, unknown>();
-  const hashOne = async (file: SourceFile): Promise<Content> => {
+  const hashOne = async (file: SourceFile): Promise<ObjectRef> => {
     const hash = createHash("sha256");
     const part = Buffer.allocUnsafeSlow(partBytes);
     await using handle = await open(file.path);
@@ -53,7 +48,7 @@ export async function hashContents(
 }
 
 /** Throws only for a file whose columns were read. */
-export function contentOf(file: SourceFile, { contents, failures }: HashedFiles): Content {
+export function contentOf(file: SourceFile, { contents, failures }: HashedFiles): ObjectRef {
   const content = contents.get(file);
   if (content) return content;
   throw new Error(`${file.name}: its columns can be read, but not its bytes`, { cause: failures.get(file) });

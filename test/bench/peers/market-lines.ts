@@ -47,7 +47,7 @@ function lineOf(row: RenderedMarket): string {
     String(Boolean(values.disputed)),
     ...[values.composite, values.informed, values.integrity, values.oracle].map(String),
     ...[values.catalyst, values.design, values.counterparty].map(String),
-    String(Buffer.from(row.json)),
+    String(row.line),
   ];
   return `${fields.map((field) => field.replace(/[\\\t\n\r]/g, escaped)).join("\t")}\n`;
 }

@@ -53,9 +53,9 @@ export function sourcesOfRows(rows: readonly Row[]): Sources {
             resolvedAt: time,
             formulaVersion: "f",
           };
-          const json = Buffer.from(JSON.stringify({ id, question, ...told }));
-          const digest = createHash("sha256").update(json).digest().readBigUInt64LE();
-          return { id, resolvedAt, digest, json, values, file: 1 };
+          const line = Buffer.from(JSON.stringify({ id, question, ...told }));
+          const digest = createHash("sha256").update(line).digest().readBigUInt64LE();
+          return { id, resolvedAt, digest, line, values, file: 1 };
         });
     },
   });

@@ -8,15 +8,9 @@ import { marketDimensionKeys } from "../../../schemas/market.ts";
 import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
 import { type HistoricalMarket, listEntryOf, type ProtocolScore } from "../../../schemas/records.ts";
 import { forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
-import { compareKeys } from "../../../snapshots/format/market-line.ts";
+import { compareKeys, type MarketKey } from "../../../snapshots/format/market-line.ts";
 import type { PublishOptions, PublishReport } from "../../../snapshots/publish/publish.ts";
-import type {
-  CutPoint,
-  KeyRange,
-  MarketsFile,
-  ScoreRow,
-  Sources,
-} from "../../../snapshots/sources/sources.ts";
+import type { KeyRange, MarketsFile, ScoreRow, Sources } from "../../../snapshots/sources/sources.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { publishFreely } from "./publish-freely.ts";
@@ -83,7 +77,7 @@ export function sourcesOf(rows: readonly HistoricalMarket[], bri: number): Sourc
           resolvedAt: Date.parse(row.resolvedAt),
           digest: createHash("sha256").update(JSON.stringify(row)).digest().readBigUInt64LE(),
           file: 1,
-          json: Buffer.from(JSON.stringify(row)),
+          line: Buffer.from(JSON.stringify(row)),
           values: filterValuesOf(row),
         }));
     },
@@ -95,7 +89,7 @@ export function sourcesOf(rows: readonly HistoricalMarket[], bri: number): Sourc
 const keyOf = ({ id, resolvedAt }: HistoricalMarket) => ({ id, resolvedAt: Date.parse(resolvedAt) });
 
 /** Whether a key is in a range. */
-export function isIn({ from, before }: Partial<KeyRange> = {}, key: CutPoint): boolean {
+export function isIn({ from, before }: Partial<KeyRange> = {}, key: MarketKey): boolean {
   return (!from || compareKeys(key, from) >= 0) && (!before || compareKeys(key, before) < 0);
 }
 

@@ -12,7 +12,7 @@ import { inspectSources, openSources, type SourcesOptions } from "../../../snaps
 import type { RenderedMarket, ScoreRow, Sources } from "../../../snapshots/sources/sources.ts";
 import { testFolder } from "../store/test-folder.ts";
 
-type SourceMarket = Omit<RenderedMarket, "digest" | "file" | "json"> & { json: string };
+type SourceMarket = Omit<RenderedMarket, "digest" | "file" | "line"> & { json: string };
 
 /** The start of every run in the tests: a day after the end of the sample. */
 export const start = new Date("2026-01-01T00:00:00.000Z");
@@ -131,8 +131,8 @@ export function readAll(
       for await (const rows of sources.markets()) {
         for (const row of rows) {
           // Digests depend on the columns' types, and rows on their files; what is published does not.
-          const { digest: _, file: __, json, ...market } = row;
-          markets.push({ ...market, json: String(Buffer.from(json)) });
+          const { digest: _, file: __, line, ...market } = row;
+          markets.push({ ...market, json: String(line) });
         }
       }
       markets.sort((a, b) => (a.id < b.id ? -1 : 1));
