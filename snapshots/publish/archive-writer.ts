@@ -13,7 +13,7 @@ import type { FileNumbers, RenderedMarket } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";
 import { besideSegment, referTo } from "../store/objects.ts";
 import type { ObjectWriter } from "./object-writer.ts";
-import type { OldMarket, StoredRow } from "./previous-rows.ts";
+import type { OldMarket, PreviousPage, StoredRow } from "./previous-rows.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
 import type { ReadSources } from "./read-sources.ts";
 
@@ -66,14 +66,14 @@ async function mergeMarkets(
     await writer.add(market);
     next = await markets.next();
   };
-  for (const [index, { page, start, oldest, newest }] of previous?.pages.entries() ?? []) {
-    const rows = kept.subarray(start, start + page.markets);
+  for (const page of previous?.pages ?? []) {
+    const rows = kept.subarray(page.start, page.start + page.markets);
     if (!differs && rows.every((file) => file === 0)) continue;
-    while (!next.done && next.value.resolvedAt < oldest) await addFresh(next.value);
+    while (!next.done && next.value.resolvedAt < page.oldest) await addFresh(next.value);
     // Markets resolved at the same moment are ordered by id, which only the page's text has.
-    const alone = next.done || next.value.resolvedAt > newest;
-    if (alone && !rows.includes(0) && (await writer.addPage(index))) continue;
-    for (const market of await previous!.rows.marketsOf(index)) {
+    const alone = next.done || next.value.resolvedAt > page.newest;
+    if (alone && !rows.includes(0) && (await writer.addPage(page))) continue;
+    for (const market of await previous!.rows.marketsOf(page)) {
       while (!next.done && compareKeys(next.value, market) < 0) await addFresh(next.value);
       if (kept[market.ordinal]! > 0) await writer.add(market);
       else if (!next.done && compareKeys(next.value, market) === 0) await addFresh(next.value, market);
@@ -89,12 +89,6 @@ async function* oneByOne<T>(batches: AsyncIterable<T[]>): AsyncGenerator<T, unde
 
 /** Pages that are compressed and stored at the same time. Each takes a few MB of memory. */
 const pagesInFlight = 4;
-
-/** `index` is the place in the current snapshot, when that has the same page. */
-interface PlacedPage {
-  page: Page;
-  index: number | undefined;
-}
 
 /** A new or changed market without its text. */
 type NewRow = StoredRow & Pick<RenderedMarket, "file">;
@@ -124,10 +118,10 @@ class ArchiveWriter {
     newestResolvedAt: 0,
   };
   readonly #progress: (markets: number) => void;
-  readonly #inFlight = new Set<Promise<PlacedPage>>();
+  readonly #inFlight = new Set<Promise<Page>>();
   #markets: Market[] = [];
   #rows: RowOrOrdinal[] = [];
-  #pages: Promise<PlacedPage>[] = [];
+  #pages: Promise<Page>[] = [];
 
   constructor(
     objects: ObjectWriter,
@@ -157,14 +151,14 @@ class ArchiveWriter {
    * Adds a whole page of the current snapshot. Returns false, and adds nothing, when the page is gone or would be cut
    * differently.
    */
-  async addPage(index: number): Promise<boolean> {
-    const { page, start, newest, endsSegment } = this.#previous!.pages[index]!;
+  async addPage(page: PreviousPage): Promise<boolean> {
+    const { start, markets, endsSegment } = page;
     if (!this.#cutter.atPageStart || endsSegment === undefined) return false;
     if (!this.#objects.keep(layout.page(page.hash), page.bytes)) return false;
-    for (let position = 0; position < page.markets; position += 1) this.#rows.push(start + position);
-    this.#written.newestResolvedAt = newest;
-    this.#pages.push(Promise.resolve({ page, index }));
-    if (this.#cutter.page(page.markets, endsSegment) === "segment") await this.#endSegment();
+    for (let position = 0; position < markets; position += 1) this.#rows.push(start + position);
+    this.#written.newestResolvedAt = page.newest;
+    this.#pages.push(Promise.resolve(page));
+    if (this.#cutter.page(markets, endsSegment) === "segment") await this.#endSegment();
     return true;
   }
 
@@ -190,44 +184,43 @@ class ArchiveWriter {
     this.#pages.push(page);
   }
 
-  async #writePage(markets: readonly Market[]): Promise<PlacedPage> {
+  async #writePage(markets: readonly Market[]): Promise<Page> {
     const same = this.#previous?.pageOf(markets.map((market) => market.ordinal));
-    if (same && this.#objects.keep(layout.page(same.page.hash), same.page.bytes)) return same;
+    if (same && this.#objects.keep(layout.page(same.hash), same.bytes)) return same;
     const root = pageRootOf(markets.map(({ line }) => leafHash(line))).toString("hex");
     const known = this.#previous?.pageWithRoot(root);
-    // Another zlib version may compress differently, so a stored page keeps the table entry it was written with.
-    if (known && this.#objects.keep(layout.page(known.hash), known.bytes))
-      return { page: known, index: undefined };
+    // Another zlib version may compress differently, so a stored page keeps the table entry it was written with. It is
+    // copied, since these rows are others than those of the previous page, though their text is the same.
+    if (known && this.#objects.keep(layout.page(known.hash), known.bytes)) return { ...known };
     const { page, stored } = await compressPage(markets.map(({ line }) => line).toReversed());
     await this.#objects.write(layout.page(page.hash), stored);
-    return { page: { ...page, root }, index: undefined };
+    return { ...page, root };
   }
 
   async #endSegment(): Promise<void> {
     const rows = this.#rows;
-    const placed = await Promise.all(this.#pages);
+    const pages = await Promise.all(this.#pages);
     this.#rows = [];
     this.#pages = [];
     const written = this.#written;
-    const same = this.#unchangedSegment(placed);
-    const segment = same ?? (await this.#writeSegment(placed, rows));
+    const same = this.#unchangedSegment(pages);
+    const segment = same ?? (await this.#writeSegment(pages, rows));
     const origins = (same && this.#unchangedOrigins(same)) ?? this.#holdOrigins(rows);
     written.segments.push({ ...segment, origins });
-    written.pages += placed.length;
+    written.pages += pages.length;
     written.markets += rows.length;
     this.#progress(written.markets);
   }
 
-  #unchangedSegment(placed: readonly PlacedPage[]): SegmentRef | undefined {
-    const same = this.#previous?.segmentOf(placed.map(({ index }) => index));
+  #unchangedSegment(pages: readonly Page[]): SegmentRef | undefined {
+    const same = this.#previous?.segmentOf(pages);
     if (!same) return undefined;
     this.#objects.keep(layout.segment(same.hash), same.bytes);
     for (const [key, { bytes }] of besideSegment(same)) this.#objects.keep(key, bytes);
     return same;
   }
 
-  async #writeSegment(placed: readonly PlacedPage[], rows: readonly RowOrOrdinal[]): Promise<SegmentRef> {
-    const pages = placed.map(({ page }) => page);
+  async #writeSegment(pages: readonly Page[], rows: readonly RowOrOrdinal[]): Promise<SegmentRef> {
     const index: IndexRow[] = [];
     const digests = new BigUint64Array(rows.length);
     const idHashes: number[] = [];

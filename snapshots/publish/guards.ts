@@ -4,7 +4,7 @@ import type { ChangeCounts } from "../../schemas/store/stored-objects.ts";
 import { feedVersion } from "../../schemas/versions.ts";
 import { type Difference, difference, Entries, type Sides } from "../changes/difference.ts";
 import { rowOf } from "../changes/record.ts";
-import { keyOfLine, type MarketLine, memberOfLine, sharedText } from "../format/market-line.ts";
+import { type MarketLine, memberOfLine, sharedText } from "../format/market-line.ts";
 import { SourceRefusal } from "../sources/contract/refusals.ts";
 import type { FileNumbers } from "../sources/sources.ts";
 import type { Before, PreviousSnapshot } from "./previous-snapshot.ts";
@@ -81,17 +81,14 @@ export async function compareRun(
   sides: ArchiveSides,
 ): Promise<ArchiveDifference> {
   // Pages of a segment that is gone are not known.
-  const known = previous.pages.reduce((sum, { page }) => sum + page.markets, 0);
+  const known = previous.pages.reduce((sum, { markets }) => sum + markets, 0);
   let whole = known === previous.commit.entry.counts.markets;
-  for (const [index, { page, start, usable }] of previous.pages.entries()) {
-    const end = start + page.markets;
-    if (!kept.subarray(start, end).includes(0)) continue;
-    whole &&= usable;
-    if (!usable) continue;
-    const lines = await previous.rows.pageLines(index);
-    lines.forEach((line, position) => {
-      if (kept[end - 1 - position] === 0) sides.add("before", { ...keyOfLine(line), line });
-    });
+  for (const page of previous.pages) {
+    if (!kept.subarray(page.start, page.start + page.markets).includes(0)) continue;
+    whole &&= page.usable;
+    if (!page.usable) continue;
+    for (const market of await previous.rows.marketsOf(page))
+      if (kept[market.ordinal] === 0) sides.add("before", market);
   }
   return sides.difference(whole);
 }

@@ -22,20 +22,16 @@ export interface PreviousSegment {
   ref: SegmentRef;
   /** Ordinal of its oldest market in the whole archive. */
   start: number;
-  firstPage: number;
   /** Whether it has a column for every filter of this version, and no other. */
   indexed: boolean;
-  pages: (Page & Span)[];
+  pages: readonly PreviousPage[];
 }
 
-/** Epoch milliseconds of the oldest and the newest row. */
-interface Span {
-  oldest: number;
-  newest: number;
-}
+/** A page with the epoch milliseconds of its oldest and its newest row. */
+type TimedPage = Page & { oldest: number; newest: number };
 
-export interface PreviousPage extends Span {
-  page: Page;
+/** A page of the current snapshot. Nothing else is the same object: it stands for these very rows. */
+export interface PreviousPage extends TimedPage {
   /** Ordinal of its oldest row. */
   start: number;
   /** Whether the store has it. A deleted page must be written again. */
@@ -47,8 +43,13 @@ export interface PreviousPage extends Span {
   endsSegment: boolean | undefined;
 }
 
+/** What a segment tells of its pages, from the oldest. */
+export interface PageTable extends Pick<PreviousSegment, "indexed"> {
+  pages: readonly TimedPage[];
+}
+
 /** Throws FormatError where a newer program made an index that this one would lose. */
-export function readPreviousPages(key: string, stored: Buffer): Pick<PreviousSegment, "indexed" | "pages"> {
+export function readPageTable(key: string, stored: Buffer): PageTable {
   const source = openColumns(key, stored);
   const unknown = foreignIn(source.columns);
   if (unknown.length > 0) {
@@ -68,42 +69,29 @@ export function readPreviousPages(key: string, stored: Buffer): Pick<PreviousSeg
   return { indexed, pages };
 }
 
-/** `present` are the objects that the store has; the whole archive has `markets` markets. */
-export function placePages(
-  segments: readonly PreviousSegment[],
+/** Those of a manifest's segments whose table is known. `present` are the pages that the store has. */
+export function placeSegments(
+  refs: readonly SegmentRef[],
+  tables: ReadonlyMap<SegmentRef, PageTable>,
   present: ReadonlyMap<string, number>,
-  markets: number,
-): PreviousPage[] {
-  return segments.flatMap(({ ref, start, pages }) => {
-    let end = start;
-    return pages.map(({ oldest, newest, ...page }, index) => {
-      end += page.markets;
+): PreviousSegment[] {
+  let end = 0;
+  return refs.flatMap((ref, place) => {
+    const start = end;
+    end += ref.markets;
+    const table = tables.get(ref);
+    if (!table) return [];
+    let pageEnd = start;
+    const pages = table.pages.map((page, index): PreviousPage => {
+      pageEnd += page.markets;
       const usable = present.has(layout.page(page.hash));
       // The archive's last page may end without a cut, and a large segment may end because of its size.
-      const last = index === pages.length - 1;
-      const unknown = last && (end === markets || ref.markets + cuts.pageMax > cuts.segmentMax);
-      return {
-        page,
-        start: end - page.markets,
-        usable,
-        oldest,
-        newest,
-        endsSegment: unknown ? undefined : last,
-      };
+      const last = index === table.pages.length - 1;
+      const unknown = last && (place === refs.length - 1 || ref.markets + cuts.pageMax > cuts.segmentMax);
+      return { ...page, start: pageEnd - page.markets, usable, endsSegment: unknown ? undefined : last };
     });
+    return [{ ref, start, indexed: table.indexed, pages }];
   });
-}
-
-/** The pages of one segment, out of all `pages`. */
-export function pagesIn(
-  { firstPage, pages: own }: PreviousSegment,
-  pages: readonly PreviousPage[],
-): readonly PreviousPage[] {
-  return pages.slice(firstPage, firstPage + own.length);
-}
-
-export function pageIndexOf(pages: readonly PreviousPage[], ordinal: number): number {
-  return firstWhere(1, pages.length, (index) => pages[index]!.start > ordinal) - 1;
 }
 
 /**
@@ -134,61 +122,53 @@ export interface OldMarket extends MarketLine {
   ordinal: number;
 }
 
-/** Finds rows of the current snapshot by the places of its segments and pages. */
+/** Reads rows of the current snapshot. */
 export class PreviousRows {
+  /** From the oldest. */
+  readonly pages: readonly PreviousPage[];
   readonly #storage: Storage;
   readonly #segments: readonly PreviousSegment[];
-  readonly #pages: readonly PreviousPage[];
-  readonly #lines = new LRUCache<number, Buffer[]>({
+  readonly #lines = new LRUCache<PreviousPage, Buffer[]>({
     maxSize: keptLineBytes,
     sizeCalculation: (lines) => lines.reduce((sum, { length }) => sum + length, 0),
   });
-  readonly #rows = new LRUCache<number, StoredRows>({ max: keptSegments });
+  readonly #rows = new LRUCache<PreviousSegment, StoredRows>({ max: keptSegments });
 
-  constructor(storage: Storage, segments: readonly PreviousSegment[], pages: readonly PreviousPage[]) {
+  constructor(storage: Storage, segments: readonly PreviousSegment[]) {
     this.#storage = storage;
     this.#segments = segments;
-    this.#pages = pages;
+    this.pages = segments.flatMap(({ pages }) => pages);
+  }
+
+  /** The page of a row, given by ordinal. */
+  pageAt(ordinal: number): PreviousPage {
+    const { pages } = this;
+    return pages[firstWhere(1, pages.length, (index) => pages[index]!.start > ordinal) - 1]!;
   }
 
   /** From the oldest. */
-  async marketsOf(index: number): Promise<OldMarket[]> {
-    const { start } = this.#pages[index]!;
-    const lines = await this.pageLines(index);
+  async marketsOf(page: PreviousPage): Promise<OldMarket[]> {
+    const lines = await this.#linesOf(page);
     return lines
       .toReversed()
-      .map((line, position) => ({ ...keyOfLine(line), ordinal: start + position, line }));
-  }
-
-  /** Newest first. */
-  async pageLines(index: number): Promise<Buffer[]> {
-    const known = this.#lines.get(index);
-    if (known) return known;
-    const { page } = this.#pages[index]!;
-    const key = layout.page(page.hash);
-    const stored = await readObject(this.#storage, key, page);
-    const lines = page.runs.flatMap((_, run) => readRun(key, stored, page.runs, run));
-    this.#lines.set(index, lines);
-    return lines;
+      .map((line, position) => ({ ...keyOfLine(line), ordinal: page.start + position, line }));
   }
 
   async row(ordinal: number): Promise<StoredRow> {
-    const index = this.#segments.findLastIndex(({ start }) => start <= ordinal);
-    const { ref, start, indexed } = this.#segments[index]!;
-    let segment = this.#rows.get(index);
-    if (!segment) {
+    const segment = this.#segments.findLast(({ start }) => start <= ordinal)!;
+    let read = this.#rows.get(segment);
+    if (!read) {
+      const { ref, indexed } = segment;
       const key = layout.segment(ref.hash);
       const rows = indexed ? decodeRows(key, await readObject(this.#storage, key, ref)) : undefined;
-      const idsKey = layout.ids(ref.ids.hash);
-      const ids = await readObject(this.#storage, idsKey, ref.ids);
-      requireIds(idsKey, ids, ref.markets);
-      const digests = await readDigests(this.#storage, ref);
-      segment = { rows, digests, idHashes: decodeIds(ids), words: await this.#wordsOf(ref) };
-      this.#rows.set(index, segment);
+      const idHashes = decodeIds(await this.readIds(ref));
+      const digests = await this.readDigests(ref);
+      read = { rows, digests, idHashes, words: await this.#wordsOf(ref) };
+      this.#rows.set(segment, read);
     }
-    const position = ordinal - start;
-    const { rows, digests, idHashes } = segment;
-    const words = segment.words?.[position] ?? wordsOf(textOf(await this.#lineOf(ordinal), "question"));
+    const position = ordinal - segment.start;
+    const { rows, digests, idHashes } = read;
+    const words = read.words?.[position] ?? wordsOf(textOf(await this.#lineOf(ordinal), "question"));
     const row = rows?.[position] ?? indexRowOf(await this.#lineOf(ordinal));
     return { ...row, digest: digests[position]!, idHash: idHashes[position]!, words };
   }
@@ -197,26 +177,44 @@ export class PreviousRows {
     return idOfLine(await this.#lineOf(ordinal));
   }
 
+  /** The ids object of a segment. */
+  async readIds({ ids, markets }: SegmentRef): Promise<Buffer> {
+    const key = layout.ids(ids.hash);
+    const bytes = await readObject(this.#storage, key, ids);
+    requireIds(key, bytes, markets);
+    return bytes;
+  }
+
+  /** Digests of the source rows of a segment, by ordinal. */
+  async readDigests({ rows }: SegmentRef): Promise<BigUint64Array> {
+    const bytes = await readObject(this.#storage, layout.rows(rows.hash), rows);
+    return new BigUint64Array(new Uint8Array(bytes).buffer);
+  }
+
   async #wordsOf({ words }: SegmentRef): Promise<string[][] | undefined> {
     const key = layout.words(words.hash);
     const table = new WordTable(key, await readObject(this.#storage, key, words));
     return table.unicode === unicodeVersion ? decodeWords(table) : undefined;
   }
 
+  /** Newest first. */
+  async #linesOf(page: PreviousPage): Promise<Buffer[]> {
+    const known = this.#lines.get(page);
+    if (known) return known;
+    const key = layout.page(page.hash);
+    const stored = await readObject(this.#storage, key, page);
+    const lines = page.runs.flatMap((_, run) => readRun(key, stored, page.runs, run));
+    this.#lines.set(page, lines);
+    return lines;
+  }
+
   async #lineOf(ordinal: number): Promise<Buffer> {
-    const index = pageIndexOf(this.#pages, ordinal);
-    const { page, start } = this.#pages[index]!;
-    return (await this.pageLines(index))[start + page.markets - 1 - ordinal]!;
+    const page = this.pageAt(ordinal);
+    return (await this.#linesOf(page))[page.start + page.markets - 1 - ordinal]!;
   }
 }
 
 function indexRowOf(line: Buffer): IndexRow {
   const market: HistoricalMarket = JSON.parse(line.toString("utf8"));
   return { resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market) };
-}
-
-/** Digests of the source rows of a segment, by ordinal. */
-export async function readDigests(storage: Storage, { rows }: SegmentRef): Promise<BigUint64Array> {
-  const bytes = await readObject(storage, layout.rows(rows.hash), rows);
-  return new BigUint64Array(new Uint8Array(bytes).buffer);
 }

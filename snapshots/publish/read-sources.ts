@@ -7,6 +7,7 @@ import type { FileNumbers, KeyRange, KnownFiles, OpenSources, Sources } from "..
 import { ExternalSort } from "./external-sort.ts";
 import { ArchiveSides } from "./guards.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
+import { holdsAnyOf, knownFilesOf, markKeptRows, rowDigestsOf } from "./previous-sources.ts";
 import { renderScores, type ScoreObjects } from "./score-objects.ts";
 
 /** About 50 MB of JSON text per bucket of the external sort. */
@@ -44,7 +45,7 @@ interface Reading {
  * are refused at once.
  */
 export async function readSources(reading: Reading): Promise<ReadSources> {
-  const known = await reading.previous?.knownFiles();
+  const known = reading.previous && (await knownFilesOf(reading.previous));
   if (known) {
     try {
       return await readOnce(reading, known);
@@ -98,12 +99,12 @@ export async function sortMarkets(
   const unchanged = new Map<string, number>();
   for (const [index, { hash, unchanged: same }] of files.entries())
     if (same && !range) unchanged.set(hash, index + 1);
-  const sameOrigins = unchanged.size > 0 ? await previous!.markKeptRows(unchanged, kept) : new Map();
+  const sameOrigins = unchanged.size > 0 ? await markKeptRows(previous!, unchanged, kept) : new Map();
   const comparable = previous?.manifest.rowDigests === sources.rowDigests;
   const fresh: number[] = [];
   let read = 0;
   for await (const rows of sources.markets(
-    comparable ? { digests: previous.rowDigests(kept, range), kept } : undefined,
+    comparable ? { digests: rowDigestsOf(previous, kept, range), kept } : undefined,
     range,
   )) {
     for (const row of rows) sides?.add("after", row);
@@ -117,7 +118,7 @@ export async function sortMarkets(
   }
   // Unchanged markets were skipped, so the count above ends below the total.
   progress("reading markets", marketCount, marketCount);
-  if (fresh.length > 0 && (await previous!.holdsAnyOf(Float64Array.from(fresh).sort(), kept)))
+  if (fresh.length > 0 && (await holdsAnyOf(previous!, Float64Array.from(fresh).sort(), kept)))
     throw new Fault("UNREAD_FILES", "a row has an id that an unread file has too");
   for (const file of kept) if (file > 0) fileRows[file - 1]! += 1;
   const markets = fileRows.reduce((sum, rows) => sum + rows, 0);
