@@ -36,6 +36,8 @@ let snapshots: string[];
 let aegis: string;
 let developer: string;
 let spent: string;
+/** The header of a segment of the index. */
+let part: { hash: string; bytes: number };
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "prs-examples-"));
   snapshots = [await publishSample(2), await publishSample(1), await publishSample(0)];
@@ -51,6 +53,7 @@ beforeAll(async () => {
   developer = await proxy.issue({ plan: "developer" });
   spent = await proxy.issue({ plan: "developer", owner: "spent", quota: 1 });
   await proxy.get("/api/v1/scores", { headers: bearer(spent) });
+  part = (await proxy.get(indexPath, keyed())).json().segments[0].header;
 });
 afterAll(async () => {
   await proxy?.stop();
@@ -168,6 +171,22 @@ const good: [EndpointId, string, () => Call][] = [
 const tabled = good.filter(([id]) => Object.hasOwn(tableColumns, id));
 const keyed = (): Call => ({ headers: bearer(aegis) });
 
+const rows = (least: number) => () => `${archive}?disputed=true&min_composite=${least}`;
+const exportedFile = () => `${exportsList}/${snapshots[2]}/${exportName}`;
+const indexPart = () => `${indexPath}/${part.hash}`;
+/** Requests of what comes in other media types, and of ranges. */
+const others: [EndpointId, media: string, path: () => string, range?: string][] = [
+  ...tabled.map(([id, path]): [EndpointId, string, () => string] => [id, csv, () => path]),
+  ["marketsHistorical", ndjson, rows(650)],
+  ["marketsHistorical", csv, rows(700)],
+  ["marketChanges", ndjson, () => `/api/v1/markets/changes?since=${snapshots[1]}`],
+  ["exportFile", parquet, exportedFile],
+  ["exportFile", parquet, exportedFile, "bytes=0-3"],
+  ["indexPart", octets, indexPart],
+  ["indexPart", octets, indexPart, "bytes=0-3"],
+  ["indexParts", octets, () => `${indexPath}/sections?of=${part.hash}`],
+];
+
 /** Requests that are refused, by the code they are refused with. */
 const refused: Partial<Record<ErrorCode, [EndpointId, string, () => Call]>> = {
   INVALID_PARAMETER: ["marketsHistorical", `${archive}?min_compsite=600`, keyed],
@@ -242,7 +261,7 @@ function expectHeaders(id: EndpointId, answer: Pick<Answer, "headers" | "status"
   expect(sent).toEqual(described);
 }
 
-const golden = (name: string) => `../../schemas/openapi/examples/${name}.json`;
+const golden = (name: string, extension = "json") => `../../schemas/openapi/examples/${name}.${extension}`;
 const pretty = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
 
 describe("examples of answers", () => {
@@ -288,79 +307,29 @@ describe("examples of answers", () => {
     expectHeaders(id, held);
   });
 
-  test.each(tabled)("%s in CSV: the example, with the headers described", async (id, path, how) => {
-    const { headers: fields } = how();
-    const answer = await proxy.get(path, { headers: { ...fields, accept: csv } });
-    expect([answer.status, answer.headers["content-type"]?.split(";")[0]]).toEqual([200, csv]);
-    expect(Object.keys(describedOf(id, 200).content ?? {})).toEqual(["application/json", csv]);
-    await expect(answer.text).toMatchFileSnapshot(`../../schemas/openapi/examples/${id}.csv`);
+  test.each(others)("%s as %s: the example, with the headers described", async (id, media, pathOf, range) => {
+    const headers = { ...bearer(aegis), accept: media };
+    const answer = await proxy.get(pathOf(), { headers: { ...headers, ...(range && { range }) } });
+    const status = range ? 206 : 200;
+    expect([answer.status, answer.headers["content-type"]?.split(";")[0]]).toEqual([status, media]);
+    expect(Object.keys(describedOf(id, status).content ?? {})).toContain(media);
     expectHeaders(id, answer);
-  });
-
-  test("marketsHistorical in NDJSON: the example, with the headers described", async () => {
-    const headers = { ...bearer(aegis), accept: ndjson };
-    const address = `${archive}?disputed=true&min_composite=700`;
-    const answer = await proxy.get(address, { headers });
-    expect([answer.status, answer.headers["content-type"]]).toEqual([200, ndjson]);
-    const lines = answer.text.trimEnd().split("\n");
-    expect(lines).toHaveLength(Number(answer.headers["x-count"]));
-    for (const line of lines) HistoricalMarket.parse(JSON.parse(line));
-    await expect(answer.text).toMatchFileSnapshot("../schemas/openapi/examples/marketsHistorical.ndjson");
-    const held = await proxy.get(address, { headers: { ...headers, "if-none-match": answer.headers.etag! } });
-    expect(held.status).toBe(304);
-    for (const each of [answer, held]) expectHeaders("marketsHistorical", each);
-  });
-
-  test("marketChanges: the example, with the headers described", async () => {
-    const address = `/api/v1/markets/changes?since=${snapshots[1]}`;
-    const answer = await proxy.get(address, keyed());
-    expect([answer.status, answer.headers["content-type"]]).toEqual([200, ndjson]);
-    for (const line of answer.text.trimEnd().split("\n")) ChangeLine.parse(JSON.parse(line));
-    await expect(answer.text).toMatchFileSnapshot("../../schemas/openapi/examples/marketChanges.ndjson");
-    const { headers } = keyed();
-    const held = await proxy.get(address, { headers: { ...headers, "if-none-match": answer.headers.etag! } });
-    expect(held.status).toBe(304);
-    for (const each of [answer, held]) expectHeaders("marketChanges", each);
-  });
-
-  test("exportFile: a file and a range of it, with the headers described", async () => {
-    const address = `${exportsList}/${snapshots[2]}/${exportName}`;
-    const { headers } = keyed();
-    for (const [status, more] of [
-      [200, {}],
-      [206, { range: "bytes=0-3" }],
-    ] as const) {
-      const answer = await proxy.get(address, { headers: { ...headers, ...more } });
-      expect([answer.status, answer.headers["content-type"]]).toEqual([status, parquet]);
-      expect(Object.keys(describedOf("exportFile", status).content ?? {})).toEqual([parquet]);
-      expect(answer.text.slice(0, 4)).toBe("PAR1");
-      expectHeaders("exportFile", answer);
+    if (media === ndjson) {
+      const lines = answer.text.trimEnd().split("\n");
+      expect(lines).toHaveLength(Number(answer.headers["x-count"]));
+      const line = id === "marketChanges" ? ChangeLine : HistoricalMarket;
+      for (const each of lines) line.parse(JSON.parse(each));
     }
-  });
-
-  test("indexPart and indexParts: bytes, with the headers described", async () => {
-    const { headers } = keyed();
-    const index = (await proxy.get(indexPath, keyed())).json();
-    const { hash, bytes } = index.segments[0].header;
-    for (const [id, status, address, more] of [
-      ["indexPart", 200, `${indexPath}/${hash}`, {}],
-      ["indexPart", 206, `${indexPath}/${hash}`, { range: `bytes=0-${bytes - 2}` }],
-      ["indexParts", 200, `${indexPath}/sections?of=${hash}`, {}],
-    ] as const) {
-      const answer = await proxy.get(address, { headers: { ...headers, ...more } });
-      expect([answer.status, answer.headers["content-type"]]).toEqual([status, octets]);
-      expect(Object.keys(describedOf(id, status).content ?? {})).toEqual([octets]);
-      expect(answer.body.length).toBe(status === 206 ? bytes - 1 : bytes);
-      expectHeaders(id, answer);
-    }
-  });
-
-  test("marketsHistorical in CSV: the example, with the headers described", async () => {
-    const headers = { ...bearer(aegis), accept: csv };
-    const answer = await proxy.get(`${archive}?disputed=true&min_composite=700`, { headers });
-    expect([answer.status, answer.headers["content-type"]?.split(";")[0]]).toEqual([200, csv]);
-    await expect(answer.text).toMatchFileSnapshot("../../schemas/openapi/examples/marketsHistorical.csv");
-    expectHeaders("marketsHistorical", answer);
+    if (media === parquet) expect(answer.text.slice(0, 4)).toBe("PAR1");
+    const extension = { [csv]: "csv", [ndjson]: "ndjson" }[media];
+    if (extension) await expect(answer.text).toMatchFileSnapshot(golden(id, extension));
+    else expect(answer.body.length).toBe(range ? 4 : Number(answer.headers["content-length"] ?? part.bytes));
+    if (range) return;
+    const held = await proxy.get(pathOf(), {
+      headers: { ...headers, "if-none-match": answer.headers.etag! },
+    });
+    expect(held.status).toBe(304);
+    expectHeaders(id, held);
   });
 
   test("errors: each code is described where it occurs", async () => {
