@@ -63,10 +63,14 @@ async function served(storage: Storage, options: TestProxyOptions & { quota?: nu
   return { proxy, key, get, left, exports, file, bytes, tag: `"${file.sha256}"` };
 }
 
+let all: Awaited<ReturnType<typeof served>>;
+beforeAll(async () => {
+  all = await served(await exported(), { quota: 1_000_000 });
+});
+
 describe("a list of exports", () => {
   test("names every export that there is, newest first, and every file of it", async () => {
-    const storage = await exported();
-    const { get, exports } = await served(storage);
+    const { get, exports } = all;
     const commits = (await get("/api/v1/snapshots")).json().snapshots;
     expect(exports.map(({ snapshotId }) => snapshotId)).toEqual(
       commits.map((commit: { snapshotId: string }) => commit.snapshotId),
@@ -114,11 +118,6 @@ describe("a list of exports", () => {
 });
 
 describe("a file of an export", () => {
-  let all: Awaited<ReturnType<typeof served>>;
-  beforeAll(async () => {
-    all = await served(await exported(), { quota: 1_000_000 });
-  });
-
   test("comes whole, with what a download needs to go on", async () => {
     const { get, file, bytes, tag, exports } = all;
     const answer = await get(file.url, { "accept-encoding": "gzip" });
@@ -277,7 +276,6 @@ async function begin({ proxy, key, file }: Awaited<ReturnType<typeof served>>, l
 
 describe("a download", () => {
   test("that is left costs what was sent, and goes on where it ended", async () => {
-    const all = await served(await exported());
     const { get, left, file, bytes, tag } = all;
     const before = await left();
     const download = await begin(all, unit);
@@ -315,7 +313,6 @@ describe("a download", () => {
   });
 
   test("is one of at most eight of an owner", async () => {
-    const all = await served(await exported());
     const open = await Promise.all(Array.from({ length: 8 }, () => begin(all, 1)));
     expect(open.map(({ status }) => status)).toEqual(Array(8).fill(200));
     expect(outcome(await all.get(all.file.url))).toBe("429 TOO_MANY_CONNECTIONS");
@@ -342,7 +339,7 @@ describe("a download", () => {
 });
 
 test("hyparquet reads one column with a key, and fetches little more than that", async () => {
-  const { proxy, key, file, bytes, left } = await served(await exported());
+  const { proxy, key, file, bytes, left } = all;
   const before = await left();
   let fetched = 0;
   const counting: typeof fetch = async (input, init) => {

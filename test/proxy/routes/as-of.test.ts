@@ -264,18 +264,6 @@ describe("asOf on scores", () => {
     expect(looked()).toBe(false);
     for (const look of looks) look.mockRestore();
   });
-
-  test("costs one unit, and none when it is refused for its plan", async () => {
-    const owner = await proxy.issue({ plan: "developer", owner: "counts" });
-    const left = async () => (await ask("usage", owner)).json().remaining;
-    const before = await left();
-    await ask("scores?asOf=2026-02-28", owner);
-    expect(await left()).toBe(before - 1);
-    await ask("scores?asOf=2026-02-01", owner);
-    expect(await left()).toBe(before - 1);
-    await ask(`scores?asOf=${"0".repeat(64)}`, owner);
-    expect(await left()).toBe(before - 2);
-  });
 });
 
 test("the list has the snapshots that can be read, newest first", async () => {

@@ -89,53 +89,40 @@ describe("canonicalTarget(raw)", () => {
     }
   });
 
-  test("takes any single segment for a slug, but no dot segment and no other spelling", () => {
-    const segments = ["AAVE", "a;b", "a+b", "...", "..a", "~", "é", "__proto__", ":slug", "batch"];
-    for (const segment of segments) {
-      const raw = `/api/v1/scores/${segment}`;
-      expect(canonicalTarget(raw)).toBe(raw);
-    }
-    for (const segment of ["", ".", "..", "%61", "a%", "a\\b", "a#b", "a/b", "a/"])
-      expect(canonicalTarget(`/api/v1/scores/${segment}`)).toMatch(nowhere);
-  });
-
-  test("takes nothing but a UUID in lower case for the id of a market", () => {
-    for (const raw of [`/api/v1/markets/${id}`, `/api/v1/markets/${id}/proof`])
-      expect(canonicalTarget(raw)).toBe(raw);
-    const odd = [
-      "x",
-      "historica",
-      "proof",
-      id.slice(1),
-      `${id}0`,
-      id.replace("0", "A"),
-      id.replaceAll("-", ""),
-    ];
-    for (const segment of [...odd, `${id}/`, `${id}/proofs`, `{${id}}`, "%30".concat(id.slice(1))])
-      expect(canonicalTarget(`/api/v1/markets/${segment}`)).toMatch(nowhere);
-  });
-
-  test("takes nothing but a snapshot and a name for a file of an export", () => {
-    const [snapshot, name] = ["0a".repeat(32), "markets-0001.parquet"];
-    const at = (...segments: string[]) => `/api/v1/markets/exports/${segments.join("/")}`;
-    for (const file of [name, "markets-12345.parquet"])
-      expect(canonicalTarget(at(snapshot, file))).toBe(at(snapshot, file));
-    const [other, longer] = [snapshot.toUpperCase(), `${snapshot}0`];
-    for (const raw of [
-      ...[at(""), at(snapshot), at(snapshot, ""), at(name), at(snapshot, name, ""), at(other, name)],
-      ...[
-        at(longer, name),
-        at(snapshot, "..", name),
-        at(snapshot, "markets-1.parquet"),
-        at(snapshot, `${name}x`),
+  const snapshot = "0a".repeat(32);
+  const name = "markets-0001.parquet";
+  const pathsOf: [what: string, of: string, taken: string[], others: string[]][] = [
+    [
+      "any single segment for a slug, but no dot segment and no other spelling",
+      "/api/v1/scores/",
+      ["AAVE", "a;b", "a+b", "...", "..a", "~", "é", "__proto__", ":slug", "batch"],
+      ["", ".", "..", "%61", "a%", "a\\b", "a#b", "a/b", "a/"],
+    ],
+    [
+      "nothing but a UUID in lower case for the id of a market",
+      "/api/v1/markets/",
+      [id, `${id}/proof`],
+      [
+        ...["x", "historica", "proof", id.slice(1), `${id}0`, id.replace("0", "A"), id.replaceAll("-", "")],
+        ...[`${id}/`, `${id}/proofs`, `{${id}}`, `%30${id.slice(1)}`],
       ],
-      ...[
-        at(snapshot, "markets-0001xparquet"),
-        at(snapshot, "x.parquet"),
-        at(snapshot, `%6d${name.slice(1)}`),
+    ],
+    [
+      "nothing but a snapshot and a name for a file of an export",
+      "/api/v1/markets/exports/",
+      [`${snapshot}/${name}`, `${snapshot}/markets-12345.parquet`],
+      [
+        ...["", snapshot, `${snapshot}/`, name, `${snapshot}/${name}/`, `${snapshot.toUpperCase()}/${name}`],
+        ...[`${snapshot}0/${name}`, `${snapshot}/../${name}`, `${snapshot}/${name}x`],
+        ...["markets-1.parquet", "markets-0001xparquet", "x.parquet", `%6d${name.slice(1)}`].map(
+          (other) => `${snapshot}/${other}`,
+        ),
       ],
-    ])
-      expect(canonicalTarget(raw)).toMatch(nowhere);
+    ],
+  ];
+  test.each(pathsOf)("takes %s", (_what, of, taken, others) => {
+    for (const each of taken) expect(canonicalTarget(of + each)).toBe(of + each);
+    for (const each of others) expect(canonicalTarget(of + each), each).toMatch(nowhere);
   });
 
   test("never throws, and what it leaves is spelled as the table spells it", () => {
