@@ -1,13 +1,13 @@
 import { once } from "node:events";
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { WebSocket } from "ws";
 import { feedLimits, keyEnded } from "../../../schemas/rooms/feed.ts";
 import type { Commit } from "../../../schemas/store/stored-objects.ts";
-import { revokeKey } from "../../../snapshots/keys/records.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
+import { readKeys, revokeKey } from "../../../snapshots/keys/records.ts";
 import { appendCommit, newestCommit } from "../../../snapshots/store/log/commits.ts";
 import {
   connections,
+  type FeedProxy,
   feedPath,
   handshake,
   hello,
@@ -18,28 +18,23 @@ import {
   rawListener,
   startFeedProxy,
 } from "../../helpers/http/live-feed.ts";
-import type { TestProxy, TestProxyOptions } from "../../helpers/http/proxy.ts";
+import type { TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, outcome, until } from "../../helpers/http/proxy-client.ts";
-import { type Book, bookOf, publishBook } from "../../helpers/publish/score-books.ts";
+import { bookOf, publishBook } from "../../helpers/publish/score-books.ts";
 import { collectGarbage } from "../../helpers/servers/memory.ts";
 
 let proxy: TestProxy;
 let key: string;
 let first: string;
-afterEach(async () => {
-  vi.useRealTimers();
-  await proxy.stop();
+beforeAll(async () => {
+  ({ proxy, key, first } = await startFeedProxy(bookOf({ aave: 500 })));
 });
-
-const start = async (options: TestProxyOptions = {}, book: Book = bookOf({ aave: 500 })) => {
-  ({ proxy, key, first } = await startFeedProxy(book, options));
-};
+afterAll(() => proxy.stop());
 const invalid = { type: "error", code: "INVALID_MESSAGE" };
 const stays = ({ socket }: Listener) => expect(socket.readyState).toBe(WebSocket.OPEN);
 
 describe("what a client sends", () => {
   test("may have 4 KiB and not a byte more, in however many frames", async () => {
-    await start();
     const sized = (bytes: number) => {
       const rest = bytes - JSON.stringify({ type: "subscribe", slugs: [""] }).length;
       return JSON.stringify({ type: "subscribe", slugs: ["x".repeat(rest)] });
@@ -60,7 +55,6 @@ describe("what a client sends", () => {
   });
 
   test("is refused by name when it is no command, and changes nothing", async () => {
-    await start();
     const listener = await listenGreeted(proxy.port, key);
     await listener.subscribe("lido");
     const wrong = [
@@ -89,7 +83,6 @@ describe("what a client sends", () => {
   });
 
   test("ends the connection when it is no WebSocket at all, and no other one", async () => {
-    await start();
     const listener = await listenGreeted(proxy.port, key);
     // Not masked; a reserved bit; an opcode there is not; text that is no UTF-8; rubbish behind the head.
     const frames = ["8101 61", "c181 00000000 61", "8381 00000000 61", "8181 00000000 ff", "474554"];
@@ -170,7 +163,6 @@ describe("a client that sends many frames", () => {
     );
 
   test("may send a burst, however its bytes come, and is closed for one frame more", async () => {
-    await start();
     await forEachFlood(async (sent, by) => {
       const burst = Buffer.concat([sent(burstFrames - 1), frame(0x89, "last")]);
       const [whole, byBytes] = [rawClient(by), rawClient(by)];
@@ -188,7 +180,6 @@ describe("a client that sends many frames", () => {
   });
 
   test("is closed in the midst of a flood, which nothing answers", async () => {
-    await start();
     const other = await listenGreeted(proxy.port, key);
     await forEachFlood(async (sent, by) => {
       const { socket, told, code } = rawClient(by);
@@ -202,7 +193,6 @@ describe("a client that sends many frames", () => {
   });
 
   test("is not read on behind its close, or a frame that is too large", async () => {
-    await start();
     const tooLarge = frame(0x81, Buffer.alloc(messageBytes + 1), 8).fill(1, 5, 6);
     for (const begin of [frame(0x88, ""), tooLarge]) {
       const { socket } = rawClient(key);
@@ -221,7 +211,6 @@ describe("a client that sends many frames", () => {
   });
 
   test("is heard for ever at the pace that is allowed", async () => {
-    await start();
     const listener = await listenGreeted(proxy.port, key);
     for (let frames = 2; frames <= burstFrames; frames += 2) await listener.subscribe("aave");
     for (let round = 0; round < 200; round += 1) {
@@ -239,14 +228,14 @@ describe("a client that sends many frames", () => {
 
 describe("a key that ends", () => {
   test("by being revoked closes its connections, however it was presented, and no others", async () => {
-    await start();
-    const other = await proxy.issue({ owner: "other" });
+    const ending = await proxy.issue({ plan: "developer", owner: "ending" });
     const listeners = [
-      await listenGreeted(proxy.port, key),
-      await listenGreeted(proxy.port, key, { headers: {}, protocols: ["scores.v1", `bearer.${key}`] }),
+      await listenGreeted(proxy.port, ending),
+      await listenGreeted(proxy.port, ending, { headers: {}, protocols: ["scores.v1", `bearer.${ending}`] }),
     ];
-    const stranger = await listenGreeted(proxy.port, other);
-    const id = (await idsOf("developer"))[0]!;
+    const stranger = await listenGreeted(proxy.port, key);
+    const { records } = await readKeys(proxy.storage);
+    const { id } = records.find(({ owner }) => owner === "ending")!;
     await revokeKey(proxy.storage, id, new Date(proxy.clock.now));
     for (const { closed } of listeners) expect(await closed).toBe(keyEnded.code);
     await until("one feed connection to be left", async () => (await connections(proxy)) === 1);
@@ -255,12 +244,11 @@ describe("a key that ends", () => {
   });
 
   test("by its time closes its connections too, and not a moment earlier", async () => {
-    await start();
     const expiresAt = new Date(proxy.clock.now + 60_000);
     const brief = await proxy.issue({ owner: "brief", expiresAt });
     const [listener, other] = [await listenGreeted(proxy.port, brief), await listenGreeted(proxy.port, key)];
     proxy.clock.now = expiresAt.getTime() - 1;
-    await publishBook(proxy.storage, bookOf({ aave: 501 }));
+    await publishBook(proxy.storage, bookOf({ aave: 502 }));
     await listener.count(2);
     stays(listener);
     proxy.clock.now = expiresAt.getTime();
@@ -270,23 +258,13 @@ describe("a key that ends", () => {
   });
 });
 
-/** Ids of the keys of a plan. */
-async function idsOf(plan: string): Promise<string[]> {
-  const ids: string[] = [];
-  for await (const { key: object } of proxy.storage.list(layout.key.prefix)) {
-    const record = JSON.parse(String(await proxy.storage.get(object)));
-    if (record.plan === plan) ids.push(record.id);
-  }
-  return ids;
-}
-
 describe("a client that is not there any more", () => {
   test("is asked every half minute, and cut off when it has not answered until the next time", async () => {
     vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
-    await start();
+    const own = await startFeedProxy(bookOf({ aave: 500 }));
     const [silent, alive] = [
-      await listenGreeted(proxy.port, key, { autoPong: false }),
-      await listenGreeted(proxy.port, key),
+      await listenGreeted(own.proxy.port, own.key, { autoPong: false }),
+      await listenGreeted(own.proxy.port, own.key),
     ];
     for (let round = 0; round < 2; round += 1) {
       stays(silent);
@@ -300,73 +278,98 @@ describe("a client that is not there any more", () => {
     expect(await silent.closed).toBe(1006);
     stays(alive);
     vi.useRealTimers();
-    await leave(proxy, alive);
+    await leave(own.proxy, alive);
+    await own.proxy.stop();
   });
 });
 
-/** A store whose commits change every one of many scores: more than a connection holds on its way. */
-async function startWithMuch(options?: TestProxyOptions): Promise<{ messages: number }> {
-  const [protocols, commits] = [100, 160];
-  const names = Array.from({ length: protocols }, (_, n) => `protocol-${n}`.padEnd(100, "-"));
-  const book = (bri: number) => bookOf(Object.fromEntries(names.map((name) => [name, bri])));
-  await start(options, book(0));
-  const published: Commit[] = [];
-  for (const bri of [1, 2]) {
-    await publishBook(proxy.storage, book(bri));
-    published.push((await newestCommit(proxy.storage))!);
-  }
-  // The two in turn, as if by rollbacks.
-  let last = published[1]!;
-  while (last.entry.commit < commits) {
-    const { digest: previous, ...rest } = last;
-    const commit = last.entry.commit + 1;
-    const { entry, manifest } = published[commit % 2]!;
-    last = await appendCommit(proxy.storage, { ...rest, entry: { ...entry, commit }, manifest, previous });
-  }
-  await until(
-    `commit ${commits} to be served`,
-    async () => (await proxy.get("/api/v1/status")).json().commit === commits,
-  );
-  return { messages: protocols * (commits - 1) + 1 };
-}
-
-test("who resumes pays for what comes before the greeting, or is refused at no price", async () => {
-  const { messages } = await startWithMuch();
-  const price = Math.ceil((messages - 1) / feedLimits.scoresPerUnit);
-  const [rich, poor] = [price, price - 1];
-  const keys = await Promise.all([rich, poor].map((quota) => proxy.issue({ owner: `${quota}`, quota })));
-  const left = (by: string) => proxy.left(by);
-  const told = await listen(proxy.port, keys[0]!, { since: first });
-  expect(Number(told.headers["x-ratelimit-remaining"])).toBe(0);
-  await told.count(messages);
-  expect(await left(keys[0]!)).toBe(0);
-  const headers = { ...handshake, ...bearer(keys[1]!) };
-  const refused = await proxy.get(`${feedPath}?since=${first}`, { headers });
-  expect(outcome(refused)).toBe("429 QUOTA_EXCEEDED");
-  expect(refused.json().detail).toContain(`takes ${price} units, more than the ${poor} left`);
-  expect(await left(keys[1]!)).toBe(poor);
-  // What is served needs nothing to be told.
-  const { snapshotId } = (await proxy.get("/api/v1/status")).json();
-  const others = [
-    await listenGreeted(proxy.port, keys[1]!, { since: snapshotId }),
-    await listenGreeted(proxy.port, keys[1]!),
+describe("a client that does not read", () => {
+  const floods: [string, (socket: WebSocket) => void][] = [
+    ["rubbish", (socket) => socket.send("{")],
+    ["pings", (socket) => socket.ping("x".repeat(125))],
   ];
-  expect(await left(keys[1]!)).toBe(poor - others.length);
-  await leave(proxy, told, ...others);
+  test.each(floods)("and floods the proxy with %s is cut off", async (_what, send) => {
+    const [flooding, other] = [await listenGreeted(proxy.port, key), await listenGreeted(proxy.port, key)];
+    flooding.socket.pause();
+    await until("the flooding connection to be cut off", async () => {
+      for (let n = 0; n < 10_000; n += 1)
+        if (flooding.socket.readyState === WebSocket.OPEN) send(flooding.socket);
+      return (await connections(proxy)) === 1;
+    });
+    flooding.socket.resume();
+    // What it had not read when it was cut off may be lost, the reason included.
+    expect([1006, 1008]).toContain(await flooding.closed);
+    stays(other);
+    await leave(proxy, other);
+  });
 });
 
-describe("a client that does not read", () => {
+describe("a store whose commits change every one of many scores: more than a connection holds on its way", () => {
+  const [protocols, commits] = [100, 160];
+  const messages = protocols * (commits - 1) + 1;
+  let much: FeedProxy;
+  beforeAll(async () => {
+    const names = Array.from({ length: protocols }, (_, n) => `protocol-${n}`.padEnd(100, "-"));
+    const book = (bri: number) => bookOf(Object.fromEntries(names.map((name) => [name, bri])));
+    much = await startFeedProxy(book(0));
+    const { storage, get } = much.proxy;
+    const published: Commit[] = [];
+    for (const bri of [1, 2]) {
+      await publishBook(storage, book(bri));
+      published.push((await newestCommit(storage))!);
+    }
+    // The two in turn, as if by rollbacks.
+    let last = published[1]!;
+    while (last.entry.commit < commits) {
+      const { digest: previous, ...rest } = last;
+      const commit = last.entry.commit + 1;
+      const { entry, manifest } = published[commit % 2]!;
+      last = await appendCommit(storage, { ...rest, entry: { ...entry, commit }, manifest, previous });
+    }
+    await until(
+      `commit ${commits} to be served`,
+      async () => (await get("/api/v1/status")).json().commit === commits,
+    );
+  });
+  afterAll(() => much.proxy.stop());
+  const from = (by = much.key, { port } = much.proxy) => listen(port, by, { since: much.first });
+
+  test("who resumes pays for what comes before the greeting, or is refused at no price", async () => {
+    const { proxy } = much;
+    const price = Math.ceil((messages - 1) / feedLimits.scoresPerUnit);
+    const [rich, poor] = [price, price - 1];
+    const keys = await Promise.all([rich, poor].map((quota) => proxy.issue({ owner: `${quota}`, quota })));
+    const left = (by: string) => proxy.left(by);
+    const told = await from(keys[0]!);
+    expect(Number(told.headers["x-ratelimit-remaining"])).toBe(0);
+    await told.count(messages);
+    expect(await left(keys[0]!)).toBe(0);
+    const headers = { ...handshake, ...bearer(keys[1]!) };
+    const refused = await proxy.get(`${feedPath}?since=${much.first}`, { headers });
+    expect(outcome(refused)).toBe("429 QUOTA_EXCEEDED");
+    expect(refused.json().detail).toContain(`takes ${price} units, more than the ${poor} left`);
+    expect(await left(keys[1]!)).toBe(poor);
+    // What is served needs nothing to be told.
+    const { snapshotId } = (await proxy.get("/api/v1/status")).json();
+    const others = [
+      await listenGreeted(proxy.port, keys[1]!, { since: snapshotId }),
+      await listenGreeted(proxy.port, keys[1]!),
+    ];
+    expect(await left(keys[1]!)).toBe(poor - others.length);
+    await leave(proxy, told, ...others);
+  });
+
   /** Opens a connection that reads nothing of what it is told, from the first snapshot on. */
-  async function deaf(): Promise<Listener> {
-    const listener = await listen(proxy.port, key, { since: first });
+  async function deaf(on = much.proxy): Promise<Listener> {
+    const listener = await from(much.key, on);
     listener.socket.pause();
     return listener;
   }
 
-  test("is cut off after a while, and others are told everything meanwhile", async () => {
-    const { messages } = await startWithMuch({ limits: { stalledSeconds: 1 } });
-    const lost = [await deaf(), await deaf()];
-    const reader = await listen(proxy.port, key, { since: first });
+  test("cuts off who does not read after a while, and others are told everything meanwhile", async () => {
+    const proxy = await much.proxy.another({ limits: { stalledSeconds: 1 } });
+    const lost = [await deaf(proxy), await deaf(proxy)];
+    const reader = await from(much.key, proxy);
     await reader.count(messages);
     expect(reader.changes()).toHaveLength(messages - 1);
     await until("one feed connection to be left", async () => (await connections(proxy)) === 1);
@@ -377,10 +380,11 @@ describe("a client that does not read", () => {
     }
     stays(reader);
     await leave(proxy, reader);
+    await proxy.stop();
   });
 
-  test("costs no memory while it is waited for, is told everything once it reads, and is heard meanwhile", async () => {
-    const { messages } = await startWithMuch();
+  test("costs no memory while who does not read is waited for, is told of once he does, and he is heard meanwhile", async () => {
+    const { proxy } = much;
     const used = async (reader: Listener) => {
       await reader.count(messages);
       reader.heard.length = 0;
@@ -388,10 +392,10 @@ describe("a client that does not read", () => {
       const { heapUsed, external } = process.memoryUsage();
       return heapUsed + external;
     };
-    const reader = await listen(proxy.port, key, { since: first });
+    const reader = await from();
     const before = await used(reader);
     const [changing, ...late] = await Promise.all([deaf(), deaf(), deaf()]);
-    const again = await listen(proxy.port, key, { since: first });
+    const again = await from();
     // Each has 15 MB to be told.
     expect((await used(again)) - before).toBeLessThan(8 * 1024 * 1024);
     // By now the buffers on the way are full.
@@ -409,25 +413,5 @@ describe("a client that does not read", () => {
       expect(heard).toHaveLength(messages);
     }
     await leave(proxy, reader, again, changing, ...late);
-  });
-
-  const floods: [string, (socket: WebSocket) => void][] = [
-    ["rubbish", (socket) => socket.send("{")],
-    ["pings", (socket) => socket.ping("x".repeat(125))],
-  ];
-  test.each(floods)("and floods the proxy with %s is cut off", async (_what, send) => {
-    await start();
-    const [flooding, other] = [await listenGreeted(proxy.port, key), await listenGreeted(proxy.port, key)];
-    flooding.socket.pause();
-    await until("the flooding connection to be cut off", async () => {
-      for (let n = 0; n < 10_000; n += 1)
-        if (flooding.socket.readyState === WebSocket.OPEN) send(flooding.socket);
-      return (await connections(proxy)) === 1;
-    });
-    flooding.socket.resume();
-    // What it had not read when it was cut off may be lost, the reason included.
-    expect([1006, 1008]).toContain(await flooding.closed);
-    stays(other);
-    await leave(proxy, other);
   });
 });
