@@ -14,7 +14,6 @@ import {
   newestEntry,
   newestManifest,
   type Objects,
-  replaceCommit,
   replaceManifest,
   replaceSegment,
   wordsRefOf,
@@ -104,19 +103,6 @@ describe("An index that lies, of which all hashes, roots and signatures are righ
     const reason = `it names another root of the ids than ${layout.segment(segment.hash)} has`;
     expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
   });
-
-  test("a commit that has another root", async () => {
-    const name = replaceCommit(objects, { entry: { indexRoot: "ab".repeat(32) } });
-    const faults = await faultsWhenSigned();
-    expect(faults).toContainEqual({ key: name, reason: "it disagrees with its manifest" });
-  });
-});
-
-test("A commit whose index root is not its manifest's is named", async () => {
-  const name = replaceCommit(objects, { entry: { indexRoot: "ab".repeat(32) } });
-  expect((await verify(storage, () => {})).faults).toEqual([
-    { key: name, reason: "it disagrees with its manifest" },
-  ]);
 });
 
 test("A sound index has no fault when it is signed", async () => {
