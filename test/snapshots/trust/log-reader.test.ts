@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+import { parseNote } from "../../../snapshots/format/note.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
@@ -18,7 +19,7 @@ import { testFolder } from "../../helpers/store/test-folder.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 
 // A reader remembers a log. Whatever is newer must continue it: who can take commits away can make a publisher sign a
-// second history. two-faces.test.ts and junk.test.ts do all that to a log; here is what readers say of it.
+// second history. two-faces.test.ts does all that to a log; here is what readers say of it.
 
 const folder = testFolder();
 const ours = testKey();
@@ -44,16 +45,30 @@ beforeAll(async () => {
   for (const bri of [615, 616, 617]) fork.push(await after(fork.at(-1)!, bri));
 });
 
+const witness = testKey("witness.example/w", "", "cosignature-ed25519");
+const lines = [`log ${verifierText(ours)}`, `witness w ${verifierText(witness)}`, "quorum w", ""];
+/** One that believes no checkpoint which the witness has not cosigned. */
+const witnessed = new Trust(parsePolicy(Buffer.from(lines.join("\n")), "policy"));
+
 /** A reader of a store whose objects can be exchanged. */
-function readerOf(objects: Objects, file?: CheckpointFile) {
+function readerOf(objects: Objects, file?: CheckpointFile, trust = new Trust([ours])) {
   const own = new Map(objects);
   const storage = countingStorage(memoryStorage(own));
-  const reader = readSignedLog(storage, new Trust([ours]), { file, refused: () => {} });
+  const reader = readSignedLog(storage, trust, { file, refused: () => {} });
   const show = (next: Objects) => {
     own.clear();
     for (const [key, bytes] of next) own.set(key, bytes);
   };
   return { newest: async () => (await reader.newest(undefined))?.entry.commit, reader, storage, show, own };
+}
+
+/** A reader of a store, which has read what it was at a commit, unless that is 0. */
+async function readerAt(commit: number, objects: Objects, trust?: Trust) {
+  const reader = readerOf(main[commit]!, undefined, trust);
+  if (commit > 0) await reader.newest();
+  reader.show(objects);
+  reader.storage.calls.length = 0;
+  return reader;
 }
 
 describe("a newer log", () => {
@@ -108,9 +123,6 @@ describe("a newer log", () => {
 });
 
 describe("the newest checkpoint of a store that a witness must have cosigned", () => {
-  const witness = testKey("witness.example/w", "", "cosignature-ed25519");
-  const lines = [`log ${verifierText(ours)}`, `witness w ${verifierText(witness)}`, "quorum w", ""];
-  const trust = new Trust(parsePolicy(Buffer.from(lines.join("\n")), "policy"));
   const noteOf = (size: number, cosigned: boolean) => {
     const text = `${ours.name}\n${size}\n${"A".repeat(43)}=\n`;
     return Buffer.from(signNote(text, ours) + (cosigned ? `${signatureLine(witness, text, 1)}\n` : ""));
@@ -122,7 +134,7 @@ describe("the newest checkpoint of a store that a witness must have cosigned", (
     for (let size = 1; size <= shown; size += 1)
       objects.set(layout.logCheckpointOf(size), noteOf(size, false));
     for (const size of cosigned) objects.set(layout.logCheckpointOf(size), noteOf(size, true));
-    const { checkpoint, refused } = await storedCheckpoint(memoryStorage(objects), trust, least);
+    const { checkpoint, refused } = await storedCheckpoint(memoryStorage(objects), witnessed, least);
     // What stands for the newest is refused where it is not the newest that counts.
     if (checkpoint && checkpoint.size >= shown) expect(refused).toBeUndefined();
     else expect(refused?.message).toMatch(/^public\/log\/checkpoint: the quorum w is not reached/);
@@ -150,7 +162,7 @@ describe("the newest checkpoint of a store that a witness must have cosigned", (
   ])("is looked for above %i that anybody put: %s", async (count, size) => {
     const objects: Objects = new Map([[layout.logCheckpointOf(1), noteOf(1, true)]]);
     for (let n = 0; n < count; n += 1) objects.set(layout.logCheckpointOf(9 + n), Buffer.from("x"));
-    expect((await storedCheckpoint(memoryStorage(objects), trust)).checkpoint?.size).toBe(size);
+    expect((await storedCheckpoint(memoryStorage(objects), witnessed)).checkpoint?.size).toBe(size);
   });
 });
 
@@ -253,4 +265,130 @@ test("of two publishers at once one commits, and the log has one history", async
   show(objects);
   expect(await newest()).toBe(5);
   expect(await faultsOf(memoryStorage(objects))).toEqual([]);
+});
+
+// What lies in public/log/ is lost, damaged, or anybody's. Readers take up nothing foreign, stay where they are, and
+// read no more than they would otherwise by a bound.
+
+const huge = Buffer.alloc(1024 * 1024, "x");
+const { logCheckpoint, logCheckpointOf } = layout;
+const all = (keys: Iterable<string>) => [...keys].filter((key) => key.startsWith(layout.log));
+const junkNames = (count: number) =>
+  Array.from({ length: count }, (_, n) => logCheckpointOf(9_999_999_999 - n));
+const oneTile = (key: string) => key.startsWith(layout.logTile.prefix);
+const set = (
+  objects: Objects,
+  keys: Iterable<string>,
+  bytes: Buffer = Buffer.from("anybody's\n\n— x eHh4eHg=\n"),
+) => {
+  for (const key of keys) objects.set(key, bytes);
+};
+const remove = (objects: Objects, keys: Iterable<string>) => {
+  for (const key of keys) objects.delete(key);
+};
+
+const replaceByJunk = (objects: Objects, keys: Iterable<string>) => {
+  remove(objects, [logCheckpoint]);
+  set(objects, keys);
+};
+
+/** What becomes of the newest store, and the commit that a reader has then that knew commit 4, or knew none. */
+const damages: [
+  name: string,
+  damage: (objects: Objects) => void,
+  knew4: number | string,
+  knewNone: number | string,
+][] = [
+  ["checkpoints/ lost", (o) => remove(o, [1, 2, 3, 4, 5, 6, 7].map(logCheckpointOf)), 7, 7],
+  ["checkpoint lost", (o) => remove(o, [logCheckpoint]), 7, 7],
+  [
+    "both lost",
+    (o) =>
+      remove(
+        o,
+        all(o.keys()).filter((key) => !oneTile(key)),
+      ),
+    "it is gone",
+    0,
+  ],
+  ["all of public/log/ lost", (o) => remove(o, all(o.keys())), "it is gone", 0],
+  // The commits tell the same.
+  ["all tiles lost", (o) => remove(o, all(o.keys()).filter(oneTile)), 7, 7],
+  ["all of it huge", (o) => set(o, all(o.keys()), huge), "it is gone", 0],
+  ["all tiles huge", (o) => set(o, all(o.keys()).filter(oneTile), huge), 7, 7],
+  ["checkpoint huge", (o) => set(o, [logCheckpoint], huge), 7, 7],
+  ["checkpoint an older one", (o) => set(o, [logCheckpoint], main[3]!.get(logCheckpoint)), 7, 3],
+  [
+    "the newest commit huge",
+    (o) => set(o, [layout.commit(7)], huge),
+    "commits/0000000007",
+    "commits/0000000007",
+  ],
+  [
+    "a signed size whose commit is not there",
+    (o) => remove(o, [layout.commit(7)]),
+    "it is gone",
+    "it is gone",
+  ],
+  ["10,000 junk checkpoints/ above", (o) => set(o, junkNames(10_000)), 7, 7],
+  ["the same, and checkpoint lost", (o) => replaceByJunk(o, junkNames(10_000)), 4, 0],
+  ["200 junk checkpoints/ above, and checkpoint lost", (o) => replaceByJunk(o, junkNames(200)), 7, 7],
+  [
+    "checkpoints/ of names that are no sizes",
+    (o) =>
+      set(
+        o,
+        ["08", "8x", "x/8"].map((n) => layout.logCheckpointOf.prefix + n),
+      ),
+    7,
+    7,
+  ],
+];
+
+describe("a reader of a store with", () => {
+  test.for(damages)("%s stays where it is, or finds what is good", async ([, damage, ...outcomes]) => {
+    for (const [place, known] of [4, 0].entries()) {
+      const objects = new Map(main[7]!);
+      damage(objects);
+      const { newest, storage } = await readerAt(known, objects);
+      const found = await newest().catch((error) => String(error));
+      const outcome = outcomes[place]!;
+      if (typeof outcome === "number") expect(found ?? 0).toBe(outcome);
+      else expect(found).toContain(outcome);
+      expect(storage.calls.length).toBeLessThan(300);
+    }
+  });
+
+  test("a log of one commit, and checkpoint lost, finds it by its size", async () => {
+    const objects = new Map(main[1]!);
+    remove(objects, [logCheckpoint]);
+    expect(await (await readerAt(0, objects)).newest()).toBe(1);
+  });
+
+  test("a log that was lost reads on after the next publish", async () => {
+    const objects = new Map(main[7]!);
+    remove(objects, all(objects.keys()));
+    await publishOn(objects, 608);
+    expect(await faultsOf(memoryStorage(objects))).toEqual([]);
+    const { newest } = await readerAt(4, objects);
+    expect(await newest()).toBe(8);
+  });
+
+  test("checkpoints that too few witnesses cosigned takes the newest one below, and lists no names", async () => {
+    const objects = new Map(main[7]!);
+    const note = String(objects.get(logCheckpointOf(6)));
+    const line = signatureLine(witness, parseNote(note).text, 1_700_000_000);
+    objects.set(logCheckpointOf(6), Buffer.from(`${note}${line}\n`));
+    const { newest, storage } = await readerAt(0, objects, witnessed);
+    expect(await newest()).toBe(6);
+    for (const count of [1, 2]) {
+      expect(
+        storage.calls.filter(({ operation }) => operation === "list"),
+        `poll ${count}`,
+      ).toEqual([]);
+      expect(storage.calls.length).toBeLessThan(12);
+      storage.calls.length = 0;
+      expect(await newest()).toBe(6);
+    }
+  });
 });

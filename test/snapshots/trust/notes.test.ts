@@ -1,4 +1,3 @@
-import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -24,7 +23,6 @@ import {
   signNote,
   timeOf,
 } from "../../../snapshots/trust/notes/signed-note.ts";
-import { findProgram } from "../../helpers/servers/programs.ts";
 import { keyText, testKey, uncheckable } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
@@ -275,44 +273,5 @@ describe("a cosignature", () => {
       ["x", name(256)],
     ] as const)
       expect(() => cosign(key, origin)).toThrow("A cosignature is about a checkpoint");
-  });
-});
-
-const openssl = findProgram("openssl");
-describe.skipIf(!openssl)("another implementation, OpenSSL's command", () => {
-  test("finds our signatures right, and makes the same ones", () => {
-    const key = testKey();
-    const note = signCheckpoint({ key }, tree);
-    const { text, signatures } = parseNote(note);
-    const file = (name: string, content: string | Uint8Array) => {
-      writeFileSync(join(folder, name), content);
-      return join(folder, name);
-    };
-    // The keys are built from their texts by hand: DER before the 32 bytes that stand behind name, id and type.
-    const raw = (written: string) =>
-      Buffer.from(written.slice(written.indexOf(`+${key.id}+`) + 10), "base64").subarray(1);
-    const pem = (title: string, der: string, bytes: Buffer) =>
-      [
-        `-----BEGIN ${title}-----`,
-        Buffer.concat([Buffer.from(der, "hex"), bytes]).toString("base64"),
-        `-----END ${title}-----`,
-        "",
-      ].join("\n");
-    const publicFile = file(
-      "public.pem",
-      pem("PUBLIC KEY", "302a300506032b6570032100", raw(verifierText(key))),
-    );
-    const privateFile = file(
-      "private.pem",
-      pem("PRIVATE KEY", "302e020100300506032b657004220420", raw(keyText(key.name))),
-    );
-    const textFile = file("text", text);
-    const run = (...parameters: string[]) =>
-      execFileSync(openssl!, ["pkeyutl", "-rawin", "-in", textFile, ...parameters]);
-    const signatureFile = file("signature", signatures[0]!.signature);
-    expect(String(run("-verify", "-pubin", "-inkey", publicFile, "-sigfile", signatureFile))).toContain(
-      "Successfully",
-    );
-    expect(run("-sign", "-inkey", privateFile)).toEqual(Buffer.from(signatures[0]!.signature));
   });
 });

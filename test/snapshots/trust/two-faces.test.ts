@@ -23,11 +23,11 @@ import { memoryStorage } from "../../helpers/store/storages.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
 // A thief has the bucket, and a publisher with the key shows two faces. Witnesses that are honest cosign one face
-// alone; one of three here cosigns both. For every commit of a log of 70 every attack is refused by readers with a
+// alone; one of three here cosigns both. For every commit of a log of 36 every attack is refused by readers with a
 // quorum, or by readers that remember. Which checkpoints count, the client and a verifier that others wrote say as we
 // do (foreign-verifier.test.ts); how the client follows a log is in test/conformance/log-proofs.test.ts.
 
-const size = 70;
+const size = 36;
 const log = testKey();
 const witnesses = [0, 1, 2].map((n) => testKey(`witness.example/w${n}`, "", "cosignature-ed25519"));
 const liar = witnesses[2]!;
