@@ -91,26 +91,6 @@ describe("A market that does not match is named with its segment, where the inde
   });
 });
 
-test("An honest index passes with all of these filters", async () => {
-  const honest = await start();
-  const { question, category, formulaVersion } = records[3]!;
-  const filters: Query[] = [
-    {},
-    { q: `${question.split(" ")[0]} ${question.split(" ")[1]!.slice(0, 2)}*`, disputed: "false" },
-    {
-      category: category.toUpperCase(),
-      from: "2020-01-01",
-      to: "2030-01-01",
-      formula_version: formulaVersion,
-    },
-    { tier: "RAW,CAST,MITHRIL", min_composite: 301, max_design: 99 },
-  ];
-  for (const one of filters) {
-    const { total } = await proxy.facets({ ...one, by: "tier" });
-    expect(await outcomes(honest, one)).toEqual([total, Math.ceil(total / 10) || 1]);
-  }
-});
-
 test.each<[name: string, change: (newest: HistoricalMarket, next: HistoricalMarket) => HistoricalMarket[]]>([
   [
     "ids of one time ascend",

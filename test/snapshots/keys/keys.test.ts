@@ -65,15 +65,6 @@ describe("isWellFormedKey(text)", () => {
   });
 });
 
-describe("the store", () => {
-  test("holds a key's digest and nothing of the key", async () => {
-    const { key, record } = await issueKey(storage, { ...request, quota: 7, expiresAt: now }, now);
-    const stored = await readFile(join(directory, "store", layout.key(record.id)), "utf8");
-    expect(stored).not.toContain(key.slice(9));
-    expect(await readKeys(storage)).toEqual({ records: [record], revocations: new Map(), damaged: [] });
-  });
-});
-
 describe("rotateKey(storage, id, graceMilliseconds, now)", () => {
   const hour = 3_600_000;
   const later = (hours: number) => new Date(now.getTime() + hours * hour);

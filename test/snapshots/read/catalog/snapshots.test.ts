@@ -77,34 +77,6 @@ describe("superseded snapshots in memory", () => {
     await marketsAsOf(ids[3]!);
     expect([reads(layout.manifest.prefix), reads(layout.segment.prefix)]).toEqual([1, 1]);
   });
-
-  test("share what the current one has: only the manifest is read, and counted", async () => {
-    const { catalog, marketsAsOf, reads } = await catalogOver(2 ** 30);
-    await marketsAsOf(ids.at(-2)!);
-    expect([reads(layout.manifest.prefix), reads(layout.segment.prefix)]).toEqual([1, 0]);
-    const shared = catalog.supersededBytes();
-    await marketsAsOf(ids.at(-3)!);
-    expect(catalog.supersededBytes() - shared).toBeGreaterThan(shared);
-  });
-
-  test("count what they no longer share when another becomes the current one", async () => {
-    const objects = new Map<string, Buffer>();
-    const storage = memoryStorage(objects);
-    const catalog = new Catalog(storage, { cacheBytes: 2 ** 30 });
-    const publish = async (first: number, bri: number) => {
-      const rows = markets.map((row, n) => ({ ...row, composite: 300 + ((n + first) % 700) }));
-      await publishRecords(storage, rows, bri);
-      await catalog.refresh();
-      return catalog.supersededBytes();
-    };
-    expect(await publish(0, 600)).toBe(0);
-    const manifest = await publish(0, 601);
-    const both = await publish(9, 602);
-    // Two manifests, and the one segment that both have.
-    expect(both).toBeGreaterThan(2 * manifest + 200 * 5);
-    expect(both).toBeLessThan(2 * manifest + 200 * 30);
-    expect(await publish(0, 603)).toBeLessThan(both + 2 * manifest);
-  });
 });
 
 test("superseded snapshots are counted by what dropping them frees, and the last used are kept", async () => {

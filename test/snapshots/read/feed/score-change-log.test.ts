@@ -158,21 +158,6 @@ describe("the changes of a commit", () => {
     expect(again).not.toBe(third);
   });
 
-  test("are none when only markets change, and the way back when a rollback takes something back", async () => {
-    const storage = memoryStorage(new Map());
-    const [first, second] = [bookOf({ aave: 1, lido: 2 }), bookOf({ aave: 1, maker: 3 })];
-    await publishBook(storage, first);
-    await publishBook(storage, first, { markets: 4 });
-    await publishBook(storage, second, { markets: 4 });
-    await rollback(storage, "2", () => new Date("2026-03-01T01:00:00.000Z"));
-    const feed = feedOver(storage);
-    const told = async (number: number) =>
-      (await changesOf(feed, number)).map(({ type, slug: at }) => `${type} ${at}`);
-    expect(await told(2)).toEqual([]);
-    expect(await told(3)).toEqual(["score.removed lido", "score.added maker"]);
-    expect(await told(4)).toEqual(["score.added lido", "score.removed maker"]);
-  });
-
   test("cannot be told of the first commit, of one to come, or once either side was collected", async () => {
     const storage = memoryStorage(new Map());
     for (const aave of [1, 2, 3]) await publishBook(storage, bookOf({ aave }));

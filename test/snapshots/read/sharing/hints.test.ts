@@ -153,18 +153,6 @@ describe("hints", () => {
     expect(spared).toBeGreaterThan(100);
   });
 
-  test.each(Object.keys(signs))("are exact where all rows have one value: %s", (op) => {
-    const row: Row = { composite: 301, tier: null, resolved_at: null };
-    const column = { op: "column", name: "composite", valueType: "int" };
-    for (const value of ["300", "301", "302"]) {
-      const plain = { op, children: [column, { op: "literal", value, valueType: "int" }] };
-      for (const condition of [plain, { op: "not", children: [plain] }]) {
-        const kept = prunedFiles([fileOf([row], 0)], { jsonPredicateHints: JSON.stringify(condition) });
-        expectPruned([[row]], kept, condition);
-      }
-    }
-  });
-
   const two = [
     fileOf([{ composite: 300, tier: "RAW", resolved_at: null }], 1),
     fileOf([{ composite: 310, tier: "CAST", resolved_at: times[0]! }], 2),
