@@ -24,8 +24,11 @@ interface Dot {
   leaves: boolean;
 }
 
-const forms = ["first", "second"];
-const symbols = ["●", "◆"];
+/** How a series is drawn, by its place: the class of its marks, their symbol in text, and their shape in a legend. */
+export const forms = [
+  { name: "first", symbol: "●", shape: "dot" },
+  { name: "second", symbol: "◆", shape: "diamond" },
+] as const;
 /** The distance of lines of text. */
 const [above, below] = [14, 17];
 
@@ -96,7 +99,7 @@ export function Intervals({ names, all, mean, label }: IntervalsProps) {
             {rows.map(({ series, what }) => (
               <text key={`${series} ${what}`} x={start - 8} y={rowOf(series, what)} text-anchor="end">
                 {areTwo
-                  ? `${what === "end" ? "to " : ""}${symbols[series]}`
+                  ? `${what === "end" ? "to " : ""}${forms[series]?.symbol}`
                   : what === "end"
                     ? "up to"
                     : "share"}
@@ -104,7 +107,7 @@ export function Intervals({ names, all, mean, label }: IntervalsProps) {
             ))}
             {all.map((_, series) => (
               <text key={series} x={start - 8} y={numbered(series)} text-anchor="end">
-                {areTwo ? `n ${symbols[series]}` : "n"}
+                {areTwo ? `n ${forms[series]?.symbol}` : "n"}
               </text>
             ))}
             {names.map((name, group) =>
@@ -126,7 +129,7 @@ export function Intervals({ names, all, mean, label }: IntervalsProps) {
               const at = x(dot.group) + (areTwo ? [-5, 5] : [0, 0])[dot.series]!;
               const few = isFew(dot.estimate) ? " few" : "";
               return (
-                <g key={index} class={`${forms[dot.series]}${few}${index === here ? " here" : ""}`}>
+                <g key={index} class={`${forms[dot.series]?.name}${few}${index === here ? " here" : ""}`}>
                   <Interval dot={dot} at={at} top={margin.top} y={y} />
                   {(["share", "end"] as const).map((what) => {
                     const number = dot[what];

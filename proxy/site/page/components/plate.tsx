@@ -9,7 +9,7 @@ interface LegendEntry {
   /** The class of what has that colour: `tier-3`, `first`. */
   class: string;
   /** A part of a column if left out. */
-  shape?: "dot" | "diamond";
+  shape?: "dot" | "diamond" | undefined;
 }
 
 /** A chart, and what stands around it in a file of its own. */

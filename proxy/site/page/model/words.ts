@@ -1,18 +1,10 @@
 import { minutes } from "../../../../schemas/names.ts";
-import type { ForgeTier } from "../../../../schemas/scales.ts";
+import { type ForgeTier, forgeTiers } from "../../../../schemas/scales.ts";
 
 export { ago, minutes, spoken } from "../../../../schemas/names.ts";
 
 /** Lowest to highest (INTERFACE 2.3). */
-export const tiers: readonly ForgeTier[] = [
-  "RAW",
-  "CAST",
-  "FORGED",
-  "TEMPERED",
-  "DAMASCUS",
-  "MITHRIL",
-  "ADAMANTINE",
-];
+export const tiers: readonly ForgeTier[] = forgeTiers;
 
 /** The number of a tier, from 1 to 7. */
 export const numberOf = (tier: string) => tiers.indexOf(tier as ForgeTier) + 1;

@@ -21,7 +21,7 @@ import { wantedFor } from "./reliability.tsx";
 const defaultPageSize = "25";
 
 export const histograms = [...scores, "month"];
-const facets = [...labels, ...histograms];
+export const facets = [...labels, ...histograms];
 
 /** Counts by a facet under a query. Recomputed ones come from this browser. */
 export interface FacetAnswer {

@@ -134,7 +134,7 @@ function useFocusKept() {
 
 /** The histograms that can be saved and cited. */
 const chartsOf = (answers: Record<string, FacetAnswer>): Taken[] =>
-  ["month", composite, ...signals].flatMap((facet) => {
+  ["month", ...scores].flatMap((facet) => {
     const answer = answers[facet];
     return answer ? [chartOf(facet, answer.counts, othersOf(facet, filtersOf(answer.query)))] : [];
   });

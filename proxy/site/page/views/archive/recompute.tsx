@@ -4,9 +4,9 @@ import type { Recomputed, Trust } from "../../../client/client.ts";
 import { Failure } from "../../components/failure.tsx";
 import { Refusal, refused } from "../../components/field.tsx";
 import { Facts, PlainButton } from "../../components/text.tsx";
-import { labels, scores } from "../../model/filters.ts";
 import { useSite, useStored } from "../../model/hooks.ts";
 import { counted, grouped, minutes, size } from "../../model/words.ts";
+import { facets } from "./answers.ts";
 
 interface Failed {
   asOf: string;
@@ -66,8 +66,7 @@ export function RecomputePanel({ asOf, recomputing, changed }: RecomputeProps & 
     setFetching(ending);
     try {
       if (!crypto.subtle) throw new Error("Browsers verify on secure origins only: use https.");
-      const by = [...labels, ...scores, "month"];
-      const first = await api.service.recompute({ by, asOf, trust, signal: ending.signal });
+      const first = await api.service.recompute({ by: facets, asOf, trust, signal: ending.signal });
       store.set({ own: { asOf, trust, first } });
       changed();
     } catch (error) {

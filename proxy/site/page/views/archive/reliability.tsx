@@ -1,5 +1,5 @@
 import type { LabelFacet, ScoreFacet } from "../../../../../schemas/envelopes.ts";
-import { Intervals } from "../../charts/intervals.tsx";
+import { forms, Intervals } from "../../charts/intervals.tsx";
 import { Term } from "../../components/meaning.tsx";
 import { TakeAlong } from "../../components/take-along.tsx";
 import { PlainTable } from "../../components/text.tsx";
@@ -64,8 +64,8 @@ export function Reliability({ query, filters, counts }: ReliabilityProps) {
       {compared.length > 0 && (
         <p class="row quiet legend compared">
           {all.map(({ name }, index) => (
-            <span key={name} class={["first", "second"][index]}>
-              {["●", "◆"][index]} <bdi>{name}</bdi>
+            <span key={name} class={forms[index]?.name}>
+              {forms[index]?.symbol} <bdi>{name}</bdi>
             </span>
           ))}
         </p>
@@ -76,14 +76,12 @@ export function Reliability({ query, filters, counts }: ReliabilityProps) {
             title="By composite, in steps of 50"
             facet="composite"
             names={one.composite.map(({ from }) => `${from}`)}
-            kind="byScore"
             {...{ all, filters, isCompared: compared.length > 0 }}
           />
           <Shares
             title="By tier"
             facet="tier"
             names={tiers}
-            kind="byTier"
             {...{ all, filters, isCompared: compared.length > 0 }}
           />
         </>
@@ -125,21 +123,20 @@ const numbers = ["Disputed", "95 % interval", "n"];
 
 interface SharesProps {
   title: string;
-  facet: string;
+  facet: "composite" | "tier";
   names: readonly string[];
-  kind: "byScore" | "byTier";
   all: readonly Series[];
   filters: URLSearchParams;
   isCompared: boolean;
 }
 
-function Shares({ title, facet, names, kind, all, filters, isCompared }: SharesProps) {
+function Shares({ title, facet, names, all, filters, isCompared }: SharesProps) {
   const [one, other] = all;
   if (!one) return null;
   const picture = (
     <Intervals
       names={names}
-      all={all.map((each) => each[kind])}
+      all={all.map(({ shares }) => shares[facet])}
       {...(!other && { mean: one.whole.share })}
       label={`Share of disputed markets, ${title.toLowerCase()}. The table below has its numbers.`}
     />
@@ -155,8 +152,8 @@ function Shares({ title, facet, names, kind, all, filters, isCompared }: SharesP
           titles={["Group", "Formula", ...numbers]}
           numbers={numbers}
           rows={names.flatMap((group, index) =>
-            all.map(({ name, [kind]: estimates }) => {
-              const estimate = estimates[index] ?? wilson(0, 0);
+            all.map(({ name, shares }) => {
+              const estimate = shares[facet][index] ?? wilson(0, 0);
               const [share, low, high] = percents(estimate);
               const known = estimate.n ? [share, `${low} to ${high}`] : ["–", "–"];
               return [group, name, ...known, grouped(estimate.n)];
@@ -170,8 +167,8 @@ function Shares({ title, facet, names, kind, all, filters, isCompared }: SharesP
         n={(other ? `${grouped(one.whole.n)} and ` : "") + counted((other ?? one).whole.n, "market")}
         filters={isCompared ? ofVersion(filters) : one.filters}
         legend={all.map(({ name }, index) => ({
-          class: `${["first", "second"][index]}${isCompared ? " compared" : ""}`,
-          shape: index === 0 ? "dot" : "diamond",
+          class: `${forms[index]?.name}${isCompared ? " compared" : ""}`,
+          shape: forms[index]?.shape,
           text: isCompared ? name : "share of disputed markets, with its 95 % interval after Wilson",
         }))}
         picture={() => (
@@ -217,8 +214,8 @@ interface Series {
   name: string;
   filters: URLSearchParams;
   composite: ScoreFacet["buckets"];
-  byScore: readonly Estimate[];
-  byTier: readonly Estimate[];
+  /** Of disputed markets, by a facet. */
+  shares: Record<SharesProps["facet"], readonly Estimate[]>;
   whole: Estimate;
 }
 
@@ -227,10 +224,12 @@ function seriesOf(counts: Counts, filters: URLSearchParams, name: string): Serie
   const { buckets } = counts("tier", filters) as LabelFacet;
   return {
     ...{ name, filters, composite, whole: whole(composite) },
-    byScore: composite.map(({ disputed, count }) => wilson(disputed, count)),
-    byTier: tiers.map((tier) => {
-      const { count = 0, disputed = 0 } = buckets.find(({ value }) => value === tier) ?? {};
-      return wilson(disputed, count);
-    }),
+    shares: {
+      composite: composite.map(({ disputed, count }) => wilson(disputed, count)),
+      tier: tiers.map((tier) => {
+        const { count = 0, disputed = 0 } = buckets.find(({ value }) => value === tier) ?? {};
+        return wilson(disputed, count);
+      }),
+    },
   };
 }

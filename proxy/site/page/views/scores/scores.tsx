@@ -41,12 +41,8 @@ function Board({ scores, query }: { scores: readonly ScoreListEntry[]; query: UR
   const [typed, type] = useState({ query, text: asked.text });
   const choice = typed.query === query ? { ...asked, text: typed.text } : asked;
   const chosen = chosenFrom(scores, choice);
-  const choose = (next: Choice) => {
-    // A field that goes away with its view reports its change first.
-    if (store.state.route.name !== "scores") return;
-    // A new entry in the history for every choice would make the back button useless.
-    replaceAddress(store, addressOf(next));
-  };
+  // A new entry in the history for every choice would make the back button useless.
+  const choose = (next: Choice) => replaceAddress(store, addressOf(next));
   const toggle = (tier: ForgeTier) => choose(toggled(choice, tier));
   const find = "Find a protocol, category, chain or TVL";
   return (

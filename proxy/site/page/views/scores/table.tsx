@@ -107,23 +107,23 @@ function amountIn(text: string): number {
 export interface Choice {
   text: string;
   tiers: readonly ForgeTier[];
-  /** Index of the column to sort by. */
-  column: number;
+  /** The one to sort by. */
+  column: Column;
   descending: boolean;
 }
 
-const briColumn = columns.findIndex(({ name }) => name === "BRI");
+const columnNamed = (wanted: string) => columns.find(({ name }) => name === wanted);
 
 /** Reads the choice from an address, ignoring unknown tiers and columns. */
 export function choiceIn(query: URLSearchParams): Choice {
   const named = query.get("tier")?.split(",") ?? [];
   const sort = query.get("sort") ?? "-BRI";
-  const column = columns.findIndex(({ name }) => name === sort.replace(/^-/, ""));
+  const column = columnNamed(sort.replace(/^-/, ""));
   return {
     text: query.get("find") ?? "",
     tiers: tiers.filter((name) => named.includes(name)),
-    column: column < 0 ? briColumn : column,
-    descending: column < 0 || sort.startsWith("-"),
+    column: column ?? columnNamed("BRI")!,
+    descending: !column || sort.startsWith("-"),
   };
 }
 
@@ -131,14 +131,13 @@ export function addressOf({ text, tiers: chosen, column, descending }: Choice): 
   const query = new URLSearchParams();
   if (text.trim() !== "") query.set("find", text.trim());
   if (chosen.length > 0) query.set("tier", tiers.filter((name) => chosen.includes(name)).join());
-  const { name = "" } = columns[column] ?? {};
-  if (name !== "BRI" || !descending) query.set("sort", `${descending ? "-" : ""}${name}`);
+  if (column.name !== "BRI" || !descending) query.set("sort", `${descending ? "-" : ""}${column.name}`);
   return query.size > 0 ? `#/?${query}` : "#/";
 }
 
 /** The choice after a click on the heading of a column. */
-export function sortedBy(choice: Choice, column: number): Choice {
-  const descending = choice.column === column ? !choice.descending : (columns[column]?.descending ?? false);
+export function sortedBy(choice: Choice, column: Column): Choice {
+  const descending = choice.column === column ? !choice.descending : (column.descending ?? false);
   return { ...choice, column, descending };
 }
 
@@ -152,7 +151,7 @@ export function toggled(choice: Choice, tier: ForgeTier): Choice {
 }
 
 export function chosenFrom(scores: readonly ScoreListEntry[], choice: Choice): ScoreListEntry[] {
-  const by = columns[choice.column]?.by ?? (({ slug }) => slug);
+  const { by } = choice.column;
   const sign = choice.descending ? -1 : 1;
   const compare = (a: string | number, b: string | number) => (a < b ? -1 : a > b ? 1 : 0);
   return scores
@@ -178,7 +177,7 @@ interface TableProps {
   scores: readonly ScoreListEntry[];
   chosen: readonly ScoreListEntry[];
   choice: Choice;
-  sortBy: (column: number) => void;
+  sortBy: (column: Column) => void;
 }
 
 export function Table({ scores, chosen, choice, sortBy }: TableProps) {
@@ -202,18 +201,18 @@ export function Table({ scores, chosen, choice, sortBy }: TableProps) {
         </caption>
         <thead role="rowgroup">
           <tr role="row">
-            {columns.map(({ name, kind, about }, index) => (
+            {columns.map((column) => (
               <th
-                key={name}
+                key={column.name}
                 scope="col"
                 role="columnheader"
-                class={kind}
+                class={column.kind}
                 aria-sort={
-                  index !== choice.column ? undefined : choice.descending ? "descending" : "ascending"
+                  column !== choice.column ? undefined : choice.descending ? "descending" : "ascending"
                 }
               >
-                <button type="button" onClick={() => sortBy(index)} data-meaning={about}>
-                  {name}
+                <button type="button" onClick={() => sortBy(column)} data-meaning={column.about}>
+                  {column.name}
                   <span class="arrow" aria-hidden="true" />
                 </button>
               </th>
