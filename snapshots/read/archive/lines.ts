@@ -33,9 +33,10 @@ const batchesAtOnce = 4;
 // Handing runs to another thread takes as long as inflating a few of them.
 const worthThread = 4;
 
-/** Adjacent lines of one page, newest first: `from` (inclusive) to `to` (exclusive). */
-interface Stretch {
+/** Adjacent lines of one run, newest first: `from` (inclusive) to `to` (exclusive), counted within the run. */
+interface RunLines {
   page: CompressedPage;
+  run: number;
   from: number;
   to: number;
 }
@@ -48,12 +49,12 @@ interface LineSources {
 
 /** The markets of one response, in order, and the stored runs that hold them. */
 export class Lines {
-  readonly #stretches: readonly Stretch[];
+  readonly #places: readonly RunLines[];
   readonly #stored: StoredRuns;
   readonly #derived: Derived;
 
-  private constructor(stretches: readonly Stretch[], stored: StoredRuns, derived: Derived) {
-    this.#stretches = stretches;
+  private constructor(places: readonly RunLines[], stored: StoredRuns, derived: Derived) {
+    this.#places = places;
     this.#stored = stored;
     this.#derived = derived;
   }
@@ -64,62 +65,57 @@ export class Lines {
     ordinals: readonly number[],
     { objects, derived }: LineSources,
   ): Promise<Lines> {
-    const stretches = stretchesOf(archive, ordinals);
-    return new Lines(stretches, await StoredRuns.read(objects, neededOf(stretches)), derived);
+    const places = placesOf(archive, ordinals);
+    return new Lines(places, await StoredRuns.read(objects, places), derived);
   }
 
   all(): Promise<Buffer[]> {
-    return this.#linesOf(this.#stretches);
+    return this.#linesAt(this.#places);
   }
 
   /** Throws RangeError for a response without markets. */
   async lastId(): Promise<string> {
-    const stretch = this.#stretches.at(-1);
-    if (!stretch) throw new RangeError("there is no last market");
-    const { page, to } = stretch;
-    return this.#derived.ids.get(`${page.hash}/${to - 1}`, async () => {
-      const [line] = await this.#linesOf([{ ...stretch, from: to - 1 }]);
+    const last = this.#places.at(-1);
+    if (!last) throw new RangeError("there is no last market");
+    const { page, run, to } = last;
+    return this.#derived.ids.get(`${page.hash}/${run}/${to - 1}`, async () => {
+      const [line] = await this.#linesAt([{ ...last, from: to - 1 }]);
       return idOfLine(line!);
     });
   }
 
   /**
    * All markets with separators, as part of a gzip member. Whole runs are copied as they are stored; only parts of runs
-   * at the ends of a stretch are compressed here.
+   * are compressed here, those that follow each other together.
    */
   async spliced(): Promise<Spliced> {
-    const pieces: (DeflatePiece | Promise<DeflatePiece>)[] = [];
-    let loose: Stretch[] = [];
-    const add = (piece: DeflatePiece | Promise<DeflatePiece>) => {
-      if (pieces.length > 0) pieces.push(joint);
-      pieces.push(piece);
-    };
-    const flush = () => {
-      if (loose.length > 0) add(this.#compressed(loose));
-      loose = [];
-    };
-    for (const part of this.#stretches.flatMap(splitAtRuns)) {
-      if (part.runs) {
-        flush();
-        for (const piece of this.#stored.pieces(part.page, ...part.runs)) add(piece);
-      } else loose.push(part);
-    }
-    flush();
-    return splice(await Promise.all(pieces));
+    const groups = grouped(this.#places, (before, next) =>
+      isWhole(next)
+        ? isWhole(before) && before.page.hash === next.page.hash && before.run + 1 === next.run
+        : !isWhole(before),
+    );
+    const pieces = groups.flatMap((places): (DeflatePiece | Promise<DeflatePiece>)[] => {
+      const [first, last] = [places[0]!, places.at(-1)!];
+      return isWhole(first)
+        ? this.#stored.pieces(first.page, first.run, last.run)
+        : [this.#compressed(places)];
+    });
+    const made = await Promise.all(pieces);
+    return splice(made.flatMap((piece, position) => (position === 0 ? [piece] : [joint, piece])));
   }
 
   /**
    * Compresses parts of runs into one piece. A single part is cached: the next client with this page size needs it too.
    */
-  #compressed(parts: readonly Stretch[]): Promise<DeflatePiece> {
+  #compressed(places: readonly RunLines[]): Promise<DeflatePiece> {
     const make = async () => {
-      const text = await separated(this.#linesOf(parts));
+      const text = await separated(this.#linesAt(places));
       const piece = await compressPiece(text, constants.Z_BEST_SPEED);
       release(text);
       return piece;
     };
-    const [{ page, from, to }] = parts as [Stretch];
-    return parts.length > 1 ? make() : this.#derived.pieces.get(`${page.hash}/${from}-${to}`, make);
+    const [{ page, run, from, to }] = places as [RunLines];
+    return places.length > 1 ? make() : this.#derived.pieces.get(`${page.hash}/${run}/${from}-${to}`, make);
   }
 
   /** The uncompressed body, with separators between the markets. */
@@ -127,34 +123,38 @@ export class Lines {
     return [head, await separated(this.all()), tail];
   }
 
-  async #linesOf(stretches: readonly Stretch[]): Promise<Buffer[]> {
-    const read = (runs: NeededLines[]) =>
-      runs.length < worthThread ? this.#readHere(runs) : this.#readAside(runs);
-    return (await inParallel(batchesOf(neededOf(stretches)), read, batchesAtOnce)).flat();
+  async #linesAt(places: readonly RunLines[]): Promise<Buffer[]> {
+    const runs = grouped(
+      places,
+      (before, next) => before.run === next.run && before.page.hash === next.page.hash,
+    );
+    const read = (some: RunLines[][]) =>
+      some.length < worthThread ? this.#readHere(some) : this.#readAside(some);
+    return (await inParallel(batchesOf(runs), read, batchesAtOnce)).flat();
   }
 
   /** Inflates each run on this thread, as far as its lines are needed. */
-  async #readHere(runs: readonly NeededLines[]): Promise<Buffer[]> {
+  async #readHere(runs: readonly RunLines[][]): Promise<Buffer[]> {
     const lines: Buffer[] = [];
-    for (const run of runs) {
+    for (const places of runs) {
       await awaitBudget();
-      const markets = Math.min(runMarkets, run.page.markets - run.run * runMarkets);
-      lines.push(...linesIn(run, readRunStart(this.#stored.run(run), markets, countOf(run))));
+      const run = places[0]!;
+      lines.push(...linesIn(places, readRunStart(this.#stored.run(run), marketsOf(run), countOf(places))));
     }
     return lines;
   }
 
   /** Inflates the runs together, on another thread. */
-  async #readAside(runs: readonly NeededLines[]): Promise<Buffer[]> {
-    const stored = runs.map((run) => this.#stored.run(run));
+  async #readAside(runs: readonly RunLines[][]): Promise<Buffer[]> {
+    const stored = runs.map(([run]) => this.#stored.run(run!));
     await awaitBudget();
     const raw = await inflateRuns(stored);
     await awaitBudget();
     let end = 0;
-    const lines = runs.flatMap((run, index) => {
+    const lines = runs.flatMap((places, index) => {
       const start = end;
       end += stored[index]!.piece.rawBytes;
-      return linesIn(run, splitLines(raw.subarray(start, end), countOf(run)));
+      return linesIn(places, splitLines(raw.subarray(start, end), countOf(places)));
     });
     const copied = copiesOf(lines);
     release(raw);
@@ -162,19 +162,19 @@ export class Lines {
   }
 }
 
-/** The needed lines of a run, in ascending parts `from` (inclusive) to `to` (exclusive). */
-interface NeededLines {
-  page: CompressedPage;
-  run: number;
-  parts: { from: number; to: number }[];
-}
+/** The markets of a whole run. */
+const marketsOf = ({ page, run }: RunLines) => Math.min(runMarkets, page.markets - run * runMarkets);
 
-const countOf = ({ parts }: NeededLines) => parts.at(-1)!.to;
+const isWhole = (place: RunLines) => place.to - place.from === marketsOf(place);
 
-function linesIn(needed: NeededLines, lines: readonly Buffer[]): Buffer[] {
-  if (lines.length < countOf(needed))
-    throw new CorruptObjectError(layout.page(needed.page.hash), `run ${needed.run} has too few markets`);
-  return needed.parts.flatMap(({ from, to }) => lines.slice(from, to));
+/** How many lines of a run have to be read for these places in it, which ascend. */
+const countOf = (places: readonly RunLines[]) => places.at(-1)!.to;
+
+function linesIn(places: readonly RunLines[], lines: readonly Buffer[]): Buffer[] {
+  const { page, run } = places[0]!;
+  if (lines.length < countOf(places))
+    throw new CorruptObjectError(layout.page(page.hash), `run ${run} has too few markets`);
+  return places.flatMap(({ from, to }) => lines.slice(from, to));
 }
 
 /** Copies lines out of the memory that they share with others. */
@@ -187,73 +187,52 @@ function copiesOf(lines: readonly Buffer[]): Buffer[] {
   });
 }
 
-function neededOf(stretches: readonly Stretch[]): NeededLines[] {
-  const needed: NeededLines[] = [];
-  for (const { page, from, to } of stretches) {
-    for (let line = from; line < to; ) {
-      const run = Math.floor(line / runMarkets);
-      const [first, end] = [run * runMarkets, Math.min(to, (run + 1) * runMarkets)];
-      const part = { from: line - first, to: end - first };
-      const last = needed.at(-1);
-      if (last?.run === run && last.page.hash === page.hash) last.parts.push(part);
-      else needed.push({ page, run, parts: [part] });
-      line = end;
-    }
+/** Groups neighbours that belong together. */
+function grouped<T>(items: readonly T[], belong: (before: T, next: T) => boolean): T[][] {
+  const groups: T[][] = [];
+  for (const item of items) {
+    const last = groups.at(-1);
+    if (last && belong(last.at(-1)!, item)) last.push(item);
+    else groups.push([item]);
   }
-  return needed;
+  return groups;
 }
 
 /** Groups runs that are inflated together. */
-function batchesOf(runs: readonly NeededLines[]): NeededLines[][] {
-  const batches: NeededLines[][] = [];
+function batchesOf(runs: readonly RunLines[][]): RunLines[][][] {
+  const batches: RunLines[][][] = [];
   let bytes = Number.POSITIVE_INFINITY;
-  for (const needed of runs) {
-    const { rawBytes } = needed.page.runs[needed.run]!;
+  for (const places of runs) {
+    const { page, run } = places[0]!;
+    const { rawBytes } = page.runs[run]!;
     bytes += rawBytes;
     if (bytes > batchBytes || batches.at(-1)?.length === batchRuns) {
       batches.push([]);
       bytes = rawBytes;
     }
-    batches.at(-1)!.push(needed);
+    batches.at(-1)!.push(places);
   }
   return batches;
 }
 
-function stretchesOf(archive: Archive, ordinals: readonly number[]): Stretch[] {
-  const stretches: Stretch[] = [];
+function placesOf(archive: Archive, ordinals: readonly number[]): RunLines[] {
+  const places: RunLines[] = [];
   let before: Location | undefined;
   for (let index = 0; index < ordinals.length; ) {
     const ordinal = ordinals[index]!;
     const location = archive.locate(ordinal);
     const samePage = before?.segment === location.segment && before.page === location.page;
-    const page = samePage ? stretches.at(-1)!.page : archive.page(location);
-    // Within a page the next older market is on the next line, so only the first one has to be located.
-    const longest = Math.min(page.markets - location.line, ordinals.length - index);
-    let length = 1;
-    while (length < longest && ordinals[index + length] === ordinal - length) length += 1;
-    stretches.push({ page, from: location.line, to: location.line + length });
-    index += length;
+    const page = samePage ? places.at(-1)!.page : archive.page(location);
+    const [run, from] = [Math.floor(location.line / runMarkets), location.line % runMarkets];
+    const place = { page, run, from, to: from + 1 };
+    const end = marketsOf(place);
+    // The next older market is on the next line, so only the first one in a run has to be located.
+    while (place.to < end && ordinals[index + place.to - from] === ordinal - (place.to - from)) place.to += 1;
+    places.push(place);
+    index += place.to - from;
     before = location;
   }
-  return stretches;
-}
-
-/** Whole runs from `first` to `last`, or lines within one run. */
-type Part = (Stretch & { runs?: undefined }) | { page: Stretch["page"]; runs: [first: number, last: number] };
-
-/** Parts runs that are whole from those that are not. */
-function splitAtRuns({ page, from, to }: Stretch): Part[] {
-  const parts: Part[] = [];
-  for (let line = from; line < to; ) {
-    const run = Math.floor(line / runMarkets);
-    const [first, end] = [run * runMarkets, Math.min((run + 1) * runMarkets, page.markets)];
-    const last = parts.at(-1);
-    if (line > first || end > to) parts.push({ page, from: line, to: Math.min(end, to) });
-    else if (last?.runs) last.runs[1] = run;
-    else parts.push({ page, runs: [run, run] });
-    line = end;
-  }
-  return parts;
+  return places;
 }
 
 // Joining a page of 1.7 MB and computing its checksum takes as long as inflating this many runs.

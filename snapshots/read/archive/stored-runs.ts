@@ -28,13 +28,13 @@ export class StoredRuns {
     this.#objects = objects;
   }
 
-  /** The runs of one page must ascend. */
+  /** The runs of one page must ascend, and may be named more than once. */
   static async read(objects: ObjectCache, needed: readonly RunOf[]): Promise<StoredRuns> {
     const pages = new Map<string, { page: CompressedPage; runs: number[] }>();
     for (const { page, run } of needed) {
       const known = pages.get(page.hash);
-      if (known) known.runs.push(run);
-      else pages.set(page.hash, { page, runs: [run] });
+      if (!known) pages.set(page.hash, { page, runs: [run] });
+      else if (known.runs.at(-1) !== run) known.runs.push(run);
     }
     const stored = new StoredRuns(objects);
     await inParallel(pages.values(), ({ page, runs }) => stored.#fetch(page, runs), fetchedAtOnce);
