@@ -6,7 +6,6 @@ import type { KeyRing } from "../../snapshots/keys/ring.ts";
 import { invalidParameter, optionalInteger, type Parameters } from "../../snapshots/read/query/parameters.ts";
 import { prunedFiles } from "../../snapshots/read/sharing/hints.ts";
 import {
-  changeLine,
   changesOf,
   type FileAddress,
   fileLine,
@@ -101,7 +100,7 @@ export function sharingAnswers(services: AppServices) {
       const address = addressesFor(request, caller!);
       const asked = query.version !== undefined || query.timestamp !== undefined;
       const files = prunedFiles(found.files, query).map((file) =>
-        fileLine(format, found, file, address(file.hash)),
+        fileLine(format, found, "file", file, address(file.hash)),
       );
       return answer(request, found, [...tableLines(format, found, asked), ...files]);
     },
@@ -113,7 +112,7 @@ export function sharingAnswers(services: AppServices) {
       const lines = versions.flatMap((version) =>
         version.files.map((each) => {
           const changes = version.kind === "cdf" ? version.changes : undefined;
-          return changeLine(format, version, version.kind, each, address(each.hash, changes));
+          return fileLine(format, version, version.kind, each, address(each.hash, changes));
         }),
       );
       // The schema is the same in all versions.

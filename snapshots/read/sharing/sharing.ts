@@ -123,46 +123,34 @@ export function tableLines(
   ];
 }
 
-/** In the JSON of Delta tables. */
-const statsOf = ({ rows, stats }: ExportFile) => JSON.stringify({ numRecords: rows, ...stats });
+/** What the rows of a file are: those of a version, or of what it changed, where "add" has only new ones. */
+type FileKind = "file" | "add" | "cdf";
 
-/** A file of what a version changed: "cdf" where its rows say what happened, "add" where all are new. */
-export function changeLine(
+/** A line for a file. Only those of a version tell statistics, in the JSON of Delta tables. */
+export function fileLine(
   format: ResponseFormat,
   { version, publishedAt }: Pick<TableVersion, "version" | "publishedAt">,
-  kind: "add" | "cdf",
-  file: ParquetFile,
+  kind: FileKind,
+  file: ParquetFile & Partial<ExportFile>,
   { url, expirationTimestamp }: FileAddress,
 ): object {
   const [id, size, timestamp] = [file.hash, file.bytes, Date.parse(publishedAt)];
+  const stats = kind === "file" && { stats: JSON.stringify({ numRecords: file.rows, ...file.stats }) };
   const common = { id, size, version, timestamp, expirationTimestamp };
-  if (format === "parquet") return { [kind]: { url, partitionValues: {}, ...common } };
+  if (format === "parquet") return { [kind]: { url, partitionValues: {}, ...stats, ...common } };
   const action = { path: url, partitionValues: {}, size };
   const deltaSingleAction =
     kind === "cdf"
       ? { cdc: { ...action, dataChange: false } }
-      : { add: { ...action, modificationTime: timestamp, dataChange: true } };
+      : { add: { ...action, modificationTime: timestamp, dataChange: true, ...stats } };
   return { file: { ...common, deltaSingleAction } };
-}
-
-export function fileLine(
-  format: ResponseFormat,
-  { version, publishedAt }: Pick<TableVersion, "version" | "publishedAt">,
-  file: ExportFile,
-  { url, expirationTimestamp }: FileAddress,
-): object {
-  const [id, size, stats, timestamp] = [file.hash, file.bytes, statsOf(file), Date.parse(publishedAt)];
-  const common = { id, size, version, timestamp, expirationTimestamp };
-  if (format === "parquet") return { file: { url, partitionValues: {}, stats, ...common } };
-  const add = { path: url, partitionValues: {}, size, modificationTime: timestamp, dataChange: true, stats };
-  return { file: { ...common, deltaSingleAction: { add } } };
 }
 
 /** What one version changed, as Parquet files. Where all its rows are new, they are those of an export. */
 interface VersionChanges {
   version: number;
   publishedAt: string;
-  kind: "add" | "cdf";
+  kind: Exclude<FileKind, "file">;
   /** The hash of the change record that the files are made from. */
   changes: string | undefined;
   files: readonly ParquetFile[];

@@ -2,7 +2,6 @@ import { describe, expect, test } from "vitest";
 import type { ExportFile } from "../../../../schemas/store/stored-objects.ts";
 import { noSnapshot } from "../../../../snapshots/read/catalog/catalog.ts";
 import {
-  changeLine,
   changesOf,
   deltaSchema,
   fileLine,
@@ -216,9 +215,9 @@ describe("lines", () => {
     const protocol = { protocol: { minReaderVersion: 1 } };
     expect(tableLines("parquet", version, false)).toEqual([protocol, { metaData: table }]);
     expect(tableLines("parquet", version, true)).toEqual([protocol, { metaData: { ...table, version: 5 } }]);
-    expect(fileLine("parquet", version, file, address)).toEqual({ file: { ...plain, stats } });
+    expect(fileLine("parquet", version, "file", file, address)).toEqual({ file: { ...plain, stats } });
     for (const kind of ["add", "cdf"] as const)
-      expect(changeLine("parquet", version, kind, file, address)).toEqual({ [kind]: plain });
+      expect(fileLine("parquet", version, kind, file, address)).toEqual({ [kind]: plain });
   });
 
   test("in the form of Delta hold actions of its log", () => {
@@ -231,9 +230,9 @@ describe("lines", () => {
       { metaData: { version: 5, ...about, deltaMetadata } },
     ]);
     const add = { ...action, modificationTime, dataChange: true };
-    expect(fileLine("delta", version, file, address)).toEqual(delta({ add: { ...add, stats } }));
-    expect(changeLine("delta", version, "add", file, address)).toEqual(delta({ add }));
+    expect(fileLine("delta", version, "file", file, address)).toEqual(delta({ add: { ...add, stats } }));
+    expect(fileLine("delta", version, "add", file, address)).toEqual(delta({ add }));
     const cdc = { ...action, dataChange: false };
-    expect(changeLine("delta", version, "cdf", file, address)).toEqual(delta({ cdc }));
+    expect(fileLine("delta", version, "cdf", file, address)).toEqual(delta({ cdc }));
   });
 });
