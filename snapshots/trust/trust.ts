@@ -28,6 +28,9 @@ export class UntrustedError extends Error {
   }
 }
 
+/** What a record of the store carries besides its content. */
+type Sealed = Pick<Checked, "digest" | "note">;
+
 /** Whose records are believed. Whoever can write to the store, but has none of the private keys, can make none. */
 export class Trust {
   readonly #policy: Policy;
@@ -64,31 +67,26 @@ export class Trust {
 
   /** Why checked.json, the record of the last publish run, is not trusted; undefined when it is. */
   refusalOfChecked(run: Checked): UntrustedError | undefined {
-    const { digest, note } = run;
-    return this.#refusal(layout.checked, note, (name) => recordText(name, subjectOf.checked(run), digest));
+    return this.#refusalOfRecord(layout.checked, subjectOf.checked(run), run);
   }
 
   /** Why the record of an export is not trusted; undefined when it is. */
   refusalOfExport(record: ExportRecord): UntrustedError | undefined {
-    const { digest, note, snapshotId } = record;
-    const key = layout.exportRecord(snapshotId);
-    return this.#refusal(key, note, (name) => recordText(name, subjectOf.export(record), digest));
+    return this.#refusalOfRecord(layout.exportRecord(record.snapshotId), subjectOf.export(record), record);
   }
 
   /** Why the record of a change as Parquet files is not trusted; undefined when it is. */
   refusalOfChanges(record: ChangeFiles): UntrustedError | undefined {
-    const key = layout.exportedChanges(record.changes);
-    return this.#refusal(key, record.note, (name) =>
-      recordText(name, subjectOf.changes(record), record.digest),
-    );
+    return this.#refusalOfRecord(layout.exportedChanges(record.changes), subjectOf.changes(record), record);
   }
 
   /** Why the plan or a part of a run is not trusted, by its key in the store; undefined when it is. */
-  refusalOfPart(
-    key: string,
-    { digest, note }: { digest: string; note?: string | undefined },
-  ): UntrustedError | undefined {
-    return this.#refusal(key, note, (name) => recordText(name, subjectOf.run(key), digest));
+  refusalOfPart(key: string, record: Sealed): UntrustedError | undefined {
+    return this.#refusalOfRecord(key, subjectOf.run(key), record);
+  }
+
+  #refusalOfRecord(key: string, subject: string, { digest, note }: Sealed): UntrustedError | undefined {
+    return this.#refusal(key, note, (name) => recordText(name, subject, digest));
   }
 
   /** Why a record's note does not count: it must have the text expected of a key of that name that signed it. */
