@@ -1,4 +1,4 @@
-import { type KeyRecord, type KeyRevocation, keyPattern } from "../../schemas/store/keys.ts";
+import { type KeyRecord, keyPattern } from "../../schemas/store/keys.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { isKeyRevocation, layout, sha256 } from "../store/layout.ts";
@@ -43,17 +43,17 @@ interface KeyRingOptions {
   maxLost?: number;
 }
 
-/** Neither is there where the object could not be read now. */
-type KeyObject = { record?: KeyRecord; revocation?: KeyRevocation } | "unreadable";
+/** A record, or when a revocation ends its key, in epoch milliseconds. */
+type KeyObject = KeyRecord | number;
 
 export function keyRing(
   storage: Storage,
   { now, damaged, lost = () => {}, maxLost = 100_000 }: KeyRingOptions,
 ): KeyRing {
-  let records = new Map<string, KeyRecord>();
   /** By object key. These objects are never replaced, so each is read once. */
-  let revocations = new Map<string, KeyRevocation | "unreadable">();
-  /** When each revoked key ends, by key id, in epoch milliseconds. */
+  let objects = new Map<string, KeyObject>();
+  let records = new Map<string, KeyRecord>();
+  /** When each revoked key ends, by key id. */
   let ends = new Map<string, number>();
   let bySecret = new Map<string, KeyRecord>();
   let ready = false;
@@ -63,74 +63,57 @@ export function keyRing(
   /** Why an object could not be read at the last reload. */
   let unread: StorageError | undefined;
 
-  async function read(objectKey: string): Promise<KeyObject> {
+  /** Undefined for what is gone, or cannot be read now. */
+  async function read(objectKey: string): Promise<KeyObject | undefined> {
     try {
-      return (await readKeyObject(storage, objectKey)) ?? {};
+      const found = await readKeyObject(storage, objectKey);
+      return found?.record ?? (found?.revocation && Date.parse(found.revocation.revokedAt));
     } catch (error) {
       if (error instanceof StorageError && ready) {
         unread ??= error;
-        return {};
+        return undefined;
       }
       if (!(error instanceof CorruptObjectError)) throw error;
       if (!reported.has(objectKey)) damaged(error);
       reported.add(objectKey);
-      return "unreadable";
+      // An unreadable revocation ends its key at once: someone meant to revoke it.
+      return isKeyRevocation(objectKey) ? 0 : undefined;
     }
   }
 
-  const knownOf = (objectKey: string): KeyObject | undefined => {
-    const [record, revocation] = [records.get(keyIdOf(objectKey)), revocations.get(objectKey)];
-    if (isKeyRevocation(objectKey))
-      return revocation === "unreadable" ? revocation : revocation && { revocation };
-    return record && { record };
-  };
-
-  // An unreadable revocation ends its key at once: someone meant to revoke it.
-  const endOf = (revocation: KeyRevocation | "unreadable") =>
-    revocation === "unreadable" ? 0 : Date.parse(revocation.revokedAt);
-
-  function keepLost(next: typeof revocations): void {
-    for (const objectKey of gone) if (next.has(objectKey)) gone.delete(objectKey);
-    for (const [objectKey, revocation] of revocations) {
-      if (next.has(objectKey)) continue;
+  function keepLost(found: typeof objects): void {
+    for (const objectKey of gone) if (found.has(objectKey)) gone.delete(objectKey);
+    for (const [objectKey, object] of objects) {
+      if (typeof object !== "number" || found.has(objectKey)) continue;
       if (!gone.has(objectKey)) lost(objectKey);
       gone.add(objectKey);
-      next.set(objectKey, revocation);
+      found.set(objectKey, object);
     }
     for (const oldest of gone) {
       if (gone.size <= maxLost) break;
       gone.delete(oldest);
-      next.delete(oldest);
+      found.delete(oldest);
     }
   }
 
   async function reload() {
-    const nextRecords: typeof records = new Map();
-    const nextRevocations: typeof revocations = new Map();
-    const nextEnds: typeof ends = new Map();
     unread = undefined;
-    const found = new Map<string, KeyObject | undefined>();
-    for await (const { key: objectKey } of storage.list(layout.key.prefix))
-      found.set(objectKey, knownOf(objectKey));
-    await inParallel([...found], async ([objectKey, known]) => {
-      if (!known) found.set(objectKey, await read(objectKey));
-    });
-    for (const [objectKey, entry] of found) {
-      const unreadable = entry === "unreadable";
-      const { record, revocation } = unreadable || !entry ? {} : entry;
-      if (record) nextRecords.set(record.id, record);
-      if (isKeyRevocation(objectKey) && (unreadable || revocation))
-        nextRevocations.set(objectKey, revocation ?? "unreadable");
-    }
-    keepLost(nextRevocations);
-    for (const [objectKey, revocation] of nextRevocations) {
+    const listed: string[] = [];
+    for await (const { key } of storage.list(layout.key.prefix)) listed.push(key);
+    const look = async (objectKey: string) => objects.get(objectKey) ?? (await read(objectKey));
+    const found: typeof objects = new Map();
+    for (const [index, object] of (await inParallel(listed, look)).entries())
+      if (object !== undefined) found.set(listed[index]!, object);
+    keepLost(found);
+    objects = found;
+    records = new Map();
+    ends = new Map();
+    for (const [objectKey, object] of objects) {
       const id = keyIdOf(objectKey);
-      nextEnds.set(id, Math.min(endOf(revocation), nextEnds.get(id) ?? Number.POSITIVE_INFINITY));
+      if (typeof object === "number") ends.set(id, Math.min(object, ends.get(id) ?? object));
+      else records.set(id, object);
     }
-    records = nextRecords;
-    revocations = nextRevocations;
-    ends = nextEnds;
-    bySecret = new Map([...records.values()].map((record) => [record.secretHash, record]));
+    bySecret = new Map(records.values().map((record) => [record.secretHash, record]));
     ready = true;
     if (unread) throw unread;
   }

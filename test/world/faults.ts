@@ -112,8 +112,8 @@ export const faults: readonly Fault[] = [
   {
     name: "of two revocations the last one counts",
     file: "snapshots/keys/ring.ts",
-    text: "nextEnds.set(id, Math.min(endOf(revocation), nextEnds.get(id) ?? Number.POSITIVE_INFINITY));",
-    fault: "nextEnds.set(id, endOf(revocation));",
+    text: "ends.set(id, Math.min(object, ends.get(id) ?? object));",
+    fault: "ends.set(id, object);",
   },
   {
     name: "an export does not look for collections",
