@@ -6,7 +6,7 @@ import { askFacets } from "../../snapshots/read/archive/facets.ts";
 import { findMarket, proveMarket } from "../../snapshots/read/archive/market.ts";
 import { askPage, type PagePlan } from "../../snapshots/read/archive/paging.ts";
 import { askRows, type RowsForm, type RowsPlan, rowsByType } from "../../snapshots/read/archive/rows.ts";
-import { commitOf, readSnapshot } from "../../snapshots/read/catalog/as-of.ts";
+import { commitAsOf, readSnapshot } from "../../snapshots/read/catalog/as-of.ts";
 import { listExports } from "../../snapshots/read/catalog/exports.ts";
 import { askProven, type Logged, proofText } from "../../snapshots/read/catalog/public-log.ts";
 import { type ChangesPlan, ChangesReader } from "../../snapshots/read/changes/changes.ts";
@@ -82,7 +82,7 @@ export function archiveAnswers({ catalog, exports, now }: AppServices) {
 
     getMarket: async ({ params, asOf }) => {
       const id = String(params.id);
-      const commit = await commitOf(catalog, asOf);
+      const commit = await commitAsOf(catalog, asOf);
       const plan = () => readSnapshot(catalog, commit, (snapshot) => findMarket(catalog, snapshot, id));
       const asked = { commit, etag: weakTag(commit, "market", id), plan };
       return askedReply(catalog, asked, ({ line }, coding) => textContent(line, coding));

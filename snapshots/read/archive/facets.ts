@@ -1,7 +1,7 @@
 import type { LabelFacet, MarketFacets, TierCounts } from "../../../schemas/envelopes.ts";
 import { type ForgeTier, forgeTiers } from "../../../schemas/scales.ts";
 import { type Asked, weakTag } from "../answer.ts";
-import { commitOf, readSnapshot } from "../catalog/as-of.ts";
+import { commitAsOf, readSnapshot } from "../catalog/as-of.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { Snapshot } from "../catalog/snapshots.ts";
 import { awaitBudget } from "../effort.ts";
@@ -15,7 +15,7 @@ export async function askFacets(
   catalog: Catalog,
   { filter, by, limit, asOf }: FacetQuery,
 ): Promise<Asked<MarketFacets>> {
-  const commit = await commitOf(catalog, asOf);
+  const commit = await commitAsOf(catalog, asOf);
   const count = async ({ archive }: Snapshot) => {
     const matches = await evaluate(archive, filter, awaitBudget);
     const facets = await countFacets(archive, matches, by, limit, awaitBudget);

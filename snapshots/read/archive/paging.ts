@@ -3,7 +3,7 @@ import { paging } from "../../../schemas/filters.ts";
 import { gzipAround } from "../../format/gzip.ts";
 import { compareKeys, type MarketKey } from "../../format/market-line.ts";
 import { type Asked, weakTag } from "../answer.ts";
-import { commitOf, whileKept } from "../catalog/as-of.ts";
+import { commitAsOf, whileKept } from "../catalog/as-of.ts";
 import type { PlannedPage } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
@@ -87,7 +87,7 @@ export interface Start {
 
 /** Resolves where a query begins, without work on the archive. */
 export async function startOf(catalog: Catalog, query: ArchiveQuery): Promise<Start> {
-  if (query.cursor === undefined) return { commit: await commitOf(catalog, query.asOf) };
+  if (query.cursor === undefined) return { commit: await commitAsOf(catalog, query.asOf) };
   const cursor = decodeCursor(query.cursor);
   requireSameFilter(query.filter, cursor.filter);
   const commit = await catalog.log.commit(cursor.commit);

@@ -11,11 +11,12 @@ import type { CommitLog, LogEntry } from "./commit-log.ts";
 import type { Snapshot } from "./snapshots.ts";
 
 /**
- * The commit that `asOf` means (INTERFACE 4.10), which may have been collected. Throws SNAPSHOT_NOT_FOUND,
- * or SNAPSHOT_EXPIRED for one that is withdrawn.
+ * The commit that `asOf` means (INTERFACE 4.10), which may have been collected; without it the current one. Throws
+ * SNAPSHOT_NOT_FOUND, or SNAPSHOT_EXPIRED for one that is withdrawn.
  */
-export async function commitAsOf(catalog: Catalog, asOf: AsOf): Promise<LogEntry> {
+export async function commitAsOf(catalog: Catalog, asOf: AsOf | undefined): Promise<LogEntry> {
   const { commit: current } = catalog.requireCurrent();
+  if (!asOf) return current;
   if ("time" in asOf) {
     if (asOf.time >= catalog.log.now()) return current;
     const found = await catalog.log.at(new Date(asOf.time).toISOString());
@@ -40,11 +41,6 @@ async function namedCommit(log: CommitLog, snapshotId: string): Promise<LogEntry
     (entry) => entry.snapshotId === snapshotId && !log.isWithdrawn(entry.commit),
   );
   return standing ?? log.newestWith((entry) => entry.snapshotId === snapshotId);
-}
-
-/** The commit that `asOf` means, or the current one. */
-export async function commitOf(catalog: Catalog, asOf: AsOf | undefined): Promise<LogEntry> {
-  return asOf ? commitAsOf(catalog, asOf) : catalog.requireCurrent().commit;
 }
 
 /** What `read` makes of the snapshot of a commit. */

@@ -25,7 +25,7 @@ import { type Asked, weakTag } from "../answer.ts";
 import { awaitBudget } from "../effort.ts";
 import { budgets, Memo } from "../memo.ts";
 import type { AsOf } from "../query/query.ts";
-import { commitOf } from "./as-of.ts";
+import { commitAsOf } from "./as-of.ts";
 import type { Catalog } from "./catalog.ts";
 import type { CommitLog, LogEntry } from "./commit-log.ts";
 
@@ -194,7 +194,7 @@ export async function askProven<Plan>(
   name: readonly string[],
   plan: (...logged: Logged) => Promise<Plan>,
 ): Promise<Asked<Plan>> {
-  const commit = await commitOf(catalog, asOf);
+  const commit = await commitAsOf(catalog, asOf);
   const checkpoint = await checkpointFor(publicLog, commit, asOf);
   const etag = weakTag(commit, ...name, checkpoint?.note ?? "");
   return { commit, etag, plan: () => plan(commit, () => proveCommit(publicLog, commit, checkpoint)) };
