@@ -1,6 +1,6 @@
 import { Fault } from "../../../schemas/errors.ts";
 import { paging } from "../../../schemas/filters.ts";
-import { gzipAround } from "../../format/gzip.ts";
+import { gzipAround, type Spliced } from "../../format/gzip.ts";
 import { compareKeys, type MarketKey } from "../../format/market-line.ts";
 import { type Asked, weakTag } from "../answer.ts";
 import { commitAsOf, whileKept } from "../catalog/as-of.ts";
@@ -49,32 +49,39 @@ export async function askPage(catalog: Catalog, query: ArchiveQuery): Promise<As
   // Without a cursor, the same query means another page after a publish, so the commit is part of the name.
   const name = [(first ?? catalog.current())?.commit.digest, ...parts].join(" ");
   const kept = catalog.answers.get(name);
-  const start = kept ? { commit: kept.snapshot.commit } : (first ?? (await startOf(catalog, query)));
-  const etag = kept?.etag ?? weakTag(start.commit, ...parts);
-  const plan = async () => {
-    const planned = async () => planPosition(catalog, await positionOf(catalog, query, start), etag);
-    const { page, lines } = kept
-      ? { page: kept, lines: undefined }
-      : await whileStanding(catalog, query, start, planned);
-    const read = async () => lines ?? (await Lines.read(page.snapshot.archive, page.ordinals, catalog));
+  if (kept) {
+    const lines = () => Lines.read(kept.snapshot.archive, kept.ordinals, catalog);
+    const plan = async () => planOf(kept, lines, async () => kept.spliced);
+    return { commit: kept.snapshot.commit, etag: kept.etag, plan };
+  }
+  const start = first ?? (await startOf(catalog, query));
+  const etag = weakTag(start.commit, ...parts);
+  const read = async () => {
+    const { page, lines } = await readPage(catalog, await positionOf(catalog, query, start), etag);
     const spliced = async () => {
-      if (kept) return kept.spliced;
-      const made = await (await read()).spliced();
+      const made = await lines.spliced();
       catalog.answers.set(name, { ...page, spliced: made });
       return made;
     };
-    return {
-      nextCursor: page.numbers.nextCursor,
-      async body({ tier, timestamp, gzip }: Envelope) {
-        // In the order of INTERFACE 2.7, the markets last.
-        const { feedVersion: version } = page.snapshot.commit;
-        const envelope = { version, tier, ...page.numbers, timestamp, markets: [] };
-        const head = Buffer.from(JSON.stringify(envelope).slice(0, -closing.length));
-        return gzip ? gzipAround(head, await spliced(), closing) : (await read()).identity(head, closing);
-      },
-    };
+    return planOf(page, async () => lines, spliced);
   };
-  return { commit: start.commit, etag, plan };
+  return { commit: start.commit, etag, plan: () => whileStanding(catalog, query, start, read) };
+}
+
+function planOf(
+  { snapshot, numbers }: PlannedPage,
+  lines: () => Promise<Lines>,
+  spliced: () => Promise<Spliced>,
+): PagePlan {
+  return {
+    nextCursor: numbers.nextCursor,
+    async body({ tier, timestamp, gzip }) {
+      // In the order of INTERFACE 2.7, the markets last.
+      const envelope = { version: snapshot.commit.feedVersion, tier, ...numbers, timestamp, markets: [] };
+      const head = Buffer.from(JSON.stringify(envelope).slice(0, -closing.length));
+      return gzip ? gzipAround(head, await spliced(), closing) : (await lines()).identity(head, closing);
+    },
+  };
 }
 
 const closing = Buffer.from("]}");
@@ -93,7 +100,10 @@ export async function startOf(catalog: Catalog, query: ArchiveQuery): Promise<St
   const commit = await catalog.log.commit(cursor.commit);
   if (commit?.snapshotId === cursor.snapshotId && !catalog.log.isWithdrawn(commit.commit))
     return { commit, cursor };
-  throw await unknownSnapshot(catalog, cursor, query.pageSize ?? cursor.pageSize);
+  // No cursor was ever issued for a commit beyond the newest. Any other commit's snapshot is gone.
+  const { commit: newest } = catalog.requireCurrent();
+  const agrees = commit ? commit.snapshotId === cursor.snapshotId : cursor.commit <= newest.commit;
+  throw agrees ? await expired(catalog, cursor, query.pageSize ?? cursor.pageSize) : invalidCursor();
 }
 
 /**
@@ -144,7 +154,7 @@ async function idAt(catalog: Catalog, { archive }: Snapshot, ordinal: number): P
   return (await Lines.read(archive, [ordinal], catalog)).lastId();
 }
 
-async function planPosition(
+async function readPage(
   catalog: Catalog,
   position: Position,
   etag: string,
@@ -153,24 +163,20 @@ async function planPosition(
   const ordinals = matches.slice(skip, pageSize);
   const lines = await Lines.read(snapshot.archive, ordinals, catalog);
   const more = skip + ordinals.length < matches.total;
-  const nextCursor = more
-    ? encodeCursor(cursorAfter(position, ordinals.at(-1)!, await lines.lastId()))
-    : null;
+  const nextCursor = more ? cursorBehind(position, ordinals.at(-1)!, await lines.lastId()) : null;
   const page = Math.floor(skip / pageSize) + 1;
   const numbers = { count: ordinals.length, total: matches.total, page, pageSize, nextCursor };
   return { page: { snapshot, etag, numbers, ordinals }, lines };
 }
 
-function cursorAfter({ snapshot, filter, pageSize }: Position, ordinal: number, id: string): Cursor {
+/** The cursor behind a market, by its ordinal and id. */
+function cursorBehind(position: Position, ordinal: number, id: string): string {
+  return cursorOf(position, ordinal, { resolvedAt: position.snapshot.archive.resolvedAt(ordinal), id });
+}
+
+function cursorOf({ snapshot, filter, pageSize }: Position, ordinal: number, after: MarketKey): string {
   const { commit, snapshotId } = snapshot.commit;
-  return {
-    commit,
-    snapshotId,
-    ordinal,
-    after: { resolvedAt: snapshot.archive.resolvedAt(ordinal), id },
-    pageSize,
-    filter,
-  };
+  return encodeCursor({ commit, snapshotId, ordinal, after, pageSize, filter });
 }
 
 /** Filters sent with a cursor must equal the cursor's own. A caller may leave them all out. */
@@ -187,14 +193,6 @@ function requireSameFilter(asked: ArchiveFilter, carried: ArchiveFilter): void {
   throw new Fault("CURSOR_MISMATCH", detail, { parameter: differing[0] });
 }
 
-/** No cursor was ever issued for a commit beyond the newest. Any other commit's snapshot is gone. */
-async function unknownSnapshot(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<Error> {
-  const newest = catalog.requireCurrent().commit.commit;
-  const commit = await catalog.log.commit(cursor.commit);
-  const agrees = commit ? commit.snapshotId === cursor.snapshotId : cursor.commit <= newest;
-  return agrees ? expired(catalog, cursor, pageSize) : invalidCursor();
-}
-
 /** Resumes in the current snapshot at the first match strictly after the same market. */
 async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<Fault> {
   const snapshot = await catalog.snapshot();
@@ -207,7 +205,7 @@ async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Prom
     pageSize,
     skip: matches.countFrom(await ordinalAtOrAfter(catalog, snapshot, after)),
   };
-  const resumeCursor = position.skip < matches.total ? encodeCursor(await cursorAt(catalog, position)) : null;
+  const resumeCursor = position.skip < matches.total ? await cursorAt(catalog, position) : null;
   const detail = `The snapshot of this cursor is no longer kept. ${
     resumeCursor ? "Go on with resumeCursor in the current one" : "No market follows in the current one"
   }, or start again without a cursor for one consistent archive.`;
@@ -215,21 +213,11 @@ async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Prom
 }
 
 /** The cursor for a position: after the last of its `skip` matches. */
-export async function cursorAt(catalog: Catalog, position: Position): Promise<Cursor> {
-  const { snapshot, filter, matches, skip, pageSize } = position;
-  if (skip > 0) {
-    const ordinal = matches.slice(skip - 1, 1)[0]!;
-    return cursorAfter(position, ordinal, await idAt(catalog, snapshot, ordinal));
-  }
-  const { commit, snapshotId } = snapshot.commit;
-  return {
-    commit,
-    snapshotId,
-    ordinal: snapshot.archive.markets,
-    after: { resolvedAt: 0, id: "" },
-    pageSize,
-    filter,
-  };
+export async function cursorAt(catalog: Catalog, position: Position): Promise<string> {
+  const { snapshot, matches, skip } = position;
+  if (skip === 0) return cursorOf(position, snapshot.archive.markets, { resolvedAt: 0, id: "" });
+  const ordinal = matches.slice(skip - 1, 1)[0]!;
+  return cursorBehind(position, ordinal, await idAt(catalog, snapshot, ordinal));
 }
 
 /** The lowest ordinal whose market has this key or a newer one. */

@@ -7,7 +7,7 @@ import type { Catalog } from "../catalog/catalog.ts";
 import type { Snapshot } from "../catalog/snapshots.ts";
 import { awaitBudget } from "../effort.ts";
 import { invalidParameter } from "../query/parameters.ts";
-import { encodeCursor, type RowsQuery } from "../query/query.ts";
+import type { RowsQuery } from "../query/query.ts";
 import { type CsvForm, csvForms, csvHead, csvOf } from "./csv.ts";
 import { Lines } from "./lines.ts";
 import { cursorAt, type Position, positionOf, startOf, whileStanding } from "./paging.ts";
@@ -66,7 +66,7 @@ async function planFrom(catalog: Catalog, start: Position, skip: number, form: R
     total: matches.total,
     count: left - skip,
     advice: "Narrow the filters, or walk the archive by pages, each of which tells the total.",
-    cursor: encodeCursor(await cursorAt(catalog, position)),
+    cursor: await cursorAt(catalog, position),
     read: () => readFrom(catalog, position, form),
   };
 }
