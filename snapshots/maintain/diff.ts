@@ -11,7 +11,7 @@ import { objectsIn, type ReadObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { readRunLog } from "../trust/log/believe.ts";
 import type { Signing } from "../trust/signing.ts";
-import { findCommit } from "./find-commit.ts";
+import { findCommit } from "./commits.ts";
 
 export interface DiffReport {
   since: { commit: number; snapshotId: string };

@@ -35,7 +35,7 @@ import { readRunLog } from "../trust/log/believe.ts";
 import { signRecord, subjectOf } from "../trust/notes/signed-note.ts";
 import { requireKey, type Signing, trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
-import { findCommit } from "./find-commit.ts";
+import { findCommit } from "./commits.ts";
 
 export interface ExportOptions {
   /** A folder for temporary files, without symbolic links in its path. Each file takes up to 300 MB. */

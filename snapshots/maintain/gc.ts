@@ -13,7 +13,7 @@ import { type Tile, tileWidth } from "../format/log-tiles.ts";
 import { readPages } from "../index/segment.ts";
 import { namesOfProtocols } from "../publish/public/mutable-objects.ts";
 import type { Site } from "../publish/public/site.ts";
-import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
+import { CorruptObjectError, isLoss, MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { collectedKinds, hashIn, kindOf, layout } from "../store/layout.ts";
 import { announce, deletingMinutes, recordKeys } from "../store/log/gc-records.ts";
@@ -23,8 +23,7 @@ import { namedBy, readObject } from "../store/objects.ts";
 import { infoOf, type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 import { trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
-import { type Counting, countedLog } from "./counted-log.ts";
-import { blamingManifest } from "./find-commit.ts";
+import { type Counting, countedLog } from "./commits.ts";
 import { keepsChanges, masksOf, type Retention, rules } from "./retention.ts";
 
 export interface CollectOptions extends Retention, Counting {
@@ -153,6 +152,9 @@ interface SurveyResult {
   rules: RuleBytes;
 }
 
+/** A commit, and the rules that keep its snapshot, as a mask. */
+type KeptCommit = readonly [commit: Commit, mask: number];
+
 /** Surveys a store repeatedly. What was reachable once counts as reachable from then on. */
 class Survey {
   readonly #storage: Storage;
@@ -182,22 +184,23 @@ class Survey {
     this.#reach(neededTiles(listed, newest?.entry.commit ?? 0), rules.always);
     listed.unshift(...(await this.#list(holders)));
     const masks = masksOf(commits, this.#options);
-    await this.#reachSnapshots(commits, masks);
+    const kept = commits.map((commit, index): KeptCommit => [commit, masks[index]!]);
+    await this.#reachSnapshots(kept);
     const published = newest && (await infoOf(this.#storage, layout.commit(newest.entry.commit)))?.modified;
     const planned = this.#reachRuns(listed);
     const superseded = new Set(commits.slice(0, -1).map(({ manifest }) => layout.manifest(manifest.hash)));
     const isOld = (info: ObjectInfo) =>
-      (this.#isOld(info, published) && !(planned && info.modified >= planned)) ||
+      (this.#isOld(info, published) && info.modified.getTime() < planned) ||
       // If its own age kept a manifest, older objects of its snapshot would be deleted without it.
       (superseded.has(info.key) && published !== undefined && info.modified < published);
     // An object that is too young to delete keeps the objects that it names, even older ones.
     const young = new Set(listed.flatMap((info) => (isHolder(info.key) && !isOld(info) ? [info.key] : [])));
     for (const commit of commits)
       if (young.has(layout.manifest(commit.manifest.hash)))
-        await unless(ObjectError, () => this.#reachSnapshots([commit], [rules.hours]));
+        await unless(ObjectError, () => this.#reachSnapshots([[commit, rules.hours]]));
     await this.#reachChanges(commits, young, listed);
-    await this.#reachExports(commits, masks);
-    await this.#reachUnnamed(commits, masks, listed);
+    await this.#reachExports(kept);
+    await this.#reachUnnamed(kept, listed);
     return {
       unreachable: listed.filter(({ key }) => !this.#reachable.has(key)),
       isOld,
@@ -214,9 +217,9 @@ class Survey {
 
   /**
    * Marks the records of runs in parts that may still be joined. Returns when the first of them was planned, by the
-   * store's clock: all that they need was put since, or belongs to the newest commit.
+   * store's clock, or Infinity: all that they need was put since, or belongs to the newest commit.
    */
-  #reachRuns(listed: readonly ObjectInfo[]): Date | undefined {
+  #reachRuns(listed: readonly ObjectInfo[]): number {
     const since = this.#options.now.getTime() - runInPartsHours * hour;
     const records = listed.filter(({ key }) => key.startsWith(layout.runPlan.prefix));
     const open = records.filter(({ key, modified }) => layout.runPlan.has(key) && modified.getTime() > since);
@@ -227,10 +230,7 @@ class Survey {
         rules.always,
       );
     }
-    return open.reduce<Date | undefined>(
-      (first, { modified }) => (first && first <= modified ? first : modified),
-      undefined,
-    );
+    return Math.min(...open.map(({ modified }) => modified.getTime()));
   }
 
   /** Bytes that only one rule keeps. */
@@ -253,11 +253,11 @@ class Survey {
   }
 
   /** Marks what retained commits reach. What an earlier survey marked is not read again. */
-  async #reachSnapshots(commits: readonly Commit[], masks: readonly number[]): Promise<void> {
+  async #reachSnapshots(kept: readonly KeptCommit[]): Promise<void> {
     const manifests = new Map<string, { commit: Commit; keptBy: number }>();
-    for (const [index, commit] of commits.entries()) {
+    for (const [commit, mask] of kept) {
       const key = layout.manifest(commit.manifest.hash);
-      const keptBy = (manifests.get(key)?.keptBy ?? 0) | masks[index]!;
+      const keptBy = (manifests.get(key)?.keptBy ?? 0) | mask;
       if (keptBy > 0) manifests.set(key, { commit, keptBy });
     }
     const segments = new Map<string, { ref: SegmentRef; keptBy: number; manifest: string }>();
@@ -327,11 +327,11 @@ class Survey {
   }
 
   /** The newest exports stay, and those of snapshots that stay for long. */
-  async #reachExports(commits: readonly Commit[], masks: readonly number[]): Promise<void> {
+  async #reachExports(kept: readonly KeptCommit[]): Promise<void> {
     const bySnapshot = new Map<string, number>();
-    for (const [index, { entry }] of commits.entries())
-      bySnapshot.set(entry.snapshotId, (bySnapshot.get(entry.snapshotId) ?? 0) | masks[index]!);
-    const records = await soundExports(this.#storage, commits.at(-1)?.entry, this.#trust);
+    for (const [{ entry }, mask] of kept)
+      bySnapshot.set(entry.snapshotId, (bySnapshot.get(entry.snapshotId) ?? 0) | mask);
+    const records = await soundExports(this.#storage, kept.at(-1)?.[0].entry, this.#trust);
     for (const [index, { snapshotId, files }] of records.entries()) {
       const forLong = (bySnapshot.get(snapshotId) ?? 0) & (rules.daily | rules.monthly);
       const keptBy = index < newestExports ? rules.always : forLong;
@@ -343,11 +343,7 @@ class Survey {
    * Marks files of exports that no sound record names, as long as the commit that was newest when they were put is
    * kept: nobody can tell files whose record is lost or forged from those of a killed run.
    */
-  async #reachUnnamed(
-    commits: readonly Commit[],
-    masks: readonly number[],
-    listed: readonly ObjectInfo[],
-  ): Promise<void> {
+  async #reachUnnamed(kept: readonly KeptCommit[], listed: readonly ObjectInfo[]): Promise<void> {
     const unreached = listed.filter(({ key }) => !this.#reachable.has(key));
     const files = unreached.filter(({ key }) => ofExports.some((prefix) => key.startsWith(prefix)));
     if (files.length === 0) return;
@@ -363,8 +359,8 @@ class Survey {
       (await this.#list([layout.commit.prefix])).map(({ key, modified }) => [key, modified]),
     );
     for (const { key, modified } of files) {
-      const newest = commits.findLastIndex(({ entry }) => put.get(layout.commit(entry.commit))! <= modified);
-      const keptBy = masks[newest] ?? 0;
+      const newest = kept.findLast(([{ entry }]) => put.get(layout.commit(entry.commit))! <= modified);
+      const [, keptBy = 0] = newest ?? [];
       if (keptBy > 0 && !named.has(key)) this.#reach([key], keptBy);
     }
   }
@@ -377,4 +373,22 @@ function neededTiles(listed: readonly ObjectInfo[], size: number): string[] {
   const isFilled = (tile: Tile | undefined) =>
     tile && tile.width < tileWidth && held.has(tileKey({ ...tile, width: tileWidth }));
   return keys.filter((key) => key.startsWith(layout.logTile.prefix) && !isFilled(tileNamed(key)));
+}
+
+/**
+ * Works on a snapshot that a collection keeps. The error of a lost or damaged object then names the manifest, whose
+ * deletion gives the snapshot up, unless that itself is gone.
+ */
+async function blamingManifest<T>(manifest: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const isGone = error instanceof MissingObjectError && error.key === manifest;
+    if (!isLoss(error) || isGone) throw error;
+    const reason = error.message.slice(error.key.length + 2);
+    const told =
+      `${reason}. Nothing is deleted while a snapshot that is to be kept lacks it; its manifest is ` +
+      `${manifest}`;
+    throw new CorruptObjectError(error.key, told, { cause: error });
+  }
 }

@@ -21,7 +21,7 @@ import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { readRunLog, requireStillNewest } from "../trust/log/believe.ts";
 import { lacksSignature, requireKey, signerOf } from "../trust/signing.ts";
-import { findCommit } from "./find-commit.ts";
+import { findCommit } from "./commits.ts";
 
 /**
  * Makes an earlier snapshot current by a new commit, withdraws the commits in between, puts publishing on hold, and

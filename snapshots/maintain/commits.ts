@@ -65,3 +65,41 @@ function broken({ location }: Storage, cause: ObjectError): Fault {
   const what = `${location}: ${cause.message}, so nobody can tell what the commits up to it keep`;
   return new Fault("BROKEN_LOG", what, { cause });
 }
+
+/**
+ * The commit with this number, or the newest whose snapshot id begins with these 8 or more digits. Only `newest` and
+ * commits that it leads back to count: whoever can write to the store may have put others there. Withdrawn ones count
+ * too, so that a rollback can be undone.
+ */
+export async function findCommit(storage: Storage, target: string, newest: Commit): Promise<Commit> {
+  const number = /^[1-9]\d{0,6}$/.test(target) ? Number(target) : undefined;
+  if (number === undefined && !/^[0-9a-f]{8,64}$/.test(target)) {
+    throw new Fault(
+      "SNAPSHOT_NOT_FOUND",
+      `${JSON.stringify(target)} is neither a commit number nor 8 or more digits of a snapshot id`,
+    );
+  }
+  if (number !== undefined && number > newest.entry.commit)
+    throw new Fault("SNAPSHOT_NOT_FOUND", `${storage.location}: there is no commit ${number}`);
+  const found = new Map<string, Commit>();
+  let broken: Error | undefined;
+  try {
+    for await (const commit of logFrom(storage, newest, number)) {
+      const { snapshotId } = commit.entry;
+      const fits = number === undefined ? snapshotId.startsWith(target) : commit.entry.commit === number;
+      if (fits && !found.has(snapshotId)) found.set(snapshotId, commit);
+    }
+  } catch (error) {
+    if (!(error instanceof ObjectError)) throw error;
+    broken = error;
+  }
+  const [commit, another] = [...found.values()];
+  if (another)
+    throw new Fault("SNAPSHOT_NOT_FOUND", `several snapshot ids begin with ${target}; give more digits`);
+  if (commit) return commit;
+  const reason = broken
+    ? `the log does not lead from commit ${newest.entry.commit} back to ` +
+      `${number === undefined ? "a snapshot" : "commit"} ${target}: ${broken.message}`
+    : `no commit has a snapshot id that begins with ${target}`;
+  throw new Fault("SNAPSHOT_NOT_FOUND", `${storage.location}: ${reason}`, { cause: broken });
+}
