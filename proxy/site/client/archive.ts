@@ -146,7 +146,7 @@ export class Archives {
     );
     const root = await this.requireRoot(believed.entry, answer, listed, children);
     const { feedVersion } = believed.entry;
-    if (this.#last?.root !== root || this.#last.index.origin.version !== feedVersion) {
+    if (this.#last?.root !== root || this.#last.index.version !== feedVersion) {
       const read = await this.#segments(job, believed.entry, listed);
       this.#last = { ...read, root, index: openIndex(read.segments, feedVersion), decoded: new Map() };
     }

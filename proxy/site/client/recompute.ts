@@ -280,7 +280,7 @@ export class Prover {
     for (const { hash, bytes } of parts) decoded.set(hash, bytes);
     const bytes = [...decoded.values()].reduce((sum, each) => sum + each, 0);
     if (bytes > this.#keepBytes)
-      [archive.index, archive.decoded] = [openIndex(segments, index.origin.version), new Map()];
+      [archive.index, archive.decoded] = [openIndex(segments, index.version), new Map()];
     return found;
   }
 }

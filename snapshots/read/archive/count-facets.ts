@@ -27,7 +27,7 @@ interface Counter {
   /** What has to be tallied in a segment, if anything. */
   bucketsIn?(segment: SegmentColumns): Buckets;
   /** Adds the matches of a segment, which were tallied so. */
-  add(part: Part, tallies: Uint32Array): void;
+  add(matched: MatchedSegment, tallies: Uint32Array): void;
   result(turn: Turn): Promise<Facet>;
 }
 
@@ -53,9 +53,9 @@ export async function countFacets(
     for (const [place, segment] of index.segments.entries()) {
       if (matches.segments[place]!.count === 0) continue;
       await turn(Math.ceil((counters.length * segment.markets) / marketsPerStep));
-      const part = new Part(segment, matches.segments[place]!);
-      const tallies = part.tally(counters.map(([, counter]) => counter.bucketsIn?.(segment)));
-      for (const [asked, [, counter]] of counters.entries()) counter.add(part, tallies[asked]!);
+      const matched = new MatchedSegment(segment, matches.segments[place]!);
+      const tallies = matched.tally(counters.map(([, counter]) => counter.bucketsIn?.(segment)));
+      for (const [asked, [, counter]] of counters.entries()) counter.add(matched, tallies[asked]!);
     }
     const facets: Record<string, Facet> = {};
     for (const [name, counter] of counters) facets[name] = await counter.result(turn);
@@ -65,7 +65,7 @@ export async function countFacets(
 
 function counterOf(index: ArchiveIndex, name: string, limit: number): Counter {
   if (name === "month") return new MonthCounter();
-  const row = feedFields(index.origin.version).find(({ field }) => field === name)!;
+  const row = feedFields(index.version).find(({ field }) => field === name)!;
   return row.kind === "label"
     ? new LabelCounter(row.field, index.tables[row.field], limit)
     : new IntegerCounter(row, limit);
@@ -98,7 +98,7 @@ class IntegerCounter implements Counter {
     return this.#tallies.filter((_, place) => place >= first && this.#starts[place]! <= max);
   }
 
-  add({ segment }: Part, tallies: Uint32Array): void {
+  add({ segment }: MatchedSegment, tallies: Uint32Array): void {
     let next = 0;
     for (const tally of this.#talliesOf(segment.integers.get(this.#row.field)!)) {
       tally.count += tallies[next]!;
@@ -150,12 +150,12 @@ class LabelCounter implements Counter {
     return { column: codes, width: 1, buckets: codes.max - codes.min + 1 };
   }
 
-  add(part: Part, tallies: Uint32Array): void {
-    const column = part.segment.labels.get(this.#field)!;
+  add(matched: MatchedSegment, tallies: Uint32Array): void {
+    const column = matched.segment.labels.get(this.#field)!;
     let next = 0;
     // Code 0 stands for all rare labels together.
     if (column.codes.min === 0) {
-      if (tallies[next]! > 0) this.#addRare(part, column);
+      if (tallies[next]! > 0) this.#addRare(matched, column);
       next += 2;
     }
     for (const id of column.frequentIds) {
@@ -165,7 +165,7 @@ class LabelCounter implements Counter {
     }
   }
 
-  #addRare({ bits, disputed: marks }: Part, { rareIds, rare }: LoadedLabelColumn): void {
+  #addRare({ bits, disputed: marks }: MatchedSegment, { rareIds, rare }: LoadedLabelColumn): void {
     const [counts, disputed] = [this.#counts, this.#disputed];
     for (let word = 0; word < bits.length; word += 1) {
       const those = rare.bits[word]!;
@@ -218,7 +218,7 @@ class MonthCounter implements Counter {
   /** By the number of months since year 0. */
   readonly #months = new Map<number, Tally>();
 
-  add({ segment: { times }, bits, disputed }: Part): void {
+  add({ segment: { times }, bits, disputed }: MatchedSegment): void {
     for (const { month, from, to } of monthsOf(times)) {
       const count = countRange(bits, from, to);
       if (count === 0) continue;
@@ -291,7 +291,7 @@ interface Buckets {
 const sparseShare = 64;
 
 /** The matches of one segment, to be counted by the values of its columns. */
-class Part {
+class MatchedSegment {
   readonly segment: SegmentColumns;
   readonly bits: Bitmap;
   /** The disputed markets, whether they match or not. */

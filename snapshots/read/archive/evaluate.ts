@@ -11,16 +11,6 @@ import { invalidParameter } from "../query/parameters.ts";
 // The words of a segment take up to some megabytes while they are read.
 const wordsAtOnce = 8;
 
-/** The archive that an index is of. */
-interface IndexOrigin {
-  /** How errors name the archive, at the beginning of a sentence. */
-  name: string;
-  /** The version of the feed. */
-  version: string;
-  /** The words of a segment. */
-  words(segment: number): Promise<WordTable>;
-}
-
 /**
  * What filters and facets are answered from: the columns of an archive, resident in a service, fetched when they are
  * needed by a reader.
@@ -32,15 +22,28 @@ export class ArchiveIndex<Segment extends SegmentColumns = SegmentColumns> {
   readonly markets: number;
   /** The ordinal of each segment's oldest market, then the number of markets. */
   readonly starts: Float64Array;
-  readonly origin: IndexOrigin;
+  /** Of the feed. */
+  readonly version: string;
+  /** The words of a segment, by its place. */
+  readonly words: (segment: number) => Promise<WordTable>;
+  readonly #name: string;
   /** Fields that not every segment has a column for. */
   readonly #lacking: ReadonlySet<string>;
 
-  /** `tables` are those the segments were or will be loaded with. */
-  constructor(segments: readonly Segment[], tables: LabelTables, origin: IndexOrigin) {
+  /**
+   * `tables` are those the segments were or will be loaded with. `name` is how errors name the archive, at the beginning
+   * of a sentence.
+   */
+  constructor(
+    segments: readonly Segment[],
+    tables: LabelTables,
+    { name, version, words }: { name: string } & Pick<ArchiveIndex, "version" | "words">,
+  ) {
     this.segments = segments;
     this.tables = tables;
-    this.origin = origin;
+    this.#name = name;
+    this.version = version;
+    this.words = words;
     this.starts = new Float64Array(segments.length + 1);
     segments.forEach((segment, index) => {
       this.starts[index + 1] = this.starts[index]! + segment.markets;
@@ -68,7 +71,7 @@ export class ArchiveIndex<Segment extends SegmentColumns = SegmentColumns> {
     if (lacking)
       throw invalidParameter(
         lacking,
-        `${this.origin.name} has no index for ${lacking}; leave it out, or ask for another snapshot.`,
+        `${this.#name} has no index for ${lacking}; leave it out, or ask for another snapshot.`,
       );
     this.segments.forEach((segment, index) => {
       if (segment.load && needs(segment, index)) segment.load(fields);
@@ -109,7 +112,7 @@ export async function evaluate(
   const look = async ([position, segment]: [number, SegmentMatches]) => {
     const { markets, count, bits = rangeBitmap(markets, 0, markets) } = segment;
     if (count === 0) return;
-    await (await index.origin.words(position)).keepWords(words, bits, turn);
+    await (await index.words(position)).keepWords(words, bits, turn);
     segments[position] = counted(markets, bits);
   };
   if (words.length > 0) await inParallel(segments.entries(), look, wordsAtOnce);
