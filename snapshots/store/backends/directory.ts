@@ -32,6 +32,12 @@ export function directoryStorage(root: string): Storage {
   const failed = (operation: string, key: string, error: unknown) =>
     new StorageError(`${root}: cannot ${operation} ${key}: ${messageOf(error)}`, { cause: error });
 
+  /** An error names the store, the operation and the key. */
+  const attempt = <T>(operation: string, key: string, work: () => Promise<T>): Promise<T> =>
+    work().catch((error) => {
+      throw failed(operation, key, error);
+    });
+
   const folders = new Folders(root);
   let deletedFrom: string | undefined;
   let ahead = 0;
@@ -97,42 +103,36 @@ export function directoryStorage(root: string): Storage {
 
     async put(key, body) {
       const path = ownPath(key);
-      try {
-        await staged(key, body, (name) => rename(name, path));
-        return false;
-      } catch (error) {
-        throw failed("write", key, error);
-      }
+      await attempt("write", key, () => staged(key, body, (name) => rename(name, path)));
+      return false;
     },
 
     async putIfAbsent(key, body) {
       const path = ownPath(key);
-      try {
-        // link(2) fails atomically when the name exists: the file system's compare-and-swap.
-        await staged(key, body, async (name) => {
-          await link(name, path);
-          await rm(name);
-        });
+      // link(2) fails atomically when the name exists: the file system's compare-and-swap.
+      const created = staged(key, body, async (name) => {
+        await link(name, path);
+        await rm(name);
         return true;
-      } catch (error) {
-        if (hasCode(error, "EEXIST")) return false;
-        throw failed("create", key, error);
-      }
+      });
+      return attempt("create", key, () =>
+        created.catch((error) => {
+          if (hasCode(error, "EEXIST")) return false;
+          throw error;
+        }),
+      );
     },
 
     async replace(key, body, tag) {
       const path = ownPath(key);
-      try {
-        return await staged(key, body, async (name) => {
-          // Not atomic: another writer may replace the file between the comparison and the rename.
-          const info = await ifPresent(stat(path));
-          const same = info && tagOf(info) === tag;
-          await (same ? rename(name, path) : rm(name));
-          return same === true;
-        });
-      } catch (error) {
-        throw failed("replace", key, error);
-      }
+      const swap = async (name: string) => {
+        // Not atomic: another writer may replace the file between the comparison and the rename.
+        const info = await ifPresent(stat(path));
+        const same = info && tagOf(info) === tag;
+        await (same ? rename(name, path) : rm(name));
+        return same === true;
+      };
+      return attempt("replace", key, () => staged(key, body, swap));
     },
 
     async *list(prefix) {
@@ -146,25 +146,17 @@ export function directoryStorage(root: string): Storage {
 
     async delete(key) {
       const path = pathOf(key);
-      try {
+      await attempt("delete", key, async () => {
         // A collection deletes manifests first. Their folder is synced before anything else is deleted, or a power cut
         // could bring back a manifest whose objects are gone.
         if (deletedFrom && deletedFrom !== dirname(path)) await folders.sync();
         await rm(path, { force: true });
         deletedFrom = dirname(path);
         folders.changed(deletedFrom);
-      } catch (error) {
-        throw failed("delete", key, error);
-      }
+      });
     },
 
-    async removeLeftovers() {
-      try {
-        return await removeLeftFiles(root, temporary);
-      } catch (error) {
-        throw failed("remove", "temporary files", error);
-      }
-    },
+    removeLeftovers: () => attempt("remove", "temporary files", () => removeLeftFiles(root, temporary)),
   };
 }
 
