@@ -7,7 +7,7 @@ import { clockTolerance } from "../store/log/clock.ts";
 import { RefusalList, SourceRefusal } from "./contract/refusals.ts";
 import { marketsTable, protocolScoresTable } from "./contract/source-tables.ts";
 import type { SourceTable } from "./contract/table-schema.ts";
-import { limitMemory, openSession, selectFromAll, withConnection } from "./duckdb/duckdb.ts";
+import { limitMemory, openSession, scalar, selectFromAll, withConnection } from "./duckdb/duckdb.ts";
 import { digestKind, readCutPoints, readKeys, readMarkets } from "./duckdb/markets.ts";
 import {
   countRows,
@@ -288,11 +288,10 @@ async function inspectRows(source: OpenSource, refusals: RefusalList): Promise<v
 }
 
 function countProtocols(scores: OpenSource): Promise<number> {
-  return readSource(scores, async (connection) => {
-    const slugs = selectFromAll(scores.groups, "slug");
-    const result = await connection.runAndReadAll(`SELECT count(DISTINCT slug)::DOUBLE FROM (${slugs})`);
-    return Number(result.getRows()[0]?.[0]);
-  });
+  const slugs = selectFromAll(scores.groups, "slug");
+  return readSource(scores, (connection) =>
+    scalar(connection, `SELECT count(DISTINCT slug) FROM (${slugs})`),
+  );
 }
 
 /** Implements Sources.files: the files of the folder in their order, and then those that were not fetched. */

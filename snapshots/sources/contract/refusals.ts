@@ -85,14 +85,6 @@ export class RefusalList {
   }
 }
 
-/**
- * SQL for a row's number within its file, from 0. It is NULL when the file has a column named file_row_number, which
- * hides DuckDB's own.
- */
-export function rowNumber(columns: ReadonlySet<string>): string {
-  return columns.has("file_row_number") ? "NULL" : "file_row_number";
-}
-
 /** `row 17 (label)`, or only the label when the row has no number. */
 export function describeRow(row: unknown, label: unknown): string {
   const shown = typeof label === "string" ? label.slice(0, 100) : "null";

@@ -83,6 +83,12 @@ export async function withConnection<T>(
   }
 }
 
+/** The only value of a query's only row, as a number. */
+export async function scalar(connection: DuckDBConnection, query: string): Promise<number> {
+  const result = await connection.runAndReadAll(`SELECT (${query})::DOUBLE`);
+  return Number(result.getRows()[0]?.[0]);
+}
+
 /** Opens a session for `work` alone. */
 export async function inSession<T>(
   options: SessionOptions,
@@ -183,11 +189,12 @@ const threadMegabytes = 60;
 
 /** Before compression, in millions of bytes; 0 when no file can be read. */
 async function largestRowGroup(connection: DuckDBConnection, files: readonly SourceFile[]): Promise<number> {
-  const result = await connection.runAndReadAll(
-    `SELECT coalesce(max(bytes), 0)::DOUBLE FROM (SELECT sum(total_uncompressed_size) AS bytes
+  const bytes = await scalar(
+    connection,
+    `SELECT coalesce(max(bytes), 0) FROM (SELECT sum(total_uncompressed_size) AS bytes
      FROM parquet_metadata(${fileList(files)}) GROUP BY file_name, row_group_id)`,
   );
-  return Number(result.getRows()[0]?.[0]) / 1e6;
+  return bytes / 1e6;
 }
 
 export function fileList(files: readonly SourceFile[]): string {

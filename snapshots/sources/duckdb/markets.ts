@@ -16,7 +16,7 @@ import { marketsTable } from "../contract/source-tables.ts";
 import { hasControls, type SourceTable } from "../contract/table-schema.ts";
 import type { FileGroup } from "../files/file-groups.ts";
 import type { FiledKey, FileNumbers, KeyRange, KnownRows, RenderedMarket } from "../sources.ts";
-import { readParquet, selectFromAll, withConnection } from "./duckdb.ts";
+import { readParquet, scalar, selectFromAll, withConnection } from "./duckdb.ts";
 import { causeOf, type OpenSource, readSource, refuseChangedFiles, refuseRows } from "./read-source.ts";
 import { identifier, quoted, textList } from "./sql-literals.ts";
 
@@ -60,18 +60,13 @@ async function* readGroup(
   read: Reading,
 ): AsyncGenerator<RenderedMarket[]> {
   // DuckDB produces a stream on one thread, so several are read at once. Where rows are known, few are left to stream.
-  const streams = read.kept ? 1 : await withConnection(source.instance, threadsOf);
+  const allowed = (connection: DuckDBConnection) => scalar(connection, "SELECT current_setting('threads')");
+  const streams = read.kept ? 1 : await withConnection(source.instance, allowed);
   const parts = Array.from({ length: Math.min(streams, group.files.length) }, (_, part) => ({
     ...group,
     files: group.files.filter((_, file) => file % streams === part),
   }));
   yield* inTurn(parts.map((part) => readPart(source, part, read)));
-}
-
-/** As limitMemory allowed. */
-async function threadsOf(connection: DuckDBConnection): Promise<number> {
-  const result = await connection.runAndReadAll("SELECT current_setting('threads')::DOUBLE");
-  return Number(result.getRows()[0]?.[0]);
 }
 
 async function* inTurn<T>(generators: readonly AsyncGenerator<T>[]): AsyncGenerator<T> {

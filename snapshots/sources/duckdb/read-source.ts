@@ -5,14 +5,13 @@ import {
   placesPerRule,
   type Refusal,
   RefusalList,
-  rowNumber,
   SourceRefusal,
 } from "../contract/refusals.ts";
 import { faultsOfRow, maxRecordBytes, recordRule, soundRow } from "../contract/row-checks.ts";
 import type { SourceTable } from "../contract/table-schema.ts";
 import type { FileGroup } from "../files/file-groups.ts";
 import { refuseChanges, type SourceFile, type SourceFolder } from "../files/source-files.ts";
-import { readingFault, readParquet, selectFromAll, withConnection } from "./duckdb.ts";
+import { readingFault, readParquet, scalar, selectFromAll, withConnection } from "./duckdb.ts";
 import { identifier } from "./sql-literals.ts";
 
 /**
@@ -151,7 +150,9 @@ function eachFile(groups: readonly FileGroup[]): NumberedRows[] {
   return groups.flatMap((group) =>
     group.files.map((file) => {
       const rows = readParquet({ ...group, files: [file] });
-      return { ...group, file: file.name, rows, row: rowNumber(group.columns) };
+      // From 0. A column of this name hides DuckDB's own.
+      const row = group.columns.has("file_row_number") ? "NULL" : "file_row_number";
+      return { ...group, file: file.name, rows, row };
     }),
   );
 }
@@ -159,11 +160,8 @@ function eachFile(groups: readonly FileGroup[]): NumberedRows[] {
 /** Counts only the files to read. */
 export async function countRows(source: OpenSource): Promise<number> {
   if (source.groups.length === 0) return 0;
-  return readSource(source, async (connection) => {
-    const counts = selectFromAll(source.groups, "count(*) AS n");
-    const result = await connection.runAndReadAll(`SELECT sum(n)::DOUBLE FROM (${counts})`);
-    return Number(result.getRows()[0]?.[0]);
-  });
+  const counts = selectFromAll(source.groups, "count(*) AS n");
+  return readSource(source, (connection) => scalar(connection, `SELECT sum(n) FROM (${counts})`));
 }
 
 /**
