@@ -1,36 +1,23 @@
 import type { PublishOptions, PublishReport } from "../../../snapshots/publish/publish.ts";
 import { writeSample } from "../../../snapshots/sample/sample.ts";
-import { openSources } from "../../../snapshots/sources/open-sources.ts";
-import type { OpenSources } from "../../../snapshots/sources/sources.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { writeOddMarkets } from "../archive/odd-markets.ts";
-import { publishFreely } from "./publish-freely.ts";
-
-/** When every test run of a publisher starts: after all times of samples and of real data. */
-const publishedAt = new Date("2030-01-01T00:00:00.000Z");
+import { publishCounted } from "./editable-sources.ts";
 
 /** How a test publishes, where it differs from the plainest way. */
-export interface PublishChoices {
-  dryRun?: boolean;
-  threads?: number;
-  faulty?: ReadonlySet<string>;
-  progress?: () => void;
+export type PublishChoices = Pick<PublishOptions, "dryRun" | "faulty" | "progress" | "signing"> & {
   /** Where the public tree is found, which makes the artefacts too. */
   siteUrl?: string;
-  signing?: PublishOptions["signing"];
-}
+};
 
 /** Publishes Parquet sources as the command does. `folder` takes temporary files. */
 export async function publishSources(
   directory: string,
   storage: Storage,
   folder: string,
-  { dryRun = false, threads, faulty = new Set(), progress = () => {}, siteUrl, signing }: PublishChoices = {},
+  choices: PublishChoices = {},
 ): Promise<PublishReport> {
-  const where = { now: publishedAt, temporaryDirectory: folder, ...(threads !== undefined && { threads }) };
-  const sources: OpenSources = (known) => openSources({ path: directory }, { ...where, known });
-  const how = { dryRun, faulty, now: () => publishedAt, progress, siteUrl, signing };
-  return publishFreely({ sources, storage, temporaryDirectory: folder, ...how });
+  return (await publishCounted(directory, storage, folder, choices)).report;
 }
 
 /** Writes small Parquet sources of a sample alone, for tests that any rows do. */

@@ -144,21 +144,23 @@ export function readAll(
 
 /** What the sources are refused for; fails when they are not. A check must name all of it, and may name more. */
 export async function refusalsOf(directory: string): Promise<readonly Refusal[]> {
-  const refusals = await refusedBy(readAll(directory));
+  const { refusals } = await refusedBy(readAll(directory));
   expect(await checkedRefusals(directory)).toEqual(expect.arrayContaining([...refusals]));
   return refusals;
 }
 
 /** What a check of the sources names; fails when it names nothing. */
-export function checkedRefusals(directory: string): Promise<readonly Refusal[]> {
-  return refusedBy(inspectSources({ path: directory }, { now: start, temporaryDirectory: tmpdir() }));
+export async function checkedRefusals(directory: string): Promise<readonly Refusal[]> {
+  const checking = inspectSources({ path: directory }, { now: start, temporaryDirectory: tmpdir() });
+  return (await refusedBy(checking)).refusals;
 }
 
-async function refusedBy(work: Promise<unknown>): Promise<readonly Refusal[]> {
+/** How sources are refused; fails when they are not. */
+export async function refusedBy(work: Promise<unknown>): Promise<SourceRefusal> {
   try {
     await work;
   } catch (error) {
-    if (error instanceof SourceRefusal) return error.refusals;
+    if (error instanceof SourceRefusal) return error;
     throw error;
   }
   throw new Error("the sources were not refused");

@@ -3,10 +3,9 @@ import { symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
-import { SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { runScript } from "../../../snapshots/sources/duckdb/run-script.ts";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
-import { readAll, refusalsOf, replaced, sourceFixtures } from "../../helpers/publish/sources.ts";
+import { readAll, refusalsOf, refusedBy, replaced, sourceFixtures } from "../../helpers/publish/sources.ts";
 
 const fixtures = sourceFixtures();
 
@@ -97,9 +96,7 @@ test("a text of a script's table that takes all memory is refused with its row",
   const views = `CREATE VIEW markets AS ${long}; CREATE VIEW protocol_scores AS FROM ${read("protocol_scores")};`;
   await writeFile(script, views);
   const ran = runScript(script, { temporaryDirectory: fixtures.folder, memoryMegabytes: 60 });
-  const error = await ran.catch((thrown: unknown) => thrown);
-  if (!(error instanceof SourceRefusal)) throw error;
-  expect(error.refusals).toEqual([
+  expect((await refusedBy(ran)).refusals).toEqual([
     {
       file: "long.sql (markets)",
       row: expect.stringMatching(/^row 7 /),
@@ -113,15 +110,12 @@ test("a text of a script's table that takes all memory is refused with its row",
 test("a rule that many rows break is told with 20 of them and the number of all", async () => {
   const many = `SELECT m.* REPLACE (uuid()::VARCHAR AS id, 1001 AS composite)
     FROM markets AS m, range(500) AS times (time) LIMIT 18133`;
-  const directory = await fixtures.write({ markets: many });
-  const error = await readAll(directory).catch((thrown: unknown) => thrown);
-  if (!(error instanceof SourceRefusal)) throw error;
+  const error = await refusedBy(readAll(await fixtures.write({ markets: many })));
   expect(error.counted).toHaveLength(20);
   expect(error.counted[19]).toMatchObject({ row: expect.stringMatching(/^row 19 /), total: 18_133 });
   expect(error.message.split("\n").at(-1)).toBe("20 of 18,133 shown: must be from 300 to 1000");
   const twice = "SELECT * FROM markets UNION ALL SELECT * FROM markets";
-  const repeated = await readAll(await fixtures.write({ markets: twice })).catch((thrown: unknown) => thrown);
-  if (!(repeated instanceof SourceRefusal)) throw repeated;
+  const repeated = await refusedBy(readAll(await fixtures.write({ markets: twice })));
   expect(repeated.message).toContain("\n20 of 80 shown: must not be the id of two markets");
   // The same ones in every run: both rows of the first ids.
   const ids = repeated.refusals.map(({ value }) => value!);

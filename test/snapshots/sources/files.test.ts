@@ -24,16 +24,12 @@ describe("files", () => {
     expect(refusals[0]?.rule).toContain("is missing");
   });
 
-  test.each(["markets", "protocol_scores"])("%s without rows", async (source) => {
-    const table = source === "markets" ? "markets" : "scores";
-    const directory = await fixtures.write({ [source]: `FROM ${table} WHERE n < 0` });
-    expect(await refusalsOf(directory)).toEqual([{ file: `${source}.parquet`, rule: "has no rows" }]);
-  });
-
-  test("several files without rows", async () => {
-    const none = "FROM markets WHERE n < 0";
-    const directory = await fixtures.write({ "markets/a": none, "markets/b": none });
-    expect(await refusalsOf(directory)).toEqual([{ file: "markets/", rule: "has no rows" }]);
+  test.each([
+    ["markets.parquet", { markets: "FROM markets WHERE n < 0" }],
+    ["protocol_scores.parquet", { protocol_scores: "FROM scores WHERE n < 0" }],
+    ["markets/", { "markets/a": "FROM markets WHERE n < 0", "markets/b": "FROM markets WHERE n < 0" }],
+  ])("%s without rows", async (file, files) => {
+    expect(await refusalsOf(await fixtures.write(files))).toEqual([{ file, rule: "has no rows" }]);
   });
 
   test.each([

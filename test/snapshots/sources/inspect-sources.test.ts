@@ -71,13 +71,4 @@ describe("a check of the sources", () => {
       expect.objectContaining({ file: "markets.parquet", rule: expect.stringMatching(/^cannot be read: /) }),
     );
   });
-
-  test("looks at one source when the other is missing", async () => {
-    const directory = await fixtures.write({ markets: replaced("markets", "tier", "'raw'") });
-    await writeFile(join(directory, "protocol_scores.parquet"), "");
-    expect(await brokenRules(directory)).toEqual([
-      expect.stringMatching(/^markets.parquet tier must be one of /),
-      expect.stringMatching(/^protocol_scores.parquet cannot be read: /),
-    ]);
-  });
 });

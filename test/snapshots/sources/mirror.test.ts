@@ -2,7 +2,7 @@ import { mkdtemp, readdir, readFile, stat, utimes, writeFile } from "node:fs/pro
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type Refusal, SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
+import type { Refusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { mirrorSources } from "../../../snapshots/sources/files/mirror.ts";
 import { openSources } from "../../../snapshots/sources/open-sources.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
@@ -12,6 +12,7 @@ import { openStorage } from "../../../snapshots/store/open-storage.ts";
 import { parseS3Location, type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { type Ended, snapshotCommand } from "../../helpers/publish/commands.ts";
 import { publishSources, writeSources } from "../../helpers/publish/sample-sources.ts";
+import { refusedBy } from "../../helpers/publish/sources.ts";
 import { createBucket, s3Environment } from "../../helpers/servers/ceph.ts";
 import { type S3Proxy, startS3Proxy } from "../../helpers/store/s3-proxy.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
@@ -67,14 +68,7 @@ describe.skipIf(!environment)("sources on S3", () => {
       ),
     );
   };
-  const refusalsOf = async (work: Promise<unknown>) => {
-    const error = await work.then(
-      () => undefined,
-      (thrown: unknown) => thrown,
-    );
-    expect(error).toBeInstanceOf(SourceRefusal);
-    return (error as SourceRefusal).refusals;
-  };
+  const refusalsOf = async (work: Promise<unknown>) => (await refusedBy(work)).refusals;
   const isObject = (url = "", name = "") => url.split("?")[0]!.endsWith(`/${round}/${name}`);
 
   describe("mirrorSources(location, client, options)", () => {
