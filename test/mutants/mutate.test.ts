@@ -38,10 +38,27 @@ test("each mutant alone changes what the code does, and without any it does the 
 });
 
 test("a list explains mutants by the text of their line and of the change, the second like it by its number", () => {
-  const { mutants } = mutate("answer.ts", "function f(a: number) {\n  return a + 1 + 1;\n}\n", 1);
-  const list =
-    "What this is.\n\nanswer.ts: return a + 1 + 1;\n  1 -> 1 + 1\n  1 -> 1 + 1 (2)\nIt does not matter.\n";
-  const names = mutants.map(nameOf);
-  expect(explainedIn(list).map((name) => names.indexOf(name) + 1)).toEqual([1, 4]);
-  expect(new Set(names).size).toBe(mutants.length);
+  const code = "const readAtOnce = 8;\nfunction f(a: number) {\n  a += 2;\n  return a + 1 + 1;\n}\n";
+  const { mutants } = mutate("answer.ts", code, 1);
+  const list = `What this is.
+
+answer.ts: return a + 1 + 1;
+  1 -> 1 + 1
+  1 -> 1 + 1 (2)
+answer.ts: a += 2;
+  2 ± 1
+They do not matter.
+`;
+  const explained = explainedIn(list);
+  const told = mutants.filter((mutant) => explained.has(nameOf(mutant)));
+  expect(told.map(({ line, change }) => `${line}: ${change}`)).toEqual([
+    "1: 8 -> 8 + 1",
+    "1: 8 -> 8 - 1",
+    "3: 2 -> 2 + 1",
+    "3: 2 -> 2 - 1",
+    "4: 1 -> 1 + 1",
+    "4: 1 -> 1 + 1 (2)",
+  ]);
+  expect(explained.names.size).toBe(4);
+  expect(new Set(mutants.map(nameOf)).size).toBe(mutants.length);
 });
