@@ -14,6 +14,7 @@ import { exportNewest } from "../../helpers/archive/exports.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
 import { type Answer, bearer, type Call, until } from "../../helpers/http/proxy-client.ts";
 import { marketsOf, publishRecords } from "../../helpers/publish/records.ts";
+import { linkedStore } from "../../helpers/store/linked-store.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";
 
@@ -42,24 +43,29 @@ afterAll(async () => {
 interface Served extends TestProxyOptions {
   quota?: number;
   /** Exports what commits changed, too. */
-  changes?: boolean;
-  signing?: Signing;
+  changes?: boolean | undefined;
+  signing?: Signing | undefined;
 }
 
 /** Commits 1 to 4 of one day each, of which 1, 3 and 4 are exported; 4 has files of few markets. */
+const published = ({ changes = false, signing = {} }: Pick<Served, "changes" | "signing">) =>
+  linkedStore(folder, `${changes} ${signing.key?.name}`, async (storage) => {
+    const files = await mkdtemp(join(folder, "exports-"));
+    for (const number of [1, 2, 3, 4]) {
+      const now = () => new Date(day(number));
+      await publishRecords(storage, markets.slice(0, 56 + number), 500 + number, { now, signing });
+      const small = number === 4 && { maxTextBytes: 10_000 };
+      if (number !== 2) await exportNewest(storage, files, { ...small, changes, signing });
+    }
+  });
+
+/** A proxy over a copy of these. */
 async function served(options: Served = {}) {
-  const { quota = 100_000, changes = false, signing = {}, ...others } = options;
-  const proxy = await startTestProxy({ empty: true, apiUrl: new URL("https://api.example.org/"), ...others });
+  const { quota = 100_000, changes, signing, ...others } = options;
+  const { location: snapshotStore } = await published({ changes, signing });
+  const apiUrl = new URL("https://api.example.org/");
+  const proxy = await startTestProxy({ empty: true, apiUrl, snapshotStore, ...others });
   proxies.push(proxy);
-  const files = await mkdtemp(join(folder, "exports-"));
-  for (const number of [1, 2, 3, 4]) {
-    await publishRecords(proxy.storage, markets.slice(0, 56 + number), 500 + number, {
-      now: () => new Date(day(number)),
-      signing,
-    });
-    const small = number === 4 && { maxTextBytes: 10_000 };
-    if (number !== 2) await exportNewest(proxy.storage, files, { ...small, changes, signing });
-  }
   proxy.clock.now += 60_000;
   const key = await proxy.issue({ quota });
   const get = (path: string, how: Call = {}) =>
