@@ -1,24 +1,15 @@
-import {
-  type ChangeRecord,
-  type Commit,
-  maxProtocols,
-  type ObjectRef,
-} from "../../schemas/store/stored-objects.ts";
-import { ChangeRecordWriter, maxRecordLines, readChangeRecord, recordBetween } from "../changes/record.ts";
+import { maxProtocols, type ObjectRef } from "../../schemas/store/stored-objects.ts";
+import { ChangeRecordWriter, maxRecordLines } from "../changes/record.ts";
 import { DetailCount, type MarketChanges, summaryOf } from "../changes/summary.ts";
 import { nameOfAll } from "../sources/files/source-files.ts";
 import type { Sources } from "../sources/sources.ts";
-import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
-import { hashIn, layout } from "../store/layout.ts";
-import { logFrom } from "../store/log/commits.ts";
-import { type ReadObject, readObject } from "../store/objects.ts";
+import { layout } from "../store/layout.ts";
 import { probeConditionalWrites } from "../store/open-storage.ts";
 import type { Storage } from "../store/storage.ts";
 import { type TakeDifference, type WrittenArchive, writeArchive } from "./archive-writer.ts";
 import { type Allowance, type ArchiveDifference, checkGuards, compareRun, requireAtMost } from "./guards.ts";
 import { ObjectWriter } from "./object-writer.ts";
 import type { Before, PreviousSnapshot } from "./previous-snapshot.ts";
-import type { SiteOptions } from "./public/mutable-objects.ts";
 import type { ReadSources } from "./read-sources.ts";
 import type { ScoreObjects } from "./score-objects.ts";
 
@@ -155,98 +146,4 @@ function isRecordable({ whole, found: { added, changed, removed } }: ArchiveDiff
 /** The changes of the first snapshot, or of one whose predecessor is gone. */
 function allNew(added: number): MarketChanges {
   return { added, changed: 0, removed: 0, first: { added: [], changed: [], removed: [] }, details: null };
-}
-
-/**
- * Each run looks at the change records of this many newest commits, and reads at most this many bytes of their parts.
- */
-const looked = 32;
-const lookedBytes = 16 * 1024 * 1024;
-
-/**
- * Makes lost or damaged change records again, while the store has both snapshots of each. Looks at those of all commits
- * only where some are `faulty`. `listed` is the store where the run has made no commit: if it has few records, these
- * alone show that none is missing, and no commits are read.
- */
-export async function mendChanges(
-  listed: Storage | undefined,
-  newest: Commit,
-  {
-    storage,
-    faulty = new Set(),
-    warn = () => {},
-  }: Pick<SiteOptions, "faulty"> & { storage: Storage; warn?: (line: string) => void },
-): Promise<void> {
-  const anywhere = [...faulty].some((key) => key.startsWith(layout.changeRecord.prefix));
-  const lowest = anywhere ? 1 : Math.max(1, newest.entry.commit - looked);
-  if (listed && !anywhere && (await hasWhole(listed, newest.entry.commit - lowest))) return;
-  const check = recordCheck(storage, faulty);
-  let newer: Commit | undefined;
-  // Others report where the log leads no further back.
-  await unless(ObjectError, async () => {
-    for await (const older of logFrom(storage, newest, lowest)) {
-      const damage = newer?.changes && (await check(newer.changes).then(() => undefined, damageIn));
-      if (damage) await mend(storage, older, newer!, damage, warn);
-      newer = older;
-    }
-  });
-}
-
-/** Whether a store has at least `wanted` change records, few others, and all of them whole. */
-async function hasWhole(storage: Storage, wanted: number): Promise<boolean> {
-  const refs: ObjectRef[] = [];
-  for await (const { key, bytes } of storage.list(layout.changeRecord.prefix)) {
-    if (layout.changeRecord.has(key)) refs.push({ hash: hashIn(key), bytes });
-    if (refs.length > 2 * looked) return false;
-  }
-  const check = recordCheck(storage);
-  const whole = await unless(ObjectError, async () => {
-    for (const ref of refs) await check(ref);
-    return refs.length >= wanted;
-  });
-  return whole ?? false;
-}
-
-/** Reads `faulty` objects as missing. */
-function recordCheck(storage: Storage, faulty: ReadonlySet<string> = new Set()) {
-  let bytesLeft = lookedBytes;
-  const read: ReadObject = async (key, ref) => {
-    if (faulty.has(key)) throw new MissingObjectError(key);
-    return readObject(storage, key, ref);
-  };
-  return async (ref: ObjectRef) => {
-    const { before, after }: ChangeRecord = await readChangeRecord(read, ref);
-    for (const part of [...before, ...after]) {
-      const key = layout.changePart(part.hash);
-      bytesLeft -= part.bytes;
-      if (bytesLeft >= 0 || faulty.has(key)) await read(key, part);
-    }
-  };
-}
-
-function damageIn(error: unknown): ObjectError {
-  if (error instanceof ObjectError) return error;
-  throw error;
-}
-
-/** Makes the change record of a commit again, unless one of its snapshots was collected. */
-async function mend(
-  storage: Storage,
-  older: Commit,
-  newer: Commit,
-  { message }: ObjectError,
-  warn: (line: string) => void,
-): Promise<void> {
-  let told = "it is made again from both snapshots";
-  try {
-    const objects = new ObjectWriter(storage, new Set(), false);
-    const made = await recordBetween(storage, objects, older, newer);
-    if (made?.ref.hash !== newer.changes?.hash)
-      told = "this version of the program makes another one of both snapshots";
-  } catch (error) {
-    const { key, message: reason } = damageIn(error);
-    if ([older, newer].some(({ manifest }) => layout.manifest(manifest.hash) === key)) return;
-    told = `it cannot be made again: ${reason}`;
-  }
-  warn(`${message}; ${told}`);
 }

@@ -26,13 +26,8 @@ import type { Storage } from "../store/storage.ts";
 import { type RunLog, readRunLog, requireStillNewest } from "../trust/log/believe.ts";
 import { lacksSignature, requireKey, signerOf } from "../trust/signing.ts";
 import { requireAtMost } from "./guards.ts";
-import {
-  type BuildOptions,
-  type MadeArchive,
-  makeArchive,
-  mendChanges,
-  prepareStore,
-} from "./make-archive.ts";
+import { type BuildOptions, type MadeArchive, makeArchive, prepareStore } from "./make-archive.ts";
+import { mendChanges } from "./mend-changes.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import { type Before, PreviousSnapshot } from "./previous-snapshot.ts";
 import { treeBefore, type Witnessed } from "./public/log.ts";
