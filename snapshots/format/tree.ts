@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { joined, leftSize, treesOf } from "./hash-trees.ts";
+import { hashBytes, joined, leftSize, treesOf } from "./hash-trees.ts";
 
 // All hashing in Node goes through here.
 
@@ -15,8 +15,6 @@ export const hexOf = (digest: Digest): string => digest.toString("hex");
 
 /** 64 lower-case hex digits, by which stored objects are named. */
 export const sha256 = (bytes: Uint8Array | string): string => hash("sha256", bytes, "hex");
-
-const digestBytes = 32;
 
 export const { leafHash, nodeHash, treeHead, headFrom, rootOf } = treesOf<Digest>((...parts) =>
   digestOf(joined(parts)),
@@ -46,9 +44,9 @@ export function treeLevels(hashes: readonly Digest[]): Uint8Array {
     });
     all.push(...level);
   }
-  const bytes = new Uint8Array(all.length * digestBytes);
+  const bytes = new Uint8Array(all.length * hashBytes);
   all.forEach((hash, place) => {
-    bytes.set(hash, place * digestBytes);
+    bytes.set(hash, place * hashBytes);
   });
   return bytes;
 }
@@ -57,8 +55,8 @@ export function treeLevels(hashes: readonly Digest[]): Uint8Array {
 export function pathInLevels(levels: Uint8Array, index: number, size: number): Uint8Array[] {
   const path: Uint8Array[] = [];
   for (let start = 0; size > 1; [start, index, size] = [start + size, index >> 1, Math.ceil(size / 2)]) {
-    const at = (start + (index ^ 1)) * digestBytes;
-    if ((index ^ 1) < size) path.push(levels.subarray(at, at + digestBytes));
+    const at = (start + (index ^ 1)) * hashBytes;
+    if ((index ^ 1) < size) path.push(levels.subarray(at, at + hashBytes));
   }
   return path;
 }
