@@ -1,5 +1,5 @@
 import { promisify } from "node:util";
-import { constants, crc32, deflateRaw, deflateRawSync, inflateRaw } from "node:zlib";
+import { constants, crc32, deflateRaw, inflateRaw } from "node:zlib";
 
 // Computes the CRC-32 of a concatenation from the CRCs of its parts. The polynomial is that of RFC 1952, bit-reversed
 // as in zlib.
@@ -89,15 +89,8 @@ export interface DeflatePiece {
 
 /** Compresses on Node's thread pool, at a zlib level from 0 to 9. */
 export async function compressPiece(raw: Buffer, level: number): Promise<DeflatePiece> {
-  return pieceOf(raw, await deflateAsync(raw, optionsOf(level)));
+  return pieceOf(raw, await deflateAsync(raw, { level, finishFlush: constants.Z_SYNC_FLUSH }));
 }
-
-/** Gives the same bytes as compressPiece, on the calling thread. */
-export function compressPieceSync(raw: Buffer, level: number): DeflatePiece {
-  return pieceOf(raw, deflateRawSync(raw, optionsOf(level)));
-}
-
-const optionsOf = (level: number) => ({ level, finishFlush: constants.Z_SYNC_FLUSH });
 
 const pieceOf = (raw: Buffer, bytes: Buffer): DeflatePiece => ({
   bytes,

@@ -1,7 +1,7 @@
 import { gunzipSync, gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { ChangePart, encodeChangePart, putLine, rowOf } from "../../../snapshots/changes/record.ts";
-import { compressPieceSync, headerWith, joinGzip, storedPiece } from "../../../snapshots/format/gzip.ts";
+import { compressPiece, headerWith, joinGzip, storedPiece } from "../../../snapshots/format/gzip.ts";
 import { keyOfLine } from "../../../snapshots/format/market-line.ts";
 import { runMarkets, runTable } from "../../../snapshots/format/page.ts";
 import { leafHash } from "../../../snapshots/format/tree.ts";
@@ -108,8 +108,8 @@ test.for<[what: string, text: string, fault: string]>([
   ["no market", "no market\n", "line 0 is not the market"],
   ["a market without a time", String(putLine(timed("never"))), "line 0 is not the market"],
   ["a market before 1970", String(putLine(timed("1969-12-31T23:59:59.999Z"))), "line 0 is not the market"],
-])("a run of %s is refused", ([, text, fault]) => {
-  const { bytes, rawBytes, crc } = compressPieceSync(Buffer.from(text), 6);
+])("a run of %s is refused", async ([, text, fault]) => {
+  const { bytes, rawBytes, crc } = await compressPiece(Buffer.from(text), 6);
   const run = runTable([{ compressedBytes: bytes.length, rawBytes, crc }]);
   const header = headerWith(Buffer.concat([rowOf(markets[0]!), Buffer.from(run.buffer)]));
   const nothing = storedPiece(Buffer.alloc(0));
