@@ -1,7 +1,6 @@
 import type { Commit } from "../../../schemas/store/stored-objects.ts";
 import { layout } from "../layout.ts";
 import { type Storage, StorageError } from "../storage.ts";
-import { publishedAtAfter } from "./commits.ts";
 
 /** The clocks of publisher, scorer and store may differ by this many milliseconds. */
 export const clockTolerance = 5 * 60_000;
@@ -17,8 +16,9 @@ export function storeTime(storage: Storage): number {
 }
 
 /**
- * When a commit after `current` counts as published (ISO 8601). Warns when that lies ahead of the store's clock, since
- * no later commit can have an earlier time.
+ * When a commit after `current` counts as published (ISO 8601): now, or at the time of `current` where this machine's
+ * clock is behind that. Times of the log never go back, so that every time belongs to one commit. Warns when it lies
+ * ahead of the store's clock, since no later commit can have an earlier time.
  */
 export function publicationTime(
   storage: Storage,
@@ -26,7 +26,8 @@ export function publicationTime(
   { now, warn = () => {} }: { now: () => Date; warn?: ((line: string) => void) | undefined },
 ): string {
   const machine = now();
-  const [time, store] = [publishedAtAfter(current, machine), timeOf(storage, machine)];
+  const [own, store] = [machine.toISOString(), timeOf(storage, machine)];
+  const time = current && current.entry.publishedAt > own ? current.entry.publishedAt : own;
   if (Date.parse(time) > store.getTime() + clockTolerance)
     warn(
       `commit ${(current?.entry.commit ?? 0) + 1} gets the time ${time}, and no later commit gets an earlier one; ` +

@@ -103,15 +103,6 @@ export async function readLog(storage: Storage): Promise<Commit[]> {
 /** A commit before it is sealed. */
 export type CommitContent = Omit<Commit, "digest" | "note">;
 
-/**
- * When a commit counts as published (ISO 8601): now, or at its predecessor's time where this machine's clock is behind
- * that. Times of the log never go back, so that every time belongs to one commit.
- */
-export function publishedAtAfter(predecessor: Commit | undefined, now: Date): string {
-  const time = now.toISOString();
-  return predecessor && predecessor.entry.publishedAt > time ? predecessor.entry.publishedAt : time;
-}
-
 export type SignCommit = (commit: CommitContent & { digest: string }) => Signature;
 
 /**

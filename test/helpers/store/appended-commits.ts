@@ -3,12 +3,8 @@ import { formatVersion } from "../../../schemas/versions.ts";
 import { GrowingTree } from "../../../snapshots/format/log-tree.ts";
 import { leafHash } from "../../../snapshots/format/tree.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
-import {
-  appendCommit,
-  newestCommit,
-  publishedAtAfter,
-  readLog,
-} from "../../../snapshots/store/log/commits.ts";
+import { publicationTime } from "../../../snapshots/store/log/clock.ts";
+import { appendCommit, newestCommit, readLog } from "../../../snapshots/store/log/commits.ts";
 import { entryOf } from "../../../snapshots/store/log/tiles.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 
@@ -54,7 +50,7 @@ export async function append(
       scoresRoot: hash,
       indexRoot: hash,
       counts: { markets: commit, protocols: 1 },
-      publishedAt: publishedAtAfter(before, new Date(timeOf(commit))),
+      publishedAt: publicationTime(storage, before, { now: () => new Date(timeOf(commit)) }),
       withdrawn: changes.withdrawn ?? before?.entry.withdrawn ?? [],
     },
     manifest: { hash, bytes: 1 },

@@ -2,7 +2,8 @@ import { describe, expect, test } from "vitest";
 import { CommitLog } from "../../../../snapshots/read/catalog/commit-log.ts";
 import { CorruptObjectError, MissingObjectError } from "../../../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
-import { newestCommit, publishedAtAfter } from "../../../../snapshots/store/log/commits.ts";
+import { publicationTime } from "../../../../snapshots/store/log/clock.ts";
+import { newestCommit } from "../../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../../snapshots/store/objects.ts";
 import { type Storage, StorageError } from "../../../../snapshots/store/storage.ts";
 import { append, timeOf } from "../../../helpers/store/appended-commits.ts";
@@ -224,7 +225,9 @@ test("the newest of 200,000 commits is found, as of a few", async () => {
 test("a commit's time is never before its predecessor's", async () => {
   const { storage } = await storeOf(2);
   const newest = (await newestCommit(storage))!;
-  expect(publishedAtAfter(undefined, new Date(timeOf(0)))).toBe(timeOf(0));
-  expect(publishedAtAfter(newest, new Date(timeOf(0)))).toBe(newest.entry.publishedAt);
-  expect(publishedAtAfter(newest, new Date(timeOf(9)))).toBe(timeOf(9));
+  const timeAfter = (current: typeof newest | undefined, now: string) =>
+    publicationTime(storage, current, { now: () => new Date(now) });
+  expect(timeAfter(undefined, timeOf(0))).toBe(timeOf(0));
+  expect(timeAfter(newest, timeOf(0))).toBe(newest.entry.publishedAt);
+  expect(timeAfter(newest, timeOf(9))).toBe(timeOf(9));
 });
