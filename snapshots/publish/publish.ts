@@ -44,14 +44,12 @@ import { objectsByHash, type ScoreObjects, writeScores } from "./score-objects.t
 /** How often a run begins anew because it met a damaged object. Each time it reads the sources again. */
 const maxTries = 16;
 
-export interface ReadOptions {
+export interface PublishOptions extends SiteOptions, BuildOptions {
   /** The run closes what it opens. */
   sources: OpenSources;
   /** A local folder for the external sort. A new or changed market of 3.3 kB needs about 1 kB there. */
   temporaryDirectory: string;
-}
-
-export interface PublishOptions extends FinishOptions, ReadOptions {
+  now: () => Date;
   /** Publishes although a rollback put publishing on hold. */
   resume?: boolean;
 }
@@ -82,7 +80,7 @@ async function publishAfter(options: PublishOptions, before: Before): Promise<Pu
  * Reads the log that a run goes on from; undefined `newest` means that it makes the first commit. While publishing is
  * on hold, ends what an interrupted rollback has begun, and refuses the run.
  */
-export async function beginRun(options: Omit<PublishOptions, keyof ReadOptions>): Promise<RunLog> {
+export async function beginRun(options: PublishOptions): Promise<RunLog> {
   const { storage, resume = false, signing = {} } = options;
   const log = await readRunLog(storage, signing);
   const { newest: current } = log;
@@ -103,7 +101,7 @@ export async function beginRun(options: Omit<PublishOptions, keyof ReadOptions>)
 
 /** Does work over the current snapshot, and repeats it without those objects that turn out damaged meanwhile. */
 export async function overDamage<T>(
-  options: Pick<FinishOptions, "storage" | "faulty" | "warn">,
+  options: Pick<PublishOptions, "storage" | "faulty" | "warn">,
   current: Commit | undefined,
   work: (previous: PreviousSnapshot | undefined) => Promise<T>,
 ): Promise<T> {
@@ -123,10 +121,6 @@ export async function overDamage<T>(
       damaged(error);
     }
   }
-}
-
-export interface FinishOptions extends SiteOptions, BuildOptions {
-  now: () => Date;
 }
 
 export interface PublishReport {
@@ -155,7 +149,7 @@ export interface PublishReport {
 
 /** Builds the snapshot of an archive, decides what becomes of it, and does that. */
 export async function finishPublish(
-  options: FinishOptions,
+  options: PublishOptions,
   made: MadeArchive,
   { log, previous }: Before,
 ): Promise<PublishReport> {

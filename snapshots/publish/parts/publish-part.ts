@@ -8,7 +8,7 @@ import { writeArchive } from "../archive-writer.ts";
 import { ExternalSort } from "../external-sort.ts";
 import { snapshotWriter } from "../make-archive.ts";
 import type { PreviousSnapshot } from "../previous-snapshot.ts";
-import { type FinishOptions, overDamage, type ReadOptions } from "../publish.ts";
+import { overDamage, type PublishOptions } from "../publish.ts";
 import { sortMarkets } from "../read-sources.ts";
 import {
   findPart,
@@ -21,8 +21,10 @@ import {
   writePart,
 } from "./plan-parts.ts";
 
-export type PartOptions = ReadOptions &
-  Pick<FinishOptions, "storage" | "signing" | "progress" | "warn" | "faulty">;
+export type PartOptions = Pick<
+  PublishOptions,
+  "sources" | "temporaryDirectory" | "storage" | "signing" | "progress" | "warn" | "faulty"
+>;
 
 /**
  * Makes one part of a run's archive, and records in the store what it made. A part that has been made is not made
