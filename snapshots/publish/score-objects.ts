@@ -18,10 +18,10 @@ export interface ScoreObjects {
   newestUpdatedAt: string;
 }
 
+/** The rows ascend by slug, as Sources.scores gives them. */
 export function renderScores(rows: readonly ScoreRow[]): ScoreObjects {
-  const bySlug = rows.toSorted((a, b) => (a.entry.slug < b.entry.slug ? -1 : 1));
   const objects = (textOf: (row: ScoreRow) => string) =>
-    new Map(bySlug.map((row) => [row.entry.slug, Buffer.from(textOf(row))]));
+    new Map(rows.map((row) => [row.entry.slug, Buffer.from(textOf(row))]));
   return {
     ...renderList(rows.map(({ entry }) => entry)),
     records: objects(({ json }) => json),

@@ -101,12 +101,13 @@ export function sourceFileOf(rows: unknown): MarketsFile {
 
 /** The current scores of the slugs above. */
 export function scoreRows(bri: number): ScoreRow[] {
-  return scoreRowsOf([...slugs].sort().map((slug) => score(slug, bri)));
+  return scoreRowsOf(slugs.map((slug) => score(slug, bri)));
 }
 
-/** The rows of these records. */
+/** The rows of these records, sorted by slug as sources give them. */
 export function scoreRowsOf(records: readonly ProtocolScore[]): ScoreRow[] {
-  return records.map((record) => {
+  const bySlug = records.toSorted((a, b) => (a.slug < b.slug ? -1 : 1));
+  return bySlug.map((record) => {
     const history = JSON.stringify(historyOf(record));
     return {
       entry: listEntryOf(record),

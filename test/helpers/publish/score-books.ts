@@ -32,7 +32,7 @@ export async function publishBook(
   { markets = 3, at = new Date("2026-03-01T00:00:00.000Z") }: BookChoices = {},
 ): Promise<string> {
   const rows = marketsOf(0, markets);
-  const scores = async () => scoreRowsOf([...book.keys()].sort().map((slug) => book.get(slug)!));
+  const scores = async () => scoreRowsOf([...book.values()]);
   const sources = async () => ({ ...sourcesOf(rows, 0), scores });
   const { snapshotId } = await publishRecords(storage, rows, 0, { now: () => at, resume: true, sources });
   return snapshotId;

@@ -377,7 +377,7 @@ test("a text that gives orders stays data, marked as such", async () => {
       ...sourcesOf([hostile, market(2)], 700),
       scores: async () =>
         scoreRowsOf(
-          slugs.toSorted().map((slug) => {
+          slugs.map((slug) => {
             const record = score(slug, 700);
             return { ...record, metadata: { ...record.metadata, category: order } };
           }),

@@ -59,7 +59,7 @@ const run = (storage: PublishOptions["storage"], { markets, protocols }: Content
     sources: async () =>
       otherwise({
         ...skipKnown(sourcesOf(markets, 700)),
-        scores: async () => scoreRowsOf(protocols.toSorted().map((slug) => score(slug, 700))),
+        scores: async () => scoreRowsOf(protocols.map((slug) => score(slug, 700))),
       }),
     ...more,
   });
