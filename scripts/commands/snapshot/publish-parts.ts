@@ -81,7 +81,8 @@ export function partsWay(
   switch (step.kind) {
     case "plan":
       return {
-        async instead(publishWith) {
+        publish: undefined,
+        async before(publishWith) {
           const { report } = await publishWith((options) => planParts(options, run, step.count));
           const sizes = report.parts.map(({ markets }) => markets);
           shell.report(json, { run, parts: sizes }, describePlan(run, report));
@@ -91,7 +92,8 @@ export function partsWay(
     case "part":
       return {
         makesStore: false,
-        async instead(publishWith) {
+        publish: undefined,
+        async before(publishWith) {
           const { report } = await publishWith((options) => publishPart(options, run, step.part));
           const { part, markets, pages, segments, seconds, refused = [] } = report;
           const told = { run, part, markets, pages, segments: segments.length, seconds, refused };

@@ -67,11 +67,10 @@ export type PublishWith = <Report>(
 export interface Way {
   /** Whether the command makes a store where there is none. */
   makesStore: boolean;
-  /** Makes a step that ends without a snapshot. */
-  instead?: (publishWith: PublishWith) => Promise<ExitCode>;
   /** What comes before the snapshot; the command ends there unless it is done. */
   before?: (publishWith: PublishWith) => Promise<ExitCode>;
-  publish: (options: PublishOptions) => Promise<PublishReport>;
+  /** Undefined where the command makes no snapshot. */
+  publish: ((options: PublishOptions) => Promise<PublishReport>) | undefined;
 }
 
 export function publishFrom(

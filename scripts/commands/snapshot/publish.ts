@@ -88,17 +88,13 @@ export const publishCommand = command({
     const signing = await readSigning(shell, values);
     if (!signing.key && shell.env.WITNESS_POLICY)
       throw usageError("WITNESS_POLICY goes with SIGNING_KEY: witnesses cosign what a publisher has signed");
-    const openStore = () => openOrMakeStore(shell, values, way);
-    const publishing = (storage: Storage) =>
-      publishFrom(shell, choices, storage, { ...told, signing, dryRun });
-    if (way.instead) return way.instead(publishing(await openStore()));
     // Opened before anything is published, so that a path that cannot be written to fails now.
     await using statement =
-      values.statement && !dryRun ? await open(shell.path(values.statement), "w") : undefined;
-    const storage = await openStore();
-    const publishWith = publishing(storage);
+      values.statement && way.publish && !dryRun ? await open(shell.path(values.statement), "w") : undefined;
+    const storage = await openOrMakeStore(shell, values, way);
+    const publishWith = publishFrom(shell, choices, storage, { ...told, signing, dryRun });
     const code = (await way.before?.(publishWith)) ?? exitCodes.done;
-    if (code !== exitCodes.done) return code;
+    if (!way.publish || code !== exitCodes.done) return code;
     const { report, files } = await publishWith(way.publish);
     if (report.signature === "lost") shell.say(lostSignature);
     if (values.export && !dryRun) {
