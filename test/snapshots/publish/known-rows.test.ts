@@ -276,6 +276,25 @@ test("the same rows in other types and orders change nothing that is served, and
   });
 });
 
+test("rows that are as they were are not rendered again, whatever became of others", async () => {
+  const storage = memoryStorage(new Map());
+  const sources = join(folder, "edited");
+  const isAmongFirst = (count: number) => `id IN (SELECT id FROM markets ORDER BY id LIMIT ${count})`;
+  await withDuckDb(folder, async (sql) => {
+    await loadSample(sql, folder, { markets: 200, protocols: 3 });
+    await publishCounted(await writeTables(sql, sources), storage, folder);
+    for (const [edit, known, rendered] of [
+      [`UPDATE markets SET question = 'Really?' WHERE ${isAmongFirst(5)}`, 195, 5],
+      ["DELETE FROM markets WHERE question = 'Really?'", 195, 0],
+      [`UPDATE markets SET resolved_at = resolved_at - INTERVAL 30 DAY WHERE ${isAmongFirst(6)}`, 189, 6],
+    ] as const) {
+      await sql.run(edit);
+      const run = await publishCounted(await writeTables(sql, sources), storage, folder);
+      expect(run, edit).toMatchObject({ known, rendered, report: { outcome: "published" } });
+    }
+  });
+});
+
 describe("digests of another kind", () => {
   test("are those under another contract, since what unread files gave would not keep it", async () => {
     const table = marketsTable(new Date(0));
