@@ -13,11 +13,13 @@ import { formatVersion } from "../../schemas/versions.ts";
 import { readChangeRecord } from "../changes/record.ts";
 import { writeChangeFiles } from "../export/change-files.ts";
 import {
+  newestExports,
   objectsOf,
   putFile,
   readExports,
   readSoundChanges,
   readSoundExport,
+  soundExports,
 } from "../export/export-records.ts";
 import { type PlannedFile, pagesOfFile, planFiles } from "../export/file-plan.ts";
 import { checkParquet, fileStats, writeParquet, writeTexts } from "../export/parquet-file.ts";
@@ -34,7 +36,6 @@ import type { Storage } from "../store/storage.ts";
 import { readRunLog } from "../trust/log/believe.ts";
 import { signRecord, subjectOf } from "../trust/notes/signed-note.ts";
 import { requireKey, type Signing, trustOf } from "../trust/signing.ts";
-import type { Trust } from "../trust/trust.ts";
 import { findCommit } from "./commits.ts";
 
 export interface ExportOptions {
@@ -80,7 +81,7 @@ export async function exportSnapshot(
     );
   try {
     if (options.changes) await exportChanges(storage, commit, options);
-    const report = await exportCommit(storage, commit, options);
+    const report = await exportCommit(storage, commit, newest, options);
     // The description of the public data names the exported files.
     await updateMutableObjects(storage, { signing }, { commit: newest });
     return report;
@@ -99,7 +100,12 @@ export async function exportSnapshot(
  * earlier export made of the same pages are used again. Each new one is read back before it is put, and again from the
  * store; only then does a record list all of them.
  */
-async function exportCommit(storage: Storage, commit: Commit, options: ExportOptions): Promise<ExportReport> {
+async function exportCommit(
+  storage: Storage,
+  commit: Commit,
+  newest: Commit,
+  options: ExportOptions,
+): Promise<ExportReport> {
   const { snapshotId, archiveRoot, publishedAt } = commit.entry;
   const { signing = {} } = options;
   const trust = trustOf(signing);
@@ -127,7 +133,8 @@ async function exportCommit(storage: Storage, commit: Commit, options: ExportOpt
       "its segments give another archive root",
     );
   const plan = await planFiles(storage, manifest, options.maxTextBytes);
-  const known = await knownFiles(storage, stored, trust);
+  const exports = (await soundExports(storage, newest.entry, trust)).slice(0, newestExports);
+  const known = knownFiles(exports, stored);
   const files: ExportFile[] = [];
   const made: ExportFile[] = [];
   const missing = plan.filter(({ root }) => !known.has(root));
@@ -198,18 +205,18 @@ function isStored({ hash, bytes, chunks }: ParquetFile, stored: ReadonlyMap<stri
   return isChunked && stored.get(layout.exportFile(hash)) === bytes;
 }
 
-/** Files of earlier exports that the store still has, by the root of their pages. */
-async function knownFiles(
-  storage: Storage,
+/**
+ * Files of earlier exports that the store still has, by the root of their pages. It says from which pages a file was
+ * made. Nobody reads the file again to check that, so `exports` must be trusted. They must be some that stay: a
+ * collection may delete files of others until the new record is there.
+ */
+function knownFiles(
+  exports: readonly ExportRecord[],
   stored: ReadonlyMap<string, number>,
-  trust: Trust | undefined,
-): Promise<Map<string, ExportFile>> {
-  const known = new Map<string, ExportFile>();
-  // The root says from which pages a file was made. Nobody reads the file again to check that, so its record must be
-  // trusted.
-  for await (const { files } of readExports(storage, trust))
-    for (const file of files) if (isStored(file, stored) && file.stats) known.set(file.root, file);
-  return known;
+): Map<string, ExportFile> {
+  const files = exports.flatMap((record) => record.files);
+  const usable = files.filter((file) => isStored(file, stored) && file.stats);
+  return new Map(usable.map((file) => [file.root, file]));
 }
 
 interface Prepared {

@@ -4,6 +4,7 @@ import type { Commit, Manifest, SegmentRef } from "../../schemas/store/stored-ob
 import { changeObjects } from "../changes/record.ts";
 import {
   keysOfChanges,
+  newestExports,
   objectsOf,
   readSoundChanges,
   readSoundExport,
@@ -61,8 +62,6 @@ const holders = [
   layout.changeRecord.prefix,
 ];
 const isHolder = (key: string) => holders.some((prefix) => key.startsWith(prefix));
-/** The newest exports that always stay. */
-const newestExports = 2;
 /** Export runs make these without a commit at the end. */
 const ofExports = [layout.exportFile.prefix, layout.exportChunks.prefix];
 

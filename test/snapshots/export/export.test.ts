@@ -224,6 +224,17 @@ describe("an export", () => {
     expect(await faultsOf(storage)).toEqual([]);
   });
 
+  test("makes files again that only an export before the two newest has, which a collection may take", async () => {
+    const { storage } = await small();
+    const { total } = await exported(storage);
+    for (const first of [1000, 2000]) {
+      await publishRecords(storage, recordsOf(first, first + 20));
+      await exported(storage);
+    }
+    await publishRecords(storage, recordsOf(0, 400));
+    expect(await exported(storage)).toMatchObject({ outcome: "exported", uploaded: total });
+  });
+
   test("does not use a file that a collection is about to delete", async () => {
     const { storage, snapshotId } = await small();
     await exported(storage);
