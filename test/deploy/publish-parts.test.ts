@@ -7,13 +7,13 @@ import { parse, parseAllDocuments } from "yaml";
 import { exitCodes } from "../../scripts/cli.ts";
 import { deployed } from "../helpers/http/deployed.ts";
 import { snapshotCommand } from "../helpers/publish/commands.ts";
-import { writeSources } from "../helpers/publish/sample-sources.ts";
-import { findDagster, playDagster } from "../helpers/servers/dagster.ts";
-import { findProgram } from "../helpers/servers/programs.ts";
+import { withBroken, writeSegmented } from "../helpers/publish/segmented-sources.ts";
+import { findProgram, fromEnvironment } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 const folder = testFolder();
-const dagster = findDagster();
+/** A Python that has Dagster, or undefined where none is installed. */
+const dagster = fromEnvironment("TEST_DAGSTER_PYTHON", "Dagster", "engines-install.sh");
 const root = new URL("../..", import.meta.url).pathname;
 const file = (name: string) => join(root, ".github/deploy", name);
 const sources = join(folder, "sources");
@@ -69,6 +69,33 @@ class SparkContext:
             return self.tried(value, left - 1)
 `;
 
+/**
+ * Plays the job of publish_parts_dagster.py once with each of the environments in its arguments. Tells of each what its
+ * steps told with their outputs and failures, in order.
+ */
+const dagsterPlays = `
+import json, os, sys
+from publish_parts_dagster import publish_in_parts
+
+def told(event):
+    data = event.event_specific_data
+    failed = event.event_type_value == "STEP_FAILURE"
+    metadata = (data.user_failure_data and data.user_failure_data.metadata or {}) if failed else data.metadata
+    return {
+        "step": event.step_key,
+        "kind": event.event_type_value,
+        "metadata": {name: value.value for name, value in metadata.items()},
+    }
+
+ends = []
+for environment in json.loads(sys.argv[1]):
+    os.environ.update(environment)
+    ended = publish_in_parts.execute_in_process(raise_on_error=False)
+    events = [e for e in ended.all_events if e.event_type_value in ("STEP_OUTPUT", "STEP_FAILURE")]
+    ends.append({"success": ended.success, "told": [told(event) for event in events]})
+print(json.dumps(ends))
+`;
+
 /** Runs a program with these in the place of others. Returns its exit code, and what was called. */
 async function play([program, ...words]: readonly string[], env: NodeJS.ProcessEnv & { PLAY: string }) {
   const PYTHONPATH = join(folder, "python");
@@ -87,7 +114,7 @@ const logIn = async (play: string) => (await readFile(join(play, "log"), "utf8")
 const playFolder = () => mkdtemp(join(folder, "play-"));
 
 beforeAll(async () => {
-  await writeSources(sources, { markets: 60 });
+  await writeSegmented(folder, "sources");
   const alone = ["publish", "--sources", sources, "--store", "alone", "--json"];
   ({ snapshotId } = JSON.parse((await snapshotCommand(alone, { from: folder })).stdout));
   await mkdir(join(folder, "bin"));
@@ -214,33 +241,65 @@ const engines: Record<string, Engine> = {
     return [ended.code === 0, triesIn(ended.log)];
   },
   async dagster(step, code) {
-    played ??= playSteps();
-    return (await played)[steps.indexOf(step)]![code]!;
+    const { ends, folders } = await played();
+    const index = steps.indexOf(step) * 7 + code;
+    return [ends[index]!.success, triesIn(await logIn(folders[index]!))];
   },
 };
 
 const triesIn = (log: readonly string[]) => log.filter((call) => call === "npm").length;
 
-let played: Promise<(readonly [boolean, number])[][]> | undefined;
-
-/** Plays each step with each code by Dagster, which takes seconds to start. */
-async function playSteps() {
-  const plays = await Promise.all(
-    steps.flatMap((step) =>
-      Array.from({ length: 7 }, async (_, code) => ({
-        ...where,
-        PLAY: await playFolder(),
-        STEP: `--${step}`,
-        CODE: String(code),
-      })),
-    ),
-  );
-  const ends = await playDagster(dagster!, plays, { PATH: pathOfPrograms() });
-  const told = await Promise.all(
-    ends.map(async ({ success }, index) => [success, triesIn(await logIn(plays[index]!.PLAY))] as const),
-  );
-  return steps.map((_, index) => told.slice(index * 7, index * 7 + 7));
+interface DagsterEnd {
+  success: boolean;
+  told: { step: string; kind: "STEP_OUTPUT" | "STEP_FAILURE"; metadata: Record<string, unknown> }[];
 }
+
+let playing: ReturnType<typeof playDagster> | undefined;
+const played = () => {
+  playing ??= playDagster();
+  return playing;
+};
+
+/** By one Dagster, which takes seconds to start: each step with each code, and two real publishes of sources. */
+async function playDagster() {
+  const codes = steps.flatMap((step) => Array.from({ length: 7 }, (_, code) => ({ step, code })));
+  const folders = await Promise.all(codes.map(playFolder));
+  const plays = codes.map(({ step, code }, index) => ({
+    ...where,
+    PATH: pathOfPrograms(),
+    PLAY: folders[index],
+    STEP: `--${step}`,
+    CODE: String(code),
+  }));
+  const broken = await writeSegmented(folder, "broken", withBroken("composite", "9"));
+  const published = [sources, broken].map((SOURCES) => ({
+    PATH: process.env.PATH,
+    SOURCES,
+    STORE: join(folder, `dagster-${SOURCES === sources}`),
+  }));
+  const env = { PYTHONPATH: file(""), PYTHONDONTWRITEBYTECODE: "1", PRS_HOME: root, PARTS: "2" };
+  const given = ["-c", dagsterPlays, JSON.stringify([...plays, ...published])];
+  const options = { env: { ...process.env, ...env }, maxBuffer: 64 * 1024 * 1024 };
+  const { stdout } = await promisify(execFile)(dagster!, given, options);
+  return { ends: JSON.parse(stdout) as DagsterEnd[], folders };
+}
+
+test.skipIf(!dagster)("Dagster is told rows, root and refusals of what it publishes", async () => {
+  const [made, refused] = (await played()).ends.slice(-2);
+  expect(made!.success).toBe(true);
+  expect(made!.told.map(({ step }) => step)).toEqual(["plan", "plan", "part[1]", "part[2]", "join"]);
+  const rows = made!.told.slice(2, 4).map(({ metadata }) => Number(metadata.markets));
+  expect(rows.reduce((sum, of) => sum + of)).toBe(300);
+  expect(made!.told.at(-1)!.metadata).toMatchObject({ outcome: "published", snapshotId });
+  expect(refused!.told.at(-1)).toMatchObject({
+    step: "join",
+    kind: "STEP_FAILURE",
+    metadata: {
+      exitCode: 3,
+      refusals: expect.arrayContaining([expect.objectContaining({ column: "composite" })]),
+    },
+  });
+});
 
 describe("what ends with exit codes 0 to 6", () => {
   const [done, final, again] = ["succeeds", "fails", "fails after 3 tries"];
