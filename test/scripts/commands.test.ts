@@ -1,10 +1,9 @@
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, mkdir, mkdtemp, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { variables } from "../../proxy/docs/settings.ts";
 import { IntegrityError, VerificationError } from "../../proxy/site/client/client.ts";
 import { errors, Fault } from "../../schemas/errors.ts";
@@ -27,13 +26,10 @@ import { StorageError } from "../../snapshots/store/storage.ts";
 import { ForkedLogError } from "../../snapshots/trust/log/log-reader.ts";
 import { programs, runCommand } from "../helpers/publish/commands.ts";
 import { findNode, nodeOptions } from "../helpers/servers/programs.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 const root = join(import.meta.dirname, "../..");
-let folder: string;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "prs-commands-"));
-});
-afterAll(() => rm(folder, { recursive: true }));
+const folder = testFolder();
 
 /** Runs a script of the project as a process, from the test's folder, with nothing in its environment. */
 async function runProcess(

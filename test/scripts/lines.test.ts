@@ -1,22 +1,18 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { Client, linesFromEnd } from "../../proxy/site/client/client.ts";
 import { fileOf, LineWriter, linesOf, wholeLines } from "../../scripts/copy/lines.ts";
 import { listenLocally } from "../helpers/servers/programs.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
-let folder: string;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "prs-lines-"));
-});
-afterAll(() => rm(folder, { recursive: true }));
+const folder = testFolder();
 
 const seed = Date.now() % 2 ** 31;
 

@@ -1,15 +1,11 @@
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { mergeChanges } from "../../scripts/copy/lines.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
-let folder: string;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "prs-merge-"));
-});
-afterAll(() => rm(folder, { recursive: true }));
+const folder = testFolder();
 
 interface Market {
   id: number;

@@ -1,8 +1,7 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -14,15 +13,15 @@ import { copyProject } from "../helpers/publish/copies.ts";
 import { blocksIn, guide } from "../helpers/publish/guides.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
 import { listenLocally, nodeOptions } from "../helpers/servers/programs.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 /** Fewer than a user gets, as the whole sample takes long. */
 const markets = 3000;
 /** A copy of the project, so that the store of this one is left alone. */
-let project: string;
+const project = testFolder();
 const children: ChildProcess[] = [];
 
 beforeAll(async () => {
-  project = await mkdtemp(join(tmpdir(), "prs-start-"));
   await copyProject(project);
   const file = join(project, "snapshots/sample/sample.ts");
   const text = await readFile(file, "utf8");
@@ -30,9 +29,8 @@ beforeAll(async () => {
   await writeFile(file, text.replace("{ markets: 20_000,", `{ markets: ${markets},`));
 });
 
-afterAll(async () => {
+afterAll(() => {
   for (const child of children) if (child.exitCode === null) signalGroup(child, "SIGKILL");
-  await rm(project, { recursive: true, force: true });
 });
 
 /** Runs what `npm start` runs, until it is ready, or has said that it is `about` to do something, or has ended. */

@@ -1,7 +1,6 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Commit } from "../../schemas/store/stored-objects.ts";
 import { decodeWords, encodeWords, unicodeVersion } from "../../snapshots/index/encode-words.ts";
 import { WordTable } from "../../snapshots/index/word-table.ts";
@@ -18,10 +17,10 @@ import { publishRecords, recordsOf } from "../helpers/publish/records.ts";
 import { testKey } from "../helpers/store/signing.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";
 import { flipInIndex, newestManifest, type Objects, replaceBesides } from "../helpers/store/tamper.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
-const folder = await mkdtemp(join(tmpdir(), "prs-sync-index-"));
+const folder = testFolder();
 const key = testKey();
-await writeFile(join(folder, "key.pub"), verifierText(key));
 
 const [segmentEnd] = segmentEnds().take(1);
 /**
@@ -51,11 +50,11 @@ beforeEach(async () => {
   proxy = await startTestProxy({ empty: true });
   copy = await mkdtemp(join(folder, "copy-"));
   await writeFile(join(folder, "key"), await proxy.issue());
+  await writeFile(join(folder, "key.pub"), verifierText(key));
   await publishRecords(storage, markets, 700, { signing: { key }, now });
   expect(newestManifest(objects).segments).toHaveLength(2);
 });
 afterEach(() => proxy.stop());
-afterAll(() => rm(folder, { recursive: true }));
 
 const publish = (all = more, signing: PublishOptions["signing"] = { key }) =>
   publishRecords(storage, all, 700, { signing, now, resume: true });
