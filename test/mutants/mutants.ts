@@ -70,6 +70,11 @@ for (const file of globSync(sources, { cwd: root }).sort()) {
   mutants.push(...mutated.mutants);
 }
 const ids = new Map(mutants.map((mutant) => [nameOf(mutant), mutant.id]));
+for (const pattern of values.sources)
+  if (!globSync(pattern, { cwd: root }).some((file) => codes.has(join(root, file)))) {
+    say(`--sources ${pattern}: none of these files is among the sources that mutants.ts lists.`);
+    process.exit(2);
+  }
 
 /** What broken code says is of no use. */
 const nowhere = () => new Writable({ write: (_chunk, _encoding, done) => done() });
