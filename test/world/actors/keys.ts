@@ -36,10 +36,11 @@ export async function issueAgain(world: World, process: Process, { choices }: Ac
 async function change(world: World, process: Process, id: string | undefined, within: number) {
   const { kernel, store, issued, judge } = world;
   const [storage, now] = [store.of(process), new Date()];
-  const later = () => process.draw(2 * within);
+  const later = () => process.draw(8 * within);
   try {
-    const kind = id === undefined ? 2 : process.draw(3);
-    if (kind === 0) await revokeKey(storage, id!, new Date(now.getTime() + process.draw(2) * later()));
+    const kind = id === undefined ? 2 : process.draw(4);
+    // Often twice, the second time for an earlier end.
+    if (kind % 3 === 0) await revokeKey(storage, id!, new Date(now.getTime() + process.draw(2) * later()));
     else {
       const expiresAt = process.draw(3) ? undefined : new Date(now.getTime() + later());
       const made =
