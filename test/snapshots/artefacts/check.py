@@ -1,5 +1,5 @@
-"""Checks a folder of public artefacts by the rules of their fields, with Python's standard library alone. Prints what it
-found as JSON; ends with an AssertionError at the first fault."""
+"""Checks a folder of public artefacts by the rules of their fields, with Python's standard library alone.
+Prints what it found as JSON; ends with an AssertionError at the first fault."""
 
 import datetime
 import json
@@ -74,10 +74,14 @@ assert [link.get("href") for link in feed.findall(atom + "link") if link.get("re
 entries = feed.findall(atom + "entry")
 unique(entry.findtext(atom + "id") for entry in entries)
 times = [moment(entry.findtext(atom + "updated")) for entry in entries]
-assert times == sorted(times, reverse=True) and moment(feed.findtext(atom + "updated")) >= max(times, default=times and times[0] or moment(feed.findtext(atom + "updated")))
+assert times == sorted(times, reverse=True) and moment(feed.findtext(atom + "updated")) >= max(
+    times, default=times and times[0] or moment(feed.findtext(atom + "updated"))
+)
 for entry in entries:
     assert entry.findtext(atom + "title") and entry.findtext(atom + "summary")
-    assert re.fullmatch(r"urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", entry.findtext(atom + "id"))
+    assert re.fullmatch(
+        r"urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", entry.findtext(atom + "id")
+    )
 
 sitemap = xml.fromstring(read("sitemap.xml"))
 assert sitemap.tag == map_ + "urlset" and len(sitemap) <= 50_000
@@ -133,9 +137,25 @@ for field in fields:
 catalog = json.loads(read(".well-known/api-catalog"))["linkset"]
 assert catalog[0]["anchor"] == site + ".well-known/api-catalog"
 assert [item["href"] for item in catalog[0]["item"]] == [each["anchor"] for each in catalog[1:]]
-assert all(set(link) >= {"href"} for each in catalog for name, links in each.items() if name != "anchor" for link in links)
+assert all(
+    set(link) >= {"href"} for each in catalog for name, links in each.items() if name != "anchor" for link in links
+)
 
 llms = read("llms.txt").decode()
-assert re.match(r"# .+\n\n> .+\n", llms) and all(re.fullmatch(r"- (\[[^\]]+\]\(https?://[^ )]+\): .+|[^\[].*)", line) for line in llms.splitlines() if line.startswith("- "))
+assert re.match(r"# .+\n\n> .+\n", llms) and all(
+    re.fullmatch(r"- (\[[^\]]+\]\(https?://[^ )]+\): .+|[^\[].*)", line)
+    for line in llms.splitlines()
+    if line.startswith("- ")
+)
 
-print(json.dumps({"entries": [entry.findtext(atom + "title") for entry in entries], "badges": [b.name for b in badges], "texts": texts, "fields": [f["name"] for f in fields], "addresses": addresses}))
+print(
+    json.dumps(
+        {
+            "entries": [entry.findtext(atom + "title") for entry in entries],
+            "badges": [b.name for b in badges],
+            "texts": texts,
+            "fields": [f["name"] for f in fields],
+            "addresses": addresses,
+        }
+    )
+)
