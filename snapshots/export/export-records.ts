@@ -75,7 +75,7 @@ export async function keysOfChanges(storage: Storage, changes: string): Promise<
 export const objectsOf = (files: readonly ParquetFile[]) =>
   files.flatMap(({ hash, chunks }) => [layout.exportFile(hash), layout.exportChunks(chunks.hash)]);
 
-/** So many of the newest exports always stay. */
+/** A collection always keeps this many of the newest exports. */
 export const newestExports = 2;
 
 /** As readExports, without those that a rollback withdrew, newest first. `newest` is the store's newest commit. */

@@ -96,9 +96,9 @@ export async function exportSnapshot(
 }
 
 /**
- * Writes the archive of a commit's snapshot into Parquet files (snapshots/PUBLISHING.md, "Exports"). Files that an
- * earlier export made of the same pages are used again. Each new one is read back before it is put, and again from the
- * store; only then does a record list all of them.
+ * Writes the archive of a commit's snapshot into Parquet files (snapshots/PUBLISHING.md, "Exports"). Files that
+ * one of the newest exports has of the same pages are used again. Each new one is read back before it is put, and again
+ * from the store; only then does a record list all of them.
  */
 async function exportCommit(
   storage: Storage,

@@ -229,7 +229,10 @@ class Survey {
         rules.always,
       );
     }
-    return Math.min(...open.map(({ modified }) => modified.getTime()));
+    return open.reduce(
+      (first, { modified }) => Math.min(first, modified.getTime()),
+      Number.POSITIVE_INFINITY,
+    );
   }
 
   /** Bytes that only one rule keeps. */
