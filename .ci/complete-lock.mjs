@@ -1,5 +1,6 @@
-// Completes package-lock.json after `npm install`; call it as `npm run lock`. It adds the optional packages of other platforms,
-// which npm leaves out, and missing integrity hashes. Without them `npm ci` would fail on other machines, or install unchecked.
+// Completes package-lock.json after `npm install`; call it as `npm run lock`. It adds the optional packages of other
+// platforms, which npm leaves out, and missing integrity hashes. Without them `npm ci` would fail on other machines, or
+// install unchecked.
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 

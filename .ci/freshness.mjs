@@ -1,6 +1,7 @@
-// Fails when the newest publish run is too old: node .ci/freshness.mjs STATUS_URL MAX_AGE_SECONDS [TRIES] [PAUSE_SECONDS]
-// STATUS_URL is /api/v1/status of the deployed proxy. The age is measured by this machine's clock as well, because the proxy's
-// clock may be wrong, or its STALE_AFTER_SECONDS too long.
+// Fails when the newest publish run is too old:
+// node .ci/freshness.mjs STATUS_URL MAX_AGE_SECONDS [TRIES] [PAUSE_SECONDS]
+// STATUS_URL is /api/v1/status of the deployed proxy. The age is measured by this machine's clock as well, because the
+// proxy's clock may be wrong, or its STALE_AFTER_SECONDS too long.
 import { setTimeout as pause } from "node:timers/promises";
 
 const [url, maxAge, tries = "3", pauseSeconds = "20"] = process.argv.slice(2);

@@ -1,7 +1,7 @@
 // Runs a snapshot command in a workflow: node .ci/snapshot-job.mjs FOLDER COMMAND [ARGUMENT...]
-// It writes report.json and log.txt to FOLDER, and the counts to the run's summary. Exit code 4, a commit that another publisher
-// made first, is no failure. A signing key in SIGNING_KEY_TEXT, public keys in TRUSTED_KEYS_TEXT and policies in TRUST_POLICY_TEXT and
-// WITNESS_POLICY_TEXT become files that only the command sees.
+// It writes report.json and log.txt to FOLDER, and the counts to the run's summary. Exit code 4, a commit that another
+// publisher made first, is no failure. A signing key in SIGNING_KEY_TEXT, public keys in TRUSTED_KEYS_TEXT and policies
+// in TRUST_POLICY_TEXT and WITNESS_POLICY_TEXT become files that only the command sees.
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";

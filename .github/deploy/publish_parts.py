@@ -2,10 +2,10 @@
 
     spark-submit [OPTION...] publish_parts.py RUN PARTS SOURCES STORE
 
-The driver plans and joins, and each part is a task. Every machine has this service in the folder PRS_HOME, and reaches
-SOURCES and STORE, which are absolute paths or in S3. Parts get variables, such as SIGNING_KEY for a signed store, by options
-like --conf spark.executorEnv.SIGNING_KEY=FILE. Spark makes a part again that failed or whose executor was lost, and begins
-one that is slow on another machine, too. A part that is made twice does no harm."""
+The driver plans and joins, and each part is a task. Every machine has this service in the folder PRS_HOME, and
+reaches SOURCES and STORE, which are absolute paths or in S3. Parts get variables, such as SIGNING_KEY for a signed
+store, by options like --conf spark.executorEnv.SIGNING_KEY=FILE. Spark makes a part again that failed or whose
+executor was lost, and begins one that is slow on another machine, too. A part that is made twice does no harm."""
 import os
 import subprocess
 import sys

@@ -1,8 +1,9 @@
 """Publishes by steps of Dagster (OPERATING.md, "In parts"): dagster dev -f publish_parts_dagster.py
 
-What a step reports, such as markets, pages and the snapshot's id, and what it refuses, are its metadata. Every machine has this
-service in the folder PRS_HOME, and reaches SOURCES and STORE, which are absolute paths or in S3. PARTS names another number
-of parts than eight. A run that is executed again from where it failed goes on with the parts that it has."""
+What a step reports, such as markets, pages and the snapshot's id, and what it refuses, are its metadata. Every
+machine has this service in the folder PRS_HOME, and reaches SOURCES and STORE, which are absolute paths or in S3.
+PARTS names another number of parts than eight. A run that is executed again from where it failed goes on with the
+parts that it has."""
 import json
 import os
 import subprocess
