@@ -12,8 +12,7 @@ import { promisify } from "node:util";
 import type { Express } from "express";
 import { type ErrorCode, Fault } from "../schemas/errors.ts";
 import { createApp } from "./app.ts";
-import { acceptPending, type Connections, drain, followConnections } from "./connection/connections.ts";
-import { type Pipeline, pipeline } from "./connection/pipelining.ts";
+import { acceptPending, type Connections, followConnections } from "./connection/connections.ts";
 import { newExchange, type Response } from "./exchange.ts";
 import { type ProblemReply, problemReply } from "./reply/problem.ts";
 import { exchangeHeaders, headersAt } from "./reply/reply.ts";
@@ -35,7 +34,6 @@ export function createProxyServer(proxy: ProxyServices) {
   const app = createApp(services);
   const server = boundedServer(proxy, messagesOf(app));
   const takeOver = new Map(companions.map((each) => [each, each.takeOver(services)]));
-  const connections = followConnections(server);
   registerGauges(metrics.registry, proxy, promisify(server.getConnections.bind(server)));
 
   const answer: RequestListener = (request, response) => {
@@ -45,28 +43,27 @@ export function createProxyServer(proxy: ProxyServices) {
   };
   /** Set once the server is told to end; settles when the pending connections are accepted. */
   let closing: Promise<void> | undefined;
-  const { follow, take, finish, idle, underway } = pipeline((request, response) => {
+  const connections = followConnections(server, limits.sendSeconds, (request, response) => {
     if (closing) void closing.then(() => answer(request, response));
     else answer(request, response);
-  }, limits.sendSeconds);
-  server.on("connection", (socket) => {
-    follow(socket);
-    if (connections.count() > limits.connections - spare) connections.makeRoom(idle(spare));
+  });
+  server.on("connection", () => {
+    if (connections.count() > limits.connections - spare) connections.makeRoom(spare);
   });
   server.on("drop", () => {
     metrics.dropped.inc();
-    connections.makeRoom(idle(spare));
+    connections.makeRoom(spare);
   });
   // Endpoints that read a body handle Expect themselves. The others answer without a 100 Continue.
-  for (const event of ["request", "checkContinue", "checkExpectation"]) server.on(event, take);
+  for (const event of ["request", "checkContinue", "checkExpectation"]) server.on(event, connections.take);
   server.on("upgrade", async (request, socket: Socket, head) => {
     // The connection cannot change its protocol while another request is answered on it.
-    if (finish(socket)) return;
+    if (connections.finish(socket)) return;
     const companion = companions.find(({ isHandshake }) => isHandshake(request))!;
     const refusal = await takeOver.get(companion)!(request, socket, head);
     if (refusal) connections.end(socket, bytesOf(refusal));
   });
-  answerMalformed(server, proxy, { connections, finish });
+  answerMalformed(server, proxy, connections);
 
   return {
     server,
@@ -75,7 +72,7 @@ export function createProxyServer(proxy: ProxyServices) {
       for (const companion of companions) companion.close();
       closing = acceptPending(server);
       await closing;
-      await drain(server, { underway: underway(), connections }, seconds);
+      await connections.drain(seconds);
     },
   };
 }
@@ -135,7 +132,7 @@ function boundedServer({ limits, keepAliveSeconds, companions }: ProxyServices, 
 function answerMalformed(
   server: Server,
   { catalog, metrics, now }: ProxyServices,
-  { connections, finish }: Pick<Pipeline, "finish"> & { connections: Connections },
+  connections: Connections,
 ): void {
   function fail(socket: Socket, error: Fault<ErrorCode>, method: string): void {
     const exchange = newExchange("", catalog, headersAt(""));
@@ -150,10 +147,11 @@ function answerMalformed(
     if (connections.isEnding(socket)) return;
     if (!socket.writable || error.code === "ECONNRESET") socket.destroy();
     // If it were written here, it would be read as the answer to the previous pipelined request.
-    else if (!finish(socket, error.code !== requestTimeout)) fail(socket, faultOf(error.code), "other");
+    else if (!connections.finish(socket, error.code !== requestTimeout))
+      fail(socket, faultOf(error.code), "other");
   });
   server.on("connect", (_request: IncomingMessage, socket: Socket) => {
-    if (!finish(socket))
+    if (!connections.finish(socket))
       fail(
         socket,
         new Fault("NOT_FOUND", "This service does not forward requests to other servers."),

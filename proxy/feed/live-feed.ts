@@ -10,7 +10,7 @@ import { type ReaderStart, ScoreChangeLog, scoreReader } from "../../snapshots/r
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { within } from "../../snapshots/store/deadline.ts";
 import type { Identity } from "../access/identity.ts";
-import { hasBody } from "../connection/pipelining.ts";
+import { hasBody } from "../connection/connections.ts";
 import { newExchange } from "../exchange.ts";
 import type { Receipt } from "../quota/quota.ts";
 import { refusalOf } from "../reply/problem.ts";

@@ -4,7 +4,7 @@ import { maxBatchSlugs } from "../../schemas/envelopes.ts";
 import { type ErrorCode, Fault } from "../../schemas/errors.ts";
 import { headerValues } from "../access/identity.ts";
 import type { Limits } from "../config.ts";
-import { isBroken } from "../connection/pipelining.ts";
+import { isBroken } from "../connection/connections.ts";
 import type { Check } from "../exchange.ts";
 
 // A refused body is read up to here, because a client that is still writing would not see the answer.
