@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import { startNginx } from "../../helpers/servers/nginx.ts";
 import { ask, jsonOf, type Target } from "../load/client.ts";
 import { type Loaded, prepareLoad } from "../load/load.ts";
+import { startGateway } from "../peers/gateway.ts";
 import { startConstantPeer } from "../peers/peers.ts";
 import { type Measurement, median } from "../run/measurement.ts";
 import { startProxy } from "../run/proxy.ts";
@@ -21,63 +22,75 @@ export async function measureScores(bench: Bench): Promise<Measurement[]> {
   const forwarding = await startForwarding(bench, express);
   const files = await startFiles(bench);
   const lua = await startLua(bench, ours.headers);
-  const targets = { ours, express, forwarding, files, lua };
+  const { gateway: program } = bench.programs;
+  if (!program) bench.say("a gateway is left out of row 6: test/servers/gateway-install.sh builds one");
+  const gateway = program && (await startGateway(bench, program, express));
+  const targets = { ours, express, forwarding, files, lua, ...(gateway && { gateway }) };
   const busy = await rounds(bench, targets, paths, connections);
   const alone = await rounds(bench, targets, paths, 1);
   return [...throughput(busy), latency(alone)];
 }
 
 type Name = "ours" | "express" | "forwarding" | "files" | "lua";
-type Rounds = Record<Name, Loaded[]>;
+/** The gateway's may be left out. */
+type Each<T> = Record<Name, T> & { gateway?: T };
+type Rounds = Each<Loaded[]>;
 
 async function rounds(
   bench: Bench,
-  targets: Record<Name, Target>,
+  targets: Each<Target>,
   oursPaths: string[],
   connectionCount: number,
 ): Promise<Rounds> {
-  const figures: Rounds = { ours: [], express: [], forwarding: [], files: [], lua: [] };
-  const names = Object.keys(figures) as Name[];
-  const loads = new Map<Name, () => Promise<Loaded>>();
-  for (const name of names) {
+  const all = Object.entries(targets);
+  const figures = Object.fromEntries(all.map(([name]) => [name, []])) as Record<string, Loaded[]>;
+  const loads = new Map<string, () => Promise<Loaded>>();
+  for (const [name, target] of all) {
     const paths = name === "ours" ? oursPaths : ["/score"];
-    const target = targets[name];
     loads.set(
       name,
       await prepareLoad(bench, { target, name: `score-${name}`, paths, connections: connectionCount }),
     );
   }
   for (let round = -1; round < bench.options.effort.rounds; round += 1) {
-    for (const name of names) {
-      const loaded = await loads.get(name)!();
-      if (round >= 0) figures[name].push(loaded);
+    for (const [name, load] of loads) {
+      const loaded = await load();
+      if (round >= 0) figures[name]!.push(loaded);
     }
   }
-  return figures;
+  return figures as Rounds;
 }
 
 function throughput(figures: Rounds): Measurement[] {
-  const perSecond = (name: Name) => figures[name].map(({ requestsPerSecond }) => requestsPerSecond);
-  const against = (name: Name, title: string): Measurement => ({
+  const perSecond = (loaded: Loaded[]) => loaded.map(({ requestsPerSecond }) => requestsPerSecond);
+  const against = (rounds: Loaded[], name: string): Measurement => ({
     row: 6,
     work: "a score",
     unit: "requests/s",
-    ours: perSecond("ours"),
-    peer: { name: title, rounds: perSecond(name) },
+    ours: perSecond(figures.ours),
+    peer: { name, rounds: perSecond(rounds) },
   });
   const goal = { of: "ratio", at: "least", limit: 0.5 } as const;
   const bytes = median(figures.ours.map(({ bytesPerRequest }) => bytesPerRequest));
   return [
     {
-      ...against("express", "Express, a constant"),
+      ...against(figures.express, "Express, a constant"),
       goal: { ...goal, limit: 0.85 },
       note:
         `${connections} connections, ${Math.round(bytes)} bytes an answer; ` +
         "ours checks a key and counts every request",
     },
-    { ...against("forwarding", "nginx proxy_pass to it"), goal },
-    { ...against("lua", "nginx with Lua, key and quota checked"), goal },
-    against("files", "nginx, a gzip file"),
+    { ...against(figures.forwarding, "nginx proxy_pass to it"), goal },
+    { ...against(figures.lua, "nginx with Lua, key and quota checked"), goal },
+    ...(figures.gateway
+      ? [
+          {
+            ...against(figures.gateway, "KrakenD's engine, token and limit checked"),
+            goal: { ...goal, limit: 2 },
+          },
+        ]
+      : []),
+    against(figures.files, "nginx, a gzip file"),
   ];
 }
 

@@ -15,6 +15,8 @@ const packages = {
 export interface Programs extends Record<keyof typeof packages, string> {
   /** A Python that has chdb, where test/servers/chdb-install.sh has made one. */
   chdb: string | undefined;
+  /** KrakenD's engine, where test/servers/gateway-install.sh has built it. */
+  gateway: string | undefined;
 }
 
 // Debian puts servers where only root's PATH leads, and PostgreSQL's programs in a folder for each version.
@@ -39,6 +41,10 @@ function missingPrograms(): string[] {
 export function findPrograms(): Programs {
   const missing = missingPrograms();
   if (missing.length > 0) throw usageError(missing.join("\n"));
-  const found = Object.fromEntries(names.map((name) => [name, find(name)])) as Omit<Programs, "chdb">;
-  return { ...found, chdb: process.env.BENCH_CHDB_PYTHON };
+  const found = names.map((name) => [name, find(name)]);
+  return {
+    ...(Object.fromEntries(found) as Record<keyof typeof packages, string>),
+    chdb: process.env.BENCH_CHDB_PYTHON,
+    gateway: process.env.BENCH_GATEWAY,
+  };
 }
