@@ -83,24 +83,6 @@ describe("proofs of a service whose publisher signs", () => {
     }
   });
 
-  test("are free of the plan for scores, cost a unit, and nothing where they are held", async () => {
-    const path = `/api/v1/scores/${slug}/proof`;
-    const first = await proxy.get(path);
-    const left = Number(first.headers["x-ratelimit-remaining"]);
-    const again = await proxy.get(path, { headers: { "if-none-match": String(first.headers.etag) } });
-    expect([first.status, again.status, Number(again.headers["x-ratelimit-remaining"])]).toEqual([
-      200,
-      304,
-      left,
-    ]);
-    expect((await proxy.get("/api/v1/scores/nobody/proof")).json()).toMatchObject({
-      code: "PROTOCOL_NOT_FOUND",
-    });
-    expect((await proxy.get(`/api/v1/markets/${id}/proof`)).json()).toMatchObject({
-      code: "API_KEY_REQUIRED",
-    });
-  });
-
   test("come as the text of c2sp.org/tlog-proof to whoever prefers it", async () => {
     for (const [path, asked] of [
       [`/api/v1/markets/${id}/proof`, id],

@@ -2,7 +2,6 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { IntegrityError, verifyCopy, verifyProof, verifyScoreProof } from "../../proxy/site/client/client.ts";
 import { MarketProof, type ScoreProof } from "../../schemas/envelopes.ts";
-import { HistoricalMarket } from "../../schemas/records.ts";
 import { flipped, inLog, noteKey, proofIn, type Shape } from "../helpers/archive/proofs.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, until } from "../helpers/http/proxy-client.ts";
@@ -177,20 +176,6 @@ describe("a proof of the service", () => {
     expect(said.map((id) => id !== "")).toEqual([...good.map(() => true), ...bad.map(() => false)]);
   });
 
-  test("takes a unit, and none when the caller holds it", async () => {
-    const first = await proofOf(market(1).id);
-    const tag = { ...headers, "if-none-match": String(first.headers.etag) };
-    for (const path of [`/api/v1/markets/${market(1).id}/proof`, `/api/v1/markets/${market(1).id}`]) {
-      const before = await proxy.get(path, { headers });
-      expect(HistoricalMarket.safeParse(before.json()).success).toBe(!path.endsWith("proof"));
-      const left = Number(before.headers["x-ratelimit-remaining"]);
-      const held = await proxy.get(path, {
-        headers: { ...tag, "if-none-match": String(before.headers.etag) },
-      });
-      expect([held.status, Number(held.headers["x-ratelimit-remaining"])]).toEqual([304, left]);
-    }
-  });
-
   test("of an earlier snapshot leads to the id of that one", async () => {
     const { id } = market(9);
     const before: MarketProof = (await proofOf(id)).json();
@@ -204,14 +189,5 @@ describe("a proof of the service", () => {
     expect([old.json(), old.headers["x-snapshot-id"]]).toEqual([before, before.snapshotId]);
     const record = await proxy.get(`/api/v1/markets/${id}${query}`, { headers });
     expect([record.text, record.headers["x-snapshot-id"]]).toEqual([before.market, before.snapshotId]);
-  });
-
-  test("of an id that nobody has is 404", async () => {
-    const { id } = market(100_000);
-    for (const path of [`/api/v1/markets/${id}`, `/api/v1/markets/${id}/proof`])
-      expect((await proxy.get(path, { headers })).json()).toMatchObject({
-        status: 404,
-        code: "MARKET_NOT_FOUND",
-      });
   });
 });

@@ -54,18 +54,6 @@ describe("long heads", () => {
     await closed;
     expect(outcome(answersOf(received)[0]!)).toBe("431 HEADERS_TOO_LARGE");
   });
-
-  test("of 8 KiB of address are answered by what it says", async () => {
-    const long = "x".repeat(8 * kibibyte);
-    const authorization = `Authorization: Bearer ${key}`;
-    expect(outcome(await send(`/${long}`))).toBe("404 NOT_FOUND");
-    expect(outcome(await send(`/api/v1/scores/${long}`))).toBe("404 PROTOCOL_NOT_FOUND");
-    expect(problemOf(await send(`${archive}?category=${long}`, authorization)).parameter).toBe("category");
-    const refused = await send(`${archive}?${long}=1`, authorization);
-    expect(problemOf(refused)).toMatchObject({ code: "INVALID_PARAMETER", parameter: long });
-    expect(problemOf(await send(`${archive}?cursor=${long}`, authorization)).code).toBe("INVALID_CURSOR");
-    expect(outcome(await send(`/healthz?${long}`))).toBe("200");
-  });
 });
 
 describe("2,000 headers", () => {

@@ -165,19 +165,6 @@ describe("a file of an export", () => {
     expect(other.status).toBe(206);
   });
 
-  test("that does not exist is 404", async () => {
-    const { get, file, exports } = all;
-    for (const path of [
-      file.url.replace("0001", "0002"),
-      file.url.replace("0001", "00001"),
-      file.url.replace(exports[0]!.snapshotId, "0".repeat(64)),
-    ])
-      expect(outcome(await get(path))).toBe("404 SNAPSHOT_NOT_FOUND");
-    for (const path of [file.url.replace("0001", "1"), file.url.replace(".parquet", ""), `${file.url}/`])
-      expect(outcome(await get(path))).toBe("404 NOT_FOUND");
-    expect(outcome(await get(`${file.url}?x=1`))).toBe("400 INVALID_PARAMETER");
-  });
-
   const size = "SIZE";
   const ranges: [range: string, part: [from: number, to: number] | "whole" | "none"][] = [
     ["bytes=0-0", [0, 1]],

@@ -223,27 +223,6 @@ describe("a part", () => {
     expect((await ask(several, { "if-none-match": etag })).status).toBe(304);
   });
 
-  test("that nobody has, or that is not named as it should be, is refused", async () => {
-    const [{ header, ids: held }] = (await indexOf()).segments as [MarketIndex["segments"][number]];
-    const none = "0".repeat(64);
-    const many = Array.from({ length: 101 }, (_, n) => n.toString(16).padStart(64, "0")).join();
-    for (const [asked, expected, parameter] of [
-      [`/${none}`, "404 SECTION_NOT_FOUND"],
-      [`/sections?of=${header.hash},${none}`, "404 SECTION_NOT_FOUND"],
-      [`/${header.hash.toUpperCase()}`, "404 NOT_FOUND"],
-      [`/${header.hash.slice(1)}`, "404 NOT_FOUND"],
-      [`/${header.hash}?asOf=${ids[0]}`, "400 INVALID_PARAMETER", "asOf"],
-      ["/sections", "400 INVALID_PARAMETER", "of"],
-      [`/sections?of=${header.hash},`, "400 INVALID_PARAMETER", "of"],
-      [`/sections?of=${header.hash},${held.hash},${header.hash}`, "400 INVALID_PARAMETER", "of"],
-      [`/sections?of=${many}`, "400 INVALID_PARAMETER", "of"],
-    ] as [string, string, string?][]) {
-      const answer = await ask(`${path}${asked}`);
-      expect([asked, outcome(answer), problemOf(answer).parameter]).toEqual([asked, expected, parameter]);
-    }
-    expect(problemOf(await ask(`${path}/sections?of=${header.hash},${none}`)).detail).toContain(none);
-  });
-
   test("of an older snapshot is there for as long as that is kept, also for a process that has just begun", async () => {
     const newest = new Set((await indexOf()).segments.map(({ header }) => header.hash));
     const [oldest, middle] = await Promise.all(
@@ -425,13 +404,4 @@ describe("absence", () => {
     const { text, headers } = await absence(id, `&asOf=${ids[1]}`);
     expect([checkAbsence(text, id).snapshotId, headers["x-snapshot-id"]]).toEqual([ids[1], ids[1]]);
   });
-
-  test.each(["", "?id=", "?id=7", `?id=${idOf(1, "a000").toUpperCase()}`, `?id=${idOf(1, "a000")}&of=1`])(
-    "with the query %j is refused",
-    async (query) => {
-      const answer = await ask(`${path}/absence${query}`);
-      expect(outcome(answer)).toBe("400 INVALID_PARAMETER");
-      expect(problemOf(answer).parameter).toBe(query.includes("of=") ? "of" : "id");
-    },
-  );
 });

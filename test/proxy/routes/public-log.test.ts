@@ -71,44 +71,6 @@ describe("the log over HTTP", () => {
       });
     }
   });
-
-  test.each([
-    ...[
-      "",
-      "checkpoint/",
-      "checkpoints",
-      "checkpoints/",
-      "checkpoints/0",
-      "checkpoints/01",
-      "checkpoints/1e3",
-    ],
-    ...["tile", "tile/", "tile/0", "tile/0/", "tile/0/0", "tile/0/1000", "tile/0/x000/000", "tile/64/000"],
-    ...[
-      "tile/0/000.p/0",
-      "tile/0/000.p/01",
-      "tile/0/000.p/256",
-      "tile/0/000.p",
-      "tile/0/000.p/1/",
-      "tile/-1/000",
-    ],
-    ...[
-      "tile/entries",
-      "tile/entries/000.p",
-      "tile/../checkpoint",
-      "tile//0/000.p/1",
-      "%63heckpoint",
-      "checkpoint%00",
-    ],
-    `tile/0/${"x000/".repeat(40)}000`,
-    `checkpoints/${"1".repeat(400)}`,
-    ...["checkpoints/2", "tile/0/000", "tile/0/000.p/2", "tile/1/000.p/1", "tile/entries/001.p/1"],
-  ])("does not have %s", async (name) => {
-    expect(outcome(await proxy.get(address(name)))).toBe("404 NOT_FOUND");
-  });
-
-  test("takes no parameters", async () => {
-    expect(outcome(await proxy.get(address("checkpoint?size=1")))).toBe("400 INVALID_PARAMETER");
-  });
 });
 
 describe("the log of a store whose tiles are altered or gone", () => {

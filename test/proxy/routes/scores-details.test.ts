@@ -6,7 +6,7 @@ import { openSources } from "../../../snapshots/sources/open-sources.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { type FaultyOrigin, startFaultyOrigin } from "../../helpers/http/faulty-origin.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { type Answer, bearer, outcome, problemOf, until } from "../../helpers/http/proxy-client.ts";
+import { type Answer, bearer, outcome, until } from "../../helpers/http/proxy-client.ts";
 import { publishFreely } from "../../helpers/publish/publish-freely.ts";
 import { type ScoreDetails, sourceDetails } from "../../helpers/publish/score-details.ts";
 import { sourceFixtures, start } from "../../helpers/publish/sources.ts";
@@ -17,13 +17,11 @@ const fixtures = sourceFixtures();
 let origin: FaultyOrigin;
 let proxy: TestProxy;
 let details: Map<string, ScoreDetails>;
-let slugs: string[];
 let keys: Record<"developer" | "aegis", string>;
 beforeAll(async () => {
   const directory = join(fixtures.folder, "thirty days");
   await writeSample({ directory, markets: 20, protocols: 30, days: 30, outcomes: 10, seed: 3 });
   details = await sourceDetails(directory);
-  slugs = [...details.keys()];
   origin = await startFaultyOrigin(() => expect.fail("details are not for the origin to give"));
   proxy = await startTestProxy({ empty: true, publicOrigin: origin.url });
   await serve(proxy, directory);
@@ -63,40 +61,6 @@ describe("history and dimensions of a published sample", () => {
 
   test("neither ever asks the origin", () => {
     expect(origin.connections).toBe(0);
-  });
-});
-
-describe.each(kinds)("%s: who may ask, and what", (kind) => {
-  test("unknown slugs are 404, whatever they are", async () => {
-    const odd = [
-      "none",
-      "__proto__",
-      "constructor",
-      "toString",
-      "batch",
-      "UPPER",
-      ".",
-      "..",
-      "x".repeat(101),
-    ];
-    for (const slug of odd) {
-      const answer = await ask(addressOf(slug, kind));
-      expect([slug, answer.status]).toEqual([slug, 404]);
-      expect(answer.text).not.toContain(slug.length > 2 ? slug : "updatedAt");
-    }
-    expect(outcome(await ask(addressOf("none", kind)))).toBe("404 PROTOCOL_NOT_FOUND");
-    expect(outcome(await ask(addressOf("__proto__", kind)))).toBe("404 PROTOCOL_NOT_FOUND");
-    const mistyped = slugs[0]!.toUpperCase().slice(0, -1);
-    for (const path of [addressOf(mistyped, kind), `/api/v1/scores/${mistyped.toLowerCase()}`])
-      expect(problemOf(await ask(path)).detail).toMatch(new RegExp(`Did you mean ${slugs[0]}\\?$`));
-    expect(outcome(await ask(`${addressOf(slugs[0]!, kind)}/`))).toBe("404 NOT_FOUND");
-    expect(outcome(await ask(addressOf(slugs[0]!, kind.toUpperCase())))).toBe("404 NOT_FOUND");
-  });
-
-  test("parameters are refused, before slugs are looked at", async () => {
-    for (const query of ["days=7", "x", "=", "%", "cursor=x"]) {
-      expect(outcome(await ask(`${addressOf("none", kind)}?${query}`))).toBe("400 INVALID_PARAMETER");
-    }
   });
 });
 

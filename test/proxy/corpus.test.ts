@@ -1,0 +1,242 @@
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Client } from "../../proxy/site/client/client.ts";
+import { rollback } from "../../snapshots/maintain/rollback.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { newestCommit, readCommit } from "../../snapshots/store/log/commits.ts";
+import { exportNewest } from "../helpers/archive/exports.ts";
+import { answersIn, type WireAnswer } from "../helpers/attack/wire.ts";
+import { connections, takenUp } from "../helpers/http/live-feed.ts";
+import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
+import { bearer, problemOf, raw } from "../helpers/http/proxy-client.ts";
+import { market, marketsOf, publishRecords } from "../helpers/publish/records.ts";
+import { findNginx, startBalancer } from "../helpers/servers/nginx.ts";
+import { testKey } from "../helpers/store/signing.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
+
+// The requests of corpus.txt, each alone, among others on its connection, behind nginx, and from the client.
+
+interface Exchange {
+  who: string;
+  /** The line of the request and its fields, or all bytes of what is no request. */
+  line: string;
+  fields: string[];
+  body: string | undefined;
+  status: number;
+  /** The code of a refusal, or what of an answer is to match `told`. */
+  of: string;
+  told: string;
+  detail: string;
+}
+
+/** The exchanges of the corpus, by the lines that begin with >. */
+function exchangesIn(text: string): [head: string, exchanges: Exchange[]][] {
+  const lines = text.replace(/^(#.*)?\n/gm, "");
+  return lines.split(/^> /m).flatMap((section): [string, Exchange[]][] => {
+    const [head = "", ...rows] = section.trimEnd().split("\n");
+    const [request = "", outcome = ""] = head.split(/ > (?=\d{3} )/);
+    const [answer = "", ...usual] = outcome.split(" | ");
+    const [status, of = ""] = answer.split(" ");
+    const read = (row: string) => {
+      const [values = "", told = usual[0] ?? "", detail = usual[1] ?? ""] = row.split(" | ");
+      return values.split("  ").map((value): Exchange => {
+        const whole = request.replace("…", () => (value === '""' ? "" : value));
+        const [first = "", ...others] = whole.split(" | ");
+        const who = first.split(" ")[0]!;
+        const line = first.slice(who.length + 1);
+        const [body] = others.filter((field) => field.startsWith("body: "));
+        const fields = others.filter((field) => field !== body);
+        return { who, line, fields, body: body?.slice(6), status: Number(status), of, told, detail };
+      });
+    };
+    return rows.length > 0 ? [[head, rows.flatMap(read)]] : [];
+  });
+}
+
+const corpus = exchangesIn(readFileSync(new URL("corpus.txt", import.meta.url), "utf8"));
+const noon = (date: string) => new Date(`${date}T12:00:00.000Z`);
+const days = ["2026-02-10", "2026-02-20", "2026-02-27", "2026-02-28", "2026-03-01"].map(noon);
+const none = "0".repeat(64);
+/** What stands for the words in braces. */
+const known: Record<string, string> = {
+  NONE: none,
+  MANY: Array.from({ length: 101 }, (_, n) => n.toString(16).padStart(64, "0")).join(),
+  // A cursor with a filter that is too long.
+  LONG: Buffer.from(JSON.stringify([1, none, 42, 0, "", 1, `category=${"x".repeat(257)}`])).toString(
+    "base64url",
+  ),
+  PRESENT: market(7).id,
+  LATER: market(47).id,
+  HANDSHAKE: "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13",
+  NONCE: "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
+  JSON: "content-type: application/json",
+  BATCH: "/api/v1/scores/batch",
+  LIST: '{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
+  HEADERS:
+    "authorization, x-api-key, content-type, if-none-match, if-modified-since, cache-control, pragma, range, if-range, " +
+    "traceparent, tracestate, x-requested-with, delta-sharing-capabilities",
+  TABLE: "/delta-sharing/shares/prs/schemas/archive/tables/markets",
+};
+
+const folder = testFolder();
+let proxy: TestProxy;
+/** Headers by who asks. */
+let callers: Record<string, string[]>;
+beforeAll(async () => {
+  proxy = await startTestProxy({ empty: true });
+  const { storage } = proxy;
+  const signing = { key: testKey() };
+  // The fourth is withdrawn by the fifth, which has the content of the third again, and the second is collected.
+  for (const [n, name] of ["FIRST", "GONE", "KEPT", "WITHDRAWN"].entries()) {
+    const choices = { now: () => days[n]!, signing };
+    known[name] = (await publishRecords(storage, marketsOf(0, 40 + 5 * n), 700 + 10 * n, choices)).snapshotId;
+  }
+  await rollback(storage, "3", () => days[4]!, { signing });
+  known.NEWEST = (await newestCommit(storage))!.entry.snapshotId;
+  await storage.delete(layout.manifest((await readCommit(storage, 2))!.manifest.hash));
+  await exportNewest(storage, folder, { signing });
+  // This one has seen nothing of what was before.
+  const first = proxy;
+  proxy = { ...(await first.another()), stop: first.stop };
+  proxy.clock.now = Date.parse("2026-03-01T18:00:00Z");
+  await takenUp(proxy, known.NEWEST);
+  const quota = 1_000_000;
+  const aegis = await proxy.issue({ quota });
+  const developer = await proxy.issue({ plan: "developer", owner: "dev", quota });
+  const spent = await proxy.issue({ plan: "developer", owner: "spent", quota: 1 });
+  await proxy.get("/api/v1/scores", { headers: bearer(spent) });
+  Object.assign(known, { AEGIS: aegis, DEVELOPER: developer, UNKNOWN: `${aegis.slice(0, -3)}abc` });
+  const keyed = (key: string) => [`authorization: Bearer ${key}`];
+  const wrong = ["x-api-key: nonsense"];
+  callers = { free: [], aegis: keyed(aegis), developer: keyed(developer), spent: keyed(spent), wrong };
+  callers.both = [...wrong, ...keyed(aegis)];
+  const get = async (path: string) => (await proxy.get(path, { headers: bearer(aegis) })).json();
+  known.CURSOR = (await get("/api/v1/markets/historical?outcome=Yes&pageSize=7")).nextCursor;
+  const [segment] = (await get("/api/v1/markets/index")).segments;
+  Object.assign(known, { HASH: segment.header.hash, IDS: segment.ids.hash });
+});
+afterAll(() => proxy?.stop());
+
+/** A text of the corpus with what stands for its braces and escapes; bytes are characters. */
+const written = (text: string) =>
+  Buffer.from(repeated(text))
+    .toString("latin1")
+    .replace(/\\(?:x(..)|([rn]))/g, (_, hex, end) =>
+      hex ? String.fromCharCode(Number.parseInt(hex, 16)) : end === "r" ? "\r" : "\n",
+    );
+const repeated = (text: string) =>
+  text
+    .replace(/\{(\d+)\*([^}]*)\}/g, (_, count, some) => some.repeat(count))
+    .replace(/\{([A-Z]+)\}/g, (whole, name) => known[name] ?? whole);
+const pattern = (text: string) => new RegExp(repeated(text), "s");
+
+/** The bytes of a request; `last` ends its connection. */
+function bytesOf({ who, line, fields, body }: Exchange, last = true): string {
+  if (who === "raw") return written(line);
+  const all = ["host: proxy.test", ...callers[who]!, ...fields.map(written)];
+  if (body !== undefined) all.push(`content-length: ${written(body).length}`);
+  if (last && !all.some((field) => field.startsWith("connection:"))) all.push("connection: close");
+  return `${written(line)} HTTP/1.1\r\n${all.join("\r\n")}\r\n\r\n${body === undefined ? "" : written(body)}`;
+}
+
+/** Headers of everything of the API. */
+const ofApi = {
+  "access-control-allow-origin": "*",
+  "access-control-expose-headers": expect.stringMatching(
+    /X-RateLimit-Remaining.*RateLimit-Policy.*Accept-Ranges, Content-Range, Delta-Table-Version.*ETag/,
+  ),
+  vary: expect.stringMatching(/^Accept-Encoding, Authorization, X-Api-Key/),
+};
+
+function check(
+  { line, fields, body, status, of, told, detail, who }: Exchange,
+  ...answers: WireAnswer[]
+): void {
+  const what = [line, ...fields, body].join(" | ").slice(0, 300);
+  const [wire] = answers as [WireAnswer];
+  expect([what, answers.map((each) => each.status)]).toEqual([what, [status]]);
+  const headers = Object.fromEntries(wire.headers);
+  expect(headers).toMatchObject({
+    "x-content-type-options": "nosniff",
+    "x-request-id": expect.stringMatching(/^[0-9a-f-]{36}$/),
+    "content-security-policy": expect.stringMatching(/^default-src '(none|self)'/),
+  });
+  if (/^\w+ \/(api\/v1|delta-sharing)\b/.test(written(line)) && of !== "BAD_REQUEST")
+    expect([what, headers]).toEqual([what, expect.objectContaining(ofApi)]);
+  if (who === "raw") expect(headers.connection).toBe("close");
+  for (const key of [known.AEGIS, known.DEVELOPER, known.UNKNOWN])
+    expect(JSON.stringify(wire)).not.toContain(key);
+  const rates = Object.keys(headers).filter((name) => name.includes("ratelimit"));
+  if (status === 401 || status === 204) expect([what, rates]).toEqual([what, []]);
+  if (status !== 204) expect(headers).not.toHaveProperty("access-control-allow-methods");
+  if (status < 400) expect(of === "body" ? wire.text : (headers[of] ?? ""), what).toMatch(pattern(told));
+  else if (headers["content-type"] === "application/json") {
+    const { jsonrpc, id, error, ...said } = JSON.parse(wire.text);
+    if (jsonrpc === undefined) expect(said).toEqual({ errorCode: of, message: expect.any(String) });
+    else expect([what, error.data?.code ?? `${error.code}`]).toEqual([what, of]);
+    // In words of the service.
+    if (error && !error.data && of !== "-32000")
+      expect([String(id), error.message]).toEqual([told, expect.stringMatching(/^[^{}[\]\n]*\.$/)]);
+  } else {
+    const problem = problemOf({
+      ...wire,
+      headers,
+      body: Buffer.from(wire.text),
+      json: () => JSON.parse(wire.text),
+    });
+    const { code, parameter = "" } = problem;
+    expect([what, code, parameter]).toEqual([what, of, expect.stringMatching(pattern(`^(${told})$`))]);
+    expect(problem.detail, what).toMatch(pattern(detail));
+    expect(problem.detail.length).toBeLessThan(2000);
+  }
+}
+
+/** Whether a connection goes on after a request. */
+const isPlain = ({ who, of, fields }: Exchange) =>
+  who !== "raw" && of !== "BAD_REQUEST" && !fields.some((field) => /upgrade/i.test(written(field)));
+
+test.each(corpus)("%s", async (_head, exchanges) => {
+  for (const exchange of exchanges) check(exchange, ...answersIn(await proxy.raw(bytesOf(exchange))));
+  const requests = exchanges.filter((each) => isPlain(each) && each.line.startsWith("GET"));
+  for (let at = 0; at < requests.length; at += 16) {
+    const some = requests.slice(at, at + 16);
+    const bytes = some.map((exchange, place) => bytesOf(exchange, place === some.length - 1));
+    const answers = answersIn(await proxy.raw(bytes.join("")));
+    expect(answers.length).toBe(some.length);
+    for (const [place, exchange] of some.entries()) check(exchange, answers[place]!);
+  }
+  expect(await connections(proxy)).toBe(0);
+});
+
+const nginx = findNginx();
+test.skipIf(!nginx)("behind nginx, but for what it refuses itself", async () => {
+  const balancer = await startBalancer(nginx!, [proxy.port, proxy.port]);
+  const own: string[] = [];
+  for (const exchange of corpus.flatMap(([, exchanges]) => exchanges)) {
+    // It gives a request of a whole address on as one of a path.
+    if (!isPlain(exchange) || exchange.line.includes("://")) continue;
+    const answers = answersIn(await raw(balancer.port, bytesOf(exchange)));
+    if (answers[0]?.text.includes("<center>nginx")) own.push(`${answers[0].status} ${exchange.line}`);
+    else check(exchange, ...answers);
+  }
+  await balancer.stop();
+  const paths = ["/api/v1/log/checkpoint%00", "/api/v1/markets/historical%00", "*"];
+  expect(own).toEqual(paths.map((path) => `400 GET ${path}`));
+});
+
+test("from the client", async () => {
+  const client = new Client({ url: `http://127.0.0.1:${proxy.port}`, key: known.AEGIS!, retries: 0 });
+  const path = "GET /api/v1/markets/historical?";
+  let asked = 0;
+  for (const { who, line, fields, status, of, told } of corpus.flatMap(([, exchanges]) => exchanges)) {
+    const query = [...new URLSearchParams(repeated(line.slice(path.length)))];
+    const filters = Object.fromEntries(query);
+    const odd = /%[fz]|&&|\?&|&$|=x$/.test(line) || Object.keys(filters).length < query.length;
+    if (who !== "aegis" || !line.startsWith(path) || fields.length > 0 || status < 400 || odd) continue;
+    asked += 1;
+    const error = await client.page(filters).catch((thrown: unknown) => thrown);
+    expect([line, error]).toEqual([line, expect.objectContaining({ status, code: of })]);
+    if (told) expect(Reflect.get(error as object, "parameter")).toMatch(pattern(`^(${told})$`));
+  }
+  expect(asked).toBeGreaterThan(50);
+});
