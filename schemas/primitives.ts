@@ -67,7 +67,7 @@ export function recordOf<const M extends Members>(members: M): ObjectOf<M> {
 /** The schema of published values of a shape. */
 function schemaOf<const S extends Shape>(shape: S): z.ZodType<TypeOf<S>> {
   const schema = plainSchema(shape);
-  const meaning = shape.meaning ?? marketMeanings.get(shape);
+  const meaning = meaningOf(shape);
   return (meaning === undefined ? schema : schema.describe(meaning)) as z.ZodType<TypeOf<S>>;
 }
 
@@ -151,6 +151,9 @@ const marketMeanings: ReadonlyMap<Shape, string> = new Map<Shape, string>([
   [marketDimension.members.score, meanings.marketDimension.meaning],
   [marketDimension.members.weight, "Weight of the dimension in the composite."],
 ]);
+
+/** What a value of a shape means, in the words of the API's description; undefined where its name says it. */
+export const meaningOf = (shape: Shape): string | undefined => shape.meaning ?? marketMeanings.get(shape);
 
 const exactly = "exactly as published";
 const filterMeanings: Partial<Record<FilterField["field"], string>> = {

@@ -89,16 +89,17 @@ function requirePlanOf(endpoint: Endpoint, services: PlanServices): Check {
   const { contact } = services;
   return (_request, { caller, asOf, queryFault, search }) => {
     requirePlan(caller!, endpoint.plan, { contact });
+    // A plan is asked for before a query is refused, so also where the fault hides what asOf would mean.
     const faulty = queryFault !== undefined && endpoint.query.includes(asOfParameter.name);
-    if (asOf || (faulty && search.includes(`${asOfParameter.name}=`)))
+    if (asOf || (faulty && search.split("&").some((pair) => pair.startsWith(`${asOfParameter.name}=`))))
       requirePlan(caller!, "developer", { what: asOfParameter.name, contact });
     if (asOf && "time" in asOf) requireSince(services, caller!, asOf.time);
   };
 }
 
 /**
- * Looks up when the snapshot of `asOf` was published. This comes after the unit is taken, because nobody gets it for
- * free.
+ * Looks up when the snapshot of `asOf` was published. This comes after the unit is taken, so that a caller whose day is
+ * used up cannot make the service search its log.
  */
 function requirePlanOfSnapshot(services: PlanServices & Pick<AppServices, "catalog">): Check {
   return (_request, { caller, asOf }) => {

@@ -176,12 +176,12 @@ class Survey {
   }
 
   async run(prefixes: readonly string[]): Promise<SurveyResult> {
-    const listed = await this.#list(prefixes.filter((prefix) => !isHolder(prefix)));
+    const others = await this.#list(prefixes.filter((prefix) => !isHolder(prefix)));
     // Commits are read after the listing, so that an object that a commit has just brought back counts as reachable.
     const commits = await countedLog(this.#storage, this.#options);
     const newest = commits.at(-1);
-    this.#reach(neededTiles(listed, newest?.entry.commit ?? 0), rules.always);
-    listed.unshift(...(await this.#list(holders)));
+    this.#reach(neededTiles(others, newest?.entry.commit ?? 0), rules.always);
+    const listed = [...(await this.#list(holders)), ...others];
     const masks = masksOf(commits, this.#options);
     const kept = commits.map((commit, index): KeptCommit => [commit, masks[index]!]);
     await this.#reachSnapshots(kept);

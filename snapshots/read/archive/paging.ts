@@ -46,11 +46,17 @@ export async function askPage(catalog: Catalog, query: ArchiveQuery): Promise<As
   const { pageSize = cursor ? "" : paging.defaultPageSize } = query;
   const parts = [number, pageSize, cursor, filter.canonical];
   const first = cursor ? undefined : await startOf(catalog, query);
-  // Without a cursor, the same query means another page after a publish, so the commit is part of the name.
+  // Without a cursor, the same query means another page after a publish, so the commit is part of the name; with one,
+  // because a rollback may have withdrawn its snapshot.
   const name = [(first ?? catalog.current())?.commit.digest, ...parts].join(" ");
   const kept = catalog.answers.get(name);
   if (kept) {
-    const lines = () => Lines.read(kept.snapshot.archive, kept.ordinals, catalog);
+    // Its stored pages may have left memory, and a collection may have deleted them since.
+    const lines = async () => {
+      const start = first ?? (await startOf(catalog, query));
+      const read = () => Lines.read(kept.snapshot.archive, kept.ordinals, catalog);
+      return whileStanding(catalog, query, start, read);
+    };
     const plan = async () => planOf(kept, lines, async () => kept.spliced);
     return { commit: kept.snapshot.commit, etag: kept.etag, plan };
   }

@@ -1,4 +1,5 @@
 import { market } from "../../../schemas/market.ts";
+import { meaningOf } from "../../../schemas/primitives.ts";
 import { protocol } from "../../../schemas/protocol.ts";
 import { forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
 import { type Members, type Shape, sourceName } from "../../../schemas/shapes.ts";
@@ -84,7 +85,7 @@ function markdownRows(members: Members, prefix: string): string[] {
 }
 
 function shapeRows(shape: Shape, path: string): string[] {
-  const cells = [`\`${path}\``, typeNames[shape.kind], rulesOf(shape).join("; "), shape.meaning ?? ""];
+  const cells = [`\`${path}\``, typeNames[shape.kind], rulesOf(shape).join("; "), meaningOf(shape) ?? ""];
   const row = `| ${cells.join(" | ")} |`;
   if (shape.kind === "struct") return [row, ...markdownRows(shape.members, `${path}.`)];
   if (shape.kind !== "list") return [row];
@@ -176,7 +177,8 @@ function objectSchema(members: Members): JsonSchema {
 }
 
 function schemaOf(shape: Shape): JsonSchema {
-  return { ...(shape.meaning && { description: shape.meaning }), ...typeSchema(shape) };
+  const description = meaningOf(shape);
+  return { ...(description !== undefined && { description }), ...typeSchema(shape) };
 }
 
 function typeSchema(shape: Shape): JsonSchema {

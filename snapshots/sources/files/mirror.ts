@@ -103,7 +103,7 @@ async function listRemote(storage: Storage): Promise<{ files: RemoteFile[]; pass
       }
     }
     await refusals.gather(() => names.judge(storage.location, () => topNames(storage)));
-    passed.push(...names.passed);
+    for (const name of names.passed) passed.push(name);
   }
   refusals.throwIfAny();
   return { files, passed };

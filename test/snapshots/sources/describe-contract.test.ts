@@ -180,7 +180,9 @@ describe("the contract", () => {
     expect(paths).toEqual(expect.arrayContaining(["id", "dimensions[].evidence[].reference.url"]));
     expect(paths).toEqual(expect.arrayContaining(["metadata.z_factor", "dimensions.cascade_exposure"]));
     expect(new Set(text.match(/^## .*/gm))).toEqual(new Set(["## markets", "## protocol_scores"]));
-    expect(text).toContain("| `composite` | INTEGER | must be from 300 to 1000 |");
+    const meaning = "Composite score of a market, from 300 to 1,000";
+    expect(text).toContain(`| \`composite\` | INTEGER | must be from 300 to 1000 | ${meaning}`);
+    expect(JSON.stringify(contractJsonSchema())).toContain(`"description":"${meaning}`);
     expect(text).toContain("`id` must not be the id of two markets");
     for (const contract of [text, contractSql(), JSON.stringify(contractJsonSchema())])
       expect(contract).toContain("no control characters except tab, LF and CR, and no Unicode tags");

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { HistoricalMarket } from "../../../../schemas/records.ts";
 import { readPages } from "../../../../snapshots/index/segment.ts";
+import { ObjectCache } from "../../../../snapshots/read/catalog/caches.ts";
 import { decodeCursor } from "../../../../snapshots/read/query/query.ts";
 import { directoryStorage } from "../../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";
@@ -99,6 +100,19 @@ describe("a cursor whose commit is no longer in the store", () => {
     }
     expect(resumed.none).toBeGreaterThan(0);
     expect(resumed.some).toBeGreaterThan(50);
+  });
+
+  test("is 410 where the page is kept compressed, and its stored pages are not", async () => {
+    const proxy = await proxyWithout();
+    const { cursor } = held.find((one) => one.query.category === "crypto")!;
+    expect((await proxy.get({ cursor }, { "accept-encoding": "gzip" })).status).toBe(200);
+    const storage = directoryStorage(join(folder, "copy"));
+    for await (const { key } of storage.list(layout.page.prefix)) await storage.delete(key);
+    // Stored pages may leave memory before what was made of them.
+    Object.assign(proxy.catalog, { objects: new ObjectCache(storage, 1) });
+    expect((await proxy.get({ cursor }, { "accept-encoding": "gzip" })).status).toBe(200);
+    const problem = await proxy.problem({ cursor });
+    expect(problem).toMatchObject({ status: 410, code: "CURSOR_EXPIRED", parameter: "cursor" });
   });
 
   test("carries filters and a replaced pageSize into the cursor to go on with", async () => {
