@@ -13,7 +13,7 @@ import type { Express } from "express";
 import { type ErrorCode, Fault } from "../schemas/errors.ts";
 import { createApp } from "./app.ts";
 import { acceptPending, type Connections, followConnections } from "./connection/connections.ts";
-import { newExchange, type Response } from "./exchange.ts";
+import { newExchange, type Request, type Response } from "./exchange.ts";
 import { type ProblemReply, problemReply } from "./reply/problem.ts";
 import { exchangeHeaders, headersAt } from "./reply/reply.ts";
 import { canonicalTarget } from "./routes/checks.ts";
@@ -21,6 +21,8 @@ import type { ProxyServices } from "./services.ts";
 import { createRecorder, registerGauges } from "./telemetry/telemetry.ts";
 
 const maxHeadBytes = 16 * 1024;
+/** What follows the app, which answers everything. Without it Express would make something for each request. */
+const last = () => {};
 // Balancers may send a request on an idle connection that is just being closed, so few are closed at a time.
 const spareShare = 1 / 32;
 
@@ -39,7 +41,7 @@ export function createProxyServer(proxy: ProxyServices) {
   const answer: RequestListener = (request, response) => {
     if (!server.listening) response.setHeader("Connection", "close");
     request.url = canonicalTarget(request.url ?? "");
-    app(request, response);
+    app(request as Request, response as Response, last);
   };
   /** Set once the server is told to end; settles when the pending connections are accepted. */
   let closing: Promise<void> | undefined;

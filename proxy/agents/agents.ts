@@ -31,15 +31,15 @@ import { invalidParameter, type Parameters } from "../../snapshots/read/query/pa
 import { decodeCursor } from "../../snapshots/read/query/query.ts";
 import type { Exchange, Handler, Request as Incoming, Response as Outgoing } from "../exchange.ts";
 import { refusalOf } from "../reply/problem.ts";
-import { prepare, send, uncachedText } from "../reply/reply.ts";
+import { prepare, type Reply, send, uncachedText } from "../reply/reply.ts";
 import type { Answers, Bounded } from "../routes/answers.ts";
 import { checksOf } from "../routes/checks.ts";
 import type { AppServices } from "../services.ts";
 
 const info = { name: "protocol-risk-scores", title: "Protocol Risk Scores", version: "1" };
 
-/** Headers that a call adds to the answer. */
-type Told = Record<string, string | number>;
+/** What a call adds to the head of the answer. */
+type Told = Pick<Reply, "snapshotId" | "headers">;
 
 const names = Object.keys(tools) as ToolName[];
 const list = names.map(describeTool) as ListedTool[];
@@ -80,7 +80,7 @@ export function createAgents(
         const { body = [], instead = reply } = await reply.content("identity");
         return [instead, Buffer.concat(body).toString()] as const;
       });
-      told["X-Snapshot-Id"] = snapshotId;
+      told.snapshotId = snapshotId;
       const isCurrent = snapshotId === catalog.current()?.commit.snapshotId;
       const answered = { given, parameters, json, tag: etag?.("identity") ?? "", snapshotId, isCurrent };
       const data = shape.data ? await shape.data(answered) : JSON.parse(json);
@@ -94,7 +94,7 @@ export function createAgents(
       throw new Fault("INVALID_PARAMETER", detail);
     } catch (thrown) {
       const { problem, headers } = await refusalOf(thrown, locals, now(), "");
-      if (headers["Retry-After"]) told["Retry-After"] = headers["Retry-After"];
+      if (headers["Retry-After"]) told.headers = { "Retry-After": headers["Retry-After"] };
       return {
         content: [{ type: "text", text: JSON.stringify({ ...problem, detail: inTools(problem.detail) }) }],
         isError: true,
@@ -104,7 +104,7 @@ export function createAgents(
 
   const agents: Handler = async (request, response) => {
     const { locals } = response;
-    const told: Told = {};
+    const told: Told = { snapshotId: undefined };
     let fault: Error | undefined;
     const read = AgentMessage.safeParse(locals.body);
     if (locals.bodyBytes! > toolLimits.freeBytes && !isMetered(read.data))
@@ -135,7 +135,7 @@ export function createAgents(
       (await handler.fetch(asked, { parsedBody: { ...read.data, params } }));
     if (answer.status >= 500 && fault) locals.error = fault;
     const [form, text] = inForm(request, answer, await answer.text());
-    const reply = { ...uncachedText(text, undefined, form), headers: told };
+    const reply = { ...uncachedText(text, undefined, form), ...told };
     const empty = text.length === 0 && { coding: "identity" as const, content: () => ({}) };
     const prepared = await prepare(request, { ...reply, ...empty });
     send(request, response, { ...prepared, status: answer.status }, now());

@@ -202,17 +202,13 @@ export function quotaExceeded({ plan, limit, resetAt }: Receipt): Fault<ErrorCod
   );
 }
 
-/** X-RateLimit-* (INTERFACE 8.1) and the IETF's RateLimit and RateLimit-Policy of the same state, all in seconds. */
-export function rateLimitHeaders(receipt: Receipt, now: number): Record<string, string> {
-  const { plan, limit, remaining, resetAt } = receipt;
-  const seconds = secondsUntil(resetAt, now);
-  return {
-    "X-RateLimit-Limit": String(limit),
-    "X-RateLimit-Remaining": String(remaining),
-    "X-RateLimit-Reset": String(resetAt / 1000),
-    "RateLimit-Policy": `"${plan}";q=${limit};w=${dayMilliseconds / 1000}`,
-    RateLimit: `"${plan}";r=${remaining};t=${seconds}`,
-  };
+/** X-RateLimit-* (INTERFACE 8.1) and the IETF's forms of the same state in seconds, as lines of a head. */
+export function rateLimitLines({ plan, limit, remaining, resetAt }: Receipt, now: number): string {
+  return (
+    `X-RateLimit-Limit: ${limit}\r\nX-RateLimit-Remaining: ${remaining}\r\nX-RateLimit-Reset: ${resetAt / 1000}\r\n` +
+    `RateLimit-Policy: "${plan}";q=${limit};w=${dayMilliseconds / 1000}\r\n` +
+    `RateLimit: "${plan}";r=${remaining};t=${secondsUntil(resetAt, now)}\r\n`
+  );
 }
 
 /** Whole seconds from now to a later moment, at least 1. */

@@ -8,7 +8,7 @@ import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { sha256 } from "../../snapshots/store/layout.ts";
 import { joined } from "../../snapshots/store/storage.ts";
 import type { Exchange, Request, Response } from "../exchange.ts";
-import { rateLimitHeaders } from "../quota/quota.ts";
+import { rateLimitLines } from "../quota/quota.ts";
 
 /** The headers of every answer at a path. */
 export const headersAt = (path: string): Exchange["addressHeaders"] =>
@@ -28,17 +28,15 @@ const headTexts = new Map<Exchange["addressHeaders"], string>(
 type HeaderSource = Pick<Exchange, "id" | "snapshotId" | "addressHeaders" | "receipt">;
 
 /** The headers of every answer to one request. They name the snapshot that was current when it arrived. */
-export const exchangeHeaders = (exchange: HeaderSource, now: number): Record<string, string> => ({
-  ...exchange.addressHeaders,
-  ...requestHeaders(exchange, now),
-});
+export function exchangeHeaders(exchange: HeaderSource, now: number): Record<string, string> {
+  const lines = requestLines(exchange, exchange.snapshotId, now).trimEnd().split("\r\n");
+  return { ...exchange.addressHeaders, ...Object.fromEntries(lines.map((line) => line.split(": ", 2))) };
+}
 
-function requestHeaders({ id, snapshotId, receipt }: HeaderSource, now: number): Record<string, string> {
-  return {
-    ...(snapshotId !== undefined && { "X-Snapshot-Id": snapshotId }),
-    "X-Request-Id": id,
-    ...(receipt && rateLimitHeaders(receipt, now)),
-  };
+/** Those of the request as lines of a head. All their values are our own, so Node need not check them. */
+function requestLines({ id, receipt }: HeaderSource, snapshotId: string | undefined, now: number): string {
+  const snapshot = snapshotId === undefined ? "" : `X-Snapshot-Id: ${snapshotId}\r\n`;
+  return `${snapshot}X-Request-Id: ${id}\r\n${receipt ? rateLimitLines(receipt, now) : ""}`;
 }
 
 const loopback = ["localhost", "127.0.0.1", "[::1]"];
@@ -145,6 +143,8 @@ export function askedReply<Plan>(
 /** A reply ready to be sent to one request. Only reading a stream can still fail. */
 export interface Prepared {
   status: number;
+  /** The snapshot of the answer. */
+  snapshotId?: string | undefined;
   headers: Headers;
   body: readonly Buffer[];
   streamed?: Streamed | undefined;
@@ -167,11 +167,14 @@ export async function prepare(
   if (!has && reply.stands) begin(held || request.method === "HEAD" ? undefined : reply.price);
   // A tag whose snapshot may be gone, and `*`, are confirmed by the content: what fails must not end as a 304.
   const content = has ? {} : await reply.content(coding);
-  if (held)
-    return { status: 304, headers: { ...ownHeaders(reply), ETag: held.tag }, body: [], known: held.named };
+  if (held) {
+    const headers = { ...ownHeaders(reply), ETag: held.tag };
+    return { status: 304, snapshotId: reply.snapshotId, headers, body: [], known: held.named };
+  }
   const { body = [], stream, partial, instead: head = reply } = content;
   return {
     status: partial ? 206 : 200,
+    snapshotId: head.snapshotId,
     headers: {
       ...(body.length > 0 && { "Content-Type": "application/json" }),
       ...(!stream && { "Content-Length": body.reduce((sum, part) => sum + part.length, 0) }),
@@ -188,34 +191,38 @@ export async function prepare(
   };
 }
 
-function ownHeaders({ cacheControl = "private, no-cache", snapshotId, headers }: Head): Headers {
-  return {
-    "Cache-Control": cacheControl,
-    ...(snapshotId !== undefined && { "X-Snapshot-Id": snapshotId }),
-    ...headers,
-  };
-}
+const ownHeaders = ({ cacheControl = "private, no-cache", headers }: Head): Headers => ({
+  "Cache-Control": cacheControl,
+  ...headers,
+});
 
 /** Writes the head of an answer: the headers of its address, of the request, and its own, which overrule those. */
 export function writeHead(
   response: Response,
-  { status, headers }: Pick<Prepared, "status" | "headers">,
+  { status, snapshotId, headers }: Pick<Prepared, "status" | "snapshotId" | "headers">,
   now: number,
 ): void {
-  const { addressHeaders } = response.locals;
-  const own = { ...requestHeaders(response.locals, now), ...headers };
+  const { locals } = response;
+  const { addressHeaders } = locals;
   const overruled = Object.keys(headers).some((name) => name in addressHeaders);
   const text = overruled ? undefined : headTexts.get(addressHeaders);
-  if (text) response.headText = text;
+  response.headText = (text ?? "") + requestLines(locals, snapshotId ?? locals.snapshotId, now);
   // In one call, because Node takes several times as long for headers that are set one by one.
-  response.writeHead(status, text ? own : { ...addressHeaders, ...own });
+  response.writeHead(status, text ? headers : { ...addressHeaders, ...headers });
 }
+
+// Node sends a text of less than 16 KiB, head included, from its stack.
+const smallBody = 8 * 1024;
 
 /** Sends a prepared reply; to HEAD its headers alone. */
 export function send(request: Request, response: Response, prepared: Prepared, now: number): void {
   writeHead(response, prepared, now);
   const { body } = prepared;
   if (request.method === "HEAD") return void response.end();
+  const [only] = body;
+  // Head and body as one text take less time to send than two buffers.
+  if (only && body.length === 1 && only.length < smallBody)
+    return void response.end(only.toString("latin1"), "latin1");
   // Sends head and body in one system call.
   if (body.length > 1) response.cork();
   for (const part of body.slice(0, -1)) response.write(part);

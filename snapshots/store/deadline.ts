@@ -3,8 +3,17 @@ import { Fault } from "../../schemas/errors.ts";
 /** Waits at most `seconds` for work that cannot be stopped. Throws DEADLINE, or the work's own error. */
 export function inTime<T>(seconds: number, working: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(late(seconds)), seconds * 1000);
-    void working.then(resolve, reject).then(() => clearTimeout(timer));
+    let timer: NodeJS.Timeout | undefined;
+    let over = false;
+    const end = () => {
+      over = true;
+      clearTimeout(timer);
+    };
+    void working.then(resolve, reject).then(end);
+    // Most work is over before the turn is, and a timer would take longer than it.
+    process.nextTick(() => {
+      if (!over) timer = setTimeout(() => reject(late(seconds)), seconds * 1000);
+    });
   });
 }
 
