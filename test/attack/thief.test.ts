@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import type { Commit } from "../../schemas/store/stored-objects.ts";
 import { readExport } from "../../snapshots/export/export-records.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { newestCommit } from "../../snapshots/store/log/commits.ts";
@@ -7,11 +6,8 @@ import { readManifest } from "../../snapshots/store/manifest.ts";
 import { seal } from "../../snapshots/store/objects.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import {
-  entryText,
   parseCheckpoint,
   signCheckpoint,
-  signEntry,
-  signNote,
   signRecord,
   subjectOf,
 } from "../../snapshots/trust/notes/signed-note.ts";
@@ -32,7 +28,6 @@ import {
   putCommit,
   records,
   robbedStores,
-  runNote,
   thiefs,
 } from "../helpers/attack/thief.ts";
 import { bearer, until } from "../helpers/http/proxy-client.ts";
@@ -41,89 +36,28 @@ import { linkedStore } from "../helpers/store/linked-store.ts";
 
 // A thief has every right on the store, but none of the private keys. Proxies trust one public key. Nothing that the
 // thief made is served, by a proxy that was running or by one that starts afterwards; what was good goes on being
-// served.
+// served. Other ways to alter the log are in test/snapshots/trust/attacks.test.ts.
 
 const { folder, signedStore, proxyOn } = robbedStores();
 
 const forged = layout.commit(4);
 const publishForged = (storage: Storage) => publishRecords(storage, records(50), 999);
 
-const zeros = "0".repeat(64);
-/** Texts of notes about another commit, by what is another. */
-const aboutAnother: Record<string, (commit: Commit) => string> = {
-  origin: (commit) => entryText("other.example", commit),
-  commit: (commit) => entryText(ours.name, { ...commit, entry: { ...commit.entry, commit: 5 } }),
-  digest: (commit) => entryText(ours.name, { ...commit, digest: zeros }),
-  snapshotId: (commit) => entryText(ours.name, { ...commit, entry: { ...commit.entry, snapshotId: zeros } }),
-};
-
 /** Each does something to the store; proxies log the reason for which they do not take it up. */
 const attacks: [name: string, attack: (storage: Storage) => Promise<unknown>, logged: RegExp][] = [
-  ["a commit that nobody signed", publishForged, /commits\/0000000004.json: nobody signed it/],
-  ...thiefs.map((key): (typeof attacks)[number] => [
-    `a commit signed by a key that nobody trusts, ${key.name}`,
-    (storage) => publishRecords(storage, records(50), 999, { signing: { key, over: 3 } }),
+  [
+    "a commit signed by a key that nobody trusts",
+    (storage) => publishRecords(storage, records(50), 999, { signing: { key: thiefs[0]!, over: 3 } }),
     /commits\/0000000004.json: its signature does not count: no trusted key signed it/,
-  ]),
-  [
-    "a commit under the name and id of the trusted key, with a signature of another one",
-    async (storage) => {
-      const next = await following(storage);
-      await putCommit(storage, next, (commit) => signEntry({ ...thiefs[0]!, id: ours.id }, commit));
-    },
-    /the signature of prs\.example\/scores\+[0-9a-f]{8} is wrong/,
-  ],
-  [
-    "a commit with the note of the one before",
-    async (storage) => {
-      const { note } = await commitAt(storage, 3);
-      await putCommit(storage, await following(storage), () => note!);
-    },
-    /its signature is for something else/,
-  ],
-  ...Object.entries(aboutAnother).map(([what, textOf]): (typeof attacks)[number] => [
-    `a commit with a note of the trusted key about one with another ${what}`,
-    async (storage) => {
-      await putCommit(storage, await following(storage), (commit) => signNote(textOf(commit), ours));
-    },
-    /its signature is for something else/,
-  ]),
-  [
-    "a commit with a note of the trusted key about a run",
-    async (storage) => {
-      const next = await following(storage);
-      await putCommit(storage, next, ({ digest }) => runNote(ours, next.entry.publishedAt, digest));
-    },
-    /its signature is for something else/,
-  ],
-  [
-    "an older commit again, byte for byte, as the newest",
-    async (storage) => storage.put(forged, (await storage.get(layout.commit(2)))!),
-    /it holds commit 2/,
-  ],
-  [
-    "an older commit again under a new number",
-    async (storage) => {
-      const { note } = await commitAt(storage, 2);
-      await putCommit(storage, await following(storage), () => note!);
-    },
-    /its signature is for something else/,
   ],
   [
     "other content in the newest commit, under its own number",
     async (storage) => {
       const { note } = await commitAt(storage, 3);
-      const next = await following(storage, 1);
+      const next = await following(storage);
       await putCommit(storage, { ...next, entry: { ...next.entry, commit: 3 } }, () => note!);
     },
     /commits\/0000000003.json: its entry is not the last one of the signed log/,
-  ],
-  [
-    "a log without its newest commits",
-    async (storage) => {
-      for (const number of [2, 3]) await storage.delete(layout.commit(number));
-    },
-    /commits\/0000000003.json: it is gone, and public\/log\/checkpoint names it/,
   ],
 ];
 
@@ -138,8 +72,8 @@ describe("what a thief puts into the store", () => {
 
     await attack(storage);
     await until("the proxy to say why", () => logged.test(logOf(proxy)));
-    // The last two take away what one that starts then would begin with.
-    const another = attacks.indexOf(row) < attacks.length - 2 ? [await proxyOn(storage)] : [];
+    // The second takes away what one that starts then would begin with.
+    const another = row === attacks[0] ? [await proxyOn(storage)] : [];
     for (const each of [proxy, ...another]) {
       await expectNothingForeign(each, key, good);
       expect(await commitOf(each)).toBe(3);

@@ -111,10 +111,10 @@ export function putCommit(
 export const runNote = (key: SigningKey, checkedAt: string, digest: string) =>
   signRecord(key, subjectOf.checked({ checkedAt }))(digest).note!;
 
-/** The commit that would follow, with the snapshot of an older one. */
-export async function following(storage: Storage, snapshotOf = 2): Promise<Commit> {
+/** The commit that would follow, with the first snapshot. */
+export async function following(storage: Storage): Promise<Commit> {
   const newest = (await newestCommit(storage))!;
-  const older = await commitAt(storage, snapshotOf);
+  const older = await commitAt(storage, 1);
   const entry = { ...older.entry, commit: newest.entry.commit + 1 };
   return { ...older, entry, previous: newest.digest };
 }

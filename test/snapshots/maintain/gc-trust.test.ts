@@ -2,9 +2,7 @@ import { expect, test } from "vitest";
 import { formatVersion } from "../../../schemas/versions.ts";
 import type { CollectOptions } from "../../../snapshots/maintain/gc.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { newestCommit, readCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
-import type { Storage } from "../../../snapshots/store/storage.ts";
 import { signRecord, subjectOf } from "../../../snapshots/trust/notes/signed-note.ts";
 import { publishRecords } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
@@ -12,8 +10,7 @@ import { listed } from "../../helpers/store/storages.ts";
 import { content, timedStore } from "../../helpers/store/timed-store.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 
-// A thief can create objects, and so commits above the newest. Collections that know whose commits count never delete
-// for them.
+// Whose commits a collection counts. What it makes of stores that somebody altered is in attacks.test.ts of trust.
 
 const ours = testKey();
 const thief = testKey(ours.name, "thief");
@@ -30,47 +27,7 @@ async function storeOf({ unsigned = [] as number[] } = {}) {
   return store;
 }
 
-/** Creates a commit above the newest one, as a thief would, with the snapshot of commit 1. */
-async function forge(storage: Storage, number?: number): Promise<void> {
-  const newest = (await newestCommit(storage))!;
-  const { digest: _, note: __, ...first } = (await readCommit(storage, 1))!;
-  const commit = number ?? newest.entry.commit + 1;
-  const entry = { ...first.entry, commit, publishedAt: newest.entry.publishedAt };
-  await storage.putIfAbsent(layout.commit(commit), seal({ ...first, entry, previous: newest.digest }));
-}
-
-const manifestOf = async (storage: Storage, number: number) =>
-  layout.manifest((await readCommit(storage, number))!.manifest.hash);
 const keep: Partial<CollectOptions> = { keepHours: 1, keepCommits: 1, signing };
-
-test("a collection that knows keys refuses to count commits that none of them signed", async () => {
-  const store = await storeOf();
-  for (let count = 0; count < 3; count += 1) await forge(store.storage);
-  store.pass(100);
-  const before = await listed(store.storage);
-  await expect(store.collect(keep)).rejects.toMatchObject({
-    code: "UNTRUSTED_PREDECESSOR",
-    message: expect.stringMatching(
-      /commits\/0000000006\.json: nobody signed it\. .* delete commits\/0000000006/,
-    ),
-  });
-  expect(await listed(store.storage)).toEqual(before);
-  // Without them it keeps what the owner made.
-  for (const number of [4, 5, 6]) await store.storage.delete(layout.commit(number));
-  const newest = await manifestOf(store.storage, 3);
-  const { deleted } = await store.collect(keep);
-  expect(deleted.keys).toContain(await manifestOf(store.storage, 2));
-  expect(deleted.keys).not.toContain(newest);
-});
-
-test("what lies above the newest commit is refused even if it is no commit, and below a gap", async () => {
-  const store = await storeOf();
-  await store.storage.putIfAbsent(layout.commit(9), Buffer.from("rubbish"));
-  await expect(store.collect(keep)).rejects.toThrow(/commits\/0000000009\.json: /);
-  await store.storage.delete(layout.commit(9));
-  await forge(store.storage, 9);
-  await expect(store.collect(keep)).rejects.toThrow(/commits\/0000000009\.json: nobody signed it/);
-});
 
 test("a store of signed commits is not collected for nobody in particular, unless that is asked for", async () => {
   for (const unsigned of [[], [1, 2], [3]]) {
@@ -90,17 +47,6 @@ test("a store of signed commits is not collected for nobody in particular, unles
 test("commits that were made before the first key count, as a signed one leads to them", async () => {
   const { collect } = await storeOf({ unsigned: [1, 2] });
   expect((await collect({ ...keep, keepCommits: 2 })).keptCommits).toBe(2);
-});
-
-test("a commit of the past that was replaced stops a collection", async () => {
-  const { storage, collect } = await storeOf();
-  const { digest: _, note: __, ...second } = (await readCommit(storage, 2))!;
-  await storage.put(layout.commit(2), seal({ ...second, entry: { ...second.entry, withdrawn: [[1, 1]] } }));
-  await expect(collect(keep)).rejects.toThrow(
-    "commits/0000000002.json: it is not the one that the next commit follows",
-  );
-  await storage.delete(layout.commit(2));
-  await expect(collect(keep)).rejects.toThrow(/commits\/0000000002\.json: it is missing/);
 });
 
 test.each([

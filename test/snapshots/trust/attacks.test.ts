@@ -1,0 +1,397 @@
+import { beforeAll, expect, test } from "vitest";
+import type { Commit } from "../../../schemas/store/stored-objects.ts";
+import { parseNote } from "../../../snapshots/format/note.ts";
+import { type Policy, policyOf } from "../../../snapshots/format/policy.ts";
+import { diff } from "../../../snapshots/maintain/diff.ts";
+import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
+import { rollback } from "../../../snapshots/maintain/rollback.ts";
+import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
+import { layout } from "../../../snapshots/store/layout.ts";
+import { seal } from "../../../snapshots/store/objects.ts";
+import { readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
+import { type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
+import {
+  entryText,
+  signatureLine,
+  signEntry,
+  signNote,
+  signRecord,
+  subjectOf,
+} from "../../../snapshots/trust/notes/signed-note.ts";
+import { Trust } from "../../../snapshots/trust/trust.ts";
+import { parsePolicy } from "../../../snapshots/trust/witnesses/policy.ts";
+import { verify } from "../../../snapshots/verify/verify.ts";
+import { market, publishRecords } from "../../helpers/publish/records.ts";
+import { policyOfTwo, testKey } from "../../helpers/store/signing.ts";
+import { contentOf, countingStorage, memoryStorage } from "../../helpers/store/storages.ts";
+import { testFolder } from "../../helpers/store/test-folder.ts";
+import { timedStore } from "../../helpers/store/timed-store.ts";
+
+// Attacks on a store of seven commits, and what becomes of each at everybody who reads it. A thief has every right on
+// the store, but none of the keys. A publisher that shows two faces has its key, and one of three witnesses lies for
+// it.
+
+const folder = testFolder();
+const ours = testKey();
+const thieves = [testKey(ours.name, "thief"), testKey("thief.example")] as const;
+const witnesses = [0, 1, 2].map((n) => testKey(`witness.example/w${n}`, "", "cosignature-ed25519"));
+const vkeys = witnesses.map((key) => ({ vkey: verifierText(key) }));
+const keysAlone = policyOf([ours]);
+const quorum = parsePolicy(Buffer.from(policyOfTwo(ours, vkeys)), "policy");
+type Objects = Map<string, Buffer>;
+const { commit, checked, logCheckpoint, logCheckpointOf } = layout;
+
+/** The store at each of eight commits, of which all witnesses cosigned the checkpoints. */
+const honest: Objects[] = [new Map()];
+/** Another face: the same up to the fourth commit. One witness lies for it. */
+const forked: Objects[] = [];
+/** Another log of the same key, and the first one as a thief would sign it. */
+const another: Objects[] = [new Map()];
+const stolen: Objects[] = [new Map()];
+
+async function publishOn(objects: Objects, bri: number, key = ours): Promise<number | "unchanged"> {
+  const storage = memoryStorage(objects);
+  const done = await publishRecords(storage, [market(1), market(2)], bri, { signing: { key } });
+  return done.outcome === "unchanged" ? "unchanged" : done.commit;
+}
+
+function cosigned(note: Buffer, cosigners: readonly SigningKey[]): Buffer {
+  const { text } = parseNote(String(note));
+  const lines = cosigners.map((each) => `${signatureLine(each, text, 1_700_000_000)}\n`);
+  return Buffer.concat([note, Buffer.from(lines.join(""))]);
+}
+
+beforeAll(async () => {
+  const grow = async (stores: Objects[], from: number, cosigners: readonly SigningKey[], key = ours) => {
+    while (stores.length < 9) {
+      const next = new Map(stores.at(-1));
+      await publishOn(next, from + stores.length, key);
+      for (const key of [logCheckpoint, logCheckpointOf(stores.length)])
+        next.set(key, cosigned(next.get(key)!, cosigners));
+      stores.push(next);
+    }
+  };
+  await grow(honest, 600, witnesses);
+  forked.push(...honest.slice(0, 5));
+  await grow(forked, 650, witnesses.slice(2));
+  await grow(another, 700, []);
+  await grow(stolen, 600, [], thieves[0]);
+});
+
+/** What happened, in a word. */
+const words: Record<string, string> = {
+  FORKED_LOG: "fork",
+  CORRUPT_OBJECT: "stays",
+  UNTRUSTED_PREDECESSOR: "refused",
+  BROKEN_LOG: "broken",
+  SNAPSHOT_NOT_FOUND: "unknown",
+  ROLLBACK_REFUSED: "unknown",
+  EXPORT_REFUSED: "unknown",
+};
+
+/** What is told, with short names of objects and without hashes; and words for errors. */
+class Told {
+  readonly lines: string[] = [];
+  readonly add = ({ message }: Error) => {
+    this.lines.push(
+      message.replaceAll(/commits\/0+(\d+)\.json/g, "commits/$1").replaceAll(/[0-9a-f]{64}/g, "HASH"),
+    );
+  };
+  readonly word = (error: Error & { code: string }): string => {
+    this.add(error);
+    return words[error.code] ?? expect.fail(error.message);
+  };
+}
+
+/**
+ * The number of the commit that a proxy shows, which knew the first so many commits; or why it stays where it was. Once
+ * the store is as it was, it is all well again.
+ */
+async function shownBy(altered: Objects, policy: Policy, knew: number, told: Told): Promise<string> {
+  const own = new Map(honest[knew]);
+  const show = (objects: Objects) => {
+    own.clear();
+    for (const [key, bytes] of objects) own.set(key, bytes);
+  };
+  const storage = countingStorage(memoryStorage(own));
+  const reader = readSignedLog(storage, new Trust(policy), { refused: told.add });
+  const catalog = new Catalog(storage, { cacheBytes: 1024, reader });
+  const shown = () => catalog.current()?.commit.commit ?? 0;
+  if (knew > 0) await catalog.refresh();
+  show(altered);
+  storage.calls.length = 0;
+  const found = await catalog.refresh().then(() => String(shown()), told.word);
+  expect(storage.calls.length).toBeLessThan(300);
+  if (Number.isNaN(Number(found))) expect(shown()).toBe(knew);
+  show(honest[7]!);
+  if (shown() < 7 || knew > 0) await catalog.refresh();
+  expect(shown()).toBe(7);
+  return found;
+}
+
+const signing = { key: ours };
+const settings = { temporaryDirectory: folder, progress: () => {}, signing };
+const maintaining: readonly ((objects: Objects) => Promise<unknown>)[] = [
+  (objects) => rollback(memoryStorage(objects), "2", () => new Date(), { signing }),
+  (objects) => exportSnapshot(memoryStorage(objects), undefined, settings),
+  (objects) => diff(memoryStorage(objects), "1", "2", { trusted: [ours] }),
+  (objects) => timedStore(objects).collect({ signing: { trusted: [ours] }, keepHours: 1, keepCommits: 1 }),
+];
+
+/** What somebody makes of a copy of a store, which stays as it was where that is refused. */
+async function outcomeOf(altered: Objects, told: Told, work: (objects: Objects) => Promise<unknown>) {
+  const objects = new Map(altered);
+  const outcome = await work(objects).then(
+    (done) => (typeof done === "object" ? "ok" : `${done}`),
+    told.word,
+  );
+  if (outcome === "refused") expect(await contentOf(memoryStorage(objects))).toEqual(await content(altered));
+  return { objects, outcome };
+}
+const content = (objects: Objects) => contentOf(memoryStorage(objects));
+
+/** The kinds of objects that verify finds fault with. */
+async function faultsIn(objects: Objects, policy: Policy): Promise<string> {
+  const { faults } = await verify(memoryStorage(objects), () => {}, { trust: new Trust(policy) });
+  const kinds = /commits|checkpoints?|tile|scores|checked|changes|manifests/;
+  return [...new Set(faults.map(({ key }) => kinds.exec(key)![0]))].sort().join(" ");
+}
+
+/** The keys of an object, of those in some stores, or of those that nobody signed, by the names that attacks have. */
+function keysOf(name: string, stores: readonly Objects[]): string[] {
+  const junk = /^junk\/(\d+)$/.exec(name);
+  if (junk) return Array.from({ length: Number(junk[1]) }, (_, n) => logCheckpointOf(9_999_999_999 - n));
+  const [, number] = /^commits\/(\d+)$/.exec(name) ?? [];
+  if (number) return [commit(Number(number))];
+  if (name === "checked") return [checked];
+  const key = name === "everything" ? "" : name.replace(/^(log\/$|(?!commits))/, layout.log);
+  if (key !== "" && !key.endsWith("/")) return [key];
+  return stores.flatMap((store) => [...store.keys()]).filter((each) => each.startsWith(key));
+}
+
+const commitIn = (o: Objects, number: number): Commit => JSON.parse(String(o.get(commit(number))));
+/** Commit 2 under the number that a key has, after those before it, with a note. */
+const put = (note?: (made: Commit, o: Objects) => string | undefined) => (key: string, o: Objects) => {
+  const { digest: _, note: __, ...older } = commitIn(o, 2);
+  const number = Number(/\d+/.exec(key)![0]);
+  const previous = commitIn(o, Math.min(number - 1, 7)).digest;
+  const made = { ...older, entry: { ...older.entry, commit: number }, previous };
+  return seal(made, (digest) => ({ note: note?.({ ...made, digest }, o) }));
+};
+/** Our note about a commit that differs from the one which has it. */
+const about = (name: string, changes: object, entry: object = {}) =>
+  put((made) => signNote(entryText(name, { ...made, ...changes, entry: { ...made.entry, ...entry } }), ours));
+const zeros = "0".repeat(64);
+const run = { checkedAt: "2026-03-01T00:00:00.000Z", commit: 9, outcome: "published" } as const;
+const flipped = (bytes: Buffer) => bytes.with(64, bytes[64]! ^ 1);
+
+const others = () => [honest, forked, another, stolen].flatMap((stores) => stores.slice(7));
+
+/** What an attack makes of an object. */
+const makings: Record<string, (key: string, o: Objects) => Uint8Array | undefined> = {
+  lost: () => undefined,
+  huge: () => Buffer.alloc(1024 * 1024, "x"),
+  rubbish: () => Buffer.from("anybody's\n\n— x eHh4eHg=\n"),
+  altered: (key, o) => flipped(o.get(key)!),
+  "of no witness": (key, o) => o.get(key)!.subarray(0, o.get(key)!.indexOf("— witness")),
+  "of another face": (key) => forked[7]!.get(key),
+  "of another face of all witnesses": (key) => {
+    const bytes = forked[7]!.get(key);
+    return bytes && key.startsWith(logCheckpoint) ? cosigned(bytes, witnesses.slice(0, 2)) : bytes;
+  },
+  "of another longer face": (key) => forked[8]!.get(key),
+  "of another log": (key) => another[7]!.get(key),
+  "of a thief": (key) => stolen[7]!.get(key),
+  "of a thief's next run": (key) => stolen[8]!.get(key),
+  "of the next run": (key) => honest[8]!.get(key),
+  "as at 7": (key) => honest[7]!.get(key),
+  "as at 6": (key) => honest[6]!.get(key),
+  "as at 4": (key) => honest[4]!.get(key),
+  "that was 6": (_, o) => o.get(commit(6)),
+  "that was 2": (_, o) => o.get(commit(2)),
+  unsigned: put(),
+  "signed by a thief": put((made) => signEntry(thieves[0], made)),
+  "signed by thief.example": put((made) => signEntry(thieves[1], made)),
+  "signed under our id": put((made) => signEntry({ ...thieves[0], id: ours.id }, made)),
+  "with the note of 7": put((_, o) => commitIn(o, 7).note),
+  "with the note of 2": put((_, o) => commitIn(o, 2).note),
+  "with our note of another origin": about("other.example", {}),
+  "with our note of another number": about(ours.name, {}, { commit: 9 }),
+  "with our note of another digest": about(ours.name, { digest: zeros }),
+  "with our note of another snapshot": about(ours.name, {}, { snapshotId: zeros }),
+  "with our note of a run": put(({ digest, entry }) => {
+    return signRecord(ours, subjectOf.checked({ checkedAt: entry.publishedAt }))(digest).note;
+  }),
+  "of nobody that names 9": () => seal(run),
+  "of ours that names 9": () => seal(run, signRecord(ours, subjectOf.checked(run))),
+};
+
+/**
+ * Attacks, one a line; then what a new proxy shows that trusts a key, and one that asks for two witnesses; what proxies
+ * show that knew six and seven commits; what a publisher makes; and rollback, export, diff and gc, in one word where
+ * they agree; then the kinds of objects that verify names, and those that it names after the publish. Lines that begin
+ * with > are among what is told.
+ */
+const table = `
+nothing                               ; 7 7 7 7 8 ok
+
+checkpoints/ lost                     ; 7 7 7 7 8 ok            ; checkpoints
+checkpoint lost                       ; 7 7 7 7 8 ok            ; checkpoint
+checkpoint huge                       ; 7 7 7 7 8 ok            ; checkpoint
+checkpoint and checkpoints/ lost      ; 0 0 stays stays 8 ok; checkpoint checkpoints
+log/ lost                             ; 0 0 stays stays 8 ok; checkpoint checkpoints tile
+log/ huge                             ; 0 0 stays stays 8 ok; checkpoint checkpoints tile ; checkpoints
+tile/ lost                            ; 7 7 7 7 8 ok            ; tile
+tile/ huge                            ; 7 7 7 7 8 ok            ; tile
+tile/0/000.p/7 altered                ; 7 7 7 7 8 ok            ; tile ; all
+tile/entries/000.p/7 altered          ; 7 7 7 7 8 ok            ; tile
+tile/ and commits/3 lost              ; stays stays stays 7 refused refused; commits tile
+> commits/7: its entry is not the last one of the signed log of 7 entries
+tile/0/000.p/7 altered, tile/entries/ and commits/3 lost; stays stays stays 7 refused refused; commits tile
+junk/3000 rubbish, checkpoint lost    ; 0 0 6 7 8 ok            ; checkpoint checkpoints ; checkpoints
+junk/200 rubbish, checkpoint lost     ; 7 7 7 7 8 ok            ; checkpoint checkpoints ; checkpoints
+checkpoints/08 and checkpoints/8x and checkpoints/x/8 rubbish; 7 7 7 7 8 ok            ; checkpoints ; all
+checkpoint of no witness              ; 7 7 7 7 8 ok            ; checkpoint
+checkpoint and checkpoints/7 of no witness; 7 6 7 7 8 ok            ; checkpoint
+> checkpoint: the quorum two is not reached: no witness cosigned; w0, w1, w2 did not
+
+checkpoint as at 4                    ; 4 4 7 7 8 ok            ; checkpoint
+checkpoint and checkpoints/ as at 4   ; 4 4 stays stays 8 ok; checkpoint checkpoints
+> it is of 4 entries with root HASH, which does not continue the log of 7 entries with root HASH that was
+everything as at 6                    ; 6 6 6 stays 7 ok
+commits/7 lost                        ; stays stays stays stays refused refused; commits
+> commits/7: it is gone, and public/log/checkpoint names it
+> checkpoint is signed and names commit 7, root HASH, which the log does not lead to; its newest commit is 6, root HASH.
+> Put commits/7 back, with all that is gone before it
+commits/6 and commits/7 lost          ; stays stays stays stays refused refused; commits
+commits/ lost                         ; stays stays stays stays refused refused; commits
+> it has no commit. Others can write to this store
+> delete public/log/checkpoint, public/log/checkpoints/ and checked.json
+commits/7 and checkpoint and checkpoints/ lost; 0 0 stays stays refused refused; commits
+> checkpoint: it is gone, and so is the log of 7 entries
+> checked.json is signed and names commit 7, which the log does not lead to; its newest commit is 6.
+commits/7 and checkpoint and checked lost; stays stays stays stays refused refused; checked checkpoint commits scores
+> checkpoint is signed and names commit 7
+commits/7 and checked lost, checkpoint as at 6; 6 6 6 stays refused refused; checked commits scores
+> checkpoint is signed and names commit 7
+commits/7 and checkpoint and checkpoints/ and checked lost; 0 0 stays stays 7 ok; checked checkpoint checkpoints scores
+everything lost                       ; 0 0 stays stays 1 unknown unknown unknown ok; checked
+
+commits/7 huge                        ; stays stays stays stays refused refused; commits
+> Put the version back
+commits/7 rubbish                     ; stays stays stays stays refused refused; commits
+> Put the version back
+commits/7 of another face             ; stays stays stays stays refused refused; commits
+> commits/7: its entry is not the last one of the signed log of 7 entries
+commits/7 of another log              ; stays stays stays stays refused refused; commits
+> Put commits/7, or what is gone of
+commits/7 that was 6                  ; stays stays stays stays refused refused; commits
+> it holds commit 6
+commits/7 with the note of 7          ; stays stays stays stays refused refused; commits
+commits/7 of a thief                  ; 7 7 7 7 refused refused ; commits scores
+
+everything of another face            ; 7 4 fork fork 8 ok      ; checkpoint
+> checkpoint: it is of 7 entries with root HASH, which does not continue the log of 6 entries with root HASH that was
+everything of another log             ; 7 0 fork fork 8 ok      ; checkpoint
+everything of another face, tile/ lost; 7 4 fork fork 8 ok      ; checkpoint tile
+everything of another face, tile/ and commits/3 lost; stays stays stays fork refused refused; checkpoint commits tile
+log/ of another face                  ; stays 4 fork fork refused refused; checkpoint checkpoints tile
+log/ of another face of all witnesses ; stays stays fork fork refused refused; checkpoint checkpoints tile
+commits/ of another face              ; stays stays stays stays refused refused; manifests
+> names commit 7, root HASH, which the log does not lead to; its newest commit is 7, root HASH
+commits/ of another longer face       ; stays stays stays stays refused refused; manifests
+> names commit 7, root HASH, which the log does not lead to; its newest commit is 8, root HASH
+
+everything of the next run, log/ as at 7; 7 7 7 7 9 ok            ; checkpoint checkpoints tile
+commits/8 rubbish                     ; 7 7 7 7 refused refused ; commits
+commits/8 unsigned                    ; 7 7 7 7 refused refused ; changes commits
+> commits/8: nobody signed it
+> delete commits/8, and run again
+commits/8 unsigned, commits/9 rubbish ; 7 7 7 7 refused refused ; changes commits
+commits/8 signed by a thief           ; 7 7 7 7 refused refused ; changes commits
+> commits/8: its signature does not count: no trusted key signed it
+commits/8 signed by thief.example     ; 7 7 7 7 refused refused ; changes commits
+> commits/8: its signature does not count: no trusted key signed it
+commits/8 signed under our id         ; 7 7 7 7 refused refused ; changes commits
+> is wrong
+commits/8 with the note of 7          ; 7 7 7 7 refused refused ; commits
+> commits/8: its signature is for something else
+commits/8 with the note of 2          ; 7 7 7 7 refused refused ; commits
+> commits/8: its signature is for something else
+commits/8 that was 2                  ; 7 7 7 7 refused refused ; commits
+> it holds commit 2
+commits/8 with our note of another origin; 7 7 7 7 refused refused ; changes commits
+> commits/8: its signature is for something else
+commits/8 with our note of another number; 7 7 7 7 refused refused ; commits
+> commits/8: its signature is for something else
+commits/8 with our note of another digest; 7 7 7 7 refused refused ; commits
+> commits/8: its signature is for something else
+commits/8 with our note of another snapshot; 7 7 7 7 refused refused ; commits
+> commits/8: its signature is for something else
+commits/8 with our note of a run      ; 7 7 7 7 refused refused ; commits
+> commits/8: its signature is for something else
+commits/15 rubbish                    ; 7 7 7 7 8 ok ok ok refused; commits ; all
+> commits/15:
+commits/15 unsigned                   ; 7 7 7 7 8 ok ok ok refused; commits ; all
+> commits/15: nobody signed it
+
+commits/5 lost                        ; 7 7 7 7 8 unknown ok unknown broken; commits ; all
+> commits/5: it is missing
+commits/5 unsigned                    ; 7 7 7 7 8 unknown ok unknown broken; changes checkpoints commits tile ; all
+> commits/5: it is not the one that the next commit follows
+commits/5 signed by a thief           ; 7 7 7 7 8 unknown ok unknown broken; changes checkpoints commits tile ; all
+commits/5 of another face             ; 7 7 7 7 8 unknown ok unknown broken; checkpoints commits tile ; all
+
+checked and checkpoint of a thief's next run; 7 7 7 7 8 ok            ; checked
+checked of nobody that names 9        ; 7 7 7 7 8 ok            ; checked
+checked of ours that names 9          ; 7 7 7 7 refused refused ; commits
+> checked.json is signed and names commit 9, which the log does not lead to
+`;
+
+/** Carries out attacks, as a line of the table names them, on a store. */
+function attack(objects: Objects, line: string): void {
+  for (const each of line.split(", ")) {
+    const [, names = "", what = ""] = /^(\S+(?: and \S+)*) (.*)$/.exec(each)!;
+    const make = makings[what] ?? expect.fail(`no ${what}`);
+    const stores = what.startsWith("of ") ? [objects, ...others()] : [objects];
+    for (const key of names.split(" and ").flatMap((name) => keysOf(name, stores))) {
+      const made = make(key, objects);
+      if (made) objects.set(key, Buffer.from(made));
+      else objects.delete(key);
+    }
+  }
+}
+
+const rows = table.split(/\n+(?!>)/).filter((row) => row !== "");
+test.for(rows)("%s", async (row) => {
+  const [line = "", ...says] = row.split("\n> ");
+  const [what = "", cells, faults = "", after = ""] = line.split(/ *; */);
+  const altered = new Map(honest[7]);
+  if (what !== "nothing") attack(altered, what);
+  const told = new Told();
+  const proxies = [
+    await shownBy(altered, keysAlone, 0, told),
+    await shownBy(altered, quorum, 0, told),
+    await shownBy(altered, keysAlone, 6, told),
+    await shownBy(altered, keysAlone, 7, told),
+  ];
+  const published = await outcomeOf(altered, told, (objects) => publishOn(objects, 690));
+  // So it is with nothing new.
+  const same = await outcomeOf(altered, told, (objects) => publishOn(objects, 607));
+  expect(same.outcome === "refused").toBe(published.outcome === "refused");
+  const maintained = await Promise.all(maintaining.map((work) => outcomeOf(altered, told, work)));
+  const outcomes = maintained.map(({ outcome }) => outcome);
+  const seen = [
+    ...proxies,
+    published.outcome,
+    ...(new Set(outcomes).size > 1 ? outcomes : outcomes.slice(0, 1)),
+  ];
+  const left = published.outcome === "refused" ? "" : await faultsIn(published.objects, keysAlone);
+  const found = await faultsIn(altered, quorum);
+  expect([seen.join(" "), found, left !== "" && left === found ? "all" : left]).toEqual([
+    cells,
+    faults,
+    after,
+  ]);
+  for (const each of says) expect(told.lines.join("\n")).toContain(each);
+});
