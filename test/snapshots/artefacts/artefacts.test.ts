@@ -86,7 +86,11 @@ describe("renderArtefacts()", () => {
 
   test("gives the golden files, byte for byte", async () => {
     const shown = [...files].filter(([key]) => [undefined, odd.slug].includes(slugOfArtefact(key)));
-    for (const [key, bytes] of shown) await expect(String(bytes)).toMatchFileSnapshot(join(golden, key));
+    // Each field of the dataset is a line there.
+    const field = /\{\n *"@type": "cr:Field".*?\n {4}\}/gs;
+    const inLines = (text: string) => text.replaceAll(field, (each) => each.replaceAll(/\n */g, " "));
+    for (const [key, bytes] of shown)
+      await expect(inLines(String(bytes))).toMatchFileSnapshot(join(golden, key));
     const kept = await readdir(golden, { recursive: true, withFileTypes: true });
     expect(kept.filter((entry) => entry.isFile())).toHaveLength(shown.length);
   });
