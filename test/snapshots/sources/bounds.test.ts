@@ -21,16 +21,6 @@ const lists = (depth: number) => `${"[".repeat(depth)}1${"]".repeat(depth)}`;
 describe("what a row may hold at most", () => {
   test.for<[string, string, { column: string; rule: RegExp }]>([
     [
-      "a question of 20 MB",
-      replaced("markets", "question", "repeat('\u00e4', 10_000_000)"),
-      { column: "question", rule: /10000 characters/ },
-    ],
-    [
-      "a question of 10,001 characters",
-      replaced("markets", "question", "repeat('\u00e4', 10_001)"),
-      { column: "question", rule: /10000 characters/ },
-    ],
-    [
       "JSON nested 20,000 deep",
       references(`[${nested(20_000)}]`, "['1'::JSON]"),
       { column: "dimensions[0].references[0]", rule: /32 deep/ },
