@@ -9,8 +9,7 @@ import { ForksPoolWorker, type PoolOptions, startVitest } from "vitest/node";
 import type { Option } from "../../scripts/program.ts";
 import { nodeOptions } from "../helpers/servers/programs.ts";
 import base from "../vitest.config.ts";
-import { explainedIn, nameOf } from "./explained.ts";
-import { type Mutant, mutate } from "./mutate.ts";
+import { type Mutant, mutate, nameOf } from "./mutate.ts";
 import type { Entry, Job, Orders, Recorded } from "./worker.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -42,7 +41,7 @@ const options = {
   least: {
     type: "string",
     default: "0",
-    does: "of a hundred mutants tried, how many must be killed or explained",
+    does: "of a hundred mutants tried, how many must be killed",
   },
   records: {
     type: "string",
@@ -181,8 +180,6 @@ function draw<T>(all: readonly T[]): T[] {
   return drawn.map(({ one }) => one);
 }
 
-const explained = explainedIn(readFileSync(join(import.meta.dirname, "explained.txt"), "utf8"));
-for (const name of explained.names) if (!ids.has(name)) say(`explained, but no longer there: ${name}`);
 const records = await record();
 for (const { file } of records.filter(({ failed }) => failed))
   say(`fails without a mutant, left out: ${file}`);
@@ -196,7 +193,7 @@ const folders = Map.groupBy(reached, ({ mutant }) => folderOf(mutant));
 const drawn = [...folders].map(([folder, all]) => ({ folder, all, tried: draw(all) }));
 
 const ends = new Map<number, string | undefined>();
-const open = drawn.flatMap(({ tried }) => tried).filter(({ mutant }) => !explained.has(nameOf(mutant)));
+const open = drawn.flatMap(({ tried }) => tried);
 for (let jobs = open; jobs.length > 0; ) {
   const entries = await runWorker(
     values.tests,
@@ -215,13 +212,12 @@ for (const { mutant } of survivors) say(`survived, line ${mutant.line}:\n${nameO
 say(`seed ${values.seed}`);
 for (const { folder, all, tried } of drawn) {
   const made = mutants.filter((mutant) => folderOf(mutant) === folder).length;
-  const told = tried.filter(({ mutant }) => explained.has(nameOf(mutant))).length;
   const left = tried.filter((one) => survivors.has(one)).length;
-  const killed = `killed ${tried.length - told - left} of ${tried.length}, ${told} explained, ${left} not`;
+  const killed = `killed ${tried.length - left} of ${tried.length}`;
   say(`${folder}: ${made} mutants, ${all.length} reached by tests; ${killed}`);
 }
 const share = 100 - (100 * survivors.size) / drawn.reduce((sum, { tried }) => sum + tried.length, 0);
 const few = share < Number(values.least);
-if (few) say(`${share.toFixed(1)} % killed or explained, which is less than ${values.least} %`);
+if (few) say(`${share.toFixed(1)} % killed, which is less than ${values.least} %`);
 // Vitest sets it when a mutant kills the worker, too.
 process.exitCode = few ? 1 : 0;

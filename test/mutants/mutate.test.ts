@@ -1,8 +1,7 @@
 import { stripTypeScriptTypes } from "node:module";
 import { compileFunction } from "node:vm";
 import { expect, test } from "vitest";
-import { explainedIn, nameOf } from "./explained.ts";
-import { mutate } from "./mutate.ts";
+import { mutate, nameOf } from "./mutate.ts";
 
 const source = `const seen: number[] = [];
 function answer(n: number, { even = false } = {}): unknown {
@@ -37,28 +36,10 @@ test("each mutant alone changes what the code does, and without any it does the 
   expect(mutants.map(({ id }) => id)).toEqual(mutants.map((_, place) => 10 + place));
 });
 
-test("a list explains mutants by the text of their line and of the change, the second like it by its number", () => {
-  const code = "const readAtOnce = 8;\nfunction f(a: number) {\n  a += 2;\n  return a + 1 + 1;\n}\n";
-  const { mutants } = mutate("answer.ts", code, 1);
-  const list = `What this is.
-
-answer.ts: return a + 1 + 1;
-  1 -> 1 + 1
-  1 -> 1 + 1 (2)
-answer.ts: a += 2;
-  2 ± 1
-They do not matter.
-`;
-  const explained = explainedIn(list);
-  const told = mutants.filter((mutant) => explained.has(nameOf(mutant)));
-  expect(told.map(({ line, change }) => `${line}: ${change}`)).toEqual([
-    "1: 8 -> 8 + 1",
-    "1: 8 -> 8 - 1",
-    "3: 2 -> 2 + 1",
-    "3: 2 -> 2 - 1",
-    "4: 1 -> 1 + 1",
-    "4: 1 -> 1 + 1 (2)",
-  ]);
-  expect(explained.names.size).toBe(4);
-  expect(new Set(mutants.map(nameOf)).size).toBe(mutants.length);
+test("a mutant is named by the text of its line and the change, the second like it by its number", () => {
+  const code = "function f(a: number) {\n  return a + 1 + 1;\n}\n";
+  const names = mutate("answer.ts", code, 1).mutants.map(nameOf);
+  expect(names).toContain("answer.ts: return a + 1 + 1;\n  1 -> 1 + 1");
+  expect(names).toContain("answer.ts: return a + 1 + 1;\n  1 -> 1 + 1 (2)");
+  expect(new Set(names).size).toBe(names.length);
 });

@@ -11,6 +11,10 @@ export interface Mutant {
   change: string;
 }
 
+/** What names a mutant, on two lines. */
+export const nameOf = ({ file, text, change }: Omit<Mutant, "id" | "line">) =>
+  `${file}: ${text}\n  ${change}`;
+
 /** A node of ESTree. Offsets count UTF-16 code units. */
 type Node = { type: string; start: number; end: number; operator?: string; computed?: boolean } & {
   [child in "left" | "right" | "argument" | "expression" | "callee"]?: Node;
