@@ -192,3 +192,26 @@ describe("presentedKey(rawHeaders)", () => {
     );
   });
 });
+
+test("the log holds patterns and names of known parameters, no target, no value, no key", async () => {
+  const secret = "SECRETCANARY";
+  const line = async (path: string, headers: Record<string, string> = {}) => {
+    const { "x-request-id": id } = (await proxy.get(path, { headers })).headers;
+    return proxy.logs(String(id));
+  };
+  const page = JSON.parse(
+    await line(`/api/v1/markets/historical?outcome=${secret}&min_composite=300`, bearer(aegis)),
+  );
+  expect(page.req).toMatchObject({
+    route: "/api/v1/markets/historical",
+    parameters: ["outcome", "min_composite"],
+  });
+  await line(`/api/v1/scores/${secret}?${secret}=1`, {
+    "x-api-key": secret,
+    cookie: secret,
+    "user-agent": secret,
+  });
+  await line(`/${secret}`, { authorization: `Bearer ${secret}` });
+  expect(proxy.logged.join("")).not.toContain(secret);
+  expect(proxy.logged.join("")).not.toContain(aegis);
+});

@@ -20,9 +20,12 @@ import {
 let proxy: TestProxy;
 /** A Developer key and an Aegis key. */
 let keys: [string, string];
+/** Agents of nobody, and of each key. */
+let agents: Awaited<ReturnType<typeof connected>>[];
 beforeAll(async () => {
   proxy = await startTestProxy();
   keys = [await proxy.issue({ plan: "developer", owner: "first" }), await proxy.issue({ owner: "first" })];
+  agents = await Promise.all([undefined, ...keys].map((key) => connected(key)));
 });
 afterAll(() => proxy.stop());
 
@@ -103,8 +106,9 @@ const calls: [
   ["get_market", { id: aMarket, proof: true }, "aegis", 1],
 ];
 
-describe.each([modern, legacy])("protocol version %s", (version) => {
-  test("is spoken, and lists every tool to everybody, at no cost", async () => {
+test.each([modern, legacy])(
+  "protocol version %s is spoken, lists every tool to everybody, at no cost, and calls each",
+  async (version) => {
     const key = await proxy.issue({ owner: `lists ${version}`, quota: 1 });
     const agent = await connected(key, { version });
     expect(agent.client.getNegotiatedProtocolVersion()).toBe(version);
@@ -115,6 +119,8 @@ describe.each([modern, legacy])("protocol version %s", (version) => {
     expect(tools.map(({ name }) => name)).toEqual([...new Set(calls.map(([name]) => name))]);
     expect((await (await connected(undefined, { version })).client.listTools()).tools).toEqual(tools);
     expect([await left(key), agent.head().status]).toEqual([1, 200]);
+    const rich = await connected(keys[1], { version });
+    for (const [name, args] of calls) await rich.call(name, args);
     // An agent reads all of it, and whoever pays for what the agent reads pays for it.
     expect(JSON.stringify(tools).length).toBeLessThan(26_000);
     for (const { name, inputSchema, outputSchema, annotations } of tools) {
@@ -122,33 +128,33 @@ describe.each([modern, legacy])("protocol version %s", (version) => {
       expect(outputSchema?.required).toEqual(["notice", "snapshotId", "page", "data"]);
       expect(annotations).toMatchObject({ readOnlyHint: true });
     }
-  });
+  },
+);
 
-  test.each(calls)("%s %j: plan %s, units %i", async (name, args, plan, units) => {
-    for (const [rank, key] of [undefined, ...keys].entries()) {
-      const before = key === undefined ? Number.NaN : await left(key);
-      const agent = await connected(key, { version });
-      if (rank >= ranks.indexOf(plan)) {
-        await agent.call(name, args);
-        expect(agent.head().headers.has("x-ratelimit-remaining")).toBe(units > 0);
-        if (key) expect(await left(key)).toBe(before - units);
-      } else {
-        const { code, detail } = await agent.refusal(name, args);
-        const refused = plan === "aegis" ? "AEGIS_REQUIRED" : "DEVELOPER_REQUIRED";
-        expect([code, agent.head().status]).toEqual([key ? refused : "API_KEY_REQUIRED", 200]);
-        expect(detail).toContain(`needs a key of the ${plan} plan`);
-        if (key) expect(await left(key)).toBe(before);
-      }
+test.each(calls)("%s %j: plan %s, units %i", async (name, args, plan, units) => {
+  for (const [rank, key] of [undefined, ...keys].entries()) {
+    const before = key === undefined ? Number.NaN : await left(key);
+    const agent = agents[rank]!;
+    if (rank >= ranks.indexOf(plan)) {
+      await agent.call(name, args);
+      expect(agent.head().headers.has("x-ratelimit-remaining")).toBe(units > 0);
+      if (key) expect(await left(key)).toBe(before - units);
+    } else {
+      const { code, detail } = await agent.refusal(name, args);
+      const refused = plan === "aegis" ? "AEGIS_REQUIRED" : "DEVELOPER_REQUIRED";
+      expect([code, agent.head().status]).toEqual([key ? refused : "API_KEY_REQUIRED", 200]);
+      expect(detail).toContain(`needs a key of the ${plan} plan`);
+      if (key) expect(await left(key)).toBe(before);
     }
-  });
+  }
 });
 
 describe("a tool gives what the request gives that it stands for:", () => {
   let key: string;
-  let agent: Awaited<ReturnType<typeof connected>>;
-  beforeAll(async () => {
+  let agent: (typeof agents)[number];
+  beforeAll(() => {
     [, key] = keys;
-    agent = await connected(key);
+    agent = agents[2]!;
   });
 
   test("scores", async () => {
@@ -216,12 +222,10 @@ describe("a tool gives what the request gives that it stands for:", () => {
     expect(await agent.refusal("get_market", { id: aMarket, asOf: "2001-01-01" })).toMatchObject({
       code: "SNAPSHOT_NOT_FOUND",
     });
-    const developer = await connected(keys[0]);
-    expect(await developer.refusal("get_score", { slug: "aave", asOf: "2020-01-01" })).toMatchObject({
+    expect(await agents[1]!.refusal("get_score", { slug: "aave", asOf: "2020-01-01" })).toMatchObject({
       code: "AEGIS_REQUIRED",
     });
-    const anonymous = await connected();
-    expect(await anonymous.refusal("list_scores", { asOf: "2026-03-01" })).toMatchObject({
+    expect(await agents[0]!.refusal("list_scores", { asOf: "2026-03-01" })).toMatchObject({
       code: "API_KEY_REQUIRED",
     });
   });
@@ -257,8 +261,7 @@ describe("a call is refused", () => {
   test.each(wrong)("%s %j: %s, for a unit", async (name, args, code, detail) => {
     const [, key] = keys;
     const before = await left(key);
-    const agent = await connected(key);
-    const refusal = await agent.refusal(name, args);
+    const refusal = await agents[2]!.refusal(name, args);
     expect(refusal).toMatchObject({ code, detail: expect.stringMatching(detail) });
     expect(await left(key)).toBe(before - 1);
   });

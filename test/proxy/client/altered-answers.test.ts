@@ -171,59 +171,61 @@ const ofBytes: ((bytes: Buffer, choose: Choose) => Buffer)[] = [
 
 /** Alters one value within a value of JSON. */
 function alterValue(value: unknown, choose: Choose): unknown {
+  const one = <T>(...ways: T[]) => ways[choose(ways.length)]!;
   if (typeof value === "number")
-    return [value + 1, value - 1, -value, value + 0.5, String(value), null][choose(6)];
-  if (value === null || typeof value === "boolean") return [0, "", {}, []][choose(4)];
+    return one<unknown>(value + 1, value - 1, -value, value + 0.5, `${value}`, null);
+  if (value === null || typeof value === "boolean") return one<unknown>(0, "", {}, []);
   if (typeof value === "string") {
     const bytes = Buffer.from(value, "base64");
     if (bytes.length > 8 && bytes.toString("base64") === value && choose(2))
       return flipped(bytes, choose).toString("base64");
     const at = choose(value.length + 1);
-    return [
-      value.slice(0, at) + String.fromCharCode(32 + choose(95)) + value.slice(at + 1),
-      value.slice(0, at) + value.slice(at + 1),
-      value.slice(0, at) + value.slice(at, at + 1) + value.slice(at),
-      value.toUpperCase(),
-      null,
-    ][choose(5)];
+    const [head, char, tail] = [value.slice(0, at), value.slice(at, at + 1), value.slice(at + 1)];
+    const other = String.fromCharCode(32 + choose(95));
+    return one(head + other + tail, head + tail, head + char + char + tail, value.toUpperCase(), null);
   }
   if (Array.isArray(value)) {
-    const [at, other] = [choose(value.length + 1), choose(value.length + 1)];
-    const way = choose(8);
-    if (way === 0) return value.toSpliced(at, 1);
-    if (way === 1) return value.toSpliced(at, 0, value[other] ?? value[0] ?? "0".repeat(64));
-    if (way === 2 && value.length > 0)
-      return value.with(Math.min(at, value.length - 1), value[other] ?? null);
-    if (way === 3) return value.toReversed();
-    return value.length === 0
-      ? [0]
-      : value.with(at % value.length, alterValue(value[at % value.length], choose));
+    if (value.length === 0) return [0];
+    const [at, other] = [choose(value.length), value[choose(value.length)]];
+    const within = () => value.with(at, alterValue(value[at], choose));
+    const ways = [
+      () => value.toSpliced(at, 1),
+      () => value.toSpliced(at, 0, other),
+      () => value.with(at, other),
+      () => value.toReversed(),
+    ];
+    return one(...ways, within, within, within, within)();
   }
-  const members = value as Record<string, unknown>;
-  const names = Object.keys(members);
-  const name = names[choose(names.length)]!;
-  if (choose(20) === 0) return Object.fromEntries(Object.entries(members).filter(([each]) => each !== name));
-  return { ...members, [name]: alterValue(members[name], choose) };
+  const members = Object.entries(value as object);
+  const at = choose(members.length);
+  const [name, member] = members[at]!;
+  return Object.fromEntries(
+    choose(20) === 0 ? members.toSpliced(at, 1) : members.with(at, [name, alterValue(member, choose)]),
+  );
 }
 
 /** Alters one line: swaps it, leaves it out, doubles it, or takes another one. */
-function alterLines(lines: string[], choose: Choose, others: string[]): string[] {
+function alterLines(lines: string[], choose: Choose): string[] {
   const [at, other] = [choose(lines.length), choose(lines.length)];
-  const line = lines[at]!;
-  switch (choose(6)) {
-    case 0:
-      return lines.with(at, lines[other]!).with(other, line);
-    case 1:
-      return lines.toSpliced(at, 1);
-    case 2:
-      return lines.toSpliced(other, 0, line);
-    case 3:
-      return lines.with(at, others[choose(others.length)]!);
-    case 4:
-      return lines.toSpliced(at, 0, others[choose(others.length)]!);
-    default:
-      return lines.with(at, String(flipped(Buffer.from(line), choose).toString("latin1")));
-  }
+  const [line, foreign] = [lines[at]!, otherLines[choose(otherLines.length)]!];
+  return [
+    lines.with(at, lines[other]!).with(other, line),
+    lines.toSpliced(at, 1),
+    lines.toSpliced(other, 0, line),
+    lines.with(at, foreign),
+    lines.toSpliced(at, 0, foreign),
+    lines.with(at, flipped(Buffer.from(line), choose).toString("latin1")),
+  ][choose(6)]!;
+}
+
+/** One of the headers that rows are checked by, changed. */
+function alterHeader(headers: Recorded["headers"], choose: Choose): Recorded["headers"] {
+  const at = choose(headers.length);
+  const [name, value] = headers[at]!;
+  const other = /^\d+$/.test(value)
+    ? String(Number(value) + choose(5) - 2)
+    : value.replace(/^(.{5})./, (_, head) => head + (value[5] === "a" ? "b" : "a"));
+  return headers.with(at, [name, other]);
 }
 
 /** One answer, with one thing changed. */
@@ -234,67 +236,38 @@ function altered(
   choose: Choose,
 ): Recorded {
   const { type, body, headers } = answer;
-  const text = () => body.toString();
-  const with_ = (changed: string | Buffer): Recorded => ({ ...answer, body: Buffer.from(changed) });
-  // The same of an earlier snapshot.
+  const { pathname } = new URL(target);
+  const having = (changed: string | Buffer): Recorded => ({ ...answer, body: Buffer.from(changed) });
+  // The same of an earlier snapshot, or any other one.
   if (choose(8) === 0) {
-    const path = new URL(target).pathname;
-    const same = [...other.answers].filter(([each]) => new URL(each).pathname === path);
+    const same = [...other.answers].filter(([each]) => new URL(each).pathname === pathname);
     return same[choose(same.length)]?.[1] ?? answer;
   }
-  if (choose(8) === 0) {
-    const any = [...answers.values()];
-    return { ...any[choose(any.length)]!, headers };
+  if (choose(8) === 0) return { ...[...answers.values()][choose(answers.size)]!, headers };
+  const isLines = type.startsWith("application/x-ndjson");
+  if (type.startsWith("application/octet-stream") || (isLines && choose(4) === 0))
+    return having(ofBytes[choose(ofBytes.length)]!(body, choose));
+  if (isLines) {
+    if (choose(4) === 0) return { ...answer, headers: alterHeader(headers, choose) };
+    const lines = alterLines(body.toString().split("\n").slice(0, -1), choose);
+    const counted: Recorded["headers"] = headers.map(([name, value]) => [
+      name,
+      name === "x-count" ? `${lines.length}` : value,
+    ]);
+    return { ...having(`${lines.join("\n")}\n`), headers: choose(2) ? counted : headers };
   }
-  if (type.startsWith("application/octet-stream"))
-    return with_(ofBytes[choose(ofBytes.length)]!(body, choose));
-  if (type.startsWith("application/x-ndjson")) {
-    if (choose(4) === 0) return with_(ofBytes[choose(ofBytes.length)]!(body, choose));
-    const names = headers.map(([name]) => name);
-    if (choose(4) === 0) {
-      const name = proven[choose(proven.length)]!;
-      const value = headers[names.indexOf(name)]![1];
-      const changed = /^\d+$/.test(value)
-        ? String(Number(value) + choose(5) - 2)
-        : value.replace(/./g, (char, at) => (at === 5 ? (char === "a" ? "b" : "a") : char));
-      return { ...answer, headers: headers.with(names.indexOf(name), [name, changed]) };
-    }
-    const lines = alterLines(text().split("\n").slice(0, -1), choose, otherLines);
-    const counted = choose(2)
-      ? headers.map(([name, value]): [string, string] => [
-          name,
-          name === "x-count" ? String(lines.length) : value,
-        ])
-      : headers;
-    return { ...answer, headers: counted, body: Buffer.from(`${lines.join("\n")}\n`) };
-  }
-  if (new URL(target).pathname.endsWith("/historical")) {
-    // What the service says of the caller and of the time is not proved.
-    const [from, to] = [text().indexOf('"count"'), text().indexOf(',"timestamp"')];
-    const { timestamp, tier, ...page } = JSON.parse(text());
-    const way = choose(3);
-    if (way === 0) {
-      const start = text().indexOf('"markets"');
-      const at = choose(2) ? from + choose(to - from) : start + choose(body.length - start);
-      return with_(flipped(body, choose, at));
-    }
-    const markets = alterLines(
-      page.markets.map((each: object) => JSON.stringify(each)),
-      choose,
-      otherLines,
+  if (!pathname.endsWith("/historical"))
+    return having(
+      choose(3) === 0 ? flipped(body, choose) : JSON.stringify(alterValue(JSON.parse(`${body}`), choose)),
     );
-    const envelope = { ...page, markets: [] };
-    const changed = way === 1 ? envelope : (alterValue(envelope, choose) as object);
-    const head = JSON.stringify({ timestamp, tier, ...changed }).replace(
-      '"markets":[]',
-      () =>
-        `"markets":[${(way === 1 ? markets : page.markets.map((each: object) => JSON.stringify(each))).join(",")}]`,
-    );
-    return with_(way === 1 && choose(2) ? head.replace(/"count":\d+/, `"count":${markets.length}`) : head);
-  }
-  return with_(
-    choose(3) === 0 ? flipped(body, choose) : JSON.stringify(alterValue(JSON.parse(text()), choose)),
-  );
+  // What a page says of the caller and of the time is not proved.
+  const { timestamp, tier, ...page } = JSON.parse(`${body}`);
+  const texts: string[] = page.markets.map((each: object) => JSON.stringify(each));
+  const [lines, envelope] = choose(2)
+    ? [alterLines(texts, choose), choose(2) ? page : { ...page, count: texts.length }]
+    : [texts, alterValue({ ...page, markets: [] }, choose)];
+  const told = JSON.stringify({ timestamp, tier, ...(envelope as object), markets: [] });
+  return having(told.replace('"markets":[]', () => `"markets":[${lines.join()}]`));
 }
 
 const otherLines = records.slice(0, 40).map((each) => JSON.stringify({ ...each, composite: 301 }));

@@ -46,90 +46,69 @@ describe.skipIf(!program)("the Python client", () => {
   });
   afterAll(async () => proxy?.stop());
 
-  const ask = <Answer>(code: string) =>
-    python<Answer>(program!, { base: `http://127.0.0.1:${proxy.port}`, key }, prelude + code);
+  interface Found {
+    rows: number[];
+    tables: string[];
+    versions: number[];
+    hinted: { some: number; wanted: number; unread: number };
+    refusals: string[];
+  }
 
-  test("loads every row of the newest export, in both formats", async () => {
-    const rows = await ask<number[]>(`
-plain = exported()
-loaded = delta_sharing.load_as_pandas(table)
-same(loaded, plain)
-kernel = delta_sharing.load_as_pandas(table, use_delta_format=True)
-print(kernel.dtypes, plain.dtypes)
-same(kernel, plain)
-answer = [len(plain), len(loaded), len(kernel)]
-`);
-    expect(rows).toEqual([markets.length, markets.length, markets.length]);
-  });
-
-  test("finds the table, and reads an earlier version by its number and by its time", async () => {
-    const found = await ask<{ tables: string[]; versions: number[] }>(`
-client = delta_sharing.SharingClient(path)
-first = exported(1)
-same(delta_sharing.load_as_pandas(table, version=1), first)
-same(delta_sharing.load_as_pandas(table, version=1, use_delta_format=True), first)
-same(delta_sharing.load_as_pandas(table, timestamp="2026-03-01T12:00:00Z"), exported())
-answer = {
-    "tables": [f"{each.share}.{each.schema}.{each.name}" for each in client.list_all_tables()],
-    "versions": [delta_sharing.get_table_version(table), delta_sharing.get_table_version(table, "2020-01-01T00:00:00Z")],
-}
-`);
-    expect(found).toEqual({ tables: ["prs.archive.markets"], versions: [2, 1] });
-  });
-
-  test("takes limits and hints, and loses no row that it wants", async () => {
-    const counted = await ask<Record<string, number>>(`
-plain = exported()
-same(delta_sharing.load_as_pandas(table, limit=7), plain.head(7))
-assert len(delta_sharing.load_as_pandas(table, limit=0)) == 0
+  test("loads the newest export and earlier ones in both formats, loses no row to hints, and says why it is refused", async () => {
+    const given = { base: `http://127.0.0.1:${proxy.port}`, key };
+    const { rows, tables, versions, hinted, refusals } = await python<Found>(
+      program!,
+      given,
+      `${prelude}
+import polars
+from delta_sharing.rest_client import DataSharingRestClient
+from delta_sharing.protocol import DeltaSharingProfile, Table
+load = delta_sharing.load_as_pandas
+plain, first = exported(), exported(1)
+same(load(table), plain)
+same(load(table, use_delta_format=True), plain)
+same(load(table, version=1), first)
+same(load(table, version=1, use_delta_format=True), first)
+same(load(table, timestamp="2026-03-01T12:00:00Z"), plain)
+same(load(table, limit=7), plain.head(7))
+assert len(load(table, limit=0)) == 0
 moment = plain.resolved_at.sort_values().iloc[-20].strftime("%Y-%m-%dT%H:%M:%SZ")
 hint = {"op": "greaterThanOrEqual", "children": [
     {"op": "column", "name": "resolved_at", "valueType": "timestamp"},
     {"op": "literal", "value": moment, "valueType": "timestamp"}]}
-some = delta_sharing.load_as_pandas(table, jsonPredicateHints=json.dumps(hint))
+some = load(table, jsonPredicateHints=json.dumps(hint))
 same(some[some.resolved_at >= moment], plain[plain.resolved_at >= moment])
-nothing = delta_sharing.load_as_pandas(table, jsonPredicateHints="{")
-answer = {"some": len(some), "wanted": int((plain.resolved_at >= moment).sum()), "unread": len(nothing)}
-`);
-    expect(counted.wanted).toBe(20);
-    expect(counted.some).toBeGreaterThanOrEqual(20);
-    expect(counted.some).toBeLessThan(markets.length);
-    expect(counted.unread).toBe(markets.length);
-  });
-
-  test("says why it is refused", async () => {
-    const refusals = await ask<string[]>(`
-def refused(load):
+# Addresses of files, as polars reads them.
+client = DataSharingRestClient(DeltaSharingProfile.read_from_file(path))
+files = client.list_files_in_table(Table(name="markets", share="prs", schema="archive")).add_files
+read = polars.concat([polars.read_parquet(file.url) for file in files])
+for column in ["id", "json", "composite", "oracle", "disputed"]:
+    assert read[column].to_list() == plain[column].to_list()
+def refused(**how):
     try:
-        return str(load())
+        return str(load(**how))
     except Exception as error:
         return str(error)
 other = path + "2"
 json.dump({**json.load(open(path)), "bearerToken": "prs_live_" + "0" * 38}, open(other, "w"))
-answer = [
-    refused(lambda: delta_sharing.load_as_pandas(table, version=9)),
-    refused(lambda: delta_sharing.load_as_pandas(path + "#prs.archive.protocols")),
-    refused(lambda: delta_sharing.load_as_pandas(other + "#prs.archive.markets")),
-]
-`);
+answer = {
+    "rows": [len(plain), len(read)],
+    "tables": [f"{each.share}.{each.schema}.{each.name}" for each in delta_sharing.SharingClient(path).list_all_tables()],
+    "versions": [delta_sharing.get_table_version(table), delta_sharing.get_table_version(table, "2020-01-01T00:00:00Z")],
+    "hinted": {"some": len(some), "wanted": int((plain.resolved_at >= moment).sum()),
+               "unread": len(load(table, jsonPredicateHints="{"))},
+    "refusals": [refused(url=table, version=9), refused(url=path + "#prs.archive.protocols"),
+                 refused(url=other + "#prs.archive.markets")],
+}
+`,
+    );
+    expect(rows).toEqual([markets.length, markets.length]);
+    expect([tables, versions]).toEqual([["prs.archive.markets"], [2, 1]]);
+    expect([hinted.wanted, hinted.unread]).toEqual([20, markets.length]);
+    expect(hinted.some).toBeGreaterThanOrEqual(20);
+    expect(hinted.some).toBeLessThan(markets.length);
     for (const [index, code] of ["VERSION_NOT_FOUND", "SHARE_NOT_FOUND", "INVALID_API_KEY"].entries())
       expect(refusals[index]).toContain(code);
-  });
-
-  test("names files that polars reads by their addresses", async () => {
-    const rows = await ask<number>(`
-import polars
-from delta_sharing.rest_client import DataSharingRestClient
-from delta_sharing.protocol import DeltaSharingProfile, Table
-client = DataSharingRestClient(DeltaSharingProfile.read_from_file(path))
-files = client.list_files_in_table(Table(name="markets", share="prs", schema="archive")).add_files
-read = polars.concat([polars.read_parquet(file.url) for file in files])
-plain = exported()
-for column in ["id", "json", "composite", "oracle", "disputed"]:
-    assert read[column].to_list() == plain[column].to_list()
-answer = len(read)
-`);
-    expect(rows).toBe(markets.length);
   });
 });
 

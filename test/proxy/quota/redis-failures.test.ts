@@ -205,4 +205,43 @@ describe.skipIf(!program).concurrent("QUOTA_ON_FAILURE with Redis", () => {
     expect(told(await proxy.get(list))).toBe("200 999");
     expect(proxy.logged.join("")).not.toContain("the-right-one");
   });
+
+  test("a replica after a failover is left for the primary that is behind its address now", async () => {
+    await using counting = await startCounting();
+    const { redis, relay, serve } = counting;
+    const proxy = await serve("closed");
+    expect(outcome(await proxy.get(list))).toBe("200");
+    const primary = await testRedis(program!);
+    await primary.start();
+    relay.turn(primary.port);
+    await redis.run("REPLICAOF", "127.0.0.1", String(primary.port));
+    await until("units to be taken again", async () => outcome(await proxy.get(list)) === "200");
+    expect(Number(await primary.run("DBSIZE"))).toBeGreaterThan(0);
+    await primary.stop();
+  });
+
+  test.each([
+    ["a replica", ["REPLICAOF", "127.0.0.1", "1"]],
+    ["full", ["CONFIG", "SET", "maxmemory", "1"]],
+  ] as [string, [string, ...string[]]][])(
+    "a server that is %s is not called well because it can be read",
+    async (_, begin) => {
+      await using counting = await startCounting();
+      const { redis, serve } = counting;
+      const proxy = await serve("closed");
+      const key = await proxy.issue();
+      expect(outcome(await proxy.get(list))).toBe("200");
+      await redis.run(...begin);
+      expect(outcome(await proxy.get(list))).toBe("503 QUOTA_UNAVAILABLE");
+      for (let times = 0; times < 5; times += 1) {
+        await proxy.get(usagePath, { headers: bearer(key) });
+        expect(outcome(await proxy.get("/readyz"))).toBe("503 QUOTA_UNAVAILABLE");
+      }
+      expect(proxy.logged.filter((line) => line.includes("answers again"))).toEqual([]);
+      await redis.run("REPLICAOF", "NO", "ONE");
+      await redis.run("CONFIG", "SET", "maxmemory", "0");
+      await until("the proxy to be ready", async () => (await proxy.get("/readyz")).status === 200);
+      expect(outcome(await proxy.get(list))).toBe("200");
+    },
+  );
 });

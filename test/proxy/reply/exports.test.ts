@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { request as httpRequest } from "node:http";
-import fc from "fast-check";
 import { asyncBufferFromUrl, parquetMetadataAsync, parquetReadObjects } from "hyparquet";
 import { compressors } from "hyparquet-compressors";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -204,21 +203,6 @@ describe("a file of an export", () => {
     expect(answer.headers["content-length"]).toBe(String(to - from));
     const stated = part === "whole" ? undefined : `bytes ${from}-${to - 1}/${bytes.length}`;
     expect(answer.headers["content-range"]).toBe(stated);
-  });
-
-  test("gives any range of its bytes, for a unit for every 256 KiB of them", async () => {
-    const { get, left, file, bytes } = all;
-    const range = fc.tuple(fc.nat(bytes.length - 1), fc.oneof(fc.nat(100), fc.nat(bytes.length)));
-    await fc.assert(
-      fc.asyncProperty(range, async ([from, length]) => {
-        const before = await left();
-        const answer = await get(file.url, { range: `bytes=${from}-${from + length}` });
-        const expected = bytes.subarray(from, from + length + 1);
-        expect([answer.status, answer.body.equals(expected)]).toEqual([206, true]);
-        expect(before - (await left())).toBe(Math.max(1, Math.ceil(expected.length / unit)));
-      }),
-      { numRuns: 30 },
-    );
   });
 
   test("comes whole instead of a range when If-Range names another one", async () => {
