@@ -55,16 +55,22 @@ const computation = (change: string) =>
 const markets = {
   "ids and texts": `
 id = '' -> "" | uuid
+id = upper(id) -> /^"[0-9A-F-]{36}"$/ | uuid
+id = replace(id, '-', '') -> /^"[0-9a-f]{32}"$/ | uuid
 id = concat(id, chr(10)) -> /\\\\n"$/ | uuid
 slug = '' -> "" | must not be empty
 question = '' -> "" | must not be empty
 category = '' -> "" | must not be empty
 resolved_outcome = '' -> "" | must not be empty
 category = repeat('x', 257) -> /^"x+$/ | label
+category = repeat('€', 86) -> /^"€+"$/ | label
 resolved_outcome = repeat('é', 129) -> /^"é+$/ | label
 formula_version = repeat('x', 257) -> /^"x+$/ | label
 weight_version = repeat('x', 257) -> /^"x+$/ | label
 resolution_source = 'javascript:alert(1)' -> "javascript:alert(1)" | url
+resolution_source = 'data:text/html,x' -> "data:text/html,x" | url
+resolution_source = ' https://example.org' -> " https://example.org" | url
+resolution_source = 'example.org' -> "example.org" | url
 resolution_source = '' -> "" | url
 slug = concat('a', chr(155), 'b') -> /^"a.b"$/ | control
 category = concat('a', chr(155), 'b') -> /^"a.b"$/ | control
@@ -75,8 +81,10 @@ resolution_source = 'https://example.org/' || chr(127) -> /^"https/ | control
 question = repeat('ä', 10_001) -> /^"ä{99}$/ | must be at most 10000 characters
 slug = repeat('ä', 10_000_000) -> /^"ä{99}$/ | must be at most 10000 characters`,
   "numbers, times and words": `
+composite = 299 -> 299 | must be from 300 to 1000
 composite = 1001 -> 1001 | must be from 300 to 1000
 tier = 'GOLD' -> "GOLD" | tier
+tier = 'raw' -> "raw" | tier
 status = 'open' -> "open" | must be resolved
 resolved_at = TIMESTAMPTZ '1999-12-31 23:59:59.999999+00' -> /^1999-12-31/ | early
 resolved_at = TIMESTAMPTZ '0001-01-01 00:00:00+00' -> /^0001-01-01/ | early
@@ -132,15 +140,22 @@ const dimension = (sql: string, shown: string, rule: string) =>
 
 const scores = {
   slugs: `
+slug = '' -> "" | slug
 slug = '.hidden' -> ".hidden" | slug
+slug = '..' -> ".." | slug
+slug = 'a/b' -> "a/b" | slug
+slug = 'Aave' -> "Aave" | slug
+slug = '%2e' -> "%2e" | slug
 slug = '__proto__' -> "__proto__" | slug
 slug = concat('ok', chr(10)) -> "ok\\n" | slug
 slug = repeat('a', 101) -> /^"a{90}/ | slug
 slug = 'batch' -> "batch" | must not be batch, which is reserved`,
   "numbers, times and words": `
+bri = -1 -> -1 | must be from 0 to 1000
 bri = 1001 -> 1001 | must be from 0 to 1000
 confidence = 101 -> 101 | must be from 0 to 100
 delta = -1001 -> -1001 | must be from -1000 to 1000
+delta = 1001 -> 1001 | must be from -1000 to 1000
 updated_at = TIMESTAMPTZ '1999-12-31 00:00:00+00' -> /^1999/ | early
 updated_at = TIMESTAMPTZ '2026-01-01 00:06:00+00' -> /^2026/ | late
 forge_scale_num = forge_scale_num % 7 + 1 -> / with / | scale
