@@ -6,66 +6,12 @@ import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import { inArchiveOrder, publishRecords, recordsOf } from "../../helpers/publish/records.ts";
-import { drawing } from "../../helpers/store/drawing.ts";
 import { seenBy, steppedStorage } from "../../helpers/store/faulty-store.ts";
-import { aroundCalls, changedStorage } from "../../helpers/store/storages.ts";
+import { changedStorage } from "../../helpers/store/storages.ts";
 import { hour, start, storeWith } from "../../helpers/store/timed-store.ts";
 import { faultsOf } from "../../helpers/store/verified.ts";
 
-/** An operation of one of the actors that has not begun yet. */
-interface Parked {
-  actor: number;
-  go: () => Promise<void>;
-}
-
-/**
- * Runs actors on one store whose operations never overlap and come in an order that `choose` decides, given the number
- * of operations that wait. Settles as they do.
- */
-async function interleaved(
-  storage: Storage,
-  actors: readonly ((storage: Storage) => Promise<unknown>)[],
-  choose: (waiting: number) => number,
-): Promise<PromiseSettledResult<unknown>[]> {
-  const parked: Parked[] = [];
-  const running = new Set(actors.keys());
-  let changed = Promise.withResolvers<void>();
-  const ended = (actor: number) => () => {
-    running.delete(actor);
-    changed.resolve();
-  };
-  const results = actors.map((work, actor) => {
-    const step = <T>(operation: () => Promise<T>): Promise<T> => {
-      const { promise, resolve } = Promise.withResolvers<T>();
-      parked.push({
-        actor,
-        go: async () => {
-          const done = operation();
-          resolve(done);
-          await done.catch(() => {});
-        },
-      });
-      changed.resolve();
-      return promise;
-    };
-    const done = work(aroundCalls(storage, step));
-    done.then(ended(actor), ended(actor));
-    return done;
-  });
-  const settled = Promise.allSettled(results);
-  while (running.size > 0) {
-    const waiting = new Set(parked.map(({ actor }) => actor));
-    if (running.isSubsetOf(waiting)) {
-      await parked.splice(choose(parked.length), 1)[0]!.go();
-      // What the actor does next has its turn before the next choice.
-      await new Promise(setImmediate);
-    } else {
-      await changed.promise;
-    }
-    changed = Promise.withResolvers<void>();
-  }
-  return settled;
-}
+// Publishers, rollbacks and collections in whatever order their operations come are played by the world.
 
 const now = new Date(start + 100 * hour);
 const content = (round: number) =>
@@ -131,23 +77,6 @@ describe.for(comebacks)("$name that brings back what a collection found unreacha
     }
     expect(outcomes).toEqual(new Set(["done", "refused"]));
   });
-
-  test.for([48, 0])(
-    "is whole in whatever order its operations and those of a collection that keeps %i hours come",
-    async (keepHours) => {
-      for (let seed = 1; seed <= 12; seed += 1) {
-        const { storage } = three.copy();
-        const [back, collected] = await interleaved(
-          storage,
-          [bringBack, (collecting) => collectIn(collecting, { keepHours })],
-          drawing(seed),
-        );
-        expect(collected, `seed ${seed}`).toMatchObject({ status: "fulfilled" });
-        const settled = back!.status === "fulfilled" ? Promise.resolve() : Promise.reject(back!.reason);
-        await expectNothingMissing(storage, await outcomeOf(settled));
-      }
-    },
-  );
 });
 
 test("a publish that was refused because of a collection succeeds after it", async () => {
