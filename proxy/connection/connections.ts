@@ -15,8 +15,8 @@ const leavesRest = 2;
 
 // A waiting request takes far more memory than its bytes.
 const maxWaiting = 16;
-// A connection that has been idle this long probably has no request on its way.
-const quietMilliseconds = 1000;
+// While the server drains, idle connections are closed this often. At once would cut off requests on their way.
+const drainMilliseconds = 1000;
 // Turns of the event loop, each of which accepts one connection. Bounds the wait if connections never stop coming.
 const acceptingTurns = 1000;
 // If a connection is destroyed while its peer still sends, the peer sees a reset and may lose the answer.
@@ -32,7 +32,7 @@ interface Connection {
   /** Ends the answer under way by then. One for the connection: making one for each answer takes longer. */
   deadline: NodeJS.Timeout;
   /** When its last answer was over, by `performance.now()`. */
-  answered?: number;
+  idleSince?: number;
   /** The requests that wait behind the current one. */
   waiting: (() => void)[];
   /** Whether no more requests are taken. */
@@ -90,7 +90,7 @@ export function followConnections(server: Server, sendSeconds: number, answer: L
       const next = connection.finished ? undefined : connection.waiting.shift();
       if (next && !socket.destroyed) return next();
       connection.response = undefined;
-      connection.answered = performance.now();
+      connection.idleSince = performance.now();
       if (connection.finished) socket.destroySoon();
       else socket.resume();
     });
@@ -100,8 +100,8 @@ export function followConnections(server: Server, sendSeconds: number, answer: L
   /** Up to `most` connections that are between two requests, those that have been idle for longest. */
   const idle = (most: number): Socket[] =>
     [...open]
-      .filter(([, { answered, response, finished }]) => answered !== undefined && !response && !finished)
-      .sort(([, one], [, other]) => one.answered! - other.answered!)
+      .filter(([, { idleSince, response, finished }]) => idleSince !== undefined && !response && !finished)
+      .sort(([, one], [, other]) => one.idleSince! - other.idleSince!)
       .slice(0, most)
       .map(([socket]) => socket);
 
@@ -154,8 +154,8 @@ export function followConnections(server: Server, sendSeconds: number, answer: L
       else for (const [socket, { ending }] of open) if (ending) socket.destroy();
     },
     /**
-     * Ends the server without cutting off answers. It accepts no connection, adds `Connection: close` to every answer,
-     * and closes idle connections. Whatever is left after `seconds` is cut off.
+     * Ends the server without cutting off answers. It accepts no connection, adds `Connection: close` to the answers
+     * under way, and closes idle connections. Whatever is left after `seconds` is cut off.
      */
     async drain(seconds: number): Promise<void> {
       const closed = once(server, "close");
@@ -163,7 +163,7 @@ export function followConnections(server: Server, sendSeconds: number, answer: L
       NetServer.prototype.close.call(server);
       for (const { response } of open.values())
         if (response && !response.headersSent) response.setHeader("Connection", "close");
-      const quiet = setInterval(() => server.closeIdleConnections(), quietMilliseconds);
+      const quiet = setInterval(() => server.closeIdleConnections(), drainMilliseconds);
       const end = setTimeout(() => {
         for (const socket of open.keys()) socket.destroy();
       }, seconds * 1000);

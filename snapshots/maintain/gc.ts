@@ -83,8 +83,8 @@ const recordHours = 24;
 export async function collectGarbage(storage: Storage, options: CollectOptions): Promise<CollectReport> {
   const survey = new Survey(storage, options);
   const places = options.site ? collected : collected.filter((prefix) => prefix !== layout.siteFile.prefix);
-  const { unreachable, isOld, keptCommits, ...found } = await survey.run(places);
-  const doomed = unreachable.filter(isOld);
+  const { unreachable, mayGo, keptCommits, ...found } = await survey.run(places);
+  const doomed = unreachable.filter(mayGo);
   const gone = options.dryRun ? doomed : await remove(storage, survey, doomed);
   if (!options.dryRun) await removeOldRecords(storage, options.now);
   const leftovers = options.dryRun ? 0 : ((await storage.removeLeftovers?.()) ?? 0);
@@ -117,8 +117,8 @@ async function remove(
     );
     const until = Date.now() + deletingMinutes * 60_000;
     const prefixes = collected.filter((prefix) => batch.some(({ key }) => key.startsWith(prefix)));
-    const { unreachable, isOld } = await survey.run(prefixes);
-    const still = new Map(unreachable.filter(isOld).map((info) => [info.key, info]));
+    const { unreachable, mayGo } = await survey.run(prefixes);
+    const still = new Map(unreachable.filter(mayGo).map((info) => [info.key, info]));
     const unchanged = batch.filter((info) => isDeepStrictEqual(still.get(info.key), info));
     for (const kind of collectedKinds) {
       await inParallel(
@@ -146,7 +146,7 @@ async function removeOldRecords(storage: Storage, now: Date): Promise<void> {
 interface SurveyResult {
   unreachable: ObjectInfo[];
   /** No running publish can need an object that is this old. */
-  isOld: (info: ObjectInfo) => boolean;
+  mayGo: (info: ObjectInfo) => boolean;
   keptCommits: number;
   rules: RuleBytes;
 }
@@ -175,6 +175,10 @@ class Survey {
     for (const key of keys) this.#reachable.set(key, (this.#reachable.get(key) ?? 0) | keptBy);
   }
 
+  /**
+   * Lists all but holders, reads the commits, and lists the holders. Then marks what has to stay: what kept snapshots and
+   * open runs reach, what holders name that may not go yet, change records, exports, and files that may be of one.
+   */
   async run(prefixes: readonly string[]): Promise<SurveyResult> {
     const others = await this.#list(prefixes.filter((prefix) => !isHolder(prefix)));
     // Commits are read after the listing, so that an object that a commit has just brought back counts as reachable.
@@ -188,12 +192,12 @@ class Survey {
     const published = newest && (await infoOf(this.#storage, layout.commit(newest.entry.commit)))?.modified;
     const planned = this.#reachRuns(listed);
     const superseded = new Set(commits.slice(0, -1).map(({ manifest }) => layout.manifest(manifest.hash)));
-    const isOld = (info: ObjectInfo) =>
-      (this.#isOld(info, published) && info.modified.getTime() < planned) ||
+    const mayGo = (info: ObjectInfo) =>
+      (this.#isPastGrace(info, published) && info.modified.getTime() < planned) ||
       // If its own age kept a manifest, older objects of its snapshot would be deleted without it.
       (superseded.has(info.key) && published !== undefined && info.modified < published);
     // An object that is too young to delete keeps the objects that it names, even older ones.
-    const young = new Set(listed.flatMap((info) => (isHolder(info.key) && !isOld(info) ? [info.key] : [])));
+    const young = new Set(listed.flatMap((info) => (isHolder(info.key) && !mayGo(info) ? [info.key] : [])));
     for (const commit of commits)
       if (young.has(layout.manifest(commit.manifest.hash)))
         await unless(ObjectError, () => this.#reachSnapshots([[commit, rules.hours]]));
@@ -202,7 +206,7 @@ class Survey {
     await this.#reachUnnamed(kept, listed);
     return {
       unreachable: listed.filter(({ key }) => !this.#reachable.has(key)),
-      isOld,
+      mayGo,
       keptCommits: masks.filter((mask) => mask > 0).length,
       rules: this.#bytesOf(listed),
     };
@@ -246,7 +250,7 @@ class Survey {
   }
 
   /** `published` is when the newest commit was stored, by the store's clock. */
-  #isOld({ key, modified }: ObjectInfo, published: Date | undefined): boolean {
+  #isPastGrace({ key, modified }: ObjectInfo, published: Date | undefined): boolean {
     const { now, keepHours } = this.#options;
     const isOfExport = ofExports.some((prefix) => key.startsWith(prefix));
     const mayBeOfARun = !published || modified >= published || isOfExport;

@@ -33,7 +33,10 @@ const batchesAtOnce = 4;
 // Handing runs to another thread takes as long as inflating a few of them.
 const worthThread = 4;
 
-/** Adjacent lines of one run, newest first: `from` (inclusive) to `to` (exclusive), counted within the run. */
+/**
+ * Adjacent lines of one run, which is up to 16 markets of a page that are compressed together: newest first, `from`
+ * (inclusive) to `to` (exclusive), counted within the run.
+ */
 interface RunLines {
   page: CompressedPage;
   run: number;
@@ -114,8 +117,9 @@ export class Lines {
       release(text);
       return piece;
     };
-    const [{ page, run, from, to }] = places as [RunLines];
-    return places.length > 1 ? make() : this.#derived.pieces.get(`${page.hash}/${run}/${from}-${to}`, make);
+    if (places.length > 1) return make();
+    const { page, run, from, to } = places[0]!;
+    return this.#derived.pieces.get(`${page.hash}/${run}/${from}-${to}`, make);
   }
 
   /** The uncompressed body, with separators between the markets. */

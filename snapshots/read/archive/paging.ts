@@ -109,7 +109,7 @@ export async function startOf(catalog: Catalog, query: ArchiveQuery): Promise<St
   // No cursor was ever issued for a commit beyond the newest. Any other commit's snapshot is gone.
   const { commit: newest } = catalog.requireCurrent();
   const agrees = commit ? commit.snapshotId === cursor.snapshotId : cursor.commit <= newest.commit;
-  throw agrees ? await expired(catalog, cursor, query.pageSize ?? cursor.pageSize) : invalidCursor();
+  throw agrees ? await cursorExpired(catalog, cursor, query.pageSize ?? cursor.pageSize) : invalidCursor();
 }
 
 /**
@@ -122,7 +122,7 @@ export function whileStanding<T>(
   { commit, cursor }: Start,
   work: () => Promise<T>,
 ): Promise<T> {
-  const gone = cursor && (() => expired(catalog, cursor, query.pageSize ?? cursor.pageSize));
+  const gone = cursor && (() => cursorExpired(catalog, cursor, query.pageSize ?? cursor.pageSize));
   return whileKept(catalog, commit, work, gone);
 }
 
@@ -200,7 +200,7 @@ function requireSameFilter(asked: ArchiveFilter, carried: ArchiveFilter): void {
 }
 
 /** Resumes in the current snapshot at the first match strictly after the same market. */
-async function expired(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<Fault> {
+async function cursorExpired(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<Fault> {
   const snapshot = await catalog.snapshot();
   const { filter, after } = cursor;
   const matches = await evaluate(snapshot.archive, filter, awaitBudget);
