@@ -30,7 +30,7 @@ export const errors = {
   DEVELOPER_REQUIRED: { status: 403, title: "The Developer plan is required" },
   AEGIS_REQUIRED: { status: 403, title: "The Aegis plan is required" },
   INVALID_FILE_ADDRESS: { status: 403, title: "The address of the file is not good any more" },
-  NOT_FOUND: { status: 404, title: "No such address" },
+  NOT_FOUND: { status: 404, title: "Not found" },
   PROTOCOL_NOT_FOUND: { status: 404, title: "No such protocol" },
   MARKET_NOT_FOUND: { status: 404, title: "No such market" },
   SECTION_NOT_FOUND: { status: 404, title: "No such part of an index" },
