@@ -14,6 +14,7 @@ import { checkWords, encodeWords, unicodeVersion } from "../../snapshots/index/e
 import { encodeIds, idHash } from "../../snapshots/index/id-table.ts";
 import {
   buildIndex,
+  columnsOf,
   type IndexRow,
   indexHeader,
   judgeHeader,
@@ -146,7 +147,10 @@ async function knownOf(parts: IndexParts, file: File, place: number): Promise<Kn
   try {
     const { pages, rows, ids, questions } = await readSegment(parts, file, place);
     const fields = feedFields(feedVersion).filter(({ retired }) => isKnownFeed(feedVersion) && !retired);
-    const header = indexHeader(buildIndex(pages, rows, fields), wordsRefOf(questions, unicodeVersion));
+    const header = indexHeader(
+      buildIndex(pages, columnsOf(rows), fields),
+      wordsRefOf(questions, unicodeVersion),
+    );
     return { root: tree.segments[place]!.root, header: sha256(header), ids, unchecked: [] };
   } catch (error) {
     const unreadable =

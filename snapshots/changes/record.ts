@@ -203,7 +203,7 @@ export async function encodeChangePart(markets: readonly MarketLine[]): Promise<
   const lines = markets.map(({ line }) => putLine(line));
   const headerOf = (runs: readonly Run[]) =>
     headerWith(Buffer.concat([...markets.map(rowOf), Buffer.from(runTable(runs).buffer)]));
-  const { stored } = await compressLines(lines, partFrame, headerOf);
+  const { stored } = await compressLines(lines, partFrame, { headerOf });
   return stored;
 }
 

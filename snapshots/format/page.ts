@@ -78,15 +78,21 @@ export function pageText(lines: readonly Buffer[]): Buffer {
   return Buffer.concat([pageFrame.opening, joinedBy(separator, lines), pageFrame.closing]);
 }
 
+/** Gives the run with the lines from `start` to `end` (exclusive) where it is compressed already. */
+type KnownRun = (start: number, end: number) => Promise<DeflatePiece | undefined>;
+
 /** Compresses lines in runs, on Node's thread pool. `headerOf` gives a header other than gzipHeader. */
 export async function compressLines(
   lines: readonly Buffer[],
   frame: Frame,
-  headerOf?: (runs: readonly Run[]) => Buffer,
+  { headerOf, knownRun }: { headerOf?: (runs: readonly Run[]) => Buffer; knownRun?: KnownRun } = {},
 ): Promise<{ runs: Run[]; stored: Buffer }> {
   const pieces = await Promise.all(
     Array.from({ length: runsOf(lines.length) }, async (_, run) => {
-      const raw = joinedBy(frame.separator, lines.slice(run * runMarkets, (run + 1) * runMarkets));
+      const [start, end] = [run * runMarkets, Math.min((run + 1) * runMarkets, lines.length)];
+      const known = await knownRun?.(start, end);
+      if (known) return known;
+      const raw = joinedBy(frame.separator, lines.slice(start, end));
       const piece = await compressPiece(raw, runLevel);
       release(raw);
       return piece;
@@ -109,8 +115,9 @@ export function joinRuns(
 /** Takes markets newest first. */
 export async function compressPage(
   lines: readonly Buffer[],
+  knownRun: KnownRun = async () => undefined,
 ): Promise<{ page: CompressedPage; stored: Buffer }> {
-  const { runs, stored } = await compressLines(lines, pageFrame);
+  const { runs, stored } = await compressLines(lines, pageFrame, { knownRun });
   const runHashes = runHashesOf(stored, runs);
   const page = { markets: lines.length, hash: sha256(stored), bytes: stored.length, runs, runHashes };
   return { page, stored };

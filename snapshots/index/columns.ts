@@ -20,15 +20,16 @@ export function sliceCount(range: number): number {
 }
 
 /** `values` are by ordinal. Throws RangeError when one lies outside `min` to `max`. */
-export function buildIntegerColumn(values: readonly number[], min: number, max: number): IntegerColumn {
+export function buildIntegerColumn(values: ArrayLike<number>, min: number, max: number): IntegerColumn {
   const words = wordsFor(values.length);
   const slices = new Uint32Array(words * sliceCount(max - min));
-  values.forEach((value, ordinal) => {
+  for (let ordinal = 0; ordinal < values.length; ordinal += 1) {
+    const value = values[ordinal]!;
     if (!(value >= min && value <= max)) throw new RangeError(`${value} is not within ${min}..${max}`);
     const bit = 1 << (ordinal & 31);
     for (let rest = value - min, word = ordinal >>> 5; rest !== 0; rest >>>= 1, word += words)
       if (rest & 1) slices[word]! |= bit;
-  });
+  }
   return { min, max, slices };
 }
 
@@ -171,19 +172,19 @@ export function lowestCode(rare: readonly string[]): number {
 }
 
 /** `values` are by ordinal, at most 65,536. */
-export function buildLabelColumn(values: readonly string[]): LabelColumn {
+export function buildLabelColumn(values: ArrayLike<string>): LabelColumn {
   const ordinals = new Map<string, number[]>();
-  values.forEach((value, ordinal) => {
-    const known = ordinals.get(value);
+  for (let ordinal = 0; ordinal < values.length; ordinal += 1) {
+    const known = ordinals.get(values[ordinal]!);
     if (known) known.push(ordinal);
-    else ordinals.set(value, [ordinal]);
-  });
+    else ordinals.set(values[ordinal]!, [ordinal]);
+  }
   const labels = [...ordinals.keys()].sort();
   const isFrequent = (label: string) => ordinals.get(label)!.length * frequentShare >= values.length;
   const frequent = labels.filter(isFrequent);
   const rare = labels.filter((label) => !isFrequent(label));
   const codeOf = new Map(frequent.map((label, position) => [label, position + 1]));
-  const codes = values.map((value) => codeOf.get(value) ?? 0);
+  const codes = Array.from(values, (value) => codeOf.get(value) ?? 0);
   const postings = Uint16Array.from(rare.flatMap((label) => ordinals.get(label)!));
   const starts = new Uint32Array(wordsFor(postings.length));
   let position = 0;

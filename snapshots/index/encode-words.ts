@@ -46,12 +46,40 @@ class Bytes {
   }
 }
 
-/**
- * The words object of a segment (snapshots/SPEC.md, "Words"). `markets` has the words of each market by ordinal, made
- * with this version of Unicode.
- */
-export function encodeWords(markets: readonly (readonly string[])[], unicode = unicodeVersion): Buffer {
-  const words = sortedWords(markets);
+/** The ordinals of the markets with a word, in any order. */
+export type Postings = Map<string, number[]>;
+
+export function addWords(postings: Postings, words: readonly string[], ordinal: number): void {
+  for (const word of words) {
+    const known = postings.get(word);
+    if (known) known.push(ordinal);
+    else postings.set(word, [ordinal]);
+  }
+}
+
+/** Adds words with the positions of their markets; those at -1 are left out. */
+export function addPostings(
+  postings: Postings,
+  words: Iterable<readonly [word: string, ordinals: readonly number[]]>,
+  positions: Int32Array,
+): void {
+  for (const [word, ordinals] of words) {
+    const found = postings.get(word) ?? [];
+    for (const ordinal of ordinals) if (positions[ordinal]! >= 0) found.push(positions[ordinal]!);
+    if (found.length > 0) postings.set(word, found);
+  }
+}
+
+/** As encodePostings, from the words of each market by ordinal. */
+export function encodeWords(markets: readonly (readonly string[])[], unicode?: string): Buffer {
+  const postings: Postings = new Map();
+  for (const [ordinal, words] of markets.entries()) addWords(postings, words, ordinal);
+  return encodePostings(postings, markets.length, unicode);
+}
+
+/** The words object of a segment (snapshots/SPEC.md, "Words"). The words were made with this version of Unicode. */
+export function encodePostings(found: Postings, markets: number, unicode = unicodeVersion): Buffer {
+  const words = sortedWords(found);
   const [dictionary, postings] = [new Bytes(), new Bytes()];
   const blocks: number[] = [];
   let before = "";
@@ -60,13 +88,13 @@ export function encodeWords(markets: readonly (readonly string[])[], unicode = u
     const postingStart = postings.length;
     if (first) blocks.push(dictionary.length, postingStart);
     const shared = first ? 0 : sharedLength(before, bytes);
-    addPosting(postings, ordinals, markets.length);
+    addPosting(postings, ordinals, markets);
     for (const number of [shared, bytes.length - shared, postings.length - postingStart])
       dictionary.addNumber(number);
     dictionary.addLatin1(bytes.slice(shared));
     before = bytes;
   }
-  const header = { formatVersion, markets: markets.length, words: words.length, unicode };
+  const header = { formatVersion, markets, words: words.length, unicode };
   const object = encodeSections(wordsMagic, header, [
     ["blocks", Uint32Array.from(blocks)],
     ["dictionary", dictionary.all],
@@ -78,22 +106,14 @@ export function encodeWords(markets: readonly (readonly string[])[], unicode = u
 /** `bytes` has one character for each byte of the word in UTF-8. */
 interface Word {
   bytes: string;
-  ordinals: number[];
+  ordinals: readonly number[];
 }
 
 /** Strings of bytes compare, and share beginnings, as the bytes do. */
-function sortedWords(markets: readonly (readonly string[])[]): Word[] {
-  const found = new Map<string, number[]>();
-  for (const [ordinal, words] of markets.entries()) {
-    for (const text of words) {
-      const known = found.get(text);
-      if (known) known.push(ordinal);
-      else found.set(text, [ordinal]);
-    }
-  }
-  return Array.from(found, ([text, ordinals]) => ({
+function sortedWords(postings: Postings): Word[] {
+  return Array.from(postings, ([text, ordinals]) => ({
     bytes: Buffer.from(text).toString("latin1"),
-    ordinals,
+    ordinals: ordinals.sort((a, b) => a - b),
   })).sort((a, b) => (a.bytes < b.bytes ? -1 : 1));
 }
 
@@ -150,11 +170,4 @@ export function checkWords(
     if (others || !settled.every((word) => words.has(word))) throw wrong;
   }
   return "unjudged";
-}
-
-/** The words of each market by ordinal. */
-export function decodeWords(table: WordTable): string[][] {
-  const markets = Array.from({ length: table.markets }, (): string[] => []);
-  for (const [word, ordinals] of table.words()) for (const ordinal of ordinals) markets[ordinal]!.push(word);
-  return markets;
 }

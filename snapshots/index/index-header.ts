@@ -35,16 +35,28 @@ export interface IndexRow {
   values: FilterValues;
 }
 
-/** Pages and rows come in order from the oldest. Throws RangeError when a value is outside the range of its field. */
+/** What the index has of a segment's markets, by ordinal. */
+export interface IndexColumns {
+  /** Epoch milliseconds. */
+  times: readonly number[];
+  values<Name extends keyof FilterValues>(name: Name): ArrayLike<FilterValues[Name]>;
+}
+
+export const columnsOf = (rows: readonly IndexRow[]): IndexColumns => ({
+  times: rows.map(({ resolvedAt }) => resolvedAt),
+  values: (name) => rows.map(({ values }) => values[name]),
+});
+
+/** Pages and markets come in order from the oldest. Throws RangeError when a value is outside the range of its field. */
 export function buildIndex(
   pages: readonly Subtree[],
-  rows: readonly IndexRow[],
+  index: IndexColumns,
   fields: readonly FilterField[] = filterFields,
 ): BuiltIndex {
   const sections = new Map<string, Uint8Array>();
   const add = (name: string, data: SectionData) =>
     sections.set(name, new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
-  const times = buildTimeColumn(rows.map((row) => row.resolvedAt));
+  const times = buildTimeColumn(index.times);
   add(
     "pageMarkets",
     Uint16Array.from(pages, ({ markets }) => markets),
@@ -55,11 +67,10 @@ export function buildIndex(
     const name = row.field;
     if (row.kind === "integer") {
       const { min, max } = row;
-      const values = rows.map(({ values }) => values[row.field]);
-      add(name, buildIntegerColumn(values, min, max).slices);
+      add(name, buildIntegerColumn(index.values(row.field), min, max).slices);
       return { name, kind: "integer", min, max };
     }
-    const column = buildLabelColumn(rows.map(({ values }) => values[row.field]));
+    const column = buildLabelColumn(index.values(row.field));
     add(`${name}.codes`, column.codes.slices);
     add(`${name}.postings`, column.postings);
     add(`${name}.starts`, column.starts);
@@ -67,7 +78,7 @@ export function buildIndex(
     return { name, kind: "label", frequent: column.frequent };
   });
   const root = rootOver("segment", pages).toString("hex");
-  return { markets: rows.length, root, times, columns, sections };
+  return { markets: index.times.length, root, times, columns, sections };
 }
 
 /** The leaves of the tree over a section, or over ids with chunks of their size. */
@@ -142,7 +153,7 @@ export function judgeHeader(key: string, header: Uint8Array, made: Made, feed: s
   const fields = fieldsIn(columns);
   const unknown = fieldsBeyond(fields, made.rows);
   const judged = fields.filter((row) => !unknown.includes(row));
-  const own = indexHeader(buildIndex(made.pages, made.rows, judged), made.words);
+  const own = indexHeader(buildIndex(made.pages, columnsOf(made.rows), judged), made.words);
   const [told, right] = [partsOf(json), partsOf(openHeader(key, own))];
   const differing = (ofTold: Map<string, unknown>, ofRight: Map<string, unknown>) =>
     [...ofRight].flatMap(([name, value]) => (isSame(ofTold.get(name), value) ? [] : name));

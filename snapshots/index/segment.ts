@@ -1,4 +1,4 @@
-import { type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
+import { type FilterField, filterFields } from "../../schemas/filters.ts";
 import { formatVersion } from "../../schemas/versions.ts";
 import {
   type CompressedPage,
@@ -14,7 +14,14 @@ import { cuts } from "../format/sizes.ts";
 import { CorruptObjectError, requireEncoding } from "../store/errors.ts";
 import { maxResidentBytes } from "../store/layout.ts";
 import { decodeIntegers, decodeLabels, tableBytes, timeAt } from "./columns.ts";
-import { buildIndex, type IndexRow, indexHeader, isSame, openHeader, sectionRootOf } from "./index-header.ts";
+import {
+  buildIndex,
+  type IndexColumns,
+  indexHeader,
+  isSame,
+  openHeader,
+  sectionRootOf,
+} from "./index-header.ts";
 import {
   type ColumnHeader,
   type ColumnSource,
@@ -59,16 +66,16 @@ const residentIn = (columns: readonly ColumnHeader[]): ReadonlySet<string> =>
   ]);
 
 /**
- * The bytes of a segment (snapshots/SPEC.md, "Segments") with columns for these fields. Pages and rows come in order
+ * The bytes of a segment (snapshots/SPEC.md, "Segments") with columns for these fields. Pages and markets come in order
  * from the oldest.
  */
 export function encodeSegment(
   pages: readonly Page[],
-  rows: readonly IndexRow[],
+  columns: IndexColumns,
   words: WordsRef,
   fields: readonly FilterField[] = filterFields,
 ): Buffer {
-  const index = buildIndex(pages, rows, fields);
+  const index = buildIndex(pages, columns, fields);
   const all = [...new Map([...pageSections(pages, index.sections), ...index.sections])];
   const resident = residentIn(index.columns);
   const object = encodeSections(magic, { formatVersion }, [
@@ -163,25 +170,20 @@ export function loadSegment(key: string, stored: Buffer, tables: LabelTables): S
   };
 }
 
-/**
- * The inverse of encodeSegment: index rows by ordinal, with the fields that have columns. `key` is the segment's, for
- * errors.
- */
-export function decodeRows(key: string, stored: Buffer): IndexRow[] {
+/** The columns of a segment that encodeSegment was given, of the fields that it has. `key` is its own, for errors. */
+export function decodeColumns(key: string, stored: Buffer): IndexColumns {
   const source = openColumns(key, stored);
   const { markets } = source;
   const times = readTimes(source);
-  const fields = fieldsIn(source.columns);
-  const columns = fields.map((row) =>
-    row.kind === "integer"
-      ? decodeIntegers(readIntegers(source, row), markets)
-      : decodeLabels(readLabels(source, row), markets),
-  );
-  return Array.from({ length: markets }, (_, ordinal) => {
-    const values: Record<string, unknown> = {};
-    for (let n = 0; n < fields.length; n += 1) values[fields[n]!.field] = columns[n]![ordinal];
-    return { resolvedAt: timeAt(times, ordinal), values: values as FilterValues };
-  });
+  const columns = new Map<string, ArrayLike<unknown>>();
+  for (const row of fieldsIn(source.columns)) {
+    if (row.kind === "integer") columns.set(row.field, decodeIntegers(readIntegers(source, row), markets));
+    else columns.set(row.field, decodeLabels(readLabels(source, row), markets));
+  }
+  return {
+    times: Array.from({ length: markets }, (_, ordinal) => timeAt(times, ordinal)),
+    values: (name) => columns.get(name) as ArrayLike<never>,
+  };
 }
 
 const gzip = 0;

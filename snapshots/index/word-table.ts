@@ -84,7 +84,7 @@ export class WordTable {
   }
 
   /** Ascending, each with the ordinals of its markets. */
-  *words(): Generator<[word: string, ordinals: Iterable<number>], void> {
+  *words(): Generator<[word: string, ordinals: readonly number[]], void> {
     for (const entry of this.#entries(0))
       yield [textOf(entry.bytes.subarray(0, entry.length)), this.#ordinals(entry)];
   }
@@ -129,10 +129,12 @@ export class WordTable {
     else for (const ordinal of this.#gaps(entry)) setBit(result, ordinal);
   }
 
-  *#ordinals(entry: Entry): Generator<number, void> {
-    if (entry.postingBytes !== wordsFor(this.markets) * 4) return yield* this.#gaps(entry);
-    const bits = this.#bitmap(entry);
-    for (let ordinal = 0; ordinal < this.markets; ordinal += 1) if (hasBit(bits, ordinal)) yield ordinal;
+  #ordinals(entry: Entry): number[] {
+    if (entry.postingBytes !== wordsFor(this.markets) * 4) return this.#gaps(entry);
+    const [bits, ordinals] = [this.#bitmap(entry), [] as number[]];
+    for (let ordinal = 0; ordinal < this.markets; ordinal += 1)
+      if (hasBit(bits, ordinal)) ordinals.push(ordinal);
+    return ordinals;
   }
 
   #posting({ postingStart, postingBytes }: Entry): Uint8Array {
@@ -150,13 +152,15 @@ export class WordTable {
     return new Uint32Array(new Uint8Array(this.#posting(entry)).buffer);
   }
 
-  *#gaps(entry: Entry): Generator<number, void> {
+  #gaps(entry: Entry): number[] {
     const numbers = new Numbers(() => this.#corrupt("postings is cut off"), this.#posting(entry));
+    const ordinals: number[] = [];
     for (let next = 0; numbers.left > 0; next += 1) {
       next += numbers.next();
       if (next >= this.markets) throw this.#corrupt("postings names a market beyond the last");
-      yield next;
+      ordinals.push(next);
     }
+    return ordinals;
   }
 }
 

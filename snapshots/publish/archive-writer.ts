@@ -3,9 +3,15 @@ import { compareKeys, type MarketLine, textOf } from "../format/market-line.ts";
 import { Cutter, compressPage, type Page } from "../format/page.ts";
 import { chunkBytes } from "../format/sizes.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
-import { encodeWords, unicodeVersion } from "../index/encode-words.ts";
+import {
+  addPostings,
+  addWords,
+  encodePostings,
+  type Postings,
+  unicodeVersion,
+} from "../index/encode-words.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
-import { type IndexRow, sectionRootOf } from "../index/index-header.ts";
+import { columnsOf, type IndexColumns, type IndexRow, sectionRootOf } from "../index/index-header.ts";
 import { encodeOrigins } from "../index/origin-table.ts";
 import { encodeSegment, readIndexHeader } from "../index/segment.ts";
 import { wordsOf } from "../index/word-table.ts";
@@ -13,7 +19,7 @@ import type { FileNumbers, RenderedMarket } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";
 import { besideSegment, referTo } from "../store/objects.ts";
 import type { ObjectWriter } from "./object-writer.ts";
-import type { OldMarket, PreviousPage, StoredRow } from "./previous-rows.ts";
+import type { OldMarket, PreviousPage, RowColumns, StoredRows } from "./previous-rows.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
 import type { ReadSources } from "./read-sources.ts";
 
@@ -91,7 +97,10 @@ async function* oneByOne<T>(batches: AsyncIterable<T[]>): AsyncGenerator<T, unde
 const pagesInFlight = 4;
 
 /** A new or changed market without its text. */
-type NewRow = StoredRow & Pick<RenderedMarket, "file">;
+interface NewRow extends IndexRow, Pick<RenderedMarket, "digest" | "file"> {
+  idHash: number;
+  words: readonly string[];
+}
 
 /** A market in the unfinished segment: its ordinal in the current snapshot, or the values for the index. */
 type RowOrOrdinal = number | NewRow;
@@ -192,7 +201,11 @@ class ArchiveWriter {
     // Another zlib version may compress differently, so a stored page keeps the table entry it was written with. It is
     // copied, since these rows are others than those of the previous page, though their text is the same.
     if (known && this.#objects.keep(layout.page(known.hash), known.bytes)) return { ...known };
-    const { page, stored } = await compressPage(markets.map(({ line }) => line).toReversed());
+    const newestFirst = markets.toReversed();
+    const { page, stored } = await compressPage(
+      newestFirst.map(({ line }) => line),
+      async (start, end) => this.#previous?.rows.runOf(newestFirst.slice(start, end)),
+    );
     await this.#objects.write(layout.page(page.hash), stored);
     return { ...page, root };
   }
@@ -221,23 +234,52 @@ class ArchiveWriter {
   }
 
   async #writeSegment(pages: readonly Page[], rows: readonly RowOrOrdinal[]): Promise<SegmentRef> {
-    const index: IndexRow[] = [];
-    const digests = new BigUint64Array(rows.length);
-    const idHashes: number[] = [];
-    const allWords: (readonly string[])[] = [];
+    // Segments whose columns are taken over, with the positions that their rows have now, or -1.
+    const taken: [StoredRows, positions: Int32Array][] = [];
+    const fresh: NewRow[] = [];
+    const places: number[] = [];
+    const postings: Postings = new Map();
+    let [start, positions] = [0, new Int32Array()];
     for (const [position, row] of rows.entries()) {
-      const { resolvedAt, values, digest, idHash, words } =
-        typeof row === "number" ? await this.#previous!.rows.row(row) : row;
-      index.push({ resolvedAt, values });
-      digests[position] = digest;
-      idHashes.push(idHash);
-      allWords.push(words);
+      if (typeof row !== "number") {
+        fresh.push(row);
+        places.push(position);
+        addWords(postings, row.words, position);
+        continue;
+      }
+      if (row >= start + positions.length) {
+        const old = await this.#previous!.rows.storedWith(row);
+        [start, positions] = [old.start, new Int32Array(old.digests.length).fill(-1)];
+        taken.push([old, positions]);
+      }
+      positions[row - start] = position;
     }
+    for (const [{ words }, positions] of taken) addPostings(postings, words(), positions);
+    const ofFresh: RowColumns = {
+      digests: fresh.map(({ digest }) => digest),
+      idHashes: fresh.map(({ idHash }) => idHash),
+      index: columnsOf(fresh),
+    };
+    const parts: [RowColumns, positions: ArrayLike<number>][] = [...taken, [ofFresh, places]];
+    const gathered = <T>(of: (part: RowColumns) => ArrayLike<T>): T[] => {
+      const all = new Array<T>(rows.length);
+      for (const [part, positions] of parts) {
+        const values = of(part);
+        for (let ordinal = 0; ordinal < positions.length; ordinal += 1)
+          if (positions[ordinal]! >= 0) all[positions[ordinal]!] = values[ordinal]!;
+      }
+      return all;
+    };
+    const digests = BigUint64Array.from(gathered((part) => part.digests));
     const stored = await this.#put(layout.rows, Buffer.from(digests.buffer));
-    const idBytes = encodeIds(idHashes);
+    const idBytes = encodeIds(gathered((part) => part.idHashes));
     const ids = { ...(await this.#put(layout.ids, idBytes)), root: sectionRootOf(idBytes, chunkBytes.ids) };
-    const words = await this.#put(layout.words, encodeWords(allWords));
-    const bytes = encodeSegment(pages, index, { ...words, unicode: unicodeVersion });
+    const words = await this.#put(layout.words, encodePostings(postings, rows.length));
+    const columns: IndexColumns = {
+      times: gathered((part) => part.index.times),
+      values: (name) => gathered((part) => part.index.values(name)),
+    };
+    const bytes = encodeSegment(pages, columns, { ...words, unicode: unicodeVersion });
     const segment = await this.#put(layout.segment, bytes);
     return {
       ...segment,

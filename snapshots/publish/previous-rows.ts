@@ -3,15 +3,16 @@ import { filterFields, filterValuesOf } from "../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import type { SegmentRef } from "../../schemas/store/stored-objects.ts";
 import { firstWhere } from "../format/first-where.ts";
-import { idOfLine, keyOfLine, type MarketLine, textOf } from "../format/market-line.ts";
-import { type Page, readRun } from "../format/page.ts";
+import type { DeflatePiece } from "../format/gzip.ts";
+import { idOfLine, keyOfLine, type MarketLine } from "../format/market-line.ts";
+import { type Page, readRun, runMarkets, runsPiece } from "../format/page.ts";
 import { cuts } from "../format/sizes.ts";
 import { timeAt } from "../index/columns.ts";
-import { decodeWords, unicodeVersion } from "../index/encode-words.ts";
+import { addWords, type Postings, unicodeVersion } from "../index/encode-words.ts";
 import { decodeIds, requireIds } from "../index/id-table.ts";
-import type { IndexRow } from "../index/index-header.ts";
+import { columnsOf, type IndexColumns, type IndexRow } from "../index/index-header.ts";
 import { fieldsIn, foreignIn, readTimes } from "../index/index-reader.ts";
-import { decodeRows, openColumns, readPages } from "../index/segment.ts";
+import { decodeColumns, openColumns, readPages } from "../index/segment.ts";
 import { WordTable, wordsOf } from "../index/word-table.ts";
 import { FormatError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
@@ -94,28 +95,30 @@ export function placeSegments(
   });
 }
 
-/**
- * Bytes of cached lines of pages. A page that changes is read to be compared and to be merged, and the rows of a
- * rewritten page mostly come from one or two old pages.
- */
-const keptLineBytes = 64 * 1024 * 1024;
-const keptSegments = 2;
-
-/** A row as the objects of a segment have it. `digest` is that of its source row. */
-export interface StoredRow extends IndexRow {
-  digest: bigint;
-  idHash: number;
-  words: readonly string[];
+/** The lines of a page, newest first, and the bytes that they were read from. */
+interface ReadPage {
+  stored: Buffer;
+  lines: readonly Buffer[];
 }
 
-/** All rows of a segment, by ordinal. */
-interface StoredRows {
-  /** Undefined where the segment has no column for a filter of this version. */
-  rows: IndexRow[] | undefined;
-  digests: BigUint64Array;
-  idHashes: Uint32Array;
-  /** Undefined where another version of Unicode made them: one object must not mix two. */
-  words: string[][] | undefined;
+/**
+ * Bytes of cached pages. A page that changes is read to be compared and to be merged, and the rows of a rewritten page
+ * mostly come from one or two old pages.
+ */
+const keptPageBytes = 64 * 1024 * 1024;
+const keptSegments = 2;
+
+/** What a segment has of its markets, by ordinal. `digests` are those of their source rows. */
+export interface RowColumns {
+  digests: ArrayLike<bigint>;
+  idHashes: ArrayLike<number>;
+  index: IndexColumns;
+}
+
+/** A segment of the current snapshot, whose first row is `start`. */
+export interface StoredRows extends RowColumns {
+  start: number;
+  words: () => Iterable<readonly [word: string, ordinals: readonly number[]]>;
 }
 
 export interface OldMarket extends MarketLine {
@@ -128,9 +131,9 @@ export class PreviousRows {
   readonly pages: readonly PreviousPage[];
   readonly #storage: Storage;
   readonly #segments: readonly PreviousSegment[];
-  readonly #lines = new LRUCache<PreviousPage, Buffer[]>({
-    maxSize: keptLineBytes,
-    sizeCalculation: (lines) => lines.reduce((sum, { length }) => sum + length, 0),
+  readonly #pages = new LRUCache<PreviousPage, ReadPage>({
+    maxSize: keptPageBytes,
+    sizeCalculation: ({ stored, lines }) => lines.reduce((sum, { length }) => sum + length, stored.length),
   });
   readonly #rows = new LRUCache<PreviousSegment, StoredRows>({ max: keptSegments });
 
@@ -148,33 +151,28 @@ export class PreviousRows {
 
   /** From the oldest. */
   async marketsOf(page: PreviousPage): Promise<OldMarket[]> {
-    const lines = await this.#linesOf(page);
+    const { lines } = await this.#read(page);
     return lines
       .toReversed()
       .map((line, position) => ({ ...keyOfLine(line), ordinal: page.start + position, line }));
   }
 
-  async row(ordinal: number): Promise<StoredRow> {
+  /** Those of a row's segment. The row is given by ordinal. */
+  async storedWith(ordinal: number): Promise<StoredRows> {
     const segment = this.#segments.findLast(({ start }) => start <= ordinal)!;
     let read = this.#rows.get(segment);
     if (!read) {
-      const { ref, indexed } = segment;
-      const key = layout.segment(ref.hash);
-      const rows = indexed ? decodeRows(key, await readObject(this.#storage, key, ref)) : undefined;
-      const idHashes = decodeIds(await this.readIds(ref));
-      const digests = await this.readDigests(ref);
-      read = { rows, digests, idHashes, words: await this.#wordsOf(ref) };
+      const { ref, start } = segment;
+      const [digests, idHashes] = [await this.readDigests(ref), decodeIds(await this.readIds(ref))];
+      read = { start, digests, idHashes, ...(await this.#indexOf(segment)) };
       this.#rows.set(segment, read);
     }
-    const position = ordinal - segment.start;
-    const { rows, digests, idHashes } = read;
-    const words = read.words?.[position] ?? wordsOf(textOf(await this.#lineOf(ordinal), "question"));
-    const row = rows?.[position] ?? indexRowOf(await this.#lineOf(ordinal));
-    return { ...row, digest: digests[position]!, idHash: idHashes[position]!, words };
+    return read;
   }
 
   async idOf(ordinal: number): Promise<string> {
-    return idOfLine(await this.#lineOf(ordinal));
+    const page = this.pageAt(ordinal);
+    return idOfLine((await this.#read(page)).lines[page.start + page.markets - 1 - ordinal]!);
   }
 
   /** The ids object of a segment. */
@@ -191,30 +189,49 @@ export class PreviousRows {
     return new BigUint64Array(new Uint8Array(bytes).buffer);
   }
 
-  async #wordsOf({ words }: SegmentRef): Promise<string[][] | undefined> {
-    const key = layout.words(words.hash);
-    const table = new WordTable(key, await readObject(this.#storage, key, words));
-    return table.unicode === unicodeVersion ? decodeWords(table) : undefined;
+  /**
+   * Goes by the texts of those pages that there are where the segment lacks a column for a filter of this version, or
+   * another version of Unicode made its words: one object must not mix two.
+   */
+  async #indexOf(segment: PreviousSegment): Promise<Pick<StoredRows, "index" | "words">> {
+    const { ref, start, indexed, pages } = segment;
+    const [key, wordsKey] = [layout.segment(ref.hash), layout.words(ref.words.hash)];
+    const table = new WordTable(wordsKey, await readObject(this.#storage, wordsKey, ref.words));
+    if (indexed && table.unicode === unicodeVersion) {
+      const index = decodeColumns(key, await readObject(this.#storage, key, ref));
+      return { index, words: () => table.words() };
+    }
+    const [rows, postings]: [IndexRow[], Postings] = [[], new Map()];
+    for (const page of pages.filter(({ usable }) => usable)) {
+      for (const { ordinal, resolvedAt, line } of await this.marketsOf(page)) {
+        const market: HistoricalMarket = JSON.parse(line.toString("utf8"));
+        rows[ordinal - start] = { resolvedAt, values: filterValuesOf(market) };
+        addWords(postings, wordsOf(market.question), ordinal - start);
+      }
+    }
+    return { index: columnsOf(rows), words: () => postings };
   }
 
-  /** Newest first. */
-  async #linesOf(page: PreviousPage): Promise<Buffer[]> {
-    const known = this.#lines.get(page);
+  /**
+   * The run with exactly these rows, given newest first. Compressing them again would take most of the time that a page
+   * with a new market takes.
+   */
+  async runOf(rows: readonly { ordinal?: number | undefined }[]): Promise<DeflatePiece | undefined> {
+    const newest = rows[0]?.ordinal;
+    if (newest === undefined || !rows.every(({ ordinal }, n) => ordinal === newest - n)) return undefined;
+    const page = this.pageAt(newest);
+    const place = page.start + page.markets - 1 - newest;
+    const same = place % runMarkets === 0 && Math.min(runMarkets, page.markets - place) === rows.length;
+    return same ? runsPiece((await this.#read(page)).stored, page.runs, place / runMarkets) : undefined;
+  }
+
+  async #read(page: PreviousPage): Promise<ReadPage> {
+    const known = this.#pages.get(page);
     if (known) return known;
     const key = layout.page(page.hash);
     const stored = await readObject(this.#storage, key, page);
     const lines = page.runs.flatMap((_, run) => readRun(key, stored, page.runs, run));
-    this.#lines.set(page, lines);
-    return lines;
+    this.#pages.set(page, { stored, lines });
+    return { stored, lines };
   }
-
-  async #lineOf(ordinal: number): Promise<Buffer> {
-    const page = this.pageAt(ordinal);
-    return (await this.#linesOf(page))[page.start + page.markets - 1 - ordinal]!;
-  }
-}
-
-function indexRowOf(line: Buffer): IndexRow {
-  const market: HistoricalMarket = JSON.parse(line.toString("utf8"));
-  return { resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market) };
 }

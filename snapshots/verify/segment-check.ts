@@ -5,7 +5,7 @@ import { chunkBytes } from "../format/sizes.ts";
 import { rootOver } from "../format/tree.ts";
 import { checkWords, unicodeVersion } from "../index/encode-words.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
-import { fieldsBeyond, isKnownIndex, judgeHeader, sectionRootOf } from "../index/index-header.ts";
+import { columnsOf, fieldsBeyond, isKnownIndex, judgeHeader, sectionRootOf } from "../index/index-header.ts";
 import { fieldsIn, readTimes, type WordsRef } from "../index/index-reader.ts";
 import {
   differencesFromHeader,
@@ -133,7 +133,7 @@ function checkIndex(
   const fields = fieldsIn(columns);
   const others = fields.length < columns.length;
   const whole = !others && fieldsBeyond(fields, made.rows).length === 0;
-  if (whole && encodeSegment(made.pages, made.rows, made.words, fields).equals(stored)) return;
+  if (whole && encodeSegment(made.pages, columnsOf(made.rows), made.words, fields).equals(stored)) return;
   // Other columns or other sections come from another version.
   const { wrong } = judgeHeader(key, header, made, feed);
   wrong.push(...differencesFromHeader(key, stored));

@@ -1,10 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Client } from "../../proxy/site/client/client.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
-import { decodeWords, encodeWords, unicodeVersion } from "../../snapshots/index/encode-words.ts";
+import { encodeWords, unicodeVersion } from "../../snapshots/index/encode-words.ts";
 import { WordTable } from "../../snapshots/index/word-table.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { referTo } from "../../snapshots/store/objects.ts";
+import { decodeWords } from "../helpers/archive/index-rows.ts";
 import { segmentEnds } from "../helpers/archive/odd-markets.ts";
 import { type ArchiveProxy, type Query, startArchiveProxy } from "../helpers/http/archive-proxy.ts";
 import { publishRecords, recordsOf } from "../helpers/publish/records.ts";

@@ -15,12 +15,12 @@ import {
 } from "../../snapshots/format/page.ts";
 import { leafHash, pageRootOf } from "../../snapshots/format/tree.ts";
 import { rangeBitmap, wordsFor } from "../../snapshots/index/bitmap.ts";
-import { decodeWords, encodeWords } from "../../snapshots/index/encode-words.ts";
+import { encodeWords } from "../../snapshots/index/encode-words.ts";
 import { encodeIds, idHash } from "../../snapshots/index/id-table.ts";
+import { columnsOf } from "../../snapshots/index/index-header.ts";
 import { createLabelTables, fieldsIn } from "../../snapshots/index/index-reader.ts";
 import { padding } from "../../snapshots/index/sections.ts";
 import {
-  decodeRows,
   differencesFromHeader,
   encodeSegment,
   loadSegment,
@@ -34,6 +34,7 @@ import { parseIndexHeader } from "../../snapshots/read/fetched-index.ts";
 import { listParts } from "../../snapshots/read/index/index-parts.ts";
 import { CorruptObjectError } from "../../snapshots/store/errors.ts";
 import { sha256 } from "../../snapshots/store/layout.ts";
+import { decodeRows, decodeWords } from "../helpers/archive/index-rows.ts";
 import { market } from "../helpers/publish/records.ts";
 import { need, needSame, parted, refused, refusedLater, type Target } from "./target.ts";
 
@@ -55,7 +56,7 @@ async function sampleSegment(count: number): Promise<Buffer> {
     values: filterValuesOf(one),
   }));
   const ref = { unicode: "16.0", hash: sha256(words), bytes: words.length };
-  return encodeSegment([{ ...page, root }], rows, ref);
+  return encodeSegment([{ ...page, root }], columnsOf(rows), ref);
 }
 
 /** An object of sections as an input: without its magic and the length of its header, which no change would keep. */
@@ -104,7 +105,10 @@ const segment: Target = {
     need(rows.length === columns.markets, "there is a row for each market");
     const ref = { unicode: "16.0", hash: sha256(words), bytes: words.length };
     // Values beyond a column's range fit its slices.
-    const again = refused(() => encodeSegment(pages, rows, ref, fieldsIn(columns.columns)), RangeError);
+    const again = refused(
+      () => encodeSegment(pages, columnsOf(rows), ref, fieldsIn(columns.columns)),
+      RangeError,
+    );
     if (!again) return;
     needSame(decodeRows("again", again), rows, "rows that were encoded again");
     needSame(readPages("again", again), pages, "pages that were encoded again");

@@ -16,9 +16,9 @@ import { compressPage, type Page, readRun } from "../../../snapshots/format/page
 import { readScoreText, snapshotEntryOf } from "../../../snapshots/format/roots.ts";
 import { chunkBytes } from "../../../snapshots/format/sizes.ts";
 import { leafHash, pageRootOf, rootOver } from "../../../snapshots/format/tree.ts";
-import { sectionRootOf } from "../../../snapshots/index/index-header.ts";
+import { columnsOf, sectionRootOf } from "../../../snapshots/index/index-header.ts";
 import type { WordsRef } from "../../../snapshots/index/index-reader.ts";
-import { decodeRows, encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
+import { encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
 import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { issueKey, revokeKey } from "../../../snapshots/keys/records.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
@@ -26,6 +26,7 @@ import { entryOf, tileKey } from "../../../snapshots/store/log/tiles.ts";
 import { divideManifest } from "../../../snapshots/store/manifest.ts";
 import { referTo, seal } from "../../../snapshots/store/objects.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
+import { decodeRows } from "../archive/index-rows.ts";
 import { pageEnds, segmentEnds } from "../archive/odd-markets.ts";
 import { publishRecords, recordsOf } from "../publish/records.ts";
 import { memoryStorage } from "./storages.ts";
@@ -214,7 +215,7 @@ export function replaceBesides(
   const ref = { ...newestManifest(objects).segments[index]!, ...refs };
   const stored = objects.get(layout.segment(ref.hash))!;
   const [pages, rows] = [readPages("segment", stored), decodeRows("segment", stored)];
-  const bytes = encodeSegment(pages, rows, wordsRefOf(objects, ref));
+  const bytes = encodeSegment(pages, columnsOf(rows), wordsRefOf(objects, ref));
   return replaceSegment(objects, index, bytes, (segments) => {
     segments[index] = { ...segments[index]!, ...refs };
     return {};
@@ -258,7 +259,7 @@ export async function rebuild(
     }),
   );
   const words = wordsRefOf(objects, newestManifest(objects).segments[index]!);
-  const segment = replaceSegment(objects, index, encodeSegment(pages, rows, words), (segments) => {
+  const segment = replaceSegment(objects, index, encodeSegment(pages, columnsOf(rows), words), (segments) => {
     const root = rootOver("segment", pages).toString("hex");
     segments[index] = { ...segments[index]!, markets: rows.length, root };
     return agreeing(segments);

@@ -22,6 +22,7 @@ import {
   rareMarketsOf,
   timeAt,
 } from "../../../snapshots/index/columns.ts";
+import { columnsOf } from "../../../snapshots/index/index-header.ts";
 import { createLabelTables } from "../../../snapshots/index/index-reader.ts";
 import { LabelTable, retained } from "../../../snapshots/index/label-table.ts";
 import { encodeSegment, loadSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
@@ -270,7 +271,7 @@ describe("segments", () => {
         const sorted = unsorted.toSorted((a, b) => a.resolvedAt - b.resolvedAt);
         const first = Math.min(split + 1, sorted.length);
         const pages = [page(first, 1), ...(first < sorted.length ? [page(sorted.length - first, 2)] : [])];
-        const encoded = encodeSegment(pages, sorted, words);
+        const encoded = encodeSegment(pages, columnsOf(sorted), words);
         const stored = Buffer.concat([Buffer.alloc(shift), encoded]).subarray(shift);
         expect(readPages("segment", stored)).toEqual(pages);
         const tables = createLabelTables();
@@ -294,7 +295,7 @@ describe("segments", () => {
         filterFields.map((f) => [f.field, f.kind === "label" ? "a" : f.min]),
       ) as FilterValues,
     };
-    const stored = encodeSegment([page(1, 1)], [row], words);
+    const stored = encodeSegment([page(1, 1)], columnsOf([row]), words);
     for (let end = 0; end < stored.length - 8; end += 1) {
       const cut = stored.subarray(0, end);
       const read = () => [

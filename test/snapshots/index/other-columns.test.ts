@@ -3,19 +3,14 @@ import { type FilterField, filterFields } from "../../../schemas/filters.ts";
 import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../../schemas/versions.ts";
 import { describePublish } from "../../../scripts/commands/snapshot/reports.ts";
-import type { IndexRow } from "../../../snapshots/index/index-header.ts";
+import { columnsOf, type IndexRow } from "../../../snapshots/index/index-header.ts";
 import { encodeSections, openSections, sectionsIn } from "../../../snapshots/index/sections.ts";
-import {
-  decodeRows,
-  encodeSegment,
-  openColumns,
-  readIndexHeader,
-  readPages,
-} from "../../../snapshots/index/segment.ts";
+import { encodeSegment, openColumns, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
 import { changesOf } from "../../../snapshots/read/sharing/sharing.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";
+import { decodeRows } from "../../helpers/archive/index-rows.ts";
 import { segmentEnds } from "../../helpers/archive/odd-markets.ts";
 import { startArchiveProxy } from "../../helpers/http/archive-proxy.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
@@ -53,7 +48,7 @@ async function storeWith(fields: readonly FilterField[], records = markets) {
     replaceSegment(
       objects,
       index,
-      encodeSegment(readPages("segment", stored), rows, wordsRefOf(objects, ref), fields),
+      encodeSegment(readPages("segment", stored), columnsOf(rows), wordsRefOf(objects, ref), fields),
     );
   }
   expect(newestManifest(objects).segments).toHaveLength(2);
@@ -204,7 +199,7 @@ test("columns that this version does not know are passed over, and verify says s
     0,
     encodeSegment(
       readPages("segment", stored),
-      rows,
+      columnsOf(rows),
       wordsRefOf(objects, newestManifest(objects).segments[0]!),
       [colour, ...filterFields],
     ),

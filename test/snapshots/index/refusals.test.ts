@@ -4,11 +4,10 @@ import { type FilterValues, filterFields } from "../../../schemas/filters.ts";
 import { feedVersion } from "../../../schemas/versions.ts";
 import type { Page } from "../../../snapshots/format/page.ts";
 import { buildLabelColumn, faultIn } from "../../../snapshots/index/columns.ts";
-import { type IndexRow, judgeHeader } from "../../../snapshots/index/index-header.ts";
+import { columnsOf, type IndexRow, judgeHeader } from "../../../snapshots/index/index-header.ts";
 import { createLabelTables, parseIndexHeader } from "../../../snapshots/index/index-reader.ts";
 import { addRowsByFile, decodeOrigins, encodeOrigins } from "../../../snapshots/index/origin-table.ts";
 import {
-  decodeRows,
   encodeSegment,
   loadSegment,
   openPages,
@@ -16,6 +15,7 @@ import {
   readPages,
   readSections,
 } from "../../../snapshots/index/segment.ts";
+import { decodeRows } from "../../helpers/archive/index-rows.ts";
 
 // What is wrong in an index is said before anything is made of it.
 
@@ -38,7 +38,7 @@ const page = (markets: number): Page => ({
   runHashes: "0f".repeat(16 * Math.ceil(markets / 16)),
 });
 const words = { unicode: "16", hash: "ef".repeat(32), bytes: 5 };
-const stored = encodeSegment([page(512), page(88)], rows, words);
+const stored = encodeSegment([page(512), page(88)], columnsOf(rows), words);
 const label = filterFields.find(({ kind }) => kind === "label")!.field;
 
 describe("a segment", () => {
@@ -129,7 +129,7 @@ describe("an index header", () => {
     expect([markets, oldest, newest, told]).toEqual([600, 2 ** 32 - 300, 2 ** 32 + 299, words]);
     expect(judgeHeader("it", bytes, made, feedVersion)).toEqual({ wrong: [], unchecked: undefined });
     const same = rows.map(({ resolvedAt }) => ({ resolvedAt, values: rows[0]!.values }));
-    const uniform = readIndexHeader("it", encodeSegment([page(512), page(88)], same, words));
+    const uniform = readIndexHeader("it", encodeSegment([page(512), page(88)], columnsOf(same), words));
     expect(parseIndexHeader("it", uniform).sections[`${label}.codes`]![0]).toBe(0);
     const last = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
     expect(

@@ -1,9 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { hasBit, rangeBitmap } from "../../../snapshots/index/bitmap.ts";
-import { decodeWords, encodeWords } from "../../../snapshots/index/encode-words.ts";
+import { encodeWords } from "../../../snapshots/index/encode-words.ts";
 import { WordTable, wordsOf } from "../../../snapshots/index/word-table.ts";
 import { CorruptObjectError } from "../../../snapshots/store/errors.ts";
+import { decodeWords } from "../../helpers/archive/index-rows.ts";
 
 /** Texts of few words, some of which nearly all have, and of one that nobody else has. */
 const text = fc

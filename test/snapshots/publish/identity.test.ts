@@ -79,9 +79,26 @@ describe("the snapshot id", () => {
     await publishRecords(counting, [...recordsOf(0, 400), ...recordsOf(9_000, 9_001)]);
     const [kept] = readPages("segment", old.get(layout.segment(newestManifest(old).segments.at(-1)!.hash))!);
     expect(kept).toEqual(oldest);
+    // Of a page with a changed market, only that market's run is.
+    const runs = runsIn(old);
+    const [first, ...others] = recordsOf(0, 400);
+    await publishRecords(counting, [
+      { ...first!, question: "Another one?" },
+      ...others,
+      ...recordsOf(9_000, 9_001),
+    ]);
+    expect(runsIn(old).difference(runs).size).toBe(1);
     expect((await verify(memoryStorage(old), () => {})).faults).toEqual([]);
   });
 });
+
+/** The hashes of all compressed runs of the newest snapshot. */
+const runsIn = (objects: Objects): Set<string> =>
+  new Set(
+    newestManifest(objects)
+      .segments.flatMap(({ hash }) => readPages("segment", objects.get(layout.segment(hash))!))
+      .flatMap(({ runHashes }) => runHashes.match(/.{32}/g)!),
+  );
 
 /** A page as another zlib might compress it. */
 const fastPage: typeof compressPage = async (lines) => {

@@ -1,11 +1,12 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
-import { decodeRows, encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
+import { columnsOf } from "../../../snapshots/index/index-header.ts";
+import { encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
+import { decodeRows } from "../../helpers/archive/index-rows.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { testKey } from "../../helpers/store/signing.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
@@ -67,7 +68,7 @@ describe("An index that lies, of which all hashes, roots and signatures are righ
     const rows = decodeRows("segment", stored);
     const [first] = rows;
     rows[0] = { ...first!, values: { ...first!.values, composite: first!.values.composite ^ 1 } };
-    const lying = encodeSegment(readPages("segment", stored), rows, wordsRefOf(objects, segment));
+    const lying = encodeSegment(readPages("segment", stored), columnsOf(rows), wordsRefOf(objects, segment));
     const name = replaceSegment(objects, 0, lying);
     const reason = "its index does not match its pages: section composite";
     expect(await faultsWhenSigned()).toEqual([{ key: name, reason }]);
@@ -78,7 +79,7 @@ describe("An index that lies, of which all hashes, roots and signatures are righ
     rows.forEach((row, ordinal) => {
       rows[ordinal] = { ...row, values: { ...row.values, tier: 7 } };
     });
-    const other = encodeSegment(readPages("segment", stored), rows, wordsRefOf(objects, segment));
+    const other = encodeSegment(readPages("segment", stored), columnsOf(rows), wordsRefOf(objects, segment));
     const [own, told] = [stored, other].map((bytes) => readIndexHeader("segment", bytes));
     expect(own!.length).toBe(told!.length);
     const lying = Buffer.from(stored);

@@ -1,12 +1,13 @@
 import { afterEach, expect, test } from "vitest";
 import { chunkBytes } from "../../../snapshots/format/sizes.ts";
-import { decodeWords, encodeWords, unicodeVersion } from "../../../snapshots/index/encode-words.ts";
+import { encodeWords, unicodeVersion } from "../../../snapshots/index/encode-words.ts";
 import { encodeIds, idHash } from "../../../snapshots/index/id-table.ts";
 import { sectionRootOf } from "../../../snapshots/index/index-header.ts";
 import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { referTo } from "../../../snapshots/store/objects.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
+import { decodeWords } from "../../helpers/archive/index-rows.ts";
 import { publishRecords, recordsOf } from "../../helpers/publish/records.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
 import { newestManifest, type Objects, replaceBesides } from "../../helpers/store/tamper.ts";
