@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Client } from "../../proxy/site/client/client.ts";
+import { generateKey } from "../../snapshots/keys/records.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../snapshots/store/log/commits.ts";
@@ -105,7 +106,13 @@ beforeAll(async () => {
   const developer = await proxy.issue({ plan: "developer", owner: "dev", quota });
   const spent = await proxy.issue({ plan: "developer", owner: "spent", quota: 1 });
   await proxy.get("/api/v1/scores", { headers: bearer(spent) });
-  Object.assign(known, { AEGIS: aegis, DEVELOPER: developer, UNKNOWN: `${aegis.slice(0, -3)}abc` });
+  Object.assign(known, {
+    AEGIS: aegis,
+    DEVELOPER: developer,
+    UNKNOWN: `${aegis.slice(0, -3)}abc`,
+    OTHER: generateKey(),
+  });
+  known.BEARER = `Authorization: Bearer ${aegis}`;
   const keyed = (key: string) => [`authorization: Bearer ${key}`];
   const wrong = ["x-api-key: nonsense"];
   callers = { free: [], aegis: keyed(aegis), developer: keyed(developer), spent: keyed(spent), wrong };
@@ -164,7 +171,7 @@ function check(
   if (/^\w+ \/(api\/v1|delta-sharing)\b/.test(written(line)) && of !== "BAD_REQUEST")
     expect([what, headers]).toEqual([what, expect.objectContaining(ofApi)]);
   if (who === "raw") expect(headers.connection).toBe("close");
-  for (const key of [known.AEGIS, known.DEVELOPER, known.UNKNOWN])
+  for (const key of [known.AEGIS, known.DEVELOPER, known.UNKNOWN, known.OTHER])
     expect(JSON.stringify(wire)).not.toContain(key);
   const rates = Object.keys(headers).filter((name) => name.includes("ratelimit"));
   if (status === 401 || status === 204) expect([what, rates]).toEqual([what, []]);
@@ -188,6 +195,13 @@ function check(
     expect([what, code, parameter]).toEqual([what, of, expect.stringMatching(pattern(`^(${told})$`))]);
     expect(problem.detail, what).toMatch(pattern(detail));
     expect(problem.detail.length).toBeLessThan(2000);
+    // RFC 6750 has no quotes, backslashes or other characters than those of ASCII here.
+    const described = expect.stringContaining(`error="invalid_token", error_description="${problem.detail}"`);
+    if (code === "INVALID_API_KEY")
+      expect([headers["www-authenticate"], problem.detail]).toEqual([
+        described,
+        expect.stringMatching(/^[ !#-[\]-~]+$/),
+      ]);
   }
 }
 
@@ -220,7 +234,13 @@ test.skipIf(!nginx)("behind nginx, but for what it refuses itself", async () => 
     else check(exchange, ...answers);
   }
   await balancer.stop();
-  const paths = ["/api/v1/log/checkpoint%00", "/api/v1/markets/historical%00", "*"];
+  // It takes no two fields Authorization either.
+  const twice = [
+    "/api/v1/markets/historical?pageSize=1",
+    "/api/v1/markets/historical?pageSize=1",
+    "/api/v1/scores",
+  ];
+  const paths = ["/api/v1/log/checkpoint%00", "/api/v1/markets/historical%00", "*", ...twice];
   expect(own).toEqual(paths.map((path) => `400 GET ${path}`));
 });
 

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { type Agent, request as httpRequest, type IncomingHttpHeaders } from "node:http";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
 import { gunzipSync } from "node:zlib";
@@ -82,16 +82,28 @@ export function outcome(answer: Answer): string {
     : `${answer.status} ${problemOf(answer).code}`;
 }
 
-/** Sends exact bytes on a connection of its own, and returns all that comes back until the other side closes. */
-export async function raw(port: number, bytes: string): Promise<string> {
-  const socket = connect(port, "127.0.0.1");
+/** A connection on which bytes were sent. */
+export interface RawConnection {
+  socket: Socket;
+  /** All that came back so far, a character a byte. */
+  received: string;
+  /** The same once it is closed. */
+  closed: Promise<string>;
+}
+
+/** Sends exact bytes on a connection of its own, which stays open. */
+export function open(port: number, bytes: string, how: { allowHalfOpen?: boolean } = {}): RawConnection {
+  const socket = connect({ port, host: "127.0.0.1", ...how });
+  const closed = new Promise<string>((resolve) => socket.on("close", () => resolve(opened.received)));
+  const opened = { socket, received: "", closed };
+  socket.on("data", (chunk) => (opened.received += chunk.toString("latin1")));
   socket.on("error", () => socket.destroy());
   socket.write(Buffer.from(bytes, "latin1"));
-  const chunks: Buffer[] = [];
-  socket.on("data", (chunk) => chunks.push(chunk));
-  await once(socket, "close");
-  return Buffer.concat(chunks).toString("latin1");
+  return opened;
 }
+
+/** Sends exact bytes on a connection of its own, and returns all that comes back until the other side closes. */
+export const raw = (port: number, bytes: string): Promise<string> => open(port, bytes).closed;
 
 /** The answers on a connection, in order; none of their bodies is compressed. */
 export function answersOf(text: string): Answer[] {

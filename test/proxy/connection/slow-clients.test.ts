@@ -1,8 +1,8 @@
-import { connect, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import type { Limits } from "../../../proxy/config.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../../helpers/http/proxy.ts";
-import { bearer, until } from "../../helpers/http/proxy-client.ts";
+import { bearer, open, type RawConnection, until } from "../../helpers/http/proxy-client.ts";
 
 const archive = "/api/v1/markets/historical?pageSize=500";
 const list = "/api/v1/scores";
@@ -19,15 +19,11 @@ const start = async (limits: Partial<Limits>, options: TestProxyOptions = {}) =>
   proxy = await startTestProxy({ ...options, limits, trustProxy: { hops: 1 } });
 };
 
-/** Opens a connection and sends the beginning of something; tells all that came back once it is closed. */
-function begin(bytes: string): { socket: Socket; closed: Promise<string> } {
-  const socket = connect(proxy.port, "127.0.0.1");
-  sockets.push(socket);
-  let received = "";
-  socket.on("data", (chunk) => (received += chunk.toString("latin1"))).on("error", () => socket.destroy());
-  socket.write(bytes);
-  const closed = new Promise<string>((resolve) => socket.on("close", () => resolve(received)));
-  return { socket, closed };
+/** Opens a connection and sends the beginning of something. */
+function begin(bytes: string): RawConnection {
+  const opened = open(proxy.port, bytes);
+  sockets.push(opened.socket);
+  return opened;
 }
 
 const many = <T>(count: number, make: (index: number) => T) =>
@@ -111,7 +107,7 @@ test("connections beyond the limit are turned away; those that were idle for lon
     Number(
       / (\d+)$/m.exec(await proxy.metrics.getSingleMetricAsString("http_connections_dropped_total"))![1],
     );
-  const busy: ReturnType<typeof begin>[] = [];
+  const busy: RawConnection[] = [];
   for (const _ of many(19, String)) {
     const one = begin(`GET ${list} HTTP/1.1\r\n`);
     await until("a connection to be made", () => !one.socket.connecting);

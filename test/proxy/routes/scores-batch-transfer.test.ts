@@ -1,9 +1,9 @@
-import { connect, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { answersIn, headerOf } from "../../helpers/attack/wire.ts";
 import { type FaultyOrigin, startOriginOf } from "../../helpers/http/faulty-origin.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
-import { outcome, until } from "../../helpers/http/proxy-client.ts";
+import { open, outcome, type RawConnection, until } from "../../helpers/http/proxy-client.ts";
 
 const batch = "/api/v1/scores/batch";
 const body = JSON.stringify({ slugs: ["aave", "none"] });
@@ -37,15 +37,10 @@ const head = (field: string, ...more: string[]) =>
   );
 const next = "GET /api/v1/scores/lido-dao HTTP/1.1\r\nHost: x\r\n\r\n";
 
-/** A connection, what came over it so far, and all of it once it is closed. */
-function open(bytes: string) {
-  const socket = connect(proxy.port, "127.0.0.1");
-  sockets.push(socket);
-  const all = { text: "" };
-  socket.on("data", (chunk) => (all.text += chunk.toString("latin1"))).on("error", () => socket.destroy());
-  socket.write(bytes);
-  const closed = new Promise<string>((resolve) => socket.on("close", () => resolve(all.text)));
-  return { socket, all, closed };
+function send(bytes: string): RawConnection {
+  const opened = open(proxy.port, bytes);
+  sockets.push(opened.socket);
+  return opened;
 }
 
 /** Status and code, or count, of every answer of a connection. */
@@ -67,14 +62,14 @@ describe("a body that comes in parts", () => {
       [`${head(chunked)}5;x=y\r\n${body.slice(0, 5)}\r\n`, lastChunk(body.slice(5))],
     ],
   ])("%s is read to its end", async (_how, parts) => {
-    const { socket, closed } = open("");
+    const { socket, closed } = send("");
     for (const part of parts) await new Promise((written) => socket.write(part, written));
     expect(told(await closed)).toEqual(["200 1"]);
   });
 
   test("that drips is cut off in time, with 408, and keeps its unit", async () => {
     await hurry();
-    const { socket, closed } = open(head(sized(100_000)));
+    const { socket, closed } = send(head(sized(100_000)));
     const drip = setInterval(() => socket.writable && socket.write(" "), 20);
     const received = await closed;
     clearInterval(drip);
@@ -90,7 +85,7 @@ describe("a body that comes in parts", () => {
     ["stops between chunks", `${head(chunked)}1\r\n{\r\n`],
   ])("that %s is answered 408, in the one shape, and the connection ends", async (_how, bytes) => {
     await hurry();
-    const received = await open(bytes).closed;
+    const received = await send(bytes).closed;
     expect(told(received)).toEqual(["408 REQUEST_TIMEOUT"]);
     const [answer] = answersIn(received);
     expect(headerOf(answer!, "connection")).toBe("close");
@@ -99,11 +94,11 @@ describe("a body that comes in parts", () => {
   });
 
   test("that breaks off in a chunk that is none is answered at once, not when its time is over", async () => {
-    expect(told(await open(`${head(chunked)}zz\r\n{}\r\n0\r\n\r\n`).closed)).toEqual(["400 BAD_REQUEST"]);
+    expect(told(await send(`${head(chunked)}zz\r\n{}\r\n0\r\n\r\n`).closed)).toEqual(["400 BAD_REQUEST"]);
   });
 
   test("of 2 MB is answered 413 also for a client that reads nothing before it has written all", async () => {
-    const { socket, closed } = open(head(sized(2_000_000)));
+    const { socket, closed } = send(head(sized(2_000_000)));
     socket.pause();
     for (let sent = 0; sent < 2_000_000; sent += 50_000)
       await new Promise((written) => socket.write(Buffer.alloc(50_000, " "), written));
@@ -115,10 +110,10 @@ describe("a body that comes in parts", () => {
     ["half way", head(sized()) + body.slice(0, 5)],
     ["before it began", head(sized(), expecting)],
   ])("whose client goes away %s leaves nothing behind", async (_when, bytes) => {
-    const { socket, all } = open(bytes);
+    const sent = send(bytes);
     await until("the batch's unit to be taken", async () => (await left()) === 999);
-    if (bytes.includes(expecting)) await until("100 Continue", () => all.text.includes("100 Continue"));
-    socket.resetAndDestroy();
+    if (bytes.includes(expecting)) await until("100 Continue", () => sent.received.includes("100 Continue"));
+    sent.socket.resetAndDestroy();
     await proxy.logs(batch);
     expect(origin.requests).toEqual([]);
     expect(outcome(await proxy.get("/api/v1/scores/aave"))).toBe("200");
@@ -132,30 +127,30 @@ function lastChunk(rest: string): string {
 
 describe("a body that is asked for", () => {
   test("comes after 100 Continue", async () => {
-    const { socket, all, closed } = open(head(sized(), expecting));
-    await until("the head of the answer", () => all.text.includes("\r\n\r\n"));
-    expect(all.text).toBe("HTTP/1.1 100 Continue\r\n\r\n");
-    socket.write(body);
-    expect(told(await closed)).toEqual(["100", "200 1"]);
+    const sent = send(head(sized(), expecting));
+    await until("the head of the answer", () => sent.received.includes("\r\n\r\n"));
+    expect(sent.received).toBe("HTTP/1.1 100 Continue\r\n\r\n");
+    sent.socket.write(body);
+    expect(told(await sent.closed)).toEqual(["100", "200 1"]);
   });
 
   test.each([
     ["a wrong key", "X-Api-Key: wrong", "401 INVALID_API_KEY"],
     ["two keys", "X-Api-Key: a\r\nAuthorization: Bearer b", "400 CONFLICTING_CREDENTIALS"],
   ])("is not asked for with %s", async (_what, field, expected) => {
-    expect(told(await open(head(sized(), expecting, field)).closed)).toEqual([expected]);
+    expect(told(await send(head(sized(), expecting, field)).closed)).toEqual([expected]);
   });
 
   test("is not asked for once the quota is spent", async () => {
     const key = await proxy.issue({ quota: 1 });
     const bytes = head(sized(), expecting, `X-Api-Key: ${key}`);
-    expect(told(await open(bytes + body).closed)).toEqual(["100", "200 1"]);
-    expect(told(await open(bytes).closed)).toEqual(["429 QUOTA_EXCEEDED"]);
+    expect(told(await send(bytes + body).closed)).toEqual(["100", "200 1"]);
+    expect(told(await send(bytes).closed)).toEqual(["429 QUOTA_EXCEEDED"]);
   });
 
   test("is never asked for of an HTTP/1.0 client, which does not know of that", async () => {
     const old = head(sized(), expecting).replace("HTTP/1.1", "HTTP/1.0");
-    expect(told(await open(old + body).closed)).toEqual(["200 1"]);
+    expect(told(await send(old + body).closed)).toEqual(["200 1"]);
   });
 });
 
@@ -165,26 +160,26 @@ describe("several requests on one connection", () => {
     ["in chunks", `${head(chunked)}${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`],
     ["refused", `${head(sized(2))}[]`],
   ])("what follows a body %s is not executed", async (_how, first) => {
-    const received = await open(first + next + next).closed;
+    const received = await send(first + next + next).closed;
     expect(answersIn(received)).toHaveLength(1);
     expect(headerOf(answersIn(received)[0]!, "connection")).toBe("close");
     expect(await left()).toBe(999);
   });
 
   test("one that a body smuggles is part of the body", async () => {
-    expect(told(await open(head(sized(next.length)) + next).closed)).toEqual(["400 INVALID_BODY"]);
+    expect(told(await send(head(sized(next.length)) + next).closed)).toEqual(["400 INVALID_BODY"]);
     expect(await left()).toBe(999);
   });
 
   test("a body behind other requests is read when its turn comes, also when it comes later", async () => {
-    const { socket, all, closed } = open(next + next + head(sized()));
-    await until("the second answer", () => all.text.split('"slug":"lido-dao"').length > 2);
-    socket.write(body);
-    expect(told(await closed)).toEqual(["200 lido-dao", "200 lido-dao", "200 1"]);
+    const sent = send(next + next + head(sized()));
+    await until("the second answer", () => sent.received.split('"slug":"lido-dao"').length > 2);
+    sent.socket.write(body);
+    expect(told(await sent.closed)).toEqual(["200 lido-dao", "200 lido-dao", "200 1"]);
   });
 
   test("and when it came before", async () => {
-    expect(told(await open(next + head(sized()) + body).closed)).toEqual(["200 lido-dao", "200 1"]);
+    expect(told(await send(next + head(sized()) + body).closed)).toEqual(["200 lido-dao", "200 1"]);
   });
 });
 
