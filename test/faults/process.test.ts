@@ -72,7 +72,7 @@ describe.skipIf(!environment)("a publish command over S3", () => {
     return { ...ended, signal, left: await readdir(temporary) };
   }
 
-  // What each single write leaves is tried in crash.test.ts; here the process itself dies.
+  // What each single write leaves is played by the world; here the process itself dies.
   test("killed after it put the commit, leaves one whole snapshot", async () => {
     const { location, storage } = await storeWithOld();
     const { signal } = await publishBehind(location, { signal: "SIGKILL", at: "/commits/", fault: "lost" });
