@@ -1,10 +1,8 @@
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
 import { connect, createServer, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { issueKey } from "../../snapshots/keys/records.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { bearer, call, outcome, until } from "../helpers/http/proxy-client.ts";
@@ -16,19 +14,16 @@ import {
 } from "../helpers/http/proxy-command.ts";
 import { publishArchive } from "../helpers/publish/records.ts";
 import { freePort, listenLocally } from "../helpers/servers/programs.ts";
+import { testFolder } from "../helpers/store/test-folder.ts";
 
 const list = "/api/v1/scores";
 const linux = process.platform === "linux";
-let directory: string;
-let proxies: ProxyCommand[];
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), "prs-workers-"));
-  await publishArchive(directoryStorage(join(directory, "store")));
-  proxies = [];
-});
+const directory = testFolder();
+const storage = directoryStorage(join(directory, "store"));
+const proxies: ProxyCommand[] = [];
+beforeAll(() => publishArchive(storage));
 afterEach(async () => {
-  for (const proxy of proxies) await proxy.kill();
-  await rm(directory, { recursive: true, force: true });
+  for (const proxy of proxies.splice(0)) await proxy.kill();
 });
 
 function start(env: Record<string, string> = {}): ProxyCommand {
@@ -36,13 +31,6 @@ function start(env: Record<string, string> = {}): ProxyCommand {
   proxies.push(proxy);
   return proxy;
 }
-
-const issue = (quota: number) =>
-  issueKey(
-    directoryStorage(join(directory, "store")),
-    { plan: "aegis", owner: "acme", quota },
-    new Date(),
-  ).then(({ key }) => key);
 
 /** Processes that logged an answer. */
 function answering({ output }: ProxyCommand): Set<number> {
@@ -75,7 +63,7 @@ const counted = /^http_requests_total\{[^}]*route="\/api\/v1\/scores"[^}]*\} (\d
 
 describe("WEB_CONCURRENCY=2", () => {
   test("both answer on one port and count together; the count survives kill -9 of all", async () => {
-    const key = await issue(100);
+    const { key } = await issueKey(storage, { plan: "aegis", owner: "acme", quota: 100 }, new Date());
     const metricsPort = await freePort();
     const proxy = start({ METRICS_PORT: String(metricsPort) });
     const port = await proxy.listening(2);
@@ -193,12 +181,12 @@ describe("WEB_CONCURRENCY=2", () => {
     expect(proxy.output.err).toBe("");
   });
 
-  test("a taken port ends it with 1 and names PORT once", async () => {
+  test.each(["PORT", "METRICS_PORT"])("a taken %s ends it with 1, and is named once", async (variable) => {
     const taken = createServer();
     const port = await listenLocally(taken);
-    const proxy = start({ PORT: String(port) });
+    const proxy = start({ [variable]: String(port) });
     expect(await proxy.ended).toBe(1);
-    expect(proxy.output.err.match(new RegExp(`PORT ${port} is taken`, "g"))).toHaveLength(1);
+    expect(proxy.output.err.match(new RegExp(`\\b${variable} ${port} is taken`, "g"))).toHaveLength(1);
     taken.close();
   });
 
@@ -206,14 +194,5 @@ describe("WEB_CONCURRENCY=2", () => {
     const proxy = start({ POLL_SECONDS: "often" });
     expect(await proxy.ended).toBe(1);
     expect(proxy.output.err).toBe("POLL_SECONDS must be an integer from 1 to 3600.\n");
-  });
-
-  test("a taken METRICS_PORT ends it with 1, and names it once", async () => {
-    const taken = createServer();
-    const port = await listenLocally(taken);
-    const proxy = start({ METRICS_PORT: String(port) });
-    expect(await proxy.ended).toBe(1);
-    expect(proxy.output.err.match(/METRICS_PORT \d+ is taken/g)).toHaveLength(1);
-    taken.close();
   });
 });
