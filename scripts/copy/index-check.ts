@@ -1,12 +1,11 @@
 import { z } from "zod";
 import { ApiError, type Entry, linesFromEnd } from "../../proxy/site/client/client.ts";
 import { Fault } from "../../schemas/errors.ts";
-import { everyField, feedFields, filterValuesOf } from "../../schemas/filters.ts";
-import type { Market } from "../../schemas/market.ts";
+import { everyField, feedFields } from "../../schemas/filters.ts";
 import { Digest } from "../../schemas/primitives.ts";
 import { isKnownFeed } from "../../schemas/versions.ts";
 import { textOf } from "../../snapshots/format/bytes.ts";
-import { outliners } from "../../snapshots/format/market-pattern.ts";
+import { outlineOf, outliners } from "../../snapshots/format/market-pattern.ts";
 import { indexRootOf } from "../../snapshots/format/roots.ts";
 import { chunkBytes } from "../../snapshots/format/sizes.ts";
 import { sha256 } from "../../snapshots/format/tree.ts";
@@ -118,8 +117,7 @@ function rootOf({ segments }: CopyTree, known: readonly KnownSegment[]): string 
 /** `ids` is the root of the ids. */
 async function readSegment({ tree, entry }: IndexParts, file: File, place: number) {
   const { start, end, pages } = tree.segments[place]!;
-  const fields = feedFields(entry.feedVersion);
-  const outlineOf = outliners.get(entry.feedVersion);
+  const outliner = outliners.get(entry.feedVersion);
   const rows: IndexRow[] = [];
   const hashes: number[] = [];
   const questions: string[] = [];
@@ -128,10 +126,10 @@ async function readSegment({ tree, entry }: IndexParts, file: File, place: numbe
     slice: (from: number, to: number) => file.slice(start + from, start + to),
   };
   for await (const line of linesFromEnd(part)) {
-    const market: Market = outlineOf?.(line) ?? JSON.parse(textOf(line));
-    rows.push({ resolvedAt: Date.parse(market.resolvedAt), values: filterValuesOf(market, fields) });
-    hashes.push(idHash(market.id));
-    questions.push(market.question);
+    const row = outliner?.(line) ?? outlineOf(JSON.parse(textOf(line)), entry.feedVersion);
+    rows.push(row);
+    hashes.push(idHash(row.id));
+    questions.push(row.question);
   }
   return { pages, rows, ids: sectionRootOf(encodeIds(hashes), chunkBytes.ids), questions };
 }

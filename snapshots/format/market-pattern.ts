@@ -1,7 +1,8 @@
+import { type FilterField, type FilterValues, feedFields, filterValuesOf } from "../../schemas/filters.ts";
 import { type Market, type MarketMember, marketIn } from "../../schemas/market.ts";
 import { fitsIn, oneOf, type Shape, struct } from "../../schemas/shapes.ts";
 import { feedVersions } from "../../schemas/versions.ts";
-import { bufferOf } from "./market-line.ts";
+import { bufferOf, type MarketKey } from "./market-line.ts";
 
 // A regular expression for the text of a market, made of the table of its members. It takes a fifth of the time of
 // JSON.parse and the schema, and matches only texts that both accept. The caller judges other texts.
@@ -86,9 +87,10 @@ function patternOf(shape: MarketMember, groups?: Group[], path: Group["path"] = 
   }
 }
 
-/** Undefined for one that is not of the shape. */
+/** Undefined for one that is not of the shape. A time is in epoch milliseconds. */
 function readValue(shape: Shape, json: string): string | number | boolean | undefined {
   if (shape.kind === "boolean") return json === "true";
+  if (shape.kind === "time") return Date.parse(json.slice(1, -1));
   if (shape.kind === "integer" || shape.kind === "double") {
     const [value, { min = 0, max = 0 }] = [Number(json), shape];
     return value >= min && value <= max ? value : undefined;
@@ -98,26 +100,66 @@ function readValue(shape: Shape, json: string): string | number | boolean | unde
   return shape.kind === "text" && shape.maxBytes && !fitsIn(text, shape.maxBytes) ? undefined : text;
 }
 
-/**
- * Reads off a market's text in a known version of the feed what an index is made of: its id, its question and its time,
- * and what filters compare. Undefined for a text that the schema may refuse.
- */
-function outlinerOf(version: string): (line: Uint8Array) => Market | undefined {
+/** Scores and labels come again and again, so this many of each kind are remembered. */
+const mostRemembered = 4096;
+
+function remembering<Value>(read: (json: string) => Value | undefined): (json: string) => Value | undefined {
+  const known = new Map<string, Value>();
+  return (json) => {
+    const before = known.get(json);
+    if (before !== undefined) return before;
+    const value = read(json);
+    if (known.size === mostRemembered) known.clear();
+    if (value !== undefined) known.set(Buffer.from(json, "latin1").toString("latin1"), value);
+    return value;
+  };
+}
+
+/** What an index is made of, of one market. */
+export interface Outline extends MarketKey {
+  question: string;
+  values: FilterValues;
+}
+
+export const outlineOf = (market: Market, version: string): Outline => ({
+  id: market.id,
+  question: market.question,
+  resolvedAt: Date.parse(market.resolvedAt),
+  values: filterValuesOf(market, feedFields(version)),
+});
+
+/** Reads it off a market's text in a known version of the feed. Undefined for a text that the schema may refuse. */
+function outlinerOf(version: string): (line: Uint8Array) => Outline | undefined {
   const groups: Group[] = [];
   const members = marketIn(version);
   const pattern = new RegExp(`^${patternOf(struct(members), groups)}$`);
+  const readers = groups.map(({ shape, path: [first, second] }) => {
+    if (shape.kind === "time" || first === "id" || first === "question")
+      return { head: first, read: (json: string) => readValue(shape, json) };
+    const key = typeof first === "number" ? members.dimensions.each.values[first] : undefined;
+    const isOf = ({ field, member }: FilterField) =>
+      key ? field === key && second === "score" : member === first;
+    const row = feedFields(version).find(isOf);
+    const read = (json: string) => {
+      const value = readValue(shape, json);
+      const market = key ? { dimensions: [{ key, score: value }] } : { [first!]: value };
+      return row && value !== undefined ? row.of(market as Market) : value;
+    };
+    return { field: row?.field, read: remembering(read) };
+  });
   return (line) => {
     const found = pattern.exec(bufferOf(line).toString("latin1"));
     if (!found) return undefined;
-    const dimensions = members.dimensions.each.values.map((key): Record<string, unknown> => ({ key }));
-    const market: Record<string, unknown> = { dimensions };
-    for (const [index, { shape, path }] of groups.entries()) {
-      const value = readValue(shape, found[index + 1]!);
+    const values: Record<string, unknown> = {};
+    const outline: Record<string, unknown> = { id: "", question: "", resolvedAt: 0, values };
+    for (let place = 0; place < readers.length; place += 1) {
+      const { head, field, read } = readers[place]!;
+      const value = read(found[place + 1]!);
       if (value === undefined) return undefined;
-      const [member, of] = path.toReversed();
-      (typeof of === "number" ? dimensions[of]! : market)[member!] = value;
+      if (field) values[field] = value;
+      else if (head) outline[head] = value;
     }
-    return market as Market;
+    return outline as unknown as Outline;
   };
 }
 

@@ -1,10 +1,8 @@
 import { availableParallelism } from "node:os";
 import type { Worker } from "node:worker_threads";
 import { gunzipSync } from "node:zlib";
-import { feedFields, filterValuesOf } from "../../schemas/filters.ts";
 import { marketOf } from "../../schemas/records.ts";
-import type { MarketKey } from "../format/market-line.ts";
-import { outliners } from "../format/market-pattern.ts";
+import { type Outline, outlineOf, outliners } from "../format/market-pattern.ts";
 import {
   areWholeRuns,
   type Page,
@@ -16,7 +14,6 @@ import {
 } from "../format/page.ts";
 import { cuts } from "../format/sizes.ts";
 import { leafHash, pageRootOf } from "../format/tree.ts";
-import type { IndexRow } from "../index/index-header.ts";
 import { CorruptObjectError, unlessSync } from "../store/errors.ts";
 import { maxRunBytes } from "../store/layout.ts";
 import { startThread } from "../store/thread.ts";
@@ -31,10 +28,8 @@ export interface AskedPage {
   feedVersion: string;
 }
 
-export type CheckedRow = IndexRow & MarketKey & { question: string };
-
 /** The rows of a page from the oldest, or what is wrong with it or with its segment. */
-type JudgedPage = { rows: CheckedRow[] } | { key: string; reason: string };
+type JudgedPage = { rows: Outline[] } | { key: string; reason: string };
 
 export function judgePage(asked: AskedPage): JudgedPage {
   const faultOf = ({ key, message }: CorruptObjectError) => ({ key, reason: message.slice(key.length + 2) });
@@ -42,7 +37,7 @@ export function judgePage(asked: AskedPage): JudgedPage {
 }
 
 /** From the oldest market. */
-function checkPage({ pageKey, segmentKey, page, feedVersion, ...told }: AskedPage): CheckedRow[] {
+function checkPage({ pageKey, segmentKey, page, feedVersion, ...told }: AskedPage): Outline[] {
   const stored = Buffer.from(told.stored.buffer, told.stored.byteOffset, told.stored.length);
   const wrongTable = (what: string) =>
     new CorruptObjectError(segmentKey, `its page table is wrong about ${what} of ${pageKey}`);
@@ -73,16 +68,10 @@ function readRuns(segmentKey: string, stored: Buffer, page: Page): Buffer[] {
   return page.runs.flatMap((_, run) => readRun(segmentKey, stored, page.runs, run));
 }
 
-function parseMarket(key: string, line: Buffer, feedVersion: string): CheckedRow {
+function parseMarket(key: string, line: Buffer, feedVersion: string): Outline {
   try {
     const outline = outliners.get(feedVersion)?.(line);
-    const market = outline ?? marketOf(feedVersion).parse(JSON.parse(line.toString("utf8")));
-    return {
-      id: market.id,
-      resolvedAt: Date.parse(market.resolvedAt),
-      values: filterValuesOf(market, feedFields(feedVersion)),
-      question: market.question,
-    };
+    return outline ?? outlineOf(marketOf(feedVersion).parse(JSON.parse(line.toString("utf8"))), feedVersion);
   } catch (error) {
     throw new CorruptObjectError(key, `a market breaks INTERFACE 2.4: ${line.toString("utf8", 0, 60)}`, {
       cause: error,
