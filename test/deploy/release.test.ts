@@ -1,9 +1,10 @@
 import { execFile } from "node:child_process";
-import { chmod, cp, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { delimiter, dirname, join } from "node:path";
+import { chmod, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { parse } from "yaml";
+import { copyFiles, filesAt } from "../helpers/publish/copies.ts";
 import { findProgram, nodeOptions } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
@@ -52,13 +53,8 @@ async function step(title: string, tag = "v1.1.0") {
 
 describe.skipIf(!findProgram("jq"))("release.yml", () => {
   beforeAll(async () => {
-    const { stdout } = await run("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
-      cwd: root,
-    });
-    for (const file of stdout.split("\0").filter((each) => each !== "" && !each.startsWith("test/"))) {
-      await mkdir(join(copy, dirname(file)), { recursive: true });
-      await cp(join(root, file), join(copy, file));
-    }
+    const files = filesAt(".").filter((file) => !file.startsWith("test/"));
+    await copyFiles(copy, files);
     const changelog = join(copy, ".github/CHANGELOG.md");
     const text = await readFile(changelog, "utf8");
     const heading = "## Unreleased\n";

@@ -1,28 +1,32 @@
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cp, mkdir, symlink } from "node:fs/promises";
+import { copyFile, mkdir, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { nodeOptions } from "../servers/programs.ts";
 import type { Ended, programs } from "./commands.ts";
 
 const root = join(import.meta.dirname, "../../..");
-const listed = ["schemas", "snapshots", "proxy", "scripts", "package.json", "tsconfig.json"];
 
-/** The files of the product, with those that git does not know yet. */
-export const productFiles: readonly string[] = execFileSync(
-  "git",
-  ["ls-files", "-z", "--cached", "--others", "--exclude-standard", ...listed],
-  { cwd: root, encoding: "utf8" },
-)
-  .split("\0")
-  .filter((file) => file !== "");
+/** The files of the project at these places, with those that git does not know yet. */
+export function filesAt(...places: string[]): string[] {
+  const listed = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", ...places];
+  return execFileSync("git", listed, { cwd: root, encoding: "utf8" }).split("\0").slice(0, -1);
+}
+
+export const productFiles = filesAt(
+  ...["schemas", "snapshots", "proxy", "scripts", "package.json", "tsconfig.json"],
+);
+
+/** Copies files of the project. */
+export async function copyFiles(copy: string, files: readonly string[]): Promise<void> {
+  // `cp` would look at all folders above each file.
+  for (const folder of new Set(files.map(dirname))) await mkdir(join(copy, folder), { recursive: true });
+  for (const file of files) await copyFile(join(root, file), join(copy, file));
+}
 
 /** Copies files of the product to where their packages are found, too. */
 export async function copyProject(copy: string, files = productFiles): Promise<void> {
-  for (const file of files) {
-    await mkdir(join(copy, dirname(file)), { recursive: true });
-    await cp(join(root, file), join(copy, file));
-  }
+  await copyFiles(copy, files);
   await symlink(join(root, "node_modules"), join(copy, "node_modules"));
 }
 
