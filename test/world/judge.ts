@@ -24,6 +24,8 @@ const day = 24 * 3_600_000;
 const longestRun = 6 * 3_600_000;
 /** What is named by its content is so in every world. */
 const reaches = new Map<string, ReadonlySet<string>>();
+/** An older record counts as that of a collection which was killed. */
+const longestDeletion = 59 * 60_000;
 const numberOf = (key: string) => Number(/^commits\/(\d{10})\.json$/.exec(key)?.[1] ?? 0);
 
 /** Watches every change of a store, and knows what readers may be told. */
@@ -40,7 +42,9 @@ export class Judge {
   /** Digests of all commits that publishers made. */
   readonly digests = new Set<string>();
   /** When a collection told what it is about to delete, and how many commits there were. */
-  readonly #announced = new Map<Process, { at: number; commits: number }>();
+  readonly #announced = new Map<Process, { at: number; commits: number; record: string; keys: string[] }>();
+  /** What was put while the record of a collection named it. */
+  readonly #doomed: { key: string; process: Process; record: string; stored: Stored }[] = [];
   /** By size: the root of a tree, and when it was signed. */
   readonly #roots = new Map<string, { root: string; at: number }>();
   readonly #contents = new Map<string, Content>();
@@ -56,15 +60,34 @@ export class Judge {
 
   readonly watch: Watch = ({ key, before, after }, process) => {
     if (process && this.thieves.has(process)) return void this.tampered.add(key);
+    for (const { record, keys } of this.#announced.values()) {
+      const stored = this.#stored(record);
+      if (after && process && stored && keys.includes(key))
+        this.#doomed.push({ key, process, record, stored });
+    }
     const number = numberOf(key);
     if (number > 0) this.#commit(number, key, { before, after }, process);
     else if (after && process && key.startsWith(layout.collecting.prefix))
-      this.#announced.set(process, { at: this.#now(), commits: this.commits.length });
+      this.#announced.set(process, {
+        at: this.#now(),
+        commits: this.commits.length,
+        record: key,
+        keys: JSON.parse(String(after)).keys,
+      });
     else if (!after && process && !key.startsWith(layout.collecting.prefix))
       this.#deleted(key, before!, process);
     else if (after && key.startsWith(layout.logCheckpoint)) this.#checkpoint(key, after);
-    else if (after && key.startsWith(layout.exportRecord.prefix)) this.#export(key, after);
+    else if (after && key.startsWith(layout.exportRecord.prefix)) this.#export(key, after, process);
   };
+
+  /** Who puts objects and then names them looks in between whether a collection is about to delete one. */
+  #requireLook(reach: ReadonlySet<string>, who: Process | undefined): void {
+    for (const { key, process, record, stored } of this.#doomed) {
+      const stands = this.#stored(record) === stored && this.#now() - stored.modified < longestDeletion;
+      const isNamed = process === who && reach.has(key) && stands;
+      must("nothing is named that is about to be deleted", !isNamed, () => `${key} by ${who?.name}`);
+    }
+  }
 
   /** What a snapshot holds; undefined for one that was never published. */
   contentOf(snapshotId: string): Content | undefined {
@@ -104,21 +127,23 @@ export class Judge {
     must("a snapshot has one content", known === content, () => `${known.name}, ${content.name}`);
     this.#contents.set(commit.entry.snapshotId, content);
     const reach = this.#reachOf(layout.manifest(commit.manifest.hash), key);
+    this.#requireLook(reach, process);
     const changes = new Set<string>();
     if (commit.changes) this.#follow(layout.changeRecord(commit.changes.hash), changes, key);
     this.digests.add(commit.digest);
     this.commits.push({ commit, content, reach, changes });
   }
 
-  #export(key: string, record: Buffer): void {
+  #export(key: string, record: Buffer, process: Process | undefined): void {
     const { commit, files } = JSON.parse(String(record)) as ExportRecord;
-    const reach = new Set([key]);
+    const reach = new Set<string>();
     for (const { hash, chunks } of files)
       for (const each of [layout.exportFile(hash), layout.exportChunks(chunks.hash)]) {
         this.#requireSound(each, key);
         reach.add(each);
       }
-    this.#exports.set(key, { commit, reach });
+    this.#requireLook(reach, process);
+    this.#exports.set(key, { commit, reach: reach.add(key) });
   }
 
   /** The keys of the two newest exports that no rollback withdrew. */

@@ -8,21 +8,13 @@ import { type Fault, faults } from "./faults.ts";
 // node --import ./scripts/installed.js test/world/planted.ts [NAME…]
 
 const root = new URL("../..", import.meta.url).pathname;
+const copied = ["package.json", "scripts", "snapshots", "proxy", "schemas", "test/world", "test/helpers"];
 const most = 20_000;
 
 function search({ file, text, fault }: Fault): string {
   const copy = mkdtempSync(join(tmpdir(), "prs-planted-"));
   try {
-    for (const name of [
-      "package.json",
-      "scripts",
-      "snapshots",
-      "proxy",
-      "schemas",
-      "test/world",
-      "test/helpers",
-    ])
-      cpSync(join(root, name), join(copy, name), { recursive: true });
+    for (const name of copied) cpSync(join(root, name), join(copy, name), { recursive: true });
     symlinkSync(join(root, "node_modules"), join(copy, "node_modules"));
     const whole = readFileSync(join(copy, file), "utf8");
     writeFileSync(

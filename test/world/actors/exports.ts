@@ -6,11 +6,12 @@ import { must, type Process } from "../kernel/kernel.ts";
 import type { Action } from "../plan.ts";
 import type { World } from "../world.ts";
 import { insist } from "./asking.ts";
-import { documented, signingOf } from "./operator.ts";
+import { documented, publishOne, signingOf } from "./operator.ts";
 
-/** Exports a snapshot, most often the newest one. */
-export async function exportOnce(world: World, process: Process, { choices }: Action) {
-  const [which = 0, machine = 0, changes = 0] = choices;
+/** Exports a snapshot, most often the newest one, which it may have published right before. */
+export async function exportOnce(world: World, process: Process, action: Action) {
+  const [, machine = 0, , which = 0, changes = 0, publishes = 0] = action.choices;
+  if (publishes % 2 === 0) await publishOne(world, process, action);
   const target = which % 3 === 0 ? String(1 + (which % Math.max(1, world.judge.commits.length))) : undefined;
   const errors: AnyErrorCode[] = [
     "EXPORT_REFUSED",

@@ -23,6 +23,9 @@ const ofTheft: readonly AnyErrorCode[] = [
   "MISSING_OBJECT",
 ];
 
+/** What a commit may end with where others are at work, or the network fails. */
+const ofCommit = ["COMMIT_LOST", "COLLECTED_MEANWHILE", "COMMIT_UNKNOWN", "STORE_UNREACHABLE"] as const;
+
 /** Ends with one of these errors, or as it should. */
 export async function documented(
   world: World,
@@ -69,18 +72,10 @@ function allowanceOf(before: Content | undefined, after: Content): Allowance {
 /** Publishes one of the contents. */
 export async function publishOne(world: World, process: Process, { choices }: Action) {
   const [which = 0, machine = 0, resume = 0] = choices;
-  const contents = world.plan.large ? large : small;
-  const content = contents[which % contents.length]!;
+  const { plan } = world;
+  const content = (plan.large ? large : small)[which % plan.contents]!;
   world.judge.publishing.set(process, content);
-  const errors: AnyErrorCode[] = [
-    "GUARD_REFUSED",
-    "PUBLISHING_ON_HOLD",
-    "COMMIT_LOST",
-    "COLLECTED_MEANWHILE",
-    "COMMIT_UNKNOWN",
-    "STORE_UNREACHABLE",
-  ];
-  await documented(world, process, errors, async () => {
+  await documented(world, process, ["GUARD_REFUSED", "PUBLISHING_ON_HOLD", ...ofCommit], async () => {
     const options: PublishOptions = {
       storage: world.store.of(process),
       temporaryDirectory: "/world/tmp",
@@ -100,17 +95,12 @@ export async function publishOne(world: World, process: Process, { choices }: Ac
 
 export async function rollbackOnce(world: World, process: Process, { choices }: Action) {
   const [which = 0, machine = 0] = choices;
-  const newest = world.judge.commits.length;
-  const target = String(1 + (which % Math.max(1, newest)));
-  const errors: AnyErrorCode[] = [
-    "ROLLBACK_REFUSED",
-    "SNAPSHOT_NOT_FOUND",
-    "COMMIT_LOST",
-    "COLLECTED_MEANWHILE",
-    "COMMIT_UNKNOWN",
-    "STORE_UNREACHABLE",
-  ];
-  await documented(world, process, errors, async () =>
+  const { commits } = world.judge;
+  const current = commits.at(-1)?.commit.entry.snapshotId;
+  // Most often the snapshot before.
+  const before = commits.findLast(({ commit }) => commit.entry.snapshotId !== current)?.commit.entry.commit;
+  const target = String((which % 4 > 0 && before) || 1 + (which % Math.max(1, commits.length)));
+  await documented(world, process, ["ROLLBACK_REFUSED", "SNAPSHOT_NOT_FOUND", ...ofCommit], async () =>
     rollback(world.store.of(process), target, () => new Date(), {
       signing: await signingOf(world, machine % 2),
     }),

@@ -58,6 +58,14 @@ const crimes: readonly Crime[] = [
     const newest = newestOf(world);
     return newest && [layout.commit(newest.entry.commit)];
   },
+  // shows the log as it was before the newest commit
+  ({ store, judge }, process) => {
+    const size = judge.commits.length;
+    const before = store.objects.get(layout.logCheckpointOf(size - 1))?.bytes;
+    if (!before) return undefined;
+    store.set(layout.logCheckpointOf(size), undefined, process);
+    return [layout.logCheckpoint, before];
+  },
   // puts back what an object was before
   (world, process) => {
     const key = one([...world.store.past.keys()], process);

@@ -156,7 +156,7 @@ export class Store {
     const fault = this.#fault(process);
     const label = `${process.name} ${what} ${key}`;
     const delay = () => 1 + process.draw(20) * process.draw(20);
-    const sent = kernel.now + delay() + (fault === "slow" ? process.draw(20 * 60) * second : 0);
+    const sent = kernel.now + delay() + (fault === "slow" ? process.draw(10 ** process.draw(4) * second) : 0);
     const answered = sent + delay();
     /** The operation reaches the store; returns what the store answers. */
     const arrive = (): { value: T } | { error: unknown } => {
