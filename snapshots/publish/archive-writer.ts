@@ -200,7 +200,10 @@ class ArchiveWriter {
     const known = this.#previous?.pageWithRoot(root);
     // Another zlib version may compress differently, so a stored page keeps the table entry it was written with. It is
     // copied, since these rows are others than those of the previous page, though their text is the same.
-    if (known && this.#objects.keep(layout.page(known.hash), known.bytes)) return { ...known };
+    if (known && this.#objects.keep(layout.page(known.hash), known.bytes)) {
+      const { runs, runHashes } = known;
+      return { ...known, runs, runHashes };
+    }
     const newestFirst = markets.toReversed();
     const { page, stored } = await compressPage(
       newestFirst.map(({ line }) => line),

@@ -5,7 +5,15 @@ import type { SegmentRef } from "../../schemas/store/stored-objects.ts";
 import { firstWhere } from "../format/first-where.ts";
 import type { DeflatePiece } from "../format/gzip.ts";
 import { idOfLine, keyOfLine, type MarketLine } from "../format/market-line.ts";
-import { type Page, readRun, runMarkets, runsPiece } from "../format/page.ts";
+import {
+  type Page,
+  type Run,
+  readRun,
+  readRunTable,
+  runMarkets,
+  runsPiece,
+  runTable,
+} from "../format/page.ts";
 import { cuts } from "../format/sizes.ts";
 import { timeAt } from "../index/columns.ts";
 import { addWords, type Postings, unicodeVersion } from "../index/encode-words.ts";
@@ -30,6 +38,25 @@ export interface PreviousSegment {
 
 /** A page with the epoch milliseconds of its oldest and its newest row. */
 type TimedPage = Page & { oldest: number; newest: number };
+
+/** The runs of a page. Of most pages nobody asks them, and as objects they would take half of a page's memory. */
+class PageRuns implements Pick<Page, "runs" | "runHashes"> {
+  readonly #table: string;
+  readonly #hashes: string;
+
+  constructor({ runs, runHashes }: Page) {
+    this.#table = Buffer.from(runTable(runs).buffer).toString("latin1");
+    this.#hashes = Buffer.from(runHashes, "hex").toString("latin1");
+  }
+
+  get runs(): Run[] {
+    return readRunTable(Buffer.from(this.#table, "latin1"));
+  }
+
+  get runHashes(): string {
+    return Buffer.from(this.#hashes, "latin1").toString("hex");
+  }
+}
 
 /** A page of the current snapshot. Nothing else is the same object: it stands for these very rows. */
 export interface PreviousPage extends TimedPage {
@@ -63,7 +90,9 @@ export function readPageTable(key: string, stored: Buffer): PageTable {
   let end = 0;
   const pages = readPages(key, stored).map((page) => {
     end += page.markets;
-    return { ...page, oldest: timeAt(times, end - page.markets), newest: timeAt(times, end - 1) };
+    const { markets, hash, bytes, root } = page;
+    const [oldest, newest] = [timeAt(times, end - markets), timeAt(times, end - 1)];
+    return Object.assign(new PageRuns(page), { markets, hash, bytes, root, oldest, newest });
   });
   const names = new Set<string>(fieldsIn(source.columns).map(({ field }) => field));
   const indexed = names.size === filterFields.length && filterFields.every(({ field }) => names.has(field));
@@ -89,7 +118,8 @@ export function placeSegments(
       // The archive's last page may end without a cut, and a large segment may end because of its size.
       const last = index === table.pages.length - 1;
       const unknown = last && (place === refs.length - 1 || ref.markets + cuts.pageMax > cuts.segmentMax);
-      return { ...page, start: pageEnd - page.markets, usable, endsSegment: unknown ? undefined : last };
+      const start = pageEnd - page.markets;
+      return Object.assign(page, { start, usable, endsSegment: unknown ? undefined : last });
     });
     return [{ ref, start, indexed: table.indexed, pages }];
   });
@@ -230,7 +260,8 @@ export class PreviousRows {
     if (known) return known;
     const key = layout.page(page.hash);
     const stored = await readObject(this.#storage, key, page);
-    const lines = page.runs.flatMap((_, run) => readRun(key, stored, page.runs, run));
+    const { runs } = page;
+    const lines = runs.flatMap((_, run) => readRun(key, stored, runs, run));
     this.#pages.set(page, { stored, lines });
     return { stored, lines };
   }
