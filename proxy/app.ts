@@ -8,7 +8,7 @@ import { newExchange, type Request, type Response } from "./exchange.ts";
 import { refusalOf } from "./reply/problem.ts";
 import { headersAt, ownPageHeaders, writeHead } from "./reply/reply.ts";
 import { createAnswers } from "./routes/answers.ts";
-import { checksOf, detailOf, requireOneHost, searchOf } from "./routes/checks.ts";
+import { checksOf, notFoundDetail, requireOneHost, searchOf } from "./routes/checks.ts";
 import type { AppServices } from "./services.ts";
 
 const methodsOf = { GET: ["GET", "HEAD"], POST: ["POST"], WS: ["GET"] } as const;
@@ -16,8 +16,8 @@ const rows = Object.entries<Endpoint>(endpoints).map(([id, endpoint]) => {
   return { id: id as EndpointId, endpoint, methods: methodsOf[endpoint.method] };
 });
 
-const selfAnswered = new Set<string>(
-  rows.flatMap(({ endpoint }) => (endpoint.answeredBy === "protocol" ? endpoint.path : [])),
+const protocolPaths = new Set<string>(
+  rows.filter(({ endpoint }) => endpoint.answeredBy === "protocol").map(({ endpoint }) => endpoint.path),
 );
 
 /**
@@ -45,7 +45,7 @@ export function createApp(services: AppServices): Express {
       try {
         requireOneHost(request, exchange);
         const address = addressOf(request.path);
-        if (!address) throw new Fault("NOT_FOUND", detailOf(request.path));
+        if (!address) throw new Fault("NOT_FOUND", notFoundDetail(request.path));
         exchange.route = address.path;
         exchange.params = address.params;
         const row = table.get(`${request.method} ${address.path}`);
@@ -62,19 +62,19 @@ export function createApp(services: AppServices): Express {
     });
 }
 
-// Far more than any program sends. Parsing a list of media types or codings takes time by its length, and in places by
-// the square of it.
-const longestWeighed = 1024;
+// A longer field is far more than any program sends, and is passed over. Parsing a list of media types or codings takes
+// time by its length, and in places by the square of it.
+const maxAcceptLength = 1024;
 
 /** Opens the exchange of a request, and reports it when it is over. */
 function openExchange({ catalog, recorder, apiUrl }: AppServices) {
   return (request: Request, response: Response) => {
     const { path, url } = request;
     for (const name of ["accept", "accept-encoding"] as const)
-      if (request.headers[name] && request.headers[name].length > longestWeighed)
+      if (request.headers[name] && request.headers[name].length > maxAcceptLength)
         delete request.headers[name];
     const exchange = newExchange(searchOf(url), catalog, headersAt(path));
-    const own = selfAnswered.has(path) && ownPageHeaders(request.headers.origin, apiUrl);
+    const own = protocolPaths.has(path) && ownPageHeaders(request.headers.origin, apiUrl);
     if (own) exchange.addressHeaders = { ...exchange.addressHeaders, ...own };
     response.locals = exchange;
     const end = recorder.begin(request, exchange);

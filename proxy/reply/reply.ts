@@ -48,6 +48,9 @@ export function ownPageHeaders(origin: string | undefined, apiUrl: URL | undefin
   return { Vary: `${vary}, Origin`, ...(origin && own && originHeaders(origin)) };
 }
 
+// An endpoint's Answer makes a Reply of what is known of a request. `prepare` settles its status, coding and body, and
+// `send` sends what that gives; a body of any length goes out by stream.ts.
+
 /** An answer that is sent while it is read, and its price. */
 export interface Streamed {
   stream: Stream;
@@ -153,20 +156,20 @@ export interface Prepared {
 }
 
 /**
- * Decides status, coding and body of a reply to a request. Before any work it calls `begin` with the price of a stream;
- * what that throws ends the request.
+ * Decides status, coding and body of a reply to a request. It calls `beforeWork` with the price of a stream; what that
+ * throws ends the request.
  */
 export async function prepare(
   request: Request,
   reply: Reply,
-  begin: (price: Reply["price"]) => void = () => {},
+  beforeWork: (price: Reply["price"]) => void = () => {},
 ): Promise<Prepared> {
   const held = reply.etag && heldTag(request, reply.etag);
   const coding = reply.coding ?? preferredCoding(request);
-  const has = held && (!reply.stands || (held.named && (await reply.stands())));
-  if (!has && reply.stands) begin(held || request.method === "HEAD" ? undefined : reply.price);
+  const confirmed = held && (!reply.stands || (held.named && (await reply.stands())));
+  if (!confirmed && reply.stands) beforeWork(held || request.method === "HEAD" ? undefined : reply.price);
   // A tag whose snapshot may be gone, and `*`, are confirmed by the content: what fails must not end as a 304.
-  const content = has ? {} : await reply.content(coding);
+  const content = confirmed ? {} : await reply.content(coding);
   if (held) {
     const headers = { ...ownHeaders(reply), ETag: held.tag };
     return { status: 304, snapshotId: reply.snapshotId, headers, body: [], known: held.named };

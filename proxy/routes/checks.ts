@@ -29,7 +29,7 @@ export function canonicalTarget(raw: string): string {
 }
 
 /** The message for a target that no endpoint has. */
-export function detailOf(path: string): string {
+export function notFoundDetail(path: string): string {
   const hint = path.endsWith(nowhere + slash) ? " One differs from this in a slash at its end only." : "";
   return `There is no such address; paths are matched byte for byte.${hint}`;
 }
