@@ -151,7 +151,8 @@ async function exportCommit(
   } finally {
     await making.return();
   }
-  await refuseCollected(storage, new Set(objectsOf(files)));
+  const key = layout.exportRecord(snapshotId);
+  await refuseCollected(storage, new Set(objectsOf(files)), [key]);
   const record: Omit<ExportRecord, "digest"> = {
     formatVersion,
     commit: commit.entry.commit,
@@ -161,7 +162,7 @@ async function exportCommit(
     files,
   };
   const sign = signRecord(signing.key, subjectOf.export(record));
-  await storage.put(layout.exportRecord(snapshotId), seal(record, sign));
+  await storage.put(key, seal(record, sign));
   return report("exported", files, sizeOf(made));
 }
 

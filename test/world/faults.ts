@@ -118,7 +118,7 @@ export const faults: readonly Fault[] = [
   {
     name: "an export does not look for collections",
     file: "snapshots/maintain/export.ts",
-    text: "await refuseCollected(storage, new Set(objectsOf(files)));",
+    text: "await refuseCollected(storage, new Set(objectsOf(files)), [key]);",
     fault: "",
   },
   {

@@ -235,13 +235,15 @@ describe("an export", () => {
     expect(await exported(storage)).toMatchObject({ outcome: "exported", uploaded: total });
   });
 
-  test("does not use a file that a collection is about to delete", async () => {
+  test("does not use a file or a record that a collection is about to delete", async () => {
     const { storage, snapshotId } = await small();
     await exported(storage);
     const record = (await readExport(storage, snapshotId))!;
     const files = record.files.map(({ hash }) => layout.exportFile(hash));
     await announce(storage, "0123456789abcdef", files);
-    await publishRecords(storage, [newest, ...recordsOf(0, 400)]);
+    const later = await publishRecords(storage, [newest, ...recordsOf(0, 400)]);
+    await expect(exported(storage)).rejects.toMatchObject({ code: "COLLECTED_MEANWHILE" });
+    await announce(storage, "0123456789abcdef", [layout.exportRecord(later.snapshotId)]);
     await expect(exported(storage)).rejects.toMatchObject({ code: "COLLECTED_MEANWHILE" });
   });
 
