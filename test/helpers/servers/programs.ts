@@ -1,3 +1,4 @@
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { existsSync, globSync } from "node:fs";
 import { type AddressInfo, createServer, type Server } from "node:net";
@@ -48,11 +49,18 @@ export async function listenLocally(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** A port that was free a moment ago, for servers that cannot choose one themselves. */
+/**
+ * A port that was free a moment ago, for servers that cannot choose one themselves. Systems give ports from 32,768 on to
+ * whoever asks for any, such as a connection that another test makes before the server listens.
+ */
 export async function freePort(): Promise<number> {
   const server = createServer();
-  const port = await listenLocally(server);
-  server.close();
-  await once(server, "close");
-  return port;
+  for (;;) {
+    const listening = once(server.listen(randomInt(15_000, 32_768), "127.0.0.1"), "listening");
+    if (!(await listening.catch(() => undefined))) continue;
+    const { port } = server.address() as AddressInfo;
+    server.close();
+    await once(server, "close");
+    return port;
+  }
 }
