@@ -21,8 +21,8 @@ import type { ProxyServices } from "./services.ts";
 import { createRecorder, registerGauges } from "./telemetry/telemetry.ts";
 
 const maxHeadBytes = 16 * 1024;
-/** What follows the app, which answers everything. Without it Express would make something for each request. */
-const last = () => {};
+/** Handles what the app leaves, which is nothing. Without it Express would make such a handler for each request. */
+const finalHandler = () => {};
 // Balancers may send a request on an idle connection that is just being closed, so few are closed at a time.
 const spareShare = 1 / 32;
 
@@ -41,7 +41,7 @@ export function createProxyServer(proxy: ProxyServices) {
   const answer: RequestListener = (request, response) => {
     if (!server.listening) response.setHeader("Connection", "close");
     request.url = canonicalTarget(request.url ?? "");
-    app(request as Request, response as Response, last);
+    app(request as Request, response as Response, finalHandler);
   };
   /** Set once the server is told to end; settles when the pending connections are accepted. */
   let closing: Promise<void> | undefined;

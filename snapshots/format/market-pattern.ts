@@ -100,8 +100,9 @@ function readValue(shape: Shape, json: string): string | number | boolean | unde
   return shape.kind === "text" && shape.maxBytes && !fitsIn(text, shape.maxBytes) ? undefined : text;
 }
 
-/** Scores and labels come again and again, so this many of each kind are remembered. */
-const mostRemembered = 4096;
+// Scores and labels come again and again, so this many of each member are remembered. A longer spelling comes from
+// nobody but who wants to fill the memory.
+const [mostRemembered, longestRemembered] = [4096, 512];
 
 function remembering<Value>(read: (json: string) => Value | undefined): (json: string) => Value | undefined {
   const known = new Map<string, Value>();
@@ -109,8 +110,10 @@ function remembering<Value>(read: (json: string) => Value | undefined): (json: s
     const before = known.get(json);
     if (before !== undefined) return before;
     const value = read(json);
+    if (value === undefined || json.length > longestRemembered) return value;
     if (known.size === mostRemembered) known.clear();
-    if (value !== undefined) known.set(Buffer.from(json, "latin1").toString("latin1"), value);
+    // A copy, since a part of a match keeps the whole text of its market in memory.
+    known.set(Buffer.from(json, "latin1").toString("latin1"), value);
     return value;
   };
 }

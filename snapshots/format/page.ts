@@ -81,11 +81,17 @@ export function pageText(lines: readonly Buffer[]): Buffer {
 /** Gives the run with the lines from `start` to `end` (exclusive) where it is compressed already. */
 type KnownRun = (start: number, end: number) => Promise<DeflatePiece | undefined>;
 
-/** Compresses lines in runs, on Node's thread pool. `headerOf` gives a header other than gzipHeader. */
+/**
+ * Compresses lines in runs, on Node's thread pool, but for those that `knownRun` has. `headerOf` gives a header other
+ * than gzipHeader.
+ */
 export async function compressLines(
   lines: readonly Buffer[],
   frame: Frame,
-  { headerOf, knownRun }: { headerOf?: (runs: readonly Run[]) => Buffer; knownRun?: KnownRun } = {},
+  {
+    headerOf,
+    knownRun,
+  }: { headerOf?: (runs: readonly Run[]) => Buffer; knownRun?: KnownRun | undefined } = {},
 ): Promise<{ runs: Run[]; stored: Buffer }> {
   const pieces = await Promise.all(
     Array.from({ length: runsOf(lines.length) }, async (_, run) => {
@@ -115,7 +121,7 @@ export function joinRuns(
 /** Takes markets newest first. */
 export async function compressPage(
   lines: readonly Buffer[],
-  knownRun: KnownRun = async () => undefined,
+  knownRun?: KnownRun,
 ): Promise<{ page: CompressedPage; stored: Buffer }> {
   const { runs, stored } = await compressLines(lines, pageFrame, { knownRun });
   const runHashes = runHashesOf(stored, runs);

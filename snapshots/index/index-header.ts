@@ -47,7 +47,9 @@ export const columnsOf = (rows: readonly IndexRow[]): IndexColumns => ({
   values: (name) => rows.map(({ values }) => values[name]),
 });
 
-/** Pages and markets come in order from the oldest. Throws RangeError when a value is outside the range of its field. */
+/**
+ * Pages and markets come in order from the oldest. Throws RangeError when a value is outside the range of its field.
+ */
 export function buildIndex(
   pages: readonly Subtree[],
   index: IndexColumns,

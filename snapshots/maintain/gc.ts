@@ -176,8 +176,8 @@ class Survey {
   }
 
   /**
-   * Lists all but holders, reads the commits, and lists the holders. Then marks what has to stay: what kept snapshots and
-   * open runs reach, what holders name that may not go yet, change records, exports, and files that may be of one.
+   * Lists all but holders, reads the commits, and lists the holders. Then marks what has to stay: what kept snapshots
+   * and open runs reach, what holders name that may not go yet, change records, exports, and files that may be of one.
    */
   async run(prefixes: readonly string[]): Promise<SurveyResult> {
     const others = await this.#list(prefixes.filter((prefix) => !isHolder(prefix)));

@@ -201,6 +201,7 @@ class ArchiveWriter {
     // Another zlib version may compress differently, so a stored page keeps the table entry it was written with. It is
     // copied, since these rows are others than those of the previous page, though their text is the same.
     if (known && this.#objects.keep(layout.page(known.hash), known.bytes)) {
+      // They are getters, which spreading leaves out.
       const { runs, runHashes } = known;
       return { ...known, runs, runHashes };
     }

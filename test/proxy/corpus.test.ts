@@ -74,8 +74,8 @@ const known: Record<string, string> = {
   BATCH: "/api/v1/scores/batch",
   LIST: '{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
   HEADERS:
-    "authorization, x-api-key, content-type, if-none-match, if-modified-since, cache-control, pragma, range, if-range, " +
-    "traceparent, tracestate, x-requested-with, delta-sharing-capabilities",
+    "authorization, x-api-key, content-type, if-none-match, if-modified-since, cache-control, pragma, range, " +
+    "if-range, traceparent, tracestate, x-requested-with, delta-sharing-capabilities",
   TABLE: "/delta-sharing/shares/prs/schemas/archive/tables/markets",
 };
 

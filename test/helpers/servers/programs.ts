@@ -50,8 +50,8 @@ export async function listenLocally(server: Server): Promise<number> {
 }
 
 /**
- * A port that was free a moment ago, for servers that cannot choose one themselves. Systems give ports from 32,768 on to
- * whoever asks for any, such as a connection that another test makes before the server listens.
+ * A port that was free a moment ago, for servers that cannot choose one themselves. Systems give ports from 32,768 on
+ * to whoever asks for any, such as a connection that another test makes before the server listens.
  */
 export async function freePort(): Promise<number> {
   const server = createServer();
