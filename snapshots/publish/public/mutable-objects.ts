@@ -13,7 +13,7 @@ import { artefactsOf, renderArtefacts, type StoredScore } from "../../artefacts/
 import { cardKey, drawCard } from "../../artefacts/card.ts";
 import { readTiers, tiersAfter } from "../../artefacts/tiers.ts";
 import { soundExports } from "../../export/export-records.ts";
-import { CorruptObjectError, unless } from "../../store/errors.ts";
+import { CorruptObjectError, MissingObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { artefactFolders, layout, maxOrdinaryBytes, sha256 } from "../../store/layout.ts";
 import { readManifest } from "../../store/manifest.ts";
@@ -153,31 +153,60 @@ async function updatePublicNames(
 ): Promise<number> {
   let { tree, commit } = shown;
   for (let round = 0; round < maxRounds; round += 1) {
-    const isAtHand = atHand.commit.digest === commit.digest;
-    const manifest = (isAtHand && atHand.manifest) || (await readManifest(storage, commit));
-    const names = publicNames(manifest);
-    const inMemory = new Map(atHand.objects);
-    const artefacts =
-      addresses && (await artefactsAt(storage, commit.entry, manifest, addresses, trust, atHand.objects));
-    let changed = false;
-    // Before the pages that name them.
-    await inParallel(artefacts?.cards ?? [], async ([key, draw]) => {
-      if (tree.faulty.has(key) || !(await tree.infoOf(key))) await tree.putIfDifferent(key, draw());
-    });
-    for (const [key, bytes] of artefacts?.files ?? []) {
-      const ref = referTo(bytes);
-      inMemory.set(ref.hash, bytes);
-      if (artefactFolders.some((folder) => key.startsWith(folder))) names.set(key, ref);
-      else if (await tree.putIfDifferent(key, bytes)) changed = true;
+    const isStillNewest = async () =>
+      (await newestTrustedFrom(storage, commit, trust)).entry.commit === commit.entry.commit;
+    let outcome: NamesUpdate = "disturbed";
+    try {
+      outcome = await updateNamesTo(storage, { tree, commit }, atHand, addresses, trust);
+    } catch (error) {
+      // Once a later commit stands, a collection may delete what only this one reaches.
+      if (!(error instanceof MissingObjectError) || (await isStillNewest())) throw error;
     }
-    const outcome = await updateNames(tree, names, inMemory);
-    if (!changed && outcome === "same") return commit.entry.commit;
+    if (outcome === "same") return commit.entry.commit;
     // A later commit may have kept a name that this round has just replaced, so its publisher would not put it right.
-    const newest = await newestTrustedFrom(storage, commit, trust);
-    if (outcome !== "disturbed" && newest.entry.commit === commit.entry.commit) return commit.entry.commit;
+    if (outcome === "changed" && (await isStillNewest())) return commit.entry.commit;
     ({ tree, commit } = await showNewest(storage, trust, tree.faulty, commit));
   }
   throw new StorageError(`${storage.location}: other publishers keep changing the public names; run again`);
+}
+
+/** "same": nothing was out of date. "disturbed": another publisher changed one of the names meanwhile. */
+type NamesUpdate = "same" | "changed" | "disturbed";
+
+/** One round of updatePublicNames. */
+async function updateNamesTo(
+  storage: Storage,
+  { tree, commit }: Shown,
+  atHand: AtHand,
+  addresses: Addresses | undefined,
+  trust: Trust | undefined,
+): Promise<NamesUpdate> {
+  const isAtHand = atHand.commit.digest === commit.digest;
+  const manifest = (isAtHand && atHand.manifest) || (await readManifest(storage, commit));
+  const names = publicNames(manifest);
+  const inMemory = new Map(atHand.objects);
+  const artefacts =
+    addresses && (await artefactsAt(storage, commit.entry, manifest, addresses, trust, atHand.objects));
+  let changed = false;
+  // Before the pages that name them.
+  await inParallel(artefacts?.cards ?? [], async ([key, draw]) => {
+    if (tree.faulty.has(key) || !(await tree.infoOf(key))) await tree.putIfDifferent(key, draw());
+  });
+  for (const [key, bytes] of artefacts?.files ?? []) {
+    const ref = referTo(bytes);
+    inMemory.set(ref.hash, bytes);
+    if (artefactFolders.some((folder) => key.startsWith(folder))) names.set(key, ref);
+    else if (await tree.putIfDifferent(key, bytes)) changed = true;
+  }
+  const put = await inParallel(names, async ([key, ref]) => {
+    const info = await tree.infoOf(key);
+    const own = inMemory.get(ref.hash);
+    if (info && (await (own ? tree.holds(key, own) : nameHolds(storage, key, ref)))) return undefined;
+    const bytes = own ?? (await readObject(storage, layout.publicObject(ref.hash), ref));
+    return info ? storage.replace(key, bytes, info.tag) : storage.putIfAbsent(key, bytes);
+  });
+  if (put.includes(false)) return "disturbed";
+  return changed || put.includes(true) ? "changed" : "same";
 }
 
 /** The newest commit, and the public tree as it was listed before that was found. */
@@ -197,24 +226,6 @@ async function showNewest(
 ): Promise<Shown> {
   const tree = await PublicTree.of(listed, faulty);
   return { tree, commit: await newestTrustedFrom(storage, known, trust) };
-}
-
-/** "same": none was out of date. "disturbed": another publisher changed one of them meanwhile. */
-async function updateNames(
-  tree: PublicTree,
-  names: ReadonlyMap<string, NamedObject>,
-  inMemory: ReadonlyMap<string, Buffer>,
-): Promise<"same" | "changed" | "disturbed"> {
-  const { storage } = tree;
-  const put = await inParallel(names, async ([key, ref]) => {
-    const info = await tree.infoOf(key);
-    const own = inMemory.get(ref.hash);
-    if (info && (await (own ? tree.holds(key, own) : nameHolds(storage, key, ref)))) return undefined;
-    const bytes = own ?? (await readObject(storage, layout.publicObject(ref.hash), ref));
-    return info ? storage.replace(key, bytes, info.tag) : storage.putIfAbsent(key, bytes);
-  });
-  if (put.includes(false)) return "disturbed";
-  return put.includes(true) ? "changed" : "same";
 }
 
 async function nameHolds(storage: Storage, key: string, { hash }: NamedObject): Promise<boolean> {

@@ -107,6 +107,29 @@ test("a publish goes by the record of a collection that was killed for an hour",
   expect(await bringBack()).toBe("done");
 });
 
+test("a run whose commit another one followed, and whose snapshot was collected, shows the newest", async () => {
+  const { storage, pass } = three.copy();
+  let followed = false;
+  const held = changedStorage(storage, {
+    // Read after the commit, before the names.
+    async get(key, options) {
+      if (key === layout.siteFile("api.json") && !followed) {
+        followed = true;
+        await rollback(storage, "1", () => now);
+        await collectIn(storage, { keepHours: 0, now: new Date(start + 1000 * hour) });
+      }
+      return storage.get(key, options);
+    },
+  });
+  pass(1);
+  await rollback(held, "2", () => now);
+  expect(followed).toBe(true);
+  expect(await faultsOf(storage)).toEqual([]);
+  const newest = await newestCommit(storage);
+  expect(newest?.entry.commit).toBe(5);
+  expect(await seenBy(storage)).toBe(newest?.entry.snapshotId);
+});
+
 test("public names stay after a rollback to a snapshot that an older commit keeps too", async () => {
   const { storage, pass, collect } = await storeWith(2);
   await rollback(storage, "1", () => now);

@@ -1,11 +1,12 @@
 import { type AnyErrorCode, Fault } from "../../../schemas/errors.ts";
 import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { listExports } from "../../../snapshots/read/catalog/exports.ts";
+import { MissingObjectError } from "../../../snapshots/store/errors.ts";
 import { must, type Process } from "../kernel/kernel.ts";
 import type { Action } from "../plan.ts";
 import type { World } from "../world.ts";
 import { insist } from "./asking.ts";
-import { documented, isOfOld, publishOne, signingOf } from "./operator.ts";
+import { documented, publishOne, signingOf } from "./operator.ts";
 
 /** Exports a snapshot, most often the newest one, which it may have published right before. */
 export async function exportOnce(world: World, process: Process, action: Action) {
@@ -18,6 +19,9 @@ export async function exportOnce(world: World, process: Process, action: Action)
     "COLLECTED_MEANWHILE",
     "STORE_UNREACHABLE",
   ];
+  // A collection may delete an old snapshot while it is read.
+  const isGone = (error: Error) =>
+    error instanceof MissingObjectError && !world.judge.commits.at(-1)?.reach.has(error.key);
   const work = async () =>
     exportSnapshot(world.store.of(process), target, {
       temporaryDirectory: `/world/${process.name}`,
@@ -27,7 +31,7 @@ export async function exportOnce(world: World, process: Process, action: Action)
       changes: changes % 2 === 0,
       signing: await signingOf(world, machine % 2),
     });
-  await documented(world, process, errors, work, isOfOld(world));
+  await documented(world, process, errors, work, isGone);
 }
 
 /** Takes an export from one of the proxies. */

@@ -4,7 +4,7 @@ import type { Retention } from "../../../snapshots/maintain/retention.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import type { Allowance } from "../../../snapshots/publish/guards.ts";
 import { type PublishOptions, publish } from "../../../snapshots/publish/publish.ts";
-import { hasCode, MissingObjectError } from "../../../snapshots/store/errors.ts";
+import { hasCode } from "../../../snapshots/store/errors.ts";
 import { CheckpointFile } from "../../../snapshots/trust/log/checkpoints.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";
 import { Witnesses } from "../../../snapshots/trust/witnesses/witnesses.ts";
@@ -49,10 +49,6 @@ export async function documented(
     );
   }
 }
-
-/** A collection may delete an old snapshot while it is read, and that of a rollback which another run has followed. */
-export const isOfOld = (world: World) => (error: Error) =>
-  error instanceof MissingObjectError && !world.judge.commits.at(-1)?.reach.has(error.key);
 
 /** How a machine signs; each remembers what it signed. */
 export async function signingOf(world: World, machine: number): Promise<Signing> {
@@ -104,12 +100,11 @@ export async function rollbackOnce(world: World, process: Process, { choices }: 
   // Most often the snapshot before.
   const before = commits.findLast(({ commit }) => commit.entry.snapshotId !== current)?.commit.entry.commit;
   const target = String((which % 4 > 0 && before) || 1 + (which % Math.max(1, commits.length)));
-  const work = async () =>
+  await documented(world, process, ["ROLLBACK_REFUSED", "SNAPSHOT_NOT_FOUND", ...ofCommit], async () =>
     rollback(world.store.of(process), target, () => new Date(), {
       signing: await signingOf(world, machine % 2),
-    });
-  const errors = ["ROLLBACK_REFUSED", "SNAPSHOT_NOT_FOUND", ...ofCommit] as const;
-  await documented(world, process, errors, work, isOfOld(world));
+    }),
+  );
 }
 
 const retentions: readonly Retention[] = [
