@@ -13,7 +13,7 @@ import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { exportColumns, exportedColumns } from "./market-columns.ts";
+import { exportColumns, exportedColumns } from "./export-records.ts";
 
 /** Stored bytes that one batch of pages fetches, about. */
 const batchBytes = 4 * 1024 * 1024;

@@ -6,7 +6,9 @@ import type {
   Commit,
   ExportFile,
   ExportRecord,
+  Manifest,
   ParquetFile,
+  SegmentRef,
   Size,
 } from "../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../schemas/versions.ts";
@@ -21,9 +23,10 @@ import {
   readSoundExport,
   soundExports,
 } from "../export/export-records.ts";
-import { type PlannedFile, pagesOfFile, planFiles } from "../export/file-plan.ts";
 import { checkParquet, fileStats, writeParquet, writeTexts } from "../export/parquet-file.ts";
+import { type Page, separator } from "../format/page.ts";
 import { rootOver } from "../format/tree.ts";
+import { readPages } from "../index/segment.ts";
 import { updateMutableObjects } from "../publish/public/mutable-objects.ts";
 import { CorruptObjectError, MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { inOrder } from "../store/in-parallel.ts";
@@ -31,7 +34,7 @@ import { layout } from "../store/layout.ts";
 import { isWithdrawn, logFrom } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { readManifest } from "../store/manifest.ts";
-import { objectsIn, seal } from "../store/objects.ts";
+import { objectsIn, readObject, seal } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
 import { readRunLog } from "../trust/log/believe.ts";
 import { signRecord, subjectOf } from "../trust/notes/signed-note.ts";
@@ -251,4 +254,77 @@ async function make(
   const file = await putFile(storage, parquet);
   await rm(parquet);
   return { ...file, rows: planned.rows, root: planned.root, stats };
+}
+
+/** The pages of a segment from `from` (inclusive) to `to` (exclusive), counted from the oldest. */
+interface PageRange {
+  segment: SegmentRef;
+  from: number;
+  to: number;
+}
+
+/** A file before it is made: its pages from the oldest up, and the root of a tree over them. */
+interface PlannedFile {
+  ranges: PageRange[];
+  rows: number;
+  root: string;
+}
+
+/** The most text of a file's markets, apart from its last page. It bounds memory and temporary files. */
+const maxTextBytes = 256 * 1024 * 1024;
+/**
+ * One in this many segments ends a file, chosen by its root, so that files of old markets stay the same from export to
+ * export.
+ */
+const segmentsPerFile = 4;
+
+/**
+ * Divides an archive into files, from the newest markets to the oldest. Computes the roots of the segments from those of
+ * the pages on the way.
+ */
+async function planFiles(
+  storage: Storage,
+  manifest: Manifest,
+  maxBytes = maxTextBytes,
+): Promise<PlannedFile[]> {
+  const files: PlannedFile[] = [];
+  let [open, pages, bytes]: [PageRange[], Page[], number] = [[], [], 0];
+  const close = () => {
+    const rows = pages.reduce((sum, page) => sum + page.markets, 0);
+    files.push({ ranges: open, rows, root: rootOver("segment", pages).toString("hex") });
+    [open, pages, bytes] = [[], [], 0];
+  };
+  for (const segment of manifest.segments) {
+    const table = await pagesOf(storage, segment);
+    let from = 0;
+    for (const [index, page] of table.entries()) {
+      pages.push(page);
+      bytes += textBytes(page);
+      const last = index === table.length - 1;
+      if (!last && bytes < maxBytes) continue;
+      open.push({ segment, from, to: index + 1 });
+      from = index + 1;
+      if (bytes >= maxBytes || Number.parseInt(segment.root.slice(0, 4), 16) % segmentsPerFile === 0) close();
+    }
+  }
+  if (pages.length > 0) close();
+  return files.reverse();
+}
+
+/** From the newest to the oldest. */
+async function* pagesOfFile(storage: Storage, { ranges }: PlannedFile): AsyncGenerator<Page> {
+  for (const { segment, from, to } of ranges.toReversed())
+    yield* (await pagesOf(storage, segment)).slice(from, to).reverse();
+}
+
+async function pagesOf(storage: Storage, ref: SegmentRef): Promise<Page[]> {
+  const key = layout.segment(ref.hash);
+  const pages = readPages(key, await readObject(storage, key, ref));
+  if (rootOver("segment", pages).toString("hex") !== ref.root)
+    throw new CorruptObjectError(key, "its root is not the manifest's");
+  return pages;
+}
+
+function textBytes({ runs, markets }: Page): number {
+  return runs.reduce((sum, run) => sum + run.rawBytes, 0) + markets * separator.length;
 }

@@ -24,8 +24,7 @@ import { namedBy, readObject } from "../store/objects.ts";
 import { infoOf, type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
 import { trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
-import { type Counting, countedLog } from "./commits.ts";
-import { keepsChanges, masksOf, type Retention, rules } from "./retention.ts";
+import { type Counting, countedLog, keepsChanges, masksOf, type Retention, rules } from "./commits.ts";
 
 export interface CollectOptions extends Retention, Counting {
   now: Date;

@@ -4,7 +4,7 @@ import { Fault } from "../../schemas/errors.ts";
 import { ProtocolSlug } from "../../schemas/primitives.ts";
 import { ScoreListEntry } from "../../schemas/records.ts";
 import type { Manifest, NamedObject, TierChange, Tiers } from "../../schemas/store/stored-objects.ts";
-import { maxChanges, oldestTold } from "../artefacts/tiers.ts";
+import { maxChanges, oldestTold } from "../artefacts/artefacts.ts";
 import { scoreLines } from "../format/roots.ts";
 import { leafHash } from "../format/tree.ts";
 import { MissingObjectError, unless } from "../store/errors.ts";

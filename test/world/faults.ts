@@ -39,7 +39,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: "gc keeps one commit less than it is told",
-    file: "snapshots/maintain/retention.ts",
+    file: "snapshots/maintain/commits.ts",
     text: "index >= commits.length - keepCommits",
     fault: "index > commits.length - keepCommits",
   },

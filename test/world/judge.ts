@@ -1,6 +1,6 @@
 import type { Commit, ExportRecord } from "../../schemas/store/stored-objects.ts";
 import { readPages } from "../../snapshots/index/segment.ts";
-import type { Retention } from "../../snapshots/maintain/retention.ts";
+import type { Retention } from "../../snapshots/maintain/commits.ts";
 import { hashIn, layout, sha256 } from "../../snapshots/store/layout.ts";
 import type { Content } from "./contents.ts";
 import { must, type Process } from "./kernel/kernel.ts";

@@ -9,9 +9,14 @@ import type {
   Tiers,
 } from "../../../schemas/store/stored-objects.ts";
 import type { Addresses } from "../../artefacts/addresses.ts";
-import { artefactsOf, renderArtefacts, type StoredScore } from "../../artefacts/artefacts.ts";
+import {
+  artefactsOf,
+  readTiers,
+  renderArtefacts,
+  type StoredScore,
+  tiersAfter,
+} from "../../artefacts/artefacts.ts";
 import { cardKey, drawCard } from "../../artefacts/card.ts";
-import { readTiers, tiersAfter } from "../../artefacts/tiers.ts";
 import { soundExports } from "../../export/export-records.ts";
 import { CorruptObjectError, MissingObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";

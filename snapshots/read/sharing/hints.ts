@@ -1,5 +1,5 @@
 import type { ExportFile } from "../../../schemas/store/stored-objects.ts";
-import { exportedColumns } from "../../export/market-columns.ts";
+import { exportedColumns } from "../../export/export-records.ts";
 
 /** What a reader says of the rows that it wants. Hints only spare it files, so unreadable ones are ignored. */
 export interface Hints {

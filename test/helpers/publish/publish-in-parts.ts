@@ -1,8 +1,7 @@
 import { publishedSite } from "../../../proxy/site/files.ts";
 import { isFault } from "../../../schemas/errors.ts";
-import { joinParts } from "../../../snapshots/publish/parts/join-parts.ts";
 import { planParts } from "../../../snapshots/publish/parts/plan-parts.ts";
-import { publishPart } from "../../../snapshots/publish/parts/publish-part.ts";
+import { joinParts, publishPart } from "../../../snapshots/publish/parts/publish-parts.ts";
 import type { PublishOptions, PublishReport } from "../../../snapshots/publish/publish.ts";
 
 /** Publishes in so many parts, the last one first, and lets pass what the guards print. */

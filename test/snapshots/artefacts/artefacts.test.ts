@@ -8,11 +8,17 @@ import { inListOrder, listEntryOf, type ProtocolScore, ScoreListEntry } from "..
 import { type ForgeTier, forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
 import type { ExportRecord, Tiers } from "../../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../../schemas/versions.ts";
-import { renderArtefacts, slugOfArtefact } from "../../../snapshots/artefacts/artefacts.ts";
+import {
+  changeId,
+  maxChanges,
+  readTiers,
+  renderArtefacts,
+  slugOfArtefact,
+  tiersAfter,
+} from "../../../snapshots/artefacts/artefacts.ts";
 import { badgeColours, renderBadge } from "../../../snapshots/artefacts/badge.ts";
 import { cardKey, drawCard } from "../../../snapshots/artefacts/card.ts";
 import { placeOf, renderProtocolPage } from "../../../snapshots/artefacts/pages.ts";
-import { changeId, maxChanges, readTiers, tiersAfter } from "../../../snapshots/artefacts/tiers.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { score } from "../../helpers/publish/records.ts";
 import { testFolder } from "../../helpers/store/test-folder.ts";

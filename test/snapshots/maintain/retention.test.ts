@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Commit, CommitEntry } from "../../../schemas/store/stored-objects.ts";
-import { masksOf, type Retention, rules } from "../../../snapshots/maintain/retention.ts";
+import { masksOf, type Retention, rules } from "../../../snapshots/maintain/commits.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { publishRecords } from "../../helpers/publish/records.ts";

@@ -1,6 +1,6 @@
 import { type AnyErrorCode, isFault } from "../../../schemas/errors.ts";
+import type { Retention } from "../../../snapshots/maintain/commits.ts";
 import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
-import type { Retention } from "../../../snapshots/maintain/retention.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import type { Allowance } from "../../../snapshots/publish/guards.ts";
 import { type PublishOptions, publish } from "../../../snapshots/publish/publish.ts";
