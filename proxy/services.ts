@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Logger } from "pino";
-import type { KeyRing } from "../snapshots/keys/ring.ts";
+import type { KeyRing } from "../snapshots/keys/keys.ts";
 import type { Catalog } from "../snapshots/read/catalog/catalog.ts";
 import type { Exports } from "../snapshots/read/catalog/exports.ts";
 import type { PublicLog } from "../snapshots/read/catalog/public-log.ts";

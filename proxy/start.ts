@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { AddressInfo, Server } from "node:net";
 import { resolve } from "node:path";
 import type { Logger } from "pino";
-import { keyRing } from "../snapshots/keys/ring.ts";
+import { keyRing } from "../snapshots/keys/keys.ts";
 import { Catalog } from "../snapshots/read/catalog/catalog.ts";
 import { Exports } from "../snapshots/read/catalog/exports.ts";
 import { PublicLog } from "../snapshots/read/catalog/public-log.ts";

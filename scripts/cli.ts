@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { type AnyErrorCode, type ErrorRow, errors, Fault, isFault } from "../schemas/errors.ts";
 import { integerOf } from "../schemas/shapes.ts";
-import { printable, SourceRefusal } from "../snapshots/sources/contract/refusals.ts";
+import { printable, SourceRefusal } from "../snapshots/sources/sources.ts";
 import { hasCode, ObjectError } from "../snapshots/store/errors.ts";
 import { wayBack } from "./incidents.ts";
 

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { ApiError, IntegrityError } from "../proxy/site/client/client.ts";
 import { Fault } from "../schemas/errors.ts";
-import { isWellFormedKey } from "../snapshots/keys/records.ts";
+import { isWellFormedKey } from "../snapshots/keys/keys.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
 import { layout } from "../snapshots/store/layout.ts";
 import { readAll } from "../snapshots/store/storage.ts";

@@ -1,11 +1,10 @@
 import { stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, isAbsolute, join } from "node:path";
-import { SourceRefusal } from "../snapshots/sources/contract/refusals.ts";
 import { isScript, runScript } from "../snapshots/sources/duckdb/run-script.ts";
 import type { SourceFolder } from "../snapshots/sources/files/source-files.ts";
 import { type Inspection, inspectSources, openSources } from "../snapshots/sources/open-sources.ts";
-import type { KnownFiles, OpenSources } from "../snapshots/sources/sources.ts";
+import { type KnownFiles, type OpenSources, SourceRefusal } from "../snapshots/sources/sources.ts";
 import { ifPresent } from "../snapshots/store/errors.ts";
 import { isStoreLocation } from "../snapshots/store/open-storage.ts";
 import { parseS3Location, type S3Location } from "../snapshots/store/storage.ts";

@@ -3,7 +3,7 @@ import { contactText } from "../../schemas/contact.ts";
 import { Fault } from "../../schemas/errors.ts";
 import { keyProtocolPrefix } from "../../schemas/headers.ts";
 import { type Plan, plans } from "../../schemas/plans.ts";
-import { type KeyRing, type KeyVerdict, keyFaults } from "../../snapshots/keys/ring.ts";
+import { type KeyRing, type KeyVerdict, keyFaults } from "../../snapshots/keys/keys.ts";
 import { freeAccounts } from "../quota/counters.ts";
 import type { Caller } from "../quota/quota.ts";
 import { clientAccount, type Trust } from "./client-address.ts";

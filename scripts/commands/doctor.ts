@@ -4,7 +4,7 @@ import { type Config, defaultLimits, readConfig, settings, variableName } from "
 import { isUrl } from "../../proxy/quota/redis.ts";
 import { openQuota } from "../../proxy/start.ts";
 import type { Commit } from "../../schemas/store/stored-objects.ts";
-import { readKeys } from "../../snapshots/keys/records.ts";
+import { readKeys } from "../../snapshots/keys/keys.ts";
 import { apiPlaceAt, publishedNames, siteAddressAt } from "../../snapshots/publish/public/site.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import { statusOf } from "../../snapshots/read/catalog/status.ts";

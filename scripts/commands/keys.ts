@@ -1,7 +1,7 @@
 import { KeyPlan, plans } from "../../schemas/plans.ts";
 import { KeyId, type KeyRecord, type KeyRevocation } from "../../schemas/store/keys.ts";
-import { issueKey, readKeys, revokeKey, rotateKey } from "../../snapshots/keys/records.ts";
-import { printable } from "../../snapshots/sources/contract/refusals.ts";
+import { issueKey, readKeys, revokeKey, rotateKey } from "../../snapshots/keys/keys.ts";
+import { printable } from "../../snapshots/sources/sources.ts";
 import { exitCodes, integerOption, requiredOption, usageError } from "../cli.ts";
 import { command, flag, jsonOption, number, type Program } from "../program.ts";
 import { profileOption, profileTo } from "../sharing-profile.ts";

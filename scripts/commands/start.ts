@@ -11,7 +11,7 @@ import { Fault } from "../../schemas/errors.ts";
 import { KeyPlan } from "../../schemas/plans.ts";
 import { keyPattern } from "../../schemas/store/keys.ts";
 import { readExport } from "../../snapshots/export/export-records.ts";
-import { issueKey, readKeys } from "../../snapshots/keys/records.ts";
+import { issueKey, readKeys } from "../../snapshots/keys/keys.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { CorruptObjectError, unless } from "../../snapshots/store/errors.ts";
 import { sha256 } from "../../snapshots/store/layout.ts";

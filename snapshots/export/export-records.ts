@@ -10,8 +10,7 @@ import type {
 import { hashBytes } from "../format/hash-trees.ts";
 import { chunkBytes, chunksOf } from "../format/sizes.ts";
 import { member } from "../sources/contract/file-column.ts";
-import { fieldsOf } from "../sources/contract/source-tables.ts";
-import { type Field, integer, type Shape, text } from "../sources/contract/table-schema.ts";
+import { type Field, fieldsOf, integer, type Shape, text } from "../sources/contract/source-tables.ts";
 import { identifier, quoted } from "../sources/duckdb/sql-literals.ts";
 import { CorruptObjectError, MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { hashIn, layout, sha256 } from "../store/layout.ts";

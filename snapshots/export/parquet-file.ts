@@ -6,7 +6,7 @@ import type { ColumnStats } from "../../schemas/store/stored-objects.ts";
 import { idOfLine } from "../format/market-line.ts";
 import { type Page, readRun } from "../format/page.ts";
 import { leafHash, pageRootOf } from "../format/tree.ts";
-import { maxRecordBytes } from "../sources/contract/row-checks.ts";
+import { maxRecordBytes } from "../sources/contract/file-column.ts";
 import { inSession, openSession, type SessionOptions } from "../sources/duckdb/duckdb.ts";
 import { identifier, literalPath, quoted } from "../sources/duckdb/sql-literals.ts";
 import { inParallel } from "../store/in-parallel.ts";

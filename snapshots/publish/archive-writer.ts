@@ -12,8 +12,7 @@ import {
 } from "../index/encode-words.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
 import { columnsOf, type IndexColumns, type IndexRow, sectionRootOf } from "../index/index-header.ts";
-import { encodeOrigins } from "../index/origin-table.ts";
-import { encodeSegment, readIndexHeader } from "../index/segment.ts";
+import { encodeOrigins, encodeSegment, readIndexHeader } from "../index/segment.ts";
 import { wordsOf } from "../index/word-table.ts";
 import type { FileNumbers, RenderedMarket } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";

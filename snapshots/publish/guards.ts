@@ -5,8 +5,7 @@ import { feedVersion } from "../../schemas/versions.ts";
 import { type Difference, difference, Entries, type Sides } from "../changes/difference.ts";
 import { rowOf } from "../changes/record.ts";
 import { type MarketLine, memberOfLine, sharedText } from "../format/market-line.ts";
-import { SourceRefusal } from "../sources/contract/refusals.ts";
-import type { FileNumbers } from "../sources/sources.ts";
+import { type FileNumbers, SourceRefusal } from "../sources/sources.ts";
 import type { Before, PreviousSnapshot } from "./previous-snapshot.ts";
 import type { ScoreObjects } from "./score-objects.ts";
 

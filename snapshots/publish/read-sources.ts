@@ -2,10 +2,16 @@ import { Fault, isFault } from "../../schemas/errors.ts";
 import { type ObjectRef, type SourceFileRef, SourceFiles } from "../../schemas/store/stored-objects.ts";
 import { firstWhere } from "../format/first-where.ts";
 import { longIdHash, mayShare } from "../index/id-table.ts";
-import { addRowsByFile, decodeOrigins, type Origins } from "../index/origin-table.ts";
-import { SourceRefusal } from "../sources/contract/refusals.ts";
+import { addRowsByFile, decodeOrigins, type Origins } from "../index/segment.ts";
 import { namesOnlyChanges } from "../sources/files/source-files.ts";
-import type { FileNumbers, KeyRange, KnownFiles, OpenSources, Sources } from "../sources/sources.ts";
+import {
+  type FileNumbers,
+  type KeyRange,
+  type KnownFiles,
+  type OpenSources,
+  SourceRefusal,
+  type Sources,
+} from "../sources/sources.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout } from "../store/layout.ts";
 import { parseObject } from "../store/objects.ts";

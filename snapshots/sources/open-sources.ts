@@ -4,9 +4,7 @@ import type { DuckDBInstance } from "@duckdb/node-api";
 import { Fault } from "../../schemas/errors.ts";
 import type { SourceFileRef } from "../../schemas/store/stored-objects.ts";
 import { clockTolerance } from "../store/log/clock.ts";
-import { RefusalList, SourceRefusal } from "./contract/refusals.ts";
-import { marketsTable, protocolScoresTable } from "./contract/source-tables.ts";
-import type { SourceTable } from "./contract/table-schema.ts";
+import { marketsTable, protocolScoresTable, type SourceTable } from "./contract/source-tables.ts";
 import { limitMemory, openSession, scalar, selectFromAll, withConnection } from "./duckdb/duckdb.ts";
 import { digestKind, readCutPoints, readKeys, readMarkets } from "./duckdb/markets.ts";
 import {
@@ -19,15 +17,25 @@ import {
 } from "./duckdb/read-source.ts";
 import { readScores } from "./duckdb/scores.ts";
 import { groupFiles } from "./files/file-groups.ts";
-import { contentOf, type HashedFiles, hashContents } from "./files/file-hashes.ts";
 import {
+  contentOf,
+  type HashedFiles,
+  hashContents,
   listSourceFiles,
   nameOfAll,
   passedWarning,
   type SourceFile,
   type SourceFolder,
 } from "./files/source-files.ts";
-import type { KnownFiles, MarketsFile, NamedContent, PinnedFiles, Sources } from "./sources.ts";
+import {
+  type KnownFiles,
+  type MarketsFile,
+  type NamedContent,
+  type PinnedFiles,
+  RefusalList,
+  SourceRefusal,
+  type Sources,
+} from "./sources.ts";
 
 export interface SourcesOptions {
   /** The start of the run. Rows may be up to five minutes later. */

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { issueKey } from "../../snapshots/keys/records.ts";
+import { issueKey } from "../../snapshots/keys/keys.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";
 import { bytesBelow, found, requestsWith, spellingsOf } from "../helpers/attack/canaries.ts";

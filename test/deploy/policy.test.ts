@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { issueKey, readKeys, revokeKey } from "../../snapshots/keys/records.ts";
-import { keyRing } from "../../snapshots/keys/ring.ts";
+import { issueKey, keyRing, readKeys, revokeKey } from "../../snapshots/keys/keys.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../snapshots/read/catalog/catalog.ts";

@@ -3,7 +3,7 @@ import files, { readdir, readFile } from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { issueKey, readKeys, revokeKey } from "../../snapshots/keys/records.ts";
+import { issueKey, readKeys, revokeKey } from "../../snapshots/keys/keys.ts";
 import { collectGarbage } from "../../snapshots/maintain/gc.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { defaultLimits, type Limits } from "../../proxy/config.ts";
-import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";
+import { readKeys, revokeKey } from "../../snapshots/keys/keys.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { patient, startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, outcome, until } from "../helpers/http/proxy-client.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Client } from "../../proxy/site/client/client.ts";
-import { generateKey } from "../../snapshots/keys/records.ts";
+import { generateKey } from "../../snapshots/keys/keys.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { newestCommit, readCommit } from "../../snapshots/store/log/commits.ts";

@@ -12,7 +12,7 @@ import { formatVersion } from "../../schemas/versions.ts";
 import { counted, exitCodeOf } from "../../scripts/cli.ts";
 import { sampleDefaults } from "../../snapshots/sample/sample.ts";
 import { contractJsonSchema } from "../../snapshots/sources/contract/describe-contract.ts";
-import { SourceRefusal } from "../../snapshots/sources/contract/refusals.ts";
+import { SourceRefusal } from "../../snapshots/sources/sources.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import {
   CorruptObjectError,

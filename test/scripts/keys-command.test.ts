@@ -2,7 +2,7 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { issueKey, isWellFormedKey, readKeys } from "../../snapshots/keys/records.ts";
+import { issueKey, isWellFormedKey, readKeys } from "../../snapshots/keys/keys.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import type { Storage } from "../../snapshots/store/storage.ts";
 import { runCommand } from "../helpers/publish/commands.ts";

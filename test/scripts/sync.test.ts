@@ -7,7 +7,7 @@ import type { HistoricalMarket } from "../../schemas/records.ts";
 import { formatVersion } from "../../schemas/versions.ts";
 import { CopyFolder } from "../../scripts/copy/copy-folder.ts";
 import { parseNote } from "../../snapshots/format/note.ts";
-import { readKeys, revokeKey } from "../../snapshots/keys/records.ts";
+import { readKeys, revokeKey } from "../../snapshots/keys/keys.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { ownerMark } from "../../snapshots/store/backends/process-mark.ts";
 import { layout } from "../../snapshots/store/layout.ts";

@@ -3,7 +3,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
-import { issueKey } from "../../snapshots/keys/records.ts";
+import { issueKey } from "../../snapshots/keys/keys.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { bearer, call, outcome, until } from "../helpers/http/proxy-client.ts";
 import {

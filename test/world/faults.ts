@@ -105,13 +105,13 @@ export const faults: readonly Fault[] = [
   },
   {
     name: "a key is served for an hour after it has expired",
-    file: "snapshots/keys/ring.ts",
+    file: "snapshots/keys/keys.ts",
     text: "Date.parse(record.expiresAt) <= now()",
     fault: "Date.parse(record.expiresAt) <= now() - 3_600_000",
   },
   {
     name: "of two revocations the last one counts",
-    file: "snapshots/keys/ring.ts",
+    file: "snapshots/keys/keys.ts",
     text: "ends.set(id, Math.min(object, ends.get(id) ?? object));",
     fault: "ends.set(id, object);",
   },

@@ -1,6 +1,6 @@
 import type { Server as HttpServer } from "node:http";
 import type { QuotaStore } from "../../proxy/quota/counters.ts";
-import type { KeyRing } from "../../snapshots/keys/ring.ts";
+import type { KeyRing } from "../../snapshots/keys/keys.ts";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
 import type { Exports } from "../../snapshots/read/catalog/exports.ts";
 import type { PublicLog } from "../../snapshots/read/catalog/public-log.ts";

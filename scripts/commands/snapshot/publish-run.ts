@@ -3,9 +3,13 @@ import { publishedSite } from "../../../proxy/site/files.ts";
 import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import type { Allowance } from "../../../snapshots/publish/guards.ts";
 import type { PublishOptions, PublishReport } from "../../../snapshots/publish/publish.ts";
-import { type Refusal, SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
-import { lateRule } from "../../../snapshots/sources/contract/table-schema.ts";
-import type { NamedContent, OpenSources } from "../../../snapshots/sources/sources.ts";
+import { lateRule } from "../../../snapshots/sources/contract/source-tables.ts";
+import {
+  type NamedContent,
+  type OpenSources,
+  type Refusal,
+  SourceRefusal,
+} from "../../../snapshots/sources/sources.ts";
 import { describeClocks } from "../../../snapshots/store/log/clock.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import type { Signing } from "../../../snapshots/trust/signing.ts";

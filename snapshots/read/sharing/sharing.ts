@@ -2,7 +2,7 @@ import { Fault } from "../../../schemas/errors.ts";
 import { sharedTable } from "../../../schemas/rooms/sharing.ts";
 import type { ExportFile, ExportRecord, ParquetFile } from "../../../schemas/store/stored-objects.ts";
 import { exportedColumns, maxInteger } from "../../export/export-records.ts";
-import type { Shape } from "../../sources/contract/table-schema.ts";
+import type { Shape } from "../../sources/contract/source-tables.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import type { Exports } from "../catalog/exports.ts";

@@ -4,10 +4,19 @@ import { protocol } from "../../../schemas/protocol.ts";
 import { forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
 import { type Members, type Shape, sourceName } from "../../../schemas/shapes.ts";
 import { identifier } from "../duckdb/sql-literals.ts";
+import { maxDepth, recordRule } from "./file-column.ts";
 import { anyTypes } from "./match-columns.ts";
-import { maxDepth, recordRule } from "./row-checks.ts";
-import { marketsTable, protocolScoresTable, ruled } from "./source-tables.ts";
-import { atMostBytes, maxCharacters, type SourceTable, textRules, unwanted, within } from "./table-schema.ts";
+import {
+  atMostBytes,
+  marketsTable,
+  maxCharacters,
+  protocolScoresTable,
+  ruled,
+  type SourceTable,
+  textRules,
+  unwanted,
+  within,
+} from "./source-tables.ts";
 
 interface Contract {
   table: SourceTable;

@@ -1,9 +1,10 @@
+import { maxMarketBytes } from "../../store/layout.ts";
 import { identifier, quoted } from "../duckdb/sql-literals.ts";
-import type { Rule } from "./table-schema.ts";
+import { milliseconds, type RowRule, type Rule } from "./source-tables.ts";
 
 /**
  * The shape of a column, or of a part of one, in a particular file: the rules for its values and, where the contract
- * leaves the type open, the type that the file has. jsonOfRow and row-checks.ts turn it into SQL.
+ * leaves the type open, the type that the file has. The functions below turn it into SQL.
  */
 export type FileShape = { nullable: boolean } & (
   | { kind: "leaf"; type: string; rules: readonly Rule[]; time: boolean }
@@ -84,11 +85,6 @@ export function timeText(value: string): string {
   return `strftime(make_timestamp_ms(${milliseconds(value)}), '%Y-%m-%dT%H:%M:%S.%gZ')`;
 }
 
-/** SQL for epoch milliseconds, truncated, as a BIGINT. */
-export function milliseconds(value: string): string {
-  return `epoch_ms(${value})`;
-}
-
 /** SQL for the type of a value as it is published. */
 export function typeOf(shape: FileShape): string {
   switch (shape.kind) {
@@ -105,4 +101,186 @@ export function typeOf(shape: FileShape): string {
 
 function memberType({ name, shape }: FileField): string {
   return `${identifier(name)} ${typeOf(shape)}`;
+}
+
+/**
+ * SQL over a row's columns that is true when the row keeps every rule, and false otherwise. It is never null and never
+ * fails.
+ */
+export function soundRow(fields: readonly FileField[], rowRules: readonly RowRule[]): string {
+  const columns = fields.map(({ name, shape }) => sound(shape, identifier(name), 0));
+  return conjunction([...columns, ...rowRules.map(({ holds }) => holds)]);
+}
+
+function sound(shape: FileShape, value: string, depth: number): string {
+  const inside = soundInside(shape, value, depth);
+  if (!shape.nullable) return conjunction([`${value} IS NOT NULL`, inside]);
+  return inside === "true" ? "true" : `(${value} IS NULL OR ${inside})`;
+}
+
+function soundInside(shape: FileShape, value: string, depth: number): string {
+  switch (shape.kind) {
+    case "leaf":
+      return conjunction(shape.rules.map(({ holds }) => holds(value)));
+    case "struct":
+      return conjunction(shape.fields.map(({ name, shape }) => sound(shape, member(value, name), depth)));
+    case "list":
+      return soundItems(shape.of, value, depth);
+    case "map":
+      return conjunction([
+        ...shape.rules.map(({ holds }) => holds(value)),
+        soundItems(shape.keys, `map_keys(${value})`, depth),
+        soundItems(shape.of, itemsOf(shape, value), depth),
+      ]);
+  }
+}
+
+function soundItems(shape: FileShape, items: string, depth: number): string {
+  const item = `item${depth}`;
+  const inside = sound(shape, item, depth + 1);
+  return inside === "true" ? "true" : `len(list_filter(${items}, lambda ${item}: NOT ${inside})) = 0`;
+}
+
+/**
+ * SQL over a row's columns for the list of its faults, as STRUCT(column, value, rule). It is costly, and meant for rows
+ * that are known to break a rule.
+ */
+export function faultsOfRow(fields: readonly FileField[], rowRules: readonly RowRule[]): string {
+  const columns = fields.map(({ name, shape }) => faults(shape, identifier(name), quoted(name), 0));
+  const rows = rowRules.map(
+    ({ column, rule, holds, value }) =>
+      `CASE WHEN ${holds} THEN [] ELSE [${fault(quoted(column), value, rule)}] END`,
+  );
+  return concatenation([...columns, ...rows]);
+}
+
+function faults(shape: FileShape, value: string, path: string, depth: number): string {
+  const inside = faultsInside(shape, value, path, depth);
+  const whenNull = shape.nullable ? "[]" : `[${fault(path, "'null'", "must not be null")}]`;
+  return `CASE WHEN ${value} IS NULL THEN ${whenNull} ELSE ${inside} END`;
+}
+
+function faultsInside(shape: FileShape, value: string, path: string, depth: number): string {
+  switch (shape.kind) {
+    case "leaf":
+      return brokenRule(shape, value, path);
+    case "struct":
+      return concatenation(
+        shape.fields.map(({ name, shape }) =>
+          faults(shape, member(value, name), `concat(${path}, ${quoted(`.${name}`)})`, depth),
+        ),
+      );
+    case "list":
+      return faultsOfItems(shape.of, value, path, depth);
+    case "map":
+      return concatenation([
+        brokenRule(shape, value, path),
+        faultsOfItems(shape.keys, `map_keys(${value})`, `concat(${path}, '.keys')`, depth),
+        faultsOfItems(shape.of, itemsOf(shape, value), path, depth),
+      ]);
+  }
+}
+
+/** SQL for a list with the first rule that a value breaks, or an empty one. */
+function brokenRule(shape: FileShape & { rules: readonly Rule[] }, value: string, path: string): string {
+  const cases = shape.rules.map(({ rule, holds, shown = shownOf(shape) }) => {
+    return `WHEN NOT ${holds(value)} THEN [${fault(path, shown(value), rule)}]`;
+  });
+  return cases.length === 0 ? "[]" : `CASE ${cases.join(" ")} ELSE [] END`;
+}
+
+function faultsOfItems(shape: FileShape, items: string, path: string, depth: number): string {
+  const [item, index] = [`item${depth}`, `index${depth}`];
+  const inside = faults(shape, item, `concat(${path}, '[', ${index} - 1, ']')`, depth + 1);
+  return `flatten(list_transform(${items}, lambda ${item}, ${index}: ${inside}))`;
+}
+
+/** What refusals show of a value. A text is truncated first, because to_json makes ten times its size of a long one. */
+const shownOf = (shape: FileShape) => (value: string) =>
+  shape.kind === "leaf" && shape.type === "VARCHAR" ? `to_json(left(${value}, 100))` : value;
+
+function fault(path: string, value: string, rule: string): string {
+  return `{'column': ${path}, 'value': left(${value}::VARCHAR, 100), 'rule': ${quoted(rule)}}`;
+}
+
+function conjunction(parts: readonly string[]): string {
+  const needed = parts.filter((part) => part !== "true");
+  return needed.length === 0 ? "true" : `(${needed.join(" AND ")})`;
+}
+
+function concatenation(lists: readonly string[]): string {
+  return lists.length === 0 ? "[]" : `flatten([${lists.join(", ")}])`;
+}
+
+/** Bytes of JSON. */
+export const maxRecordBytes = maxMarketBytes;
+/** The most levels of lists, structs and objects within a part whose type the file chooses. */
+export const maxDepth = 32;
+/**
+ * The most lists and maps of a type within one another. Each level doubles the time that DuckDB takes to plan a query.
+ */
+export const maxLists = 12;
+
+export const recordRule = `must be at most ${maxRecordBytes} bytes of JSON in all`;
+
+/** SQL for a JSON text with all its strings emptied. */
+export function bareJson(value: string): string {
+  return `regexp_replace(${value}::VARCHAR, '"(?:[^"\\\\]|\\\\.)*"', '""', 'g')`;
+}
+
+/** Limits JSON to `levels` levels of nesting. */
+export function shallowJson(levels: number): Rule {
+  const rule = `must not be nested more than ${maxDepth} deep`;
+  return { rule, holds: (value) => shallow(value, levels), bounding: true };
+}
+
+function shallow(value: string, levels: number): string {
+  let pattern = "";
+  for (let level = 0; level < levels; level += 1) pattern = `(?:\\[${pattern}\\])*`;
+  const brackets = `regexp_replace(translate(${bareJson(value)}, '{}', '[]'), '[^\\[\\]]', '', 'g')`;
+  return `regexp_full_match(${brackets}, ${quoted(pattern)})`;
+}
+
+/** Limits the size of columns with lists, without rendering them. */
+export function sizeRules(fields: readonly FileField[]): RowRule[] {
+  return fields.flatMap(({ name, shape }) => {
+    if (shape.kind !== "list") return [];
+    const bytes = leastBytes(shape, identifier(name), 0);
+    const holds = `coalesce(${bytes} <= ${maxRecordBytes}, true)`;
+    return [{ column: name, rule: recordRule, holds, value: `concat(${bytes}, ' bytes or more')` }];
+  });
+}
+
+/**
+ * SQL over a row's columns that is true when rendering its lists as JSON takes a limited amount of memory. It is never
+ * null.
+ */
+export function boundedRow(fields: readonly FileField[]): string {
+  const lists = fields.filter(({ shape }) => shape.kind === "list");
+  return soundRow(lists.map(boundingRules), sizeRules(lists));
+}
+
+/** Keeps only those rules that limit the size of a field. */
+const boundingRules = (field: FileField): FileField =>
+  changeShapes(field, (shape) => {
+    const rules = "rules" in shape && { rules: shape.rules.filter(({ bounding }) => bounding) };
+    return { ...shape, nullable: true, ...rules };
+  });
+
+/** SQL for a lower bound of a value's size as JSON, in bytes. */
+function leastBytes(shape: FileShape, value: string, depth: number): string {
+  switch (shape.kind) {
+    case "leaf":
+      return ["VARCHAR", "JSON"].includes(shape.type) ? `strlen(${value}::VARCHAR)` : "1";
+    case "struct": {
+      const members = shape.fields.map(({ name, shape }) => leastBytes(shape, member(value, name), depth));
+      return `(${["1", ...members.map((member) => `coalesce(${member}, 1)`)].join(" + ")})`;
+    }
+    case "list":
+    case "map": {
+      const [item, items] = [`part${depth}`, itemsOf(shape, value)];
+      const sum = `list_sum(list_transform(${items}, lambda ${item}: ${leastBytes(shape.of, item, depth + 1)}))`;
+      return `(1 + len(${items}) + coalesce(${sum}, 0))`;
+    }
+  }
 }

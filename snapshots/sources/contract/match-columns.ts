@@ -7,8 +7,16 @@ import {
 } from "@duckdb/node-api";
 import { shorten } from "../../../schemas/errors.ts";
 import { foldCase, isInteger, isText, membersOf, type NamedType } from "../duckdb/duckdb.ts";
-import { type FileField, type FileShape, leaf } from "./file-column.ts";
-import { bareJson, maxDepth, maxLists, maxRecordBytes, shallowJson } from "./row-checks.ts";
+import {
+  bareJson,
+  type FileField,
+  type FileShape,
+  leaf,
+  maxDepth,
+  maxLists,
+  maxRecordBytes,
+  shallowJson,
+} from "./file-column.ts";
 import {
   between,
   cleanJson,
@@ -21,7 +29,7 @@ import {
   textRules,
   unwanted,
   within,
-} from "./table-schema.ts";
+} from "./source-tables.ts";
 
 interface SchemaFault {
   column: string;

@@ -2,23 +2,7 @@ import { market, marketDimensionKeys } from "../../../schemas/market.ts";
 import { protocol } from "../../../schemas/protocol.ts";
 import { forgeTiers, numbersOfTiers } from "../../../schemas/scales.ts";
 import { type Members, type Shape as RecordShape, sourceName } from "../../../schemas/shapes.ts";
-import { textList } from "../duckdb/sql-literals.ts";
-import { milliseconds } from "./file-column.ts";
-import {
-  atMostBytes,
-  double,
-  doubleBetween,
-  type Field,
-  integer,
-  matching,
-  notEmpty,
-  notReserved,
-  oneOf,
-  type Shape,
-  type SourceTable,
-  text,
-  timeUntil,
-} from "./table-schema.ts";
+import { quoted, textList } from "../duckdb/sql-literals.ts";
 
 export function fieldsOf(members: Members, latest: Date | undefined): Field[] {
   return Object.entries(members).map(([published, shape]) => {
@@ -83,6 +67,11 @@ export function marketsTable(latest: Date | undefined): SourceTable {
   };
 }
 
+/** SQL for epoch milliseconds, truncated, as a BIGINT. */
+export function milliseconds(value: string): string {
+  return `epoch_ms(${value})`;
+}
+
 /** Protocol scores with their history (INTERFACE 2.1). `latest` is the latest time that a row may have. */
 export function protocolScoresTable(latest: Date | undefined): SourceTable {
   return {
@@ -102,5 +91,199 @@ export function protocolScoresTable(latest: Date | undefined): SourceTable {
       column: "updated_at",
       rule: "must not be the time of two scores of one protocol, in milliseconds",
     },
+  };
+}
+
+// Control characters and tags are invisible: they move cursors, end texts early, or carry words that a language model
+// reads and a person does not see. Characters that change the direction of text stay; languages need them.
+
+export const controlsRule = "must have no control characters except tab, LF and CR, and no Unicode tags";
+
+const controls = "\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f";
+const tags = [0xe0000, 0xe007f].map((point) => String.fromCodePoint(point)).join("-");
+/** Members of a character class, with the same meaning in JavaScript, in DuckDB's RE2 and in JSON Schema. */
+export const unwanted = controls + tags;
+const pattern = quoted(`[${unwanted}]`);
+
+/** SQL that is true for a text without these characters. */
+const cleanText = (value: string) => `NOT regexp_matches(${value}, ${pattern})`;
+
+/** SQL that is true for JSON without these characters in its texts and names of members. */
+export function cleanJson(value: string): string {
+  // Written anew, JSON has no escapes but the short ones and those of control characters.
+  const written = `replace(to_json([${value}])::VARCHAR, '\\\\', '')`;
+  return `(${cleanText(written)} AND NOT regexp_matches(${written}, '\\\\[ubf]'))`;
+}
+
+const [backslash, escapes] = [0x5c, [...Buffer.from("ubf")]];
+
+/** Looks at texts and names of members in a record as DuckDB writes it. */
+export function hasControls(json: Buffer): boolean {
+  // Searches for first bytes that few texts have. The last two begin C1 controls and tags.
+  return (
+    json.includes(0x7f) ||
+    follows(json, backslash, (at) => escapes.includes(json[at]!)) ||
+    follows(json, 0xc2, (at) => json[at]! < 0xa0) ||
+    follows(json, 0xf3, (at) => json[at] === 0xa0 && json[at + 1]! < 0x82)
+  );
+}
+
+/** Whether any such byte is followed by what `are` looks for. Two of these bytes never follow each other. */
+function follows(json: Buffer, byte: number, are: (at: number) => boolean): boolean {
+  for (let at = json.indexOf(byte); at >= 0; at = json.indexOf(byte, at + 2)) if (are(at + 1)) return true;
+  return false;
+}
+
+/**
+ * A rule for a single value. `holds` makes the SQL condition for valid values, which is applied only to values that are
+ * not null; `rule` is the message for the others.
+ */
+export interface Rule {
+  rule: string;
+  holds: (value: string) => string;
+  /** SQL for what a refusal shows, where that is not the value. */
+  shown?: (value: string) => string;
+  /** Whether the rule limits the work on a value, and so must hold before the value is processed in any other way. */
+  bounding?: boolean;
+  /** Whether a look at the whole record tells, much faster, that some value in it breaks the rule. */
+  inRecord?: boolean;
+}
+
+/** Only values inside `any` may be null. */
+export type Shape =
+  | { kind: "text"; rules: readonly Rule[] }
+  | { kind: "integer"; min: number; max: number }
+  | { kind: "double"; rules: readonly Rule[] }
+  | { kind: "boolean" }
+  | { kind: "time"; rules: readonly Rule[] }
+  | { kind: "any" }
+  | { kind: "list"; of: Shape }
+  | { kind: "struct"; fields: readonly Field[] };
+
+/** A column or a struct member. Fields are in the order of the published JSON. */
+export interface Field {
+  /**
+   * The name in the source. It is also the published name unless `published` is set, which is not possible within
+   * lists.
+   */
+  name: string;
+  published?: string;
+  shape: Shape;
+}
+
+/** A rule for a whole row. A refusal names `column` and shows `value`, which is SQL. */
+export interface RowRule {
+  column: string;
+  rule: string;
+  /** SQL over the row's columns that is false exactly when the row breaks the rule. It is never null. */
+  holds: string;
+  value: string;
+}
+
+/** No two rows of a source may share it. Rows whose key is null are ignored; they break another rule. */
+interface UniqueKey {
+  /** SQL over the row's columns. */
+  key: string;
+  column: string;
+  rule: string;
+}
+
+export const sourceNames = ["markets", "protocol_scores"] as const;
+type SourceName = (typeof sourceNames)[number];
+
+export interface SourceTable {
+  /** For example `markets` for the file `markets.parquet`, or the Parquet files below `markets/`. */
+  name: SourceName;
+  label: string;
+  fields: readonly Field[];
+  rowRules: readonly RowRule[];
+  unique: UniqueKey;
+}
+
+export const maxCharacters = 10_000;
+
+/** DuckDB needs about ten times a text's size to render it, so one long text could take all of its memory. */
+const shortText: Rule = {
+  rule: `must be at most ${maxCharacters} characters`,
+  // A text has at least as many bytes as characters, so a short one need not be counted.
+  holds: (value) => `(strlen(${value}) <= ${maxCharacters} OR length(${value}) <= ${maxCharacters})`,
+};
+
+export const noControls: Rule = { rule: controlsRule, holds: cleanText, inRecord: true };
+
+export const textRules: readonly Rule[] = [shortText, noControls];
+
+/** Adds the rules of every text. */
+export function text(...rules: readonly Rule[]): Shape {
+  return { kind: "text", rules: [...rules, ...textRules] };
+}
+
+export function integer({ min, max }: { min: number; max: number }): Shape {
+  return { kind: "integer", min, max };
+}
+
+/** Refuses NaN and infinite numbers. */
+export const finite: Rule = { rule: "must be a finite number", holds: (value) => `isfinite(${value})` };
+
+export const double: Shape = { kind: "double", rules: [finite] };
+
+export function doubleBetween(bounds: { min: number; max: number }): Shape {
+  return { kind: "double", rules: [finite, within(bounds)] };
+}
+
+export function within({ min, max }: { min: number; max: number }): Rule {
+  return { rule: `must be from ${min} to ${max}`, holds: between(min, max) };
+}
+
+/** SQL that is true for a number from `min` to `max`. */
+export function between(min: number, max: number): Rule["holds"] {
+  return (value) => `${value} BETWEEN ${min} AND ${max}`;
+}
+
+export const notEmpty: Rule = { rule: "must not be empty", holds: (value) => `${value} <> ''` };
+
+/** DuckDB stores text in UTF-8. */
+export function atMostBytes(bytes: number): Rule {
+  return {
+    rule: `must be at most ${bytes} bytes in UTF-8`,
+    holds: (value) => `strlen(${value}) <= ${bytes}`,
+  };
+}
+
+/** The patterns used here mean the same in DuckDB's RE2 and in JavaScript; `$` is the end of the text in both. */
+export function matching(pattern: RegExp, rule: string): Rule {
+  return { rule, holds: (value) => `regexp_matches(${value}, ${quoted(pattern.source)})` };
+}
+
+export function oneOf(values: readonly string[]): Rule {
+  const rule = values.length === 1 ? `must be ${values[0]}` : `must be one of ${values.join(", ")}`;
+  return { rule, holds: (value) => `${value} IN (${values.map(quoted).join(", ")})` };
+}
+
+export function notReserved(texts: readonly string[]): Rule {
+  return {
+    rule: `must not be ${texts.join(", ")}, which is reserved`,
+    holds: (value) => `${value} NOT IN (${texts.map(quoted).join(", ")})`,
+  };
+}
+
+/** Begins the rule that a time breaks by being too late. This machine's clock may be to blame for that. */
+export const lateRule = "must not be later than";
+
+/** A time from 2000 up to `latest`; without it, the rules only say what the limit will be. */
+export function timeUntil(latest: Date | undefined): Shape {
+  const instant = (text: string) => `TIMESTAMPTZ ${quoted(text.replace("T", " ").replace("Z", "+00"))}`;
+  return {
+    kind: "time",
+    rules: [
+      {
+        rule: "must not be before 2000",
+        holds: (value) => `${value} >= ${instant("2000-01-01T00:00:00.000Z")}`,
+      },
+      {
+        rule: `${lateRule} ${latest ? `${latest.toISOString()}, ` : ""}five minutes after the start`,
+        holds: (value) => (latest ? `${value} <= ${instant(latest.toISOString())}` : "true"),
+      },
+    ],
   };
 }

@@ -10,10 +10,8 @@ import { booleanNames, type FilterField, type FilterValues, filterFields } from 
 import { sourceName } from "../../../schemas/shapes.ts";
 import { idOfLine, type MarketKey } from "../../format/market-line.ts";
 import { sha256 } from "../../store/layout.ts";
-import { changeShapes, jsonOfRow, milliseconds } from "../contract/file-column.ts";
-import { boundedRow, maxRecordBytes, soundRow } from "../contract/row-checks.ts";
-import { marketsTable } from "../contract/source-tables.ts";
-import { hasControls, type SourceTable } from "../contract/table-schema.ts";
+import { boundedRow, changeShapes, jsonOfRow, maxRecordBytes, soundRow } from "../contract/file-column.ts";
+import { hasControls, marketsTable, milliseconds, type SourceTable } from "../contract/source-tables.ts";
 import type { FileGroup } from "../files/file-groups.ts";
 import type { FiledKey, FileNumbers, KeyRange, KnownRows, RenderedMarket } from "../sources.ts";
 import { readParquet, scalar, selectFromAll, withConnection } from "./duckdb.ts";

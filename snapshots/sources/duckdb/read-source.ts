@@ -1,16 +1,9 @@
 import type { DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
-import { jsonOfRow } from "../contract/file-column.ts";
-import {
-  describeRow,
-  placesPerRule,
-  type Refusal,
-  RefusalList,
-  SourceRefusal,
-} from "../contract/refusals.ts";
-import { faultsOfRow, maxRecordBytes, recordRule, soundRow } from "../contract/row-checks.ts";
-import type { SourceTable } from "../contract/table-schema.ts";
+import { faultsOfRow, jsonOfRow, maxRecordBytes, recordRule, soundRow } from "../contract/file-column.ts";
+import type { SourceTable } from "../contract/source-tables.ts";
 import type { FileGroup } from "../files/file-groups.ts";
 import { refuseChanges, type SourceFile, type SourceFolder } from "../files/source-files.ts";
+import { describeRow, placesPerRule, type Refusal, RefusalList, SourceRefusal } from "../sources.ts";
 import { readingFault, readParquet, scalar, selectFromAll, withConnection } from "./duckdb.ts";
 import { identifier } from "./sql-literals.ts";
 

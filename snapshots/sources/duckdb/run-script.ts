@@ -4,13 +4,16 @@ import { mkdtemp, readFile, realpath, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { type DuckDBConnection, type DuckDBPreparedStatement, StatementType } from "@duckdb/node-api";
 import { ifPresent, messageOf } from "../../store/errors.ts";
-import type { FileField } from "../contract/file-column.ts";
+import { type FileField, sizeRules } from "../contract/file-column.ts";
 import { matchColumns } from "../contract/match-columns.ts";
-import { type Refusal, RefusalList, SourceRefusal } from "../contract/refusals.ts";
-import { sizeRules } from "../contract/row-checks.ts";
-import { marketsTable, protocolScoresTable } from "../contract/source-tables.ts";
-import { type SourceTable, sourceNames } from "../contract/table-schema.ts";
+import {
+  marketsTable,
+  protocolScoresTable,
+  type SourceTable,
+  sourceNames,
+} from "../contract/source-tables.ts";
 import { tableOfScript } from "../files/source-files.ts";
+import { type Refusal, RefusalList, SourceRefusal } from "../sources.ts";
 import { columnsOf, faultOf, inSession, isOutOfMemory } from "./duckdb.ts";
 import { culpritOf, diagnose } from "./read-source.ts";
 import { identifier, quoted } from "./sql-literals.ts";

@@ -1,8 +1,8 @@
 import { historyDays } from "../../../schemas/envelopes.ts";
 import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
 import { listEntryOf, type ProtocolScore, ScorePoint } from "../../../schemas/records.ts";
-import { type FileField, jsonOfRow, milliseconds, timeText } from "../contract/file-column.ts";
-import { soundRow } from "../contract/row-checks.ts";
+import { type FileField, jsonOfRow, soundRow, timeText } from "../contract/file-column.ts";
+import { milliseconds } from "../contract/source-tables.ts";
 import type { FileGroup } from "../files/file-groups.ts";
 import type { ScoreRow } from "../sources.ts";
 import { readParquet, selectFromAll } from "./duckdb.ts";

@@ -7,11 +7,9 @@ import {
   DuckDBTypeId,
   SQLNULL,
 } from "@duckdb/node-api";
-import { type FileField, type FileShape, member, typeOf } from "../contract/file-column.ts";
+import { type FileField, type FileShape, member, sizeRules, typeOf } from "../contract/file-column.ts";
 import { matchColumns } from "../contract/match-columns.ts";
-import { RefusalList } from "../contract/refusals.ts";
-import { sizeRules } from "../contract/row-checks.ts";
-import type { RowRule, SourceTable } from "../contract/table-schema.ts";
+import type { RowRule, SourceTable } from "../contract/source-tables.ts";
 import {
   type AlikeFiles,
   columnsOf,
@@ -23,6 +21,7 @@ import {
   readParquet,
 } from "../duckdb/duckdb.ts";
 import { identifier, quoted } from "../duckdb/sql-literals.ts";
+import { RefusalList } from "../sources.ts";
 import type { SourceFile } from "./source-files.ts";
 
 /**

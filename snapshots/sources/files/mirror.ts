@@ -8,9 +8,8 @@ import { hasCode, localFailure } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { sha256 } from "../../store/layout.ts";
 import { type S3Location, type Storage, StorageError } from "../../store/storage.ts";
-import { RefusalList, SourceRefusal } from "../contract/refusals.ts";
-import { sourceNames } from "../contract/table-schema.ts";
-import type { KnownFiles } from "../sources.ts";
+import { sourceNames } from "../contract/source-tables.ts";
+import { type KnownFiles, RefusalList, SourceRefusal } from "../sources.ts";
 import { changedRule, refuseDifferences, type SourceFolder, SourceNames } from "./source-files.ts";
 
 /** A local copy of the sources on S3, made for one run. Only that run writes to it. The cache stays when it is closed. */

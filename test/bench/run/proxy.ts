@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { join } from "node:path";
-import { issueKey } from "../../../snapshots/keys/records.ts";
+import { issueKey } from "../../../snapshots/keys/keys.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { freePort } from "../../helpers/servers/programs.ts";

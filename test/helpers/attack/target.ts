@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { generateKey, readKeys, revokeKey } from "../../../snapshots/keys/records.ts";
+import { generateKey, readKeys, revokeKey } from "../../../snapshots/keys/keys.ts";
 import { type FaultyOrigin, startOriginOf } from "../http/faulty-origin.ts";
 import { startTestProxy, type TestProxy, type TestProxyOptions } from "../http/proxy.ts";
 import { bearer, until } from "../http/proxy-client.ts";

@@ -6,7 +6,7 @@ import { pino } from "pino";
 import type { Registry } from "prom-client";
 import { type Config, defaultLimits, type Limits } from "../../../proxy/config.ts";
 import { startService } from "../../../proxy/start.ts";
-import { issueKey, type KeyRequest } from "../../../snapshots/keys/records.ts";
+import { issueKey, type KeyRequest } from "../../../snapshots/keys/keys.ts";
 import type { S3Environment } from "../../../snapshots/store/backends/s3.ts";
 import { openStorage } from "../../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";

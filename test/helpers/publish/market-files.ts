@@ -1,8 +1,8 @@
 import { mkdir, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { DuckDBConnection } from "@duckdb/node-api";
-import { SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
+import { SourceRefusal } from "../../../snapshots/sources/sources.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { segmentEnds } from "../archive/odd-markets.ts";
 import { firstColumn } from "../archive/sql.ts";

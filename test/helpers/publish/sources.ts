@@ -4,12 +4,17 @@ import { dirname, join } from "node:path";
 import type { DuckDBConnection, DuckDBType, Json } from "@duckdb/node-api";
 import { afterAll, beforeAll, expect } from "vitest";
 import { writeSample } from "../../../snapshots/sample/sample.ts";
-import { type Refusal, SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { openSession } from "../../../snapshots/sources/duckdb/duckdb.ts";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
 import type { SourceFolder } from "../../../snapshots/sources/files/source-files.ts";
 import { inspectSources, openSources, type SourcesOptions } from "../../../snapshots/sources/open-sources.ts";
-import type { RenderedMarket, ScoreRow, Sources } from "../../../snapshots/sources/sources.ts";
+import {
+  type Refusal,
+  type RenderedMarket,
+  type ScoreRow,
+  SourceRefusal,
+  type Sources,
+} from "../../../snapshots/sources/sources.ts";
 import { testFolder } from "../store/test-folder.ts";
 
 type SourceMarket = Omit<RenderedMarket, "digest" | "file" | "line"> & { json: string };

@@ -20,7 +20,7 @@ import { columnsOf, sectionRootOf } from "../../../snapshots/index/index-header.
 import type { WordsRef } from "../../../snapshots/index/index-reader.ts";
 import { encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
 import { WordTable } from "../../../snapshots/index/word-table.ts";
-import { issueKey, revokeKey } from "../../../snapshots/keys/records.ts";
+import { issueKey, revokeKey } from "../../../snapshots/keys/keys.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { entryOf, tileKey } from "../../../snapshots/store/log/tiles.ts";
 import { divideManifest } from "../../../snapshots/store/manifest.ts";

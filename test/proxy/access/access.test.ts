@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { presentedKey } from "../../../proxy/access/identity.ts";
 import { isFault } from "../../../schemas/errors.ts";
 import { keyProtocolPrefix } from "../../../schemas/headers.ts";
-import { generateKey, readKeys, revokeKey } from "../../../snapshots/keys/records.ts";
+import { generateKey, readKeys, revokeKey } from "../../../snapshots/keys/keys.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";
 import { bearer, problemOf, until } from "../../helpers/http/proxy-client.ts";

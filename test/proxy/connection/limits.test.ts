@@ -6,7 +6,7 @@ import { presentedKey } from "../../../proxy/access/identity.ts";
 import { canonicalTarget } from "../../../proxy/routes/checks.ts";
 import { ProtocolSlug } from "../../../schemas/primitives.ts";
 import { archiveParameters } from "../../../schemas/query.ts";
-import { isWellFormedKey } from "../../../snapshots/keys/records.ts";
+import { isWellFormedKey } from "../../../snapshots/keys/keys.ts";
 import { decodeCursor } from "../../../snapshots/read/query/query.ts";
 import { archiveQuery } from "../../helpers/archive/query.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";

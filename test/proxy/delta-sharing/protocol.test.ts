@@ -2,7 +2,7 @@ import { mkdtemp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readChanges } from "../../../snapshots/export/export-records.ts";
-import { revokeKey } from "../../../snapshots/keys/records.ts";
+import { revokeKey } from "../../../snapshots/keys/keys.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";

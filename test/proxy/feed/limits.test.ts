@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { WebSocket } from "ws";
 import { feedLimits, keyEnded } from "../../../schemas/rooms/feed.ts";
 import type { Commit } from "../../../schemas/store/stored-objects.ts";
-import { readKeys, revokeKey } from "../../../snapshots/keys/records.ts";
+import { readKeys, revokeKey } from "../../../snapshots/keys/keys.ts";
 import { appendCommit, newestCommit } from "../../../snapshots/store/log/commits.ts";
 import {
   connections,

@@ -3,7 +3,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parseRedisUrl, redisQuota } from "../../../proxy/quota/redis.ts";
-import { issueKey } from "../../../snapshots/keys/records.ts";
+import { issueKey } from "../../../snapshots/keys/keys.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { patient } from "../../helpers/http/proxy.ts";
 import { bearer, call } from "../../helpers/http/proxy-client.ts";

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { revokeKey } from "../../../snapshots/keys/records.ts";
+import { revokeKey } from "../../../snapshots/keys/keys.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { askRows, type RowsReader, wantsRows } from "../../helpers/http/ndjson.ts";

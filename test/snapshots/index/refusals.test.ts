@@ -6,8 +6,10 @@ import type { Page } from "../../../snapshots/format/page.ts";
 import { buildLabelColumn, faultIn } from "../../../snapshots/index/columns.ts";
 import { columnsOf, type IndexRow, judgeHeader } from "../../../snapshots/index/index-header.ts";
 import { createLabelTables, parseIndexHeader } from "../../../snapshots/index/index-reader.ts";
-import { addRowsByFile, decodeOrigins, encodeOrigins } from "../../../snapshots/index/origin-table.ts";
 import {
+  addRowsByFile,
+  decodeOrigins,
+  encodeOrigins,
   encodeSegment,
   loadSegment,
   openPages,

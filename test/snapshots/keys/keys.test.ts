@@ -8,11 +8,12 @@ import {
   generateKey,
   issueKey,
   isWellFormedKey,
+  type KeyRing,
+  keyRing,
   readKeys,
   revokeKey,
   rotateKey,
-} from "../../../snapshots/keys/records.ts";
-import { type KeyRing, keyRing } from "../../../snapshots/keys/ring.ts";
+} from "../../../snapshots/keys/keys.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/objects.ts";

@@ -3,8 +3,12 @@ import type { DuckDBConnection } from "@duckdb/node-api";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import { jsonOfRow } from "../../../snapshots/sources/contract/file-column.ts";
-import { marketsTable } from "../../../snapshots/sources/contract/source-tables.ts";
-import { type Field, integer, text } from "../../../snapshots/sources/contract/table-schema.ts";
+import {
+  type Field,
+  integer,
+  marketsTable,
+  text,
+} from "../../../snapshots/sources/contract/source-tables.ts";
 import { readParquet } from "../../../snapshots/sources/duckdb/duckdb.ts";
 import { contractDigest, digestKind, rowDigest } from "../../../snapshots/sources/duckdb/markets.ts";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";

@@ -2,7 +2,7 @@ import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { exitCodeOf, exitCodes } from "../../../scripts/cli.ts";
-import { SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
+import { SourceRefusal } from "../../../snapshots/sources/sources.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { publishSources } from "../../helpers/publish/sample-sources.ts";
 import { replaced, type SourceFiles, sourceFixtures } from "../../helpers/publish/sources.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { idHash } from "../../../snapshots/index/id-table.ts";
 import { ExternalSort } from "../../../snapshots/publish/external-sort.ts";
-import { contentOf, hashContents } from "../../../snapshots/sources/files/file-hashes.ts";
+import { contentOf, hashContents } from "../../../snapshots/sources/files/source-files.ts";
 import { withDuckDb } from "../../helpers/archive/sql.ts";
 import { snapshotCommand } from "../../helpers/publish/commands.ts";
 import { publishCounted, type RunChoices } from "../../helpers/publish/editable-sources.ts";

@@ -8,7 +8,7 @@ import type { ScoreListEntry } from "../../../schemas/records.ts";
 import { feedVersion } from "../../../schemas/versions.ts";
 import { idColumn } from "../../../snapshots/changes/difference.ts";
 import { runMarkets } from "../../../snapshots/format/page.ts";
-import { issueKey } from "../../../snapshots/keys/records.ts";
+import { issueKey } from "../../../snapshots/keys/keys.ts";
 import { csvOf } from "../../../snapshots/read/archive/csv.ts";
 import { askPage } from "../../../snapshots/read/archive/paging.ts";
 import { askRows, rowsForms } from "../../../snapshots/read/archive/rows.ts";

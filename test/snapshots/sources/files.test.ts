@@ -2,8 +2,8 @@ import { appendFile, cp, readFile, rename, rm, symlink, truncate, utimes, writeF
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { openSources } from "../../../snapshots/sources/open-sources.ts";
+import { SourceRefusal } from "../../../snapshots/sources/sources.ts";
 import {
   readAll,
   refusalsOf,

@@ -2,9 +2,9 @@ import { mkdtemp, readdir, readFile, stat, utimes, writeFile } from "node:fs/pro
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { Refusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { mirrorSources } from "../../../snapshots/sources/files/mirror.ts";
 import { openSources } from "../../../snapshots/sources/open-sources.ts";
+import type { Refusal } from "../../../snapshots/sources/sources.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { createS3Client } from "../../../snapshots/store/backends/s3.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";

@@ -3,9 +3,8 @@ import { describe, expect, test } from "vitest";
 import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
 import { forgeTiers } from "../../../schemas/scales.ts";
 import { maxLabelBytes } from "../../../schemas/shapes.ts";
-import { jsonOfRow } from "../../../snapshots/sources/contract/file-column.ts";
+import { faultsOfRow, jsonOfRow, soundRow } from "../../../snapshots/sources/contract/file-column.ts";
 import { matchColumns } from "../../../snapshots/sources/contract/match-columns.ts";
-import { faultsOfRow, soundRow } from "../../../snapshots/sources/contract/row-checks.ts";
 import { marketsTable, protocolScoresTable } from "../../../snapshots/sources/contract/source-tables.ts";
 import { sourceFixtures, start } from "../../helpers/publish/sources.ts";
 

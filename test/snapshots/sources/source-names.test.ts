@@ -1,9 +1,9 @@
 import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Refusal, SourceRefusal } from "../../../snapshots/sources/contract/refusals.ts";
 import { mirrorSources } from "../../../snapshots/sources/files/mirror.ts";
 import { listSourceFiles, passedWarning } from "../../../snapshots/sources/files/source-files.ts";
+import { type Refusal, SourceRefusal } from "../../../snapshots/sources/sources.ts";
 import { createS3Client } from "../../../snapshots/store/backends/s3.ts";
 import { parseS3Location } from "../../../snapshots/store/storage.ts";
 import { type SmallS3, startSmallS3 } from "../../helpers/store/small-s3.ts";

@@ -1,5 +1,5 @@
 import { KeyRecord, KeyRevocation } from "../../../schemas/store/keys.ts";
-import { keyIdOf } from "../../../snapshots/keys/records.ts";
+import { keyIdOf } from "../../../snapshots/keys/keys.ts";
 import { isKeyRevocation, layout } from "../../../snapshots/store/layout.ts";
 import { unseal } from "../../../snapshots/store/objects.ts";
 import { StorageError } from "../../../snapshots/store/storage.ts";

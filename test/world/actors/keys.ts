@@ -1,4 +1,4 @@
-import { issueKey, revokeKey, rotateKey } from "../../../snapshots/keys/records.ts";
+import { issueKey, revokeKey, rotateKey } from "../../../snapshots/keys/keys.ts";
 import { hasCode } from "../../../snapshots/store/errors.ts";
 import { must, Process } from "../kernel/kernel.ts";
 import { Unreachable } from "../kernel/network.ts";

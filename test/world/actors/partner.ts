@@ -2,7 +2,7 @@ import { ApiError, Client, IntegrityError } from "../../../proxy/site/client/cli
 import { CopyFolder, CopyState } from "../../../scripts/copy/copy-folder.ts";
 import { PublishedIndex } from "../../../scripts/copy/copy-tree.ts";
 import { syncOnce } from "../../../scripts/copy/sync.ts";
-import { generateKey } from "../../../snapshots/keys/records.ts";
+import { generateKey } from "../../../snapshots/keys/keys.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";

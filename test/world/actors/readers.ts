@@ -1,5 +1,5 @@
 import { Fault } from "../../../schemas/errors.ts";
-import { keyRing } from "../../../snapshots/keys/ring.ts";
+import { keyRing } from "../../../snapshots/keys/keys.ts";
 import { askPage } from "../../../snapshots/read/archive/paging.ts";
 import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { Exports } from "../../../snapshots/read/catalog/exports.ts";

@@ -6,7 +6,7 @@ import { exitCodeOf } from "../../../../scripts/cli.ts";
 import { planParts } from "../../../../snapshots/publish/parts/plan-parts.ts";
 import { joinParts, publishPart } from "../../../../snapshots/publish/parts/publish-parts.ts";
 import { type PublishOptions, publish } from "../../../../snapshots/publish/publish.ts";
-import { SourceRefusal } from "../../../../snapshots/sources/contract/refusals.ts";
+import { SourceRefusal } from "../../../../snapshots/sources/sources.ts";
 import { kindOf, layout } from "../../../../snapshots/store/layout.ts";
 import { seal } from "../../../../snapshots/store/objects.ts";
 import type { Storage } from "../../../../snapshots/store/storage.ts";
