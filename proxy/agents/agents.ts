@@ -25,7 +25,7 @@ import {
   toolLimits,
   tools,
 } from "../../schemas/rooms/agents.ts";
-import { budgets, Memo } from "../../snapshots/read/memo.ts";
+import { budgets, Memo } from "../../snapshots/read/budgets.ts";
 import { parseFilter } from "../../snapshots/read/query/filter.ts";
 import { invalidParameter, type Parameters } from "../../snapshots/read/query/parameters.ts";
 import { decodeCursor } from "../../snapshots/read/query/query.ts";

@@ -6,7 +6,7 @@ import { handleWhen, retry } from "cockatiel";
 import { createProxyMiddleware } from "http-proxy-middleware";
 import { type ErrorCode, Fault, isFault } from "../../schemas/errors.ts";
 import type { NamedObject } from "../../schemas/store/stored-objects.ts";
-import { Memo } from "../../snapshots/read/memo.ts";
+import { Memo } from "../../snapshots/read/budgets.ts";
 import { within } from "../../snapshots/store/deadline.ts";
 import { hasCode, ObjectError } from "../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../snapshots/store/layout.ts";

@@ -4,9 +4,9 @@ import { type AnsweredBy, type Endpoint, type EndpointId, endpoints } from "../.
 import { Fault } from "../../schemas/errors.ts";
 import { type TableId, tableColumns } from "../../schemas/records.ts";
 import { type CsvForm, csvByType } from "../../snapshots/read/archive/csv.ts";
-import { budgets, Memo } from "../../snapshots/read/memo.ts";
+import { asTable } from "../../snapshots/read/archive/rows.ts";
+import { budgets, Memo } from "../../snapshots/read/budgets.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
-import { asTable } from "../../snapshots/read/tables.ts";
 import { inTime, within } from "../../snapshots/store/deadline.ts";
 import { sharingAnswers } from "../delta-sharing/answers.ts";
 import type { Exchange, Handler, Request, Response } from "../exchange.ts";

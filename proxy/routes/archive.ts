@@ -1,16 +1,15 @@
 import { Fault } from "../../schemas/errors.ts";
 import { ndjson } from "../../schemas/media.ts";
 import { plans } from "../../schemas/plans.ts";
-import { type Stream, weakTag } from "../../snapshots/read/answer.ts";
-import { askFacets } from "../../snapshots/read/archive/facets.ts";
+import { commitAsOf, readSnapshot, type Stream, weakTag } from "../../snapshots/read/answer.ts";
+import { askFacets } from "../../snapshots/read/archive/counts.ts";
 import { findMarket, proveMarket } from "../../snapshots/read/archive/market.ts";
 import { askPage, type PagePlan } from "../../snapshots/read/archive/paging.ts";
 import { askRows, type RowsForm, type RowsPlan, rowsByType } from "../../snapshots/read/archive/rows.ts";
-import { commitAsOf, readSnapshot } from "../../snapshots/read/catalog/as-of.ts";
+import type { Payer } from "../../snapshots/read/budgets.ts";
 import { listExports } from "../../snapshots/read/catalog/exports.ts";
 import { askProven, type Logged, proofText } from "../../snapshots/read/catalog/public-log.ts";
 import { type ChangesPlan, ChangesReader } from "../../snapshots/read/changes/changes.ts";
-import type { Payer } from "../../snapshots/read/effort.ts";
 import {
   parseArchiveQuery,
   parseChangesQuery,

@@ -3,7 +3,7 @@ import type { Endpoint } from "../../schemas/endpoints.ts";
 import { historyDays } from "../../schemas/envelopes.ts";
 import { Fault } from "../../schemas/errors.ts";
 import { asOfParameter } from "../../schemas/query.ts";
-import { planSince, publishedAt } from "../../snapshots/read/catalog/as-of.ts";
+import { planSince, publishedAt } from "../../snapshots/read/answer.ts";
 import { readParameters } from "../../snapshots/read/query/parameters.ts";
 import { parseAsOf } from "../../snapshots/read/query/query.ts";
 import { headerValues, type Identity, requirePlan, senderOf } from "../access/identity.ts";

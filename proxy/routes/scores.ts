@@ -1,7 +1,6 @@
 import type { BatchRequest } from "../../schemas/envelopes.ts";
 import { isFault } from "../../schemas/errors.ts";
-import { weakTag } from "../../snapshots/read/answer.ts";
-import { commitAsOf } from "../../snapshots/read/catalog/as-of.ts";
+import { commitAsOf, weakTag } from "../../snapshots/read/answer.ts";
 import type { AsOf } from "../../snapshots/read/query/query.ts";
 import {
   type FoundScore,

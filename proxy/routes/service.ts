@@ -1,6 +1,6 @@
 import type { Alive, Ready, Usage } from "../../schemas/envelopes.ts";
 import { Fault } from "../../schemas/errors.ts";
-import { listSnapshots, publicStatus, statusOf } from "../../snapshots/read/catalog/status.ts";
+import { listSnapshots, publicStatus, statusOf } from "../../snapshots/read/archive/counts.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { type Answer, type Reply, textReply, uncachedJson } from "../reply/reply.ts";
 import type { AppServices } from "../services.ts";

@@ -1,4 +1,4 @@
-import { Memo } from "../../snapshots/read/memo.ts";
+import { Memo } from "../../snapshots/read/budgets.ts";
 import { sha256 } from "../../snapshots/store/layout.ts";
 import { inEachCoding, type Reply, tagsOf } from "../reply/reply.ts";
 import type { StaticFile } from "./static-files.ts";

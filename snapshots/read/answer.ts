@@ -1,6 +1,16 @@
 import { hash } from "node:crypto";
+import { historyDays } from "../../schemas/envelopes.ts";
+import { Fault } from "../../schemas/errors.ts";
+import type { Plan } from "../../schemas/plans.ts";
+import type { Nearest } from "../../schemas/primitives.ts";
+import { asOfParameter } from "../../schemas/query.ts";
+import { MissingObjectError } from "../store/errors.ts";
 import type { ByteRange } from "../store/storage.ts";
-import type { LogEntry } from "./catalog/commit-log.ts";
+import type { Catalog } from "./catalog/catalog.ts";
+import type { CommitLog, LogEntry } from "./catalog/commit-log.ts";
+import type { Snapshot } from "./catalog/snapshots.ts";
+import { dayMilliseconds } from "./query/parameters.ts";
+import type { AsOf } from "./query/query.ts";
 
 /** A query that was understood, before any of its work is done. */
 export interface Asked<Plan> {
@@ -16,6 +26,99 @@ export interface Asked<Plan> {
 export function weakTag({ manifest }: LogEntry, ...parts: readonly (string | number)[]): string {
   const digest = hash("sha256", JSON.stringify([manifest.hash, ...parts]), "base64url");
   return `W/"${digest.slice(0, 27)}"`;
+}
+
+/**
+ * The commit that `asOf` means (INTERFACE 4.10), which may have been collected; without it the current one. Throws
+ * SNAPSHOT_NOT_FOUND, or SNAPSHOT_EXPIRED for one that is withdrawn.
+ */
+export async function commitAsOf(catalog: Catalog, asOf: AsOf | undefined): Promise<LogEntry> {
+  const { commit: current } = catalog.requireCurrent();
+  if (!asOf) return current;
+  if ("time" in asOf) {
+    if (asOf.time >= catalog.log.now()) return current;
+    const found = await catalog.log.at(new Date(asOf.time).toISOString());
+    if (found) return found;
+    throw neverPublished("Nothing was published at or before this time");
+  }
+  const found = await namedCommit(catalog.log, asOf.snapshotId);
+  if (!found) throw neverPublished("No snapshot of this id was ever published");
+  if (catalog.log.isWithdrawn(found.commit))
+    throw await expired(catalog.log, found, "The snapshot was withdrawn by a rollback");
+  return found;
+}
+
+const neverPublished = (what: string) =>
+  new Fault("SNAPSHOT_NOT_FOUND", `${what}; GET /api/v1/snapshots lists what can be read.`, {
+    parameter: asOfParameter.name,
+  });
+
+/** The newest commit with a snapshot, if possible one that was not withdrawn. */
+async function namedCommit(log: CommitLog, snapshotId: string): Promise<LogEntry | undefined> {
+  const standing = await log.find(
+    (entry) => entry.snapshotId === snapshotId && !log.isWithdrawn(entry.commit),
+  );
+  return standing ?? log.newestWith((entry) => entry.snapshotId === snapshotId);
+}
+
+/** What `read` makes of the snapshot of a commit. */
+export function readSnapshot<T>(
+  catalog: Catalog,
+  commit: LogEntry,
+  read: (snapshot: Snapshot) => Promise<T>,
+): Promise<T> {
+  return whileKept(catalog, commit, async () => read(await catalog.snapshot(commit)));
+}
+
+/**
+ * Works on the snapshot of a commit, which a collection may delete meanwhile. Throws what `gone` makes then, a
+ * SNAPSHOT_EXPIRED unless it is given, and what `work` throws.
+ */
+export async function whileKept<T>(
+  catalog: Catalog,
+  commit: LogEntry,
+  work: () => Promise<T>,
+  gone: () => Promise<Error> = () => expired(catalog.log, commit, "The snapshot is no longer kept"),
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const isCurrent = commit.digest === catalog.current()?.commit.digest;
+    if (isCurrent || !(error instanceof MissingObjectError)) throw error;
+    throw await gone();
+  }
+}
+
+async function expired(log: CommitLog, { commit }: LogEntry, reason: string): Promise<Fault> {
+  const readable = await log.readable();
+  const nearest: Nearest = {
+    before: named(readable.find((entry) => entry.commit < commit)),
+    after: named(readable.findLast((entry) => entry.commit > commit)),
+  };
+  return new Fault(
+    "SNAPSHOT_EXPIRED",
+    `${reason}. nearest names those before and after it that can be read; GET /api/v1/snapshots lists all.`,
+    { parameter: asOfParameter.name, nearest },
+  );
+}
+
+function named(entry: LogEntry | undefined): Nearest["before"] {
+  return entry ? { snapshotId: entry.snapshotId, publishedAt: entry.publishedAt } : null;
+}
+
+/** When the snapshot of an id was published, in epoch milliseconds; undefined for an unknown one. */
+export async function publishedAt(log: CommitLog, snapshotId: string): Promise<number | undefined> {
+  const commit = await namedCommit(log, snapshotId);
+  return commit && Date.parse(commit.publishedAt);
+}
+
+/**
+ * The plan that looking back at scores to a time takes (INTERFACE 5.2): Developer as far back as a history goes, Aegis
+ * beyond.
+ */
+export function planSince(time: number | undefined, now: number): Plan {
+  const aegis = time !== undefined && time < now - historyDays * dayMilliseconds;
+  return aegis ? "aegis" : "developer";
 }
 
 /** A chunk of an answer of any length. `count` is its number of rows or bytes. */

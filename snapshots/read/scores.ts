@@ -11,13 +11,12 @@ import { MissingObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { layout, sha256 } from "../store/layout.ts";
 import { parseObject } from "../store/objects.ts";
-import { whileKept } from "./catalog/as-of.ts";
+import { whileKept } from "./answer.ts";
+import { awaitBudget, budgets, Memo } from "./budgets.ts";
 import type { Catalog } from "./catalog/catalog.ts";
 import type { LogEntry } from "./catalog/commit-log.ts";
 import { type Logged, levelOf } from "./catalog/public-log.ts";
 import type { ListedSnapshot } from "./catalog/snapshots.ts";
-import { awaitBudget } from "./effort.ts";
-import { budgets, Memo } from "./memo.ts";
 import { didYouMean } from "./query/parameters.ts";
 
 /** The list of all protocols, or an object of one of them. */

@@ -8,16 +8,13 @@ import { inParallel, type Turn } from "../../store/in-parallel.ts";
 import type { ArchiveFilter } from "../query/filter.ts";
 import { invalidParameter } from "../query/parameters.ts";
 
-// The words of a segment take up to some megabytes while they are read.
-const wordsAtOnce = 8;
-
 /**
  * What filters and facets are answered from: the columns of an archive, resident in a service, fetched when they are
  * needed by a reader.
  */
-export class ArchiveIndex<Segment extends SegmentColumns = SegmentColumns> {
+export class ArchiveIndex<Columns extends SegmentColumns = SegmentColumns> {
   /** From the oldest. */
-  readonly segments: readonly Segment[];
+  readonly segments: readonly Columns[];
   readonly tables: LabelTables;
   readonly markets: number;
   /** The ordinal of each segment's oldest market, then the number of markets. */
@@ -35,7 +32,7 @@ export class ArchiveIndex<Segment extends SegmentColumns = SegmentColumns> {
    * of a sentence.
    */
   constructor(
-    segments: readonly Segment[],
+    segments: readonly Columns[],
     tables: LabelTables,
     { name, version, words }: { name: string } & Pick<ArchiveIndex, "version" | "words">,
   ) {
@@ -66,7 +63,7 @@ export class ArchiveIndex<Segment extends SegmentColumns = SegmentColumns> {
    * Has the columns of these fields read in the segments that need them. Throws INVALID_PARAMETER when a segment has
    * none for a field.
    */
-  load(fields: readonly FacetName[], needs: (segment: Segment, index: number) => boolean): void {
+  load(fields: readonly FacetName[], needs: (segment: Columns, index: number) => boolean): void {
     const lacking = fields.find((field) => this.#lacking.has(field));
     if (lacking)
       throw invalidParameter(
@@ -88,6 +85,9 @@ export function isLeftOut(
     (condition) => condition.kind === "time" && (condition.from > newest || condition.to < oldest),
   );
 }
+
+// The words of a segment take up to some megabytes while they are read.
+const wordsAtOnce = 8;
 
 /**
  * Selects by columns first, then by words. Waits for a `turn` before each segment. Throws INVALID_PARAMETER where the

@@ -11,18 +11,23 @@ import { idOfLine } from "../../format/market-line.ts";
 import {
   type CompressedPage,
   inflateRuns,
+  isRun,
+  rangeOfRuns,
   readRunStart,
   runMarkets,
+  runsPiece,
+  type StoredRun,
   separator,
   splitLines,
 } from "../../format/page.ts";
 import { CorruptObjectError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
+import { requireSize } from "../../store/objects.ts";
+import { joined } from "../../store/storage.ts";
+import { awaitBudget } from "../budgets.ts";
 import type { Derived, ObjectCache } from "../catalog/caches.ts";
-import { awaitBudget } from "../effort.ts";
-import type { Archive, Location } from "./archive.ts";
-import { StoredRuns } from "./stored-runs.ts";
+import type { Archive, Location } from "../catalog/snapshots.ts";
 
 const joint = storedPiece(separator);
 // The most runs that are inflated together, and the most raw bytes, unless a single run has more. This takes half a
@@ -33,13 +38,14 @@ const batchesAtOnce = 4;
 // Handing runs to another thread takes as long as inflating a few of them.
 const worthThread = 4;
 
-/**
- * Adjacent lines of one run, which is up to 16 markets of a page that are compressed together: newest first, `from`
- * (inclusive) to `to` (exclusive), counted within the run.
- */
-interface RunLines {
+/** Up to 16 markets of a page that are compressed together, newest first. */
+interface Run {
   page: CompressedPage;
   run: number;
+}
+
+/** Adjacent lines of a run: `from` (inclusive) to `to` (exclusive). */
+interface RunLines extends Run {
   from: number;
   to: number;
 }
@@ -252,3 +258,80 @@ async function separated(reading: Promise<readonly Buffer[]>): Promise<Buffer> {
   release(...lines);
   return text;
 }
+
+// The S3 client has this many connections.
+const fetchedAtOnce = 128;
+
+// From this share of a page on, all of it is read, since the next request is likely to need the rest.
+const wholeShare = 1 / 2;
+
+/** Runs of pages as they are stored, checked against their hashes or that of their page. */
+export class StoredRuns {
+  readonly #objects: ObjectCache;
+  readonly #pages = new Map<string, Buffer>();
+  readonly #runs = new Map<string, Buffer>();
+
+  private constructor(objects: ObjectCache) {
+    this.#objects = objects;
+  }
+
+  /** The runs of one page must ascend, and may be named more than once. */
+  static async read(objects: ObjectCache, needed: readonly Run[]): Promise<StoredRuns> {
+    const pages = new Map<string, { page: CompressedPage; runs: number[] }>();
+    for (const { page, run } of needed) {
+      const known = pages.get(page.hash);
+      if (!known) pages.set(page.hash, { page, runs: [run] });
+      else if (known.runs.at(-1) !== run) known.runs.push(run);
+    }
+    const stored = new StoredRuns(objects);
+    await inParallel(pages.values(), ({ page, runs }) => stored.#fetch(page, runs), fetchedAtOnce);
+    return stored;
+  }
+
+  run({ page, run }: Run): StoredRun {
+    const [piece] = this.pieces(page, run) as [DeflatePiece];
+    return { key: layout.page(page.hash), index: run, piece };
+  }
+
+  /** From `first` to `last` (inclusive), in pieces that follow each other. */
+  pieces(page: CompressedPage, first: number, last = first): DeflatePiece[] {
+    const stored = this.#pages.get(page.hash);
+    if (stored) return [runsPiece(stored, page.runs, first, last)];
+    return page.runs.slice(first, last + 1).map(({ rawBytes, crc }, position) => {
+      const bytes = this.#runs.get(nameOfRun(page, first + position))!;
+      return { bytes, rawBytes, crc };
+    });
+  }
+
+  async #fetch(page: CompressedPage, runs: readonly number[]): Promise<void> {
+    await awaitBudget();
+    const key = layout.page(page.hash);
+    const [first, last] = [runs[0]!, runs.at(-1)!];
+    const range = rangeOfRuns(page.runs, first, last);
+    if (this.#objects.has(key) || range.bytes > page.bytes * wholeShare) {
+      this.#pages.set(page.hash, await this.#objects.get(key, page));
+      return;
+    }
+    requireSize(key, range.bytes);
+    let reading: Promise<Buffer> | undefined;
+    const readRun = async (run: number) => {
+      reading ??= this.#objects.range(key, range);
+      const part = await reading;
+      const { offset, bytes } = rangeOfRuns(page.runs, run);
+      const stored = part.subarray(offset - range.offset, offset - range.offset + bytes);
+      // A cache on the disk returns parts of pages unchecked. It hashes a page that is read whole, and mends it.
+      if (!isRun(page, run, stored)) {
+        const whole = await this.#objects.get(key, page);
+        return joined([whole.subarray(offset, offset + bytes)]);
+      }
+      // A cached run must not keep the other runs in memory.
+      return bytes === part.length ? part : joined([stored]);
+    };
+    for (const run of runs) {
+      const name = nameOfRun(page, run);
+      this.#runs.set(name, await this.#objects.part(name, () => readRun(run)));
+    }
+  }
+}
+
+const nameOfRun = ({ hash }: CompressedPage, run: number) => `${layout.page(hash)}/${run}`;

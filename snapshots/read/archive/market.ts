@@ -4,7 +4,7 @@ import { idOfLine } from "../../format/market-line.ts";
 import { leafHash } from "../../format/tree.ts";
 import { readPages } from "../../index/segment.ts";
 import { layout } from "../../store/layout.ts";
-import { readSnapshot } from "../catalog/as-of.ts";
+import { readSnapshot } from "../answer.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import { type Logged, levelOf } from "../catalog/public-log.ts";
 import type { Snapshot } from "../catalog/snapshots.ts";

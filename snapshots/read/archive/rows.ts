@@ -1,14 +1,17 @@
+import type { z } from "zod";
+import type { endpoints } from "../../../schemas/endpoints.ts";
+import type { LabelFacet, MonthFacet, ScoreFacet } from "../../../schemas/envelopes.ts";
 import { Fault, isFault } from "../../../schemas/errors.ts";
 import { paging } from "../../../schemas/filters.ts";
 import { byMediaType, ndjson } from "../../../schemas/media.ts";
-import { type Asked, type Stream, weakTag } from "../answer.ts";
-import { whileKept } from "../catalog/as-of.ts";
+import { type ProtocolScore, type TableId, tableColumns } from "../../../schemas/records.ts";
+import { type Asked, type Stream, weakTag, whileKept } from "../answer.ts";
+import { awaitBudget } from "../budgets.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { Snapshot } from "../catalog/snapshots.ts";
-import { awaitBudget } from "../effort.ts";
 import { invalidParameter } from "../query/parameters.ts";
 import type { RowsQuery } from "../query/query.ts";
-import { type CsvForm, csvForms, csvHead, csvOf } from "./csv.ts";
+import { type Cell, type CsvForm, csvForms, csvHead, csvOf, csvRecord } from "./csv.ts";
 import { Lines } from "./lines.ts";
 import { cursorAt, type Position, positionOf, startOf, whileStanding } from "./paging.ts";
 
@@ -129,3 +132,45 @@ function gone(): Fault {
     { parameter: "cursor" },
   );
 }
+
+type Answer<Id extends TableId> = z.infer<(typeof endpoints)[Id]["response"]>;
+type Row = Readonly<Record<string, unknown>>;
+
+/**
+ * An endpoint's answer as a header line, then a record for each row (INTERFACE 4.15). `json` is its text, in parts.
+ */
+export function asTable<Id extends TableId>(id: Id, json: readonly Buffer[], { mark }: CsvForm): Buffer {
+  const columns = tableColumns[id];
+  const rows = rowsOf[id](JSON.parse(Buffer.concat(json).toString()));
+  const records = rows.map((row) => columns.map((name) => (row[name] ?? "") as Cell));
+  return Buffer.from(mark + [columns, ...records].map(csvRecord).join(""));
+}
+
+/** Members of a row have the names of the columns. */
+const rowsOf: { [Id in TableId]: (answer: Answer<Id>) => readonly Row[] } = {
+  listScores: ({ scores }) => scores,
+  getScore: (record) => [flat(record)],
+  scoreHistory: ({ slug, points }) => points.map((point) => ({ slug, ...point })),
+  scoreDimensions: ({ slug, updatedAt, dimensions }) =>
+    dimensions.map((dimension) => ({ slug, updatedAt, ...dimension })),
+  marketFacets: ({ facets }) =>
+    (Object.entries(facets) as [string, LabelFacet | ScoreFacet | MonthFacet][]).flatMap(
+      ([facet, counts]) => [
+        ...counts.buckets.map((bucket) => ({
+          facet,
+          kind: "value" in bucket ? "value" : "range",
+          ...bucket,
+        })),
+        // A version may be an empty text, so the kind distinguishes it from the rest of the values.
+        ...("other" in counts ? [{ facet, kind: "other", ...counts.other }] : []),
+      ],
+    ),
+};
+
+const flat = ({ dimensions, cascade, findings, metadata, ...others }: ProtocolScore): Row => ({
+  ...others,
+  ...dimensions,
+  ...cascade,
+  ...findings,
+  ...metadata,
+});

@@ -1,12 +1,16 @@
 import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import type { NamedObject } from "../../../schemas/store/stored-objects.ts";
+import type { NamedObject, ObjectRef, SegmentRef } from "../../../schemas/store/stored-objects.ts";
 import type { DeflatePiece, Spliced } from "../../format/gzip.ts";
+import { filterBytes, IdFilter, idHash, ordinalsOf, requireIds } from "../../index/id-table.ts";
+import type { Segment } from "../../index/segment.ts";
+import { WordTable } from "../../index/word-table.ts";
 import { MissingObjectError } from "../../store/errors.ts";
+import { inParallel } from "../../store/in-parallel.ts";
+import { layout } from "../../store/layout.ts";
 import { readObject } from "../../store/objects.ts";
 import type { ByteRange, Storage } from "../../store/storage.ts";
-import { awaitBudget } from "../effort.ts";
-import { cacheShares, Memo, type MemoCounts } from "../memo.ts";
+import { awaitBudget, cacheShares, Memo, type MemoCounts, SingleFlight } from "../budgets.ts";
 import type { Snapshot } from "./snapshots.ts";
 
 /** Caches immutable objects by key, and parts of them. Each is verified when it is read. */
@@ -123,3 +127,106 @@ export const createDerived = (shareOf: (part: number) => number): Derived => ({
   ids: new Memo({ most: shareOf(cacheShares.ids) }, () => idBytes),
   hashes: new Memo({ most: shareOf(cacheShares.hashes) }, ({ length }) => length + idBytes),
 });
+
+// Each takes at most half a megabyte, until its filter is made.
+const readAtOnce = 8;
+
+// Making the filter of a large segment takes as long as inflating this many runs.
+const stepsPerFilter = 32;
+
+/**
+ * Finds markets by id. The first search in a snapshot reads the ids of all its segments once and keeps a filter of
+ * each, two bytes a market, for as long as the segment itself is in memory. From then on only segments that may hold an
+ * id are asked, so that ids that no market has cost no reading.
+ */
+export class IdIndex {
+  readonly #storage: Storage;
+  readonly #objects: Pick<ObjectCache, "get">;
+  readonly #filters = new WeakMap<Segment, IdFilter>();
+  readonly #making = new SingleFlight<IdFilter>();
+
+  constructor(storage: Storage, objects: Pick<ObjectCache, "get">) {
+    this.#storage = storage;
+    this.#objects = objects;
+  }
+
+  /** Ordinals of markets that may have this id: nearly always one or none. */
+  async candidates(
+    { archive, manifest }: Pick<Snapshot, "archive" | "manifest">,
+    id: string,
+  ): Promise<number[]> {
+    const hash = idHash(id);
+    const segments = archive.segments.map((segment, index) => ({
+      segment,
+      ids: manifest.segments[index]!.ids,
+      start: archive.starts[index]!,
+    }));
+    const without = segments.filter(({ segment }) => !this.#filters.has(segment));
+    const make = async ({ segment, ids }: (typeof segments)[number]) => {
+      const filter = await this.#making.run(ids.hash, () => this.#filterOf(ids, segment.markets));
+      this.#filters.set(segment, filter);
+    };
+    await inParallel(without, make, readAtOnce);
+    const found: number[] = [];
+    for (const { segment, ids, start } of segments) {
+      if (!this.#filters.get(segment)!.mayHold(hash)) continue;
+      const stored = await this.#objects.get(layout.ids(ids.hash), ids);
+      for (const ordinal of ordinalsOf(stored, hash)) found.push(start + ordinal);
+    }
+    return found;
+  }
+
+  /** Bytes that the filters of these segments take. */
+  residentBytes(segments: readonly Segment[]): number {
+    const filtered = segments.filter((segment) => this.#filters.has(segment));
+    return filtered.reduce((sum, { markets }) => sum + filterBytes(markets), 0);
+  }
+
+  /** Bypasses the cache: these ids would evict the pages. */
+  async #filterOf(ids: SegmentRef["ids"], markets: number): Promise<IdFilter> {
+    const key = layout.ids(ids.hash);
+    const stored = await readObject(this.#storage, key, ids, awaitBudget);
+    await awaitBudget(stepsPerFilter);
+    requireIds(key, stored, markets);
+    return new IdFilter(stored);
+  }
+}
+
+// Words of common questions take half of this. With the ids there are less than 30 bytes a market.
+const bytesPerMarket = 26;
+
+/** Finds markets by words. Reads the words of a segment when somebody first looks for some there. */
+export class WordIndex {
+  readonly #storage: Storage;
+  readonly #markets: () => number;
+  /** By hash. A small archive may hold one segment of long questions. */
+  readonly #tables = new Memo<WordTable>(
+    { most: Number.MAX_SAFE_INTEGER },
+    ({ residentBytes }) => residentBytes,
+  );
+
+  /** `markets` returns the number of markets in the largest snapshot in memory, whose words all fit. */
+  constructor(storage: Storage, markets: () => number) {
+    this.#storage = storage;
+    this.#markets = markets;
+  }
+
+  get residentBytes(): number {
+    return this.#tables.counts().bytes;
+  }
+
+  /** The words of a segment in a snapshot of this many markets. */
+  async read(ref: ObjectRef, markets: number): Promise<WordTable> {
+    const table = await this.#tables.get(ref.hash, () => this.#read(ref));
+    // A search in a small snapshot leaves the words of a large one.
+    this.#tables.trim(bytesPerMarket * Math.max(markets, this.#markets()));
+    return table;
+  }
+
+  async #read(ref: ObjectRef): Promise<WordTable> {
+    const key = layout.words(ref.hash);
+    // Opening words takes longer than hashing them.
+    const turn = (steps = 1) => awaitBudget(3 * steps);
+    return new WordTable(key, await readObject(this.#storage, key, ref, turn));
+  }
+}

@@ -11,13 +11,10 @@ import { readManifest } from "../../store/manifest.ts";
 import { readObject, unseal } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
-import { Archive } from "../archive/archive.ts";
-import { IdIndex } from "../archive/id-index.ts";
-import { WordIndex } from "../archive/word-index.ts";
-import { cacheShares, SingleFlight } from "../memo.ts";
-import { AnswerCache, createDerived, type Derived, ObjectCache } from "./caches.ts";
+import { cacheShares, SingleFlight } from "../budgets.ts";
+import { AnswerCache, createDerived, type Derived, IdIndex, ObjectCache, WordIndex } from "./caches.ts";
 import { CommitLog, type LogEntry, type LogOptions, storedManifests } from "./commit-log.ts";
-import { type ListedSnapshot, type Snapshot, SupersededSnapshots } from "./snapshots.ts";
+import { Archive, type ListedSnapshot, type Snapshot, SupersededSnapshots } from "./snapshots.ts";
 
 // The index of a segment takes a third of a megabyte. One after the other, a remote store's latency would be most of a
 // start.

@@ -7,7 +7,7 @@ import { commitsBefore, isWithdrawn, logFrom } from "../../store/log/commits.ts"
 import { entryOf } from "../../store/log/tiles.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type LogReader, readAnyLog } from "../../trust/log/log-reader.ts";
-import { recent, SingleFlight } from "../memo.ts";
+import { SingleFlight } from "../budgets.ts";
 
 /** What readers keep of a commit. The newest one tells which commits were withdrawn. */
 export interface LogEntry
@@ -38,12 +38,11 @@ const entryBytes = 1000;
 export class CommitLog {
   /** Epoch milliseconds. */
   readonly now: () => number;
-  /** What a look into the store finds, for as long as a listing serves unless it is said. */
-  readonly recent: <T>(look: () => Promise<T>, seconds?: number) => () => Promise<T>;
   /** The commits whose snapshots can be read, newest first: neither withdrawn nor collected. */
   readonly readable: () => Promise<readonly LogEntry[]>;
   readonly #storage: Storage;
   readonly #reader: LogReader;
+  readonly #pollSeconds: number;
   readonly #reading = new SingleFlight<void>();
   #newest: Commit | undefined;
   /** The oldest commit that was fetched. Everything from there to the newest is in `#entries`. */
@@ -58,8 +57,8 @@ export class CommitLog {
   ) {
     this.#storage = storage;
     this.#reader = reader;
+    this.#pollSeconds = pollSeconds;
     this.now = now;
-    this.recent = (look, seconds = pollSeconds) => recent(look, { log: this, seconds, now });
     this.readable = this.recent(() => this.#findReadable());
   }
 
@@ -93,6 +92,24 @@ export class CommitLog {
       const commit = await this.#reader.newest(this.#newest);
       if (commit) await this.takeUp(commit);
     });
+  }
+
+  /**
+   * A look into the store whose result serves all callers for a while, or until another commit becomes the newest. One
+   * that fails does not serve.
+   */
+  recent<T>(look: () => Promise<T>, seconds = this.#pollSeconds): () => Promise<T> {
+    let last: { newest: Commit | undefined; at: number; found: Promise<T> } | undefined;
+    return async () => {
+      const [newest, at] = [this.#newest, this.now()];
+      if (last && last.newest === newest && Math.abs(at - last.at) < seconds * 1000) return last.found;
+      const begun = { newest, at, found: look() };
+      last = begun;
+      begun.found.catch(() => {
+        if (last === begun) last = undefined;
+      });
+      return begun.found;
+    };
   }
 
   isWithdrawn(number: number): boolean {

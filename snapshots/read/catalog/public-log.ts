@@ -21,11 +21,9 @@ import type { Storage } from "../../store/storage.ts";
 import { anyCheckpoint } from "../../trust/log/checkpoints.ts";
 import type { LogReader } from "../../trust/log/log-reader.ts";
 import type { NotedCheckpoint } from "../../trust/notes/signed-note.ts";
-import { type Asked, weakTag } from "../answer.ts";
-import { awaitBudget } from "../effort.ts";
-import { budgets, Memo } from "../memo.ts";
+import { type Asked, commitAsOf, weakTag } from "../answer.ts";
+import { awaitBudget, budgets, Memo } from "../budgets.ts";
 import type { AsOf } from "../query/query.ts";
-import { commitAsOf } from "./as-of.ts";
 import type { Catalog } from "./catalog.ts";
 import type { CommitLog, LogEntry } from "./commit-log.ts";
 

@@ -14,9 +14,8 @@ import { readRun, runMarkets, type StoredPage } from "../../format/page.ts";
 import type { Turn } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import type { StreamChunk } from "../answer.ts";
+import { awaitBudget, budgets, Memo } from "../budgets.ts";
 import type { ObjectCache } from "../catalog/caches.ts";
-import { awaitBudget } from "../effort.ts";
-import { budgets, Memo } from "../memo.ts";
 
 /** The net difference between two snapshots. */
 export interface NetChanges {

@@ -8,10 +8,9 @@ import { MissingObjectError, ObjectError, unless } from "../../store/errors.ts";
 import { inOrder, type Turn } from "../../store/in-parallel.ts";
 import type { ReadObject } from "../../store/objects.ts";
 import { type Asked, type Stream, weakTag } from "../answer.ts";
+import { budgets, GivenUpError, Memo, type Payer, paidTurns } from "../budgets.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
-import { GivenUpError, type Payer, paidTurns } from "../effort.ts";
-import { budgets, Memo } from "../memo.ts";
 import { invalidParameter } from "../query/parameters.ts";
 import type { ChangesQuery } from "../query/query.ts";
 import {

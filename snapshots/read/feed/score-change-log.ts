@@ -5,10 +5,9 @@ import type { NamedObject } from "../../../schemas/store/stored-objects.ts";
 import { MissingObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { parseObject } from "../../store/objects.ts";
+import { awaitBudget, budgets, Memo } from "../budgets.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
-import { awaitBudget } from "../effort.ts";
-import { budgets, Memo } from "../memo.ts";
 
 /** A protocol in one snapshot: its row in the list, and its record, whose hash changes with any field. */
 interface Scored {

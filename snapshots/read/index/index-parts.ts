@@ -13,9 +13,8 @@ import { inParallel, type Turn } from "../../store/in-parallel.ts";
 import { layout, sha256 } from "../../store/layout.ts";
 import type { ByteRange } from "../../store/storage.ts";
 import type { StoredFile, Stream } from "../answer.ts";
+import { awaitBudget, budgets, Memo, type Payer, paidSteps } from "../budgets.ts";
 import type { Catalog } from "../catalog/catalog.ts";
-import { awaitBudget, type Payer, paidSteps } from "../effort.ts";
-import { budgets, Memo } from "../memo.ts";
 
 /** Bytes of a table beside its arrays. */
 const entryBytes = 1000;

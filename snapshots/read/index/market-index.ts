@@ -8,14 +8,13 @@ import { chunksOfEntries, entriesOf, idHash, ordinalsOf, requireIds } from "../.
 import { chunkLeaves } from "../../index/index-header.ts";
 import { inParallel, type Turn } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
-import type { Asked } from "../answer.ts";
+import { type Asked, whileKept } from "../answer.ts";
 import { Lines } from "../archive/lines.ts";
 import { levelsOf } from "../archive/market.ts";
-import { whileKept } from "../catalog/as-of.ts";
+import { awaitBudget, type Payer, paidSteps } from "../budgets.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import { askProven, type PublicLog } from "../catalog/public-log.ts";
-import { awaitBudget, type Payer, paidSteps } from "../effort.ts";
 import type { AsOf } from "../query/query.ts";
 
 /** What the index of a snapshot consists of, and the path from its root to a checkpoint of the log (INTERFACE 4.12). */

@@ -1,9 +1,9 @@
 import { setImmediate as nextRound } from "node:timers/promises";
 import { createLabelTables } from "../../../snapshots/index/index-reader.ts";
 import { loadSegment, type Segment } from "../../../snapshots/index/segment.ts";
-import { Archive } from "../../../snapshots/read/archive/archive.ts";
 import { evaluate as evaluateFilter } from "../../../snapshots/read/archive/evaluate.ts";
-import { awaitBudget } from "../../../snapshots/read/effort.ts";
+import { awaitBudget } from "../../../snapshots/read/budgets.ts";
+import { Archive } from "../../../snapshots/read/catalog/snapshots.ts";
 import { directoryStorage } from "../../../snapshots/store/backends/directory.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";

@@ -1,6 +1,6 @@
 import type { LabelFacet, MonthFacet, ScoreFacet } from "../../../schemas/envelopes.ts";
 import { Fault } from "../../../schemas/errors.ts";
-import { askFacets } from "../../../snapshots/read/archive/facets.ts";
+import { askFacets } from "../../../snapshots/read/archive/counts.ts";
 import { readParameters } from "../../../snapshots/read/query/parameters.ts";
 import { parseAsOf, parseFacetQuery } from "../../../snapshots/read/query/query.ts";
 import type { Content } from "../contents.ts";

@@ -1,10 +1,9 @@
 import { gunzipSync } from "node:zlib";
 import { beforeAll, expect, test } from "vitest";
 import { type CompressedPage, rangeOfRuns, runMarkets } from "../../../../snapshots/format/page.ts";
-import { Lines } from "../../../../snapshots/read/archive/lines.ts";
+import { Lines, StoredRuns } from "../../../../snapshots/read/archive/lines.ts";
 import { askPage } from "../../../../snapshots/read/archive/paging.ts";
 import { askRows, ndjsonForm } from "../../../../snapshots/read/archive/rows.ts";
-import { StoredRuns } from "../../../../snapshots/read/archive/stored-runs.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import { CorruptObjectError } from "../../../../snapshots/store/errors.ts";
 import { layout } from "../../../../snapshots/store/layout.ts";

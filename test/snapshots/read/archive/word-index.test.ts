@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { evaluate } from "../../../../snapshots/read/archive/evaluate.ts";
+import { awaitBudget } from "../../../../snapshots/read/budgets.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import type { Snapshot } from "../../../../snapshots/read/catalog/snapshots.ts";
-import { awaitBudget } from "../../../../snapshots/read/effort.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import { archiveQuery } from "../../../helpers/archive/query.ts";
 import { market, publishRecords } from "../../../helpers/publish/records.ts";

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
+import { SingleFlight } from "../../../../snapshots/read/budgets.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import { CommitLog } from "../../../../snapshots/read/catalog/commit-log.ts";
 import type { Snapshot } from "../../../../snapshots/read/catalog/snapshots.ts";
-import { recent, SingleFlight } from "../../../../snapshots/read/memo.ts";
 import { newestCommit } from "../../../../snapshots/store/log/commits.ts";
 import { StorageError } from "../../../../snapshots/store/storage.ts";
 import { append } from "../../../helpers/store/appended-commits.ts";
@@ -74,19 +74,19 @@ test("an entry that is being made reaches those who wait for it, though others t
 
 test("a look into the store serves for its time or until there is another commit, unless it failed", async () => {
   const storage = memoryStorage(new Map());
-  const log = new CommitLog(storage);
+  let [looks, now, failing] = [0, 1_000_000, false];
+  const log = new CommitLog(storage, { now: () => now });
   const takeUp = async () => {
     await append(storage);
     await log.takeUp((await newestCommit(storage))!);
   };
   await takeUp();
-  let [looks, now, failing] = [0, 1_000_000, false];
   const look = async () => {
     looks += 1;
     if (failing) throw new StorageError("no");
     return looks;
   };
-  const found = recent(look, { log, seconds: 5, now: () => now });
+  const found = log.recent(look);
   const after = (milliseconds: number) => {
     now += milliseconds;
     return found();

@@ -8,9 +8,9 @@ import {
   publishedAt,
   readSnapshot,
   whileKept,
-} from "../../../../snapshots/read/catalog/as-of.ts";
+} from "../../../../snapshots/read/answer.ts";
+import { publicStatus, statusOf } from "../../../../snapshots/read/archive/counts.ts";
 import { Catalog, type CatalogOptions } from "../../../../snapshots/read/catalog/catalog.ts";
-import { publicStatus, statusOf } from "../../../../snapshots/read/catalog/status.ts";
 import { CorruptObjectError, MissingObjectError } from "../../../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import { seal } from "../../../../snapshots/store/objects.ts";

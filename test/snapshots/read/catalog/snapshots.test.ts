@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { filterBytes } from "../../../../snapshots/index/id-table.ts";
 import type { Segment } from "../../../../snapshots/index/segment.ts";
+import { commitAsOf, readSnapshot } from "../../../../snapshots/read/answer.ts";
 import { evaluate } from "../../../../snapshots/read/archive/evaluate.ts";
-import { commitAsOf, readSnapshot } from "../../../../snapshots/read/catalog/as-of.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import {
   type ListedSnapshot,

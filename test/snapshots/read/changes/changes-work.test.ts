@@ -14,6 +14,7 @@ import { putLine, rowOf } from "../../../../snapshots/changes/record.ts";
 import { compressPiece } from "../../../../snapshots/format/gzip.ts";
 import { runMarkets } from "../../../../snapshots/format/page.ts";
 import type { StreamChunk } from "../../../../snapshots/read/answer.ts";
+import type { Payer } from "../../../../snapshots/read/budgets.ts";
 import { ObjectCache } from "../../../../snapshots/read/catalog/caches.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import {
@@ -27,7 +28,6 @@ import {
   tagOf,
 } from "../../../../snapshots/read/changes/change-lines.ts";
 import { ChangesReader } from "../../../../snapshots/read/changes/changes.ts";
-import type { Payer } from "../../../../snapshots/read/effort.ts";
 import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import { readCommit } from "../../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../../snapshots/store/storage.ts";
