@@ -1,23 +1,20 @@
 import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { Access } from "./components/access.tsx";
-import { Failure } from "./components/failure.tsx";
 import { Jump } from "./components/jump.tsx";
 import { MeaningBubble } from "./components/meaning.tsx";
 import { PlainButton, SkipTo } from "./components/text.tsx";
-import { View } from "./components/view.tsx";
+import { Failure, View } from "./components/view.tsx";
 import { Api } from "./model/api.ts";
 import { SiteContext, useSite, useStored } from "./model/hooks.ts";
-import { keepPlaces, keyOf, type Route, routeOf, Store, startRouter } from "./model/state.ts";
+import { keyOf, type Route, routeOf, Store, startRouter } from "./model/state.ts";
 import { minutes } from "./model/words.ts";
 import { Archive } from "./views/archive/archive.tsx";
 import { Compare } from "./views/compare.tsx";
-import { Dimension } from "./views/dimension.tsx";
 import { Market } from "./views/market.tsx";
-import { Meanings } from "./views/meanings.tsx";
+import { Dimension, Meanings } from "./views/meanings.tsx";
 import { Protocol } from "./views/protocol/protocol.tsx";
-import { Scores } from "./views/scores/scores.tsx";
-import { Week } from "./views/week.tsx";
+import { Scores, Week } from "./views/scores/scores.tsx";
 
 function Shown({ route: { name, key, query } }: { route: Route }) {
   const asOf = query.get("asOf");
@@ -99,6 +96,62 @@ function useFocus(route: Route, main: { current: HTMLElement | null }): void {
     heading?.setAttribute("tabindex", "-1");
     heading?.focus({ preventScroll: true });
   }, [route]);
+}
+
+/**
+ * Keeps the scroll position of each entry of the history. The browser's own restoration would come before the entry's
+ * content is loaded.
+ */
+function keepPlaces(main: HTMLElement): { enter: () => boolean } {
+  history.scrollRestoration = "manual";
+  const places: Map<number, number> = new Map();
+  let here = 0;
+  let wanted = 0;
+  let giving: ReturnType<typeof setTimeout> | undefined;
+  const leave = () => {
+    wanted = 0;
+  };
+  // Scrolls again until enough is loaded to reach the position, and nothing above can still move it away.
+  const reach = () => {
+    if (wanted === 0) return;
+    window.scrollTo(0, wanted);
+    if (scrollY >= wanted - 1 && !main.querySelector("[aria-busy]")) leave();
+  };
+  new ResizeObserver(reach).observe(main);
+  for (const how of ["wheel", "touchstart", "keydown", "pointerdown"])
+    window.addEventListener(how, leave, { passive: true });
+  window.addEventListener(
+    "scroll",
+    () => {
+      if (wanted === 0) places.set(here, scrollY);
+      else reach();
+    },
+    { passive: true },
+  );
+  const name = () => {
+    here = history.state?.place ?? Date.now();
+    if (!places.has(here)) places.set(here, 0);
+    history.replaceState({ place: here }, "");
+  };
+  name();
+  return {
+    enter() {
+      // The address was replaced within the entry.
+      if (history.state?.place === here) return true;
+      const known = places.get(history.state?.place);
+      name();
+      if (known === undefined) {
+        places.set(here, scrollY);
+        return false;
+      }
+      wanted = known;
+      clearTimeout(giving);
+      giving = setTimeout(leave, 10_000);
+      if (known === 0) window.scrollTo(0, 0);
+      reach();
+      return true;
+    },
+  };
 }
 
 /** Asks now and then which snapshot is served, as long as the reader looks at the page. */

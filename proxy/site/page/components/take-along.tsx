@@ -3,9 +3,9 @@ import { useState } from "preact/hooks";
 import type { Api } from "../model/api.ts";
 import { useLoaded, useSaving, useSite } from "../model/hooks.ts";
 import { minutes } from "../model/words.ts";
-import { Failure, Loading } from "./failure.tsx";
 import { type Plate, pngOf, svgOf } from "./plate.tsx";
 import { Copyable } from "./text.tsx";
+import { Failure, Loading } from "./view.tsx";
 
 /** A chart whose data can be saved and cited. Some have no picture. */
 export interface Taken extends Omit<Plate, "picture">, Partial<Pick<Plate, "picture">> {

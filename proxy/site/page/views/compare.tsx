@@ -1,12 +1,12 @@
 import type { ComponentChildren } from "preact";
 import { nameOf } from "../../../../schemas/names.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../../../schemas/records.ts";
-import { Scored } from "../charts/bar.tsx";
-import { Loading } from "../components/failure.tsx";
+import { Scored } from "../charts/picture.tsx";
+import { Picker } from "../components/field.tsx";
 import { DimensionLink, type Meaning, Term } from "../components/meaning.tsx";
 import { TakeAlong } from "../components/take-along.tsx";
-import { Change, Moment, Picker, ProtocolLink, Scrolls, Tier } from "../components/text.tsx";
-import { View } from "../components/view.tsx";
+import { Change, Moment, ProtocolLink, Scrolls, Tier } from "../components/text.tsx";
+import { Loading, View } from "../components/view.tsx";
 import { useLoaded, useSite } from "../model/hooks.ts";
 import { go } from "../model/state.ts";
 import { grouped } from "../model/words.ts";

@@ -1,19 +1,34 @@
+import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import { AsOf } from "../../components/as-of.tsx";
-import { Closed } from "../../components/closed.tsx";
-import { Failure, Sketch } from "../../components/failure.tsx";
+import { Closed } from "../../components/access.tsx";
+import { AsOf, Field, Refusal, refused } from "../../components/field.tsx";
 import { TakeAnyAlong, type Taken } from "../../components/take-along.tsx";
-import { PlainButton, SkipTo } from "../../components/text.tsx";
-import { View } from "../../components/view.tsx";
-import { archiveAddress, changed, filtersOf, labels, othersOf, scores } from "../../model/filters.ts";
-import { useStored } from "../../model/hooks.ts";
-import { go as goTo } from "../../model/state.ts";
-import { grouped } from "../../model/words.ts";
-import { type FacetAnswer, histograms, useAnswers } from "./answers.ts";
+import { FilterWords, PlainButton, SkipTo } from "../../components/text.tsx";
+import { Failure, Sketch, View } from "../../components/view.tsx";
+import {
+  archiveAddress,
+  changed,
+  filtersOf,
+  labelOf,
+  labels,
+  othersOf,
+  scores,
+} from "../../model/filters.ts";
+import { useSite, useStored } from "../../model/hooks.ts";
+import { go as goTo, replaceAddress } from "../../model/state.ts";
+import { counted, grouped } from "../../model/words.ts";
+import {
+  errorOf,
+  type FacetAnswer,
+  histograms,
+  inLabels,
+  type Problem,
+  problemIn,
+  useAnswers,
+} from "./answers.ts";
 import { ChoiceList } from "./choice-list.tsx";
 import { chartOf, Histogram } from "./histogram.tsx";
 import { RecomputeButton, RecomputePanel, useRecomputing } from "./recompute.tsx";
-import { Chosen, inLabels, problemIn, Search, Sheet } from "./search.tsx";
 import { SideContent, Tabs } from "./side.tsx";
 
 /** The archive of resolved markets; without an Aegis key, what that opens. */
@@ -138,3 +153,109 @@ const chartsOf = (answers: Record<string, FacetAnswer>): Taken[] =>
     const answer = answers[facet];
     return answer ? [chartOf(facet, answer.counts, othersOf(facet, filtersOf(answer.query)))] : [];
   });
+
+interface SearchProps {
+  query: URLSearchParams;
+  problem: Problem;
+  go: (query: URLSearchParams) => void;
+}
+
+/** The box to search questions for words. The search starts a moment after the last letter. */
+function Search({ query, problem, go }: SearchProps) {
+  const { store } = useSite();
+  const find = (q: string) => {
+    const next = changed(query, { q });
+    // One entry of the history for a search, not one for each letter.
+    if (query.has("q")) replaceAddress(store, archiveAddress(next));
+    else go(next);
+  };
+  const error = errorOf("q", problem);
+  return (
+    <search>
+      {/* The Enter key and the button end the field's change first, and that searches. */}
+      <form class="search" noValidate onSubmit={(event) => event.preventDefault()}>
+        <div class="joined">
+          <Field
+            query={query}
+            text={query.get("q") ?? ""}
+            id="q"
+            type="search"
+            dir="auto"
+            placeholder="Search questions: fed cut*"
+            aria-label={labelOf("q")}
+            {...refused("q", error)}
+            enter={find}
+            pause={250}
+          />
+          <button type="submit">Search</button>
+        </div>
+        <Refusal of="q" error={error} />
+      </form>
+    </search>
+  );
+}
+
+interface SheetProps {
+  /** How many markets match, if known. */
+  total: number | undefined;
+  problem: Problem;
+  children: ComponentChildren;
+}
+
+/** The filters: beside the markets, and on small screens, where they would hide the markets, in a sheet over them. */
+function Sheet({ total, problem, children }: SheetProps) {
+  const sheet = useRef<HTMLDialogElement>(null);
+  useLayoutEffect(() => {
+    const narrow = matchMedia("(max-width: 56rem)");
+    const place = () => {
+      sheet.current?.close();
+      sheet.current?.toggleAttribute("open", !narrow.matches);
+    };
+    narrow.addEventListener("change", place);
+    place();
+    return () => narrow.removeEventListener("change", place);
+  }, []);
+  const wrong = problem?.parameter;
+  const { error } = problem ?? {};
+  useLayoutEffect(() => {
+    const field = wrong === undefined ? null : document.getElementById(wrong);
+    const { current } = sheet;
+    if (current?.contains(field) && !current.open) current.showModal();
+    field?.focus();
+  }, [wrong, error]);
+  return (
+    <dialog ref={sheet} class="sheet" aria-labelledby="filters">
+      <h2 id="filters" class="unseen">
+        Filters
+      </h2>
+      {children}
+      <p class="done" role="status">
+        <button type="submit" onClick={() => sheet.current?.close()}>
+          {total === undefined ? "Show markets" : `Show ${counted(total, "market")}`}
+        </button>
+      </p>
+    </dialog>
+  );
+}
+
+function Chosen({ query }: { query: URLSearchParams }) {
+  const filters = [...filtersOf(query)];
+  return (
+    <ul class="row bare chosen" aria-label="Filters in effect">
+      {filters.map(([name, value]) => (
+        <li key={name}>
+          <a href={archiveAddress(changed(query, { [name]: null }))} data-key={`remove ${name}`}>
+            <FilterWords name={name} value={value} />
+            <span aria-hidden="true"> ×</span>
+            <span class="unseen"> (take away)</span>
+          </a>
+        </li>
+      ))}
+      {filters.length > 1 && (
+        <li>
+          <a href="#/archive">Clear all</a>
+        </li>
+      )}
+    </ul>
+  );
+}

@@ -1,10 +1,10 @@
 import type { LabelFacet } from "../../../../../schemas/envelopes.ts";
 import { foldCase } from "../../../../../schemas/names.ts";
-import { Bar } from "../../charts/bar.tsx";
-import { Sketch } from "../../components/failure.tsx";
+import { Bar } from "../../charts/picture.tsx";
 import { Field } from "../../components/field.tsx";
 import { DimensionLink, type Meaning, Term } from "../../components/meaning.tsx";
 import { Tier } from "../../components/text.tsx";
+import { Sketch } from "../../components/view.tsx";
 import { archiveAddress, changed, dimensions, labelOf, valueWords } from "../../model/filters.ts";
 import { counted, grouped, percent, spoken, tiers } from "../../model/words.ts";
 import type { FacetAnswer } from "./answers.ts";

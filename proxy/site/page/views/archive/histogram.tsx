@@ -1,15 +1,14 @@
 import { useRef, useState } from "preact/hooks";
 import type { MonthFacet, ScoreFacet } from "../../../../../schemas/envelopes.ts";
 import { type Brushing, Columns, type Run } from "../../charts/columns.tsx";
-import { Sketch } from "../../components/failure.tsx";
 import { Field, Refusal, refused } from "../../components/field.tsx";
 import type { Taken } from "../../components/take-along.tsx";
 import { PlainButton } from "../../components/text.tsx";
+import { Sketch } from "../../components/view.tsx";
 import { archiveAddress, changed, dimensions, facetAsked, labelOf, ownOf } from "../../model/filters.ts";
 import { compact, counted, grouped, spoken, stepOf } from "../../model/words.ts";
-import type { FacetAnswer } from "./answers.ts";
+import { errorOf, type FacetAnswer, type Problem } from "./answers.ts";
 import { FacetTitle } from "./choice-list.tsx";
-import { errorOf, type Problem } from "./search.tsx";
 
 /** By how much the highest month must exceed a typical one for a logarithmic scale to be offered. */
 const flattening = 5;

@@ -1,9 +1,9 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Recomputed, Trust } from "../../../client/client.ts";
-import { Failure } from "../../components/failure.tsx";
 import { Refusal, refused } from "../../components/field.tsx";
 import { Facts, PlainButton } from "../../components/text.tsx";
+import { Failure } from "../../components/view.tsx";
 import { useSite, useStored } from "../../model/hooks.ts";
 import { counted, grouped, minutes, size } from "../../model/words.ts";
 import { facets } from "./answers.ts";

@@ -1,7 +1,7 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { MarketPage } from "../../../../../schemas/envelopes.ts";
-import { Failure } from "../../components/failure.tsx";
 import { Copyable, Moment, Tier } from "../../components/text.tsx";
+import { Failure } from "../../components/view.tsx";
 import { archiveAddress, changed, filtersOf, marketAddress, sides } from "../../model/filters.ts";
 import { useSaving, useSite } from "../../model/hooks.ts";
 import { go } from "../../model/state.ts";

@@ -1,21 +1,20 @@
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, ComponentProps } from "preact";
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../../../../schemas/records.ts";
-import { Bar, Diverging } from "../../charts/bar.tsx";
+import { renderBadge } from "../../../../../snapshots/artefacts/badge.ts";
 import { briAxis, Columns, columnOf, distribution } from "../../charts/columns.tsx";
-import { AsOf } from "../../components/as-of.tsx";
-import { KeyOffer } from "../../components/closed.tsx";
-import { Failure, Loading } from "../../components/failure.tsx";
+import { Bar, Diverging } from "../../charts/picture.tsx";
+import { KeyOffer } from "../../components/access.tsx";
+import { AsOf } from "../../components/field.tsx";
 import { Term } from "../../components/meaning.tsx";
-import { Change, Facts, Moment, Tier } from "../../components/text.tsx";
-import { Section, View } from "../../components/view.tsx";
+import { frameFor } from "../../components/take-along.tsx";
+import { Change, Copyable, Facts, Moment, Tier } from "../../components/text.tsx";
+import { Failure, Loading, Section, View } from "../../components/view.tsx";
 import { useLoaded, useSite, useStored } from "../../model/hooks.ts";
 import { asOfOption, go } from "../../model/state.ts";
 import { ago, grouped } from "../../model/words.ts";
 import { peerAddress } from "../compare.tsx";
-import { About, Badge } from "./about.tsx";
-import { DimensionTable, WhyChanged } from "./dimensions.tsx";
-import { History, TierLog } from "./history.tsx";
+import { DimensionTable, History, TierLog, WhyChanged } from "./changes.tsx";
 
 interface ProtocolProps {
   slug: string;
@@ -191,4 +190,100 @@ function Among({ record: { slug, bri }, scores, present }: AmongProps) {
       />
     </>
   );
+}
+
+const About = ({
+  record: { slug, cascade, findings, metadata, evidenceHash },
+}: {
+  record: ProtocolScore;
+}) => (
+  <div class="cards">
+    <Card
+      title="Cascade"
+      rows={[
+        [<Term about="cascade">Blast radius</Term>, grouped(cascade.blastRadius)],
+        [<Term about="cascade">Upstream dependencies</Term>, grouped(cascade.upstreamDeps)],
+      ]}
+    />
+    <Card
+      title="Findings"
+      rows={[
+        [<Term about="findings">Critical</Term>, grouped(findings.critical)],
+        [<Term about="findings">High</Term>, grouped(findings.high)],
+        [<Term about="findings">Medium</Term>, grouped(findings.medium)],
+      ]}
+    />
+    <Card
+      title="About"
+      rows={[
+        ["Name in addresses", <code>{slug}</code>],
+        ["Category", <bdi>{metadata.category}</bdi>],
+        ["Chain", <bdi>{metadata.chain}</bdi>],
+        [<Term about="tvl">Value locked (TVL)</Term>, metadata.tvl],
+        [<Term about="contracts">Contracts</Term>, grouped(metadata.contracts)],
+        [<Term about="zFactor">Z factor</Term>, metadata.zFactor],
+      ]}
+    />
+    <Section id="evidence" class="whole" title="Evidence">
+      <p class="quiet">Hash of the content behind this score</p>
+      <code class="hash">{evidenceHash}</code>
+    </Section>
+  </div>
+);
+
+const Card = ({ title, rows }: { title: string; rows: ComponentProps<typeof Facts>["rows"] }) => (
+  <Section id={title.toLowerCase()} title={title}>
+    <Facts rows={rows} />
+  </Section>
+);
+
+/**
+ * A badge for other pages: a picture and its source. Where badges are published, the source names the file, which is
+ * renewed.
+ */
+function Badge({ record }: { record: ProtocolScore }) {
+  const { published } = useSite().api;
+  const { slug, bri, forgeScale } = record;
+  const picture = renderBadge(record).text.trim();
+  const frame: ComponentChildren = published !== undefined && (
+    <>
+      <p>The score and its dimensions, as a frame:</p>
+      <Copyable
+        name="Source of the frame"
+        text={frameFor(`${published}embed/${slug}/index.html`, `Risk score of ${nameOf(slug)}`)}
+      />
+    </>
+  );
+  return (
+    <Section id="badge" class="badge" title="Badge">
+      <p>
+        <img
+          src={`data:image/svg+xml,${encodeURIComponent(picture)}`}
+          alt={`${slug}: BRI ${bri}, ${forgeScale}`}
+          height={20}
+        />
+      </p>
+      {published === undefined && (
+        <p class="quiet">A picture of this score: it does not change when the score does.</p>
+      )}
+      <Copyable
+        name="Source of the badge"
+        text={published === undefined ? picture : embedded(published, slug)}
+      />
+      {frame}
+    </Section>
+  );
+}
+
+/** HTML that shows the published badge of a protocol. It stays right when the score changes. */
+function embedded(published: string, slug: string): string {
+  // A document that loads nothing, because the policy of this page may forbid that address.
+  const inert = document.implementation.createHTMLDocument("");
+  const [link, picture] = [inert.createElement("a"), inert.createElement("img")];
+  link.href = `${published}protocols/${slug}/index.html`;
+  picture.src = `${published}badges/${slug}.svg`;
+  picture.alt = `Risk score of ${slug}`;
+  picture.height = 20;
+  link.append(picture);
+  return link.outerHTML;
 }
