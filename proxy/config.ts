@@ -1,8 +1,8 @@
 import { totalmem } from "node:os";
 import { constrainedMemory } from "node:process";
 import { z } from "zod";
-import { contactAt } from "../schemas/contact.ts";
 import { Fault } from "../schemas/errors.ts";
+import { contactAt } from "../schemas/names.ts";
 import { integerOf } from "../schemas/shapes.ts";
 import type { S3Limits } from "../snapshots/store/backends/s3.ts";
 import { messageOf } from "../snapshots/store/errors.ts";

@@ -1,7 +1,7 @@
 import { type Endpoint, endpoints } from "./endpoints.ts";
+import type { Problem } from "./envelopes.ts";
 import { marketIdPattern } from "./market.ts";
-import { exportNamePattern, logFilePattern } from "./primitives.ts";
-import type { Problem } from "./problem.ts";
+import { exportNamePattern, logFilePattern } from "./records.ts";
 import { agentProtocol } from "./rooms/agents.ts";
 import { sharingProtocol } from "./rooms/sharing.ts";
 import { digestPattern } from "./shapes.ts";

@@ -1,12 +1,23 @@
 import { z } from "zod";
+import { errors, isPublic } from "./errors.ts";
 import { type FacetName, filterFields, paging } from "./filters.ts";
 import { meanings } from "./meanings.ts";
 import { planNames } from "./plans.ts";
-import { Count, Digest, ExportName, integerBetween, ProtocolSlug, Timestamp } from "./primitives.ts";
 import { protocolDimensionKeys } from "./protocol.ts";
-import { HistoricalMarket, ProtocolScore, ScoreListEntry, ScorePoint } from "./records.ts";
-import { bounds, type ForgeTier, forgeTiers } from "./scales.ts";
-import { feedVersions } from "./versions.ts";
+import {
+  Count,
+  Digest,
+  ExportName,
+  HistoricalMarket,
+  integerBetween,
+  Nearest,
+  ProtocolScore,
+  ProtocolSlug,
+  ScoreListEntry,
+  ScorePoint,
+  Timestamp,
+} from "./records.ts";
+import { bounds, type ForgeTier, feedVersions, forgeTiers } from "./versions.ts";
 
 /** Answer of GET /api/v1/scores (INTERFACE 4.1), rows by bri descending, then by slug. */
 export const ScoreList = z.strictObject({
@@ -418,3 +429,30 @@ export const Ready = z.strictObject({
     ),
 });
 export type Ready = z.infer<typeof Ready>;
+
+/** The codes that the service answers with. */
+export const errorCodes = Object.keys(errors).filter(isPublic);
+
+/** Body of every error on every path, `application/problem+json` (RFC 9457, INTERFACE 7). */
+export const Problem = z.strictObject({
+  type: z.string().describe("urn:prs:error: and the code."),
+  title: z.string().describe("What the code means."),
+  status: z.int().min(400).max(599),
+  code: z
+    .enum(errorCodes)
+    .describe(errorCodes.map((code) => `${code} (${errors[code].status}): ${errors[code].title}.`).join(" ")),
+  detail: z.string().describe("What is wrong with this request, and what to do about it."),
+  requestId: z.string().describe("As in X-Request-Id."),
+  parameter: z.string().optional().describe("The query parameter that was refused."),
+  nearest: Nearest.optional().describe(
+    "Only with SNAPSHOT_EXPIRED: the snapshots that can be read which were published before and after that one.",
+  ),
+  resumeCursor: z
+    .string()
+    .nullable()
+    .optional()
+    .describe(
+      "Only with CURSOR_EXPIRED: cursor of the same place in the current snapshot; null when nothing follows.",
+    ),
+});
+export type Problem = z.infer<typeof Problem>;

@@ -1,5 +1,4 @@
-import type { Nearest } from "./primitives.ts";
-import type { ChangeCounts } from "./store/stored-objects.ts";
+import type { Nearest } from "./records.ts";
 
 /** What a code of an error means. */
 export interface ErrorRow {
@@ -110,6 +109,7 @@ export type AnyErrorCode = keyof Table;
 export type ErrorCode = {
   [Code in AnyErrorCode]: Table[Code] extends { status: number } ? Code : never;
 }[AnyErrorCode];
+export const isPublic = (code: string): code is ErrorCode => "status" in errors[code as AnyErrorCode];
 
 interface Extras {
   /** The query parameter at fault. */
@@ -120,7 +120,7 @@ interface Extras {
   /** The bytes of a file that has no such range. */
   size?: number | undefined;
   /** The numbers to allow with which the same sources pass the guards. */
-  needed?: Partial<ChangeCounts> | undefined;
+  needed?: Partial<Record<"added" | "changed" | "removed", number>> | undefined;
 }
 
 /** A request that cannot be fulfilled. The message is for whoever asked, the code for whoever catches it. */

@@ -5,8 +5,7 @@ import {
   type MarketMember,
   marketIn,
 } from "./market.ts";
-import { boundsIn } from "./scales.ts";
-import { feedVersion, feedVersions } from "./versions.ts";
+import { boundsIn, feedVersion, feedVersions } from "./versions.ts";
 
 interface Field<Name extends string> {
   field: Name;
@@ -133,6 +132,37 @@ export function bucketStarts({ min, max, bucketWidth }: IntegerField<IntegerName
 /** What markets can be counted by: every field of the filter table, and the month of their resolution. */
 export const facetNames = [...filterFields.map(({ field }) => field), "month"] as const;
 export type FacetName = (typeof facetNames)[number];
+
+/**
+ * Folds a text for comparison regardless of letter case: two texts have the same result exactly when they are equal
+ * under Unicode simple case folding, which the RegExp flags `iu` use too.
+ */
+export function foldCase(text: string): string {
+  let folded = "";
+  for (const character of text) folded += foldCharacter(character);
+  return folded;
+}
+
+// For these characters, converting to upper case and back yields a wrong letter, or several.
+const exceptions = new Map([
+  ["\u0131", "\u0131"],
+  ["\u1fd3", "\u0390"],
+  ["\u1fe3", "\u03b0"],
+  ["\ufb05", "\ufb06"],
+]);
+
+function foldCharacter(character: string): string {
+  const exception = exceptions.get(character);
+  if (exception !== undefined) return exception;
+  const upper = alone(character.toUpperCase(), character);
+  return alone(upper.toLowerCase(), upper);
+}
+
+function alone(changed: string, character: string): string {
+  return changed.length > 1 && changed.length > String.fromCodePoint(changed.codePointAt(0)!).length
+    ? character
+    : changed;
+}
 
 /** The values of one market that filters compare, one per row of the filter table. */
 export type FilterValues = Record<LabelName, string> & Record<IntegerName, number>;

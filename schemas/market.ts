@@ -1,4 +1,3 @@
-import { boundsIn, tiersIn } from "./scales.ts";
 import {
   any,
   boolean,
@@ -16,7 +15,7 @@ import {
   text,
   time,
 } from "./shapes.ts";
-import { feedVersion, isIn, type Lifetime } from "./versions.ts";
+import { boundsIn, feedVersion, isIn, type Lifetime, tiersIn } from "./versions.ts";
 
 /** Keys of a market's dimensions, in the order of INTERFACE 2.5. */
 const marketDimensions = {
@@ -119,7 +118,7 @@ export function marketIn(version: string): Table {
   return Object.fromEntries(members.filter(([, member]) => isIn(version, member))) as Table;
 }
 
-/** The market as it is published. primitives.ts says what its rows mean, each by its own object. */
+/** The market as it is published. records.ts says what its rows mean, each by its own object. */
 export const market = marketIn(feedVersion);
 export const marketDimension = market.dimensions.of;
 

@@ -1,4 +1,4 @@
-import { bounds } from "./scales.ts";
+import { bounds } from "./versions.ts";
 
 /** Whether higher scores of a market are good or bad. */
 export const directions = { composite: "higher is safer", dimension: "higher is riskier" } as const;

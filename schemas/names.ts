@@ -1,3 +1,5 @@
+import { z } from "zod";
+
 /**
  * The name of a protocol as a reader writes it: `aave-v3` becomes `Aave v3`. Two slugs may have the same name, so only
  * the slug tells protocols apart.
@@ -26,33 +28,24 @@ export function ago(iso: string, now: number): string {
   return hours >= 1 ? format("hour", 1) : "less than an hour ago";
 }
 
-// For these characters, converting to upper case and back yields a wrong letter, or several.
-const exceptions = new Map([
-  ["\u0131", "\u0131"],
-  ["\u1fd3", "\u0390"],
-  ["\u1fe3", "\u03b0"],
-  ["\ufb05", "\ufb06"],
-]);
+// No form or mailbox has a longer address, and many answers repeat it.
+const maxLength = 1000;
+
+export const contactRule =
+  "an https address or an e-mail address, such as https://example.org/keys or keys@example.org";
 
 /**
- * Folds a text for comparison regardless of letter case: two texts have the same result exactly when they are equal
- * under Unicode simple case folding, which the RegExp flags `iu` use too.
+ * Returns the address of a link to where a key comes from: a page's, or an e-mail address behind `mailto:`. Throws when
+ * the text is neither.
  */
-export function foldCase(text: string): string {
-  let folded = "";
-  for (const character of text) folded += foldCharacter(character);
-  return folded;
+export function contactAt(text: string): string {
+  const mailbox = text.replace(/^mailto:/i, "");
+  if (z.email().max(maxLength).safeParse(mailbox).success) return `mailto:${mailbox}`;
+  const page = URL.parse(text);
+  if (page?.protocol === "https:" && !page.username && !page.password && page.href.length <= maxLength)
+    return page.href;
+  throw new Error(contactRule);
 }
 
-function foldCharacter(character: string): string {
-  const exception = exceptions.get(character);
-  if (exception !== undefined) return exception;
-  const upper = alone(character.toUpperCase(), character);
-  return alone(upper.toLowerCase(), upper);
-}
-
-function alone(changed: string, character: string): string {
-  return changed.length > 1 && changed.length > String.fromCodePoint(changed.codePointAt(0)!).length
-    ? character
-    : changed;
-}
+/** A contact as people write it. */
+export const contactText = (contact: string): string => contact.replace(/^mailto:/, "");

@@ -1,6 +1,6 @@
 import { meanings } from "./meanings.ts";
-import { bounds, forgeTiers, numbersOfTiers } from "./scales.ts";
 import { count, double, integer, oneOf, struct, text, time } from "./shapes.ts";
+import { bounds, forgeTiers, numbersOfTiers } from "./versions.ts";
 
 /** Keys of a protocol's dimensions, in the order of INTERFACE 2.2. */
 export const protocolDimensionKeys = [

@@ -11,7 +11,7 @@ import {
   searchBounds,
   timePattern,
 } from "./filters.ts";
-import { Digest, filterMeaning, integerBetween, Label, MarketId } from "./primitives.ts";
+import { Digest, filterMeaning, integerBetween, Label, MarketId } from "./records.ts";
 import { digestPattern, maxLabelBytes } from "./shapes.ts";
 
 /** A query parameter. `type` describes its values for people; `schema` describes them in the OpenAPI document. */

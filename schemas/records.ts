@@ -1,11 +1,175 @@
-import type { z } from "zod";
+import { z } from "zod";
+import type { FilterField } from "./filters.ts";
 import { evidence, market, marketDimension, marketIn } from "./market.ts";
-import { recordOf } from "./primitives.ts";
+import { directions, meanings } from "./meanings.ts";
 import { described, protocol, protocolDimensionKeys, scoreHead } from "./protocol.ts";
-import { type ForgeTier, forgeScaleNumber } from "./scales.ts";
-import { feedVersions } from "./versions.ts";
+import { digestPattern, fitsIn, label, type Members, type Shape, type TypeOf } from "./shapes.ts";
+import { feedVersions, forgeScaleNumber, forgeTiers } from "./versions.ts";
 
-const tierMatchesNumber = (record: { forgeScale: ForgeTier; forgeScaleNum: number }) =>
+/** A published time: UTC with exactly three decimals, `2026-02-02T08:21:59.229Z`. */
+export const Timestamp = z.iso.datetime({ precision: 3 });
+
+export const ForgeTier = z.enum(forgeTiers);
+
+/** SHA-256 in 64 lower-case hex digits. */
+export const Digest = z.string().regex(digestPattern);
+
+/** Up to 2^53-1, which JavaScript can represent exactly. */
+export const Count = z.int().min(0);
+
+export const exportNamePattern = /^markets-[0-9]{4,}\.parquet$/;
+
+/** The name of a file of an export. The names of an export are in the order of its files. */
+export const ExportName = z.string().regex(exportNamePattern);
+
+/** The names in the public log, as in c2sp.org/tlog-tiles (snapshots/SPEC.md, "Log"). */
+export const logFilePattern =
+  /^(?:checkpoint|checkpoints\/[1-9][0-9]{0,9}|tile\/(?:entries|[0-9])\/(?:x[0-9]{3}\/){0,2}[0-9]{3}(?:\.p\/[1-9][0-9]{0,2})?)$/;
+
+export const LogFileName = z.string().regex(logFilePattern);
+
+const SnapshotRef = z.strictObject({ snapshotId: Digest, publishedAt: Timestamp }).nullable();
+
+/** The snapshots before and after one that is no longer kept; null where there is none. */
+export const Nearest = z.strictObject({ before: SnapshotRef, after: SnapshotRef });
+export type Nearest = z.infer<typeof Nearest>;
+
+/** Both bounds are included. */
+export function integerBetween(min: number, max: number) {
+  return z.int().min(min).max(max);
+}
+
+/**
+ * JSON that is passed through unchanged. A precise schema would refer to itself, which some type generators do not
+ * support.
+ */
+export const AnyJson = z.unknown().describe("Any JSON, as the source has it.");
+
+type ObjectOf<M extends Members> = z.ZodObject<
+  { -readonly [Name in keyof M]: z.ZodType<TypeOf<M[Name]>> },
+  z.core.$strict
+>;
+
+// A struct within others is one schema object, so that the OpenAPI document can give it a name.
+const structs = new WeakMap<Members, z.ZodType>();
+
+/** The schema of records with exactly these members. */
+export function recordOf<const M extends Members>(members: M): ObjectOf<M> {
+  const known = structs.get(members);
+  if (known) return known as ObjectOf<M>;
+  const schema = z.strictObject(
+    Object.fromEntries(Object.entries(members).map(([name, shape]) => [name, schemaOf(shape)])),
+  );
+  structs.set(members, schema);
+  return schema as unknown as ObjectOf<M>;
+}
+
+/** The schema of published values of a shape. */
+function schemaOf<const S extends Shape>(shape: S): z.ZodType<TypeOf<S>> {
+  const schema = plainSchema(shape);
+  const meaning = meaningOf(shape);
+  return (meaning === undefined ? schema : schema.describe(meaning)) as z.ZodType<TypeOf<S>>;
+}
+
+function plainSchema(shape: Shape): z.ZodType {
+  switch (shape.kind) {
+    case "text":
+      return shape.values ? choiceOf(shape.values) : textSchema(shape);
+    case "integer":
+      return shape.max === Number.MAX_SAFE_INTEGER
+        ? Count.min(shape.min)
+        : integerBetween(shape.min, shape.max);
+    case "double":
+      return doubleSchema(shape);
+    case "boolean":
+      return z.boolean();
+    case "time":
+      return Timestamp;
+    case "any":
+      return AnyJson;
+    case "list":
+      return shape.each ? eachOnce(schemaOf(shape.of), shape.each) : z.array(schemaOf(shape.of));
+    case "struct":
+      return recordOf(shape.members);
+  }
+}
+
+function choiceOf(values: readonly string[]): z.ZodType {
+  if (String(values) === String(forgeTiers)) return ForgeTier;
+  return values.length === 1 ? z.literal(values[0]!) : z.enum(values);
+}
+
+function textSchema({ notEmpty, pattern, maxBytes, reserved }: Shape & { kind: "text" }): z.ZodString {
+  let schema = z.string();
+  if (maxBytes !== undefined) schema = schema.max(maxBytes).refine((text) => fitsIn(text, maxBytes));
+  if (notEmpty) schema = schema.min(1);
+  if (pattern) schema = schema.regex(pattern);
+  if (reserved)
+    schema = schema.refine((text) => !reserved.includes(text), `${reserved.join(", ")} is reserved`);
+  return schema;
+}
+
+function doubleSchema({ min, max }: { min?: number; max?: number }): z.ZodType {
+  const number = z.number();
+  return min === undefined || max === undefined ? number : number.min(min).max(max);
+}
+
+function eachOnce(item: z.ZodType, { member, values }: { member: string; values: readonly string[] }) {
+  return z
+    .array(item)
+    .length(values.length)
+    .refine(
+      (items) => new Set(items.map((one) => (one as Record<string, unknown>)[member])).size === values.length,
+      `every ${member} exactly once`,
+    );
+}
+
+/** The id of a market: a UUID in lower case. */
+export const MarketId = textSchema(market.id);
+
+export const ProtocolSlug = textSchema(scoreHead.slug);
+
+/** A text that a filter compares whole, or a version (INTERFACE 8.3). */
+export const Label = textSchema(label);
+
+/**
+ * The documentation of the market's members. It is apart from their table because evaluators of queries load the table
+ * only.
+ */
+const marketMeanings: ReadonlyMap<Shape, string> = new Map<Shape, string>([
+  [market.composite, meanings.composite.meaning],
+  [market.tier, meanings.tier.meaning],
+  [market.resolvedOutcome, "Outcome label."],
+  [market.resolvedAt, "Resolution time; the archive is ordered by it, newest first."],
+  [market.resolutionSource, "Where the resolution came from."],
+  [market.disputed, "Whether the resolution was disputed."],
+  [market.topRiskDriver, meanings.topRiskDriver.meaning],
+  [market.flaggedCount, "Number of flagged items."],
+  [market.formulaVersion, "Version of the scoring formula."],
+  [market.weightVersion, "Version of the dimension weights."],
+  [market.dimensions, `Every dimension key exactly once. ${meanings.marketDimension.meaning}`],
+  [marketDimension.members.score, meanings.marketDimension.meaning],
+  [marketDimension.members.weight, "Weight of the dimension in the composite."],
+]);
+
+/** What a value of a shape means, in the words of the API's description; undefined where its name says it. */
+export const meaningOf = (shape: Shape): string | undefined => shape.meaning ?? marketMeanings.get(shape);
+
+const exactly = "exactly as published";
+const filterMeanings: Partial<Record<FilterField["field"], string>> = {
+  category: "Market category, the whole string in any letter case.",
+  composite: `Bound on the composite score: ${directions.composite}.`,
+  tier: "Tier of the Forge Scale, or several separated by commas.",
+  outcome: `Resolved outcome label, ${exactly}.`,
+  disputed: "Whether the resolution was disputed.",
+  formula_version: `Version of the scoring formula, ${exactly}.`,
+  weight_version: `Version of the dimension weights, ${exactly}.`,
+};
+
+export const filterMeaning = ({ field }: FilterField): string =>
+  filterMeanings[field] ?? `Bound on the score of the dimension ${field}: ${directions.dimension}.`;
+
+const tierMatchesNumber = (record: { forgeScale: z.infer<typeof ForgeTier>; forgeScaleNum: number }) =>
   forgeScaleNumber(record.forgeScale) === record.forgeScaleNum;
 const mismatch = "forgeScaleNum does not match forgeScale";
 

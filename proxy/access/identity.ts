@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
-import { contactText } from "../../schemas/contact.ts";
 import { Fault } from "../../schemas/errors.ts";
 import { keyProtocolPrefix } from "../../schemas/headers.ts";
+import { contactText } from "../../schemas/names.ts";
 import { type Plan, plans } from "../../schemas/plans.ts";
 import { type KeyRing, type KeyVerdict, keyFaults } from "../../snapshots/keys/keys.ts";
 import { freeAccounts } from "../quota/counters.ts";

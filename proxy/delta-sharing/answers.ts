@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { Fault } from "../../schemas/errors.ts";
 import { sharedTable, sharingLines, sharingRoot, type TableQuery } from "../../schemas/rooms/sharing.ts";
-import type { KeyRecord } from "../../schemas/store/keys.ts";
+import type { KeyRecord } from "../../schemas/store/stored-objects.ts";
 import type { KeyRing } from "../../snapshots/keys/keys.ts";
 import { invalidParameter, optionalInteger, type Parameters } from "../../snapshots/read/query/parameters.ts";
 import { prunedFiles } from "../../snapshots/read/sharing/hints.ts";

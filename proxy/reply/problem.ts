@@ -1,6 +1,6 @@
 import { foreignAt } from "../../schemas/addresses.ts";
-import { type ErrorCode, errors, Fault, isFault } from "../../schemas/errors.ts";
-import { isPublic, type Problem } from "../../schemas/problem.ts";
+import type { Problem } from "../../schemas/envelopes.ts";
+import { type ErrorCode, errors, Fault, isFault, isPublic } from "../../schemas/errors.ts";
 import { ObjectError } from "../../snapshots/store/errors.ts";
 import { StorageError } from "../../snapshots/store/storage.ts";
 import type { Exchange } from "../exchange.ts";

@@ -5,21 +5,24 @@ import {
   type ZodOpenApiOverride,
   type ZodOpenApiPathsObject,
 } from "zod-openapi";
-import { contactText } from "../contact.ts";
 import { type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
 import * as envelopes from "../envelopes.ts";
 import { headers } from "../headers.ts";
 import { meanings } from "../meanings.ts";
+import { contactText } from "../names.ts";
 import { plans } from "../plans.ts";
-import { AnyJson, Digest, ForgeTier, Nearest, Timestamp } from "../primitives.ts";
-import { Problem } from "../problem.ts";
 import {
+  AnyJson,
+  Digest,
   EvidenceItem,
+  ForgeTier,
   HistoricalMarket,
   MarketDimension,
+  Nearest,
   ProtocolScore,
   ScoreListEntry,
   ScorePoint,
+  Timestamp,
 } from "../records.ts";
 import { FeedCommand, feedComponents } from "../rooms/feed.ts";
 import { Tiers } from "../store/stored-objects.ts";
@@ -30,7 +33,7 @@ const { ScoreList, BatchRequest, ScoreBatch, ScoreHistory, ScoreDimensions, Scor
 const { LabelFacet, ScoreFacet, MonthFacet, MarketFacets } = envelopes;
 const { ChangeLine, ExportList, MarketAbsence, MarketIndex, MarketPage, MarketProof, SnapshotList } =
   envelopes;
-const { Usage, Status, Alive, Ready, ApiDescription } = envelopes;
+const { Usage, Status, Alive, Ready, ApiDescription, Problem } = envelopes;
 
 /** Schemas that become named components. */
 const schemas = {

@@ -11,7 +11,6 @@ import {
 } from "../envelopes.ts";
 import { paging } from "../filters.ts";
 import { csv, ndjson } from "../media.ts";
-import { Digest, ExportName, LogFileName, MarketId, ProtocolSlug } from "../primitives.ts";
 import {
   archiveParameters,
   asOfParameter,
@@ -22,7 +21,15 @@ import {
   type QueryParameter,
   sinceParameter,
 } from "../query.ts";
-import { HistoricalMarket, ProtocolScore } from "../records.ts";
+import {
+  Digest,
+  ExportName,
+  HistoricalMarket,
+  LogFileName,
+  MarketId,
+  ProtocolScore,
+  ProtocolSlug,
+} from "../records.ts";
 import { feedMessages, feedText } from "../rooms/feed.ts";
 import { type Answers, answerExample, responsesOf } from "./responses.ts";
 

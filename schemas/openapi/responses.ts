@@ -2,11 +2,11 @@ import { existsSync, readFileSync } from "node:fs";
 import { z } from "zod";
 import type { ZodOpenApiResponseObject, ZodOpenApiResponsesObject } from "zod-openapi";
 import type { Endpoint, EndpointId } from "../endpoints.ts";
+import { errorCodes, Problem } from "../envelopes.ts";
 import { type ErrorCode, errors } from "../errors.ts";
 import { common, type HeaderName, ofLines, ofStatus, rateLimit, references } from "../headers.ts";
 import { csv, ndjson } from "../media.ts";
 import { plans } from "../plans.ts";
-import { errorCodes, Problem } from "../problem.ts";
 import { asOfParameter } from "../query.ts";
 
 // Real answers over a sample. test/schemas/openapi-examples.test.ts compares them, and updates them when run with -u.

@@ -1,12 +1,11 @@
 import { z } from "zod";
 import { type AnsweredBy, type Endpoint, type EndpointId, endpoints } from "../endpoints.ts";
-import { BatchRequest, historyDays, maxBatchSlugs } from "../envelopes.ts";
+import { BatchRequest, historyDays, maxBatchSlugs, type Problem } from "../envelopes.ts";
 import { facetNames, paging } from "../filters.ts";
 import { marketDimensionKeys } from "../market.ts";
 import { meanings } from "../meanings.ts";
-import { Digest, integerBetween, MarketId } from "../primitives.ts";
-import type { Problem } from "../problem.ts";
 import { archiveParameters, asOfParameter, facetParameters, type QueryParameter } from "../query.ts";
+import { Digest, integerBetween, MarketId } from "../records.ts";
 
 type AskedId = Exclude<EndpointId, AnsweredBy<"protocol">>;
 

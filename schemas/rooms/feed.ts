@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { errors } from "../errors.ts";
 import { feedProtocol, keyProtocolPrefix } from "../headers.ts";
-import { Count, Digest, Timestamp } from "../primitives.ts";
-import { ScoreListEntry } from "../records.ts";
+import { Count, Digest, ScoreListEntry, Timestamp } from "../records.ts";
 import { ChangeCounts } from "../store/stored-objects.ts";
 
 const snapshot = { snapshotId: Digest, publishedAt: Timestamp };

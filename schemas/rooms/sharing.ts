@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Problem } from "../problem.ts";
+import type { Problem } from "../envelopes.ts";
 
 // Delta Sharing (INTERFACE 4.14), specified in PROTOCOL.md of github.com/delta-io/delta-sharing.
 

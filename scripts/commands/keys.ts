@@ -1,5 +1,5 @@
 import { KeyPlan, plans } from "../../schemas/plans.ts";
-import { KeyId, type KeyRecord, type KeyRevocation } from "../../schemas/store/keys.ts";
+import { KeyId, type KeyRecord, type KeyRevocation } from "../../schemas/store/stored-objects.ts";
 import { issueKey, readKeys, revokeKey, rotateKey } from "../../snapshots/keys/keys.ts";
 import { printable } from "../../snapshots/sources/sources.ts";
 import { exitCodes, integerOption, requiredOption, usageError } from "../cli.ts";

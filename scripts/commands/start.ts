@@ -9,7 +9,7 @@ import { variablesHelp } from "../../proxy/docs/settings.ts";
 import { listen, startService } from "../../proxy/start.ts";
 import { Fault } from "../../schemas/errors.ts";
 import { KeyPlan } from "../../schemas/plans.ts";
-import { keyPattern } from "../../schemas/store/keys.ts";
+import { keyPattern } from "../../schemas/store/stored-objects.ts";
 import { readExport } from "../../snapshots/export/export-records.ts";
 import { issueKey, readKeys } from "../../snapshots/keys/keys.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";

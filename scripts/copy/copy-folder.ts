@@ -18,7 +18,7 @@ import { basename, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { Fault } from "../../schemas/errors.ts";
-import { Count, Digest } from "../../schemas/primitives.ts";
+import { Count, Digest } from "../../schemas/records.ts";
 import { formatVersion } from "../../schemas/versions.ts";
 import { ownerMark, ownerPattern, ownerRuns } from "../../snapshots/store/backends/process-mark.ts";
 import { ifPresent, localFailure } from "../../snapshots/store/errors.ts";

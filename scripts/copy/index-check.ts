@@ -2,7 +2,7 @@ import { z } from "zod";
 import { ApiError, type Entry, linesFromEnd } from "../../proxy/site/client/client.ts";
 import { Fault } from "../../schemas/errors.ts";
 import { everyField, feedFields } from "../../schemas/filters.ts";
-import { Digest } from "../../schemas/primitives.ts";
+import { Digest } from "../../schemas/records.ts";
 import { isKnownFeed } from "../../schemas/versions.ts";
 import { textOf } from "../../snapshots/format/bytes.ts";
 import { outlineOf, outliners } from "../../snapshots/format/market-pattern.ts";

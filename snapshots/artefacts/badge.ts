@@ -1,5 +1,5 @@
 import type { ProtocolScore } from "../../schemas/records.ts";
-import type { ForgeTier } from "../../schemas/scales.ts";
+import type { ForgeTier } from "../../schemas/versions.ts";
 import { type Markup, markup } from "./markup.ts";
 
 /** The weakest tier stands out. White text is read on these, so each has a contrast of at least 4.5 to 1. */

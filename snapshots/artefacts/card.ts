@@ -3,7 +3,7 @@ import { constants, crc32, deflateSync } from "node:zlib";
 import { nameOf } from "../../schemas/names.ts";
 import { protocolDimensionKeys } from "../../schemas/protocol.ts";
 import type { ProtocolScore } from "../../schemas/records.ts";
-import { forgeTiers } from "../../schemas/scales.ts";
+import { forgeTiers } from "../../schemas/versions.ts";
 import { layout, sha256 } from "../store/layout.ts";
 import { siteName } from "./addresses.ts";
 import { badgeColours } from "./badge.ts";

@@ -2,7 +2,7 @@ import { meanings } from "../../schemas/meanings.ts";
 import { minutes, nameOf, spoken } from "../../schemas/names.ts";
 import { protocolDimensionKeys } from "../../schemas/protocol.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
-import { forgeTiers } from "../../schemas/scales.ts";
+import { forgeTiers } from "../../schemas/versions.ts";
 import { layout } from "../store/layout.ts";
 import { type Addresses, addressOf, pathOf, siteName } from "./addresses.ts";
 import { cardSize } from "./card.ts";

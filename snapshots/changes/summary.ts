@@ -1,8 +1,8 @@
 import { crc32 } from "node:zlib";
 import { bucketStarts, filterFields } from "../../schemas/filters.ts";
 import { marketMembers } from "../../schemas/market.ts";
-import { bounds, forgeTiers } from "../../schemas/scales.ts";
 import type { ChangeCounts, Manifest, NamedObject } from "../../schemas/store/stored-objects.ts";
+import { bounds, forgeTiers } from "../../schemas/versions.ts";
 import { firstWhere } from "../format/first-where.ts";
 import { memberOfLine, textOf } from "../format/market-line.ts";
 import { ObjectError, unless } from "../store/errors.ts";

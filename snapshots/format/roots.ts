@@ -1,4 +1,4 @@
-import { ProtocolSlug } from "../../schemas/primitives.ts";
+import { ProtocolSlug } from "../../schemas/records.ts";
 import {
   type CommitEntry,
   type Manifest,

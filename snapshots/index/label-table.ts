@@ -1,4 +1,4 @@
-import { foldCase } from "../../schemas/names.ts";
+import { foldCase } from "../../schemas/filters.ts";
 import { textOf, writeText } from "../format/bytes.ts";
 
 const nothing = 0xffffffff;

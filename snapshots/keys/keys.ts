@@ -7,7 +7,7 @@ import {
   KeyRecord as KeyRecordSchema,
   KeyRevocation,
   keyPattern,
-} from "../../schemas/store/keys.ts";
+} from "../../schemas/store/stored-objects.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { isKeyRevocation, layout, sha256 } from "../store/layout.ts";

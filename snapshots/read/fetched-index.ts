@@ -1,6 +1,5 @@
-import { type Condition, type FacetName, feedFields, filterNames } from "../../schemas/filters.ts";
+import { type Condition, type FacetName, feedFields, filterNames, foldCase } from "../../schemas/filters.ts";
 import type { Market } from "../../schemas/market.ts";
-import { foldCase } from "../../schemas/names.ts";
 import { isKnownFeed } from "../../schemas/versions.ts";
 import type { TimeColumn } from "../index/columns.ts";
 import {

@@ -1,8 +1,7 @@
 import { z } from "zod";
 import type { ScoreProof } from "../../schemas/envelopes.ts";
 import { Fault } from "../../schemas/errors.ts";
-import { ProtocolSlug } from "../../schemas/primitives.ts";
-import { ScoreListEntry } from "../../schemas/records.ts";
+import { ProtocolSlug, ScoreListEntry } from "../../schemas/records.ts";
 import type { Manifest, NamedObject, TierChange, Tiers } from "../../schemas/store/stored-objects.ts";
 import { maxChanges, oldestTold } from "../artefacts/artefacts.ts";
 import { scoreLines } from "../format/roots.ts";

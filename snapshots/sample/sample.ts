@@ -1,7 +1,7 @@
 import { mkdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { protocolDimensionKeys } from "../../schemas/protocol.ts";
-import { forgeTiers } from "../../schemas/scales.ts";
+import { forgeTiers } from "../../schemas/versions.ts";
 import { inSession } from "../sources/duckdb/duckdb.ts";
 import { quoted, textList } from "../sources/duckdb/sql-literals.ts";
 import * as words from "./words.ts";

@@ -1,12 +1,13 @@
 import type { z } from "zod";
-import { KeyRecord } from "../../schemas/store/keys.ts";
-import { PartRecord, PartsPlan } from "../../schemas/store/parts.ts";
 import {
   ChangeFiles,
   ChangeRecord,
   Collecting,
   Commit,
   ExportRecord,
+  KeyRecord,
+  PartRecord,
+  PartsPlan,
   SegmentList,
   SourceFiles,
 } from "../../schemas/store/stored-objects.ts";

@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from "node:util";
 import { historyDays, ScoreDimensions, ScoreHistory } from "../../schemas/envelopes.ts";
 import { type ProtocolDimensionKey, protocolDimensionKeys } from "../../schemas/protocol.ts";
 import { listEntryOf, ProtocolScore, ScorePoint } from "../../schemas/records.ts";
-import { bounds } from "../../schemas/scales.ts";
 import {
   type ChangeCounts,
   type ChangeRecord,
@@ -13,6 +12,7 @@ import {
   type SegmentRef,
   SourceFiles,
 } from "../../schemas/store/stored-objects.ts";
+import { bounds } from "../../schemas/versions.ts";
 import { countsOf, difference, Entries, type Sides } from "../changes/difference.ts";
 import { changeParts, readChangeRecord } from "../changes/record.ts";
 import { differingRows } from "../changes/walk.ts";

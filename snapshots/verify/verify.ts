@@ -1,6 +1,11 @@
-import { KeyRecord, KeyRevocation } from "../../schemas/store/keys.ts";
-import { PartRecord, PartsPlan } from "../../schemas/store/parts.ts";
-import { Checked, Collecting } from "../../schemas/store/stored-objects.ts";
+import {
+  Checked,
+  Collecting,
+  KeyRecord,
+  KeyRevocation,
+  PartRecord,
+  PartsPlan,
+} from "../../schemas/store/stored-objects.ts";
 import { renderProtocol, slugOfArtefact } from "../artefacts/artefacts.ts";
 import { cardKey, drawCard } from "../artefacts/card.ts";
 import { recordAt, scoreListAt } from "../publish/public/mutable-objects.ts";

@@ -1,7 +1,7 @@
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { LabelFacet, ScoreFacet } from "../../schemas/envelopes.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
-import { forgeTiers } from "../../schemas/scales.ts";
+import { forgeTiers } from "../../schemas/versions.ts";
 import { bearer } from "../helpers/http/proxy-client.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
 import { tracesOf } from "../helpers/servers/site-page.ts";

@@ -1,7 +1,7 @@
 import type { Page } from "playwright-core";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { nameOf } from "../../schemas/names.ts";
-import { forgeScaleNumber } from "../../schemas/scales.ts";
+import { forgeScaleNumber } from "../../schemas/versions.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { startTestProxy, type TestProxy } from "../helpers/http/proxy.ts";
 import { bearer, until } from "../helpers/http/proxy-client.ts";

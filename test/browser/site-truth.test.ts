@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Status } from "../../schemas/envelopes.ts";
 import { nameOf } from "../../schemas/names.ts";
 import type { ProtocolScore } from "../../schemas/records.ts";
-import { forgeTiers } from "../../schemas/scales.ts";
+import { forgeTiers } from "../../schemas/versions.ts";
 import { findChromium } from "../helpers/servers/chromium.ts";
 import { phone } from "../helpers/servers/site-page.ts";
 import { contrast, rgb, serveSmallSite } from "../helpers/servers/site-served.ts";

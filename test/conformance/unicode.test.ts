@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
-import { foldCase } from "../../schemas/names.ts";
+import { foldCase } from "../../schemas/filters.ts";
 import { isSettled, normalised, wordsOf } from "../../snapshots/index/word-table.ts";
 import { python, pythonPath } from "./python.ts";
 

@@ -4,11 +4,13 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { variables } from "../../proxy/docs/settings.ts";
 import {
+  errorCodes,
   MarketAbsence,
   MarketFacets,
   MarketIndex,
   MarketPage,
   MarketProof,
+  Problem,
   Ready,
   ScoreBatch,
   ScoreDimensions,
@@ -18,7 +20,6 @@ import {
   Status,
   Usage,
 } from "../../schemas/envelopes.ts";
-import { errorCodes, Problem } from "../../schemas/problem.ts";
 import { HistoricalMarket, MarketDimension, ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
 import { FeedMessage } from "../../schemas/rooms/feed.ts";
 

@@ -4,7 +4,7 @@ import { basename, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { variables } from "../../proxy/docs/settings.ts";
 import { type Endpoint, endpoints } from "../../schemas/endpoints.ts";
-import { errorCodes } from "../../schemas/problem.ts";
+import { errorCodes } from "../../schemas/envelopes.ts";
 import { sharingRoot } from "../../schemas/rooms/sharing.ts";
 import { exitCodes } from "../../scripts/cli.ts";
 import type { Command, Program } from "../../scripts/program.ts";

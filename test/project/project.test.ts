@@ -114,7 +114,9 @@ describe("imports", () => {
 describe("sources", () => {
   test("below the proxy know nothing of how it answers errors", () => {
     const below = sources.filter((file) => /^snapshots\//.test(file));
-    expect(below.filter((file) => targetsOf(file).includes("schemas/problem.ts"))).toEqual([]);
+    const problem = /import [^;]*\bProblem\b[^;]*from "[./]*schemas\/envelopes\.ts"/;
+    expect(below.filter((file) => problem.test(read(file)))).toEqual([]);
+    expect(read("proxy/reply/problem.ts")).toMatch(problem);
     expect(below.length).toBeGreaterThan(50);
   });
 

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readConfig } from "../../proxy/config.ts";
 import { endpoints } from "../../schemas/endpoints.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
-import { forgeTiers } from "../../schemas/scales.ts";
+import { forgeTiers } from "../../schemas/versions.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { exportNewest } from "../helpers/archive/exports.ts";
 import { withDuckDb } from "../helpers/archive/sql.ts";

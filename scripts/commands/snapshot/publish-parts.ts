@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { maxParts, type PartRecord, type PartsPlan } from "../../../schemas/store/parts.ts";
+import { maxParts, type PartRecord, type PartsPlan } from "../../../schemas/store/stored-objects.ts";
 import { planParts } from "../../../snapshots/publish/parts/plan-parts.ts";
 import { joinParts, publishPart } from "../../../snapshots/publish/parts/publish-parts.ts";
 import { isScript } from "../../../snapshots/sources/duckdb/run-script.ts";

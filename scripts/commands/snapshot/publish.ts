@@ -1,5 +1,5 @@
 import { type FileHandle, open } from "node:fs/promises";
-import { contactAt, contactRule } from "../../../schemas/contact.ts";
+import { contactAt, contactRule } from "../../../schemas/names.ts";
 import { maxNoteBytes } from "../../../snapshots/format/note.ts";
 import { apiPlaceAt, citationIn, licenseAt, siteAddressAt } from "../../../snapshots/publish/public/site.ts";
 import { type PublishReport, publish } from "../../../snapshots/publish/publish.ts";

@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { z } from "zod";
 import { publishedSite } from "../../../proxy/site/files.ts";
-import { Count, Digest, Timestamp } from "../../../schemas/primitives.ts";
+import { Count, Digest, Timestamp } from "../../../schemas/records.ts";
 import { publish } from "../../../snapshots/publish/publish.ts";
 import { CorruptObjectError, unless } from "../../../snapshots/store/errors.ts";
 import { readJson, replaceFile } from "../../../snapshots/store/local-files.ts";

@@ -1,6 +1,5 @@
 import { Fault } from "../../../schemas/errors.ts";
-import type { PartRecord, PartsPlan } from "../../../schemas/store/parts.ts";
-import type { Commit } from "../../../schemas/store/stored-objects.ts";
+import type { Commit, PartRecord, PartsPlan } from "../../../schemas/store/stored-objects.ts";
 import { feedVersion, formatVersion } from "../../../schemas/versions.ts";
 import type { MarketKey } from "../../format/market-line.ts";
 import { Cutter } from "../../format/page.ts";

@@ -1,6 +1,5 @@
 import { Fault } from "../../../schemas/errors.ts";
-import type { PartRecord, PartsPlan } from "../../../schemas/store/parts.ts";
-import type { Commit, Manifest } from "../../../schemas/store/stored-objects.ts";
+import type { Commit, Manifest, PartRecord, PartsPlan } from "../../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../../schemas/versions.ts";
 import { differingRows } from "../../changes/walk.ts";
 import { scoresRootOf } from "../../format/roots.ts";

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
-import { contactAt } from "../../../schemas/contact.ts";
+import { contactAt } from "../../../schemas/names.ts";
 import type { Terms } from "../../artefacts/addresses.ts";
 import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";

@@ -6,7 +6,7 @@ import {
   type Status,
   type TierCounts,
 } from "../../../schemas/envelopes.ts";
-import { type ForgeTier, forgeTiers } from "../../../schemas/scales.ts";
+import { type ForgeTier, forgeTiers } from "../../../schemas/versions.ts";
 import { ObjectError, unless } from "../../store/errors.ts";
 import { type Asked, commitAsOf, readSnapshot, weakTag } from "../answer.ts";
 import { awaitBudget } from "../budgets.ts";

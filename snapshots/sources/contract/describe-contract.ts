@@ -1,8 +1,8 @@
 import { market } from "../../../schemas/market.ts";
-import { meaningOf } from "../../../schemas/primitives.ts";
 import { protocol } from "../../../schemas/protocol.ts";
-import { forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
+import { meaningOf } from "../../../schemas/records.ts";
 import { type Members, type Shape, sourceName } from "../../../schemas/shapes.ts";
+import { forgeScaleNumber, forgeTiers } from "../../../schemas/versions.ts";
 import { identifier } from "../duckdb/sql-literals.ts";
 import { maxDepth, recordRule } from "./file-column.ts";
 import { anyTypes } from "./match-columns.ts";

@@ -1,7 +1,7 @@
 import { market, marketDimensionKeys } from "../../../schemas/market.ts";
 import { protocol } from "../../../schemas/protocol.ts";
-import { forgeTiers, numbersOfTiers } from "../../../schemas/scales.ts";
 import { type Members, type Shape as RecordShape, sourceName } from "../../../schemas/shapes.ts";
+import { forgeTiers, numbersOfTiers } from "../../../schemas/versions.ts";
 import { quoted, textList } from "../duckdb/sql-literals.ts";
 
 export function fieldsOf(members: Members, latest: Date | undefined): Field[] {

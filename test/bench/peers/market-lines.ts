@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { pipeline } from "node:stream/promises";
-import { forgeTiers } from "../../../schemas/scales.ts";
+import { forgeTiers } from "../../../schemas/versions.ts";
 import { openSources } from "../../../snapshots/sources/open-sources.ts";
 import type { RenderedMarket, Sources } from "../../../snapshots/sources/sources.ts";
 

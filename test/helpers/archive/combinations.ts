@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { marketDimensionKeys } from "../../../schemas/market.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
-import { bounds, forgeTiers } from "../../../schemas/scales.ts";
+import { bounds, forgeTiers } from "../../../schemas/versions.ts";
 import type { Query } from "../http/archive-proxy.ts";
 import { plainWords } from "./plain-filter.ts";
 

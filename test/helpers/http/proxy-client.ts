@@ -4,7 +4,7 @@ import { connect, type Socket } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
 import { gunzipSync } from "node:zlib";
-import { Problem } from "../../../schemas/problem.ts";
+import { Problem } from "../../../schemas/envelopes.ts";
 
 /** One answer as it came over the wire. */
 export interface Answer {

@@ -7,7 +7,7 @@ import { filterValuesOf } from "../../../schemas/filters.ts";
 import { marketDimensionKeys } from "../../../schemas/market.ts";
 import { protocolDimensionKeys } from "../../../schemas/protocol.ts";
 import { type HistoricalMarket, listEntryOf, type ProtocolScore } from "../../../schemas/records.ts";
-import { forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
+import { forgeScaleNumber, forgeTiers } from "../../../schemas/versions.ts";
 import { compareKeys, type MarketKey } from "../../../snapshots/format/market-line.ts";
 import type { PublishOptions, PublishReport } from "../../../snapshots/publish/publish.ts";
 import type { KeyRange, MarketsFile, ScoreRow, Sources } from "../../../snapshots/sources/sources.ts";

@@ -14,6 +14,7 @@ import {
   MarketPage,
   MarketProof,
   MonthFacet,
+  Problem,
   ProofLevel,
   ScoreBatch,
   ScoreDimensions,
@@ -25,13 +26,14 @@ import {
   Status,
   Usage,
 } from "../../../schemas/envelopes.ts";
-import { AnyJson, ForgeTier, Nearest } from "../../../schemas/primitives.ts";
-import { Problem } from "../../../schemas/problem.ts";
 import { archiveParameters, asOfParameter } from "../../../schemas/query.ts";
 import {
+  AnyJson,
   EvidenceItem,
+  ForgeTier,
   HistoricalMarket,
   MarketDimension,
+  Nearest,
   ProtocolScore,
   ScoreListEntry,
   ScorePoint,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { problemReply, publicError } from "../../../proxy/reply/problem.ts";
+import { errorCodes } from "../../../schemas/envelopes.ts";
 import { Fault } from "../../../schemas/errors.ts";
-import { errorCodes } from "../../../schemas/problem.ts";
 import { noSnapshot } from "../../../snapshots/read/catalog/catalog.ts";
 import { damagedLog } from "../../../snapshots/read/catalog/commit-log.ts";
 import { invalidParameter } from "../../../snapshots/read/query/parameters.ts";

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { searchBounds, timePattern } from "../../../schemas/filters.ts";
 import { archiveParameters, asOfParameter } from "../../../schemas/query.ts";
-import { forgeTiers } from "../../../schemas/scales.ts";
 import { maxLabelBytes } from "../../../schemas/shapes.ts";
+import { forgeTiers } from "../../../schemas/versions.ts";
 import { timeOf } from "../../../snapshots/read/query/parameters.ts";
 import { wantsRows } from "../../helpers/http/ndjson.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";

@@ -5,9 +5,8 @@ import { crc32, inflateSync } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { inListOrder, listEntryOf, type ProtocolScore, ScoreListEntry } from "../../../schemas/records.ts";
-import { type ForgeTier, forgeScaleNumber, forgeTiers } from "../../../schemas/scales.ts";
 import type { ExportRecord, Tiers } from "../../../schemas/store/stored-objects.ts";
-import { formatVersion } from "../../../schemas/versions.ts";
+import { type ForgeTier, forgeScaleNumber, forgeTiers, formatVersion } from "../../../schemas/versions.ts";
 import {
   changeId,
   maxChanges,

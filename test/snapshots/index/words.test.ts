@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { foldCase } from "../../../schemas/names.ts";
+import { foldCase } from "../../../schemas/filters.ts";
 import { isSettled, settledWordsOf, wordsOf } from "../../../snapshots/index/word-table.ts";
 
 /** Every character, as it is and folded. What is not assigned, or for private use, has no case: RegExp folds none. */

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { KeyRecord } from "../../../schemas/store/keys.ts";
+import type { KeyRecord } from "../../../schemas/store/stored-objects.ts";
 import {
   generateKey,
   issueKey,

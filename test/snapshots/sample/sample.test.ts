@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
-import { forgeTiers } from "../../../schemas/scales.ts";
+import { forgeTiers } from "../../../schemas/versions.ts";
 import { type SampleOptions, writeSample } from "../../../snapshots/sample/sample.ts";
 import { type CommandOptions, runCommand } from "../../helpers/publish/commands.ts";
 import { readAll, type SourceContent, withSources } from "../../helpers/publish/sources.ts";

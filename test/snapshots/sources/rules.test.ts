@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { HistoricalMarket, ProtocolScore } from "../../../schemas/records.ts";
-import { forgeTiers } from "../../../schemas/scales.ts";
 import { maxLabelBytes } from "../../../schemas/shapes.ts";
+import { forgeTiers } from "../../../schemas/versions.ts";
 import { faultsOfRow, jsonOfRow, soundRow } from "../../../snapshots/sources/contract/file-column.ts";
 import { matchColumns } from "../../../snapshots/sources/contract/match-columns.ts";
 import { marketsTable, protocolScoresTable } from "../../../snapshots/sources/contract/source-tables.ts";

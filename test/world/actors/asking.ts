@@ -1,6 +1,5 @@
 import { publicError } from "../../../proxy/reply/problem.ts";
-import { type ErrorCode, Fault, isFault } from "../../../schemas/errors.ts";
-import { isPublic } from "../../../schemas/problem.ts";
+import { type ErrorCode, Fault, isFault, isPublic } from "../../../schemas/errors.ts";
 import {
   CorruptObjectError,
   hasCode,

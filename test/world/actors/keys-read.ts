@@ -1,4 +1,4 @@
-import { KeyRecord, KeyRevocation } from "../../../schemas/store/keys.ts";
+import { KeyRecord, KeyRevocation } from "../../../schemas/store/stored-objects.ts";
 import { keyIdOf } from "../../../snapshots/keys/keys.ts";
 import { isKeyRevocation, layout } from "../../../snapshots/store/layout.ts";
 import { unseal } from "../../../snapshots/store/objects.ts";

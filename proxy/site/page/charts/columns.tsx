@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ScoreListEntry } from "../../../../schemas/records.ts";
-import type { ForgeTier } from "../../../../schemas/scales.ts";
+import type { ForgeTier } from "../../../../schemas/versions.ts";
 import { compact, counted, numberOf, tiers } from "../model/words.ts";
 import { type Band, Grid, Picture, ticksFor, tierBands } from "./picture.tsx";
 

@@ -1,6 +1,6 @@
 import { type ComponentChildren, createContext } from "preact";
 import { useContext, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { ForgeTier } from "../../../../schemas/scales.ts";
+import type { ForgeTier } from "../../../../schemas/versions.ts";
 import { stepOf, tiers } from "../model/words.ts";
 
 /** The width in CSS pixels of all pictures within, where they are drawn for a file. */

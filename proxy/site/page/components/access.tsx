@@ -1,7 +1,7 @@
 import { Fragment } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { contactText } from "../../../../schemas/contact.ts";
 import type { Status } from "../../../../schemas/envelopes.ts";
+import { contactText } from "../../../../schemas/names.ts";
 import type { Usage } from "../../client/client.ts";
 import { Bar } from "../charts/picture.tsx";
 import { comparedIn, filtersOf, sides } from "../model/filters.ts";

@@ -1,5 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { foldCase, nameOf } from "../../../../schemas/names.ts";
+import { foldCase } from "../../../../schemas/filters.ts";
+import { nameOf } from "../../../../schemas/names.ts";
 import { archiveAddress } from "../model/filters.ts";
 import { useLoaded, useSite, useStored } from "../model/hooks.ts";
 import { tiers } from "../model/words.ts";

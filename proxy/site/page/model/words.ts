@@ -1,5 +1,5 @@
 import { minutes } from "../../../../schemas/names.ts";
-import { type ForgeTier, forgeTiers } from "../../../../schemas/scales.ts";
+import { type ForgeTier, forgeTiers } from "../../../../schemas/versions.ts";
 
 export { ago, minutes, spoken } from "../../../../schemas/names.ts";
 

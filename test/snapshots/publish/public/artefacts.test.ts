@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { publishedSite } from "../../../../proxy/site/files.ts";
 import type { ProtocolScore } from "../../../../schemas/records.ts";
-import { type ForgeTier, forgeScaleNumber } from "../../../../schemas/scales.ts";
+import { type ForgeTier, forgeScaleNumber } from "../../../../schemas/versions.ts";
 import { artefactFiles, artefactsOf } from "../../../../snapshots/artefacts/artefacts.ts";
 import { collectGarbage } from "../../../../snapshots/maintain/gc.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";

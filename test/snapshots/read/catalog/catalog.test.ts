@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { historyDays } from "../../../../schemas/envelopes.ts";
-import { forgeTiers } from "../../../../schemas/scales.ts";
+import { forgeTiers } from "../../../../schemas/versions.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
 import {
   commitAsOf,

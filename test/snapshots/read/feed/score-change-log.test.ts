@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { protocolDimensionKeys } from "../../../../schemas/protocol.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../../../schemas/records.ts";
 import type { ScoreChange } from "../../../../schemas/rooms/feed.ts";
-import { forgeScaleNumber, forgeTiers } from "../../../../schemas/scales.ts";
+import { forgeScaleNumber, forgeTiers } from "../../../../schemas/versions.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import { ScoreChangeLog } from "../../../../snapshots/read/feed/score-change-log.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { type ForgeTier, forgeScaleNumber } from "../../../../schemas/scales.ts";
 import { Tiers } from "../../../../schemas/store/stored-objects.ts";
+import { type ForgeTier, forgeScaleNumber } from "../../../../schemas/versions.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import { TierLog } from "../../../../snapshots/read/scores.ts";

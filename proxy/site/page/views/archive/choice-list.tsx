@@ -1,5 +1,5 @@
 import type { LabelFacet } from "../../../../../schemas/envelopes.ts";
-import { foldCase } from "../../../../../schemas/names.ts";
+import { foldCase } from "../../../../../schemas/filters.ts";
 import { Bar } from "../../charts/picture.tsx";
 import { Field } from "../../components/field.tsx";
 import { DimensionLink, type Meaning, Term } from "../../components/meaning.tsx";

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
-import type { ForgeTier } from "../../../../../schemas/scales.ts";
+import type { ForgeTier } from "../../../../../schemas/versions.ts";
 import { Distribution } from "../../charts/columns.tsx";
 import { Field } from "../../components/field.tsx";
 import { TakeAlong } from "../../components/take-along.tsx";

@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ScoreListEntry } from "../../../../../schemas/records.ts";
-import type { ForgeTier } from "../../../../../schemas/scales.ts";
+import type { ForgeTier } from "../../../../../schemas/versions.ts";
 import { Curve } from "../../charts/curve.tsx";
 import { Diverging, Scored } from "../../charts/picture.tsx";
 import type { Meaning } from "../../components/meaning.tsx";
