@@ -28,23 +28,21 @@ export function weakTag({ manifest }: LogEntry, ...parts: readonly (string | num
   return `W/"${digest.slice(0, 27)}"`;
 }
 
-/**
- * The commit that `asOf` means (INTERFACE 4.10), which may have been collected; without it the current one. Throws
- * SNAPSHOT_NOT_FOUND, or SNAPSHOT_EXPIRED for one that is withdrawn.
- */
+/** The commit that `asOf` means (INTERFACE 4.10), which may have been collected; without it the current one. */
 export async function commitAsOf(catalog: Catalog, asOf: AsOf | undefined): Promise<LogEntry> {
   const { commit: current } = catalog.requireCurrent();
   if (!asOf) return current;
+  const { log } = catalog;
   if ("time" in asOf) {
-    if (asOf.time >= catalog.log.now()) return current;
-    const found = await catalog.log.at(new Date(asOf.time).toISOString());
+    if (asOf.time >= log.now()) return current;
+    const found = await log.at(new Date(asOf.time).toISOString());
     if (found) return found;
     throw neverPublished("Nothing was published at or before this time");
   }
-  const found = await namedCommit(catalog.log, asOf.snapshotId);
+  const found = await namedCommit(log, asOf.snapshotId);
   if (!found) throw neverPublished("No snapshot of this id was ever published");
-  if (catalog.log.isWithdrawn(found.commit))
-    throw await expired(catalog.log, found, "The snapshot was withdrawn by a rollback");
+  if (log.isWithdrawn(found.commit))
+    throw await expired(log, found, "The snapshot was withdrawn by a rollback");
   return found;
 }
 
@@ -70,10 +68,7 @@ export function readSnapshot<T>(
   return whileKept(catalog, commit, async () => read(await catalog.snapshot(commit)));
 }
 
-/**
- * Works on the snapshot of a commit, which a collection may delete meanwhile. Throws what `gone` makes then, a
- * SNAPSHOT_EXPIRED unless it is given, and what `work` throws.
- */
+/** Works on the snapshot of a commit, which a collection may delete meanwhile. Then throws what `gone` makes. */
 export async function whileKept<T>(
   catalog: Catalog,
   commit: LogEntry,
@@ -161,12 +156,9 @@ export async function beginStream(
   const compressed = gzip && stream.readGzip !== undefined;
   const chunks = compressed ? stream.readGzip!() : stream.read();
   const first = await chunks.next();
-  return { chunks: goOn(first, chunks), compressed };
-}
-
-/** Puts back an element that was already taken. */
-async function* goOn<T>(first: IteratorResult<T, void>, others: AsyncIterable<T>) {
-  if (first.done) return;
-  yield first.value;
-  yield* others;
+  async function* all() {
+    if (!first.done) yield first.value;
+    yield* chunks;
+  }
+  return { chunks: all(), compressed };
 }

@@ -1,10 +1,14 @@
 import type { MarketProof } from "../../../schemas/envelopes.ts";
 import { Fault } from "../../../schemas/errors.ts";
 import { idOfLine } from "../../format/market-line.ts";
+import { type CompressedPage, readRun } from "../../format/page.ts";
 import { leafHash } from "../../format/tree.ts";
 import { readPages } from "../../index/segment.ts";
+import { CorruptObjectError } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { readSnapshot } from "../answer.ts";
+import { awaitBudget } from "../budgets.ts";
+import type { ObjectCache } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import { type Logged, levelOf } from "../catalog/public-log.ts";
 import type { Snapshot } from "../catalog/snapshots.ts";
@@ -47,24 +51,36 @@ export async function proveMarket(
   return { market, ...proven, proof: { ...levels, inclusion } };
 }
 
-/** The path from a market's text to the root of its archive. Hashes all markets of its page. */
+/** The path from a market's text to the root of its archive. */
 export async function levelsOf(
   catalog: Catalog,
   { archive, commit, manifest }: Snapshot,
   { ordinal, line }: FoundMarket,
 ) {
   const location = archive.locate(ordinal);
-  const { markets } = archive.page(location);
-  const oldest = ordinal - (markets - 1 - location.line);
-  const ordinals = Array.from({ length: markets }, (_, index) => oldest + markets - 1 - index);
-  const lines = await (await Lines.read(archive, ordinals, catalog)).all();
+  const page = archive.page(location);
+  const { markets } = page;
+  const leaves = await leavesOf(catalog.objects, page);
   const ref = manifest.segments[location.segment]!;
   const key = layout.segment(ref.hash);
   const pages = readPages(key, await catalog.objects.get(key, ref));
   return {
     market: line.toString(),
-    page: { ...levelOf(ordinal - oldest, lines.toReversed().map(leafHash)), markets },
+    page: { ...levelOf(markets - 1 - location.line, leaves), markets },
     segment: { ...levelOf(location.page, hashesOf(pages)), markets: ref.markets },
     archive: { ...levelOf(location.segment, hashesOf(manifest.segments)), markets: commit.counts.markets },
   };
+}
+
+/** The hashes of the markets of a page, from the oldest up. */
+export async function leavesOf(objects: Pick<ObjectCache, "get">, page: CompressedPage): Promise<Buffer[]> {
+  const key = layout.page(page.hash);
+  const stored = await objects.get(key, page);
+  const leaves: Buffer[] = [];
+  for (const run of page.runs.keys()) {
+    await awaitBudget();
+    leaves.push(...readRun(key, stored, page.runs, run).map(leafHash));
+  }
+  if (leaves.length === page.markets) return leaves.reverse();
+  throw new CorruptObjectError(key, "it does not have as many markets as its segment says");
 }

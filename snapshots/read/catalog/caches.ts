@@ -156,22 +156,20 @@ export class IdIndex {
     id: string,
   ): Promise<number[]> {
     const hash = idHash(id);
-    const segments = archive.segments.map((segment, index) => ({
-      segment,
-      ids: manifest.segments[index]!.ids,
-      start: archive.starts[index]!,
-    }));
+    const segments = archive.segments.map((segment, place) => ({ segment, place }));
     const without = segments.filter(({ segment }) => !this.#filters.has(segment));
-    const make = async ({ segment, ids }: (typeof segments)[number]) => {
+    const make = async ({ segment, place }: (typeof segments)[number]) => {
+      const { ids } = manifest.segments[place]!;
       const filter = await this.#making.run(ids.hash, () => this.#filterOf(ids, segment.markets));
       this.#filters.set(segment, filter);
     };
     await inParallel(without, make, readAtOnce);
     const found: number[] = [];
-    for (const { segment, ids, start } of segments) {
+    for (const { segment, place } of segments) {
       if (!this.#filters.get(segment)!.mayHold(hash)) continue;
+      const { ids } = manifest.segments[place]!;
       const stored = await this.#objects.get(layout.ids(ids.hash), ids);
-      for (const ordinal of ordinalsOf(stored, hash)) found.push(start + ordinal);
+      for (const ordinal of ordinalsOf(stored, hash)) found.push(archive.starts[place]! + ordinal);
     }
     return found;
   }

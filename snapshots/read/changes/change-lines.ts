@@ -76,7 +76,7 @@ export async function* readChangesGzip(
 }
 
 function* chunksOf({ deletes, puts, texts }: NetChanges, skip: number): Generator<Chunk> {
-  const runs = new KeptRuns(texts);
+  const read = marketReader(texts);
   const gone = idCount(deletes);
   for (let at = skip; at < gone; at += deletesAtOnce) {
     const count = Math.min(deletesAtOnce, gone - at);
@@ -92,7 +92,11 @@ function* chunksOf({ deletes, puts, texts }: NetChanges, skip: number): Generato
     const { piece } = texts;
     yield {
       count,
-      text: () => textOf(some, runs),
+      async text() {
+        const lines: Buffer[] = [];
+        for (const tag of some) lines.push(putLine(await read(tag)));
+        return Buffer.concat(lines);
+      },
       ...(whole && piece && { piece: () => texts.piece!(source, line / runMarkets) }),
     };
     at += count;
@@ -117,12 +121,6 @@ function looseFrom(puts: Uint32Array, at: number, texts: ChangeTexts): number {
   while (end < puts.length && end - at < putsAtOnce && !(texts.piece && wholeRunAt(puts, end, texts)))
     end += 1;
   return end - at;
-}
-
-async function textOf(tags: Uint32Array, runs: KeptRuns): Promise<Buffer> {
-  const lines: Buffer[] = [];
-  for (const tag of tags) lines.push(putLine(await runs.market(tag)));
-  return Buffer.concat(lines);
 }
 
 /** Where the texts of changed markets are stored: in objects of at most 512 lines, in runs. */
@@ -211,24 +209,18 @@ export class PageTexts implements ChangeTexts {
   }
 }
 
-/** Keeps the runs that one answer has read last: several records may take turns. */
-class KeptRuns {
-  readonly #texts: ChangeTexts;
-  readonly #runs = new Memo<Buffer[]>(budgets.changeRuns, (markets) =>
+/** Reads markets by their tags. Keeps the runs that were read last: several records may take turns. */
+function marketReader(texts: ChangeTexts): (tag: number) => Promise<Buffer> {
+  const runs = new Memo<Buffer[]>(budgets.changeRuns, (markets) =>
     markets.reduce((sum, { length }) => sum + length, 1),
   );
-
-  constructor(texts: ChangeTexts) {
-    this.#texts = texts;
-  }
-
-  async market(tag: number): Promise<Buffer> {
+  return async (tag) => {
     const { source, line } = sourceOf(tag);
     const run = Math.floor(line / runMarkets);
-    const markets = await this.#runs.get(`${source}/${run}`, async () => {
+    const markets = await runs.get(`${source}/${run}`, async () => {
       await awaitBudget();
-      return this.#texts.run(source, run);
+      return texts.run(source, run);
     });
     return markets[line % runMarkets]!;
-  }
+  };
 }

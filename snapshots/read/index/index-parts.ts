@@ -2,17 +2,17 @@ import { Fault } from "../../../schemas/errors.ts";
 import { octets } from "../../../schemas/media.ts";
 import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
 import { hashBytes, hashesIn } from "../../format/hash-trees.ts";
-import { readRun } from "../../format/page.ts";
 import { chunkBytes, chunksOf } from "../../format/sizes.ts";
 import { digestFrom, leafHash } from "../../format/tree.ts";
 import { isKnownIndex, sectionRootOf } from "../../index/index-header.ts";
 import { parseIndexHeader } from "../../index/index-reader.ts";
 import { openPages, readSections } from "../../index/segment.ts";
-import { CorruptObjectError, FormatError, MissingObjectError } from "../../store/errors.ts";
+import { FormatError, MissingObjectError } from "../../store/errors.ts";
 import { inParallel, type Turn } from "../../store/in-parallel.ts";
 import { layout, sha256 } from "../../store/layout.ts";
 import type { ByteRange } from "../../store/storage.ts";
 import type { StoredFile, Stream } from "../answer.ts";
+import { leavesOf } from "../archive/market.ts";
 import { awaitBudget, budgets, Memo, type Payer, paidSteps } from "../budgets.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 
@@ -150,16 +150,8 @@ export class IndexParts {
     const { objects, derived } = this.#catalog;
     return derived.hashes.get(`page/${hash}/${index}`, async () => {
       const segmentKey = layout.segment(hash);
-      const page = openPages(segmentKey, await objects.get(segmentKey, { hash, bytes })).page(index);
-      const key = layout.page(page.hash);
-      const stored = await objects.get(key, page);
-      const leaves: Buffer[] = [];
-      for (const run of page.runs.keys()) {
-        await awaitBudget();
-        leaves.push(...readRun(key, stored, page.runs, run).map(leafHash));
-      }
-      if (leaves.length === page.markets) return Buffer.concat(leaves.reverse());
-      throw new CorruptObjectError(key, "it does not have as many markets as its segment says");
+      const segment = openPages(segmentKey, await objects.get(segmentKey, { hash, bytes }));
+      return Buffer.concat(await leavesOf(objects, segment.page(index)));
     });
   }
 }

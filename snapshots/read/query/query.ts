@@ -26,10 +26,8 @@ export interface ArchiveQuery {
   asOf: AsOf | undefined;
 }
 
-/** A query of the same address for all rows in one answer, which has no pages. */
+/** A query of the same address for all rows in one answer. */
 export interface RowsQuery extends ArchiveQuery {
-  page: undefined;
-  pageSize: undefined;
   /** Matches behind the cursor that the caller has already. */
   skip: number;
 }
@@ -113,13 +111,7 @@ export function parseArchiveQuery(parameters: Parameters, asOf?: AsOf): ArchiveQ
       "skip",
       "skip goes on with an answer in NDJSON or CSV; ask for one with Accept, or leave it out.",
     );
-  const query = {
-    filter: parseFilter(parameters),
-    page: optionalInteger(parameters, "page", 1, paging.maxPage),
-    pageSize: optionalInteger(parameters, "pageSize", 1, paging.maxPageSize),
-    cursor: parameters.get("cursor"),
-    asOf,
-  };
+  const query = archiveQueryOf(parameters, asOf);
   if (query.cursor !== undefined && query.page !== undefined) {
     throw invalidParameter(
       "page",
@@ -128,6 +120,14 @@ export function parseArchiveQuery(parameters: Parameters, asOf?: AsOf): ArchiveQ
   }
   return query;
 }
+
+const archiveQueryOf = (parameters: Parameters, asOf: AsOf | undefined): ArchiveQuery => ({
+  filter: parseFilter(parameters),
+  page: optionalInteger(parameters, "page", 1, paging.maxPage),
+  pageSize: optionalInteger(parameters, "pageSize", 1, paging.maxPageSize),
+  cursor: parameters.get("cursor"),
+  asOf,
+});
 
 /** For all rows in one answer. */
 export function parseRowsQuery(parameters: Parameters, asOf?: AsOf): RowsQuery {
@@ -138,21 +138,13 @@ export function parseRowsQuery(parameters: Parameters, asOf?: AsOf): RowsQuery {
         `${name} belongs to pages of JSON; an answer in NDJSON or CSV has all rows. Leave it out.`,
       );
   }
-  const cursor = parameters.get("cursor");
   const skip = optionalInteger(parameters, "skip", 0, paging.maxPage);
-  if (skip !== undefined && cursor === undefined)
+  if (skip !== undefined && !parameters.has("cursor"))
     throw invalidParameter(
       "skip",
       "skip counts markets behind a cursor: give the X-Cursor they came with, too.",
     );
-  return {
-    filter: parseFilter(parameters),
-    page: undefined,
-    pageSize: undefined,
-    cursor,
-    asOf,
-    skip: skip ?? 0,
-  };
+  return { ...archiveQueryOf(parameters, asOf), skip: skip ?? 0 };
 }
 
 /** INTERFACE 4.7. */

@@ -73,16 +73,8 @@ const comparisons: Record<string, (least: number, greatest: number) => Outcome> 
   greaterThanOrEqual: (least, greatest) => ({ holds: greatest >= 0, fails: least < 0 }),
 };
 
-/** The same comparison with its sides exchanged. */
-const exchanged: Record<string, string> = {
-  equal: "equal",
-  lessThan: "greaterThan",
-  lessThanOrEqual: "greaterThanOrEqual",
-  greaterThan: "lessThan",
-  greaterThanOrEqual: "lessThanOrEqual",
-};
-
-function compared(op: string, column: string, literal: string | number): Condition {
+/** `reversed`: the literal stands first. */
+function compared(op: string, column: string, literal: string | number, reversed: boolean): Condition {
   const value = comparableOf(column, literal);
   if (value === undefined) return unknown;
   return ({ rows, stats }) => {
@@ -90,7 +82,8 @@ function compared(op: string, column: string, literal: string | number): Conditi
     if (stats.nullCount[column] === rows) return { holds: false, fails: false };
     const [least, greatest] = [stats.minValues[column], stats.maxValues[column]];
     if (least === undefined || greatest === undefined) return either;
-    return comparisons[op]!(order(least, value), order(greatest, value));
+    const [low, high] = [order(least, value), order(greatest, value)];
+    return reversed ? comparisons[op]!(-high, -low) : comparisons[op]!(low, high);
   };
 }
 
@@ -153,7 +146,7 @@ function readNode(node: Node): Condition {
   // Values are compared as the type to which the reader casts both.
   const fits = column.op === "column" && literal.op === "literal" && comparedAs(column.valueType, name);
   if (!fits || column.valueType !== literal.valueType || typeof literal.value !== "string") return unknown;
-  return compared(reversed ? exchanged[op]! : op, name, literal.value);
+  return compared(op, name, literal.value, reversed);
 }
 
 const columnNamed = (name: unknown) => String(name).toLowerCase();
@@ -175,7 +168,6 @@ const operators: Record<string, string> = {
   "<=": "lessThanOrEqual",
   ">": "greaterThan",
   ">=": "greaterThanOrEqual",
-  "<>": "not",
 };
 
 const name = "`?([A-Za-z_][A-Za-z0-9_]*)`?";
@@ -189,15 +181,13 @@ function readSql(text: string): Condition | undefined {
   const [, checked, negated] = nullCheck.exec(text) ?? [];
   if (checked) return negated ? not(isNull(checked.toLowerCase())) : isNull(checked.toLowerCase());
   const [, left, sign, right] = columnFirst.exec(text) ?? [];
-  if (left) return readComparison(operators[sign!]!, left, right!);
+  if (left) return readComparison(sign!, left, right!, false);
   const [, value, turned, column] = constantFirst.exec(text) ?? [];
-  if (!column) return undefined;
-  const op = operators[turned!]!;
-  return readComparison(exchanged[op] ?? op, column, value!);
+  return column ? readComparison(turned!, column, value!, true) : undefined;
 }
 
-function readComparison(op: string, column: string, value: string): Condition {
+function readComparison(sign: string, column: string, value: string, reversed: boolean): Condition {
   const literal = value.startsWith("'") ? value.slice(1, -1) : Number(value);
-  if (op === "not") return not(compared("equal", column.toLowerCase(), literal));
-  return compared(op, column.toLowerCase(), literal);
+  if (sign === "<>") return not(compared("equal", column.toLowerCase(), literal, reversed));
+  return compared(operators[sign]!, column.toLowerCase(), literal, reversed);
 }
