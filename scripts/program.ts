@@ -1,5 +1,5 @@
 import { type ParseArgsOptionDescriptor, parseArgs } from "node:util";
-import { nearest } from "../snapshots/read/query/parameters.ts";
+import { nearest } from "../schemas/filters.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
 import { type ExitCode, exitCodes, reportFailure, type Shell, usageError } from "./cli.ts";
 

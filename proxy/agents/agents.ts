@@ -26,8 +26,7 @@ import {
   tools,
 } from "../../schemas/rooms/agents.ts";
 import { budgets, Memo } from "../../snapshots/read/budgets.ts";
-import { parseFilter } from "../../snapshots/read/query/filter.ts";
-import { invalidParameter, type Parameters } from "../../snapshots/read/query/parameters.ts";
+import { invalidParameter, type Parameters, parseFilter } from "../../snapshots/read/query/parameters.ts";
 import { decodeCursor } from "../../snapshots/read/query/query.ts";
 import type { Exchange, Handler, Request as Incoming, Response as Outgoing } from "../exchange.ts";
 import { refusalOf } from "../reply/problem.ts";

@@ -26,7 +26,6 @@ export interface FoundScore extends ListedSnapshot {
   object: NamedObject;
 }
 
-/** Throws PROTOCOL_NOT_FOUND for text that cannot be a slug. */
 export function scoreNamed(
   catalog: Catalog,
   kind: "records" | "histories" | "dimensions",
@@ -49,7 +48,6 @@ function objectOf({ scores }: Manifest, name: ScoreName): NamedObject | undefine
   return Object.hasOwn(objects, name.slug) ? objects[name.slug] : undefined;
 }
 
-/** Throws PROTOCOL_NOT_FOUND when the snapshot has no such protocol. */
 export function findScore({ commit, manifest }: ListedSnapshot, name: ScoreName): FoundScore {
   const object = objectOf(manifest, name);
   if (!object) throw protocolNotFound(name === "list" ? "" : name.slug, manifest);
@@ -204,17 +202,14 @@ export class TierLog {
     return unless(MissingObjectError, () => this.#steps.get(`${older.digest} ${newer.digest}`, compare));
   }
 
-  /** Throws MissingObjectError when the snapshot is gone. */
   #scoresOf(commit: LogEntry): Promise<Scored> {
-    return this.#scored.get(commit.digest, () => this.#read(commit));
-  }
-
-  async #read(commit: LogEntry): Promise<Scored> {
-    const { list } = (await this.#catalog.listed(commit)).manifest.scores;
-    const key = layout.publicObject(list.hash);
-    const bytes = await this.#catalog.objects.get(key, list);
-    await awaitBudget(stepsPerList);
-    const { scores } = parseObject(key, bytes, TierList);
-    return new Map(scores.map(({ slug, forgeScale: to, bri }) => [slug, { to, bri }]));
+    return this.#scored.get(commit.digest, async () => {
+      const { list } = (await this.#catalog.listed(commit)).manifest.scores;
+      const key = layout.publicObject(list.hash);
+      const bytes = await this.#catalog.objects.get(key, list);
+      await awaitBudget(stepsPerList);
+      const { scores } = parseObject(key, bytes, TierList);
+      return new Map(scores.map(({ slug, forgeScale: to, bri }) => [slug, { to, bri }]));
+    });
   }
 }

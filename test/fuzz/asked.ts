@@ -25,8 +25,11 @@ import { FeedCommand } from "../../schemas/rooms/feed.ts";
 import type { ExportFile } from "../../schemas/store/stored-objects.ts";
 import { csvByType } from "../../snapshots/read/archive/csv.ts";
 import { rowsByType } from "../../snapshots/read/archive/rows.ts";
-import { type ArchiveFilter, parseCanonicalFilter } from "../../snapshots/read/query/filter.ts";
-import { readParameters } from "../../snapshots/read/query/parameters.ts";
+import {
+  type ArchiveFilter,
+  parseCanonicalFilter,
+  readParameters,
+} from "../../snapshots/read/query/parameters.ts";
 import {
   decodeCursor,
   encodeCursor,

@@ -16,42 +16,7 @@ import type { FacetQuery } from "../query/query.ts";
 import { countFacets } from "./count-facets.ts";
 import { evaluate } from "./evaluate.ts";
 
-/** Facets are counted by `plan`. */
-export async function askFacets(
-  catalog: Catalog,
-  { filter, by, limit, asOf }: FacetQuery,
-): Promise<Asked<MarketFacets>> {
-  const commit = await commitAsOf(catalog, asOf);
-  const count = async ({ archive }: Snapshot) => {
-    const matches = await evaluate(archive, filter, awaitBudget);
-    const facets = await countFacets(archive, matches, by, limit, awaitBudget);
-    return { snapshotId: commit.snapshotId, total: matches.total, facets };
-  };
-  return {
-    commit,
-    etag: weakTag(commit, filter.canonical, by.join(), limit, "facets"),
-    plan: () => readSnapshot(catalog, commit, count),
-  };
-}
-
-// Asking for the status costs callers nothing, so an archive is counted only once.
-const counted = new WeakMap<Archive, Promise<TierCounts>>();
-
-export function countTiers(archive: Archive): Promise<TierCounts> {
-  const known = counted.get(archive) ?? count(archive);
-  counted.set(archive, known);
-  return known;
-}
-
-async function count(archive: Archive): Promise<TierCounts> {
-  const all = await evaluate(archive, { conditions: [], words: [] }, awaitBudget);
-  const { tier } = await countFacets(archive, all, ["tier"], forgeTiers.length, awaitBudget);
-  const { buckets } = tier as LabelFacet;
-  const countOf = (name: ForgeTier) => buckets.find(({ value }) => value === name)?.count ?? 0;
-  return Object.fromEntries(forgeTiers.map((name) => [name, countOf(name)])) as TierCounts;
-}
-
-/** The state of the current snapshot and of its publisher. Throws SNAPSHOT_UNAVAILABLE before the first snapshot. */
+/** The state of the current snapshot and of its publisher. */
 export function statusOf(catalog: Catalog, { staleAfterSeconds }: { staleAfterSeconds: number }): Status {
   const { commit, manifest } = catalog.requireCurrent();
   const checkedAt = catalog.checkedAt() ?? commit.publishedAt;
@@ -69,13 +34,28 @@ export function statusOf(catalog: Catalog, { staleAfterSeconds }: { staleAfterSe
   };
 }
 
-/** What everybody may know of the current snapshot (INTERFACE 4.6). Before the first one it throws. */
+/** What everybody may know of the current snapshot (INTERFACE 4.6). */
 export async function publicStatus(catalog: Catalog, how: { staleAfterSeconds: number }): Promise<Status> {
   const status = statusOf(catalog, how);
   const { commit } = catalog.requireCurrent();
   // Where the archive is damaged, the rest is told all the same.
   const snapshot = await unless(ObjectError, () => catalog.snapshot(commit));
-  return snapshot ? { ...status, marketsByTier: await countTiers(snapshot.archive) } : status;
+  if (!snapshot) return status;
+  const { archive } = snapshot;
+  const known = counted.get(archive) ?? countTiers(archive);
+  counted.set(archive, known);
+  return { ...status, marketsByTier: await known };
+}
+
+// Asking for the status costs callers nothing, so an archive is counted only once.
+const counted = new WeakMap<Archive, Promise<TierCounts>>();
+
+async function countTiers(archive: Archive): Promise<TierCounts> {
+  const all = await evaluate(archive, { conditions: [], words: [] }, awaitBudget);
+  const { tier } = await countFacets(archive, all, ["tier"], forgeTiers.length, awaitBudget);
+  const { buckets } = tier as LabelFacet;
+  const countOf = (name: ForgeTier) => buckets.find(({ value }) => value === name)?.count ?? 0;
+  return Object.fromEntries(forgeTiers.map((name) => [name, countOf(name)])) as TierCounts;
 }
 
 /** The snapshots that can be read, newest first (INTERFACE 4.10). */
@@ -96,4 +76,22 @@ export async function listSnapshots(catalog: Catalog): Promise<SnapshotList> {
     }),
   );
   return { count: snapshots.length, snapshots };
+}
+
+/** Facets are counted by `plan`. */
+export async function askFacets(
+  catalog: Catalog,
+  { filter, by, limit, asOf }: FacetQuery,
+): Promise<Asked<MarketFacets>> {
+  const commit = await commitAsOf(catalog, asOf);
+  const count = async ({ archive }: Snapshot) => {
+    const matches = await evaluate(archive, filter, awaitBudget);
+    const facets = await countFacets(archive, matches, by, limit, awaitBudget);
+    return { snapshotId: commit.snapshotId, total: matches.total, facets };
+  };
+  return {
+    commit,
+    etag: weakTag(commit, filter.canonical, by.join(), limit, "facets"),
+    plan: () => readSnapshot(catalog, commit, count),
+  };
 }

@@ -8,7 +8,7 @@ import type { PlannedPage } from "../catalog/caches.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import type { Snapshot } from "../catalog/snapshots.ts";
-import type { ArchiveFilter } from "../query/filter.ts";
+import type { ArchiveFilter } from "../query/parameters.ts";
 import { type ArchiveQuery, type Cursor, decodeCursor, encodeCursor, invalidCursor } from "../query/query.ts";
 import { evaluate, type Matches } from "./evaluate.ts";
 import { Lines } from "./lines.ts";
@@ -36,10 +36,7 @@ export interface Position {
   pageSize: number;
 }
 
-/**
- * A cursor pins the snapshot that it was issued for. Throws INVALID_CURSOR, CURSOR_MISMATCH, CURSOR_EXPIRED or
- * SNAPSHOT_UNAVAILABLE, and so does `plan`.
- */
+/** A cursor pins the snapshot that it was issued for. */
 export async function askPage(catalog: Catalog, query: ArchiveQuery): Promise<Asked<PagePlan>> {
   const { filter, page: number = 1, cursor = "" } = query;
   const { pageSize = cursor ? "" : paging.defaultPageSize } = query;
@@ -54,23 +51,37 @@ export async function askPage(catalog: Catalog, query: ArchiveQuery): Promise<As
     const lines = async () => {
       const start = first ?? (await startOf(catalog, query));
       const read = () => Lines.read(kept.snapshot.archive, kept.ordinals, catalog);
-      return whileStanding(catalog, query, start, read);
+      return whileStanding(catalog, start, read);
     };
     const plan = async () => planOf(kept, lines, async () => kept.spliced);
     return { commit: kept.snapshot.commit, etag: kept.etag, plan };
   }
   const start = first ?? (await startOf(catalog, query));
   const etag = weakTag(start.commit, ...parts);
-  const read = async () => {
-    const { page, lines } = await readPage(catalog, await positionOf(catalog, query, start), etag);
-    const spliced = async () => {
-      const made = await lines.spliced();
-      catalog.answers.set(name, { ...page, spliced: made });
-      return made;
-    };
-    return planOf(page, async () => lines, spliced);
+  const read = async () => readPage(catalog, await positionOf(catalog, query, start), { etag, name });
+  return { commit: start.commit, etag, plan: () => whileStanding(catalog, start, read) };
+}
+
+/** `name` is that of the page in the cache of answers. */
+async function readPage(
+  catalog: Catalog,
+  position: Position,
+  { etag, name }: { etag: string; name: string },
+): Promise<PagePlan> {
+  const { snapshot, matches, skip, pageSize } = position;
+  const ordinals = matches.slice(skip, pageSize);
+  const lines = await Lines.read(snapshot.archive, ordinals, catalog);
+  const more = skip + ordinals.length < matches.total;
+  const nextCursor = more ? cursorBehind(position, ordinals.at(-1)!, await lines.lastId()) : null;
+  const page = Math.floor(skip / pageSize) + 1;
+  const numbers = { count: ordinals.length, total: matches.total, page, pageSize, nextCursor };
+  const planned = { snapshot, etag, numbers, ordinals };
+  const spliced = async () => {
+    const made = await lines.spliced();
+    catalog.answers.set(name, { ...planned, spliced: made });
+    return made;
   };
-  return { commit: start.commit, etag, plan: () => whileStanding(catalog, query, start, read) };
+  return planOf(planned, async () => lines, spliced);
 }
 
 function planOf(
@@ -102,27 +113,24 @@ export async function startOf(catalog: Catalog, query: ArchiveQuery): Promise<St
   if (query.cursor === undefined) return { commit: await commitAsOf(catalog, query.asOf) };
   const cursor = decodeCursor(query.cursor);
   requireSameFilter(query.filter, cursor.filter);
+  // Whoever goes on may ask for pages of another size.
+  cursor.pageSize = query.pageSize ?? cursor.pageSize;
   const commit = await catalog.log.commit(cursor.commit);
   if (commit?.snapshotId === cursor.snapshotId && !catalog.log.isWithdrawn(commit.commit))
     return { commit, cursor };
   // No cursor was ever issued for a commit beyond the newest. Any other commit's snapshot is gone.
   const { commit: newest } = catalog.requireCurrent();
   const agrees = commit ? commit.snapshotId === cursor.snapshotId : cursor.commit <= newest.commit;
-  throw agrees ? await cursorExpired(catalog, cursor, query.pageSize ?? cursor.pageSize) : invalidCursor();
+  throw agrees ? await cursorExpired(catalog, cursor) : invalidCursor();
 }
 
-/**
- * Works on the snapshot of a start, which a collection may delete meanwhile. Then throws CURSOR_EXPIRED, or
- * SNAPSHOT_EXPIRED without a cursor.
- */
+/** As whileKept. A cursor can then be replaced by one into the current snapshot. */
 export function whileStanding<T>(
   catalog: Catalog,
-  query: ArchiveQuery,
   { commit, cursor }: Start,
   work: () => Promise<T>,
 ): Promise<T> {
-  const gone = cursor && (() => cursorExpired(catalog, cursor, query.pageSize ?? cursor.pageSize));
-  return whileKept(catalog, commit, work, gone);
+  return whileKept(catalog, commit, work, cursor && (() => cursorExpired(catalog, cursor)));
 }
 
 /** The matches of a query, and where its response begins among them. */
@@ -132,8 +140,7 @@ export async function positionOf(
   { commit, cursor }: Start,
 ): Promise<Position> {
   const snapshot = await catalog.snapshot(commit);
-  const { filter } = cursor ?? query;
-  const pageSize = query.pageSize ?? cursor?.pageSize ?? paging.defaultPageSize;
+  const { filter, pageSize = paging.defaultPageSize } = cursor ?? query;
   const matches = await evaluate(snapshot.archive, filter, awaitBudget);
   const skip = cursor
     ? await matchesUpTo(catalog, snapshot, matches, cursor)
@@ -157,21 +164,6 @@ async function matchesUpTo(
 
 async function idAt(catalog: Catalog, { archive }: Snapshot, ordinal: number): Promise<string> {
   return (await Lines.read(archive, [ordinal], catalog)).lastId();
-}
-
-async function readPage(
-  catalog: Catalog,
-  position: Position,
-  etag: string,
-): Promise<{ page: PlannedPage; lines: Lines }> {
-  const { snapshot, matches, skip, pageSize } = position;
-  const ordinals = matches.slice(skip, pageSize);
-  const lines = await Lines.read(snapshot.archive, ordinals, catalog);
-  const more = skip + ordinals.length < matches.total;
-  const nextCursor = more ? cursorBehind(position, ordinals.at(-1)!, await lines.lastId()) : null;
-  const page = Math.floor(skip / pageSize) + 1;
-  const numbers = { count: ordinals.length, total: matches.total, page, pageSize, nextCursor };
-  return { page: { snapshot, etag, numbers, ordinals }, lines };
 }
 
 /** The cursor behind a market, by its ordinal and id. */
@@ -199,9 +191,8 @@ function requireSameFilter(asked: ArchiveFilter, carried: ArchiveFilter): void {
 }
 
 /** Resumes in the current snapshot at the first match strictly after the same market. */
-async function cursorExpired(catalog: Catalog, cursor: Cursor, pageSize: number): Promise<Fault> {
+async function cursorExpired(catalog: Catalog, { filter, after, pageSize }: Cursor): Promise<Fault> {
   const snapshot = await catalog.snapshot();
-  const { filter, after } = cursor;
   const matches = await evaluate(snapshot.archive, filter, awaitBudget);
   const position = {
     snapshot,

@@ -38,7 +38,7 @@ const rowsFetched = paging.maxPageSize;
 // response for any filter.
 const rowsAtOnce = rowsFetched / 4;
 
-/** All rows in one answer. `plan` throws INVALID_PARAMETER when more are to be skipped than there are. */
+/** All rows in one answer. */
 export async function askRows(catalog: Catalog, query: RowsQuery, form: RowsForm): Promise<Asked<RowsPlan>> {
   const { skip, cursor = "", filter } = query;
   const whole = async <T>(working: Promise<T>) =>
@@ -51,7 +51,7 @@ export async function askRows(catalog: Catalog, query: RowsQuery, form: RowsForm
     etag: weakTag(start.commit, filter.canonical, cursor, skip, form.name),
     async plan() {
       const planned = async () => planFrom(catalog, await positionOf(catalog, query, start), skip, form);
-      const plan = await whole(whileStanding(catalog, query, start, planned));
+      const plan = await whole(whileStanding(catalog, start, planned));
       return query.asOf ? { ...plan, read: () => readKept(catalog, plan) } : plan;
     },
   };
@@ -74,7 +74,7 @@ async function planFrom(catalog: Catalog, start: Position, skip: number, form: R
   };
 }
 
-/** Rows of an earlier snapshot, which a collection may delete meanwhile. Then throws CURSOR_EXPIRED. */
+/** Rows of an earlier snapshot, which a collection may delete meanwhile. */
 async function* readKept(catalog: Catalog, { snapshot, read }: RowsPlan) {
   const chunks = read();
   const next = () => whileKept(catalog, snapshot.commit, () => chunks.next());

@@ -74,7 +74,7 @@ export class Catalog {
     return this.#current;
   }
 
-  /** The snapshot that `refresh` loaded last. Throws SNAPSHOT_UNAVAILABLE before the first one. */
+  /** The same, or SNAPSHOT_UNAVAILABLE. */
   requireCurrent(): ListedSnapshot {
     if (this.#current) return this.#current;
     throw noSnapshot();
@@ -112,9 +112,8 @@ export class Catalog {
   }
 
   /**
-   * Loads the newest commit of the store. Throws CorruptObjectError, MissingObjectError or StorageError when that
-   * fails, or when the store's newest commit is older than the current one. The current snapshot then stays; where
-   * there is none, what is whole beside the damage is shown. Concurrent calls share one look.
+   * Loads the newest commit of the store. Throws when that fails, or when the store's newest commit is older than the
+   * current one. The current snapshot then stays; where there is none, what is whole beside the damage is shown.
    */
   refresh(): Promise<void> {
     return this.#refreshing.run("refresh", async () => {
@@ -162,8 +161,7 @@ export class Catalog {
 
   /**
    * Makes the snapshot of the newest commit the current one. Where that is damaged and nothing whole is shown, the
-   * newest whole one before it becomes that, or else what is left of the newest, since scores need no archive. Throws
-   * what the newest one throws.
+   * newest whole one before it becomes that, or else what is left of the newest, since scores need no archive.
    */
   async #show(newest: Commit): Promise<void> {
     const damage = new Map<string, ObjectError>();
@@ -206,10 +204,7 @@ export class Catalog {
     return readable.some((commit) => commit.digest === digest);
   }
 
-  /**
-   * The manifest of a commit's snapshot. Throws MissingObjectError when it was collected, CorruptObjectError or
-   * StorageError.
-   */
+  /** A commit with its manifest. Throws MissingObjectError when that was collected. */
   async listed(commit: LogEntry): Promise<ListedSnapshot> {
     if (commit.digest === this.#current?.commit.digest) return this.#current;
     const held = this.#superseded.get(commit.commit);

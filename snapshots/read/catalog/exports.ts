@@ -101,10 +101,7 @@ export class Exports {
     return { ...file, contentType: parquet, ranges: true, read: (range) => this.#stream(file, range) };
   }
 
-  /**
-   * A range of a file, each chunk checked before any byte of it is passed on. Reading throws MissingObjectError,
-   * CorruptObjectError or StorageError.
-   */
+  /** A range of a file, each chunk checked before any byte of it is passed on. */
   #stream(file: ParquetFile, range: ByteRange): Stream {
     const [storage, objects] = [this.#storage, this.#objects];
     return {

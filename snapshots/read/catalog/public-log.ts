@@ -53,8 +53,7 @@ export class PublicLog {
 
   /**
    * The bytes of a file, by its name below the log; undefined when there is none, when it belongs to a larger log than
-   * is known, or when it is a checkpoint of another log. Throws CorruptObjectError when neither tiles nor commits tell
-   * the log, or StorageError.
+   * is known, or when it is a checkpoint of another log.
    */
   async file(name: string): Promise<Buffer | undefined> {
     if (name === "checkpoint") return bytesOf(await this.checkpoint());
@@ -65,7 +64,7 @@ export class PublicLog {
     return size === undefined ? undefined : bytesOf(await this.checkpointOf(Number(size)));
   }
 
-  /** The newest checkpoint that is believed; undefined when there is none. */
+  /** The newest checkpoint that is believed. */
   async checkpoint(): Promise<NotedCheckpoint | undefined> {
     // By the number of the newest commit, because its checkpoint is signed a moment after it.
     return this.#checkpoint(`newest ${this.#log.newest?.entry.commit ?? 0}`, () => this.#reader.checkpoint());
@@ -214,8 +213,7 @@ async function checkpointFor(
 
 /**
  * Proves that the log of a checkpoint has a commit. Where there is no checkpoint, or an older one, the entry comes
- * alone. Throws CorruptObjectError when the log's tiles do not give the signed tree, MissingObjectError or
- * StorageError.
+ * alone.
  */
 export async function proveCommit(
   publicLog: PublicLog,

@@ -71,10 +71,6 @@ export class ChangesReader {
     this.#catalog = catalog;
   }
 
-  /**
-   * Throws SNAPSHOT_NOT_FOUND, SNAPSHOT_UNAVAILABLE or DAMAGED_LOG. `plan` also throws INVALID_PARAMETER, and
-   * SNAPSHOT_EXPIRED when the difference cannot be told any more.
-   */
   async ask(query: ChangesQuery, payer: Payer): Promise<Asked<ChangesPlan>> {
     const { since, skip } = query;
     const until = query.until ?? this.#catalog.requireCurrent().commit.snapshotId;

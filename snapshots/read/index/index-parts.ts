@@ -45,10 +45,7 @@ export class IndexParts {
     this.#catalog = catalog;
   }
 
-  /**
-   * The parts with these hashes, one after the other. `pay` pays for listing segments. Throws SECTION_NOT_FOUND or
-   * SNAPSHOT_UNAVAILABLE, and what `pay` throws.
-   */
+  /** The parts with these hashes, one after the other. `pay` pays for listing segments. */
   async open(hashes: readonly string[], ranges: boolean, pay: Payer["pay"]): Promise<StoredFile> {
     const parts = await this.#find(hashes, paidSteps(pay));
     return {

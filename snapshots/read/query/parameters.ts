@@ -1,7 +1,23 @@
 import { Fault } from "../../../schemas/errors.ts";
-import { listNames, parameterNames, retiredFields, timePattern } from "../../../schemas/filters.ts";
+import {
+  type Condition,
+  type FacetName,
+  type FilterField,
+  facetNames,
+  filterFields,
+  filterNames,
+  type IntegerRange,
+  listNames,
+  nearest,
+  parameterNames,
+  type QueryWord,
+  retiredFields,
+  searchBounds,
+  timePattern,
+} from "../../../schemas/filters.ts";
 import { csv, ndjson } from "../../../schemas/media.ts";
-import { integerOf } from "../../../schemas/shapes.ts";
+import { fitsIn, integerOf, maxLabelBytes } from "../../../schemas/shapes.ts";
+import { normalised } from "../../index/word-table.ts";
 
 export const invalidParameter = (parameter: string, message: string) =>
   new Fault("INVALID_PARAMETER", message, { parameter });
@@ -10,8 +26,8 @@ export const invalidParameter = (parameter: string, message: string) =>
 export type Parameters = ReadonlyMap<string, string>;
 
 /**
- * Reads the raw query text of a request target, strictly: every name known, given once, not empty, decodable. Names and
- * values come back decoded. Throws INVALID_PARAMETER. `search` is what follows the `?`, or "".
+ * Reads the raw query text of a request target, strictly: every name known, given once, not empty, decodable. `search`
+ * is what follows the `?`, or "".
  */
 export function readParameters(search: string, known: readonly string[]): Map<string, string> {
   const parameters = new Map<string, string>();
@@ -46,26 +62,169 @@ function decodePair(pair: string): [string, string] {
   return [name, decode(rawValue, name)];
 }
 
-function unknownParameter(name: string, known: readonly string[]): string {
-  const hint = hintFor(name, known);
-  const more = hint === undefined ? retiredOr(name, known) : ` ${hint}`;
-  if (known.length === 0) return `${shown(name)} is not a parameter here; this address takes none.${more}`;
-  return `${shown(name)} is not a parameter here.${more} Known: ${known.join(", ")}.`;
+/** The part of a query that selects markets. `canonical` is its one spelling, equal exactly when the filters are. */
+export interface ArchiveFilter {
+  conditions: Condition[];
+  words: QueryWord[];
+  canonical: string;
 }
 
-/** Quotes the beginning of what was sent. */
-const shown = (text: string) => JSON.stringify(text.slice(0, 60));
+/** The filter that a cursor carries in its canonical spelling. */
+export function parseCanonicalFilter(canonical: string): ArchiveFilter {
+  return parseFilter(readParameters(canonical, filterNames), true);
+}
 
-const retiredNames = new Set(retiredFields.flatMap((row) => [row.field, ...parameterNames(row)]));
+/** Names and values in the order of the filter table. */
+type Canonical = Map<string, string>;
 
-/** A sentence to append about a name that may once have been of a filter, or "". */
-const retiredOr = (name: string, known: readonly string[]): string =>
-  retiredNames.has(name) ? " There was such a filter, and it was taken away." : didYouMean(name, known);
+/**
+ * A query text that readParameters reads. Percent-encodes only what would be read differently, so that a cursor, which
+ * carries it, stays short.
+ */
+function textOf(canonical: Canonical): string {
+  const pairs = [...canonical].map(
+    ([name, value]) => `${name}=${value.replace(/[\p{Cc} %&+]/gu, encodeURIComponent)}`,
+  );
+  return pairs.join("&");
+}
 
-/** A question to append, or "". */
-export function didYouMean(text: string, known: readonly string[]): string {
-  const meant = nearest(text, known);
-  return meant === undefined ? "" : ` Did you mean ${meant}?`;
+/** Ignores other parameters. */
+export function parseFilter(parameters: Parameters, isCanonical = false): ArchiveFilter {
+  const conditions: Condition[] = [];
+  const canonical: Canonical = new Map();
+  for (const row of filterFields) {
+    const condition = parseField(row, parameters, canonical);
+    if (condition) conditions.push(condition);
+  }
+  const time = parseTimes(parameters, canonical);
+  if (time) conditions.push(time);
+  const words = parseWords(parameters, isCanonical, canonical);
+  return { conditions, words, canonical: textOf(canonical) };
+}
+
+function parseWords(parameters: Parameters, isCanonical: boolean, canonical: Canonical): QueryWord[] {
+  const given = parameters.get("q");
+  if (given === undefined) return [];
+  const { words, prefix } = searchBounds;
+  // The canonical spelling adds a space between words that only a * parted.
+  const characters = searchBounds.characters + (isCanonical ? words : 0);
+  const refuse = (what: string) => invalidParameter("q", `q ${what}`);
+  // Words that are normalised already stay, since a few texts would change again.
+  const text = isCanonical ? given.toLowerCase() : normalised(given);
+  // Normalising makes up to eighteen characters of one, and a cursor has to carry them.
+  if (lengthOf(given) > characters || lengthOf(text) > characters)
+    throw refuse(
+      `must be at most ${characters} characters, also when ligatures and the like are written out.`,
+    );
+  const found = text.match(/[\p{L}\p{M}\p{N}]+\*?/gu) ?? [];
+  if (found.length === 0) throw refuse("has no word; words consist of letters, marks and digits.");
+  if (found.length > words) throw refuse(`must be at most ${words} words.`);
+  const all = [...new Set(found)].sort().map((word) => ({
+    text: word.replace("*", ""),
+    prefix: word.endsWith("*"),
+  }));
+  const short = all.find((word) => word.prefix && lengthOf(word.text) < prefix);
+  if (short)
+    throw refuse(
+      `must have at least ${prefix} characters before a *, not ${JSON.stringify(short.text)} alone.`,
+    );
+  canonical.set("q", all.map((word) => (word.prefix ? `${word.text}*` : word.text)).join(" "));
+  // A market with the longer word also has a word that begins so.
+  const implied = (word: QueryWord) =>
+    word.prefix && all.some((other) => other !== word && other.text.startsWith(word.text));
+  return all.filter((word) => !implied(word));
+}
+
+/** In characters of Unicode, not in code units. */
+function lengthOf(text: string): number {
+  return [...text].length;
+}
+
+function parseField(row: FilterField, parameters: Parameters, canonical: Canonical): Condition | undefined {
+  if (row.kind === "label") {
+    const value = parameters.get(row.field);
+    if (value === undefined) return undefined;
+    if (!fitsIn(value, maxLabelBytes))
+      throw invalidParameter(
+        row.field,
+        `${row.field} must be at most ${maxLabelBytes} bytes in UTF-8; no market has a longer one.`,
+      );
+    canonical.set(row.field, value);
+    return { kind: "label", field: row.field, value };
+  }
+  const ranges = row.values
+    ? parseNamed(row, row.values, parameters, canonical)
+    : parseRange(row, parameters, canonical);
+  return ranges && { kind: "integer", field: row.field, ranges };
+}
+
+type IntegerField = Extract<FilterField, { kind: "integer" }>;
+
+function parseNamed(
+  { field, min, several }: IntegerField,
+  values: readonly string[],
+  parameters: Parameters,
+  canonical: Canonical,
+): IntegerRange[] | undefined {
+  const text = parameters.get(field);
+  if (text === undefined) return undefined;
+  const positions = several ? listOf(field, text, values) : [positionOf(field, text, values)];
+  const chosen = values.filter((_, position) => positions.includes(position));
+  canonical.set(field, chosen.join(","));
+  const ranges: IntegerRange[] = [];
+  for (const position of positions.toSorted((a, b) => a - b)) {
+    const [value, last] = [min + position, ranges.at(-1)];
+    if (last?.max === value - 1) last.max = value;
+    else ranges.push({ min: value, max: value });
+  }
+  return ranges;
+}
+
+function parseRange(
+  row: IntegerField,
+  parameters: Parameters,
+  canonical: Canonical,
+): IntegerRange[] | undefined {
+  const [low, high] = [`min_${row.field}`, `max_${row.field}`];
+  const min = optionalInteger(parameters, low, row.min, row.max);
+  const max = optionalInteger(parameters, high, row.min, row.max);
+  if (min === undefined && max === undefined) return undefined;
+  if (min !== undefined && max !== undefined && min > max)
+    throw invalidParameter(low, `${low} is above ${high}.`);
+  if (min !== undefined) canonical.set(low, String(min));
+  if (max !== undefined) canonical.set(high, String(max));
+  return [{ min: min ?? row.min, max: max ?? row.max }];
+}
+
+function parseTimes(parameters: Parameters, canonical: Canonical): Condition | undefined {
+  const from = optionalTime(parameters, "from", 0);
+  const to = optionalTime(parameters, "to", dayMilliseconds - 1);
+  if (from === undefined && to === undefined) return undefined;
+  if (from !== undefined && to !== undefined && from > to)
+    throw invalidParameter("from", "from is later than to.");
+  if (from !== undefined) canonical.set("from", canonicalTime(from));
+  if (to !== undefined) canonical.set("to", canonicalTime(to));
+  return {
+    kind: "time",
+    from: from ?? Number.NEGATIVE_INFINITY,
+    to: to ?? Number.POSITIVE_INFINITY,
+  };
+}
+
+// Offsets can push 0000-01-01 and 9999-12-31 over the four-digit years; the archive holds none of those times.
+function canonicalTime(time: number): string {
+  const [first, last] = [Date.parse("0000-01-01T00:00:00.000Z"), Date.parse("9999-12-31T23:59:59.999Z")];
+  return new Date(Math.min(Math.max(time, first), last)).toISOString();
+}
+
+function optionalTime(parameters: Parameters, name: string, dateOnlyAddition: number) {
+  const text = parameters.get(name);
+  return text === undefined ? undefined : timeOf(name, text, dateOnlyAddition);
+}
+
+/** Separated by commas. */
+export function parseFacetNames(text: string): FacetName[] {
+  return listOf("by", text, facetNames).map((position) => facetNames[position]!);
 }
 
 /** The positions in `names` of a list that is separated by commas. */
@@ -86,7 +245,6 @@ export function positionOf(parameter: string, name: string, names: readonly stri
   );
 }
 
-/** Undefined when the parameter was left out. */
 export function optionalInteger(parameters: Parameters, name: string, min: number, max: number) {
   const text = parameters.get(name);
   if (text === undefined) return undefined;
@@ -114,56 +272,26 @@ export function timeOf(name: string, text: string, dateOnlyAddition: number, orE
   return Date.parse(`${groups.date}T${groups.clock}${fraction}${groups.zone}`);
 }
 
-/** Longer texts are never near misses. */
-const maxLength = 60;
-/**
- * More typing errors make another word. A low bound also ends most comparisons early, even among thousands of slugs.
- */
-const maxErrors = 5;
-
-/**
- * The candidate that was probably meant, in any letter case. Allows one typing error in three characters, at least one.
- * Undefined when none is that near.
- */
-export function nearest(text: string, candidates: Iterable<string>): string | undefined {
-  if (text.length > maxLength) return undefined;
-  const typed = text.toLowerCase();
-  let most = Math.min(maxErrors, Math.max(1, Math.floor(text.length / 3)));
-  let best: string | undefined;
-  for (const candidate of candidates) {
-    const errors = typingErrors(typed, candidate.toLowerCase(), most);
-    if (errors <= most) [best, most] = [candidate, errors - 1];
-  }
-  return best;
+function unknownParameter(name: string, known: readonly string[]): string {
+  const hint = hintFor(name, known);
+  const more = hint === undefined ? retiredOr(name, known) : ` ${hint}`;
+  if (known.length === 0) return `${shown(name)} is not a parameter here; this address takes none.${more}`;
+  return `${shown(name)} is not a parameter here.${more} Known: ${known.join(", ")}.`;
 }
 
-/**
- * How many characters have to be inserted, left out, replaced or swapped with their neighbour to turn one text into the
- * other (optimal string alignment: no character is touched twice). Infinity when they are more than `most`.
- */
-export function typingErrors(from: string, to: string, most = Number.POSITIVE_INFINITY): number {
-  if (Math.abs(from.length - to.length) > most) return Number.POSITIVE_INFINITY;
-  let [beforeLast, last]: number[][] = [[], Array.from({ length: to.length + 1 }, (_, column) => column)];
-  for (let row = 1; row <= from.length; row += 1) {
-    const current = [row];
-    let least = row;
-    for (let column = 1; column <= to.length; column += 1) {
-      const replaced = last![column - 1]! + (from[row - 1] === to[column - 1] ? 0 : 1);
-      const swapped = from[row - 1] === to[column - 2] && from[row - 2] === to[column - 1];
-      current[column] = Math.min(
-        replaced,
-        last![column]! + 1,
-        current[column - 1]! + 1,
-        swapped && row > 1 && column > 1 ? beforeLast![column - 2]! + 1 : replaced,
-      );
-      least = Math.min(least, current[column]!);
-    }
-    // No later row has less.
-    if (least > most) return Number.POSITIVE_INFINITY;
-    [beforeLast, last] = [last!, current];
-  }
-  const errors = last![to.length]!;
-  return errors > most ? Number.POSITIVE_INFINITY : errors;
+/** Quotes the beginning of what was sent. */
+const shown = (text: string) => JSON.stringify(text.slice(0, 60));
+
+const retiredNames = new Set(retiredFields.flatMap((row) => [row.field, ...parameterNames(row)]));
+
+/** A sentence to append about a name that may once have been of a filter, or "". */
+const retiredOr = (name: string, known: readonly string[]): string =>
+  retiredNames.has(name) ? " There was such a filter, and it was taken away." : didYouMean(name, known);
+
+/** A question to append, or "". */
+export function didYouMean(text: string, known: readonly string[]): string {
+  const meant = nearest(text, known);
+  return meant === undefined ? "" : ` Did you mean ${meant}?`;
 }
 
 /** Parameters that other services have, and what replaces them here. */

@@ -11,8 +11,17 @@ import {
 } from "../../../schemas/query.ts";
 import { digestPattern } from "../../../schemas/shapes.ts";
 import type { MarketKey } from "../../format/market-line.ts";
-import { type ArchiveFilter, parseCanonicalFilter, parseFacetNames, parseFilter } from "./filter.ts";
-import { dayMilliseconds, invalidParameter, optionalInteger, type Parameters, timeOf } from "./parameters.ts";
+import {
+  type ArchiveFilter,
+  dayMilliseconds,
+  invalidParameter,
+  optionalInteger,
+  type Parameters,
+  parseCanonicalFilter,
+  parseFacetNames,
+  parseFilter,
+  timeOf,
+} from "./parameters.ts";
 
 /** A snapshot by its id, or the one that was current at a time (epoch milliseconds). */
 export type AsOf = { snapshotId: string } | { time: number };
@@ -50,7 +59,6 @@ export interface ChangesQuery {
   skip: number;
 }
 
-/** Undefined when the parameter was left out. */
 export function snapshotIdOf(parameters: Parameters, name: "since" | "until"): string | undefined {
   const id = parameters.get(name);
   if (id === undefined || digestPattern.test(id)) return id;
@@ -104,7 +112,7 @@ export function parsePartsQuery(parameters: Parameters): string[] {
   throw invalidParameter(name, `${name} names a hash more than once; once is enough.`);
 }
 
-/** INTERFACE 4.5. Throws INVALID_PARAMETER; nothing is clamped or ignored. */
+/** INTERFACE 4.5. Nothing is clamped or ignored. */
 export function parseArchiveQuery(parameters: Parameters, asOf?: AsOf): ArchiveQuery {
   if (parameters.has("skip"))
     throw invalidParameter(

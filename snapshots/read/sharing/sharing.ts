@@ -44,7 +44,6 @@ async function versionsOf({ catalog, exports }: TableSource): Promise<TableVersi
   });
 }
 
-/** Throws INVALID_PARAMETER, or VERSION_NOT_FOUND that names those that there are. */
 export async function findVersion(
   source: TableSource,
   { version, timestamp }: WantedVersion,
@@ -158,10 +157,7 @@ interface VersionChanges {
 
 const maxVersions = 1000;
 
-/**
- * Both ends are included. Throws INVALID_PARAMETER, or VERSION_NOT_FOUND that names the first version whose changes
- * were not exported.
- */
+/** Both ends are included. */
 export async function changesOf(
   source: TableSource,
   parameters: Parameters,
