@@ -5,8 +5,7 @@ import { isWellFormedKey } from "../snapshots/keys/keys.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
 import { layout } from "../snapshots/store/layout.ts";
 import { readAll } from "../snapshots/store/storage.ts";
-import { verifierText } from "../snapshots/trust/notes/note-keys.ts";
-import { believedPolicy } from "../snapshots/trust/witnesses/policy.ts";
+import { believedPolicy, verifierText } from "../snapshots/trust/notes/note-keys.ts";
 import { requiredOption, type Shell, usageError } from "./cli.ts";
 
 // Shared by the commands of partners, `sync` and `ask`, which ask a service.

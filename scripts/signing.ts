@@ -1,10 +1,8 @@
-import { isKeyName } from "../snapshots/format/note.ts";
-import type { Policy } from "../snapshots/format/policy.ts";
+import { isKeyName, type Policy } from "../snapshots/format/note.ts";
+import type { Signing } from "../snapshots/trust/log/believe.ts";
 import { CheckpointFile } from "../snapshots/trust/log/checkpoints.ts";
-import { readSigningKeys } from "../snapshots/trust/notes/note-keys.ts";
-import type { Signing } from "../snapshots/trust/signing.ts";
-import { believedPolicy, readPolicy } from "../snapshots/trust/witnesses/policy.ts";
-import { Witnesses } from "../snapshots/trust/witnesses/witnesses.ts";
+import { believedPolicy, readPolicy, readSigningKeys } from "../snapshots/trust/notes/note-keys.ts";
+import { Witnesses } from "../snapshots/trust/witnesses.ts";
 import { integerOption, type Shell, usageError } from "./cli.ts";
 import { flag, number } from "./program.ts";
 

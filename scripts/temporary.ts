@@ -2,8 +2,8 @@ import { rmSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { ownerMark, ownerPattern, removeLeftFolders } from "../snapshots/store/backends/process-mark.ts";
 import { localFailure } from "../snapshots/store/errors.ts";
+import { ownerMark, ownerPattern, removeLeftFolders } from "../snapshots/store/local-files.ts";
 
 const prefix = "prs-publish-";
 const folderName = new RegExp(`^${prefix}${ownerPattern}[0-9A-Za-z]{6}$`);

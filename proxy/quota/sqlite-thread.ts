@@ -1,6 +1,5 @@
 import { once } from "node:events";
-import { inTime } from "../../snapshots/store/deadline.ts";
-import { startThread } from "../../snapshots/store/thread.ts";
+import { inTime, startThread } from "../../snapshots/store/deadline.ts";
 import type { Counters, QuotaStore } from "./counters.ts";
 
 // A network folder may hang for good.

@@ -3,7 +3,7 @@ import { pipeline } from "node:stream/promises";
 import { constants, createGzip } from "node:zlib";
 import { Fault } from "../../schemas/errors.ts";
 import { paging } from "../../schemas/filters.ts";
-import { chunkBytes } from "../../snapshots/format/sizes.ts";
+import { chunkBytes } from "../../snapshots/format/bytes.ts";
 import { beginStream, type StoredFile, type StreamChunk } from "../../snapshots/read/answer.ts";
 import { within } from "../../snapshots/store/deadline.ts";
 import type { ByteRange } from "../../snapshots/store/storage.ts";

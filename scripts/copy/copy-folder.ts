@@ -20,9 +20,14 @@ import { z } from "zod";
 import { Fault } from "../../schemas/errors.ts";
 import { Count, Digest } from "../../schemas/records.ts";
 import { formatVersion } from "../../schemas/versions.ts";
-import { ownerMark, ownerPattern, ownerRuns } from "../../snapshots/store/backends/process-mark.ts";
 import { ifPresent, localFailure } from "../../snapshots/store/errors.ts";
-import { readJson, replaceFile } from "../../snapshots/store/local-files.ts";
+import {
+  ownerMark,
+  ownerPattern,
+  ownerRuns,
+  readJson,
+  replaceFile,
+} from "../../snapshots/store/local-files.ts";
 import { CopyIndex } from "./index-check.ts";
 import { wholeLines } from "./lines.ts";
 

@@ -1,8 +1,8 @@
 import { linesFromEnd } from "../../proxy/site/client/client.ts";
 import { MarketIndex } from "../../schemas/envelopes.ts";
+import { maxHeaderBytes, maxObjectBytes } from "../../snapshots/format/bytes.ts";
 import { idBytesOfLine } from "../../snapshots/format/market-line.ts";
 import { Cutter } from "../../snapshots/format/page.ts";
-import { maxHeaderBytes, maxObjectBytes } from "../../snapshots/format/sizes.ts";
 import {
   type Digest,
   leafHash,

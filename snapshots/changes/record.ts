@@ -7,6 +7,7 @@ import {
   type ObjectRef,
 } from "../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../schemas/versions.ts";
+import { cuts } from "../format/bytes.ts";
 import { crcIn, type DeflatePiece, gzipHeader, headerWith, tableIn } from "../format/gzip.ts";
 import { keyOfLine, type MarketLine } from "../format/market-line.ts";
 import {
@@ -23,7 +24,6 @@ import {
   runTableBytes,
   splitLines,
 } from "../format/page.ts";
-import { cuts } from "../format/sizes.ts";
 import { leafHash } from "../format/tree.ts";
 import { CorruptObjectError, unlessSync } from "../store/errors.ts";
 import { inOrder } from "../store/in-parallel.ts";

@@ -3,7 +3,7 @@ import { bucketStarts, filterFields } from "../../schemas/filters.ts";
 import { marketMembers } from "../../schemas/market.ts";
 import type { ChangeCounts, Manifest, NamedObject } from "../../schemas/store/stored-objects.ts";
 import { bounds, forgeTiers } from "../../schemas/versions.ts";
-import { firstWhere } from "../format/first-where.ts";
+import { firstWhere } from "../format/bytes.ts";
 import { memberOfLine, textOf } from "../format/market-line.ts";
 import { ObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";

@@ -9,8 +9,8 @@ import { layout } from "../store/layout.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { objectsIn, seal } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
+import type { Signing } from "../trust/log/believe.ts";
 import { signRecord, subjectOf } from "../trust/notes/signed-note.ts";
-import type { Signing } from "../trust/signing.ts";
 import { objectsOf, putFile } from "./export-records.ts";
 import { openTexts, readRows, valueSeparator, writeParquet } from "./parquet-file.ts";
 

@@ -7,8 +7,8 @@ import type {
   ExportRecord,
   ParquetFile,
 } from "../../schemas/store/stored-objects.ts";
+import { chunkBytes, chunksOf } from "../format/bytes.ts";
 import { hashBytes } from "../format/hash-trees.ts";
-import { chunkBytes, chunksOf } from "../format/sizes.ts";
 import { member } from "../sources/contract/file-column.ts";
 import { type Field, fieldsOf, integer, type Shape, text } from "../sources/contract/source-tables.ts";
 import { identifier, quoted } from "../sources/duckdb/sql-literals.ts";
@@ -17,8 +17,8 @@ import { hashIn, layout, sha256 } from "../store/layout.ts";
 import { isWithdrawn, logFrom } from "../store/log/commits.ts";
 import { readObject, readRecord, seal } from "../store/objects.ts";
 import type { ByteRange, Storage } from "../store/storage.ts";
+import { type Signing, trustOf } from "../trust/log/believe.ts";
 import { signRecord, subjectOf } from "../trust/notes/signed-note.ts";
-import { type Signing, trustOf } from "../trust/signing.ts";
 import type { Trust } from "../trust/trust.ts";
 
 export const exportFileName = (index: number) => `markets-${String(index + 1).padStart(4, "0")}.parquet`;

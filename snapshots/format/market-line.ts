@@ -1,3 +1,4 @@
+import { type FilterValues, feedFields, filterValuesOf } from "../../schemas/filters.ts";
 import {
   dimensionKeysIn,
   type Market,
@@ -101,3 +102,16 @@ export function compareKeys(a: MarketKey, b: MarketKey): number {
 export interface MarketLine extends MarketKey {
   line: Buffer;
 }
+
+/** What an index is made of, of one market. */
+export interface Outline extends MarketKey {
+  question: string;
+  values: FilterValues;
+}
+
+export const outlineOf = (market: Market, version: string): Outline => ({
+  id: market.id,
+  question: market.question,
+  resolvedAt: Date.parse(market.resolvedAt),
+  values: filterValuesOf(market, feedFields(version)),
+});

@@ -3,6 +3,7 @@ import { crc32, inflateRawSync } from "node:zlib";
 import { CorruptObjectError, unlessSync } from "../store/errors.ts";
 import { maxRunBytes, sha256 } from "../store/layout.ts";
 import type { ByteRange } from "../store/storage.ts";
+import { cuts } from "./bytes.ts";
 import {
   combineCrc,
   compressPiece,
@@ -15,7 +16,6 @@ import {
   storedHeaderBytes,
   storedPiece,
 } from "./gzip.ts";
-import { cuts } from "./sizes.ts";
 
 /**
  * The last run of a page may have fewer (snapshots/SPEC.md, "Pages"). Runs of 32 would make pages 8 % smaller, but

@@ -1,5 +1,5 @@
 import type { IntegerRange } from "../../schemas/filters.ts";
-import { firstWhere } from "../format/first-where.ts";
+import { firstWhere } from "../format/bytes.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import type { JsonValue } from "../store/json.ts";
 import { type Bitmap, countRange, hasBit, nthBit, ranksOf, setBit, wordsFor } from "./bitmap.ts";

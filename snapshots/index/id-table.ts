@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { firstWhere } from "../format/first-where.ts";
+import { firstWhere } from "../format/bytes.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 
 // All hashes of ids in ascending order, 32 bits each, then the ordinals in the same order, 16 bits each.

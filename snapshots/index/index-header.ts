@@ -1,7 +1,6 @@
 import { type FilterField, type FilterValues, filterFields } from "../../schemas/filters.ts";
 import { isKnownFeed } from "../../schemas/versions.ts";
-import { bytesOf, textOf } from "../format/bytes.ts";
-import { chunkBytes, chunksOf } from "../format/sizes.ts";
+import { bytesOf, chunkBytes, chunksOf, textOf } from "../format/bytes.ts";
 import { type Digest, hexOf, leafHash, rootOf, rootOver, type Subtree } from "../format/tree.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import { JsonValue, parseJson } from "../store/json.ts";

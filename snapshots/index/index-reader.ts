@@ -7,7 +7,7 @@ import {
   labelFields,
 } from "../../schemas/filters.ts";
 import { digestPattern, fitsIn, maxLabelBytes } from "../../schemas/shapes.ts";
-import { cuts, maxHeaderBytes, maxObjectBytes } from "../format/sizes.ts";
+import { cuts, maxHeaderBytes, maxObjectBytes } from "../format/bytes.ts";
 import { CorruptObjectError, FormatError } from "../store/errors.ts";
 import { JsonValue, parseJson } from "../store/json.ts";
 import { wordsFor } from "./bitmap.ts";

@@ -1,6 +1,5 @@
 import { formatVersion } from "../../schemas/versions.ts";
-import { bytesOf, textOf } from "../format/bytes.ts";
-import { maxHeaderBytes } from "../format/sizes.ts";
+import { bytesOf, maxHeaderBytes, textOf } from "../format/bytes.ts";
 import { CorruptObjectError, requireEncoding } from "../store/errors.ts";
 import { JsonValue, parseJson, unknownVersion, versionIn } from "../store/json.ts";
 

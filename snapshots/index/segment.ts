@@ -1,5 +1,6 @@
 import { type FilterField, filterFields } from "../../schemas/filters.ts";
 import { formatVersion } from "../../schemas/versions.ts";
+import { cuts } from "../format/bytes.ts";
 import { hashBytes } from "../format/hash-trees.ts";
 import {
   type CompressedPage,
@@ -11,7 +12,6 @@ import {
   runTable,
   runTableBytes,
 } from "../format/page.ts";
-import { cuts } from "../format/sizes.ts";
 import { CorruptObjectError, requireEncoding } from "../store/errors.ts";
 import { maxResidentBytes } from "../store/layout.ts";
 import { wordsFor } from "./bitmap.ts";

@@ -1,7 +1,5 @@
 import type { QueryWord } from "../../schemas/filters.ts";
-import { bytesOf, compareBytes, textOf } from "../format/bytes.ts";
-import { firstWhere } from "../format/first-where.ts";
-import { cuts } from "../format/sizes.ts";
+import { bytesOf, compareBytes, cuts, firstWhere, textOf } from "../format/bytes.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import type { Turn } from "../store/in-parallel.ts";
 import type { JsonValue } from "../store/json.ts";

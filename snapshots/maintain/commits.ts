@@ -4,8 +4,7 @@ import { FormatError, MissingObjectError, ObjectError } from "../store/errors.ts
 import { layout } from "../store/layout.ts";
 import { isWithdrawn, listCommits, logFrom, readCommit } from "../store/log/commits.ts";
 import type { Storage } from "../store/storage.ts";
-import { believe, recall } from "../trust/log/believe.ts";
-import { refuseUntrusted, type Signing } from "../trust/signing.ts";
+import { believe, recall, refuseUntrusted, type Signing } from "../trust/log/believe.ts";
 import { judge, UntrustedError } from "../trust/trust.ts";
 
 /** Whose commits count, and from which one on. */

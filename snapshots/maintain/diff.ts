@@ -9,8 +9,7 @@ import { layout } from "../store/layout.ts";
 import { readManifest } from "../store/manifest.ts";
 import { objectsIn, type ReadObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { readRunLog } from "../trust/log/believe.ts";
-import type { Signing } from "../trust/signing.ts";
+import { readRunLog, type Signing } from "../trust/log/believe.ts";
 import { findCommit } from "./commits.ts";
 
 export interface DiffReport {

@@ -36,9 +36,8 @@ import { refuseCollected } from "../store/log/gc-records.ts";
 import { readManifest } from "../store/manifest.ts";
 import { objectsIn, readObject, seal } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { readRunLog } from "../trust/log/believe.ts";
+import { readRunLog, requireKey, type Signing, trustOf } from "../trust/log/believe.ts";
 import { signRecord, subjectOf } from "../trust/notes/signed-note.ts";
-import { requireKey, type Signing, trustOf } from "../trust/signing.ts";
 import { findCommit } from "./commits.ts";
 
 export interface ExportOptions {

@@ -22,7 +22,7 @@ import { tileKey, tileNamed, tilesAmong } from "../store/log/tiles.ts";
 import { readManifest } from "../store/manifest.ts";
 import { namedBy, readObject } from "../store/objects.ts";
 import { infoOf, type ObjectInfo, type Storage, StorageError } from "../store/storage.ts";
-import { trustOf } from "../trust/signing.ts";
+import { trustOf } from "../trust/log/believe.ts";
 import type { Trust } from "../trust/trust.ts";
 import { type Counting, countedLog, keepsChanges, masksOf, type Retention, rules } from "./commits.ts";
 

@@ -14,13 +14,17 @@ import {
 import { MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { inParallel } from "../store/in-parallel.ts";
 import { hashIn, layout } from "../store/layout.ts";
-import { publicationTime } from "../store/log/clock.ts";
-import { appendCommit, type CommitContent } from "../store/log/commits.ts";
+import { appendCommit, type CommitContent, publicationTime } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
 import { readObject } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { readRunLog, requireStillNewest } from "../trust/log/believe.ts";
-import { lacksSignature, requireKey, signerOf } from "../trust/signing.ts";
+import {
+  lacksSignature,
+  readRunLog,
+  requireKey,
+  requireStillNewest,
+  signerOf,
+} from "../trust/log/believe.ts";
 import { findCommit } from "./commits.ts";
 
 /**

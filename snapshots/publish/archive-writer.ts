@@ -1,7 +1,7 @@
 import type { ObjectRef, SegmentRef } from "../../schemas/store/stored-objects.ts";
+import { chunkBytes } from "../format/bytes.ts";
 import { compareKeys, type MarketLine, textOf } from "../format/market-line.ts";
 import { Cutter, compressPage, type Page } from "../format/page.ts";
-import { chunkBytes } from "../format/sizes.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import {
   addPostings,

@@ -2,7 +2,7 @@ import { closeSync, openSync, writeSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib";
-import { firstWhere } from "../format/first-where.ts";
+import { firstWhere } from "../format/bytes.ts";
 import { release } from "../format/gzip.ts";
 import { compareKeys, idOfLine, type MarketKey } from "../format/market-line.ts";
 import type { RenderedMarket } from "../sources/sources.ts";

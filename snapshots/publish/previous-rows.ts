@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import { filterFields, filterValuesOf } from "../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../schemas/records.ts";
 import type { SegmentRef } from "../../schemas/store/stored-objects.ts";
-import { firstWhere } from "../format/first-where.ts";
+import { cuts, firstWhere } from "../format/bytes.ts";
 import type { DeflatePiece } from "../format/gzip.ts";
 import { idOfLine, keyOfLine, type MarketLine } from "../format/market-line.ts";
 import {
@@ -14,7 +14,6 @@ import {
   runsPiece,
   runTable,
 } from "../format/page.ts";
-import { cuts } from "../format/sizes.ts";
 import { timeAt } from "../index/columns.ts";
 import { addWords, type Postings, unicodeVersion } from "../index/encode-words.ts";
 import { decodeIds, requireIds } from "../index/id-table.ts";

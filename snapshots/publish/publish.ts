@@ -12,19 +12,23 @@ import {
 import { feedVersion, formatVersion } from "../../schemas/versions.ts";
 import { type Changes, type MarketChanges, protocolChanges } from "../changes/summary.ts";
 import { signExportsOf } from "../export/export-records.ts";
-import { type SnapshotEntry, snapshotEntryOf } from "../format/roots.ts";
 import { nameOfAll } from "../sources/files/source-files.ts";
 import type { OpenSources } from "../sources/sources.ts";
 import { type CorruptObjectError, isLoss, type MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { publicationTime } from "../store/log/clock.ts";
-import { appendCommit, type CommitContent } from "../store/log/commits.ts";
+import { appendCommit, type CommitContent, publicationTime } from "../store/log/commits.ts";
 import { refuseCollected } from "../store/log/gc-records.ts";
-import { divideManifest } from "../store/manifest.ts";
+import { divideManifest, type SnapshotEntry, snapshotEntryOf } from "../store/manifest.ts";
 import { namedBy, readObject, referTo } from "../store/objects.ts";
 import type { Storage } from "../store/storage.ts";
-import { type RunLog, readRunLog, requireStillNewest } from "../trust/log/believe.ts";
-import { lacksSignature, requireKey, signerOf } from "../trust/signing.ts";
+import {
+  lacksSignature,
+  type RunLog,
+  readRunLog,
+  requireKey,
+  requireStillNewest,
+  signerOf,
+} from "../trust/log/believe.ts";
 import { requireAtMost } from "./guards.ts";
 import { type BuildOptions, type MadeArchive, makeArchive, prepareStore } from "./make-archive.ts";
 import { mendChanges } from "./mend-changes.ts";

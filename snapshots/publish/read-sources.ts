@@ -1,6 +1,6 @@
 import { Fault, isFault } from "../../schemas/errors.ts";
 import { type ObjectRef, type SourceFileRef, SourceFiles } from "../../schemas/store/stored-objects.ts";
-import { firstWhere } from "../format/first-where.ts";
+import { firstWhere } from "../format/bytes.ts";
 import { longIdHash, mayShare } from "../index/id-table.ts";
 import { addRowsByFile, decodeOrigins, type Origins } from "../index/segment.ts";
 import { namesOnlyChanges } from "../sources/files/source-files.ts";

@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import type { DuckDBInstance } from "@duckdb/node-api";
 import { Fault } from "../../schemas/errors.ts";
 import type { SourceFileRef } from "../../schemas/store/stored-objects.ts";
-import { clockTolerance } from "../store/log/clock.ts";
+import { clockTolerance } from "../store/log/commits.ts";
 import { marketsTable, protocolScoresTable, type SourceTable } from "./contract/source-tables.ts";
 import { limitMemory, openSession, scalar, selectFromAll, withConnection } from "./duckdb/duckdb.ts";
 import { digestKind, readCutPoints, readKeys, readMarkets } from "./duckdb/markets.ts";

@@ -1,4 +1,7 @@
+import { Worker } from "node:worker_threads";
 import { Fault } from "../../schemas/errors.ts";
+
+// Waiting for work that may hang, and threads to put it on.
 
 /** Waits at most `seconds` for work that cannot be stopped. Throws DEADLINE, or the work's own error. */
 export function inTime<T>(seconds: number, working: Promise<T>): Promise<T> {
@@ -16,8 +19,6 @@ export function inTime<T>(seconds: number, working: Promise<T>): Promise<T> {
     });
   });
 }
-
-const late = (seconds: number) => new Fault("DEADLINE", `no answer within ${seconds} s`);
 
 /**
  * Waits at most `seconds` for work, or until `given` is aborted. Either aborts the signal that the work got, and ends
@@ -44,4 +45,19 @@ export async function within<T>(
     clearTimeout(timer);
     given?.removeEventListener("abort", giveUp);
   }
+}
+
+const late = (seconds: number) => new Fault("DEADLINE", `no answer within ${seconds} s`);
+
+/** `module` is the URL of a module of this project. */
+export function startThread(module: string, workerData?: unknown): Worker {
+  // Node before 22.18 needs tsx to load TypeScript, and applies --import tsx to the main thread only.
+  const tsx = import.meta.resolve("tsx/esm/api");
+  const start = `
+    const loader = process.features.typescript ? undefined : import(${JSON.stringify(tsx)});
+    Promise.resolve(loader).then((module) => {
+      module?.register();
+      return import(${JSON.stringify(module)});
+    });`;
+  return new Worker(start, { eval: true, execArgv: [], workerData });
 }

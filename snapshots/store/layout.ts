@@ -11,7 +11,7 @@ import {
   SegmentList,
   SourceFiles,
 } from "../../schemas/store/stored-objects.ts";
-import { maxObjectBytes } from "../format/sizes.ts";
+import { maxObjectBytes } from "../format/bytes.ts";
 
 export { sha256 } from "../format/tree.ts";
 

@@ -1,6 +1,13 @@
 import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../schemas/store/stored-objects.ts";
-import { NoteError, parseNote, type VerifierKey } from "../format/note.ts";
-import { type Policy, policyOf } from "../format/policy.ts";
+import {
+  isQuorum,
+  kindName,
+  NoteError,
+  type Policy,
+  parseNote,
+  policyOf,
+  type VerifierKey,
+} from "../format/note.ts";
 import { CorruptObjectError, unless, unlessSync } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { lastAfter, readCommit } from "../store/log/commits.ts";
@@ -13,7 +20,6 @@ import {
   recordText,
   subjectOf,
 } from "./notes/signed-note.ts";
-import { type Judged, judgeNote } from "./witnesses/policy.ts";
 
 /** A record of the store is not signed by a trusted key. The message begins with the record's key in the store. */
 export class UntrustedError extends Error {
@@ -106,6 +112,47 @@ export class Trust {
       refused(`its signature does not count: ${message}`),
     );
   }
+}
+
+/** What a policy makes of a checkpoint that one of its logs signed. */
+export interface Judged {
+  /** Why the cosignatures are not enough; undefined when they are. */
+  lacking: string | undefined;
+  /** The note with the checked signatures alone. */
+  note: string;
+}
+
+/**
+ * Checks who signed a checkpoint. Throws NoteError when it is malformed, no log did, or a known key's signature is
+ * wrong.
+ */
+export function judgeNote(policy: Policy, note: string): Judged {
+  const { logs, witnesses } = policy;
+  const keys = [...logs, ...witnesses].map(({ key }) => key);
+  const { text, signers, unchecked, note: checked } = openNote(note, keys);
+  const origin = text.slice(0, text.indexOf("\n"));
+  if (!logs.some(({ key }) => key.name === origin && signers.includes(key)))
+    throw new NoteError(`no log of the policy called ${origin} signed it`);
+  const isEnough = isQuorum(policy, new Set(signers));
+  return { lacking: isEnough ? undefined : whyLacking(policy, signers, unchecked), note: checked };
+}
+
+function whyLacking(
+  { quorum, witnesses }: Policy,
+  signers: readonly VerifierKey[],
+  unchecked: readonly VerifierKey[],
+): string {
+  const did = witnesses.filter(({ key }) => signers.includes(key)).map(({ name }) => name);
+  const cannot = witnesses.filter(({ key }) => unchecked.includes(key));
+  const others = witnesses.filter((witness) => !did.includes(witness.name) && !cannot.includes(witness));
+  const parts = [
+    `${did.join(", ") || "no witness"} cosigned`,
+    ...(others.length > 0 ? [`${others.map(({ name }) => name).join(", ")} did not`] : []),
+    ...cannot.map(
+      ({ name, key }) => `${name} did with ${kindName(key.kind)}, which this platform cannot check`,
+    ),
+  ];
+  return `the quorum ${quorum?.name} is not reached: ${parts.join("; ")}`;
 }
 
 /** Throws CorruptObjectError when a commit's note is malformed or is about another one. Checks no signature. */

@@ -1,8 +1,7 @@
 import type { Commit, Manifest } from "../../schemas/store/stored-objects.ts";
 import { tilesOf } from "../format/log-tiles.ts";
-import { type Entries, GrowingTree, type TreeHead } from "../format/log-tree.ts";
 import { NoteError } from "../format/note.ts";
-import { leafHash } from "../format/tree.ts";
+import { type Entries, GrowingTree, leafHash, type TreeHead } from "../format/tree.ts";
 import { CorruptObjectError, MissingObjectError, unlessSync } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
 import { gapsIn, listCommits, readPresent } from "../store/log/commits.ts";

@@ -1,9 +1,8 @@
 import type { ObjectRef, SegmentRef } from "../../schemas/store/stored-objects.ts";
 import { isKnownFeed } from "../../schemas/versions.ts";
-import { compareKeys, type MarketKey } from "../format/market-line.ts";
-import type { Outline } from "../format/market-pattern.ts";
+import { chunkBytes } from "../format/bytes.ts";
+import { compareKeys, type MarketKey, type Outline } from "../format/market-line.ts";
 import { Cutter, type Page } from "../format/page.ts";
-import { chunkBytes } from "../format/sizes.ts";
 import { rootOver } from "../format/tree.ts";
 import { checkWords, unicodeVersion } from "../index/encode-words.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";

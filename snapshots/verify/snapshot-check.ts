@@ -17,13 +17,12 @@ import { countsOf, difference, Entries, type Sides } from "../changes/difference
 import { changeParts, readChangeRecord } from "../changes/record.ts";
 import { differingRows } from "../changes/walk.ts";
 import { compareKeys, type MarketKey } from "../format/market-line.ts";
-import { snapshotEntryOf } from "../format/roots.ts";
 import { addRowsByFile, decodeOrigins, readPages } from "../index/segment.ts";
 import { publicNames } from "../publish/public/mutable-objects.ts";
 import { renderList } from "../publish/score-objects.ts";
 import { CorruptObjectError, MissingObjectError } from "../store/errors.ts";
 import { layout } from "../store/layout.ts";
-import { readManifest } from "../store/manifest.ts";
+import { readManifest, snapshotEntryOf } from "../store/manifest.ts";
 import { namedBy, parseObject, partsOf, type ReadObject } from "../store/objects.ts";
 import type { PageCheck } from "./page-check.ts";
 import { believeSegment, type CheckedSegment, checkSegment } from "./segment-check.ts";

@@ -1,5 +1,5 @@
 import type { NamedObject } from "../../schemas/store/stored-objects.ts";
-import { maxObjectBytes } from "../format/sizes.ts";
+import { maxObjectBytes } from "../format/bytes.ts";
 import {
   CorruptObjectError,
   FormatError,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Client, type Trust, verifyProof, verifyScoreProof } from "../../proxy/site/client/client.ts";
 import type { MarketProof, ScoreProof } from "../../schemas/envelopes.ts";
-import { inclusionFromTiles } from "../../snapshots/format/log-tree.ts";
+import { inclusionFromTiles } from "../../snapshots/format/tree.ts";
 import { rollback } from "../../snapshots/maintain/rollback.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { tilesIn } from "../../snapshots/store/log/tiles.ts";

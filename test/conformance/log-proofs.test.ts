@@ -9,8 +9,7 @@ import {
   verifyScoreProof,
 } from "../../proxy/site/client/client.ts";
 import { decodeEntries, type Tile, tilePath } from "../../snapshots/format/log-tiles.ts";
-import { GrowingTree } from "../../snapshots/format/log-tree.ts";
-import { leafHash } from "../../snapshots/format/tree.ts";
+import { GrowingTree, leafHash } from "../../snapshots/format/tree.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { verifierText } from "../../snapshots/trust/notes/note-keys.ts";
 import { signCheckpoint } from "../../snapshots/trust/notes/signed-note.ts";

@@ -10,14 +10,19 @@ import {
 import { feedVersion, formatVersion } from "../../schemas/versions.ts";
 import { decodeEntries, TileError, tileAt, tilePath } from "../../snapshots/format/log-tiles.ts";
 import {
+  type Group,
+  isQuorum,
+  NoteError,
+  NoteKeyError,
+  parseNote,
+  type Witness,
+} from "../../snapshots/format/note.ts";
+import {
   consistencyFromTiles,
   encodeEntries,
   headFromTiles,
   inclusionFromTiles,
-} from "../../snapshots/format/log-tree.ts";
-import { NoteError, NoteKeyError, parseNote } from "../../snapshots/format/note.ts";
-import { type Group, isQuorum, type Witness } from "../../snapshots/format/policy.ts";
-import { snapshotEntryOf } from "../../snapshots/format/roots.ts";
+} from "../../snapshots/format/tree.ts";
 import {
   decodeIds,
   encodeIds,
@@ -30,9 +35,14 @@ import {
 import { CorruptObjectError, MissingObjectError } from "../../snapshots/store/errors.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { entryOf } from "../../snapshots/store/log/tiles.ts";
-import { divideManifest, readManifest } from "../../snapshots/store/manifest.ts";
+import { divideManifest, readManifest, snapshotEntryOf } from "../../snapshots/store/manifest.ts";
 import { referTo, seal, unseal } from "../../snapshots/store/objects.ts";
-import { parseSigningKey, parseVerifierKey, verifierText } from "../../snapshots/trust/notes/note-keys.ts";
+import {
+  parsePolicy,
+  parseSigningKey,
+  parseVerifierKey,
+  verifierText,
+} from "../../snapshots/trust/notes/note-keys.ts";
 import {
   checkpointText,
   mergeNotes,
@@ -41,7 +51,6 @@ import {
   signCheckpoint,
 } from "../../snapshots/trust/notes/signed-note.ts";
 import { checkAgreement, Trust } from "../../snapshots/trust/trust.ts";
-import { parsePolicy } from "../../snapshots/trust/witnesses/policy.ts";
 import { isConsistent } from "../helpers/store/consistency.ts";
 import { keyText, testKey } from "../helpers/store/signing.ts";
 import { memoryStorage } from "../helpers/store/storages.ts";

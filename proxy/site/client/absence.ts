@@ -1,5 +1,4 @@
-import { fromBase64, hashFrom, toHex } from "../../../snapshots/format/bytes.ts";
-import { chunkBytes, cuts } from "../../../snapshots/format/sizes.ts";
+import { chunkBytes, cuts, fromBase64, hashFrom, toHex } from "../../../snapshots/format/bytes.ts";
 import { isOneOf, maxSegments, type SaidOfIndex } from "./archive.ts";
 import type { Asker } from "./asker.ts";
 import { idHash, trees } from "./hashes.ts";

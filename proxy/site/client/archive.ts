@@ -1,6 +1,12 @@
-import { hashFrom, toHex } from "../../../snapshots/format/bytes.ts";
+import {
+  chunkBytes,
+  chunksOf,
+  cuts,
+  hashFrom,
+  maxHeaderBytes,
+  toHex,
+} from "../../../snapshots/format/bytes.ts";
 import { hashesIn, isCount } from "../../../snapshots/format/hash-trees.ts";
-import { chunkBytes, chunksOf, cuts, maxHeaderBytes } from "../../../snapshots/format/sizes.ts";
 import {
   type ArchiveFilter,
   type ArchiveIndex,

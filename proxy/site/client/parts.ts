@@ -1,6 +1,5 @@
-import { toHex } from "../../../snapshots/format/bytes.ts";
+import { maxObjectBytes, toHex } from "../../../snapshots/format/bytes.ts";
 import { isCount } from "../../../snapshots/format/hash-trees.ts";
-import { maxObjectBytes } from "../../../snapshots/format/sizes.ts";
 import type { Asker, Job } from "./asker.ts";
 
 /** A part of an index by its hash, and what tells that its bytes have that hash. */

@@ -3,15 +3,18 @@ import { identityOf, isCount } from "../../../snapshots/format/hash-trees.ts";
 import {
   checkpointIn as checkpointOf,
   identified,
+  isQuorum,
   keyIn,
   matching,
   NoteError,
   NoteKeyError,
+  type Policy,
   parseNote,
+  policyIn,
+  policyOf,
   signedIn,
   type VerifierKey,
 } from "../../../snapshots/format/note.ts";
-import { isQuorum, type Policy, policyIn, policyOf } from "../../../snapshots/format/policy.ts";
 import { ApiError, check, IntegrityError } from "./errors.ts";
 import type { HistoricalMarket, MarketProof, ProtocolScore, ScoreProof } from "./records.d.ts";
 import { archiveFrom, webSha256, webTrees } from "./trees.ts";

@@ -1,10 +1,11 @@
 import type { Commit } from "../../../schemas/store/stored-objects.ts";
-import type { Witness } from "../../../snapshots/format/policy.ts";
+import type { Witness } from "../../../snapshots/format/note.ts";
 import { diff } from "../../../snapshots/maintain/diff.ts";
 import { gapsIn, isWithdrawn, readLog } from "../../../snapshots/store/log/commits.ts";
-import { trustOf } from "../../../snapshots/trust/signing.ts";
+import { trustOf } from "../../../snapshots/trust/log/believe.ts";
+import { cosignersOf } from "../../../snapshots/trust/log/checkpoints.ts";
+import { readPolicy } from "../../../snapshots/trust/notes/note-keys.ts";
 import type { Trust } from "../../../snapshots/trust/trust.ts";
-import { cosignersOf, readPolicy } from "../../../snapshots/trust/witnesses/policy.ts";
 import { counted, type Shell, usageError } from "../../cli.ts";
 import { command } from "../../program.ts";
 import { readSigning, trustOptions, trustPolicy } from "../../signing.ts";

@@ -10,9 +10,9 @@ import {
   type Refusal,
   SourceRefusal,
 } from "../../../snapshots/sources/sources.ts";
-import { describeClocks } from "../../../snapshots/store/log/clock.ts";
+import { describeClocks } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import type { Signing } from "../../../snapshots/trust/signing.ts";
+import type { Signing } from "../../../snapshots/trust/log/believe.ts";
 import { type ExitCode, integerOption, progressOn, requiredOption, type Shell } from "../../cli.ts";
 import { flag, number, type ValuesOf } from "../../program.ts";
 import { unsignedOption } from "../../signing.ts";

@@ -8,7 +8,7 @@ import { CorruptObjectError, unless } from "../../../snapshots/store/errors.ts";
 import { readJson, replaceFile } from "../../../snapshots/store/local-files.ts";
 import { readCommit } from "../../../snapshots/store/log/commits.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
-import { trustOf } from "../../../snapshots/trust/signing.ts";
+import { trustOf } from "../../../snapshots/trust/log/believe.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { type VerifyOptions, type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
 import {

@@ -1,8 +1,7 @@
 import type { Commit } from "../../../schemas/store/stored-objects.ts";
 import { type Tile, tilesOf, tileWidth } from "../../format/log-tiles.ts";
-import { type Entries, encodeEntries, tileEncoder } from "../../format/log-tree.ts";
 import { parseNote, type VerifierKey } from "../../format/note.ts";
-import { treeHead } from "../../format/tree.ts";
+import { type Entries, encodeEntries, tileEncoder, treeHead } from "../../format/tree.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import {
@@ -17,11 +16,10 @@ import {
   tilesAmong,
 } from "../../store/log/tiles.ts";
 import { infoOf, type Storage, StorageError } from "../../store/storage.ts";
-import { believe, evidenceIn, type RunLog, recall } from "../../trust/log/believe.ts";
+import { believe, evidenceIn, type RunLog, recall, type Signing, trustOf } from "../../trust/log/believe.ts";
 import { mergeNotes, readNote, signCheckpoint, timeOf } from "../../trust/notes/signed-note.ts";
-import { type Signing, trustOf } from "../../trust/signing.ts";
 import type { Trust } from "../../trust/trust.ts";
-import { submissionOf } from "../../trust/witnesses/witnesses.ts";
+import { submissionOf } from "../../trust/witnesses.ts";
 import type { PublicTree } from "./site.ts";
 
 // The public log of a store, in the order in which a run writes it:

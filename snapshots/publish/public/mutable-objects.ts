@@ -24,9 +24,8 @@ import { artefactFolders, layout, maxOrdinaryBytes, sha256 } from "../../store/l
 import { readManifest } from "../../store/manifest.ts";
 import { parseObject, readObject, referTo, seal } from "../../store/objects.ts";
 import { listedOnce, type Storage, StorageError } from "../../store/storage.ts";
-import type { RunLog } from "../../trust/log/believe.ts";
+import { type RunLog, type Signing, trustOf } from "../../trust/log/believe.ts";
 import { signRecord, subjectOf } from "../../trust/notes/signed-note.ts";
-import { type Signing, trustOf } from "../../trust/signing.ts";
 import { newestTrustedFrom, type Trust } from "../../trust/trust.ts";
 import { renderList } from "../score-objects.ts";
 import { updateLog, type Witnessed } from "./log.ts";

@@ -10,8 +10,15 @@ import {
   tilePath,
   tileWidth,
 } from "../../format/log-tiles.ts";
-import { encodeEntries, headFromTiles, inclusionFromTiles } from "../../format/log-tree.ts";
-import { auditPath, headFrom, leafHash, treeHead } from "../../format/tree.ts";
+import {
+  auditPath,
+  encodeEntries,
+  headFrom,
+  headFromTiles,
+  inclusionFromTiles,
+  leafHash,
+  treeHead,
+} from "../../format/tree.ts";
 import { CorruptObjectError, MissingObjectError, ObjectError } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";

@@ -1,5 +1,5 @@
 import type { Manifest } from "../../../schemas/store/stored-objects.ts";
-import { firstWhere } from "../../format/first-where.ts";
+import { firstWhere } from "../../format/bytes.ts";
 import type { CompressedPage } from "../../format/page.ts";
 import { lowerBound, timeAt } from "../../index/columns.ts";
 import { filterBytes } from "../../index/id-table.ts";

@@ -1,8 +1,8 @@
 import { Fault } from "../../../schemas/errors.ts";
 import { octets } from "../../../schemas/media.ts";
 import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
+import { chunkBytes, chunksOf } from "../../format/bytes.ts";
 import { hashBytes, hashesIn } from "../../format/hash-trees.ts";
-import { chunkBytes, chunksOf } from "../../format/sizes.ts";
 import { digestFrom, leafHash } from "../../format/tree.ts";
 import { isKnownIndex, sectionRootOf } from "../../index/index-header.ts";
 import { parseIndexHeader } from "../../index/index-reader.ts";

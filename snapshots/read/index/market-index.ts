@@ -1,8 +1,8 @@
 import type { MarketAbsence, MarketIndex } from "../../../schemas/envelopes.ts";
 import { Fault } from "../../../schemas/errors.ts";
 import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
+import { chunkBytes } from "../../format/bytes.ts";
 import { idOfLine } from "../../format/market-line.ts";
-import { chunkBytes } from "../../format/sizes.ts";
 import { pathInLevels, treeLevels } from "../../format/tree.ts";
 import { chunksOfEntries, entriesOf, idHash, ordinalsOf, requireIds } from "../../index/id-table.ts";
 import { chunkLeaves } from "../../index/index-header.ts";

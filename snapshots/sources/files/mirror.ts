@@ -2,11 +2,11 @@ import { type FileHandle, link, mkdir, mkdtemp, open, readdir, rm, stat } from "
 import { dirname, join } from "node:path";
 import { GetObjectCommand, type S3Client } from "@aws-sdk/client-s3";
 import type { Size, SourceFileRef } from "../../../schemas/store/stored-objects.ts";
-import { ownerMark, ownerPattern, removeLeftFolders } from "../../store/backends/process-mark.ts";
 import { describeS3Error, plainTag, s3Storage, statusOf } from "../../store/backends/s3.ts";
 import { hasCode, localFailure } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { sha256 } from "../../store/layout.ts";
+import { ownerMark, ownerPattern, removeLeftFolders } from "../../store/local-files.ts";
 import { type S3Location, type Storage, StorageError } from "../../store/storage.ts";
 import { sourceNames } from "../contract/source-tables.ts";
 import { type KnownFiles, RefusalList, SourceRefusal } from "../sources.ts";

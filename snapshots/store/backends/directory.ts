@@ -3,11 +3,11 @@ import { close, constants, fstat, open, read, type Stats } from "node:fs";
 import { link, mkdir, open as openHandle, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { maxObjectBytes } from "../../format/sizes.ts";
+import { maxObjectBytes } from "../../format/bytes.ts";
 import { CorruptObjectError, hasCode, ifPresent, messageOf, tooLarge, tooShort } from "../errors.ts";
 import { kindOf, layout } from "../layout.ts";
+import { ownerMark, ownerPattern, removeLeftFiles } from "../local-files.ts";
 import { type ByteRange, type ObjectInfo, type Storage, StorageError } from "../storage.ts";
-import { ownerMark, ownerPattern, removeLeftFiles } from "./process-mark.ts";
 
 // A temporary file lies in the folder of its target, because rename and link do not work across file systems.
 const temporary = new RegExp(`^\\.tmp-${ownerPattern}[0-9a-f]{16}$`);

@@ -3,7 +3,7 @@ import { closeSync, fstatSync, futimes, open } from "node:fs";
 import { mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { maxObjectBytes } from "../../format/sizes.ts";
+import { maxObjectBytes } from "../../format/bytes.ts";
 import { hasCode, ifPresent, messageOf, tooShort } from "../errors.ts";
 import { hashIn, layout, sha256 } from "../layout.ts";
 import { type ByteRange, joined, type Storage } from "../storage.ts";

@@ -12,7 +12,7 @@ import {
 } from "@aws-sdk/client-s3";
 import { NodeHttpHandler } from "@smithy/node-http-handler";
 import { isFault } from "../../../schemas/errors.ts";
-import { maxObjectBytes } from "../../format/sizes.ts";
+import { maxObjectBytes } from "../../format/bytes.ts";
 import { within } from "../deadline.ts";
 import { CorruptObjectError, tooLarge, tooShort } from "../errors.ts";
 import { headersOf } from "../layout.ts";

@@ -2,8 +2,8 @@ import { Fault } from "../../../schemas/errors.ts";
 import { CorruptObjectError } from "../errors.ts";
 import { layout } from "../layout.ts";
 import { readRecord, seal } from "../objects.ts";
-import { infoOf, type Storage } from "../storage.ts";
-import { requireClock, storeTime } from "./clock.ts";
+import { infoOf, type Storage, StorageError } from "../storage.ts";
+import { timeOf } from "./commits.ts";
 
 /** The longest time, in minutes, that a collection takes to delete the keys of one record. */
 export const deletingMinutes = 10;
@@ -25,6 +25,20 @@ export async function announce(storage: Storage, id: string, keys: readonly stri
     await storage.delete(record);
     throw error;
   }
+}
+
+/**
+ * Age is judged by this machine's clock. Refuses when that is more than an hour ahead of the store's, as far as the
+ * store's is known.
+ */
+function requireClock(storage: Storage): void {
+  const machine = new Date();
+  const store = timeOf(storage, machine);
+  if (machine.getTime() - store.getTime() <= 3_600_000) return;
+  throw new StorageError(
+    `${storage.location}: this machine's clock says ${machine.toISOString()}, and the store's ` +
+      `${store.toISOString()}. What is old is judged by the first, so nothing is deleted; set it right, and run gc again`,
+  );
 }
 
 /**
@@ -110,4 +124,9 @@ async function lookFor(
     }
   }
   return { missing: [...missing][0], newest };
+}
+
+/** Epoch milliseconds by the store's clock; 0 where the store never tells it. */
+function storeTime(storage: Storage): number {
+  return storage.clockAhead ? timeOf(storage, new Date()).getTime() : 0;
 }

@@ -13,11 +13,12 @@ import {
 import {
   type Entries,
   headsFromTiles,
+  leafHash,
   leavesFromTiles,
   type TreeHead,
   tileEncoder,
-} from "../../format/log-tree.ts";
-import { leafHash, treeHead } from "../../format/tree.ts";
+  treeHead,
+} from "../../format/tree.ts";
 import { CorruptObjectError, ObjectError, unless } from "../errors.ts";
 import { layout } from "../layout.ts";
 import type { Storage } from "../storage.ts";

@@ -1,20 +1,37 @@
 import { Fault } from "../../../schemas/errors.ts";
 import type { Commit } from "../../../schemas/store/stored-objects.ts";
-import type { TreeHead } from "../../format/log-tree.ts";
-import { treeHead } from "../../format/tree.ts";
-import { CorruptObjectError, isLoss, unless } from "../../store/errors.ts";
+import type { VerifierKey } from "../../format/note.ts";
+import { type TreeHead, treeHead } from "../../format/tree.ts";
+import { CorruptObjectError, isLoss, type ObjectError, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
-import { newestCommit, readChecked, readCommit } from "../../store/log/commits.ts";
+import { newestCommit, readChecked, readCommit, type SignCommit } from "../../store/log/commits.ts";
 import { LogTree, lastBundle, readEntries } from "../../store/log/tiles.ts";
 import { listedOnce, type Storage } from "../../store/storage.ts";
-import { type NotedCheckpoint, signCheckpoint } from "../notes/signed-note.ts";
-import { refuseUntrusted, requireTrusted, type Signing, trustOf } from "../signing.ts";
-import type { Trust } from "../trust.ts";
-import { submissionOf } from "../witnesses/witnesses.ts";
-import { type StoredCheckpoint, storedCheckpoint } from "./checkpoints.ts";
+import type { SigningKey } from "../notes/note-keys.ts";
+import { type NotedCheckpoint, signCheckpoint, signEntry } from "../notes/signed-note.ts";
+import { Trust, type UntrustedError } from "../trust.ts";
+import { submissionOf, type Witnesses } from "../witnesses.ts";
+import { type CheckpointFile, type StoredCheckpoint, storedCheckpoint } from "./checkpoints.ts";
 
 // One question of trust: whether the log that ends with a store's newest commit may be believed. Whoever would build on
 // it, delete by it or judge it recalls what is known of the log, then finds the newest commit, and then believes it.
+
+/** How a run signs, and on whose commits it builds: on any, unless there is a key. */
+export interface Signing {
+  key?: SigningKey | undefined;
+  /** A key of ML-DSA-44 of the same name, with which the run cosigns its checkpoints. */
+  cosigner?: SigningKey | undefined;
+  /** Whom the run asks to cosign them. */
+  witnesses?: Witnesses | undefined;
+  /** The newest checkpoint that this publisher signed, outside the store. */
+  memory?: CheckpointFile | undefined;
+  /** Further keys on whose commits the run may build. */
+  trusted?: readonly VerifierKey[];
+  /** Number of a commit on which it may build although none of these keys signed it. */
+  over?: number | undefined;
+  /** Whether a run without a key may go on from what was signed. */
+  unsigned?: boolean | undefined;
+}
 
 /** What somebody says of a log: how many entries it had, and the head of its tree where that is told. */
 export interface Evidence extends Pick<TreeHead, "size"> {
@@ -33,6 +50,12 @@ export interface Memory {
   stored: StoredCheckpoint | undefined;
   /** The commit that checked.json names, whoever wrote that; 0 when it cannot be read. */
   hint: number;
+}
+
+/** Whose records a run builds on; undefined when it builds on anybody's. */
+export function trustOf({ key, trusted = [] }: Signing): Trust | undefined {
+  const keys = key ? [key, ...trusted] : trusted;
+  return keys.length > 0 ? new Trust(keys) : undefined;
 }
 
 /**
@@ -206,4 +229,64 @@ export async function requireStillNewest(
 ): Promise<void> {
   const { fault } = await believe(storage, newest, await recall(storage, signing, { witnesses: true }));
   if (fault) throw fault;
+}
+
+/**
+ * Throws UNTRUSTED_PREDECESSOR when a run without a key would write into a store of which the newest commit is
+ * signed: nobody who trusts keys would believe what it makes, and no signed run could go on from that.
+ */
+export function requireKey({ location }: Storage, newest: Commit | undefined, signing: Signing): void {
+  if (newest?.note === undefined || signing.key || signing.unsigned) return;
+  throw new Fault(
+    "UNTRUSTED_PREDECESSOR",
+    `${location}: commit ${newest.entry.commit} is signed, and SIGNING_KEY is not set: proxies that trust keys would not ` +
+      "take up what this run makes, and every run with the key would end with 3 until one signs over that. Set " +
+      "SIGNING_KEY, or give --unsigned when this store is to go on without signatures",
+  );
+}
+
+/**
+ * Throws UNTRUSTED_PREDECESSOR unless a trusted key signed the commit. A signature vouches for all commits before
+ * it too, so a run that built on whatever it finds would sign what a thief has put there.
+ */
+export function requireTrusted(location: string, commit: Commit, signing: Signing): void {
+  const { commit: number } = commit.entry;
+  if (signing.over === number) return;
+  const refusal = trustOf(signing)?.refusalOfCommit(commit);
+  if (refusal) throw refuseUntrusted(location, refusal, `tell publish or rollback: --sign-over ${number}`);
+}
+
+/**
+ * The error of a run that cannot read the newest commit, or does not believe it. It says what to do; `ours` is the
+ * advice in case a publisher of the operator's own made that commit.
+ */
+export function refuseUntrusted(
+  location: string,
+  refusal: UntrustedError | ObjectError,
+  ours?: string,
+): Fault {
+  const { key, message } = refusal;
+  const wayOut =
+    `${ours ? `If a publisher of yours made it, ${ours}. If not, put` : "Put"} the version back that the object ` +
+    "had before. Where it had none, others can write to this store: take that right from them, delete " +
+    `${key}, and run again`;
+  return new Fault("UNTRUSTED_PREDECESSOR", `${location}: ${message}. ${wayOut}`, { cause: refusal });
+}
+
+/** The error of a run that finds a plan or a part of it in the store that it does not believe. */
+export function refuseUntrustedRun(location: string, refusal: Error): Fault {
+  const wayOut = "Give SIGNING_KEY to the plan, all parts and the join of a run, and plan another";
+  return new Fault("UNTRUSTED_PREDECESSOR", `${location}: ${refusal.message}. ${wayOut}`, {
+    cause: refusal,
+  });
+}
+
+/** Whether a run has a key that has not signed a commit. */
+export function lacksSignature(commit: Commit, { key }: Signing): boolean {
+  return key !== undefined && new Trust([key]).refusalOfCommit(commit) !== undefined;
+}
+
+/** What signs a new commit; nothing when there is no key. */
+export function signerOf({ key }: Signing): SignCommit {
+  return (commit) => (key ? { note: signEntry(key, commit) } : {});
 }

@@ -1,11 +1,18 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { Fault } from "../../../schemas/errors.ts";
-import { NoteError } from "../../format/note.ts";
+import { type Note, NoteError, parseNote, type Witness } from "../../format/note.ts";
 import { hasCode, messageOf, unlessSync } from "../../store/errors.ts";
+import { inParallel } from "../../store/in-parallel.ts";
 import { layout } from "../../store/layout.ts";
 import { replaceFile } from "../../store/local-files.ts";
 import type { Storage } from "../../store/storage.ts";
-import { type NotedCheckpoint, parseCheckpoint, readNote } from "../notes/signed-note.ts";
+import {
+  checkSignature,
+  type NotedCheckpoint,
+  parseCheckpoint,
+  readNote,
+  timeOf,
+} from "../notes/signed-note.ts";
 import { type Trust, UntrustedError } from "../trust.ts";
 
 // The newest checkpoint, as a store shows it, and as a file outside of the store remembers it.
@@ -92,6 +99,41 @@ async function newestSizes(storage: Storage, above: number): Promise<number[]> {
     if (sizes.length >= 10 * maxLooked) sizes = largest();
   }
   return largest();
+}
+
+export interface Cosigned {
+  name: string;
+  /** ISO 8601; null where the signature tells none. */
+  time: string | null;
+}
+
+/**
+ * Who cosigned the checkpoints of these sizes, where the store has them. Witnesses that are given are checked and
+ * called as their policy calls them; without any it is what the notes say, by the names of the keys and unchecked.
+ */
+export async function cosignersOf(
+  storage: Storage,
+  sizes: readonly number[],
+  witnesses: readonly Witness[],
+): Promise<Map<number, Cosigned[]>> {
+  const bySize = new Map<number, Cosigned[]>();
+  await inParallel(sizes, async (size) => {
+    const note = await readNote(storage, layout.logCheckpointOf(size));
+    if (note === undefined) return;
+    bySize.set(size, unlessSync(NoteError, () => cosignersIn(parseNote(note), witnesses)) ?? []);
+  });
+  return bySize;
+}
+
+function cosignersIn({ text, signatures }: Note, witnesses: readonly Witness[]): Cosigned[] {
+  const origin = text.slice(0, text.indexOf("\n"));
+  if (witnesses.length === 0)
+    return signatures.flatMap(({ name }) => (name === origin ? [] : [{ name, time: null }]));
+  return witnesses.flatMap(({ name, key }) => {
+    const own = signatures.find((each) => each.name === key.name && each.id === key.id);
+    if (!own || checkSignature(key, text, own.signature) !== "right") return [];
+    return [{ name, time: new Date((timeOf(key.kind, own.signature) ?? 0) * 1000).toISOString() }];
+  });
 }
 
 /**

@@ -1,14 +1,14 @@
 import { Fault } from "../../../schemas/errors.ts";
 import type { Checked, Commit } from "../../../schemas/store/stored-objects.ts";
-import type { TreeHead } from "../../format/log-tree.ts";
+import type { TreeHead } from "../../format/tree.ts";
 import { CorruptObjectError, messageOf, unless } from "../../store/errors.ts";
 import { layout } from "../../store/layout.ts";
 import { newestCommit, readCommit } from "../../store/log/commits.ts";
 import { LogTree } from "../../store/log/tiles.ts";
 import type { Storage } from "../../store/storage.ts";
+import { believedPolicy } from "../notes/note-keys.ts";
 import type { NotedCheckpoint } from "../notes/signed-note.ts";
 import { judge, Trust, UntrustedError } from "../trust.ts";
-import { believedPolicy } from "../witnesses/policy.ts";
 import { anyCheckpoint, CheckpointFile, keepEvidence, storedCheckpoint } from "./checkpoints.ts";
 
 /** Kinds of records, each with the last reason that was told. */

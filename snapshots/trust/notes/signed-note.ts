@@ -1,6 +1,5 @@
 import { sign, verify } from "node:crypto";
 import type { ChangeFiles, Checked, Commit, ExportRecord } from "../../../schemas/store/stored-objects.ts";
-import type { TreeHead } from "../../format/log-tree.ts";
 import {
   checkpointIn,
   cosignatureTime,
@@ -13,7 +12,7 @@ import {
   signedIn,
   type VerifierKey,
 } from "../../format/note.ts";
-import { leafHash } from "../../format/tree.ts";
+import { leafHash, type TreeHead } from "../../format/tree.ts";
 import { CorruptObjectError, unless, unlessSync } from "../../store/errors.ts";
 import { entryOf } from "../../store/log/tiles.ts";
 import type { Signature } from "../../store/objects.ts";

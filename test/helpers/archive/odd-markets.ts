@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
-import { cuts } from "../../../snapshots/format/sizes.ts";
+import { cuts } from "../../../snapshots/format/bytes.ts";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
 import { runSql } from "./sql.ts";
 

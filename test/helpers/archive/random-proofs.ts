@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import type { MarketProof } from "../../../schemas/envelopes.ts";
-import type { TreeHead } from "../../../snapshots/format/log-tree.ts";
-import { auditPath, leafHash, treeHead } from "../../../snapshots/format/tree.ts";
+import { auditPath, leafHash, type TreeHead, treeHead } from "../../../snapshots/format/tree.ts";
 import { verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
 import { testKey } from "../store/signing.ts";

@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { filterValuesOf } from "../../../schemas/filters.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
+import { cuts } from "../../../snapshots/format/bytes.ts";
 import { compareKeys, type MarketKey } from "../../../snapshots/format/market-line.ts";
-import { cuts } from "../../../snapshots/format/sizes.ts";
 import type { KeyRange, Sources } from "../../../snapshots/sources/sources.ts";
 import { isIn, market, sourceFileOf, sourcesOf } from "./records.ts";
 

@@ -1,10 +1,13 @@
 import type { Commit } from "../../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../../schemas/versions.ts";
-import { GrowingTree } from "../../../snapshots/format/log-tree.ts";
-import { leafHash } from "../../../snapshots/format/tree.ts";
+import { GrowingTree, leafHash } from "../../../snapshots/format/tree.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
-import { publicationTime } from "../../../snapshots/store/log/clock.ts";
-import { appendCommit, newestCommit, readLog } from "../../../snapshots/store/log/commits.ts";
+import {
+  appendCommit,
+  newestCommit,
+  publicationTime,
+  readLog,
+} from "../../../snapshots/store/log/commits.ts";
 import { entryOf } from "../../../snapshots/store/log/tiles.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 

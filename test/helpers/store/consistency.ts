@@ -1,4 +1,4 @@
-import { headsFromPath, type TreeHead } from "../../../snapshots/format/log-tree.ts";
+import { headsFromPath, type TreeHead } from "../../../snapshots/format/tree.ts";
 
 /** Whether `path` shows `before` to be the beginning of `after`. */
 export function isConsistent(before: TreeHead, after: TreeHead, path: readonly Buffer[]): boolean {

@@ -1,6 +1,5 @@
 import { hash } from "node:crypto";
-import { type KeyKind, parseNote, type VerifierKey } from "../../../snapshots/format/note.ts";
-import type { Policy } from "../../../snapshots/format/policy.ts";
+import { type KeyKind, type Policy, parseNote, type VerifierKey } from "../../../snapshots/format/note.ts";
 import {
   newSigningKey,
   parseSigningKey,

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { maxObjectBytes } from "../../../snapshots/format/sizes.ts";
+import { maxObjectBytes } from "../../../snapshots/format/bytes.ts";
 import { tooLarge, tooShort } from "../../../snapshots/store/errors.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import type { ObjectInfo, Storage } from "../../../snapshots/store/storage.ts";

@@ -10,12 +10,10 @@ import {
   SegmentList,
   type SegmentRef,
 } from "../../../schemas/store/stored-objects.ts";
+import { chunkBytes } from "../../../snapshots/format/bytes.ts";
 import { tilesOf } from "../../../snapshots/format/log-tiles.ts";
-import { tileEncoder } from "../../../snapshots/format/log-tree.ts";
 import { compressPage, type Page, readRun } from "../../../snapshots/format/page.ts";
-import { readScoreText, snapshotEntryOf } from "../../../snapshots/format/roots.ts";
-import { chunkBytes } from "../../../snapshots/format/sizes.ts";
-import { leafHash, pageRootOf, rootOver } from "../../../snapshots/format/tree.ts";
+import { leafHash, pageRootOf, rootOver, tileEncoder } from "../../../snapshots/format/tree.ts";
 import { columnsOf, sectionRootOf } from "../../../snapshots/index/index-header.ts";
 import type { WordsRef } from "../../../snapshots/index/index-reader.ts";
 import { encodeSegment, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
@@ -23,7 +21,7 @@ import { WordTable } from "../../../snapshots/index/word-table.ts";
 import { issueKey, revokeKey } from "../../../snapshots/keys/keys.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
 import { entryOf, tileKey } from "../../../snapshots/store/log/tiles.ts";
-import { divideManifest } from "../../../snapshots/store/manifest.ts";
+import { divideManifest, readScoreText, snapshotEntryOf } from "../../../snapshots/store/manifest.ts";
 import { referTo, seal } from "../../../snapshots/store/objects.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { decodeRows } from "../archive/index-rows.ts";

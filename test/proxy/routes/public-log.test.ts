@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { tilePath, tilesOf } from "../../../snapshots/format/log-tiles.ts";
-import { headFromTiles, tileEncoder } from "../../../snapshots/format/log-tree.ts";
+import { headFromTiles, tileEncoder } from "../../../snapshots/format/tree.ts";
 import { CommitLog } from "../../../snapshots/read/catalog/commit-log.ts";
 import { PublicLog } from "../../../snapshots/read/catalog/public-log.ts";
 import { CorruptObjectError } from "../../../snapshots/store/errors.ts";

@@ -1,6 +1,7 @@
 import { crc32, gunzipSync } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { cuts } from "../../../snapshots/format/bytes.ts";
 import {
   combineCrc,
   compressPiece,
@@ -24,7 +25,6 @@ import {
   runMarkets,
   runsPiece,
 } from "../../../snapshots/format/page.ts";
-import { cuts } from "../../../snapshots/format/sizes.ts";
 import { sha256 } from "../../../snapshots/store/layout.ts";
 
 // Without `size` fast-check makes arrays of some ten elements, whatever their maximum.

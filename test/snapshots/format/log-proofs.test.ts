@@ -2,13 +2,15 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { TileError, tilePath, tilesOf } from "../../../snapshots/format/log-tiles.ts";
 import {
+  auditPath,
   consistencyFromTiles,
   GrowingTree,
+  headFrom,
   headFromTiles,
   inclusionFromTiles,
+  leafHash,
   tileEncoder,
-} from "../../../snapshots/format/log-tree.ts";
-import { auditPath, headFrom, leafHash } from "../../../snapshots/format/tree.ts";
+} from "../../../snapshots/format/tree.ts";
 import { consistencyPath } from "../../helpers/archive/consistency-path.ts";
 import { isConsistent } from "../../helpers/store/consistency.ts";
 

@@ -8,8 +8,13 @@ import {
   tilePath,
   tilesOf,
 } from "../../../snapshots/format/log-tiles.ts";
-import { encodeEntries, GrowingTree, tileEncoder } from "../../../snapshots/format/log-tree.ts";
-import { leafHash, treeHead } from "../../../snapshots/format/tree.ts";
+import {
+  encodeEntries,
+  GrowingTree,
+  leafHash,
+  tileEncoder,
+  treeHead,
+} from "../../../snapshots/format/tree.ts";
 import { consistencyPath } from "../../helpers/archive/consistency-path.ts";
 import { headOf, node } from "../../helpers/archive/plain-tree.ts";
 import { isConsistent } from "../../helpers/store/consistency.ts";

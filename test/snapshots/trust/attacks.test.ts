@@ -1,7 +1,6 @@
 import { beforeAll, expect, test } from "vitest";
 import type { Commit } from "../../../schemas/store/stored-objects.ts";
-import { parseNote } from "../../../snapshots/format/note.ts";
-import { type Policy, policyOf } from "../../../snapshots/format/policy.ts";
+import { type Policy, parseNote, policyOf } from "../../../snapshots/format/note.ts";
 import { diff } from "../../../snapshots/maintain/diff.ts";
 import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
 import { rollback } from "../../../snapshots/maintain/rollback.ts";
@@ -9,7 +8,7 @@ import { Catalog } from "../../../snapshots/read/catalog/catalog.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
 import { readSignedLog } from "../../../snapshots/trust/log/log-reader.ts";
-import { type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
+import { parsePolicy, type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import {
   entryText,
   signatureLine,
@@ -19,7 +18,6 @@ import {
   subjectOf,
 } from "../../../snapshots/trust/notes/signed-note.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
-import { parsePolicy } from "../../../snapshots/trust/witnesses/policy.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { market, publishRecords } from "../../helpers/publish/records.ts";
 import { policyOfTwo, testKey } from "../../helpers/store/signing.ts";

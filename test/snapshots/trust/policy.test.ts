@@ -3,13 +3,15 @@ import { describe, expect, test } from "vitest";
 import { type KeyKind, NoteError } from "../../../snapshots/format/note.ts";
 import { treeHead } from "../../../snapshots/format/tree.ts";
 import {
+  parsePolicy,
   parseSigningKey,
   parseVerifierKey,
+  readPolicy,
   type SigningKey,
   verifierText,
 } from "../../../snapshots/trust/notes/note-keys.ts";
 import { openNote, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
-import { judgeNote, parsePolicy, readPolicy } from "../../../snapshots/trust/witnesses/policy.ts";
+import { judgeNote } from "../../../snapshots/trust/trust.ts";
 import { findNode, nodeOptions } from "../../helpers/servers/programs.ts";
 import { cosignersIn, keyText, testKey, uncheckable } from "../../helpers/store/signing.ts";
 
@@ -234,9 +236,8 @@ test.skipIf(!node22)(
   "a Node without ML-DSA-44 reads such keys, checks nothing with them and makes none",
   () => {
     const script = `
-    const { parseVerifierKey, newSigningKey } = await import("./snapshots/trust/notes/note-keys.ts");
-    const { judgeNote } = await import("./snapshots/trust/witnesses/policy.ts");
-    const { parsePolicy } = await import("./snapshots/trust/witnesses/policy.ts");
+    const { newSigningKey, parsePolicy } = await import("./snapshots/trust/notes/note-keys.ts");
+    const { judgeNote } = await import("./snapshots/trust/trust.ts");
     const [policy, note] = JSON.parse(process.argv[1]);
     console.log(judgeNote(parsePolicy(Buffer.from(policy), "policy"), note).lacking);
     try { newSigningKey("x", undefined, "ml-dsa-44"); } catch (error) { console.log(error.message); }

@@ -8,9 +8,9 @@ import { directoryStorage } from "../../../snapshots/store/backends/directory.ts
 import { layout } from "../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../snapshots/store/log/commits.ts";
 import { seal } from "../../../snapshots/store/objects.ts";
+import type { Signing } from "../../../snapshots/trust/log/believe.ts";
 import { parseSigningKey, type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { signRecord, subjectOf } from "../../../snapshots/trust/notes/signed-note.ts";
-import type { Signing } from "../../../snapshots/trust/signing.ts";
 import { Trust } from "../../../snapshots/trust/trust.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { exportNewest } from "../../helpers/archive/exports.ts";

@@ -2,15 +2,20 @@ import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Witness } from "../../../snapshots/format/policy.ts";
+import type { Witness } from "../../../snapshots/format/note.ts";
 import { leafHash, treeHead } from "../../../snapshots/format/tree.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
-import { recall } from "../../../snapshots/trust/log/believe.ts";
-import { parseVerifierKey, type SigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
+import { recall, type Signing } from "../../../snapshots/trust/log/believe.ts";
+import { cosignersOf } from "../../../snapshots/trust/log/checkpoints.ts";
+import {
+  parsePolicy,
+  parseVerifierKey,
+  type SigningKey,
+  verifierText,
+} from "../../../snapshots/trust/notes/note-keys.ts";
 import { mergeNotes, signatureLine, signNote } from "../../../snapshots/trust/notes/signed-note.ts";
-import type { Signing } from "../../../snapshots/trust/signing.ts";
-import { cosignersOf, judgeNote, parsePolicy } from "../../../snapshots/trust/witnesses/policy.ts";
-import { type Answer, askWitnesses, Witnesses } from "../../../snapshots/trust/witnesses/witnesses.ts";
+import { judgeNote } from "../../../snapshots/trust/trust.ts";
+import { type Answer, askWitnesses, Witnesses } from "../../../snapshots/trust/witnesses.ts";
 import { consistencyPath } from "../../helpers/archive/consistency-path.ts";
 import { findWitness, startWitness, type TestWitness } from "../../helpers/servers/witness.ts";
 import { cosignersIn, policyOfTwo, testKey } from "../../helpers/store/signing.ts";

@@ -2,8 +2,8 @@ import { beforeAll, describe, expect, test } from "vitest";
 import type { ScoreDimensions, ScoreHistory } from "../../../schemas/envelopes.ts";
 import type { HistoricalMarket } from "../../../schemas/records.ts";
 import type { Manifest, ObjectRef } from "../../../schemas/store/stored-objects.ts";
-import { scoreText } from "../../../snapshots/format/roots.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";
+import { scoreText } from "../../../snapshots/store/manifest.ts";
 import { verify } from "../../../snapshots/verify/verify.ts";
 import { memoryStorage } from "../../helpers/store/storages.ts";
 import {

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "vitest";
-import { chunkBytes } from "../../../snapshots/format/sizes.ts";
+import { chunkBytes } from "../../../snapshots/format/bytes.ts";
 import { encodeWords, unicodeVersion } from "../../../snapshots/index/encode-words.ts";
 import { encodeIds, idHash } from "../../../snapshots/index/id-table.ts";
 import { sectionRootOf } from "../../../snapshots/index/index-header.ts";

@@ -1,9 +1,7 @@
-import type { TreeHead } from "../../../snapshots/format/log-tree.ts";
-import { NoteError } from "../../../snapshots/format/note.ts";
-import type { Policy } from "../../../snapshots/format/policy.ts";
-import { parseSigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
+import { NoteError, type Policy } from "../../../snapshots/format/note.ts";
+import type { TreeHead } from "../../../snapshots/format/tree.ts";
+import { parsePolicy, parseSigningKey, verifierText } from "../../../snapshots/trust/notes/note-keys.ts";
 import { openNote, parseCheckpoint, signatureLine } from "../../../snapshots/trust/notes/signed-note.ts";
-import { parsePolicy } from "../../../snapshots/trust/witnesses/policy.ts";
 import { isConsistent } from "../../helpers/store/consistency.ts";
 import { keyText, testKey } from "../../helpers/store/signing.ts";
 import { type Kernel, must, type Process } from "../kernel/kernel.ts";

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { crc32 } from "node:zlib";
-import { maxObjectBytes } from "../../../snapshots/format/sizes.ts";
+import { maxObjectBytes } from "../../../snapshots/format/bytes.ts";
 import { tooLarge, tooShort } from "../../../snapshots/store/errors.ts";
 import { type ObjectInfo, type Storage, StorageError } from "../../../snapshots/store/storage.ts";
 import type { Kernel, Process } from "./kernel.ts";

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { decodeEntries, tilePath, tilesOf } from "../../../../snapshots/format/log-tiles.ts";
-import { encodeEntries } from "../../../../snapshots/format/log-tree.ts";
-import { leafHash, treeHead } from "../../../../snapshots/format/tree.ts";
+import { encodeEntries, leafHash, treeHead } from "../../../../snapshots/format/tree.ts";
 import { rollback } from "../../../../snapshots/maintain/rollback.ts";
 import { updateLog } from "../../../../snapshots/publish/public/log.ts";
 import { PublicTree } from "../../../../snapshots/publish/public/site.ts";

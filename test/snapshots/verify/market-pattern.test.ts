@@ -3,7 +3,8 @@ import { expect, test } from "vitest";
 import type { Market } from "../../../schemas/market.ts";
 import { marketOf } from "../../../schemas/records.ts";
 import { feedVersion } from "../../../schemas/versions.ts";
-import { outlineOf, outliners } from "../../../snapshots/format/market-pattern.ts";
+import { outlineOf } from "../../../snapshots/format/market-line.ts";
+import { outliners } from "../../../snapshots/verify/page-check.ts";
 import { recordsOf } from "../../helpers/publish/records.ts";
 
 const outliner = outliners.get(feedVersion)!;

@@ -1,11 +1,17 @@
-import { TileError } from "../../format/log-tiles.ts";
-import { consistencyFromTiles, type TreeHead } from "../../format/log-tree.ts";
-import { kindName, NoteError, type NoteSignature, parseSignature } from "../../format/note.ts";
-import type { Policy, Witness } from "../../format/policy.ts";
-import { unlessSync } from "../../store/errors.ts";
-import { tilesIn } from "../../store/log/tiles.ts";
-import type { Storage } from "../../store/storage.ts";
-import { checkSignature, timeOf } from "../notes/signed-note.ts";
+import { TileError } from "../format/log-tiles.ts";
+import {
+  kindName,
+  NoteError,
+  type NoteSignature,
+  type Policy,
+  parseSignature,
+  type Witness,
+} from "../format/note.ts";
+import { consistencyFromTiles, type TreeHead } from "../format/tree.ts";
+import { unlessSync } from "../store/errors.ts";
+import { tilesIn } from "../store/log/tiles.ts";
+import type { Storage } from "../store/storage.ts";
+import { checkSignature, timeOf } from "./notes/signed-note.ts";
 
 /**
  * The witnesses of a publisher's policy during one run. Nobody who failed once in it is asked, or waited for, again.
