@@ -39,7 +39,7 @@ function renew(): void {
 
 /** The caller that long work is done for. */
 export interface Payer {
-  /** Whether nobody waits for the answer any more. */
+  /** Nobody waits for the answer any more. */
   gone(): boolean;
   /** Pays for a piece of the work. The work ends when it throws. */
   pay(): Promise<void>;
@@ -146,7 +146,6 @@ export class Memo<V extends NonNullable<unknown>> {
   #hits = 0;
   #misses = 0;
 
-  /** `sizeOf` returns how much of the budget an entry takes. */
   constructor({ most, mostEach = most, ttl = 0 }: Budget, sizeOf: (value: V) => number = () => 1) {
     this.#kept = new LRUCache<string, V, () => Promise<V>>({
       maxSize: most,
@@ -188,7 +187,6 @@ export class Memo<V extends NonNullable<unknown>> {
 export class SingleFlight<T> {
   readonly #underway = new Map<string, Promise<T>>();
 
-  /** Throws what the work throws, to every caller. */
   run(name: string, work: () => Promise<T>): Promise<T> {
     const known = this.#underway.get(name);
     if (known) return known;

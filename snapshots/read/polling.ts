@@ -1,19 +1,13 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { within } from "../store/deadline.ts";
 
-/** The name is for log and metrics. */
-export interface PollingTask {
-  name: string;
-  run: () => Promise<void>;
-}
-
 /**
  * Runs tasks periodically, without waiting for each other. Calls `done` after every round, with the error if it failed
  * or took longer than `roundSeconds`. A round that is still running is not started again: it can only hang in a call of
  * the kernel, and each of those occupies one of the process's few threads.
  */
 export function createPoller(
-  tasks: readonly PollingTask[],
+  tasks: readonly { name: string; run: () => Promise<void> }[],
   roundSeconds: number,
   now: () => number,
   done: (task: string, error?: unknown) => void,

@@ -36,7 +36,7 @@ type Facet = LabelFacet | ScoreFacet | MonthFacet;
 // Markets that one facet counts in a step of the event loop's budget: three segments of usual size.
 const marketsPerStep = 2 ** 17;
 
-/** Waits for a `turn` before each segment. Throws INVALID_PARAMETER where the index has no column of a facet. */
+/** Waits for a `turn` before each segment. */
 export async function countFacets(
   index: ArchiveIndex,
   matches: Matches,
@@ -76,14 +76,12 @@ type IntegerField = Extract<FilterField, { kind: "integer" }>;
 class IntegerCounter implements Counter {
   readonly #row: IntegerField;
   readonly #limit: number;
-  readonly #starts: readonly number[];
-  readonly #tallies: Tally[];
+  readonly #tallies: (Tally & { from: number })[];
 
   constructor(row: IntegerField, limit: number) {
     this.#row = row;
     this.#limit = limit;
-    this.#starts = bucketStarts(row);
-    this.#tallies = this.#starts.map(() => ({ count: 0, disputed: 0 }));
+    this.#tallies = bucketStarts(row).map((from) => ({ from, count: 0, disputed: 0 }));
   }
 
   bucketsIn({ integers }: SegmentColumns): Buckets {
@@ -95,7 +93,7 @@ class IntegerCounter implements Counter {
   /** Those of the buckets that have values of a column. */
   #talliesOf({ min, max }: IntegerColumn): Tally[] {
     const first = Math.floor((min - this.#row.min) / this.#row.bucketWidth);
-    return this.#tallies.filter((_, place) => place >= first && this.#starts[place]! <= max);
+    return this.#tallies.filter(({ from }, place) => place >= first && from <= max);
   }
 
   add({ segment }: MatchedSegment, tallies: Uint32Array): void {
@@ -110,16 +108,18 @@ class IntegerCounter implements Counter {
   async result(): Promise<LabelFacet | ScoreFacet> {
     const { values, bucketWidth: width, max } = this.#row;
     if (values) {
-      const found = this.#tallies.map((tally, position) => ({ value: values[position]!, ...tally }));
+      const found = this.#tallies.map(({ count, disputed }, position) => {
+        return { value: values[position]!, count, disputed };
+      });
       const all = found.filter(({ count }) => count > 0);
       const ordered = all.toSorted((a, b) => b.count - a.count || (a.value < b.value ? -1 : 1));
       const other = { count: 0, disputed: 0 };
       for (const tally of ordered.slice(this.#limit)) addTo(other, tally);
       return { distinct: all.length, buckets: ordered.slice(0, this.#limit), other };
     }
-    const buckets = this.#tallies.map((tally, position) => {
-      const next = this.#starts[position + 1];
-      return { from: this.#starts[position]!, to: next === undefined ? max : next - 1, ...tally };
+    const buckets = this.#tallies.map(({ from, count, disputed }, position) => {
+      const next = this.#tallies[position + 1];
+      return { from, to: next ? next.from - 1 : max, count, disputed };
     });
     return { width, buckets };
   }

@@ -58,10 +58,7 @@ export class ArchiveIndex<Columns extends SegmentColumns = SegmentColumns> {
     }
   }
 
-  /**
-   * Has the columns of these fields read in the segments that need them. Throws INVALID_PARAMETER when a segment has
-   * none for a field.
-   */
+  /** Has the columns of these fields read in the segments that need them. */
   load(fields: readonly FacetName[], needs: (segment: Columns, index: number) => boolean): void {
     const lacking = fields.find((field) => this.#lacking.has(field));
     if (lacking)
@@ -88,10 +85,7 @@ export function isLeftOut(
 // The words of a segment take up to some megabytes while they are read.
 const wordsAtOnce = 8;
 
-/**
- * Selects by columns first, then by words. Waits for a `turn` before each segment. Throws INVALID_PARAMETER where the
- * index has no column of a condition.
- */
+/** Selects by columns first, then by words. Waits for a `turn` before each segment. */
 export async function evaluate(
   index: ArchiveIndex,
   { conditions, words }: Pick<ArchiveFilter, "conditions" | "words">,
@@ -172,7 +166,7 @@ export interface SegmentMatches {
 export class Matches {
   readonly total: number;
   readonly segments: readonly SegmentMatches[];
-  /** Ordinal of each segment's oldest market, then the number of markets. */
+  /** As in the index. */
   readonly starts: ArrayLike<number>;
 
   constructor(segments: readonly SegmentMatches[], starts: ArrayLike<number>) {

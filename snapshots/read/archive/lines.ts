@@ -50,12 +50,6 @@ interface RunLines extends Run {
   to: number;
 }
 
-/** The caches that lines are read through. */
-interface LineSources {
-  objects: ObjectCache;
-  derived: Derived;
-}
-
 /** The markets of one response, in order, and the stored runs that hold them. */
 export class Lines {
   readonly #places: readonly RunLines[];
@@ -72,7 +66,7 @@ export class Lines {
   static async read(
     archive: Archive,
     ordinals: readonly number[],
-    { objects, derived }: LineSources,
+    { objects, derived }: { objects: ObjectCache; derived: Derived },
   ): Promise<Lines> {
     const places = placesOf(archive, ordinals);
     return new Lines(places, await StoredRuns.read(objects, places), derived);
@@ -197,7 +191,6 @@ function copiesOf(lines: readonly Buffer[]): Buffer[] {
   });
 }
 
-/** Groups neighbours that belong together. */
 function grouped<T>(items: readonly T[], belong: (before: T, next: T) => boolean): T[][] {
   const groups: T[][] = [];
   for (const item of items) {
@@ -208,7 +201,6 @@ function grouped<T>(items: readonly T[], belong: (before: T, next: T) => boolean
   return groups;
 }
 
-/** Groups runs that are inflated together. */
 function batchesOf(runs: readonly RunLines[][]): RunLines[][][] {
   const batches: RunLines[][][] = [];
   let bytes = Number.POSITIVE_INFINITY;

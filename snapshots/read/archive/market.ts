@@ -20,7 +20,6 @@ export interface FoundMarket {
   line: Buffer;
 }
 
-/** Throws MARKET_NOT_FOUND when the snapshot has no such market. */
 export async function findMarket(catalog: Catalog, snapshot: Snapshot, id: string): Promise<FoundMarket> {
   for (const ordinal of await catalog.ids.candidates(snapshot, id)) {
     const [line] = await (await Lines.read(snapshot.archive, [ordinal], catalog)).all();

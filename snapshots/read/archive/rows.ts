@@ -43,7 +43,7 @@ export async function askRows(catalog: Catalog, query: RowsQuery, form: RowsForm
   const { skip, cursor = "", filter } = query;
   const whole = async <T>(working: Promise<T>) =>
     working.catch((error) => {
-      throw skip > 0 && isExpired(error) ? gone() : error;
+      throw skip > 0 && isFault(error, "CURSOR_EXPIRED") ? gone() : error;
     });
   const start = await whole(startOf(catalog, query));
   return {
@@ -121,8 +121,6 @@ export const rowsForms: readonly RowsForm[] = [
   })),
 ];
 export const rowsByType = byMediaType(rowsForms);
-
-const isExpired = (error: unknown) => isFault(error, "CURSOR_EXPIRED");
 
 /** `skip` counts lines of the snapshot that is gone, so no cursor into the current one can replace it. */
 function gone(): Fault {

@@ -67,7 +67,7 @@ const entryBytes = 1000;
 const partBytes = 200;
 
 /** An entry must not keep a superseded snapshot alive: its indexes are many times as large as the entry. */
-type Entry = Omit<SplicedPage, "snapshot"> & { snapshot: WeakRef<Snapshot>; bytes: number };
+type Entry = Omit<SplicedPage, "snapshot"> & { snapshot: WeakRef<Snapshot> };
 
 /**
  * Caches pages of the API by what was requested, since all clients that walk the archive with the same page size
@@ -77,7 +77,7 @@ export class AnswerCache {
   readonly #pages: LRUCache<string, Entry>;
 
   constructor(maxBytes: number) {
-    this.#pages = new LRUCache({ maxSize: maxBytes, sizeCalculation: ({ bytes }) => bytes });
+    this.#pages = new LRUCache({ maxSize: maxBytes });
   }
 
   get(name: string): SplicedPage | undefined {
@@ -92,11 +92,10 @@ export class AnswerCache {
     // A part keeps the whole buffer under it in memory.
     const held = buffers.values().reduce((sum, { byteLength }) => sum + byteLength, 0);
     const small = spliced.parts.length * partBytes + ordinals.length * 8 + (numbers.nextCursor?.length ?? 0);
-    const bytes = held + small + entryBytes;
-    this.#pages.set(shortened(name), { ...page, snapshot: new WeakRef(page.snapshot), bytes });
+    const size = held + small + entryBytes;
+    this.#pages.set(shortened(name), { ...page, snapshot: new WeakRef(page.snapshot) }, { size });
   }
 
-  /** Drops all entries, for use when a new snapshot becomes current. */
   clear(): void {
     this.#pages.clear();
   }
@@ -120,7 +119,6 @@ export interface Derived {
   hashes: Memo<Buffer>;
 }
 
-/** `shareOf` gives the bytes of a share. */
 export const createDerived = (shareOf: (part: number) => number): Derived => ({
   // A piece keeps the compressor's whole buffer in memory, not only the bytes it filled.
   pieces: new Memo({ most: shareOf(cacheShares.pieces) }, ({ bytes }) => bytes.buffer.byteLength + idBytes),
@@ -174,7 +172,6 @@ export class IdIndex {
     return found;
   }
 
-  /** Bytes that the filters of these segments take. */
   residentBytes(segments: readonly Segment[]): number {
     const filtered = segments.filter((segment) => this.#filters.has(segment));
     return filtered.reduce((sum, { markets }) => sum + filterBytes(markets), 0);
@@ -215,16 +212,14 @@ export class WordIndex {
 
   /** The words of a segment in a snapshot of this many markets. */
   async read(ref: ObjectRef, markets: number): Promise<WordTable> {
-    const table = await this.#tables.get(ref.hash, () => this.#read(ref));
+    const table = await this.#tables.get(ref.hash, async () => {
+      const key = layout.words(ref.hash);
+      // Opening words takes longer than hashing them.
+      const turn = (steps = 1) => awaitBudget(3 * steps);
+      return new WordTable(key, await readObject(this.#storage, key, ref, turn));
+    });
     // A search in a small snapshot leaves the words of a large one.
     this.#tables.trim(bytesPerMarket * Math.max(markets, this.#markets()));
     return table;
-  }
-
-  async #read(ref: ObjectRef): Promise<WordTable> {
-    const key = layout.words(ref.hash);
-    // Opening words takes longer than hashing them.
-    const turn = (steps = 1) => awaitBudget(3 * steps);
-    return new WordTable(key, await readObject(this.#storage, key, ref, turn));
   }
 }

@@ -49,7 +49,7 @@ export class Catalog {
   readonly #refreshing = new SingleFlight<void>();
   readonly #listing = new SingleFlight<ListedSnapshot>();
   readonly #loading = new SingleFlight<Snapshot>();
-  #current: ListedSnapshot | Snapshot | undefined;
+  #current: ListedSnapshot | undefined;
   /** Why the current snapshot is shown without its archive; undefined when it is not. */
   #fault: ObjectError | undefined;
   #checkedAt: string | undefined;
@@ -188,7 +188,7 @@ export class Catalog {
     if (fault) throw heldBack(newest, fault);
   }
 
-  #makeCurrent(snapshot: ListedSnapshot | Snapshot, fault?: ObjectError): void {
+  #makeCurrent(snapshot: ListedSnapshot, fault?: ObjectError): void {
     const before = this.#current;
     this.#current = snapshot;
     this.#fault = fault;
@@ -218,7 +218,7 @@ export class Catalog {
    */
   async snapshot(commit: LogEntry = this.requireCurrent().commit): Promise<Snapshot> {
     const listed = await this.listed(commit);
-    if ("archive" in listed) return listed as Snapshot;
+    if (listed.archive) return listed as Snapshot;
     if (this.#fault && listed === this.#current) throw this.#fault;
     return this.#loading.run(commit.digest, () => this.#keep(this.#load(listed)));
   }

@@ -62,19 +62,17 @@ export class CommitLog {
     this.readable = this.recent(() => this.#findReadable());
   }
 
-  /** The commit that was taken up last. */
   get newest(): Commit | undefined {
     return this.#newest;
   }
 
-  /** The memory that the log takes. */
   get residentBytes(): number {
     return this.#entries.size * entryBytes;
   }
 
   /**
-   * Makes a commit the newest one. What is known of the log stays when the commit leads back to it. Throws
-   * StorageError, and then changes nothing.
+   * Makes a commit the newest one. What is known of the log stays when the commit leads back to it. Where the store
+   * fails, nothing changes.
    */
   async takeUp(newest: Commit): Promise<void> {
     this.#broken = undefined;
@@ -131,7 +129,7 @@ export class CommitLog {
     return unless("DAMAGED_LOG", () => this.entry(number));
   }
 
-  /** The newest commit that fits. */
+  /** The newest one that fits. */
   async find(fits: (entry: LogEntry) => boolean): Promise<LogEntry | undefined> {
     for (let number = this.#newest?.entry.commit ?? 0; number > 0; number -= 1) {
       const entry = this.#entries.get(number) ?? (await this.entry(number));
@@ -167,10 +165,7 @@ export class CommitLog {
     }
   }
 
-  /**
-   * The newest commit that fits. When there is none, looks into the store for one that is newer than all known ones.
-   * Throws as `entry` does, also when what fits may be behind the damage.
-   */
+  /** As `find`. When there is none, looks into the store for one that is newer than all known ones. */
   async newestWith(fits: (commit: LogEntry) => boolean): Promise<LogEntry | undefined> {
     const known = await this.find(fits);
     if (known) return known;

@@ -12,9 +12,10 @@ import type { LogEntry } from "./commit-log.ts";
 export interface ListedSnapshot {
   commit: LogEntry;
   manifest: Manifest;
+  /** Once all indexes are loaded and verified. */
+  archive?: Archive;
 }
 
-/** A snapshot whose indexes are all loaded and verified. */
 export interface Snapshot extends ListedSnapshot {
   archive: Archive;
 }
@@ -74,7 +75,7 @@ const parsedFactor = 2;
 export class SupersededSnapshots {
   readonly #maxBytes: number;
   /** By commit, those used last at the end. */
-  readonly #held = new Map<number, ListedSnapshot | Snapshot>();
+  readonly #held = new Map<number, ListedSnapshot>();
   #shared: ReadonlySet<Segment> = new Set();
   #bytes = 0;
 
@@ -86,7 +87,7 @@ export class SupersededSnapshots {
     return this.#bytes;
   }
 
-  get(commit: number): ListedSnapshot | Snapshot | undefined {
+  get(commit: number): ListedSnapshot | undefined {
     const held = this.#held.get(commit);
     if (held) {
       this.#held.delete(commit);
@@ -95,10 +96,8 @@ export class SupersededSnapshots {
     return held;
   }
 
-  /**
-   * Adds a snapshot, or its indexes to its manifest, and drops others until all fit. One that is larger is not kept.
-   */
-  set(snapshot: ListedSnapshot | Snapshot): void {
+  /** Adds a snapshot, or its archive, and drops others until all fit. One that is larger is not kept. */
+  set(snapshot: ListedSnapshot): void {
     const { commit } = snapshot.commit;
     this.#held.delete(commit);
     this.#held.set(commit, snapshot);
@@ -106,12 +105,12 @@ export class SupersededSnapshots {
   }
 
   /** Takes another snapshot as the current one, whose segments cost nothing. */
-  share(current: ListedSnapshot | Snapshot): void {
-    this.#shared = new Set(segmentsOf(current));
+  share(current: ListedSnapshot): void {
+    this.#shared = new Set(current.archive?.segments);
     this.drop(current.commit.commit);
   }
 
-  values(): (ListedSnapshot | Snapshot)[] {
+  values(): ListedSnapshot[] {
     return [...this.#held.values()];
   }
 
@@ -128,7 +127,7 @@ export class SupersededSnapshots {
     for (const [commit, snapshot] of [...this.#held].toReversed()) {
       const parts = partsOf(snapshot.manifest).values();
       bytes += parsedFactor * parts.reduce((sum, part) => sum + part.bytes, snapshot.commit.manifest.bytes);
-      for (const segment of segmentsOf(snapshot)) {
+      for (const segment of snapshot.archive?.segments ?? []) {
         if (!counted.has(segment)) bytes += segment.residentBytes + filterBytes(segment.markets);
         counted.add(segment);
       }
@@ -137,6 +136,3 @@ export class SupersededSnapshots {
     }
   }
 }
-
-const segmentsOf = (snapshot: ListedSnapshot | Snapshot): readonly Segment[] =>
-  "archive" in snapshot ? snapshot.archive.segments : [];

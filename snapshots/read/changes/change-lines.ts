@@ -136,77 +136,43 @@ export interface ChangeTexts {
 
 /** One number for a line of an object: a page has at most as many as a part. */
 export const tagOf = (source: number, line: number) => source * partLines + line;
-/** The inverse of tagOf. */
 const sourceOf = (tag: number) => ({ source: Math.floor(tag / partLines), line: tag % partLines });
 
 // Bytes of memory for a part, and for a page table entry with up to 32 runs.
 const [partBytes, pageBytes] = [300, 4000];
 
-export class PartTexts implements ChangeTexts {
-  readonly #objects: ObjectCache;
-  readonly #parts: ChangePartRef[] = [];
-
-  constructor(objects: ObjectCache) {
-    this.#objects = objects;
-  }
-
-  get bytes(): number {
-    return this.#parts.length * partBytes;
-  }
-
-  add(part: ChangePartRef): number {
-    return this.#parts.push(part) - 1;
-  }
-
-  lines(source: number): number {
-    return this.#parts[source]!.lines;
-  }
-
-  async run(source: number, run: number): Promise<Buffer[]> {
-    return (await this.#part(source)).markets(run);
-  }
-
-  async piece(source: number, run: number): Promise<DeflatePiece> {
-    return (await this.#part(source)).piece(run);
-  }
-
-  async #part(source: number): Promise<ChangePart> {
-    const ref = this.#parts[source]!;
-    const key = layout.changePart(ref.hash);
-    const stored = await this.#objects.get(key, ref);
-    await awaitBudget();
-    return new ChangePart(key, stored, ref.lines);
-  }
+/** The place of an object among those that have texts. It is added unless it came last. */
+export function placeIn<Source>(sources: Source[], source: Source): number {
+  if (sources.at(-1) !== source) sources.push(source);
+  return sources.length - 1;
 }
 
-export class PageTexts implements ChangeTexts {
-  readonly #objects: ObjectCache;
-  readonly #pages: StoredPage[] = [];
+export function partTexts(objects: ObjectCache, parts: readonly ChangePartRef[]): ChangeTexts {
+  const partAt = async (source: number) => {
+    const ref = parts[source]!;
+    const key = layout.changePart(ref.hash);
+    const stored = await objects.get(key, ref);
+    await awaitBudget();
+    return new ChangePart(key, stored, ref.lines);
+  };
+  return {
+    bytes: parts.length * partBytes,
+    lines: (source) => parts[source]!.lines,
+    run: async (source, run) => (await partAt(source)).markets(run),
+    piece: async (source, run) => (await partAt(source)).piece(run),
+  };
+}
 
-  constructor(objects: ObjectCache) {
-    this.#objects = objects;
-  }
-
-  get bytes(): number {
-    return this.#pages.length * pageBytes;
-  }
-
-  /** Returns the place of the page. Adds it unless it is the one that was added last. */
-  add(page: StoredPage): number {
-    if (this.#pages.at(-1) !== page) this.#pages.push(page);
-    return this.#pages.length - 1;
-  }
-
-  lines(source: number): number {
-    return this.#pages[source]!.markets;
-  }
-
-  async run(source: number, run: number): Promise<Buffer[]> {
-    const page = this.#pages[source]!;
-    const key = layout.page(page.hash);
-    const stored = await this.#objects.get(key, page);
-    return readRun(key, stored, page.runs, run);
-  }
+export function pageTexts(objects: ObjectCache, pages: readonly StoredPage[]): ChangeTexts {
+  return {
+    bytes: pages.length * pageBytes,
+    lines: (source) => pages[source]!.markets,
+    async run(source, run) {
+      const page = pages[source]!;
+      const key = layout.page(page.hash);
+      return readRun(key, await objects.get(key, page), page.runs, run);
+    },
+  };
 }
 
 /** Reads markets by their tags. Keeps the runs that were read last: several records may take turns. */

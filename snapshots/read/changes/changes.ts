@@ -1,9 +1,15 @@
 import { bulkhead } from "cockatiel";
 import { Fault } from "../../../schemas/errors.ts";
-import type { ChangeRecord, Manifest, ObjectRef } from "../../../schemas/store/stored-objects.ts";
+import type {
+  ChangePartRef,
+  ChangeRecord,
+  Manifest,
+  ObjectRef,
+} from "../../../schemas/store/stored-objects.ts";
 import { Entries, netSides, type Sides } from "../../changes/difference.ts";
 import { changeParts, maxRecordLines, readChangeRecord, rowOf } from "../../changes/record.ts";
 import { differingRows } from "../../changes/walk.ts";
+import type { StoredPage } from "../../format/page.ts";
 import { MissingObjectError, ObjectError, unless } from "../../store/errors.ts";
 import { inOrder, type Turn } from "../../store/in-parallel.ts";
 import type { ReadObject } from "../../store/objects.ts";
@@ -17,8 +23,9 @@ import {
   linesOf,
   type NetChanges,
   netOf,
-  PageTexts,
-  PartTexts,
+  pageTexts,
+  partTexts,
+  placeIn,
   readChanges,
   readChangesGzip,
   tagOf,
@@ -97,19 +104,16 @@ export class ChangesReader {
   }
 
   /** Work that somebody else gave up is begun again. */
-  async #known(name: string, work: Work): Promise<NetChanges | "gone"> {
+  async #known(name: string, { ends, payer }: Work): Promise<NetChanges | "gone"> {
     for (;;) {
       try {
-        return await this.#plans.get(name, () => this.#worked(work));
+        const net = () => this.#net(ends, paidTurns(payer));
+        return await this.#plans.get(name, () => this.#working.execute(net));
       } catch (error) {
         if (!(error instanceof GivenUpError)) throw error;
-        if (error.payer === work.payer) throw error.cause ?? error;
+        if (error.payer === payer) throw error.cause ?? error;
       }
     }
-  }
-
-  #worked({ ends, payer }: Work): Promise<NetChanges | "gone"> {
-    return this.#working.execute(() => this.#net(ends, paidTurns(payer)));
   }
 
   /** The commits with this snapshot id, newest first. Another process may have seen one that this one has not. */
@@ -144,14 +148,14 @@ export class ChangesReader {
       records.push(record);
     }
     if (records.length <= last - first) return undefined;
-    const texts = new PartTexts(this.#catalog.objects);
+    const sources: ChangePartRef[] = [];
     const refs = records.flatMap(({ before, after }) => [...before, ...after]);
     await using parts = changeParts(this.#read, refs, { concurrency });
     const sideOf = async (some: ChangeRecord["before"]) => {
       const side = new Entries();
       for (const ref of some) {
         const part = (await parts.next()).value!;
-        const source = texts.add(ref);
+        const source = placeIn(sources, ref);
         for (let line = 0; line < part.lines; line += 1) {
           if (line % linesAtOnce === 0) await turn();
           side.add(part.row(line), tagOf(source, line));
@@ -163,7 +167,8 @@ export class ChangesReader {
     for (const { before, after } of records)
       steps.push({ before: await sideOf(before), after: await sideOf(after) });
     const back = steps.map(({ before, after }) => ({ before: after, after: before })).reverse();
-    return netOf(await netSides(from.commit <= to.commit ? steps : back, turn), texts, turn);
+    const net = await netSides(from.commit <= to.commit ? steps : back, turn);
+    return netOf(net, partTexts(this.#catalog.objects, sources), turn);
   }
 
   /** Up to the first commit that has none. */
@@ -181,15 +186,15 @@ export class ChangesReader {
     await turn();
     const [older, newer] = [await this.#manifest(from), await this.#manifest(to)];
     if (!older || !newer) return undefined;
-    const texts = new PageTexts(this.#catalog.objects);
+    const pages: StoredPage[] = [];
     const sides: Sides = { before: new Entries(), after: new Entries() };
     return unless(MissingObjectError, async () => {
       for await (const { before, after } of differingRows(this.#read, older, newer, turn)) {
         if (before) sides.before.add(rowOf(before));
-        if (after) sides.after.add(rowOf(after), tagOf(texts.add(after.page), after.index));
+        if (after) sides.after.add(rowOf(after), tagOf(placeIn(pages, after.page), after.index));
         if (sides.before.size + sides.after.size > maxEntries) return undefined;
       }
-      return netOf(sides, texts, turn);
+      return netOf(sides, pageTexts(this.#catalog.objects, pages), turn);
     });
   }
 

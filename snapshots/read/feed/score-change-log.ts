@@ -23,9 +23,8 @@ export interface ReaderStart {
   scores: number;
 }
 
-/** What happened between one commit and the next one whose snapshot can be read. */
+/** What happened from one commit to `commit`, the next one whose snapshot can be read. */
 export interface Step {
-  /** The later one. */
   commit: LogEntry;
   /** Ordered by slug. */
   changes: readonly ScoreChange[];

@@ -114,16 +114,13 @@ async function showOthers(
   for (const [segment, { sharing }] of segments.entries()) {
     for (const ordinal of sharing.map((within) => archive.starts[segment]! + within)) {
       const [line] = await (await Lines.read(archive, [ordinal], catalog)).all();
-      if (idOfLine(line!) === id) throw present(id);
+      if (idOfLine(line!) === id)
+        throw new Fault(
+          "NOT_FOUND",
+          `The archive has a market of this id: GET /api/v1/markets/${id} answers it, with the same asOf if any.`,
+        );
       others.push(await levelsOf(catalog, snapshot, { ordinal, line: line! }));
     }
   }
   return others;
-}
-
-function present(id: string): Fault {
-  return new Fault(
-    "NOT_FOUND",
-    `The archive has a market of this id: GET /api/v1/markets/${id} answers it, with the same asOf if any.`,
-  );
 }

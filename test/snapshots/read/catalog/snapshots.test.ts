@@ -90,7 +90,7 @@ test("superseded snapshots are counted by what dropping them frees, and the last
   ] as const;
   const [one, two, shared] = loaded as [Snapshot, Snapshot, Snapshot];
   const current = catalog.requireCurrent();
-  const bytesOf = (...snapshots: (ListedSnapshot | Snapshot)[]) => {
+  const bytesOf = (...snapshots: ListedSnapshot[]) => {
     const held = new SupersededSnapshots(Number.POSITIVE_INFINITY);
     for (const snapshot of snapshots) held.set(snapshot);
     return held.bytes;

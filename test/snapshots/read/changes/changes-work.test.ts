@@ -21,8 +21,9 @@ import {
   type ChangeTexts,
   linesOf,
   netOf,
-  PageTexts,
-  PartTexts,
+  pageTexts,
+  partTexts,
+  placeIn,
   readChanges,
   readChangesGzip,
   tagOf,
@@ -66,8 +67,7 @@ test("a large difference gives others their turn after every piece of it", async
   for (let n = 0; n < removed; n += 1) sides.before.add(rowAt(n));
   for (let n = 0; n < added; n += 1) sides.after.add(rowAt(removed + n), n);
   const objects = new ObjectCache(memoryStorage(new Map()), 1000);
-  const texts = new PageTexts(objects);
-  texts.add({ markets: 2, hash: "a", bytes: 1, runs: [] });
+  const texts = pageTexts(objects, [{ markets: 2, hash: "a", bytes: 1, runs: [] }]);
   let yields = 0;
   const net = await netOf(sides, texts, async () => {
     Watched.since = 0;
@@ -83,13 +83,15 @@ test("a large difference gives others their turn after every piece of it", async
 });
 
 test("a page is held once, however many of its markets differ, and a part as it is added", () => {
-  const texts = new PageTexts(new ObjectCache(memoryStorage(new Map()), 1000));
+  const objects = new ObjectCache(memoryStorage(new Map()), 1000);
   const pages = ["a", "b", "c"].map((hash) => ({ markets: 2, hash, bytes: 1, runs: [] }));
-  expect(pages.flatMap((page) => [texts.add(page), texts.add(page)])).toEqual([0, 0, 1, 1, 2, 2]);
-  expect(texts.bytes).toBe(3 * 4000);
-  const parts = new PartTexts(new ObjectCache(memoryStorage(new Map()), 1000));
-  expect(["a", "b"].map((hash) => parts.add({ hash, bytes: 1, lines: 3 }))).toEqual([0, 1]);
-  expect([parts.bytes, parts.lines(1)]).toEqual([600, 3]);
+  const held: typeof pages = [];
+  expect(pages.flatMap((page) => [placeIn(held, page), placeIn(held, page)])).toEqual([0, 0, 1, 1, 2, 2]);
+  expect(pageTexts(objects, held).bytes).toBe(3 * 4000);
+  const parts: { hash: string; bytes: number; lines: number }[] = [];
+  expect(["a", "b"].map((hash) => placeIn(parts, { hash, bytes: 1, lines: 3 }))).toEqual([0, 1]);
+  const texts = partTexts(objects, parts);
+  expect([texts.bytes, texts.lines(1)]).toEqual([600, 3]);
 });
 
 test("lines of a difference come from any place on, and its whole runs as they are stored", async () => {
