@@ -13,8 +13,12 @@ import { type Visit, visit } from "./pages/visit.ts";
 const program = findChromium();
 
 async function findings(page: Page): Promise<string[]> {
-  const found = await violations(page);
-  return (await overhang(page)) > 0 ? [...found, "wider than the screen"] : found;
+  const ids = await page.evaluate<string[]>("[...document.querySelectorAll('[id]')].map(({ id }) => id)");
+  return [
+    ...(await violations(page)),
+    ...((await overhang(page)) > 0 ? ["wider than the screen"] : []),
+    ...ids.filter((id, index) => ids.indexOf(id) < index).map((id) => `two elements have the id ${id}`),
+  ];
 }
 
 // One of the screens is dark: each view is looked at in either theme.

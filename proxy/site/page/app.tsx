@@ -2,8 +2,7 @@ import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { Access } from "./components/access.tsx";
 import { Jump } from "./components/jump.tsx";
-import { MeaningBubble } from "./components/meaning.tsx";
-import { PlainButton, SkipTo } from "./components/text.tsx";
+import { MeaningBubble, PlainButton, SkipTo } from "./components/text.tsx";
 import { Failure, View } from "./components/view.tsx";
 import { Api } from "./model/api.ts";
 import { SiteContext, useSite, useStored } from "./model/hooks.ts";
@@ -78,15 +77,13 @@ function App() {
 function useFocus(route: Route, main: { current: HTMLElement | null }): void {
   const places = useRef<ReturnType<typeof keepPlaces>>(undefined);
   const before = useRef(keyOf(route));
-  const isFirst = useRef(true);
   useLayoutEffect(() => {
     if (!main.current) return;
-    places.current ??= keepPlaces(main.current);
     const key = keyOf(route);
     const isNew = key !== before.current;
     before.current = key;
-    if (isFirst.current) {
-      isFirst.current = false;
+    if (!places.current) {
+      places.current = keepPlaces(main.current);
       return;
     }
     const known = places.current.enter();
@@ -200,7 +197,7 @@ function Colophon() {
   const { api, store } = useSite();
   const scores = api.files ? "api/v1/scores.json" : `${api.base}/scores`;
   return (
-    <footer class="wide" id="about">
+    <footer class="wide">
       <SnapshotShown />
       <p class="quiet">
         Data: <a href={scores}>scores as JSON</a> · <a href="#/meanings">What the numbers mean</a> ·{" "}

@@ -93,30 +93,36 @@ export function Columns<P extends Piece>(props: ColumnsProps<P>) {
               to={width - margin.right}
               spell={compact}
             />
-            {columns.map((pile, index) => (
-              <g
-                key={index}
-                class={`${isHot(index) ? "hot" : "cold"}${stops[here] === index ? " here" : ""}`}
-              >
-                {/* The whole height takes the pointer, however low the column is. */}
-                <rect
-                  class="space"
-                  x={margin.left + slot * index}
-                  y={margin.top}
-                  width={slot}
-                  height={room}
-                />
-                <Pile
-                  {...{
-                    pile,
-                    slot,
-                    floor,
-                    x: margin.left + slot * index,
-                    rise: (v) => room * rise(v),
-                  }}
-                />
-              </g>
-            ))}
+            {columns.map((pile, index) => {
+              const x = margin.left + slot * index;
+              let top = floor;
+              return (
+                <g
+                  key={index}
+                  class={`${isHot(index) ? "hot" : "cold"}${stops[here] === index ? " here" : ""}`}
+                >
+                  {/* The whole height takes the pointer, however low the column is. */}
+                  <rect class="space" x={x} y={margin.top} width={slot} height={room} />
+                  {pile.map(({ value, class: name = "column", title }) => {
+                    // Any value above 0 stays visible.
+                    const size = value === 0 ? 0 : Math.max(1.5, room * rise(value));
+                    top -= size;
+                    return (
+                      <rect
+                        key={title}
+                        class={name}
+                        x={x + slot * 0.08}
+                        y={top}
+                        width={slot * 0.84}
+                        height={size}
+                      >
+                        <title>{title}</title>
+                      </rect>
+                    );
+                  })}
+                </g>
+              );
+            })}
             <path class="floor" d={`M${margin.left} ${floor}H${width - margin.right}`} />
             {axis.map(({ at, text }) => (
               <text
@@ -135,33 +141,6 @@ export function Columns<P extends Piece>(props: ColumnsProps<P>) {
         );
       }}
     </Picture>
-  );
-}
-
-interface PileProps {
-  pile: readonly Piece[];
-  slot: number;
-  floor: number;
-  x: number;
-  rise: (value: number) => number;
-}
-
-function Pile({ pile, slot, floor, x, rise }: PileProps) {
-  let top = floor;
-  return (
-    <>
-      {pile.map((piece) => {
-        const { value, class: name = "column", title } = piece;
-        // Any value above 0 stays visible.
-        const size = value === 0 ? 0 : Math.max(1.5, rise(value));
-        top -= size;
-        return (
-          <rect key={title} class={name} x={x + slot * 0.08} y={top} width={slot * 0.84} height={size}>
-            <title>{title}</title>
-          </rect>
-        );
-      })}
-    </>
   );
 }
 

@@ -19,7 +19,7 @@ export function Curve({ points, scores, name }: CurveProps) {
   const values = points.map(({ bri }) => bri);
   // For the highest score alone the axis would go beyond it.
   const ticks = ticksFor(Math.min(999, ...values), Math.max(...values));
-  const [low, high] = endsOf(ticks);
+  const [low = 0, high = 1] = [ticks[0], ticks.at(-1)];
   const bands = tierBands([...scores, ...points]);
   const begin = bands?.flatMap(({ name: tier, from }, index) => {
     const below = bands[index - 1]?.to;
@@ -29,9 +29,54 @@ export function Curve({ points, scores, name }: CurveProps) {
       : `${tier} begins between ${below + 1} and ${grouped(from)}`;
   });
   const borders = begin?.length === 0 ? "no tier begins there" : begin?.join(", and ");
+  const y = (value: number) =>
+    height - margin.bottom - ((value - low) / (high - low)) * (height - margin.top - margin.bottom);
+  const times = points.map(({ updatedAt }) => Date.parse(updatedAt));
+  const first = Math.floor(Math.min(...times) / day) * day;
+  const last = Math.max(Math.ceil(Math.max(...times) / day) * day, first + day);
+  const texts = points.map(({ updatedAt, bri }) => `${minutes(updatedAt)}: ${bri}`);
   return (
     <>
-      <Line points={points} ticks={ticks} bands={bands ?? []} name={name} />
+      <Picture height={height} label={name} texts={texts}>
+        {({ width, here }) => {
+          const end = width - margin.right;
+          const x = (time: number) => margin.left + ((time - first) / (last - first)) * (end - margin.left);
+          const marks = points.map(({ bri, forgeScaleNum }, index) => ({
+            number: forgeScaleNum,
+            x: x(times[index] ?? first),
+            y: y(bri),
+          }));
+          return (
+            <>
+              <Bands {...{ bands: bands ?? [], low, high, y, end }} />
+              <text x={0} y={12} text-anchor="start">
+                BRI
+              </text>
+              <Grid ticks={ticks} y={y} from={margin.left} to={end} spell={String} />
+              {daysFor(first, last, end - margin.left).map((time) => (
+                <text key={time} x={x(time)} y={height - 10} text-anchor="middle">
+                  {new Date(time).toISOString().slice(5, 10)}
+                </text>
+              ))}
+              <polyline
+                class="line"
+                points={marks.map((mark) => `${mark.x.toFixed(1)},${mark.y.toFixed(1)}`).join(" ")}
+              />
+              {marks.map((mark, index) => (
+                <circle
+                  key={index}
+                  class={`point tier-${mark.number}${index === here ? " here" : ""}`}
+                  cx={mark.x}
+                  cy={mark.y}
+                  r={3.5}
+                >
+                  <title>{texts[index]}</title>
+                </circle>
+              ))}
+            </>
+          );
+        }}
+      </Picture>
       <p class="quiet bounds">
         The axis shows {low} to {grouped(high)} of 0 to 1,000.
         {borders !== undefined && ` As far as the scores of all protocols tell, ${borders}.`}
@@ -40,70 +85,9 @@ export function Curve({ points, scores, name }: CurveProps) {
   );
 }
 
-const endsOf = (ticks: readonly number[]) => [ticks[0] ?? 0, ticks.at(-1) ?? 1] as const;
-
 const day = 86_400_000;
 const height = 220;
 const margin = { top: 28, right: 16, bottom: 30, left: 44 };
-
-interface LineProps {
-  points: readonly Point[];
-  ticks: readonly number[];
-  bands: readonly Band[];
-  name: string;
-}
-
-function Line({ points, ticks, bands, name }: LineProps) {
-  const [low, high] = endsOf(ticks);
-  const y = (value: number) =>
-    height - margin.bottom - ((value - low) / (high - low)) * (height - margin.top - margin.bottom);
-  const times = points.map(({ updatedAt }) => Date.parse(updatedAt));
-  const first = Math.floor(Math.min(...times) / day) * day;
-  const last = Math.max(Math.ceil(Math.max(...times) / day) * day, first + day);
-  const texts = points.map(({ updatedAt, bri }) => `${minutes(updatedAt)}: ${bri}`);
-  return (
-    <Picture height={height} label={name} texts={texts}>
-      {({ width, here }) => {
-        const end = width - margin.right;
-        const x = (time: number) => margin.left + ((time - first) / (last - first)) * (end - margin.left);
-        const marks = points.map(({ bri, forgeScaleNum }, index) => ({
-          number: forgeScaleNum,
-          x: x(times[index] ?? first),
-          y: y(bri),
-        }));
-        return (
-          <>
-            <Bands {...{ bands, low, high, y, end }} />
-            <text x={0} y={12} text-anchor="start">
-              BRI
-            </text>
-            <Grid ticks={ticks} y={y} from={margin.left} to={end} spell={String} />
-            {daysFor(first, last, end - margin.left).map((time) => (
-              <text key={time} x={x(time)} y={height - 10} text-anchor="middle">
-                {new Date(time).toISOString().slice(5, 10)}
-              </text>
-            ))}
-            <polyline
-              class="line"
-              points={marks.map((mark) => `${mark.x.toFixed(1)},${mark.y.toFixed(1)}`).join(" ")}
-            />
-            {marks.map((mark, index) => (
-              <circle
-                key={index}
-                class={`point tier-${mark.number}${index === here ? " here" : ""}`}
-                cx={mark.x}
-                cy={mark.y}
-                r={3.5}
-              >
-                <title>{texts[index]}</title>
-              </circle>
-            ))}
-          </>
-        );
-      }}
-    </Picture>
-  );
-}
 
 /** The days that have a label: as many as there is room for. */
 function daysFor(first: number, last: number, room: number): number[] {

@@ -1,4 +1,4 @@
-import { type ComponentChildren, createContext } from "preact";
+import { type ComponentChildren, type ComponentProps, createContext } from "preact";
 import { useContext, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { ForgeTier } from "../../../../schemas/versions.ts";
 import { stepOf, tiers } from "../model/words.ts";
@@ -6,16 +6,7 @@ import { stepOf, tiers } from "../model/words.ts";
 /** The width in CSS pixels of all pictures within, where they are drawn for a file. */
 export const FixedWidth = createContext<number | undefined>(undefined);
 
-interface Handlers {
-  onPointerDown?: (event: PointerEvent) => void;
-  onPointerMove?: (event: PointerEvent) => void;
-  onPointerUp?: () => void;
-  onPointerCancel?: () => void;
-  onBlur?: () => void;
-  onClick?: (event: Event) => void;
-}
-
-interface PictureProps extends Handlers {
+interface PictureProps extends Omit<ComponentProps<"svg">, "children" | "class" | "height"> {
   /** CSS pixels. */
   height: number;
   label: string;

@@ -20,16 +20,6 @@ const planNames: Record<Usage["plan"], string> = {
 /** The plan and its quota, and a form to enter a key or a button to forget it. */
 export function Access() {
   const { api } = useSite();
-  if (api.live) return <Standing />;
-  return (
-    <p class="quiet">
-      This copy of the site has only files. It shows the scores; history and archive need the service.
-    </p>
-  );
-}
-
-function Standing() {
-  const { api } = useSite();
   const plan = useStored((state) => state.plan);
   const quota = useStored((state) => state.quota);
   const keyed = useStored((state) => state.keyed);
@@ -42,6 +32,12 @@ function Standing() {
       (keyed ? forget.current?.querySelector("button") : summary.current)?.focus();
     before.current = keyed;
   }, [keyed]);
+  if (!api.live)
+    return (
+      <p class="quiet">
+        This copy of the site has only files. It shows the scores; history and archive need the service.
+      </p>
+    );
   return (
     <div class="row access" ref={forget}>
       <p class="quiet standing">

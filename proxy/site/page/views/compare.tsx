@@ -3,9 +3,17 @@ import { nameOf } from "../../../../schemas/names.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../../../schemas/records.ts";
 import { Scored } from "../charts/picture.tsx";
 import { Picker } from "../components/field.tsx";
-import { DimensionLink, type Meaning, Term } from "../components/meaning.tsx";
 import { TakeAlong } from "../components/take-along.tsx";
-import { Change, Moment, ProtocolLink, Scrolls, Tier } from "../components/text.tsx";
+import {
+  Change,
+  DimensionLink,
+  type Meaning,
+  Moment,
+  ProtocolLink,
+  Scrolls,
+  Term,
+  Tier,
+} from "../components/text.tsx";
 import { Loading, View } from "../components/view.tsx";
 import { useLoaded, useSite } from "../model/hooks.ts";
 import { go } from "../model/state.ts";
@@ -100,6 +108,8 @@ function Adding({ slugs, scores }: { slugs: readonly string[]; scores: readonly 
 
 interface Line {
   title: string;
+  /** The title where no heading stands above it. */
+  alone?: string;
   about?: Meaning;
   /** The dimension that the title links to. */
   dimension?: string;
@@ -113,19 +123,34 @@ type DimensionKey = keyof ProtocolScore["dimensions"];
 const keysOf = ([record]: readonly ProtocolScore[]) =>
   Object.keys(record?.dimensions ?? {}) as DimensionKey[];
 
-/** The members of records besides scores. */
-const facts: readonly Line[] = [
-  { title: "Critical findings", about: "findings", cell: ({ findings }) => grouped(findings.critical) },
-  { title: "High", about: "findings", cell: ({ findings }) => grouped(findings.high) },
-  { title: "Medium", about: "findings", cell: ({ findings }) => grouped(findings.medium) },
-  { title: "Blast radius", about: "cascade", cell: ({ cascade }) => grouped(cascade.blastRadius) },
-  { title: "Upstream dependencies", about: "cascade", cell: ({ cascade }) => grouped(cascade.upstreamDeps) },
-  { title: "Category", cell: ({ metadata }) => <bdi>{metadata.category}</bdi>, words: true },
-  { title: "Chain", cell: ({ metadata }) => <bdi>{metadata.chain}</bdi>, words: true },
-  { title: "Value locked (TVL)", about: "tvl", cell: ({ metadata }) => metadata.tvl },
-  { title: "Contracts", about: "contracts", cell: ({ metadata }) => grouped(metadata.contracts) },
-  { title: "Z factor", about: "zFactor", cell: ({ metadata }) => metadata.zFactor },
-];
+/** The members of records besides scores, by the parts of a protocol's page. */
+export const facts: Record<"cascade" | "findings" | "about", readonly Line[]> = {
+  cascade: [
+    { title: "Blast radius", about: "cascade", cell: ({ cascade }) => grouped(cascade.blastRadius) },
+    {
+      title: "Upstream dependencies",
+      about: "cascade",
+      cell: ({ cascade }) => grouped(cascade.upstreamDeps),
+    },
+  ],
+  findings: [
+    {
+      title: "Critical",
+      alone: "Critical findings",
+      about: "findings",
+      cell: ({ findings }) => grouped(findings.critical),
+    },
+    { title: "High", about: "findings", cell: ({ findings }) => grouped(findings.high) },
+    { title: "Medium", about: "findings", cell: ({ findings }) => grouped(findings.medium) },
+  ],
+  about: [
+    { title: "Category", cell: ({ metadata }) => <bdi>{metadata.category}</bdi>, words: true },
+    { title: "Chain", cell: ({ metadata }) => <bdi>{metadata.chain}</bdi>, words: true },
+    { title: "Value locked (TVL)", about: "tvl", cell: ({ metadata }) => metadata.tvl },
+    { title: "Contracts", about: "contracts", cell: ({ metadata }) => grouped(metadata.contracts) },
+    { title: "Z factor", about: "zFactor", cell: ({ metadata }) => metadata.zFactor },
+  ],
+};
 
 /** The scores, and their places among those of all protocols. */
 const scoresAmong = (scores: readonly ScoreListEntry[]): Line[] => [
@@ -186,7 +211,11 @@ function Table({ records, scores }: TableProps) {
         </thead>
         <Part title="Score" lines={scoresAmong(scores)} records={records} />
         <Part title="Twelve dimensions" lines={dimensions} records={records} />
-        <Part title="Findings, reach and size" lines={facts} records={records} />
+        <Part
+          title="Findings, reach and size"
+          lines={[...facts.findings, ...facts.cascade, ...facts.about]}
+          records={records}
+        />
       </table>
     </Scrolls>
   );
@@ -205,10 +234,10 @@ const Part = ({ title, lines, records }: PartProps) => (
         {title}
       </th>
     </tr>
-    {lines.map(({ title: name, about, dimension, cell, words }) => (
+    {lines.map(({ title: name, alone, about, dimension, cell, words }) => (
       <tr key={name}>
         <th scope="row">
-          {dimension ? <DimensionLink name={dimension} /> : about ? <Term about={about}>{name}</Term> : name}
+          {dimension ? <DimensionLink name={dimension} /> : titleOf({ title: alone ?? name, about })}
         </th>
         {records.map((record) => (
           <td key={record.slug} class={words ? undefined : "number"}>
@@ -219,6 +248,9 @@ const Part = ({ title, lines, records }: PartProps) => (
     ))}
   </tbody>
 );
+
+export const titleOf = ({ title, about }: { title: string; about?: Meaning | undefined }) =>
+  about ? <Term about={about}>{title}</Term> : title;
 
 const compareAddress = (slugs: readonly string[]) => `#/compare/${slugs.join()}`;
 

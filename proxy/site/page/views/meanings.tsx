@@ -5,9 +5,8 @@ import type { ProtocolScore, ScoreListEntry } from "../../../../schemas/records.
 import { Columns } from "../charts/columns.tsx";
 import { Scored } from "../charts/picture.tsx";
 import { KeyOffer } from "../components/access.tsx";
-import { DimensionLink, type Meaning } from "../components/meaning.tsx";
 import { TakeAlong } from "../components/take-along.tsx";
-import { PlainButton, ProtocolLink } from "../components/text.tsx";
+import { DimensionLink, type Meaning, PlainButton, ProtocolLink } from "../components/text.tsx";
 import { Loading, View } from "../components/view.tsx";
 import type { Api } from "../model/api.ts";
 import { archiveAddress } from "../model/filters.ts";

@@ -32,6 +32,15 @@ export interface FacetAnswer {
   isRecomputed: boolean;
 }
 
+/** What each facet of the archive is drawn from. */
+export interface FacetProps {
+  facet: string;
+  query: URLSearchParams;
+  answer: FacetAnswer | undefined;
+  isBusy: boolean;
+  go: (query: URLSearchParams) => void;
+}
+
 /** The content of the chosen tab, and its query. */
 type Side = { query: URLSearchParams; isRecomputed?: boolean } & (
   | { kind: "list"; page: MarketPage }
@@ -80,9 +89,6 @@ const inView = () =>
   });
 
 const isHistogram = (facet: string) => histograms.includes(facet);
-const wantedOf = (names: readonly string[], filters: URLSearchParams) =>
-  names.map((facet) => [facet, othersOf(facet, filters)] as [string, URLSearchParams]);
-
 /**
  * The answers to a query. The answers to the query before stay until the new ones are here, marked as busy. `refuse` is
  * called with an answer that did not verify.
@@ -167,39 +173,43 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
   }
 
   async function loadCounts(names: readonly string[], ask: Ask, isRecomputed: boolean, signal: AbortSignal) {
-    const filters = filtersOf(query);
     const hasShares = query.get("show") === "score";
-    const shares = hasShares ? wantedFor(filters, comparedIn(query)) : [];
-    const counts = await countsOf(ask, [...wantedOf(names, filters), ...shares]);
-    showIn(signal, (before) => ({
-      facets: joined(before, names, filters, counts, isRecomputed),
-      ...(hasShares && { side: { kind: "shares", query, counts, isRecomputed } }),
-    }));
-  }
-
-  function joined(
-    { facets: before }: Shown,
-    names: readonly string[],
-    filters: URLSearchParams,
-    counts: Counts,
-    isRecomputed: boolean,
-  ) {
-    const all = { ...before };
-    for (const facet of names)
-      all[facet] = { counts: counts(facet, othersOf(facet, filters)), query, isRecomputed };
-    return all;
+    const shares = hasShares ? wantedFor(filtersOf(query), comparedIn(query)) : [];
+    await showCounts(names, query, ask, isRecomputed, signal, shares, (counts) =>
+      hasShares ? { side: { kind: "shares", query, counts, isRecomputed } } : {},
+    );
   }
 
   /** Evaluates the total and some counts in this browser, and returns the total. */
   async function recount(names: readonly string[], wanted: URLSearchParams, own: Ask, signal: AbortSignal) {
-    const filters = filtersOf(wanted);
-    const counts = await countsOf(own, wantedOf(names, filters));
-    const { total } = await own([], Object.fromEntries(filters) as Filters);
-    showIn(signal, (before) => ({
+    const { total } = await own([], Object.fromEntries(filtersOf(wanted)) as Filters);
+    await showCounts(names, wanted, own, true, signal, [], () => ({
       total: { count: total, isRecomputed: true },
-      facets: joined(before, names, filters, counts, true),
     }));
     return total;
+  }
+
+  /** Shows the counts by some facets, at once with what `also` makes of them and of further counts. */
+  async function showCounts(
+    names: readonly string[],
+    wanted: URLSearchParams,
+    ask: Ask,
+    isRecomputed: boolean,
+    signal: AbortSignal,
+    further: ReturnType<typeof wantedFor>,
+    also: (counts: Counts) => Partial<Shown>,
+  ) {
+    const filters = filtersOf(wanted);
+    const asked = names.map((facet) => [facet, othersOf(facet, filters)] as [string, URLSearchParams]);
+    const counts = await countsOf(ask, [...asked, ...further]);
+    const found = asked.map(([facet, others]) => [
+      facet,
+      { counts: counts(facet, others), query, isRecomputed },
+    ]);
+    showIn(signal, ({ facets: before }) => ({
+      facets: { ...before, ...Object.fromEntries(found) },
+      ...also(counts),
+    }));
   }
 
   /**

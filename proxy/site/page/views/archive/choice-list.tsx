@@ -2,25 +2,16 @@ import type { LabelFacet } from "../../../../../schemas/envelopes.ts";
 import { foldCase } from "../../../../../schemas/filters.ts";
 import { Bar } from "../../charts/picture.tsx";
 import { Field } from "../../components/field.tsx";
-import { DimensionLink, type Meaning, Term } from "../../components/meaning.tsx";
-import { Tier } from "../../components/text.tsx";
+import { DimensionLink, type Meaning, Term, Tier } from "../../components/text.tsx";
 import { Sketch } from "../../components/view.tsx";
 import { archiveAddress, changed, dimensions, labelOf, valueWords } from "../../model/filters.ts";
 import { counted, grouped, percent, spoken, tiers } from "../../model/words.ts";
-import type { FacetAnswer } from "./answers.ts";
+import type { FacetProps } from "./answers.ts";
 
 const few = 7;
 
-interface ChoiceListProps {
-  facet: string;
-  query: URLSearchParams;
-  answer: FacetAnswer | undefined;
-  isBusy: boolean;
-  go: (query: URLSearchParams) => void;
-}
-
 /** The values of a text, as links that choose or leave them, each with its count. */
-export function ChoiceList({ facet, query, answer, isBusy, go }: ChoiceListProps) {
+export function ChoiceList({ facet, query, answer, isBusy, go }: FacetProps) {
   const counts = answer?.counts as LabelFacet | undefined;
   const choices = answer && counts ? choicesOf(facet, counts, answer.query) : [];
   const other = counts?.other.count ?? 0;

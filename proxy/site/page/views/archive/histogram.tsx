@@ -7,7 +7,7 @@ import { PlainButton } from "../../components/text.tsx";
 import { Sketch } from "../../components/view.tsx";
 import { archiveAddress, changed, dimensions, facetAsked, labelOf, ownOf } from "../../model/filters.ts";
 import { compact, counted, grouped, spoken, stepOf } from "../../model/words.ts";
-import { errorOf, type FacetAnswer, type Problem } from "./answers.ts";
+import { errorOf, type FacetProps, type Problem } from "./answers.ts";
 import { FacetTitle } from "./choice-list.tsx";
 
 /** By how much the highest month must exceed a typical one for a logarithmic scale to be offered. */
@@ -19,13 +19,8 @@ function isFlattened(spans: readonly Span[]) {
   return most >= flattening * (some[Math.floor(some.length / 2)] ?? Infinity);
 }
 
-interface HistogramProps {
-  facet: string;
-  query: URLSearchParams;
-  answer: FacetAnswer | undefined;
-  isBusy: boolean;
+interface HistogramProps extends FacetProps {
   problem: Problem;
-  go: (query: URLSearchParams) => void;
   /** Called while the brush moves, with the query that it would lead to. */
   preview: (query: URLSearchParams, facet: string) => void;
 }
@@ -151,9 +146,6 @@ function lastDayOf(month: string) {
 
 const totalOf = (spans: readonly Span[]) => spans.reduce((sum, { count }) => sum + count, 0);
 
-const highestOf = (spans: readonly Span[]): Span | undefined =>
-  spans.toSorted((a, b) => b.count - a.count)[0];
-
 /** The values within the range of a facet in a query; all values where there is no range. */
 function withinOf(facet: string, query: URLSearchParams) {
   const [low = "", high = ""] = ownOf(facet);
@@ -193,7 +185,7 @@ function SpanPicture({ facet, spans, query, log, brushing }: SpanPictureProps) {
   const months = isMonths(facet);
   const isRisk = dimensions.includes(facet);
   const within = withinOf(facet, query);
-  const peak = highestOf(spans);
+  const [peak] = spans.toSorted((a, b) => b.count - a.count);
   const hot = (index: number) => {
     const span = spans[index];
     return span !== undefined && (within?.(span) ?? true);

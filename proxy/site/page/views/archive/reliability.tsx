@@ -1,8 +1,7 @@
 import type { LabelFacet, ScoreFacet } from "../../../../../schemas/envelopes.ts";
 import { forms, Intervals } from "../../charts/intervals.tsx";
-import { Term } from "../../components/meaning.tsx";
 import { TakeAlong } from "../../components/take-along.tsx";
-import { PlainTable } from "../../components/text.tsx";
+import { PlainTable, Term } from "../../components/text.tsx";
 import { archiveAddress, type Counts, comparedIn, facetAsked, without } from "../../model/filters.ts";
 import {
   differenceWords,

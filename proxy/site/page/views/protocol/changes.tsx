@@ -7,12 +7,19 @@ import type {
 } from "../../../../../schemas/envelopes.ts";
 import { meanings } from "../../../../../schemas/meanings.ts";
 import { nameOf } from "../../../../../schemas/names.ts";
-import type { ProtocolScore, ScoreListEntry } from "../../../../../schemas/records.ts";
+import type { ProtocolScore } from "../../../../../schemas/records.ts";
 import { Curve } from "../../charts/curve.tsx";
 import { Bar, Diverging, Scored } from "../../charts/picture.tsx";
-import { DimensionLink, Term } from "../../components/meaning.tsx";
 import { TakeAlong } from "../../components/take-along.tsx";
-import { Change, Moment, PlainButton, PlainTable, Tier } from "../../components/text.tsx";
+import {
+  Change,
+  DimensionLink,
+  Moment,
+  PlainButton,
+  PlainTable,
+  Term,
+  Tier,
+} from "../../components/text.tsx";
 import { Failure, Loading, Section } from "../../components/view.tsx";
 import type { Api } from "../../model/api.ts";
 import { type Loaded, useLoaded, useSite } from "../../model/hooks.ts";
@@ -212,60 +219,58 @@ export function History({ slug, asOf, list }: HistoryProps) {
         <Failure error={list.error} again={list.again} />
       ) : (
         <Loading of={history} words="Loading the history…">
-          {({ points }) =>
-            list.value &&
-            points.length > 0 && <Runs slug={slug} asOf={asOf} points={points} scores={list.value.scores} />
-          }
+          {({ points }) => {
+            const [first, before, last] = [points[0], points.at(-2), points.at(-1)];
+            const scores = list.value?.scores;
+            if (!scores || !first || !last) return null;
+            const runs = counted(points.length, "run");
+            const curve = (
+              <Curve
+                points={points}
+                scores={scores}
+                name={`BRI over ${runs}, from ${first.bri} to ${last.bri}`}
+              />
+            );
+            return (
+              <>
+                <p class="quiet">
+                  {before
+                    ? `${counted(points.length, "scoring run")}; BRI went from ${first.bri} to ${last.bri} ` +
+                      `(${signed(last.bri - first.bri)}). ${lastRun(before, last)}`
+                    : "One scoring run."}
+                </p>
+                {curve}
+                <details>
+                  <summary>Show as a table</summary>
+                  <PlainTable
+                    label="History as a table"
+                    caption={<caption class="unseen">Score history, oldest first</caption>}
+                    titles={["Time", "BRI", "Tier", "Confidence", "Change"]}
+                    numbers={["BRI", "Confidence", "Change"]}
+                    rows={points.map(({ updatedAt, bri, forgeScale, confidence, delta }) => [
+                      <Moment iso={updatedAt} />,
+                      bri,
+                      <Tier name={forgeScale} />,
+                      confidence,
+                      <Change value={delta} />,
+                    ])}
+                  />
+                </details>
+                <TakeAlong
+                  name={`${slug}-history`}
+                  title={`BRI of ${nameOf(slug)} over seven days`}
+                  n={runs}
+                  picture={() => curve}
+                  asked={() => [
+                    { path: `scores/${slug}/history`, filters: new URLSearchParams(asOfOption(asOf)) },
+                  ]}
+                />
+              </>
+            );
+          }}
         </Loading>
       )}
     </Section>
-  );
-}
-
-interface RunsProps {
-  slug: string;
-  asOf: string | null;
-  points: ScoreHistory["points"];
-  scores: readonly ScoreListEntry[];
-}
-
-function Runs({ slug, asOf, points, scores }: RunsProps) {
-  const [first, before, last] = [points[0], points.at(-2), points.at(-1)];
-  if (!first || !last) return null;
-  const name = `BRI over ${counted(points.length, "run")}, from ${first.bri} to ${last.bri}`;
-  return (
-    <>
-      <p class="quiet">
-        {before
-          ? `${counted(points.length, "scoring run")}; BRI went from ${first.bri} to ${last.bri} ` +
-            `(${signed(last.bri - first.bri)}). ${lastRun(before, last)}`
-          : "One scoring run."}
-      </p>
-      <Curve points={points} scores={scores} name={name} />
-      <details>
-        <summary>Show as a table</summary>
-        <PlainTable
-          label="History as a table"
-          caption={<caption class="unseen">Score history, oldest first</caption>}
-          titles={["Time", "BRI", "Tier", "Confidence", "Change"]}
-          numbers={["BRI", "Confidence", "Change"]}
-          rows={points.map(({ updatedAt, bri, forgeScale, confidence, delta }) => [
-            <Moment iso={updatedAt} />,
-            bri,
-            <Tier name={forgeScale} />,
-            confidence,
-            <Change value={delta} />,
-          ])}
-        />
-      </details>
-      <TakeAlong
-        name={`${slug}-history`}
-        title={`BRI of ${nameOf(slug)} over seven days`}
-        n={counted(points.length, "run")}
-        picture={() => <Curve points={points} scores={scores} name={name} />}
-        asked={() => [{ path: `scores/${slug}/history`, filters: new URLSearchParams(asOfOption(asOf)) }]}
-      />
-    </>
   );
 }
 

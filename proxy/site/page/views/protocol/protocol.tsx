@@ -1,4 +1,4 @@
-import type { ComponentChildren, ComponentProps } from "preact";
+import type { ComponentChildren } from "preact";
 import { nameOf } from "../../../../../schemas/names.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../../../../schemas/records.ts";
 import { renderBadge } from "../../../../../snapshots/artefacts/badge.ts";
@@ -6,14 +6,13 @@ import { briAxis, Columns, columnOf, distribution } from "../../charts/columns.t
 import { Bar, Diverging } from "../../charts/picture.tsx";
 import { KeyOffer } from "../../components/access.tsx";
 import { AsOf } from "../../components/field.tsx";
-import { Term } from "../../components/meaning.tsx";
 import { frameFor } from "../../components/take-along.tsx";
-import { Change, Copyable, Facts, Moment, Tier } from "../../components/text.tsx";
+import { Change, Copyable, Facts, Moment, Term, Tier } from "../../components/text.tsx";
 import { Failure, Loading, Section, View } from "../../components/view.tsx";
 import { useLoaded, useSite, useStored } from "../../model/hooks.ts";
 import { asOfOption, go } from "../../model/state.ts";
 import { ago, grouped } from "../../model/words.ts";
-import { peerAddress } from "../compare.tsx";
+import { facts, peerAddress, titleOf } from "../compare.tsx";
 import { DimensionTable, History, TierLog, WhyChanged } from "./changes.tsx";
 
 interface ProtocolProps {
@@ -192,50 +191,27 @@ function Among({ record: { slug, bri }, scores, present }: AmongProps) {
   );
 }
 
-const About = ({
-  record: { slug, cascade, findings, metadata, evidenceHash },
-}: {
-  record: ProtocolScore;
-}) => (
-  <div class="cards">
-    <Card
-      title="Cascade"
-      rows={[
-        [<Term about="cascade">Blast radius</Term>, grouped(cascade.blastRadius)],
-        [<Term about="cascade">Upstream dependencies</Term>, grouped(cascade.upstreamDeps)],
-      ]}
-    />
-    <Card
-      title="Findings"
-      rows={[
-        [<Term about="findings">Critical</Term>, grouped(findings.critical)],
-        [<Term about="findings">High</Term>, grouped(findings.high)],
-        [<Term about="findings">Medium</Term>, grouped(findings.medium)],
-      ]}
-    />
-    <Card
-      title="About"
-      rows={[
-        ["Name in addresses", <code>{slug}</code>],
-        ["Category", <bdi>{metadata.category}</bdi>],
-        ["Chain", <bdi>{metadata.chain}</bdi>],
-        [<Term about="tvl">Value locked (TVL)</Term>, metadata.tvl],
-        [<Term about="contracts">Contracts</Term>, grouped(metadata.contracts)],
-        [<Term about="zFactor">Z factor</Term>, metadata.zFactor],
-      ]}
-    />
-    <Section id="evidence" class="whole" title="Evidence">
-      <p class="quiet">Hash of the content behind this score</p>
-      <code class="hash">{evidenceHash}</code>
-    </Section>
-  </div>
-);
-
-const Card = ({ title, rows }: { title: string; rows: ComponentProps<typeof Facts>["rows"] }) => (
-  <Section id={title.toLowerCase()} title={title}>
-    <Facts rows={rows} />
-  </Section>
-);
+function About({ record }: { record: ProtocolScore }) {
+  const rowsOf = (lines: typeof facts.about) =>
+    lines.map((line) => [titleOf(line), line.cell(record)] as const);
+  return (
+    <div class="cards">
+      <Section id="cascade" title="Cascade">
+        <Facts rows={rowsOf(facts.cascade)} />
+      </Section>
+      <Section id="findings" title="Findings">
+        <Facts rows={rowsOf(facts.findings)} />
+      </Section>
+      <Section id="about" title="About">
+        <Facts rows={[["Name in addresses", <code>{record.slug}</code>], ...rowsOf(facts.about)]} />
+      </Section>
+      <Section id="evidence" class="whole" title="Evidence">
+        <p class="quiet">Hash of the content behind this score</p>
+        <code class="hash">{record.evidenceHash}</code>
+      </Section>
+    </div>
+  );
+}
 
 /**
  * A badge for other pages: a picture and its source. Where badges are published, the source names the file, which is

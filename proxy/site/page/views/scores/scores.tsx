@@ -33,7 +33,7 @@ export function Scores({ query }: { query: URLSearchParams }) {
 }
 
 function Board({ scores, query }: { scores: readonly ScoreListEntry[]; query: URLSearchParams }) {
-  const { store } = useSite();
+  const { api, store } = useSite();
   const asked = choiceIn(query);
   // Typed text filters at once, and reaches the address later: browsers fetch the icon anew with every address.
   const [typed, type] = useState({ query, text: asked.text });
@@ -88,23 +88,16 @@ function Board({ scores, query }: { scores: readonly ScoreListEntry[]; query: UR
         choice={choice}
         sortBy={(column) => choose(sortedBy(choice, column))}
       />
-      <TakeScores scores={scores} />
+      <TakeAlong
+        name="scores"
+        title="The BRI of all protocols"
+        n={counted(scores.length, "protocol")}
+        legend={tiers.map((text) => ({ text, class: `tier-${numberOf(text)}` }))}
+        picture={() => <Distribution scores={scores} />}
+        asked={() => [{ path: "scores" }]}
+        {...(api.published !== undefined && { embed: `${api.published}embed/index.html` })}
+      />
     </>
-  );
-}
-
-function TakeScores({ scores }: { scores: readonly ScoreListEntry[] }) {
-  const { api } = useSite();
-  return (
-    <TakeAlong
-      name="scores"
-      title="The BRI of all protocols"
-      n={counted(scores.length, "protocol")}
-      legend={tiers.map((text) => ({ text, class: `tier-${numberOf(text)}` }))}
-      picture={() => <Distribution scores={scores} />}
-      asked={() => [{ path: "scores" }]}
-      {...(api.published !== undefined && { embed: `${api.published}embed/index.html` })}
-    />
   );
 }
 
