@@ -13,7 +13,6 @@ import {
   type LoadedLabelColumn,
   lowerBound,
   sliceCount,
-  type TimeColumn,
   timeAt,
 } from "../../index/columns.ts";
 import type { SegmentColumns } from "../../index/index-reader.ts";
@@ -219,9 +218,13 @@ class MonthCounter implements Counter {
   readonly #months = new Map<number, Tally>();
 
   add({ segment: { times }, bits, disputed }: MatchedSegment): void {
-    for (const { month, from, to } of monthsOf(times)) {
+    for (let [from, to] = [0, 0]; from < times.markets; from = to) {
+      const date = new Date(timeAt(times, from));
+      const [year, ofYear] = [date.getUTCFullYear(), date.getUTCMonth()];
+      to = lowerBound(times, Date.UTC(year, ofYear + 1));
       const count = countRange(bits, from, to);
       if (count === 0) continue;
+      const month = year * 12 + ofYear;
       const tally = this.#months.get(month) ?? { count: 0, disputed: 0 };
       addTo(tally, { count, disputed: countRange(disputed, from, to, bits) });
       this.#months.set(month, tally);
@@ -243,39 +246,13 @@ class MonthCounter implements Counter {
   }
 }
 
-/** `month` counts from year 0. Ordinals are from (inclusive) to (exclusive). */
-interface MonthRange {
-  month: number;
-  from: number;
-  to: number;
-}
-
-// Most segments have one or two months.
-const maxKnownMonths = 32;
-const knownMonths = new WeakMap<TimeColumn, MonthRange[]>();
-
-function monthsOf(times: TimeColumn): readonly MonthRange[] {
-  const known = knownMonths.get(times);
-  if (known) return known;
-  const found: MonthRange[] = [];
-  for (let from = 0; from < times.markets; ) {
-    const date = new Date(timeAt(times, from));
-    const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()];
-    const to = lowerBound(times, Date.UTC(year, month + 1));
-    found.push({ month: year * 12 + month, from, to });
-    from = to;
-  }
-  if (found.length <= maxKnownMonths) knownMonths.set(times, found);
-  return found;
-}
-
 /** How often a value occurs, and how often in disputed markets. */
 interface Tally {
   count: number;
   disputed: number;
 }
 
-export function addTo(tally: Tally, { count, disputed }: Tally): void {
+function addTo(tally: Tally, { count, disputed }: Tally): void {
   tally.count += count;
   tally.disputed += disputed;
 }

@@ -166,14 +166,11 @@ async function idAt(catalog: Catalog, { archive }: Snapshot, ordinal: number): P
   return (await Lines.read(archive, [ordinal], catalog)).lastId();
 }
 
-/** The cursor behind a market, by its ordinal and id. */
-function cursorBehind(position: Position, ordinal: number, id: string): string {
-  return cursorOf(position, ordinal, { resolvedAt: position.snapshot.archive.resolvedAt(ordinal), id });
-}
-
-function cursorOf({ snapshot, filter, pageSize }: Position, ordinal: number, after: MarketKey): string {
+/** The cursor behind a market, by its ordinal and id; before the first one, the id is "". */
+function cursorBehind({ snapshot, filter, pageSize }: Position, ordinal: number, id: string): string {
   const { commit, snapshotId } = snapshot.commit;
-  return encodeCursor({ commit, snapshotId, ordinal, after, pageSize, filter });
+  const resolvedAt = id === "" ? 0 : snapshot.archive.resolvedAt(ordinal);
+  return encodeCursor({ commit, snapshotId, ordinal, after: { resolvedAt, id }, pageSize, filter });
 }
 
 /** Filters sent with a cursor must equal the cursor's own. A caller may leave them all out. */
@@ -211,7 +208,7 @@ async function cursorExpired(catalog: Catalog, { filter, after, pageSize }: Curs
 /** The cursor for a position: after the last of its `skip` matches. */
 export async function cursorAt(catalog: Catalog, position: Position): Promise<string> {
   const { snapshot, matches, skip } = position;
-  if (skip === 0) return cursorOf(position, snapshot.archive.markets, { resolvedAt: 0, id: "" });
+  if (skip === 0) return cursorBehind(position, snapshot.archive.markets, "");
   const ordinal = matches.slice(skip - 1, 1)[0]!;
   return cursorBehind(position, ordinal, await idAt(catalog, snapshot, ordinal));
 }

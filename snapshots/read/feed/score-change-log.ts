@@ -87,25 +87,7 @@ export class ScoreChangeLog {
     const before = await this.commit(number);
     const then = await this.#scores(before);
     const { commit, now } = await this.#nextKept(number);
-    return { commit, changes: this.#compare(before, then, commit, now) };
-  }
-
-  async #nextKept(number: number) {
-    const successor = await this.commit(number + 1);
-    const now = await unless(MissingObjectError, () => this.#scores(successor));
-    if (now) return { commit: successor, now };
-    const later = (await this.#catalog.log.readable()).filter(({ commit }) => commit > number);
-    const commit = later.at(-1) ?? this.#catalog.requireCurrent().commit;
-    return { commit, now: await this.#scores(commit) };
-  }
-
-  #compare(
-    before: LogEntry,
-    then: Map<string, Scored>,
-    commit: LogEntry,
-    now: Map<string, Scored>,
-  ): ScoreChange[] {
-    if (commit.snapshotId === before.snapshotId) return [];
+    if (commit.snapshotId === before.snapshotId) return { commit, changes: [] };
     const { snapshotId, publishedAt } = commit;
     const changes: ScoreChange[] = [];
     for (const slug of [...new Set([...now.keys(), ...then.keys()])].sort()) {
@@ -117,7 +99,16 @@ export class ScoreChangeLog {
       else if (current) changes.push({ type: "score.added", ...common, previous: null, current });
       else if (previous) changes.push({ type: "score.removed", ...common, previous, current: null });
     }
-    return changes;
+    return { commit, changes };
+  }
+
+  async #nextKept(number: number) {
+    const successor = await this.commit(number + 1);
+    const now = await unless(MissingObjectError, () => this.#scores(successor));
+    if (now) return { commit: successor, now };
+    const later = (await this.#catalog.log.readable()).filter(({ commit }) => commit > number);
+    const commit = later.at(-1) ?? this.#catalog.requireCurrent().commit;
+    return { commit, now: await this.#scores(commit) };
   }
 
   async #scores(commit: LogEntry): Promise<Map<string, Scored>> {
