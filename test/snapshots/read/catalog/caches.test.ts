@@ -1,12 +1,18 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { publicObjects } from "../../../../proxy/origin/origin.ts";
 import { SingleFlight } from "../../../../snapshots/read/budgets.ts";
+import { AnswerCache, ObjectCache } from "../../../../snapshots/read/catalog/caches.ts";
 import { Catalog } from "../../../../snapshots/read/catalog/catalog.ts";
 import { CommitLog } from "../../../../snapshots/read/catalog/commit-log.ts";
 import type { Snapshot } from "../../../../snapshots/read/catalog/snapshots.ts";
+import { CorruptObjectError, MissingObjectError } from "../../../../snapshots/store/errors.ts";
+import { layout, sha256 } from "../../../../snapshots/store/layout.ts";
 import { newestCommit } from "../../../../snapshots/store/log/commits.ts";
 import { StorageError } from "../../../../snapshots/store/storage.ts";
+import { publishArchive } from "../../../helpers/publish/records.ts";
+import { collectGarbage } from "../../../helpers/servers/memory.ts";
 import { append } from "../../../helpers/store/appended-commits.ts";
-import { memoryStorage } from "../../../helpers/store/storages.ts";
+import { changedStorage, countingStorage, memoryStorage } from "../../../helpers/store/storages.ts";
 
 const names = Array.from({ length: 2000 }, (_, n) => String(n));
 
@@ -108,4 +114,159 @@ test("work under way is shared by name, and done again once it ended", async () 
   const run = (name: string) => flight.run(name, async () => (works += 1));
   expect(await Promise.all([run("a"), run("a"), run("b")])).toEqual([1, 1, 2]);
   expect(await run("a")).toBe(3);
+});
+
+/** A store with three objects of 100 bytes, and what refers to them. */
+function store() {
+  const objects = new Map<string, Buffer>();
+  const refs = ["a", "b", "c"].map((letter) => {
+    const bytes = Buffer.from(letter.repeat(100));
+    const ref = { hash: sha256(bytes), bytes: bytes.length };
+    const key = layout.privateObject(ref.hash);
+    objects.set(key, bytes);
+    return { key, ref, bytes };
+  });
+  return { objects, storage: countingStorage(memoryStorage(objects)), refs };
+}
+
+describe("objects that are kept", () => {
+  test("are fetched once, also for readers that ask at the same time", async () => {
+    const { storage, refs } = store();
+    const cache = new ObjectCache(storage, 1000);
+    const { key, ref, bytes } = refs[0]!;
+    const together = await Promise.all([1, 2, 3].map(() => cache.get(key, ref)));
+    expect(together).toEqual([bytes, bytes, bytes]);
+    expect(await cache.get(key, ref)).toEqual(bytes);
+    expect(storage.calls).toHaveLength(1);
+  });
+
+  test("take no more bytes than they may, the least recently used going first", async () => {
+    const { storage, refs } = store();
+    const cache = new ObjectCache(storage, 250);
+    const fetched = async (place: number) => {
+      const before = storage.calls.length;
+      const { key, ref, bytes } = refs[place]!;
+      expect(await cache.get(key, ref)).toEqual(bytes);
+      return storage.calls.length > before;
+    };
+    expect(await fetched(0)).toBe(true);
+    expect(await fetched(1)).toBe(true);
+    expect(await fetched(0)).toBe(false);
+    expect(await fetched(2)).toBe(true);
+    expect(await fetched(0)).toBe(false);
+    expect(await fetched(1)).toBe(true);
+  });
+
+  test("keep nothing in memory but what is counted, compressed for the public", async () => {
+    const { refs } = store();
+    const [{ ref, bytes }] = refs as [(typeof refs)[0]];
+    const cache = publicObjects(1000);
+    const { gzip } = await cache.get(ref, async () => bytes);
+    expect(gzip.buffer.byteLength).toBe(gzip.length);
+    expect(cache.counts().bytes).toBe(bytes.length + gzip.length);
+  });
+
+  test("are no larger than all that may be kept; a larger one is read each time", async () => {
+    const { storage, refs } = store();
+    const cache = new ObjectCache(storage, 99);
+    const { key, ref, bytes } = refs[0]!;
+    expect([await cache.get(key, ref), await cache.get(key, ref)]).toEqual([bytes, bytes]);
+    expect(storage.calls).toHaveLength(2);
+  });
+});
+
+describe("an object that cannot be had", () => {
+  test("is an error that names it, and is there once the store has it again", async () => {
+    const { objects, storage, refs } = store();
+    const cache = new ObjectCache(storage, 1000);
+    const { key, ref, bytes } = refs[0]!;
+    objects.delete(key);
+    await expect(cache.get(key, ref)).rejects.toThrow(MissingObjectError);
+    objects.set(key, Buffer.from("b".repeat(100)));
+    await expect(cache.get(key, ref)).rejects.toThrow(CorruptObjectError);
+    await expect(cache.get(key, ref)).rejects.toThrow(key);
+    objects.set(key, Buffer.from("a".repeat(101)));
+    await expect(cache.get(key, ref)).rejects.toThrow(CorruptObjectError);
+    objects.set(key, bytes);
+    expect(await cache.get(key, ref)).toEqual(bytes);
+  });
+
+  test("because the store fails is told as that to all who wait for it", async () => {
+    const { storage, refs } = store();
+    let failing = true;
+    const flaky = changedStorage(storage, {
+      async get(key, options) {
+        if (failing) throw new StorageError(`cannot read ${key}`);
+        return storage.get(key, options);
+      },
+    });
+    const cache = new ObjectCache(flaky, 1000);
+    const { key, ref, bytes } = refs[0]!;
+    const outcomes = await Promise.allSettled([cache.get(key, ref), cache.get(key, ref)]);
+    for (const outcome of outcomes) expect(outcome).toMatchObject({ reason: expect.any(StorageError) });
+    failing = false;
+    expect(await cache.get(key, ref)).toEqual(bytes);
+  });
+});
+
+const mebibyte = 1024 * 1024;
+
+/** A snapshot that nothing else holds. */
+async function loaded(): Promise<Snapshot> {
+  const storage = memoryStorage(new Map());
+  await publishArchive(storage);
+  const catalog = new Catalog(storage, { cacheBytes: mebibyte });
+  await catalog.refresh();
+  return catalog.snapshot();
+}
+
+const stored = Buffer.allocUnsafeSlow(1000);
+const page = (snapshot: Snapshot, { cursor = "", parts = 0 } = {}) => ({
+  snapshot,
+  etag: "W/x",
+  numbers: { count: 0, total: 0, page: 1, pageSize: 1, nextCursor: cursor },
+  ordinals: [],
+  // Of one stored page, which is counted once.
+  spliced: { parts: Array.from({ length: parts }, () => stored.subarray(1, 9)), rawBytes: 8 * parts, crc: 0 },
+});
+
+/** A text of its own, flat in memory as one that came over the wire. */
+const text = (length: number, n: number) => Buffer.from(String(n).padEnd(length, "x")).toString("latin1");
+
+async function used(): Promise<number> {
+  await collectGarbage();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+test.each([
+  ["long queries", 15_000, {}],
+  ["long cursors", 100, { cursor: 6000 }],
+  ["many parts", 100, { parts: 500 }],
+])(
+  "pages of %s take no more memory than they may",
+  async (_what, length, { cursor = 0, parts = 0 }: { cursor?: number; parts?: number }) => {
+    const snapshot = await loaded();
+    const before = await used();
+    const cache = new AnswerCache(4 * mebibyte);
+    for (let n = 0; n < 5000; n += 1)
+      cache.set(text(length, n), page(snapshot, { cursor: text(cursor, n), parts }));
+    expect((await used()) - before).toBeLessThan(8 * mebibyte);
+    expect(cache.get(text(length, 4999))).toMatchObject({
+      snapshot,
+      numbers: { nextCursor: text(cursor, 4999) },
+    });
+    expect(cache.get(text(length, 0))).toBeUndefined();
+  },
+);
+
+test("a page does not keep its snapshot in memory", async () => {
+  const cache = new AnswerCache(mebibyte);
+  const held = await loaded();
+  const fill = async () => cache.set("gone", page(await loaded()));
+  await fill();
+  cache.set("held", page(held));
+  await collectGarbage();
+  expect(cache.get("gone")).toBeUndefined();
+  expect(cache.get("held")?.snapshot).toBe(held);
 });
