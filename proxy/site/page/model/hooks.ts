@@ -52,31 +52,35 @@ export function useLoaded<T>(
   inputs: readonly unknown[],
 ): Loaded<T> {
   const round = useStored((state) => state.round);
-  const [tries, again] = useReducer((count: number) => count + 1, 0);
-  // A new object for each request, to tell requests apart.
-  const asking = useMemo(() => ({}), [...inputs, round, tries]);
   const [settled, settle] = useState<{ asking?: object; value?: T; error?: unknown }>({});
+  const { asking, again } = useAsking(
+    async ({ signal }) => {
+      const answer = await load(signal).then(
+        (value) => ({ asking, value }),
+        (error) => ({ asking, error }),
+      );
+      if (!signal.aborted) settle(answer);
+    },
+    [...inputs, round],
+  );
+  const busy = settled.asking !== asking;
+  return { value: settled.value, error: busy ? undefined : settled.error, busy, again };
+}
+
+/**
+ * Calls `ask` when the component is drawn first, when an input changes, and for `again`, and aborts the request before.
+ * `asking` is a new object for each request, to tell requests apart.
+ */
+export function useAsking(ask: (ending: AbortController) => void, inputs: readonly unknown[]) {
+  const [tries, again] = useReducer((count: number) => count + 1, 0);
+  const asking = useMemo(() => ({}), [...inputs, tries]);
   // A layout effect, so that the request starts at once and not after the next frame.
   useLayoutEffect(() => {
     const ending = new AbortController();
-    const { signal } = ending;
-    load(signal).then(
-      (value) => {
-        if (!signal.aborted) settle({ asking, value });
-      },
-      (error) => {
-        if (!signal.aborted) settle({ asking, error });
-      },
-    );
+    ask(ending);
     return () => ending.abort();
   }, [asking]);
-  const busy = settled.asking !== asking;
-  return {
-    value: settled.value,
-    error: busy ? undefined : settled.error,
-    busy,
-    again: () => again(undefined),
-  };
+  return { asking, again: () => again(undefined) };
 }
 
 function download(file: Blob, name: string): void {

@@ -1,4 +1,4 @@
-import { useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import type { MarketPage } from "../../../../../schemas/envelopes.ts";
 import { ApiError, type Filters, type Trust, VerificationError } from "../../../client/client.ts";
 import type { Api } from "../../model/api.ts";
@@ -17,7 +17,7 @@ import {
   scores,
   without,
 } from "../../model/filters.ts";
-import { useSite } from "../../model/hooks.ts";
+import { useAsking, useSite } from "../../model/hooks.ts";
 import { wantedFor } from "./reliability.tsx";
 
 const defaultPageSize = "25";
@@ -95,12 +95,18 @@ const isHistogram = (facet: string) => histograms.includes(facet);
  */
 export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error: unknown) => void) {
   const { api } = useSite();
-  const [tries, again] = useReducer((count: number) => count + 1, 0);
-  const asking = useMemo(() => ({}), [query, tries]);
   const [shown, show] = useState<Shown>({ asOf: "", facets: {} });
   const ending = useRef(new AbortController());
   const following = useRef<{ address: string; cursor: string | null }>(undefined);
   const aim = useRef<URLSearchParams>(undefined);
+  const { asking, again } = useAsking(
+    (begun) => {
+      ending.current = begun;
+      aim.current = undefined;
+      load(begun.signal);
+    },
+    [query],
+  );
 
   /** Shows a change, unless its answer is no longer wanted. */
   const showIn = (signal: AbortSignal, change: (before: Shown) => Partial<Shown>) => {
@@ -237,21 +243,13 @@ export function useAnswers(query: URLSearchParams, refuse: (asOf: string, error:
     }
   }
 
-  // A layout effect, so that the request starts at once and not after the next frame.
-  useLayoutEffect(() => {
-    const current = new AbortController();
-    ending.current = current;
-    aim.current = undefined;
-    load(current.signal);
-    return () => current.abort();
-  }, [asking]);
   const isBusy = shown.figuresFor !== asking;
   return {
     shown,
     error: isBusy ? undefined : shown.error,
     isBusy,
     isSideBusy: shown.sideFor !== asking || shown.previewFor === asking,
-    again: () => again(undefined),
+    again,
     preview,
   };
 }
