@@ -7,7 +7,7 @@ import { integerOf } from "../schemas/shapes.ts";
 import type { S3Limits } from "../snapshots/store/backends/s3.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
 import { cacheDisk, isStoreLocation, storeAddresses } from "../snapshots/store/open-storage.ts";
-import { parseTrust } from "./access/client-address.ts";
+import { parseTrust } from "./access/identity.ts";
 import { isUrl, parseRedisUrl } from "./quota/redis.ts";
 
 /**

@@ -9,15 +9,19 @@ import {
 } from "node:http";
 import type { Socket } from "node:net";
 import { promisify } from "node:util";
-import type { Express } from "express";
+import express, { type Express } from "express";
+import { addressOf } from "../schemas/addresses.ts";
+import { type Endpoint, type EndpointId, endpoints } from "../schemas/endpoints.ts";
 import { type ErrorCode, Fault } from "../schemas/errors.ts";
-import { createApp } from "./app.ts";
+import { preflightHeaders } from "../schemas/headers.ts";
+import { createAgents } from "./agents/agents.ts";
 import { acceptPending, type Connections, followConnections } from "./connection/connections.ts";
 import { newExchange, type Request, type Response } from "./exchange.ts";
-import { type ProblemReply, problemReply } from "./reply/problem.ts";
-import { exchangeHeaders, headersAt } from "./reply/reply.ts";
-import { canonicalTarget } from "./routes/checks.ts";
-import type { ProxyServices } from "./services.ts";
+import { type ProblemReply, problemReply, refusalOf } from "./reply/problem.ts";
+import { exchangeHeaders, headersAt, ownPageHeaders, writeHead } from "./reply/reply.ts";
+import { createAnswers } from "./routes/answers.ts";
+import { canonicalTarget, checksOf, notFoundDetail, requireOneHost, searchOf } from "./routes/checks.ts";
+import type { AppServices, Companion, ProxyServices } from "./services.ts";
 import { createRecorder, registerGauges } from "./telemetry/telemetry.ts";
 
 const maxHeadBytes = 16 * 1024;
@@ -29,13 +33,18 @@ const spareShare = 1 / 32;
 /** Joins the app, its companions, and the connections that carry both. */
 export function createProxyServer(proxy: ProxyServices) {
   const { limits, metrics, log, trustProxy } = proxy;
-  const companions = Object.values(proxy.companions);
   const spare = Math.ceil(limits.connections * spareShare);
   const recorder = createRecorder(log, metrics, trustProxy);
   const services = { ...proxy, recorder, listening: () => server.listening };
   const app = createApp(services);
-  const server = boundedServer(proxy, messagesOf(app));
-  const takeOver = new Map(companions.map((each) => [each, each.takeOver(services)]));
+  const companions = Object.values(proxy.companions).map((create) => create(services));
+  const companionOf = (request: IncomingMessage) =>
+    companions.find(({ isHandshake }) => isHandshake(request));
+  const server = boundedServer(proxy, {
+    ...messagesOf(app),
+    // Requests for any other upgrade are answered as plain requests.
+    shouldUpgradeCallback: (request) => companionOf(request) !== undefined,
+  });
   registerGauges(metrics.registry, proxy, promisify(server.getConnections.bind(server)));
 
   const answer: RequestListener = (request, response) => {
@@ -61,14 +70,17 @@ export function createProxyServer(proxy: ProxyServices) {
   server.on("upgrade", async (request, socket: Socket, head) => {
     // The connection cannot change its protocol while another request is answered on it.
     if (connections.finish(socket)) return;
-    const companion = companions.find(({ isHandshake }) => isHandshake(request))!;
-    const refusal = await takeOver.get(companion)!(request, socket, head);
+    const refusal = await companionOf(request)!.takeOver(request, socket, head);
     if (refusal) connections.end(socket, bytesOf(refusal));
   });
   answerMalformed(server, proxy, connections);
 
   return {
     server,
+    /** Tells the companions that the store was looked at. */
+    polled(what: keyof Companion["polled"]): void {
+      for (const companion of companions) companion.polled[what]();
+    },
     /** Ends the server. Requests in progress get at most `seconds` to finish. */
     async drain(seconds: number): Promise<void> {
       for (const companion of companions) companion.close();
@@ -79,7 +91,100 @@ export function createProxyServer(proxy: ProxyServices) {
   };
 }
 
-type Messages = Pick<ServerOptions, "IncomingMessage" | "ServerResponse">;
+const methodsOf = { GET: ["GET", "HEAD"], POST: ["POST"], WS: ["GET"] } as const;
+const rows = Object.entries<Endpoint>(endpoints).map(([id, endpoint]) => {
+  return { id: id as EndpointId, endpoint, methods: methodsOf[endpoint.method] };
+});
+
+const protocolPaths = new Set<string>(
+  rows.filter(({ endpoint }) => endpoint.answeredBy === "protocol").map(({ endpoint }) => endpoint.path),
+);
+
+/**
+ * The Express app: every row of the endpoint table with its checks (routes/checks.ts) and its answer
+ * (routes/answers.ts). The table finds the row of an address by itself, since Express would try one after the other.
+ */
+function createApp(services: AppServices): Express {
+  const { answers, handlers, bounded } = createAnswers(services);
+  const handlerOf = {
+    ...handlers,
+    ...createAgents(services, bounded, answers),
+  };
+  const table = new Map(
+    rows.flatMap(({ id, endpoint, methods }) => {
+      const row = { checks: checksOf(endpoint, services), handle: handlerOf[id] };
+      return methods.map((method) => [`${method} ${endpoint.path}`, row]);
+    }),
+  );
+  const { now } = services;
+  const open = openExchange(services);
+  return express()
+    .disable("x-powered-by")
+    .use(async (request, response: Response) => {
+      const exchange = open(request, response);
+      try {
+        requireOneHost(request, exchange);
+        const address = addressOf(request.path);
+        if (!address) throw new Fault("NOT_FOUND", notFoundDetail(request.path));
+        exchange.route = address.path;
+        exchange.params = address.params;
+        const row = table.get(`${request.method} ${address.path}`);
+        if (!row) return otherMethod(request, response, now());
+        for (const check of row.checks) {
+          // Most checks need not wait for anything.
+          const checking = check(request, exchange, response);
+          if (checking) await checking;
+        }
+        await row.handle(request, response);
+      } catch (thrown) {
+        await writeProblem(thrown, request, response, now());
+      }
+    });
+}
+
+// A longer field is far more than any program sends, and is passed over. Parsing a list of media types or codings takes
+// time by its length, and in places by the square of it.
+const maxAcceptLength = 1024;
+
+/** Opens the exchange of a request, and reports it when it is over. */
+function openExchange({ catalog, recorder, apiUrl }: AppServices) {
+  return (request: Request, response: Response) => {
+    const { path, url } = request;
+    for (const name of ["accept", "accept-encoding"] as const)
+      if (request.headers[name] && request.headers[name].length > maxAcceptLength)
+        delete request.headers[name];
+    const exchange = newExchange(searchOf(url), catalog, headersAt(path));
+    const own = protocolPaths.has(path) && ownPageHeaders(request.headers.origin, apiUrl);
+    if (own) exchange.addressHeaders = { ...exchange.addressHeaders, ...own };
+    response.locals = exchange;
+    const end = recorder.begin(request, exchange);
+    response.on("close", () => end(response.writableFinished ? response.statusCode : undefined));
+    return exchange;
+  };
+}
+
+/** Answers OPTIONS, and refuses the methods that a path does not have. */
+function otherMethod({ method }: Request, response: Response, now: number): void {
+  const { route, addressHeaders } = response.locals;
+  const methods = rows.flatMap((row) => (row.endpoint.path === route ? row.methods : []));
+  const allow = [...methods, "OPTIONS"].join(", ");
+  response.setHeader("Allow", allow);
+  if (method !== "OPTIONS") throw new Fault("METHOD_NOT_ALLOWED", `This address answers ${allow}.`);
+  const preflight = "Access-Control-Allow-Origin" in addressHeaders && preflightHeaders(allow);
+  writeHead(response, { status: 204, headers: { ...preflight } }, now);
+  response.end();
+}
+
+/** Answers an error with a problem. If the answer has begun, ends the connection instead. */
+async function writeProblem(thrown: unknown, request: Request, response: Response, now: number) {
+  if (response.destroyed) return;
+  const { status, headers, body } = await refusalOf(thrown, response.locals, now, request.path);
+  // Half an answer cannot be taken back, but a client can tell that it was cut off.
+  if (response.headersSent) return void response.destroy();
+  // A head that failed may have set it, and these are all headers.
+  response.headText = undefined;
+  response.writeHead(status, headers).end(request.method === "HEAD" ? undefined : body);
+}
 
 /** The part of Node's responses, a private API, that joins the head from its status line on. */
 interface HeadWriter {
@@ -90,7 +195,7 @@ interface HeadWriter {
  * Requests and responses that have Express's prototypes from the start. Otherwise Express would change the prototypes
  * of both, which takes longer than finding the route. The head of a response begins with its `headText`.
  */
-function messagesOf(app: Express): Messages {
+function messagesOf(app: Express): Pick<ServerOptions, "IncomingMessage" | "ServerResponse"> {
   class AppRequest extends IncomingMessage {}
   class AppResponse<R extends IncomingMessage> extends ServerResponse<R> {}
   const { _storeHeader } = ServerResponse.prototype as unknown as HeadWriter;
@@ -105,18 +210,15 @@ function messagesOf(app: Express): Messages {
   return { IncomingMessage: AppRequest, ServerResponse: AppResponse };
 }
 
-function boundedServer({ limits, keepAliveSeconds, companions }: ProxyServices, messages: Messages): Server {
+function boundedServer({ limits, keepAliveSeconds }: ProxyServices, options: ServerOptions): Server {
   const server = createServer({
-    ...messages,
+    ...options,
     maxHeaderSize: maxHeadBytes,
     headersTimeout: limits.headSeconds * 1000,
     requestTimeout: limits.requestSeconds * 1000,
     keepAliveTimeout: keepAliveSeconds * 1000,
     // How often the two timeouts above are checked. Node's default is half a minute.
     connectionsCheckingInterval: 1000,
-    // Requests for any other upgrade are answered as plain requests.
-    shouldUpgradeCallback: (request) =>
-      Object.values(companions).some(({ isHandshake }) => isHandshake(request)),
     // The app refuses a missing Host with a problem.
     requireHostHeader: false,
   });

@@ -5,7 +5,7 @@ import type { KeyRing } from "../snapshots/keys/keys.ts";
 import type { Catalog } from "../snapshots/read/catalog/catalog.ts";
 import type { Exports } from "../snapshots/read/catalog/exports.ts";
 import type { PublicLog } from "../snapshots/read/catalog/public-log.ts";
-import type { Trust } from "./access/client-address.ts";
+import type { Trust } from "./access/identity.ts";
 import type { Limits } from "./config.ts";
 import type { Origin, PublicObjects } from "./origin/origin.ts";
 import type { Quota } from "./quota/quota.ts";
@@ -15,18 +15,16 @@ import type { Metrics, Recorder } from "./telemetry/telemetry.ts";
 
 /** What does more than answer requests: it follows what is polled, and takes over connections. */
 export interface Companion {
-  /** The store was looked at, with success or not: for snapshots, or for keys. */
-  polled: Record<"snapshot" | "keys", () => void>;
   /** Whether a request asks for the companion's protocol, whoever sends it. */
   isHandshake: (request: IncomingMessage) => boolean;
   /**
-   * Returns a function that takes over the connection of such a request, or returns the refusal to send. Those requests
-   * never reach the app, because Node has no response for them, but they pass the same checks in the same order. The
-   * connection is untouched until all have passed.
+   * Takes over the connection of such a request, or returns the refusal to send. Those requests never reach the app,
+   * because Node has no response for them, but they pass the same checks in the same order. The connection is untouched
+   * until all have passed.
    */
-  takeOver: (
-    services: AppServices,
-  ) => (request: IncomingMessage, socket: Socket, head: Buffer) => Promise<ProblemReply | undefined>;
+  takeOver: (request: IncomingMessage, socket: Socket, head: Buffer) => Promise<ProblemReply | undefined>;
+  /** The store was looked at, with success or not: for snapshots, or for keys. */
+  polled: Record<"snapshot" | "keys", () => void>;
   /** Ends the connections that were taken over. */
   close: () => void;
 }
@@ -40,7 +38,7 @@ export interface ProxyServices {
   quota: Quota;
   objects: PublicObjects;
   origin: Origin;
-  companions: Record<string, Companion>;
+  companions: Record<string, (services: AppServices) => Companion>;
   /** Seconds since the store was last polled with success, for snapshots or for keys, whichever is longer. */
   pollAge: () => number;
   metrics: Metrics;

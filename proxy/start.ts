@@ -16,11 +16,10 @@ import { type Config, configError, defaultLimits, type Limits } from "./config.t
 import { docsFiles } from "./docs/files.ts";
 import { liveFeed } from "./feed/live-feed.ts";
 import { cdnOrigin, publicObjects, storeOrigin } from "./origin/origin.ts";
+import { threadedQuota } from "./quota/counters.ts";
 import { createQuota } from "./quota/quota.ts";
 import { isUrl, redisQuota } from "./quota/redis.ts";
-import { threadedQuota } from "./quota/sqlite-thread.ts";
 import { createProxyServer } from "./server.ts";
-import type { Companion, ProxyServices } from "./services.ts";
 import { servedSite } from "./site/files.ts";
 import { clientFiles } from "./site/static-files.ts";
 import { createMetrics } from "./telemetry/telemetry.ts";
@@ -93,15 +92,9 @@ export async function startService(
     ? cdnOrigin(config.publicOrigin, { ...deadline, proxyEnv: environment })
     : storeOrigin(storage, deadline);
   const objects = publicObjects(Math.floor(config.cacheBytes * publicShare));
-  const companions: ProxyServices["companions"] = {
-    feed: liveFeed({ catalog, now, limits, metrics: metrics.registry, log }),
-  };
-  const polled = (what: keyof Companion["polled"]) => () => {
-    for (const companion of Object.values(companions)) companion.polled[what]();
-  };
   const tasks = [
-    { name: "snapshot", run: () => catalog.refresh().finally(polled("snapshot")) },
-    { name: "keys", run: () => keys.reload().finally(polled("keys")) },
+    { name: "snapshot", run: () => catalog.refresh().finally(() => polled("snapshot")) },
+    { name: "keys", run: () => keys.reload().finally(() => polled("keys")) },
   ];
   const poller = createPoller(tasks, limits.roundSeconds, now, (task, error) => {
     metrics.polls.inc({ task, outcome: error === undefined ? "success" : "failure" });
@@ -112,7 +105,7 @@ export async function startService(
     client: clientFiles,
     docs: docsFiles(config),
   };
-  const { server, drain } = createProxyServer({
+  const { server, polled, drain } = createProxyServer({
     ...config,
     catalog,
     exports: new Exports(storage, catalog, reader),
@@ -121,7 +114,9 @@ export async function startService(
     quota,
     objects,
     origin,
-    companions,
+    companions: {
+      feed: liveFeed,
+    },
     pollAge: poller.age,
     metrics,
     files: Object.values(files).flat(),

@@ -1,11 +1,12 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { Gauge, type Registry } from "prom-client";
-import { type WebSocket, WebSocketServer } from "ws";
+import { Gauge } from "prom-client";
+import { type RawData, WebSocket, WebSocketServer } from "ws";
+import type { z } from "zod";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { Fault } from "../../schemas/errors.ts";
 import { feedProtocol } from "../../schemas/headers.ts";
-import { feedLimits } from "../../schemas/rooms/feed.ts";
+import { FeedCommand, type FeedMessage, feedLimits, keyEnded } from "../../schemas/rooms/feed.ts";
 import { type ReaderStart, ScoreChangeLog, scoreReader } from "../../snapshots/read/feed/score-change-log.ts";
 import { snapshotIdOf } from "../../snapshots/read/query/query.ts";
 import { within } from "../../snapshots/store/deadline.ts";
@@ -17,46 +18,111 @@ import { refusalOf } from "../reply/problem.ts";
 import { exchangeHeaders, headersAt } from "../reply/reply.ts";
 import { checksOf, pathOf, requireOneHost, searchOf } from "../routes/checks.ts";
 import type { AppServices, Companion } from "../services.ts";
-import { boundFrames, type FeedClient, feedClient } from "./feed-client.ts";
 
-/** The live feed of score changes (INTERFACE 6). */
-export function liveFeed(services: LiveFeedServices): Companion {
-  const feed = createLiveFeed(services);
-  return {
-    polled: { snapshot: feed.advance, keys: feed.recheck },
-    isHandshake,
-    takeOver: (services) => goLive(services, feed),
-    close: feed.close,
-  };
-}
-
-/** Hands the connection of a WebSocket handshake over to the live feed. */
-function goLive(services: AppServices, feed: LiveFeed): ReturnType<Companion["takeOver"]> {
-  const { catalog, recorder, limits, now } = services;
+/** The live feed of score changes (INTERFACE 6): its clients, and the handshakes of those who come. */
+export function liveFeed(services: AppServices): Companion {
+  const { catalog, recorder, metrics, limits, now, log } = services;
   const { path } = endpoints.scoreFeed;
   const checks = [requireOneHost, ...checksOf(endpoints.scoreFeed, services)];
-  return async (request: IncomingMessage, socket: Socket, head: Buffer) => {
-    const exchange = newExchange(searchOf(request.url ?? ""), catalog, headersAt(path));
-    exchange.route = path;
-    const end = recorder.begin(request, exchange);
-    try {
-      for (const check of checks) await check(request, exchange);
-      const since = snapshotIdOf(exchange.parameters!, "since");
-      const { owner } = exchange.identify!();
-      const start = await within(limits.answerSeconds, () => feed.begin(since, owner));
-      await payFor(start, exchange.receipt!);
-      feed.open(
-        { request, socket, head, headers: exchangeHeaders(exchange, now()) },
-        exchange.identify!,
-        start,
-      );
-      end(socket.destroyed ? undefined : 101);
-      return undefined;
-    } catch (thrown) {
-      const refusal = await refusalOf(thrown, exchange, now(), path);
-      end(socket.destroyed ? undefined : refusal.status);
-      return refusal;
-    }
+  const changes = new ScoreChangeLog(catalog);
+  const clients = new Set<FeedClient>();
+  let closed = false;
+  let told = false;
+  /** A store that fails does so for all clients, so it is reported once per round. */
+  function failed(error: unknown): void {
+    if (!told) log.error({ err: error }, "the live feed could not go on");
+    told = true;
+  }
+  new Gauge({
+    name: "prs_feed_connections",
+    help: "Clients of the live feed",
+    aggregator: "sum",
+    registers: [metrics.registry],
+    collect() {
+      this.set(clients.size);
+    },
+  });
+  const server = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    maxPayload: feedLimits.messageBytes,
+    // Handles one message per turn of the event loop.
+    allowSynchronousEvents: false,
+    ...closing,
+    // A key among the offers is never echoed.
+    handleProtocols: (offered) => offered.has(feedProtocol) && feedProtocol,
+  });
+  /** Headers of the 101 answers. */
+  const answers = new WeakMap<IncomingMessage, Record<string, string>>();
+  server.on("headers", (lines, request) => {
+    const headers = Object.entries(answers.get(request) ?? {});
+    lines.push(...headers.map(([name, value]) => `${name}: ${value}`));
+  });
+  const pings = setInterval(() => {
+    for (const client of clients) client.ping();
+  }, feedLimits.pingSeconds * 1000).unref();
+
+  function requireRoom(owner: string): void {
+    if (closed) throw new Fault("SNAPSHOT_UNAVAILABLE", "The process is ending; connect anew.");
+    const held = [...clients].filter((client) => client.owner === owner).length;
+    if (held < feedLimits.connectionsPerOwner) return;
+    const detail = `One owner may hold ${feedLimits.connectionsPerOwner} live connections; close one first.`;
+    throw new Fault("TOO_MANY_CONNECTIONS", detail);
+  }
+
+  function serve(socket: WebSocket, identify: () => Identity, start: ReaderStart): void {
+    const pending = scoreReader(changes, start);
+    const { stalledSeconds } = limits;
+    const client = feedClient(socket, { identify, pending, stalledSeconds, failed });
+    clients.add(client);
+    socket.on("close", () => clients.delete(client));
+    void client.advance();
+  }
+
+  return {
+    isHandshake,
+    async takeOver(request, socket, head) {
+      const exchange = newExchange(searchOf(request.url ?? ""), catalog, headersAt(path));
+      exchange.route = path;
+      const end = recorder.begin(request, exchange);
+      try {
+        for (const check of checks) await check(request, exchange);
+        const since = snapshotIdOf(exchange.parameters!, "since");
+        const identify = exchange.identify!;
+        requireRoom(identify().owner);
+        const start = await within(limits.answerSeconds, () => changes.start(since));
+        await payFor(start, exchange.receipt!);
+        // The key may have ended meanwhile, and others may have connected.
+        requireRoom(identify().owner);
+        answers.set(request, exchangeHeaders(exchange, now()));
+        server.handleUpgrade(request, socket, head, (live) => {
+          boundFrames(socket, live, now);
+          serve(live, identify, start);
+        });
+        end(socket.destroyed ? undefined : 101);
+        return undefined;
+      } catch (thrown) {
+        const refusal = await refusalOf(thrown, exchange, now(), path);
+        end(socket.destroyed ? undefined : refusal.status);
+        return refusal;
+      }
+    },
+    polled: {
+      /** Sends all clients the changes that the catalog has taken up. */
+      snapshot() {
+        told = false;
+        for (const client of clients) void client.advance();
+      },
+      /** Ends connections whose key is no longer valid. */
+      keys() {
+        for (const client of clients) client.recheck();
+      },
+    },
+    close() {
+      closed = true;
+      clearInterval(pings);
+      for (const client of clients) client.close();
+    },
   };
 }
 
@@ -96,105 +162,153 @@ function areTokens(offered: string | undefined): boolean {
 /** How long a client may take to answer a close. The types of the library lack this option. */
 const closing = { closeTimeout: 1000 };
 
-/** An accepted WebSocket handshake. */
-export interface Upgrade {
-  request: IncomingMessage;
-  socket: Socket;
-  /** The bytes after the request's head. */
-  head: Buffer;
-  /** Headers of the 101 answer. */
-  headers: Record<string, string | number>;
+// Beyond this many unread bytes the feed waits for the client.
+const unreadBytes = 64 * 1024;
+
+interface FeedClientParts {
+  /** Returns the holder of the connection. Throws once the key is no longer valid. */
+  identify: () => Identity;
+  /** Yields the messages that are due. */
+  pending: () => AsyncIterable<FeedMessage>;
+  /** How long a client may take to read when too much is unread. */
+  stalledSeconds: number;
+  /** Called with the reason why a client got no changes. It gets them in the next round. */
+  failed: (error: unknown) => void;
 }
 
-interface LiveFeedServices extends Pick<AppServices, "catalog" | "now" | "limits" | "log"> {
-  metrics: Registry;
-}
+type FeedClient = ReturnType<typeof feedClient>;
 
-type LiveFeed = ReturnType<typeof createLiveFeed>;
+export function feedClient(socket: WebSocket, parts: FeedClientParts) {
+  const { identify, pending, stalledSeconds, failed } = parts;
+  /** The subscribed slugs; undefined for all. */
+  let slugs: ReadonlySet<string> | undefined;
+  let snapshots = false;
+  let busy = false;
+  let alive = true;
 
-function createLiveFeed({ catalog, now, limits, log, metrics }: LiveFeedServices) {
-  const changes = new ScoreChangeLog(catalog);
-  let closed = false;
-  let told = false;
-  /** A store that fails does so for all clients, so it is reported once per round. */
-  function failed(error: unknown): void {
-    if (!told) log.error({ err: error }, "the live feed could not go on");
-    told = true;
-  }
-  const clients = new Set<FeedClient>();
-  new Gauge({
-    name: "prs_feed_connections",
-    help: "Clients of the live feed",
-    aggregator: "sum",
-    registers: [metrics],
-    collect() {
-      this.set(clients.size);
-    },
-  });
-  const server = new WebSocketServer({
-    noServer: true,
-    clientTracking: false,
-    maxPayload: feedLimits.messageBytes,
-    // Handles one message per turn of the event loop.
-    allowSynchronousEvents: false,
-    ...closing,
-    // A key among the offers is never echoed.
-    handleProtocols: (offered) => offered.has(feedProtocol) && feedProtocol,
-  });
-  const answers = new WeakMap<IncomingMessage, Upgrade["headers"]>();
-  server.on("headers", (lines, request) => {
-    const headers = Object.entries(answers.get(request) ?? {});
-    lines.push(...headers.map(([name, value]) => `${name}: ${value}`));
-  });
-  const pings = setInterval(() => {
-    for (const client of clients) client.ping();
-  }, feedLimits.pingSeconds * 1000).unref();
+  const wants = (message: FeedMessage) =>
+    message.type === "snapshot.published"
+      ? snapshots
+      : !slugs || !("slug" in message) || slugs.has(message.slug);
 
-  function requireRoom(owner: string): void {
-    if (closed) throw new Fault("SNAPSHOT_UNAVAILABLE", "The process is ending; connect anew.");
-    const held = [...clients].filter((client) => client.owner === owner).length;
-    if (held < feedLimits.connectionsPerOwner) return;
-    const detail = `One owner may hold ${feedLimits.connectionsPerOwner} live connections; close one first.`;
-    throw new Fault("TOO_MANY_CONNECTIONS", detail);
+  /** Sends a message. If much is unread, waits for the client, and cuts it off if it does not read. */
+  async function send(message: FeedMessage): Promise<void> {
+    const sent = Promise.withResolvers<void>();
+    socket.send(JSON.stringify(message), () => sent.resolve());
+    if (socket.bufferedAmount <= unreadBytes) return;
+    const timer = setTimeout(() => socket.terminate(), stalledSeconds * 1000);
+    await sent.promise;
+    clearTimeout(timer);
   }
 
-  function serve(socket: WebSocket, identify: () => Identity, start: ReaderStart): void {
-    const pending = scoreReader(changes, start);
-    const { stalledSeconds } = limits;
-    const client = feedClient(socket, { identify, pending, stalledSeconds, failed });
-    clients.add(client);
-    socket.on("close", () => clients.delete(client));
-    void client.advance();
-  }
+  socket.on("message", (data, binary) => {
+    const command = binary ? undefined : commandOf(data);
+    if (command) {
+      slugs = command.slugs && new Set(command.slugs);
+      snapshots = command.snapshots ?? false;
+      return;
+    }
+    void send({ type: "error", code: "INVALID_MESSAGE" });
+    // A client that sends without reading must not fill the memory with answers.
+    if (socket.bufferedAmount > unreadBytes) socket.terminate();
+  });
+  socket.on("pong", () => (alive = true));
+  // A `close` event follows.
+  socket.on("error", () => {});
 
   return {
-    /** Returns where a client begins that has seen the snapshot `since`. */
-    async begin(since: string | undefined, owner: string): Promise<ReaderStart> {
-      requireRoom(owner);
-      return changes.start(since);
+    owner: identify().owner,
+    /** Sends what is due, unless that is already in progress. Never rejects. */
+    async advance(): Promise<void> {
+      if (busy) return;
+      busy = true;
+      try {
+        for await (const message of pending()) {
+          if (socket.readyState !== WebSocket.OPEN) return;
+          if (wants(message)) await send(message);
+        }
+      } catch (error) {
+        failed(error);
+      } finally {
+        busy = false;
+      }
     },
-    /** Throws as `begin` does, before it touches the socket. */
-    open({ request, socket, head, headers }: Upgrade, identify: () => Identity, start: ReaderStart): void {
-      requireRoom(identify().owner);
-      answers.set(request, headers);
-      server.handleUpgrade(request, socket, head, (live) => {
-        boundFrames(socket, live, now);
-        serve(live, identify, start);
-      });
-    },
-    /** Sends all clients the changes that the catalog has taken up. */
-    advance(): void {
-      told = false;
-      for (const client of clients) void client.advance();
-    },
-    /** Ends connections whose key is no longer valid. */
+    /** Ends the connection if its key is no longer valid. */
     recheck(): void {
-      for (const client of clients) client.recheck();
+      try {
+        identify();
+      } catch {
+        socket.close(keyEnded.code, keyEnded.title);
+      }
     },
-    close(): void {
-      closed = true;
-      clearInterval(pings);
-      for (const client of clients) client.close();
+    /** Sends a ping, or ends the connection if the last one was not answered. */
+    ping(): void {
+      if (alive) socket.ping();
+      else socket.terminate();
+      alive = false;
     },
+    /** Ends the connection because the process ends. */
+    close: () => socket.close(1001),
   };
+}
+
+function commandOf(data: RawData): z.infer<typeof FeedCommand> | undefined {
+  try {
+    return FeedCommand.safeParse(JSON.parse(String(data))).data;
+  } catch {
+    return undefined;
+  }
+}
+
+const { framesPerSecond, burstFrames } = feedLimits;
+
+/**
+ * Closes a connection on which a client sends more frames than it may, fragments, pings and pongs included. They are
+ * counted before the library gets them: it would report whole messages alone, and would handle everything it has read
+ * even after the connection has ended.
+ */
+function boundFrames(socket: Socket, live: WebSocket, now: () => number): void {
+  const begun = frameCounter();
+  let left: number = burstFrames;
+  let counted = now();
+  const [receive] = socket.listeners("data");
+  socket.removeAllListeners("data").on("data", (bytes: Buffer) => {
+    const seconds = Math.max(0, now() - counted) / 1000;
+    counted = now();
+    // Once the connection closes, bytes that begin no frame count too: they could go on for ever.
+    const frames = begun(bytes) || Number(live.readyState !== WebSocket.OPEN);
+    left = Math.min(burstFrames, left + seconds * framesPerSecond) - frames;
+    if (left >= 0) return void receive?.call(socket, bytes);
+    left = Number.NEGATIVE_INFINITY;
+    live.pause();
+    // Without this, the library would still handle what was read until then.
+    socket.prependOnceListener("close", () => socket.read());
+    live.close(1008, "too many messages");
+  });
+}
+
+/** Returns a function that counts the frames that begin in a client's bytes, which come piece by piece. */
+function frameCounter(): (bytes: Buffer) => number {
+  let head = Buffer.alloc(0);
+  let rest = 0;
+  return (piece) => {
+    const bytes = Buffer.concat([head, piece]);
+    let [at, frames] = [rest, 0];
+    for (let size = frameBytes(bytes, at); size > 0; size = frameBytes(bytes, at)) {
+      at += size;
+      frames += 1;
+    }
+    head = Buffer.from(bytes.subarray(at));
+    rest = Math.max(0, at - bytes.length);
+    return frames;
+  };
+}
+
+/** The size of the masked frame that begins at an offset (RFC 6455, 5.2); 0 when the bytes do not tell it yet. */
+function frameBytes(bytes: Buffer, at: number): number {
+  const short = (bytes[at + 1] ?? 0) & 0x7f;
+  const extended = { 126: 2, 127: 8 }[short] ?? 0;
+  if (at + 2 + extended > bytes.length) return 0;
+  const length = extended === 0 ? short : Number(`0x${bytes.toString("hex", at + 2, at + 2 + extended)}`);
+  return 2 + extended + 4 + length;
 }

@@ -1,7 +1,6 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { messageOf } from "../../snapshots/store/errors.ts";
-import { sqliteQuota } from "./counters.ts";
-import type { Answers, Questions } from "./sqlite-thread.ts";
+import { type Answers, type Questions, sqliteQuota } from "./counters.ts";
 
 // Worker thread of threadedQuota: answers every message of questions with a message of answers. An empty one says that
 // the file is open.

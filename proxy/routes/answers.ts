@@ -25,9 +25,7 @@ import {
 import { createStreamSender, requireUnits } from "../reply/stream.ts";
 import type { AppServices } from "../services.ts";
 import { staticReplies } from "../site/static-replies.ts";
-import { archiveAnswers, proofAnswers } from "./archive.ts";
-import { scoreAnswers } from "./scores.ts";
-import { serviceAnswers } from "./service.ts";
+import { ownAnswers } from "./endpoints.ts";
 
 /** All endpoints but those whose protocol answers by itself. */
 type AnsweredId = Exclude<EndpointId, AnsweredBy<"protocol">>;
@@ -43,11 +41,8 @@ export function createAnswers(services: AppServices) {
   const answers: Answers = {
     ...(Object.fromEntries(ids.map((id) => [id, file])) as Record<AnsweredBy<"file">, Answer>),
     scoreFeed: upgradeRequired,
-    ...scoreAnswers(services),
-    ...archiveAnswers(services),
-    ...proofAnswers(services),
+    ...ownAnswers(services),
     ...recomputeAnswers(services),
-    ...serviceAnswers(services),
     ...sharingAnswers(services),
   };
   for (const id of Object.keys(tableColumns) as TableId[]) addTable(id, answers[id]);

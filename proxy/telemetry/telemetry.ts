@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { Logger } from "pino";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Catalog } from "../../snapshots/read/catalog/catalog.ts";
-import { isPrivate, type Trust } from "../access/client-address.ts";
+import { isPrivate, type Trust } from "../access/identity.ts";
 import type { Exchange } from "../exchange.ts";
 import type { PublicObjects } from "../origin/origin.ts";
 import type { Quota } from "../quota/quota.ts";

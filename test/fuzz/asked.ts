@@ -5,7 +5,7 @@ import type { WebSocket } from "ws";
 import { presentedKey } from "../../proxy/access/identity.ts";
 import { defaultLimits } from "../../proxy/config.ts";
 import { newExchange, type Request } from "../../proxy/exchange.ts";
-import { feedClient } from "../../proxy/feed/feed-client.ts";
+import { feedClient } from "../../proxy/feed/live-feed.ts";
 import {
   heldTag,
   inForms,
@@ -15,8 +15,7 @@ import {
   uncachedJson,
 } from "../../proxy/reply/reply.ts";
 import { fileReply } from "../../proxy/reply/stream.ts";
-import { readBody } from "../../proxy/routes/body.ts";
-import { canonicalTarget, pathOf, searchOf } from "../../proxy/routes/checks.ts";
+import { canonicalTarget, pathOf, readBody, searchOf } from "../../proxy/routes/checks.ts";
 import { endpoints } from "../../schemas/endpoints.ts";
 import { errorCodes } from "../../schemas/envelopes.ts";
 import { paging } from "../../schemas/filters.ts";

@@ -22,7 +22,7 @@ const rooms: Record<string, readonly string[]> = {
 };
 
 /** Files at the root of proxy/: what the whole proxy is put together from and runs by. */
-const proxyRoot = ["README.md", "app.ts", "config.ts", "exchange.ts", "server.ts", "services.ts", "start.ts"];
+const proxyRoot = ["README.md", "config.ts", "exchange.ts", "server.ts", "services.ts", "start.ts"];
 
 const roomOf = (file: string) => file.split("/")[0]!;
 

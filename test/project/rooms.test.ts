@@ -55,9 +55,9 @@ const rooms: Record<string, Room> = {
 
 /** Files of the core that may name a room, a row for each. */
 const tables = [
-  "proxy/app.ts",
   "proxy/routes/answers.ts",
   "proxy/routes/checks.ts",
+  "proxy/server.ts",
   "proxy/start.ts",
   "schemas/endpoints.ts",
   "schemas/addresses.ts",

@@ -1,6 +1,6 @@
 import { totalmem } from "node:os";
 import { describe, expect, test } from "vitest";
-import { clientAccount, isPrivate, parseTrust } from "../../proxy/access/client-address.ts";
+import { clientAccount, isPrivate, parseTrust } from "../../proxy/access/identity.ts";
 import { readConfig } from "../../proxy/config.ts";
 
 const store = { SNAPSHOT_STORE: "store" };

@@ -1,7 +1,7 @@
 import { Agent } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { clientAccount, parseTrust } from "../../../proxy/access/client-address.ts";
+import { clientAccount, parseTrust } from "../../../proxy/access/identity.ts";
 import { sqliteQuota } from "../../../proxy/quota/counters.ts";
 import { createQuota } from "../../../proxy/quota/quota.ts";
 import { startTestProxy, type TestProxy } from "../../helpers/http/proxy.ts";

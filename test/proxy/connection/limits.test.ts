@@ -1,8 +1,7 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { clientAccount } from "../../../proxy/access/client-address.ts";
-import { presentedKey } from "../../../proxy/access/identity.ts";
+import { clientAccount, presentedKey } from "../../../proxy/access/identity.ts";
 import { canonicalTarget } from "../../../proxy/routes/checks.ts";
 import { archiveParameters } from "../../../schemas/query.ts";
 import { ProtocolSlug } from "../../../schemas/records.ts";
