@@ -1,9 +1,10 @@
+import { market } from "../../schemas/market.ts";
 import { meanings } from "../../schemas/meanings.ts";
 import { protocolDimensionKeys } from "../../schemas/protocol.ts";
 import { type ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
+import { sourceName } from "../../schemas/shapes.ts";
 import type { ExportRecord, ObjectRef } from "../../schemas/store/stored-objects.ts";
 import { exportFileName } from "../export/export-records.ts";
-import { marketsTable } from "../sources/contract/source-tables.ts";
 import { layout } from "../store/layout.ts";
 import { type Addresses, addressOf, siteName } from "./addresses.ts";
 
@@ -155,8 +156,10 @@ function describeArchive(api: string, { snapshotId, files }: ExportRecord) {
     encodingFormat,
     includes: "*.parquet",
   };
-  const columns = marketsTable(new Date(0)).fields.flatMap(({ name, shape: { kind } }) =>
-    kind in columnTypes ? [{ name, dataType: columnTypes[kind as keyof typeof columnTypes] }] : [],
+  const columns = Object.entries(market).flatMap(([name, { kind }]) =>
+    kind in columnTypes
+      ? [{ name: sourceName(name), dataType: columnTypes[kind as keyof typeof columnTypes] }]
+      : [],
   );
   const json = { name: "json", description: "The market byte for byte as published.", dataType: "sc:Text" };
   const recordSet = {

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { everyDimensionKey, everyMember } from "../../schemas/market.ts";
+import { integer, type Members, type Shape, sourceName, text } from "../../schemas/shapes.ts";
 import type {
   ChangeFiles,
   Commit,
@@ -10,7 +11,6 @@ import type {
 import { chunkBytes, chunksOf } from "../format/bytes.ts";
 import { hashBytes } from "../format/hash-trees.ts";
 import { member } from "../sources/contract/file-column.ts";
-import { type Field, fieldsOf, integer, type Shape, text } from "../sources/contract/source-tables.ts";
 import { identifier, quoted } from "../sources/duckdb/sql-literals.ts";
 import { CorruptObjectError, MissingObjectError, ObjectError, unless } from "../store/errors.ts";
 import { hashIn, layout, sha256 } from "../store/layout.ts";
@@ -185,40 +185,36 @@ async function putRenewed(storage: Storage, key: string, body: Buffer): Promise<
   if (!(await storage.putIfAbsent(key, body))) await storage.put(key, body);
 }
 
-/** The members of every version of the feed. Those that a market's version does not have are null. */
-const fields = fieldsOf(everyMember, undefined);
-
 /** The largest value of an INT column; larger ones need BIGINT. */
 export const maxInteger = 2 ** 31 - 1;
 
 /** In the order of the files. */
 export const exportedColumns: readonly { name: string; shape: Shape }[] = [
-  ...fields,
+  // Those that a market's version of the feed does not have are null.
+  ...Object.entries(everyMember).map(([published, shape]) => ({ name: sourceName(published), shape })),
   // Readers filter by plain columns; few of them look into lists.
   ...everyDimensionKey.map((name) => ({ name, shape: integer({ min: 0, max: maxInteger }) })),
-  { name: "json", shape: text() },
+  { name: "json", shape: text },
 ];
 
 /** SQL for all columns but the last. `line` is SQL for a market's JSON text. */
 export function exportColumns(line: string): { from: string; columns: string } {
-  const columns = fields.map(({ name, published = name, shape }) => {
+  const columns = Object.entries(everyMember).map(([published, shape]) => {
     const value = member("market", published);
-    return `${shape.kind === "time" ? `${value}::TIMESTAMPTZ` : value} AS ${identifier(name)}`;
+    return `${shape.kind === "time" ? `${value}::TIMESTAMPTZ` : value} AS ${identifier(sourceName(published))}`;
   });
   const scores = everyDimensionKey.map(
     (key) =>
       `list_filter(${member("market", "dimensions")}, lambda dimension: dimension.key = ${quoted(key)})[1].score ` +
       `AS ${identifier(key)}`,
   );
-  const from = `from_json(${line}, ${quoted(JSON.stringify(structureOf(fields)))}) AS market`;
+  const from = `from_json(${line}, ${quoted(JSON.stringify(structureOf(everyMember)))}) AS market`;
   return { from, columns: [...columns, ...scores].join(", ") };
 }
 
 /** The types of a struct's members for `from_json`, by their published names. */
-function structureOf(members: readonly Field[]): Record<string, unknown> {
-  return Object.fromEntries(
-    members.map(({ name, published = name, shape }) => [published, structure(shape)]),
-  );
+function structureOf(members: Members): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(members).map(([name, shape]) => [name, structure(shape)]));
 }
 
 function structure(shape: Shape): unknown {
@@ -226,7 +222,7 @@ function structure(shape: Shape): unknown {
     case "list":
       return [structure(shape.of)];
     case "struct":
-      return structureOf(shape.fields);
+      return structureOf(shape.members);
     case "integer":
       return shape.max > maxInteger ? "BIGINT" : "INTEGER";
     default:

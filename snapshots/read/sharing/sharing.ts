@@ -1,8 +1,8 @@
 import { Fault } from "../../../schemas/errors.ts";
 import { sharedTable } from "../../../schemas/rooms/sharing.ts";
+import { type Shape, sourceName } from "../../../schemas/shapes.ts";
 import type { ExportFile, ExportRecord, ParquetFile } from "../../../schemas/store/stored-objects.ts";
 import { exportedColumns, maxInteger } from "../../export/export-records.ts";
-import type { Shape } from "../../sources/contract/source-tables.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { LogEntry } from "../catalog/commit-log.ts";
 import type { Exports } from "../catalog/exports.ts";
@@ -240,7 +240,9 @@ function typeOf(shape: Shape): DeltaType {
     case "list":
       return { type: "array", elementType: typeOf(shape.of), containsNull: true };
     case "struct":
-      return structOf(shape.fields);
+      return structOf(
+        Object.entries(shape.members).map(([name, shape]) => ({ name: sourceName(name), shape })),
+      );
     case "integer":
       return shape.max > maxInteger ? "long" : "integer";
     default:

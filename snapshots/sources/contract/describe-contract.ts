@@ -1,4 +1,3 @@
-import { market } from "../../../schemas/market.ts";
 import { protocol } from "../../../schemas/protocol.ts";
 import { meaningOf } from "../../../schemas/records.ts";
 import { type Members, type Shape, sourceName } from "../../../schemas/shapes.ts";
@@ -11,24 +10,21 @@ import {
   marketsTable,
   maxCharacters,
   protocolScoresTable,
-  ruled,
+  rulesOf,
   type SourceTable,
   textRules,
   unwanted,
-  within,
 } from "./source-tables.ts";
 
 interface Contract {
   table: SourceTable;
-  members: Members;
   row: string;
 }
 
 const contracts: readonly Contract[] = [
-  { table: marketsTable(undefined), members: market, row: "One row for each resolved market." },
+  { table: marketsTable(undefined), row: "One row for each resolved market." },
   {
     table: protocolScoresTable(undefined),
-    members: protocol,
     row: "One row for each protocol and scoring run. The newest row of a protocol is its current score.",
   },
 ];
@@ -45,12 +41,9 @@ const typeNames = {
 } as const;
 
 /** Leaves out the rules of all texts, which are told once. */
-function rulesOf(shape: Shape): string[] {
-  const checked = ruled(shape, undefined);
-  if (checked.kind === "integer") return [within(checked).rule];
-  return "rules" in checked
-    ? checked.rules.filter((one) => !textRules.includes(one)).map(({ rule }) => rule)
-    : [];
+function ownRules(shape: Shape): string {
+  const own = rulesOf(shape, undefined).filter((one) => !textRules.includes(one));
+  return own.map(({ rule }) => rule).join("; ");
 }
 
 const ofTexts = `A text is valid UTF-8. It ${textRules.map(({ rule }) => rule).join(", and ")}.`;
@@ -60,7 +53,7 @@ const wholeRules = ({ rowRules, unique }: SourceTable) =>
 
 /** The contract of both sources, in Markdown. */
 export function contractMarkdown(): string {
-  const parts = contracts.map(({ table, members, row }) =>
+  const parts = contracts.map(({ table, row }) =>
     [
       `## ${table.name}`,
       "",
@@ -68,7 +61,7 @@ export function contractMarkdown(): string {
       "",
       "| column | type | rules | meaning |",
       "|---|---|---|---|",
-      ...markdownRows(members, ""),
+      ...markdownRows(table.members, ""),
     ].join("\n"),
   );
   return `# Contract of the sources
@@ -94,7 +87,7 @@ function markdownRows(members: Members, prefix: string): string[] {
 }
 
 function shapeRows(shape: Shape, path: string): string[] {
-  const cells = [`\`${path}\``, typeNames[shape.kind], rulesOf(shape).join("; "), meaningOf(shape) ?? ""];
+  const cells = [`\`${path}\``, typeNames[shape.kind], ownRules(shape), meaningOf(shape) ?? ""];
   const row = `| ${cells.join(" | ")} |`;
   if (shape.kind === "struct") return [row, ...markdownRows(shape.members, `${path}.`)];
   if (shape.kind !== "list") return [row];
@@ -105,9 +98,9 @@ function shapeRows(shape: Shape, path: string): string[] {
 /** The contract of both sources as DuckDB's CREATE TABLE, with the rules as comments. */
 export function contractSql(): string {
   return contracts
-    .map(({ table, members, row }) => {
+    .map(({ table, row }) => {
       const notes = [row, ofTexts, ...wholeRules(table)].map((note) => `-- ${note.replaceAll("`", "")}`);
-      return `${notes.join("\n")}\nCREATE TABLE ${table.name} (\n${sqlMembers(members, "  ", " NOT NULL")}\n);\n`;
+      return `${notes.join("\n")}\nCREATE TABLE ${table.name} (\n${sqlMembers(table.members, "  ", " NOT NULL")}\n);\n`;
     })
     .join("\n");
 }
@@ -118,7 +111,7 @@ function sqlMembers(members: Members, indent: string, after: string): string {
   return entries
     .map(([published, shape], place) => {
       const end = place < entries.length - 1 ? "," : "";
-      const rules = rulesOf(shape).join("; ");
+      const rules = ownRules(shape);
       const type = `${indent}${identifier(sourceName(published))} ${sqlType(shape, indent)}${after}${end}`;
       return rules === "" ? type : `${type} -- ${rules}`;
     })
@@ -156,13 +149,13 @@ export function contractJsonSchema(): JsonSchema {
       names.map((name) => [name, { type: "array", minItems: 1, items: { $ref: `#/$defs/${name}` } }]),
     ),
     $defs: Object.fromEntries(
-      contracts.map(({ table, members, row }) => [
+      contracts.map(({ table, row }) => [
         table.name,
         {
           description: row,
           $comment: [...wholeRules(table), `a row ${recordRule}`, ofTexts].join("; "),
-          ...objectSchema(members),
-          ...(members === protocol && { anyOf: numbersOfTiers }),
+          ...objectSchema(table.members),
+          ...(table.members === protocol && { anyOf: numbersOfTiers }),
         },
       ]),
     ),
@@ -211,7 +204,7 @@ function typeSchema(shape: Shape): JsonSchema {
         type: "string",
         format: "date-time",
         pattern: timePattern,
-        $comment: rulesOf(shape).join("; "),
+        $comment: ownRules(shape),
       };
     case "any":
       return { $comment: `at most ${maxDepth} deep` };

@@ -27,26 +27,6 @@ export function leaf(type: string, rules: readonly Rule[], nullable = false) {
   return { nullable, kind: "leaf", type, rules, time: false } as const;
 }
 
-/** Changes every shape of a field, parts before what they are part of. */
-export function changeShapes(
-  { shape, ...field }: FileField,
-  change: (shape: FileShape) => FileShape,
-): FileField {
-  const within = (shape: FileShape): FileShape => {
-    switch (shape.kind) {
-      case "leaf":
-        return change(shape);
-      case "struct":
-        return change({ ...shape, fields: shape.fields.map((member) => changeShapes(member, change)) });
-      case "list":
-        return change({ ...shape, of: within(shape.of) });
-      case "map":
-        return change({ ...shape, keys: within(shape.keys), of: within(shape.of) });
-    }
-  };
-  return { ...field, shape: within(shape) };
-}
-
 export function member(value: string, name: string): string {
   return `struct_extract(${value}, ${quoted(name)})`;
 }
@@ -105,40 +85,14 @@ function memberType({ name, shape }: FileField): string {
 
 /**
  * SQL over a row's columns that is true when the row keeps every rule, and false otherwise. It is never null and never
- * fails.
+ * fails. `counts` tells which rules of single values are looked at.
  */
-export function soundRow(fields: readonly FileField[], rowRules: readonly RowRule[]): string {
-  const columns = fields.map(({ name, shape }) => sound(shape, identifier(name), 0));
-  return conjunction([...columns, ...rowRules.map(({ holds }) => holds)]);
-}
-
-function sound(shape: FileShape, value: string, depth: number): string {
-  const inside = soundInside(shape, value, depth);
-  if (!shape.nullable) return conjunction([`${value} IS NOT NULL`, inside]);
-  return inside === "true" ? "true" : `(${value} IS NULL OR ${inside})`;
-}
-
-function soundInside(shape: FileShape, value: string, depth: number): string {
-  switch (shape.kind) {
-    case "leaf":
-      return conjunction(shape.rules.map(({ holds }) => holds(value)));
-    case "struct":
-      return conjunction(shape.fields.map(({ name, shape }) => sound(shape, member(value, name), depth)));
-    case "list":
-      return soundItems(shape.of, value, depth);
-    case "map":
-      return conjunction([
-        ...shape.rules.map(({ holds }) => holds(value)),
-        soundItems(shape.keys, `map_keys(${value})`, depth),
-        soundItems(shape.of, itemsOf(shape, value), depth),
-      ]);
-  }
-}
-
-function soundItems(shape: FileShape, items: string, depth: number): string {
-  const item = `item${depth}`;
-  const inside = sound(shape, item, depth + 1);
-  return inside === "true" ? "true" : `len(list_filter(${items}, lambda ${item}: NOT ${inside})) = 0`;
+export function soundRow(
+  fields: readonly FileField[],
+  rowRules: readonly RowRule[],
+  counts: (rule: Rule) => boolean = () => true,
+): string {
+  return conjunction([...checksOf(fields, soundness(counts)), ...rowRules.map(({ holds }) => holds)]);
 }
 
 /**
@@ -146,54 +100,86 @@ function soundItems(shape: FileShape, items: string, depth: number): string {
  * that are known to break a rule.
  */
 export function faultsOfRow(fields: readonly FileField[], rowRules: readonly RowRule[]): string {
-  const columns = fields.map(({ name, shape }) => faults(shape, identifier(name), quoted(name), 0));
   const rows = rowRules.map(
     ({ column, rule, holds, value }) =>
-      `CASE WHEN ${holds} THEN [] ELSE [${fault(quoted(column), value, rule)}] END`,
+      `CASE WHEN ${holds} THEN [] ELSE [${fault(column === undefined ? "NULL" : quoted(column), value, rule)}] END`,
   );
-  return concatenation([...columns, ...rows]);
+  return concatenation([...checksOf(fields, faults), ...rows]);
 }
 
-function faults(shape: FileShape, value: string, path: string, depth: number): string {
-  const inside = faultsInside(shape, value, path, depth);
-  const whenNull = shape.nullable ? "[]" : `[${fault(path, "'null'", "must not be null")}]`;
-  return `CASE WHEN ${value} IS NULL THEN ${whenNull} ELSE ${inside} END`;
+/** What the checks of values and of their parts become in SQL. `path` is SQL for where a value stands. */
+interface Check {
+  /** The check of a value that may be null, where `inside` is that of one that is not. */
+  value(shape: FileShape, value: string, path: string, inside: string): string;
+  rules(shape: FileShape & { rules: readonly Rule[] }, value: string, path: string): string;
+  /** The checks of all parts of a value together. */
+  all(parts: readonly string[]): string;
+  /** The check of a list, where `inside` is that of its item. */
+  items(items: string, item: string, index: string, inside: string): string;
 }
 
-function faultsInside(shape: FileShape, value: string, path: string, depth: number): string {
+function checksOf(fields: readonly FileField[], check: Check): string[] {
+  return fields.map(({ name, shape }) => checked(check, shape, identifier(name), quoted(name), 0));
+}
+
+function checked(check: Check, shape: FileShape, value: string, path: string, depth: number): string {
+  return check.value(shape, value, path, checkedInside(check, shape, value, path, depth));
+}
+
+function checkedInside(check: Check, shape: FileShape, value: string, path: string, depth: number): string {
+  const items = (of: FileShape, list: string, path: string) => {
+    const [item, index] = [`item${depth}`, `index${depth}`];
+    const inside = checked(check, of, item, `concat(${path}, '[', ${index} - 1, ']')`, depth + 1);
+    return check.items(list, item, index, inside);
+  };
   switch (shape.kind) {
     case "leaf":
-      return brokenRule(shape, value, path);
+      return check.rules(shape, value, path);
     case "struct":
-      return concatenation(
+      return check.all(
         shape.fields.map(({ name, shape }) =>
-          faults(shape, member(value, name), `concat(${path}, ${quoted(`.${name}`)})`, depth),
+          checked(check, shape, member(value, name), `concat(${path}, ${quoted(`.${name}`)})`, depth),
         ),
       );
     case "list":
-      return faultsOfItems(shape.of, value, path, depth);
+      return items(shape.of, value, path);
     case "map":
-      return concatenation([
-        brokenRule(shape, value, path),
-        faultsOfItems(shape.keys, `map_keys(${value})`, `concat(${path}, '.keys')`, depth),
-        faultsOfItems(shape.of, itemsOf(shape, value), path, depth),
+      return check.all([
+        check.rules(shape, value, path),
+        items(shape.keys, `map_keys(${value})`, `concat(${path}, '.keys')`),
+        items(shape.of, itemsOf(shape, value), path),
       ]);
   }
 }
 
-/** SQL for a list with the first rule that a value breaks, or an empty one. */
-function brokenRule(shape: FileShape & { rules: readonly Rule[] }, value: string, path: string): string {
-  const cases = shape.rules.map(({ rule, holds, shown = shownOf(shape) }) => {
-    return `WHEN NOT ${holds(value)} THEN [${fault(path, shown(value), rule)}]`;
-  });
-  return cases.length === 0 ? "[]" : `CASE ${cases.join(" ")} ELSE [] END`;
-}
+/** A condition that holds for values that keep the rules that count. With `anyNull`, all may be null. */
+const soundness = (counts: (rule: Rule) => boolean, anyNull = false): Check => ({
+  value({ nullable }, value, _path, inside) {
+    if (!nullable && !anyNull) return conjunction([`${value} IS NOT NULL`, inside]);
+    return inside === "true" ? "true" : `(${value} IS NULL OR ${inside})`;
+  },
+  rules: ({ rules }, value) => conjunction(rules.filter(counts).map(({ holds }) => holds(value))),
+  all: conjunction,
+  items: (items, item, _index, inside) =>
+    inside === "true" ? "true" : `len(list_filter(${items}, lambda ${item}: NOT ${inside})) = 0`,
+});
 
-function faultsOfItems(shape: FileShape, items: string, path: string, depth: number): string {
-  const [item, index] = [`item${depth}`, `index${depth}`];
-  const inside = faults(shape, item, `concat(${path}, '[', ${index} - 1, ']')`, depth + 1);
-  return `flatten(list_transform(${items}, lambda ${item}, ${index}: ${inside}))`;
-}
+/** A list with the first rule that each value breaks. */
+const faults: Check = {
+  value({ nullable }, value, path, inside) {
+    const whenNull = nullable ? "[]" : `[${fault(path, "'null'", "must not be null")}]`;
+    return `CASE WHEN ${value} IS NULL THEN ${whenNull} ELSE ${inside} END`;
+  },
+  rules(shape, value, path) {
+    const cases = shape.rules.map(({ rule, holds, shown = shownOf(shape) }) => {
+      return `WHEN NOT ${holds(value)} THEN [${fault(path, shown(value), rule)}]`;
+    });
+    return cases.length === 0 ? "[]" : `CASE ${cases.join(" ")} ELSE [] END`;
+  },
+  all: concatenation,
+  items: (items, item, index, inside) =>
+    `flatten(list_transform(${items}, lambda ${item}, ${index}: ${inside}))`,
+};
 
 /** What refusals show of a value. A text is truncated first, because to_json makes ten times its size of a long one. */
 const shownOf = (shape: FileShape) => (value: string) =>
@@ -257,15 +243,9 @@ export function sizeRules(fields: readonly FileField[]): RowRule[] {
  */
 export function boundedRow(fields: readonly FileField[]): string {
   const lists = fields.filter(({ shape }) => shape.kind === "list");
-  return soundRow(lists.map(boundingRules), sizeRules(lists));
+  const bounds = soundness(({ bounding = false }) => bounding, true);
+  return conjunction([...checksOf(lists, bounds), ...sizeRules(lists).map(({ holds }) => holds)]);
 }
-
-/** Keeps only those rules that limit the size of a field. */
-const boundingRules = (field: FileField): FileField =>
-  changeShapes(field, (shape) => {
-    const rules = "rules" in shape && { rules: shape.rules.filter(({ bounding }) => bounding) };
-    return { ...shape, nullable: true, ...rules };
-  });
 
 /** SQL for a lower bound of a value's size as JSON, in bytes. */
 function leastBytes(shape: FileShape, value: string, depth: number): string {

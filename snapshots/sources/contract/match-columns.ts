@@ -6,6 +6,7 @@ import {
   DuckDBTypeId,
 } from "@duckdb/node-api";
 import { shorten } from "../../../schemas/errors.ts";
+import { type Members, type Shape, sourceName } from "../../../schemas/shapes.ts";
 import { foldCase, isInteger, isText, membersOf, type NamedType } from "../duckdb/duckdb.ts";
 import {
   bareJson,
@@ -21,14 +22,13 @@ import {
   between,
   cleanJson,
   controlsRule,
-  type Field,
   finite,
   noControls,
   type Rule,
-  type Shape,
+  rulesOf,
+  type SourceTable,
   textRules,
   unwanted,
-  within,
 } from "./source-tables.ts";
 
 interface SchemaFault {
@@ -44,27 +44,31 @@ interface ColumnMatch {
   extra: readonly string[];
 }
 
-export function matchColumns(fields: readonly Field[], columns: readonly NamedType[]): ColumnMatch {
-  const found: Findings = { faults: [], extra: [] };
-  return { fields: matchFields(fields, columns, "", found), ...found };
+export function matchColumns({ members, latest }: Columns, columns: readonly NamedType[]): ColumnMatch {
+  const found: Findings = { faults: [], extra: [], latest };
+  const fields = matchFields(members, columns, "", found);
+  return { fields, faults: found.faults, extra: found.extra };
 }
 
-interface Findings {
+type Columns = Pick<SourceTable, "members" | "latest">;
+
+interface Findings extends Pick<SourceTable, "latest"> {
   faults: SchemaFault[];
   extra: string[];
 }
 
 function matchFields(
-  fields: readonly Field[],
+  members: Members,
   types: readonly NamedType[],
   prefix: string,
   found: Findings,
 ): FileField[] {
-  const known = new Set(fields.map(({ name }) => name));
-  for (const [name] of types) if (!known.has(name)) found.extra.push(prefix + name);
-  const otherwise = writtenOtherwise(fields, types, prefix);
+  const names = Object.keys(members).map(sourceName);
+  for (const [name] of types) if (!names.includes(name)) found.extra.push(prefix + name);
+  const otherwise = writtenOtherwise(names, types, prefix);
   found.faults.push(...otherwise.faults);
-  return fields.flatMap(({ name, published = name, shape }) => {
+  return Object.entries(members).flatMap(([published, shape]) => {
+    const name = sourceName(published);
     const [type, again] = types.flatMap((one) => (one[0] === name ? [one[1]] : []));
     if (!type || again) {
       if (again) found.faults.push({ column: prefix + name, rule: "must not be there twice" });
@@ -76,15 +80,15 @@ function matchFields(
   });
 }
 
-/** Fields whose names occur with other case or separators, and one fault for all of them. */
+/** Names that occur with other case or separators, and one fault for all of them. */
 function writtenOtherwise(
-  fields: readonly Field[],
+  wanted: readonly string[],
   types: readonly NamedType[],
   prefix: string,
 ): { names: ReadonlySet<string>; faults: SchemaFault[] } {
   const there = new Set(types.map(([name]) => name));
   const lookAlikes = new Map(types.map(([name]) => [letters(name), name]));
-  const found = fields.flatMap(({ name }): [string, string][] => {
+  const found = wanted.flatMap((name): [string, string][] => {
     const other = there.has(name) ? undefined : lookAlikes.get(letters(name));
     return other === undefined ? [] : [[name, other]];
   });
@@ -114,6 +118,7 @@ function matchShape(shape: Shape, type: DuckDBType, path: string, found: Finding
   const refuse = (expected: string) => fault(`must be of type ${expected}`);
   // The items of a list that is empty in all rows have no other type. A column without values is a mistake.
   const noItems = type.typeId === DuckDBTypeId.SQLNULL && path.includes("[]");
+  const rules = rulesOf(shape, found.latest);
   const is = (expected: DuckDBTypeId) => type.typeId === expected || noItems;
   switch (shape.kind) {
     case "any": {
@@ -136,24 +141,24 @@ function matchShape(shape: Shape, type: DuckDBType, path: string, found: Finding
       const members =
         type.typeId === DuckDBTypeId.STRUCT
           ? membersOf(type as DuckDBStructType)
-          : shape.fields.map(({ name }): NamedType => [name, type]);
-      const fields = matchFields(shape.fields, members, `${path}.`, found);
+          : Object.keys(shape.members).map((name): NamedType => [sourceName(name), type]);
+      const fields = matchFields(shape.members, members, `${path}.`, found);
       return { nullable: false, kind: "struct", fields };
     }
     case "integer": {
       if (!isInteger(type) && !is(DuckDBTypeId.BIGINT)) return refuse("INTEGER, or another integer type");
-      return leaf("BIGINT", [within(shape)]);
+      return leaf("BIGINT", rules);
     }
     case "text":
-      return isText(type) || noItems ? leaf("VARCHAR", shape.rules) : refuse("VARCHAR");
+      return isText(type) || noItems ? leaf("VARCHAR", rules) : refuse("VARCHAR");
     case "double":
-      return is(DuckDBTypeId.DOUBLE) ? leaf("DOUBLE", shape.rules) : refuse("DOUBLE");
+      return is(DuckDBTypeId.DOUBLE) ? leaf("DOUBLE", rules) : refuse("DOUBLE");
     case "boolean":
       return is(DuckDBTypeId.BOOLEAN) ? leaf("BOOLEAN", []) : refuse("BOOLEAN");
     case "time":
       if (zoneless.has(type.typeId)) return refuse(`TIMESTAMP WITH TIME ZONE; ${zoneHelp}`);
       if (!is(DuckDBTypeId.TIMESTAMP_TZ)) return refuse("TIMESTAMP WITH TIME ZONE");
-      return { ...leaf("TIMESTAMPTZ", shape.rules), time: true };
+      return { ...leaf("TIMESTAMPTZ", rules), time: true };
   }
 }
 

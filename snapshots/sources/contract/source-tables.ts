@@ -1,54 +1,50 @@
 import { market, marketDimensionKeys } from "../../../schemas/market.ts";
 import { protocol } from "../../../schemas/protocol.ts";
-import { type Members, type Shape as RecordShape, sourceName } from "../../../schemas/shapes.ts";
+import type { Members, Shape } from "../../../schemas/shapes.ts";
 import { forgeTiers, numbersOfTiers } from "../../../schemas/versions.ts";
 import { quoted, textList } from "../duckdb/sql-literals.ts";
 
-export function fieldsOf(members: Members, latest: Date | undefined): Field[] {
-  return Object.entries(members).map(([published, shape]) => {
-    const name = sourceName(published);
-    return { name, ...(name !== published && { published }), shape: ruled(shape, latest) };
-  });
+export const sourceNames = ["markets", "protocol_scores"] as const;
+type SourceName = (typeof sourceNames)[number];
+
+export interface SourceTable {
+  /** For example `markets` for the file `markets.parquet`, or the Parquet files below `markets/`. */
+  name: SourceName;
+  label: string;
+  /** Its columns. Only values inside `any` may be null. */
+  members: Members;
+  /** The latest time that a row may have, once it is known. */
+  latest: Date | undefined;
+  rowRules: readonly RowRule[];
+  unique: UniqueKey;
 }
 
-/** Turns the rules of a shape into SQL. `latest` is the latest time that a row may have, once it is known. */
-export function ruled(shape: RecordShape, latest: Date | undefined): Shape {
-  switch (shape.kind) {
-    case "text": {
-      const { values, pattern, rule, reserved, maxBytes } = shape;
-      return text(
-        ...(values ? [oneOf(values)] : []),
-        ...(pattern ? [matching(pattern, rule!)] : []),
-        ...(reserved ? [notReserved(reserved)] : []),
-        ...(shape.notEmpty ? [notEmpty] : []),
-        ...(maxBytes === undefined ? [] : [atMostBytes(maxBytes)]),
-      );
-    }
-    case "integer":
-      return integer(shape);
-    case "double": {
-      const { min, max } = shape;
-      return min === undefined || max === undefined ? double : doubleBetween({ min, max });
-    }
-    case "time":
-      return timeUntil(latest);
-    case "list":
-      return { kind: "list", of: ruled(shape.of, latest) };
-    case "struct":
-      return { kind: "struct", fields: fieldsOf(shape.members, latest) };
-    default:
-      return { kind: shape.kind };
-  }
+/** A rule for a whole row. A refusal names `column`, if there is one, and shows `value`, which is SQL. */
+export interface RowRule {
+  column?: string;
+  rule: string;
+  /** SQL over the row's columns that is false exactly when the row breaks the rule. It is never null. */
+  holds: string;
+  value: string;
+}
+
+/** No two rows of a source may share it. Rows whose key is null are ignored; they break another rule. */
+interface UniqueKey {
+  /** SQL over the row's columns. */
+  key: string;
+  column: string;
+  rule: string;
 }
 
 const dimensionKeys = "list_sort(list_transform(dimensions, lambda dimension: dimension.key))";
 
-/** The archive's markets (INTERFACE 2.4 to 2.6). `latest` is the latest time that a row may have. */
+/** The archive's markets (INTERFACE 2.4 to 2.6). */
 export function marketsTable(latest: Date | undefined): SourceTable {
   return {
     name: "markets",
     label: "id",
-    fields: fieldsOf(market, latest),
+    members: market,
+    latest,
     rowRules: [
       {
         column: "dimensions",
@@ -67,17 +63,13 @@ export function marketsTable(latest: Date | undefined): SourceTable {
   };
 }
 
-/** SQL for epoch milliseconds, truncated, as a BIGINT. */
-export function milliseconds(value: string): string {
-  return `epoch_ms(${value})`;
-}
-
-/** Protocol scores with their history (INTERFACE 2.1). `latest` is the latest time that a row may have. */
+/** Protocol scores with their history (INTERFACE 2.1). */
 export function protocolScoresTable(latest: Date | undefined): SourceTable {
   return {
     name: "protocol_scores",
     label: "slug",
-    fields: fieldsOf(protocol, latest),
+    members: protocol,
+    latest,
     rowRules: [
       {
         column: "forge_scale_num",
@@ -92,6 +84,53 @@ export function protocolScoresTable(latest: Date | undefined): SourceTable {
       rule: "must not be the time of two scores of one protocol, in milliseconds",
     },
   };
+}
+
+/** SQL for epoch milliseconds, truncated, as a BIGINT. */
+export function milliseconds(value: string): string {
+  return `epoch_ms(${value})`;
+}
+
+/**
+ * A rule for a single value. `holds` makes the SQL condition for valid values, which is applied only to values that are
+ * not null; `rule` is the message for the others.
+ */
+export interface Rule {
+  rule: string;
+  holds: (value: string) => string;
+  /** SQL for what a refusal shows, where that is not the value. */
+  shown?: (value: string) => string;
+  /** Whether the rule limits the work on a value, and so must hold before the value is processed in any other way. */
+  bounding?: boolean;
+  /** Whether a look at the whole record tells, much faster, that some value in it breaks the rule. */
+  inRecord?: boolean;
+}
+
+/** The rules of a value beside its type. `latest` is the latest time that a row may have, once it is known. */
+export function rulesOf(shape: Shape, latest: Date | undefined): Rule[] {
+  switch (shape.kind) {
+    case "text": {
+      const { values, pattern, rule, reserved, maxBytes } = shape;
+      return [
+        ...(values ? [oneOf(values)] : []),
+        ...(pattern ? [matching(pattern, rule!)] : []),
+        ...(reserved ? [notReserved(reserved)] : []),
+        ...(shape.notEmpty ? [notEmpty] : []),
+        ...(maxBytes === undefined ? [] : [atMostBytes(maxBytes)]),
+        ...textRules,
+      ];
+    }
+    case "integer":
+      return [within(shape)];
+    case "double": {
+      const { min, max } = shape;
+      return min === undefined || max === undefined ? [finite] : [finite, within({ min, max })];
+    }
+    case "time":
+      return timeRules(latest);
+    default:
+      return [];
+  }
 }
 
 // Control characters and tags are invisible: they move cursors, end texts early, or carry words that a language model
@@ -134,72 +173,6 @@ function follows(json: Buffer, byte: number, are: (at: number) => boolean): bool
   return false;
 }
 
-/**
- * A rule for a single value. `holds` makes the SQL condition for valid values, which is applied only to values that are
- * not null; `rule` is the message for the others.
- */
-export interface Rule {
-  rule: string;
-  holds: (value: string) => string;
-  /** SQL for what a refusal shows, where that is not the value. */
-  shown?: (value: string) => string;
-  /** Whether the rule limits the work on a value, and so must hold before the value is processed in any other way. */
-  bounding?: boolean;
-  /** Whether a look at the whole record tells, much faster, that some value in it breaks the rule. */
-  inRecord?: boolean;
-}
-
-/** Only values inside `any` may be null. */
-export type Shape =
-  | { kind: "text"; rules: readonly Rule[] }
-  | { kind: "integer"; min: number; max: number }
-  | { kind: "double"; rules: readonly Rule[] }
-  | { kind: "boolean" }
-  | { kind: "time"; rules: readonly Rule[] }
-  | { kind: "any" }
-  | { kind: "list"; of: Shape }
-  | { kind: "struct"; fields: readonly Field[] };
-
-/** A column or a struct member. Fields are in the order of the published JSON. */
-export interface Field {
-  /**
-   * The name in the source. It is also the published name unless `published` is set, which is not possible within
-   * lists.
-   */
-  name: string;
-  published?: string;
-  shape: Shape;
-}
-
-/** A rule for a whole row. A refusal names `column` and shows `value`, which is SQL. */
-export interface RowRule {
-  column: string;
-  rule: string;
-  /** SQL over the row's columns that is false exactly when the row breaks the rule. It is never null. */
-  holds: string;
-  value: string;
-}
-
-/** No two rows of a source may share it. Rows whose key is null are ignored; they break another rule. */
-interface UniqueKey {
-  /** SQL over the row's columns. */
-  key: string;
-  column: string;
-  rule: string;
-}
-
-export const sourceNames = ["markets", "protocol_scores"] as const;
-type SourceName = (typeof sourceNames)[number];
-
-export interface SourceTable {
-  /** For example `markets` for the file `markets.parquet`, or the Parquet files below `markets/`. */
-  name: SourceName;
-  label: string;
-  fields: readonly Field[];
-  rowRules: readonly RowRule[];
-  unique: UniqueKey;
-}
-
 export const maxCharacters = 10_000;
 
 /** DuckDB needs about ten times a text's size to render it, so one long text could take all of its memory. */
@@ -213,23 +186,8 @@ export const noControls: Rule = { rule: controlsRule, holds: cleanText, inRecord
 
 export const textRules: readonly Rule[] = [shortText, noControls];
 
-/** Adds the rules of every text. */
-export function text(...rules: readonly Rule[]): Shape {
-  return { kind: "text", rules: [...rules, ...textRules] };
-}
-
-export function integer({ min, max }: { min: number; max: number }): Shape {
-  return { kind: "integer", min, max };
-}
-
 /** Refuses NaN and infinite numbers. */
 export const finite: Rule = { rule: "must be a finite number", holds: (value) => `isfinite(${value})` };
-
-export const double: Shape = { kind: "double", rules: [finite] };
-
-export function doubleBetween(bounds: { min: number; max: number }): Shape {
-  return { kind: "double", rules: [finite, within(bounds)] };
-}
 
 export function within({ min, max }: { min: number; max: number }): Rule {
   return { rule: `must be from ${min} to ${max}`, holds: between(min, max) };
@@ -240,7 +198,7 @@ export function between(min: number, max: number): Rule["holds"] {
   return (value) => `${value} BETWEEN ${min} AND ${max}`;
 }
 
-export const notEmpty: Rule = { rule: "must not be empty", holds: (value) => `${value} <> ''` };
+const notEmpty: Rule = { rule: "must not be empty", holds: (value) => `${value} <> ''` };
 
 /** DuckDB stores text in UTF-8. */
 export function atMostBytes(bytes: number): Rule {
@@ -251,16 +209,16 @@ export function atMostBytes(bytes: number): Rule {
 }
 
 /** The patterns used here mean the same in DuckDB's RE2 and in JavaScript; `$` is the end of the text in both. */
-export function matching(pattern: RegExp, rule: string): Rule {
+function matching(pattern: RegExp, rule: string): Rule {
   return { rule, holds: (value) => `regexp_matches(${value}, ${quoted(pattern.source)})` };
 }
 
-export function oneOf(values: readonly string[]): Rule {
+function oneOf(values: readonly string[]): Rule {
   const rule = values.length === 1 ? `must be ${values[0]}` : `must be one of ${values.join(", ")}`;
   return { rule, holds: (value) => `${value} IN (${values.map(quoted).join(", ")})` };
 }
 
-export function notReserved(texts: readonly string[]): Rule {
+function notReserved(texts: readonly string[]): Rule {
   return {
     rule: `must not be ${texts.join(", ")}, which is reserved`,
     holds: (value) => `${value} NOT IN (${texts.map(quoted).join(", ")})`,
@@ -270,20 +228,17 @@ export function notReserved(texts: readonly string[]): Rule {
 /** Begins the rule that a time breaks by being too late. This machine's clock may be to blame for that. */
 export const lateRule = "must not be later than";
 
-/** A time from 2000 up to `latest`; without it, the rules only say what the limit will be. */
-export function timeUntil(latest: Date | undefined): Shape {
+/** A time is from 2000 up to `latest`; without it, the rules only say what the limit will be. */
+function timeRules(latest: Date | undefined): Rule[] {
   const instant = (text: string) => `TIMESTAMPTZ ${quoted(text.replace("T", " ").replace("Z", "+00"))}`;
-  return {
-    kind: "time",
-    rules: [
-      {
-        rule: "must not be before 2000",
-        holds: (value) => `${value} >= ${instant("2000-01-01T00:00:00.000Z")}`,
-      },
-      {
-        rule: `${lateRule} ${latest ? `${latest.toISOString()}, ` : ""}five minutes after the start`,
-        holds: (value) => (latest ? `${value} <= ${instant(latest.toISOString())}` : "true"),
-      },
-    ],
-  };
+  return [
+    {
+      rule: "must not be before 2000",
+      holds: (value) => `${value} >= ${instant("2000-01-01T00:00:00.000Z")}`,
+    },
+    {
+      rule: `${lateRule} ${latest ? `${latest.toISOString()}, ` : ""}five minutes after the start`,
+      holds: (value) => (latest ? `${value} <= ${instant(latest.toISOString())}` : "true"),
+    },
+  ];
 }

@@ -7,11 +7,17 @@ import {
   UBIGINT,
 } from "@duckdb/node-api";
 import { booleanNames, type FilterField, type FilterValues, filterFields } from "../../../schemas/filters.ts";
-import { sourceName } from "../../../schemas/shapes.ts";
+import { type Members, type Shape, sourceName } from "../../../schemas/shapes.ts";
 import { idOfLine, type MarketKey } from "../../format/market-line.ts";
 import { sha256 } from "../../store/layout.ts";
-import { boundedRow, changeShapes, jsonOfRow, maxRecordBytes, soundRow } from "../contract/file-column.ts";
-import { hasControls, marketsTable, milliseconds, type SourceTable } from "../contract/source-tables.ts";
+import { boundedRow, jsonOfRow, maxRecordBytes, soundRow } from "../contract/file-column.ts";
+import {
+  hasControls,
+  marketsTable,
+  milliseconds,
+  rulesOf,
+  type SourceTable,
+} from "../contract/source-tables.ts";
 import type { FileGroup } from "../files/file-groups.ts";
 import type { FiledKey, FileNumbers, KeyRange, KnownRows, RenderedMarket } from "../sources.ts";
 import { readParquet, scalar, selectFromAll, withConnection } from "./duckdb.ts";
@@ -144,14 +150,7 @@ function fileNumber({ files }: OpenSource, group: FileGroup): string {
 
 /** SQL for the rules that need more than the record; rowsOf checks the others. */
 const soundBefore = ({ fields, rowRules }: FileGroup) =>
-  soundRow(
-    fields.map((field) =>
-      changeShapes(field, (shape) =>
-        shape.kind === "leaf" ? { ...shape, rules: shape.rules.filter(({ inRecord }) => !inRecord) } : shape,
-      ),
-    ),
-    rowRules,
-  );
+  soundRow(fields, rowRules, ({ inRecord = false }) => !inRecord);
 
 const columnsOf = (group: FileGroup) => group.fields.map(({ name }) => identifier(name));
 
@@ -323,8 +322,21 @@ export async function digestKind(connection: DuckDBConnection): Promise<string> 
   return `duckdb-${result.getRows()[0]?.[0]}-${digestRevision}-${contract}`;
 }
 
-/** Covers columns with their published names and order, and their rules. */
-export function contractDigest({ unique: _, ...table }: SourceTable): string {
+/** Covers columns with their published names and order, and their rules. Another spelling is another digest. */
+export function contractDigest({ name, label, members, latest, rowRules }: SourceTable): string {
+  const columnsOf = (members: Members): object[] =>
+    Object.entries(members).map(([published, shape]) => {
+      const name = sourceName(published);
+      return { name, ...(name !== published && { published }), shape: spelled(shape) };
+    });
+  const spelled = (shape: Shape): object => {
+    const { kind } = shape;
+    if (kind === "list") return { kind, of: spelled(shape.of) };
+    if (kind === "struct") return { kind, fields: columnsOf(shape.members) };
+    if (kind === "integer") return { kind, min: shape.min, max: shape.max };
+    return { kind, ...(kind !== "boolean" && kind !== "any" && { rules: rulesOf(shape, latest) }) };
+  };
+  const table = { name, label, fields: columnsOf(members), rowRules };
   const text = JSON.stringify(table, (_, value) => (typeof value === "function" ? value("value") : value));
   return sha256(text).slice(0, 16);
 }

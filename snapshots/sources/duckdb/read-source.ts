@@ -169,13 +169,23 @@ export async function refuseRows(source: OpenSource): Promise<never> {
 }
 
 /** Looks at every row, and throws SourceRefusal naming those that break a rule and what is wrong with them. */
-export async function refuseBrokenRows(source: OpenSource): Promise<void> {
+export async function refuseBrokenRows({ instance, table, groups }: OpenSource): Promise<void> {
   const refusals = new RefusalList();
-  await withConnection(source.instance, async (connection) => {
-    for (const single of eachFile(source.groups)) await diagnose(connection, source.table, single, refusals);
+  await withConnection(instance, async (connection) => {
+    for (const single of eachFile(groups)) await diagnose(connection, table, single, refusals);
+    refusals.throwIfAny();
+    // Only a record that keeps every other rule can be rendered, and so be measured.
+    for (const single of eachFile(groups)) {
+      const bytes = `strlen(${jsonOfRow(single.fields)})`;
+      const short = {
+        rule: recordRule,
+        holds: `${bytes} <= ${maxRecordBytes}`,
+        value: `concat(${bytes}, ' bytes')`,
+      };
+      await diagnose(connection, table, { ...single, fields: [], rowRules: [short] }, refusals);
+    }
   });
   refusals.throwIfAny();
-  await refuseLarge(source);
 }
 
 /** Adds the rows that break a rule and what is wrong with them. */
@@ -196,37 +206,17 @@ export async function diagnose(
      SELECT rule, total::DOUBLE, to_json(places)::VARCHAR FROM named ORDER BY places[1].row, place, rule`,
   );
   for (const [rule, total, json] of result.getRows()) {
-    const places: { row: number | null; label: string | null; column: string; value: string }[] = JSON.parse(
-      String(json),
-    );
-    const named = places.map(({ row, label, ...place }) => ({
+    const places: { row: number | null; label: string | null; column: string | null; value: string }[] =
+      JSON.parse(String(json));
+    const named = places.map(({ row, label, column, value }) => ({
       file,
       row: describeRow(row, label),
-      ...place,
+      ...(column !== null && { column }),
+      value,
       rule: String(rule),
     }));
     refusals.addAll(String(rule), named, Number(total));
   }
-}
-
-/** Throws SourceRefusal naming the rows whose record is too large. The source must keep every other rule. */
-async function refuseLarge({ instance, table, groups }: OpenSource): Promise<void> {
-  const refusals = new RefusalList();
-  await withConnection(instance, async (connection) => {
-    for (const { file, rows, row, fields } of eachFile(groups)) {
-      const bytes = `strlen(${jsonOfRow(fields)})`;
-      const result = await connection.runAndReadAll(
-        `SELECT ${row}::VARCHAR, ${table.label}, ${bytes}, (count(*) OVER ())::DOUBLE
-         FROM ${rows} WHERE ${bytes} > ${maxRecordBytes} LIMIT ${placesPerRule}`,
-      );
-      const large = result.getRows();
-      const places = large.map(([row, label, size]) => {
-        return { file, row: describeRow(row, label), value: `${size} bytes`, rule: recordRule };
-      });
-      if (places.length > 0) refusals.addAll(recordRule, places, Number(large[0]![3]));
-    }
-  });
-  refusals.throwIfAny();
 }
 
 /**

@@ -222,7 +222,7 @@ async function checkedTable(
   });
   const query = `SELECT *${wide.length > 0 ? ` REPLACE (${wide.join(", ")})` : ""} FROM ${name}`;
   const result = await connection.run(`${query} LIMIT 0`);
-  const { fields, faults } = matchColumns(table.fields, columnsOf(result));
+  const { fields, faults } = matchColumns(table, columnsOf(result));
   if (faults.length === 0) return { table, query, fields };
   const file = tableOfScript(script, name);
   // The columns of a file with nothing but its header are all text.

@@ -53,11 +53,11 @@ export async function groupFiles(
   const bySignature = new Map<string, FileGroup>();
   for (const file of files) {
     let columns = await describe(connection, file, refusals, false);
-    let match = matchColumns(table.fields, ownOf(columns));
+    let match = matchColumns(table, ownOf(columns));
     // Only faults make it worth reading the schema that the file itself has.
     if (columns.length > 0 && match.faults.length > 0) {
       columns = await describe(connection, file, refusals, true);
-      match = matchColumns(table.fields, ownOf(columns));
+      match = matchColumns(table, ownOf(columns));
     }
     // JSON of a type distinguishes JSON columns from text. The type's name does not.
     const own = ownOf(columns);

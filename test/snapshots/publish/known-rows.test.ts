@@ -2,13 +2,9 @@ import { join } from "node:path";
 import type { DuckDBConnection } from "@duckdb/node-api";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
+import { integer, type Members, text } from "../../../schemas/shapes.ts";
 import { jsonOfRow } from "../../../snapshots/sources/contract/file-column.ts";
-import {
-  type Field,
-  integer,
-  marketsTable,
-  text,
-} from "../../../snapshots/sources/contract/source-tables.ts";
+import { marketsTable } from "../../../snapshots/sources/contract/source-tables.ts";
 import { readParquet } from "../../../snapshots/sources/duckdb/duckdb.ts";
 import { contractDigest, digestKind, rowDigest } from "../../../snapshots/sources/duckdb/markets.ts";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
@@ -229,22 +225,19 @@ describe("digests of another kind", () => {
     const table = marketsTable(new Date(0));
     const kind = await withDuckDb(folder, digestKind);
     expect(kind).toMatch(new RegExp(`^duckdb-v\\d+\\.\\d+\\.\\d+-\\d+-${contractDigest(table)}$`));
-    const replaced = (name: string, change: Partial<Field>) =>
-      table.fields.map((field) => (field.name === name ? { ...field, ...change } : field));
-    const contracts: Field[][] = [
-      [...table.fields, { name: "added", shape: text() }],
-      table.fields.toReversed(),
-      replaced("slug", { published: "other" }),
-      replaced("composite", { shape: integer({ min: 300, max: 1001 }) }),
-      replaced("slug", { shape: text() }),
-      replaced("category", {
-        shape: text({ rule: "must be short", holds: (value) => `length(${value}) < 9` }),
-      }),
-      replaced("category", {
-        shape: text({ rule: "must be short", holds: (value) => `length(${value}) < 8` }),
-      }),
+    const { members } = table;
+    const contracts: Members[] = [
+      { ...members, added: text },
+      Object.fromEntries(Object.entries(members).toReversed()),
+      Object.fromEntries(
+        Object.entries(members).map(([name, shape]) => [name === "slug" ? "other" : name, shape]),
+      ),
+      { ...members, composite: integer({ min: 300, max: 1001 }) },
+      { ...members, slug: text },
+      { ...members, category: { ...text, pattern: /^.{9}$/, rule: "must be short" } },
+      { ...members, category: { ...text, pattern: /^.{8}$/, rule: "must be short" } },
     ];
-    const digests = [...contracts, table.fields].map((fields) => contractDigest({ ...table, fields }));
+    const digests = [...contracts, members].map((members) => contractDigest({ ...table, members }));
     expect(new Set(digests).size).toBe(digests.length);
     expect(digests.at(-1)).toBe(contractDigest(marketsTable(new Date(0))));
   });

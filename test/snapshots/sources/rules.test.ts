@@ -78,7 +78,7 @@ describe.each(sources)("the rules of $name", ({ name, table, record, texts, inte
           `if(change.column = '${column}', TRY_CAST(change.value AS BIGINT), ${column}::BIGINT) AS ${column}`,
       ),
     ];
-    const { fields } = matchColumns(table.fields, [...(await fixtures.columns(name))]);
+    const { fields } = matchColumns(table, [...(await fixtures.columns(name))]);
     const rows = await fixtures.rows(
       `SELECT ${soundRow(fields, table.rowRules)}, len(${faultsOfRow(fields, table.rowRules)}), ${jsonOfRow(fields)}
        FROM (SELECT position, ${name}.* REPLACE (${changed.join(", ")}) FROM ${name},
