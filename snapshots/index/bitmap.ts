@@ -69,31 +69,6 @@ export function setRange(bitmap: Bitmap, from: number, to: number): void {
   bitmap[last]! &= 0xffffffff >>> (31 - ((to - 1) & 31));
 }
 
-// Words between two ranks: few enough to go through one by one.
-const rankedWords = 64;
-
-/** Counts the bits before every 64th word, so that nthBit finds its word fast. */
-export function ranksOf(bitmap: Bitmap): Uint32Array {
-  const ranks = new Uint32Array(Math.ceil(bitmap.length / rankedWords));
-  let rank = 0;
-  for (let word = 0; word < bitmap.length; word += 1) {
-    if (word % rankedWords === 0) ranks[word / rankedWords] = rank;
-    rank += popCount(bitmap[word]!);
-  }
-  return ranks;
-}
-
-/** Counted from 0 at the lowest bit. More than n bits must be set. */
-export function nthBit(bitmap: Bitmap, ranks: Uint32Array, n: number): number {
-  const block = ranks.findLastIndex((rank) => rank <= n);
-  let left = n - ranks[block]!;
-  let word = block * rankedWords;
-  for (; left >= popCount(bitmap[word]!); word += 1) left -= popCount(bitmap[word]!);
-  let rest = bitmap[word]!;
-  for (; left > 0; left -= 1) rest &= rest - 1;
-  return word * 32 + 31 - Math.clz32(rest & -rest);
-}
-
 /** Up to `count` positions in descending order, after the `skip` highest. */
 export function selectDescending(bitmap: Bitmap, skip: number, count: number): number[] {
   const found: number[] = [];

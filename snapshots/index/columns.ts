@@ -2,7 +2,7 @@ import type { IntegerRange } from "../../schemas/filters.ts";
 import { firstWhere } from "../format/bytes.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import type { JsonValue } from "../store/json.ts";
-import { type Bitmap, countRange, hasBit, nthBit, ranksOf, setBit, wordsFor } from "./bitmap.ts";
+import { type Bitmap, countRange, hasBit, setBit, wordsFor } from "./bitmap.ts";
 import type { LabelTable } from "./label-table.ts";
 import type { ColumnCondition, ValueRange } from "./slice-kernel.ts";
 
@@ -149,11 +149,9 @@ export interface LabelColumn {
 }
 
 /** In memory, with ids of a LabelTable in place of labels. */
-export interface LoadedLabelColumn extends Omit<LabelColumn, "frequent" | "rare"> {
+export interface LoadedLabelColumn extends Omit<LabelColumn, "frequent" | "rare" | "starts"> {
   frequentIds: Uint32Array;
   rareIds: Uint32Array;
-  /** The ranks of `starts`. */
-  ranks: Uint32Array;
   rare: RareMarkets;
 }
 
@@ -164,6 +162,8 @@ interface RareMarkets {
   before: Uint16Array;
   /** The positions of their labels among the rare ones, by ordinal. */
   ranks: Uint16Array;
+  /** Where the postings of each label begin. */
+  begins: Uint16Array;
 }
 
 /** Without rare labels codes begin at 1. A label that all markets have, as most versions are, then takes no slice. */
@@ -234,29 +234,33 @@ export function decodeLabels({ codes, frequent, rare, postings, starts }: LabelC
 
 /** Adds the labels to `table`. */
 export function loadLabels(stored: LabelColumn, markets: number, table: LabelTable): LoadedLabelColumn {
-  const { frequent, rare, ...column } = stored;
+  const { codes, postings, frequent, rare } = stored;
   const intern = (text: string) => table.intern(text);
   return {
-    ...column,
+    codes,
+    postings,
     frequentIds: Uint32Array.from(frequent, intern),
     rareIds: Uint32Array.from(rare, intern),
-    ranks: ranksOf(column.starts),
     rare: rareMarketsOf(stored, markets),
   };
 }
 
 /** Bytes of memory that a column takes beside its sections. */
-export const tableBytes = ({ frequentIds, rareIds, ranks, rare }: LoadedLabelColumn): number =>
-  [frequentIds, rareIds, ranks, ...Object.values(rare)].reduce((sum, { byteLength }) => sum + byteLength, 0);
+export const tableBytes = ({ frequentIds, rareIds, rare }: LoadedLabelColumn): number =>
+  [frequentIds, rareIds, ...Object.values(rare)].reduce((sum, { byteLength }) => sum + byteLength, 0);
 
 /** Lets a count of labels look at each match, instead of at each market with a rare label. */
 export function rareMarketsOf({ rare, postings, starts }: LabelColumn, markets: number): RareMarkets {
   const words = rare.length === 0 ? 0 : wordsFor(markets);
   const [bits, before] = [new Uint32Array(words), new Uint16Array(words)];
   const rankOf = new Uint16Array(words * 32);
+  const begins = new Uint16Array(rare.length);
   let rank = -1;
   for (let position = 0; position < postings.length; position += 1) {
-    if (hasBit(starts, position)) rank += 1;
+    if (hasBit(starts, position)) {
+      rank += 1;
+      begins[rank] = position;
+    }
     rankOf[postings[position]!] = rank;
     setBit(bits, postings[position]!);
   }
@@ -267,7 +271,7 @@ export function rareMarketsOf({ rare, postings, starts }: LabelColumn, markets: 
     for (let left = bits[word]!; left !== 0; left &= left - 1)
       ranks[found++] = rankOf[word * 32 + 31 - Math.clz32(left & -left)]!;
   }
-  return { bits, before, ranks };
+  return { bits, before, ranks, begins };
 }
 
 // For more ids than this, looking up the column's ids among them is faster than the reverse.
@@ -297,7 +301,6 @@ export function inLabels(column: LoadedLabelColumn, ids: ReadonlySet<number>): C
   );
 }
 
-function postingsOf({ postings, starts, ranks, rareIds }: LoadedLabelColumn, rank: number): Uint16Array {
-  const end = rank + 1 < rareIds.length ? nthBit(starts, ranks, rank + 1) : postings.length;
-  return postings.subarray(nthBit(starts, ranks, rank), end);
-}
+/** Those of the last label end with the postings. */
+const postingsOf = ({ postings, rare: { begins } }: LoadedLabelColumn, rank: number): Uint16Array =>
+  postings.subarray(begins[rank], begins[rank + 1]);

@@ -156,29 +156,25 @@ export function judgeHeader(key: string, header: Uint8Array, made: Made, feed: s
   const judged = fields.filter((row) => !unknown.includes(row));
   const own = indexHeader(buildIndex(made.pages, columnsOf(made.rows), judged), made.words);
   const [told, right] = [partsOf(json), partsOf(openHeader(key, own))];
-  const differing = (ofTold: Map<string, unknown>, ofRight: Map<string, unknown>) =>
-    [...ofRight].flatMap(([name, value]) => (isSame(ofTold.get(name), value) ? [] : name));
-  const wrong = differing(told.members, right.members);
-  wrong.push(...differing(told.columns, right.columns).map((name) => `column ${name}`));
-  wrong.push(...differing(told.sections, right.sections).map((name) => `section ${name}`));
-  const beyond = (these: Map<string, unknown>, those: Map<string, unknown>) =>
-    [...these.keys()].filter((name) => !those.has(name));
-  const others = beyond(told.columns, right.columns);
-  const known = isKnownFeed(feed) ? others.filter((name) => !foreignIn(columns).includes(name)) : [];
-  wrong.push(...known.map((name) => `column ${name}`));
-  const more = others.length > 0 || beyond(told.sections, right.sections).length > 0;
+  const wrong = [...right].flatMap(([name, value]) => (isSame(told.get(name), value) ? [] : name));
+  const others = [...told.keys()].filter((name) => !right.has(name) && /^(?:column|section) /.test(name));
+  if (isKnownFeed(feed)) {
+    const foreign = foreignIn(columns).map((name) => `column ${name}`);
+    wrong.push(...others.filter((name) => name.startsWith("column ") && !foreign.includes(name)));
+  }
+  const more = others.length > 0;
   if (wrong.length === 0 && !more && textOf(own) !== textOf(header)) wrong.push("order of its members");
   return { wrong, unchecked: more ? "columns" : undefined };
 }
 
-function partsOf(header: JsonValue) {
-  const valuesOf = (from: JsonValue) => new Map(from.members().map(([name, { value }]) => [name, value]));
-  const members = valuesOf(header);
+/** The members of a header by their names, and its columns and sections by theirs. */
+function partsOf(header: JsonValue): Map<string, unknown> {
   const columns = header.member("columns").items();
-  for (const name of ["columns", "sections"]) members.delete(name);
-  return {
-    members,
-    columns: new Map(columns.map((column) => [column.member("name").text(), column.value])),
-    sections: valuesOf(header.member("sections")),
-  };
+  const sections = header.member("sections").members();
+  const others = header.members().filter(([name]) => name !== "columns" && name !== "sections");
+  return new Map([
+    ...others.map(([name, { value }]): [string, unknown] => [name, value]),
+    ...columns.map((column): [string, unknown] => [`column ${column.member("name").text()}`, column.value]),
+    ...sections.map(([name, { value }]): [string, unknown] => [`section ${name}`, value]),
+  ]);
 }

@@ -8,15 +8,7 @@ import { JsonValue, parseJson, unknownVersion, versionIn } from "../store/json.t
 const alignment = 8;
 
 /** By name. The offset counts from the end of the header. */
-export type SectionTable = Record<string, [offset: number, bytes: number]>;
-
-export const sectionsIn = (header: JsonValue): SectionTable =>
-  Object.fromEntries(
-    header
-      .member("sections")
-      .members()
-      .map(([name, place]) => [name, place.pair()]),
-  );
+type SectionTable = Record<string, [offset: number, bytes: number]>;
 
 /** Zeros that follow this many bytes. */
 export const padding = (length: number) => (alignment - (length % alignment)) % alignment;
@@ -48,15 +40,14 @@ export function encodeSections(
 }
 
 /**
- * Also returns where the sections start. Throws CorruptObjectError, and FormatError for an unknown version of the
- * format.
+ * Also returns the table of sections, and the bytes from the first one on. Throws CorruptObjectError, and FormatError for
+ * an unknown version of the format.
  */
-export function openSections<Header>(
+export function openSections<Bytes extends Uint8Array>(
   key: string,
-  stored: Uint8Array,
+  stored: Bytes,
   magic: string,
-  read: (header: JsonValue) => Header,
-): { header: Header; start: number } {
+): { header: JsonValue; sections: SectionTable; body: Bytes } {
   const headerStart = magic.length + 8;
   if (stored.length < headerStart || textOf(stored.subarray(0, magic.length)) !== magic) {
     throw new CorruptObjectError(key, `it does not begin with ${JSON.stringify(magic.trim())}`);
@@ -69,7 +60,13 @@ export function openSections<Header>(
   const headerEnd = headerStart + headerBytes;
   const value = parseJson(key, stored.subarray(headerStart, headerEnd));
   if (versionIn(value) !== formatVersion) throw unknownVersion(key, versionIn(value));
-  return { header: read(new JsonValue(key, value)), start: headerEnd + padding(headerEnd) };
+  const header = new JsonValue(key, value);
+  const places = header.member("sections").members();
+  return {
+    header,
+    sections: Object.fromEntries(places.map(([name, place]) => [name, place.pair()])),
+    body: stored.subarray(headerEnd + padding(headerEnd)) as Bytes,
+  };
 }
 
 /** Throws CorruptObjectError when the section is missing, cut off, or not of the expected size. */
@@ -78,7 +75,7 @@ export type Sections<Bytes extends Uint8Array> = (name: string, expectedBytes?: 
 /** Views of sections in the bytes behind a header. */
 export function sectionViews<Bytes extends Uint8Array>(
   key: string,
-  { sections }: { sections: SectionTable },
+  sections: SectionTable,
   body: Bytes,
 ): Sections<Bytes> {
   return (name, expectedBytes) => {

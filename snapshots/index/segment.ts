@@ -51,7 +51,6 @@ import {
   openSections,
   type SectionData,
   type Sections,
-  sectionsIn,
   sectionViews,
   uint32s,
 } from "./sections.ts";
@@ -96,9 +95,8 @@ export function encodeSegment(
 }
 
 function openSegment(key: string, stored: Buffer) {
-  const { header: sections, start } = openSections(key, stored, magic, sectionsIn);
-  const body = stored.subarray(start);
-  return { sections, body, section: sectionViews(key, { sections }, body) };
+  const { sections, body } = openSections(key, stored, magic);
+  return { sections, body, section: sectionViews(key, sections, body) };
 }
 
 /** The canonical header, as it is stored. */
@@ -134,7 +132,7 @@ function copyResident(key: string, stored: Buffer, columns: readonly ColumnHeade
       `what queries need of it ends at ${residentBytes}, beyond ${maxResidentBytes}`,
     );
   const resident = Buffer.from(new Uint8Array(body.subarray(0, residentBytes)).buffer);
-  const view = sectionViews(key, { sections }, resident);
+  const view = sectionViews(key, sections, resident);
   const section: Sections<Buffer> = (name, bytes) => (names.has(name) ? view : read)(name, bytes);
   return { residentBytes, section };
 }

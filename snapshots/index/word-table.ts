@@ -2,22 +2,14 @@ import type { QueryWord } from "../../schemas/filters.ts";
 import { bytesOf, compareBytes, cuts, firstWhere, textOf } from "../format/bytes.ts";
 import { CorruptObjectError } from "../store/errors.ts";
 import type { Turn } from "../store/in-parallel.ts";
-import type { JsonValue } from "../store/json.ts";
 import { addBits, type Bitmap, hasBit, keepBits, setBit, wordsFor } from "./bitmap.ts";
-import { openSections, sectionsIn, sectionViews, uint32s } from "./sections.ts";
+import { openSections, sectionViews, uint32s } from "./sections.ts";
 
 export const wordsMagic = "PRSWRD\r\n";
 /** Bytes of postings that are read in 0.1 ms, and the bytes that count for a word beside its posting. */
 const [pieceBytes, entryBytes] = [4096, 32];
 /** Only the first word of a block is stored whole. */
 export const blockWords = 16;
-
-const wordsHeader = (header: JsonValue) => ({
-  markets: header.member("markets").integer(1, cuts.segmentMax),
-  words: header.member("words").integer(0),
-  unicode: header.member("unicode").text(),
-  sections: sectionsIn(header),
-});
 
 interface Entry {
   /** The word is the first `length` bytes, valid until the next word is read. */
@@ -41,15 +33,15 @@ export class WordTable {
 
   /** The bytes must have been checked against their hash; `key` is the object's, for errors. */
   constructor(key: string, stored: Uint8Array) {
-    const { header, start } = openSections(key, stored, wordsMagic, wordsHeader);
-    // A copy is aligned for typed arrays.
-    const copy = new Uint8Array(stored.subarray(start));
-    const section = sectionViews(key, header, copy);
+    const { header, sections, body } = openSections(key, stored, wordsMagic);
     this.#key = key;
-    this.markets = header.markets;
-    this.unicode = header.unicode;
-    this.#words = header.words;
-    this.#blocks = uint32s(section("blocks", Math.ceil(header.words / blockWords) * 8));
+    this.markets = header.member("markets").integer(1, cuts.segmentMax);
+    this.#words = header.member("words").integer(0);
+    this.unicode = header.member("unicode").text();
+    // A copy is aligned for typed arrays.
+    const copy = new Uint8Array(body);
+    const section = sectionViews(key, sections, copy);
+    this.#blocks = uint32s(section("blocks", Math.ceil(this.#words / blockWords) * 8));
     this.#dictionary = section("dictionary");
     this.#postings = section("postings");
     this.residentBytes = copy.length;
@@ -162,7 +154,7 @@ export class WordTable {
   }
 }
 
-/** Reads numbers as Bytes.addNumber writes them. */
+/** Reads numbers as encodePostings writes them. */
 class Numbers {
   readonly #cutOff: () => CorruptObjectError;
   readonly #from: Uint8Array;

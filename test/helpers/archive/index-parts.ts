@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { sectionRootOf } from "../../../snapshots/index/index-header.ts";
-import { openSections, sectionsIn } from "../../../snapshots/index/sections.ts";
+import { openSections } from "../../../snapshots/index/sections.ts";
 import { readIndexHeader } from "../../../snapshots/index/segment.ts";
 import { parseIndexHeader } from "../../../snapshots/read/fetched-index.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
@@ -17,17 +17,12 @@ export interface IndexParts {
 export function indexParts(objects: Objects): IndexParts[] {
   return newestManifest(objects).segments.map(({ hash, words }) => {
     const stored = objects.get(layout.segment(hash))!;
-    const { header: places, start } = openSections(
-      "segment",
-      stored,
-      stored.toString("latin1", 0, 8),
-      sectionsIn,
-    );
+    const { sections: places, body } = openSections("segment", stored, stored.toString("latin1", 0, 8));
     const header = readIndexHeader("segment", stored);
     const sections = Object.entries(parseIndexHeader("index", header).sections).map(
       ([name, [bytes, root]]) => {
         const [offset] = places[name]!;
-        const section = new Uint8Array(stored.subarray(start + offset, start + offset + bytes));
+        const section = new Uint8Array(body.subarray(offset, offset + bytes));
         expect(sectionRootOf(section)).toBe(root);
         return [name, section] as const;
       },

@@ -5,9 +5,7 @@ import { runMarkets } from "../../../snapshots/format/page.ts";
 import {
   countRange,
   hasBit,
-  nthBit,
   rangeBitmap,
-  ranksOf,
   selectDescending,
   setBit,
   wordsFor,
@@ -65,27 +63,6 @@ describe("bitmaps", () => {
   });
 });
 
-describe("nthBit(bitmap, ranks, n)", () => {
-  test("finds every bit of bitmaps with long gaps and with none", () => {
-    const gap = fc.oneof(
-      fc.constant(1),
-      fc.nat(40).map((n) => n + 1),
-      fc.integer({ min: 2000, max: 9000 }),
-    );
-    fc.assert(
-      fc.property(fc.array(gap, { minLength: 1, maxLength: 3000, size: "max" }), (gaps) => {
-        let last = -1;
-        const members = gaps.map((step) => (last += step));
-        const bitmap = new Uint32Array(wordsFor(last + 1));
-        for (const member of members) setBit(bitmap, member);
-        const ranks = ranksOf(bitmap);
-        expect(members.map((_, n) => nthBit(bitmap, ranks, n))).toEqual(members);
-      }),
-      { numRuns: 50 },
-    );
-  });
-});
-
 describe("inRanges(column, ranges)", () => {
   test("keeps what comparisons keep, for bounds inside, at and beyond the column's", () => {
     const bound = fc.integer({ min: 290, max: 1010 });
@@ -128,7 +105,6 @@ describe("inLabels(column, ids)", () => {
           ...column,
           frequentIds: Uint32Array.from(frequent, intern),
           rareIds: Uint32Array.from(rare, intern),
-          ranks: ranksOf(column.starts),
           rare: rareMarketsOf({ frequent, rare, ...column }, list.length),
         };
         const { bits, before, ranks } = loaded.rare;

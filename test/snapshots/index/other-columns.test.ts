@@ -4,7 +4,7 @@ import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../../schemas/versions.ts";
 import { describePublish } from "../../../scripts/commands/snapshot/reports.ts";
 import { columnsOf, type IndexRow } from "../../../snapshots/index/index-header.ts";
-import { encodeSections, openSections, sectionsIn } from "../../../snapshots/index/sections.ts";
+import { encodeSections, openSections } from "../../../snapshots/index/sections.ts";
 import { encodeSegment, openColumns, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";
 import { changesOf } from "../../../snapshots/read/sharing/sharing.ts";
 import { layout } from "../../../snapshots/store/layout.ts";
@@ -210,12 +210,12 @@ test("columns that this version does not know are passed over, and verify says s
 /** Another index header in place of a segment's, as a later version may write it. */
 function withIndex(stored: Buffer, change: (header: Record<string, unknown>) => void): Buffer {
   const magic = stored.toString("latin1", 0, 8);
-  const { header: sections, start } = openSections("segment", stored, magic, sectionsIn);
+  const { sections, body } = openSections("segment", stored, magic);
   const header = JSON.parse(String(readIndexHeader("segment", stored)));
   change(header);
   const others = Object.entries(sections).filter(([name]) => name !== "index");
   const changed = encodeSections(magic, { formatVersion }, [
-    ...others.map(([name, [at, bytes]]) => [name, stored.subarray(start + at, start + at + bytes)] as const),
+    ...others.map(([name, [at, bytes]]) => [name, body.subarray(at, at + bytes)] as const),
     ["index", Buffer.from(JSON.stringify(header))],
   ]);
   return Buffer.from(changed.buffer);
@@ -255,8 +255,8 @@ test("An index header of another version, and pages of another encoding, are tol
   const [older, newer] = newestManifest(objects).segments as [SegmentRef, SegmentRef];
   const at = (bytes: Buffer, name: string) => {
     const magic = bytes.toString("latin1", 0, 8);
-    const { header: sections, start } = openSections("segment", bytes, magic, sectionsIn);
-    return bytes.subarray(start + sections[name]![0]);
+    const { sections, body } = openSections("segment", bytes, magic);
+    return body.subarray(sections[name]![0]);
   };
   const laterIndex = Buffer.from(objects.get(layout.segment(older.hash))!);
   at(laterIndex, "index").write('{"version":2');
