@@ -144,6 +144,8 @@ export async function startService(
   return {
     url: urlOf(server, config),
     metrics: metrics.registry,
+    /** Looks at the store now, between two polls. */
+    poll: poller.once,
     /** Gives requests in progress at most SHUTDOWN_SECONDS to finish, then releases everything. */
     async stop(): Promise<void> {
       poller.stop();

@@ -27,7 +27,7 @@ describe.skipIf(!chromium)("a page of another origin in Chromium", () => {
   ] as const;
 
   beforeAll(async () => {
-    ({ proxy, first, key } = await startFeedProxy(books[0]));
+    ({ proxy, first, key } = await startFeedProxy(books[0], { pollSeconds: 0.1 }));
     site = createServer((_request, response) => response.end("<!doctype html><title>A dashboard</title>"));
     const port = await listenLocally(site);
     browser = await launch(chromium!);

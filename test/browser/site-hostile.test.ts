@@ -17,7 +17,7 @@ describe.skipIf(!program)("hostile data on the site", () => {
   let proxy: TestProxy;
   let browser: Browser;
   beforeAll(async () => {
-    proxy = await startTestProxy({ empty: true });
+    proxy = await startTestProxy({ empty: true, pollSeconds: 0.1 });
     await publishRecords(proxy.storage, [hostileMarket(script, address)]);
     browser = await launch(program!);
   });

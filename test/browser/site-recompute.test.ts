@@ -173,7 +173,7 @@ describe.skipIf(!program)("the archive recomputed in Chromium", () => {
   });
 
   test("a newer snapshot is offered anew, of which only what changed is fetched", async () => {
-    const own = await startTestProxy({ empty: true });
+    const own = await startTestProxy({ empty: true, pollSeconds: 0.1 });
     // Last of all, since the page asks for as long as it is open.
     onTestFinished(() => own.stop());
     const signing = { key: testKey() };

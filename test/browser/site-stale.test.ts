@@ -34,7 +34,7 @@ describe.skipIf(!program)("the site shows figures of what it says they are of:",
 
   /** A store and service of a test's own, where newer data can be published. */
   async function ownSite() {
-    const proxy = await startTestProxy();
+    const proxy = await startTestProxy({ pollSeconds: 0.1 });
     onTestFinished(() => proxy.stop());
     const status = () => statusOf(proxy);
     const first = await status();

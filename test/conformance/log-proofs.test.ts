@@ -33,7 +33,7 @@ describe("proofs of a service whose publisher signs", () => {
   const { id } = market(7);
   const [slug] = slugs;
   beforeAll(async () => {
-    proxy = await startTestProxy({ empty: true });
+    proxy = await startTestProxy({ empty: true, pollSeconds: 0.1 });
     headers = bearer(await proxy.issue());
     for (let bri = 700; bri < 705; bri += 1) {
       const { snapshotId } = await publishRecords(proxy.storage, records, bri, { signing });
@@ -241,7 +241,7 @@ describe("the client and a log that grows", () => {
 });
 
 test("the client follows a service's log from checkpoint to checkpoint, and notices another history", async () => {
-  const proxy = await startTestProxy({ empty: true });
+  const proxy = await startTestProxy({ empty: true, pollSeconds: 0.1 });
   try {
     const publish = async (bri: number) => {
       const { snapshotId } = await publishRecords(proxy.storage, records, bri, { signing });

@@ -23,7 +23,7 @@ describe("an answer that is sent as it is read", () => {
   let since: string;
   let file: string;
   beforeAll(async () => {
-    proxy = await startTestProxy({ trustProxy: { hops: 1 } });
+    proxy = await startTestProxy({ trustProxy: { hops: 1 }, pollSeconds: 0.1 });
     key = await proxy.issue();
     const snapshotId = async () => String((await proxy.get("/readyz")).headers["x-snapshot-id"]);
     since = await snapshotId();

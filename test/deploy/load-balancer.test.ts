@@ -33,7 +33,7 @@ describe.skipIf(!nginx || !redisServer)("two proxies behind one load balancer", 
   beforeAll(async () => {
     redis = await testRedis(redisServer!);
     await redis.start();
-    const one = await startTestProxy({ quotaStore: redis.url, trustProxy: { hops: 1 } });
+    const one = await startTestProxy({ quotaStore: redis.url, trustProxy: { hops: 1 }, pollSeconds: 0.1 });
     proxies = [one, await one.another()];
     const ports = proxies.map(({ port }) => port);
     balancer = await startBalancer(nginx!, ports);

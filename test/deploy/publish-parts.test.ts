@@ -8,7 +8,7 @@ import { exitCodes } from "../../scripts/cli.ts";
 import { deployed } from "../helpers/http/deployed.ts";
 import { snapshotCommand } from "../helpers/publish/commands.ts";
 import { withBroken, writeSegmented } from "../helpers/publish/segmented-sources.ts";
-import { findProgram, fromEnvironment } from "../helpers/servers/programs.ts";
+import { findProgram, fromEnvironment, nodeOptions } from "../helpers/servers/programs.ts";
 import { testFolder } from "../helpers/store/test-folder.ts";
 
 const folder = testFolder();
@@ -37,6 +37,11 @@ exit "$CODE"`,
   sbatch: 'cat >"$PLAY/$(echo "$STEP" | cut -d " " -f 1).job"; echo 1',
   aws: `for a; do printf '%s\\0' "$a"; done >>"$PLAY/submitted"; echo "id-of-$4"`,
 };
+
+/** Runs a script as npm does, without the time that npm takes. */
+const plainNpm = `#!/bin/sh
+cd "$2" && shift 6 && exec ${process.execPath} ${nodeOptions.join(" ")} scripts/snapshot.ts "$@"
+`;
 
 /** Spark's part in a program: it tries a task again that raises. */
 const pyspark = `
@@ -122,6 +127,8 @@ beforeAll(async () => {
     await writeFile(join(folder, "bin", name), `#!/bin/sh\n${script}\n`);
     await chmod(join(folder, "bin", name), 0o755);
   }
+  await mkdir(join(folder, "plain"));
+  await writeFile(join(folder, "plain/npm"), plainNpm, { mode: 0o755 });
   await mkdir(join(folder, "python"));
   await writeFile(join(folder, "python/pyspark.py"), pyspark);
   const PLAY = await playFolder();
@@ -273,11 +280,13 @@ async function playDagster() {
   }));
   const broken = await writeSegmented(folder, "broken", withBroken("composite", "9"));
   const published = [sources, broken].map((SOURCES) => ({
-    PATH: process.env.PATH,
+    PATH: `${join(folder, "plain")}:${process.env.PATH}`,
     SOURCES,
     STORE: join(folder, `dagster-${SOURCES === sources}`),
+    // One part is enough for a refusal.
+    PARTS: SOURCES === sources ? "2" : "1",
   }));
-  const env = { PYTHONPATH: file(""), PYTHONDONTWRITEBYTECODE: "1", PRS_HOME: root, PARTS: "2" };
+  const env = { PYTHONPATH: file(""), PYTHONDONTWRITEBYTECODE: "1", PRS_HOME: root };
   const given = ["-c", dagsterPlays, JSON.stringify([...plays, ...published])];
   const options = { env: { ...process.env, ...env }, maxBuffer: 64 * 1024 * 1024 };
   const { stdout } = await promisify(execFile)(dagster!, given, options);

@@ -26,7 +26,7 @@ afterEach(async () => {
 async function startOnS3(limits: Partial<Limits> = {}): Promise<{ proxy: TestProxy; s3: SmallS3 }> {
   s3 = await startSmallS3(memoryStorage(new Map()));
   const { environment } = s3;
-  proxy = await startTestProxy({ snapshotStore: "s3://bucket/store", environment, limits });
+  proxy = await startTestProxy({ snapshotStore: "s3://bucket/store", environment, limits, pollSeconds: 0.1 });
   return { proxy, s3 };
 }
 
@@ -81,7 +81,7 @@ describe("a store that takes connections and never answers", () => {
 
 describe("polling", () => {
   test("goes on beside a FIFO among the keys: it is told of, and revoked keys end", async () => {
-    proxy = await startTestProxy();
+    proxy = await startTestProxy({ pollSeconds: 0.1 });
     const key = await proxy.issue();
     const { records } = await readKeys(proxy.storage);
     execFileSync(findProgram("mkfifo")!, [join(proxy.directory, "store", layout.key("0123456789abcdef"))]);

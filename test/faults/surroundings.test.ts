@@ -25,7 +25,7 @@ let s3: SmallS3;
 let cdn: FaultyOrigin;
 let forward: ForwardProxy;
 beforeAll(async () => {
-  service = await startTestProxy();
+  service = await startTestProxy({ pollSeconds: 0.1 });
   await writeFile(join(folder, "key"), `${await service.issue()}\n`);
   await writePlainSources(join(folder, "sources"), 20);
   s3 = await startSmallS3(memoryStorage(objects));

@@ -18,7 +18,7 @@ let proxy: TestProxy;
 let link: AlteringLink;
 
 beforeAll(async () => {
-  proxy = await startTestProxy({ empty: true });
+  proxy = await startTestProxy({ empty: true, pollSeconds: 0.1 });
   link = await startAlteringLink(proxy.port);
   const { snapshotId } = await publishRecords(proxy.storage, markets, 700, { signing: { key: ours } });
   await takenUp(proxy, snapshotId);

@@ -499,7 +499,7 @@ describe("a service that lies", () => {
 describe.concurrent("--trusted-key", () => {
   /** A service of its own, that a key signs for. The run of a copy presents a key of it, and trusts that one. */
   async function signedService({ onTestFinished }: TestContext, key = testKey()) {
-    const service = await startTestProxy({ empty: true });
+    const service = await startTestProxy({ empty: true, pollSeconds: 0.1 });
     const name = `signed-${service.port}`;
     onTestFinished(() => service.stop());
     await writeFile(join(folder, `${name}-key`), await service.issue());

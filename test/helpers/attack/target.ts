@@ -20,7 +20,12 @@ export interface Attacked {
 /** Starts a proxy that keeps no public object, so that each answer with public data is a request to the origin. */
 export async function startAttacked(options: TestProxyOptions = {}): Promise<Attacked> {
   const origin = await startOriginOf(() => proxy.storage);
-  const proxy = await startTestProxy({ publicOrigin: origin.url, cacheBytes: 8, ...options });
+  const proxy = await startTestProxy({
+    publicOrigin: origin.url,
+    cacheBytes: 8,
+    pollSeconds: 0.1,
+    ...options,
+  });
   return {
     proxy,
     origin,

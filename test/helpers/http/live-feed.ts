@@ -42,6 +42,8 @@ export interface Listener {
   count(messages: number): Promise<void>;
   /** Settles with the close code. */
   closed: Promise<number>;
+  /** Waits until the server has closed it; returns the close code. */
+  ended(): Promise<number>;
   /** Sends a command; a text goes out as it is. */
   say(message: object | string): void;
   /** Asks for some slugs, and waits until the server has heard it. */
@@ -74,6 +76,10 @@ export async function listen(port: number, key: string, choices: ListenChoices =
     changes: () => heard.filter((message): message is ScoreChange => message.type.startsWith("score.")),
     count: (messages) => until(`${messages} messages of the feed`, () => heard.length >= messages),
     closed,
+    async ended() {
+      await until("the connection to be closed", () => socket.readyState === WebSocket.CLOSED);
+      return closed;
+    },
     say,
     async subscribe(...slugs) {
       say({ type: "subscribe", slugs });

@@ -130,10 +130,14 @@ export function answersOf(text: string): Answer[] {
  */
 const patience = 17_000;
 
+/** What happens at once and then ten times a second while a test waits: test proxies look at their stores. */
+export const whileWaiting = new Set<() => void>();
+
 /** Waits until something holds. Throws an error that names `what` was waited for when it takes too long. */
 export async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
   for (let looks = 1; !(await holds()); looks += 1) {
     if (looks === patience) throw new Error(`looked ${patience} times for ${what}`);
+    if (looks % 10 === 1) for (const each of whileWaiting) each();
     await pause(10);
   }
 }

@@ -11,7 +11,7 @@ import type { S3Environment } from "../../../snapshots/store/backends/s3.ts";
 import { openStorage } from "../../../snapshots/store/open-storage.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { publishArchive } from "../publish/records.ts";
-import { type Answer, bearer, type Call, call, raw, until } from "./proxy-client.ts";
+import { type Answer, bearer, type Call, call, raw, until, whileWaiting } from "./proxy-client.ts";
 
 /** A proxy on a free port over its own store, with a clock that stands still. */
 export interface TestProxy {
@@ -41,7 +41,10 @@ export interface TestProxy {
   stop(): Promise<void>;
 }
 
-/** Options of a test proxy. The defaults are small, which keeps tests quick. */
+/**
+ * Options of a test proxy. The defaults are small, which keeps tests quick. Without `pollSeconds` it looks at its store
+ * while a test waits `until` something: polls of proxies of which nobody waits for anything cost seconds.
+ */
 export interface TestProxyOptions extends Partial<Config> {
   /** Start without a snapshot. */
   empty?: boolean;
@@ -77,7 +80,8 @@ const config: Config = {
   quotaStore: "quota.sqlite",
   quotaOnFailure: "local",
   trustProxy: undefined,
-  pollSeconds: 0.1,
+  // Less than the minute that tests let pass, after which the proxy must look again.
+  pollSeconds: 30,
   staleAfterSeconds: 93_600,
   cacheDiskBytes: 2 ** 20,
   cacheBytes: 8 * 1024 * 1024,
@@ -122,6 +126,14 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
   };
   const service = await startService({ ...config, ...changes }, dependencies);
   const port = Number(new URL(service.url).port);
+  let polling = false;
+  const poll = async () => {
+    if (polling) return;
+    polling = true;
+    await service.poll();
+    polling = false;
+  };
+  if (changes.pollSeconds === undefined) whileWaiting.add(poll);
   // Credentials are checked, but no unit is taken.
   const usage = (key: string) => call(port, "/api/v1/usage", { headers: bearer(key) });
   const accepts = (key: string) =>
@@ -154,7 +166,10 @@ async function start(options: TestProxyOptions, directory: string, storage: Stor
       return found()!;
     },
     another: (differences = {}) => start({ ...options, ...differences }, directory, storage),
-    stop: () => service.stop(),
+    async stop() {
+      whileWaiting.delete(poll);
+      await service.stop();
+    },
   };
 }
 

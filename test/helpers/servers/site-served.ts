@@ -49,7 +49,7 @@ export function serveSite(): ServedSite {
   const folder = testFolder();
   const site = {} as ServedSite;
   beforeAll(async () => {
-    const proxy = await startTestProxy({ empty: true });
+    const proxy = await startTestProxy({ empty: true, pollSeconds: 0.1 });
     await bring(await publishedSample(folder), proxy.storage);
     const aegis = await proxy.issue();
     const own = await proxy.issue({ owner: "tests" });
@@ -77,7 +77,7 @@ export function serveSite(): ServedSite {
 export function serveSmallSite(): Pick<ServedSite, "proxy" | "browser" | "home" | "aegis"> {
   const site = {} as ServedSite;
   beforeAll(async () => {
-    const proxy = await startTestProxy({ contact: "mailto:keys@example.org" });
+    const proxy = await startTestProxy({ contact: "mailto:keys@example.org", pollSeconds: 0.1 });
     Object.assign(site, { proxy, home: `http://127.0.0.1:${proxy.port}/`, aegis: await proxy.issue() });
     site.browser = await launch(findChromium()!);
   });

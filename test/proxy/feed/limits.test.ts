@@ -237,7 +237,7 @@ describe("a key that ends", () => {
     const { records } = await readKeys(proxy.storage);
     const { id } = records.find(({ owner }) => owner === "ending")!;
     await revokeKey(proxy.storage, id, new Date(proxy.clock.now));
-    for (const { closed } of listeners) expect(await closed).toBe(keyEnded.code);
+    for (const listener of listeners) expect(await listener.ended()).toBe(keyEnded.code);
     await until("one feed connection to be left", async () => (await connections(proxy)) === 1);
     stays(stranger);
     await leave(proxy, stranger);
@@ -252,7 +252,7 @@ describe("a key that ends", () => {
     await listener.count(2);
     stays(listener);
     proxy.clock.now = expiresAt.getTime();
-    expect(await listener.closed).toBe(keyEnded.code);
+    expect(await listener.ended()).toBe(keyEnded.code);
     stays(other);
     await leave(proxy, other);
   });

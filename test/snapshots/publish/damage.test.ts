@@ -159,7 +159,7 @@ describe("one flipped bit in", () => {
 
   test("a change record or a part of one leaves the snapshots to tell what changed", async () => {
     for (const name of [/^private\/changes\/.*\.json$/, /^private\/changes\/[^.]*$/]) {
-      const proxy = await startTestProxy({ empty: true });
+      const proxy = await startTestProxy({ empty: true, pollSeconds: 0.1 });
       const { storage } = proxy;
       const { snapshotId: since } = await publishRecords(storage, markets);
       const { snapshotId: until } = await publishRecords(storage, corrected, 710);
