@@ -6,12 +6,7 @@ import type { Turn } from "../store/in-parallel.ts";
 // One step is the time it takes to inflate a run, or to compare a column or two of a segment: 0.05 to 0.15 ms.
 const stepsPerRound = 20;
 
-interface Waiting {
-  steps: number;
-  resolve: () => void;
-}
-
-const waiting: Waiting[] = [];
+const waiting: { steps: number; resolve: () => void }[] = [];
 let left = stepsPerRound;
 let renewing = false;
 

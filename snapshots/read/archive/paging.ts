@@ -18,13 +18,7 @@ export interface PagePlan {
   /** Null on the last page. */
   nextCursor: string | null;
   /** The whole body in parts: one gzip member with `gzip`, plain JSON without. */
-  body(envelope: Envelope): Promise<readonly Buffer[]>;
-}
-
-interface Envelope {
-  tier: string;
-  timestamp: string;
-  gzip: boolean;
+  body(envelope: { tier: string; timestamp: string; gzip: boolean }): Promise<readonly Buffer[]>;
 }
 
 /** A response begins after the first `skip` matches. */

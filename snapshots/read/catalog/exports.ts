@@ -15,8 +15,7 @@ import { hashIn, layout } from "../../store/layout.ts";
 import type { ByteRange, ObjectInfo, Storage } from "../../store/storage.ts";
 import type { LogReader } from "../../trust/log/log-reader.ts";
 import type { StoredFile, Stream } from "../answer.ts";
-import type { ObjectCache } from "./caches.ts";
-import type { CommitLog } from "./commit-log.ts";
+import type { Catalog } from "./catalog.ts";
 
 /** The answer to which exports there are (INTERFACE 4.11). */
 export async function listExports(exports: Exports): Promise<ExportList> {
@@ -46,24 +45,18 @@ export class Exports {
   /** Newest first. */
   readonly list: () => Promise<readonly ExportRecord[]>;
   readonly #storage: Storage;
-  readonly #objects: ObjectCache;
-  readonly #log: CommitLog;
+  readonly #catalog: Pick<Catalog, "objects" | "log">;
   readonly #reader: LogReader;
   /** The files of change records, by their hashes. A record may be made again, with other files. */
   readonly #changes = new LRUCache<string, readonly ParquetFile[]>({ max: 1000, ttl: 3_600_000 });
   /** By key and tag, what the last look made of the records, so that each is read once. */
   #known = new Map<string, ExportRecord | undefined>();
 
-  constructor(
-    storage: Storage,
-    { objects, log }: { objects: ObjectCache; log: CommitLog },
-    reader: LogReader,
-  ) {
+  constructor(storage: Storage, catalog: Pick<Catalog, "objects" | "log">, reader: LogReader) {
     this.#storage = storage;
-    this.#objects = objects;
-    this.#log = log;
+    this.#catalog = catalog;
     this.#reader = reader;
-    this.list = log.recent(() => this.#look());
+    this.list = catalog.log.recent(() => this.#look());
   }
 
   async open(snapshotId: string, name: string): Promise<StoredFile> {
@@ -71,7 +64,7 @@ export class Exports {
     const file = record?.files.find((_, index) => exportFileName(index) === name);
     if (file) return this.#opened(file);
     // Throws where an export cannot be believed because the log does not lead to its commit.
-    if (!record) await this.#log.find((commit) => commit.snapshotId === snapshotId);
+    if (!record) await this.#catalog.log.find((commit) => commit.snapshotId === snapshotId);
     const what = record ? "This export has no file of that name" : "There is no export of this snapshot";
     throw new Fault("SNAPSHOT_NOT_FOUND", `${what}; GET /api/v1/markets/exports lists all.`);
   }
@@ -103,7 +96,7 @@ export class Exports {
 
   /** A range of a file, each chunk checked before any byte of it is passed on. */
   #stream(file: ParquetFile, range: ByteRange): Stream {
-    const [storage, objects] = [this.#storage, this.#objects];
+    const [storage, { objects }] = [this.#storage, this.#catalog];
     return {
       count: range.bytes,
       advice: "Take ranges of the file, a part of it each day, or ask for a higher quota.",
@@ -134,7 +127,7 @@ export class Exports {
   /** What the store has under the names of the log's snapshots, newest first: anybody may have put others there. */
   async #ofTheLog(): Promise<ObjectInfo[]> {
     const keys = new Set(
-      (await this.#log.believed()).map(({ snapshotId }) => layout.exportRecord(snapshotId)),
+      (await this.#catalog.log.believed()).map(({ snapshotId }) => layout.exportRecord(snapshotId)),
     );
     const stored = new Map<string, ObjectInfo>();
     for await (const info of this.#storage.list(layout.exportRecord.prefix))
@@ -152,8 +145,8 @@ export class Exports {
 
   /** Whether a record agrees with a commit that no rollback withdrew. */
   async #agrees(record: ExportRecord): Promise<boolean> {
-    if (this.#log.isWithdrawn(record.commit)) return false;
-    const commit = await this.#log.believable(record.commit);
+    if (this.#catalog.log.isWithdrawn(record.commit)) return false;
+    const commit = await this.#catalog.log.believable(record.commit);
     return (
       commit?.snapshotId === record.snapshotId &&
       commit.archiveRoot === record.archiveRoot &&

@@ -142,7 +142,6 @@ export class IndexParts {
     return (await stored[source]()).subarray(offset, offset + bytes);
   }
 
-  /** From the oldest market up. */
   async #leavesOf({ hash, bytes }: Refs, index: number): Promise<Buffer> {
     const { objects, derived } = this.#catalog;
     return derived.hashes.get(`page/${hash}/${index}`, async () => {

@@ -23,12 +23,6 @@ export interface TableVersion {
   files: ExportRecord["files"];
 }
 
-/** The newest version by default. */
-interface WantedVersion {
-  version?: number | undefined;
-  timestamp?: string | undefined;
-}
-
 const namedVersions = 20;
 
 /** Newest first. Every commit of an exported snapshot is a version, unless it was withdrawn. */
@@ -44,9 +38,10 @@ async function versionsOf({ catalog, exports }: TableSource): Promise<TableVersi
   });
 }
 
+/** The newest version by default. */
 export async function findVersion(
   source: TableSource,
-  { version, timestamp }: WantedVersion,
+  { version, timestamp }: { version?: number | undefined; timestamp?: string | undefined },
 ): Promise<TableVersion> {
   if (version !== undefined && timestamp !== undefined)
     throw invalidParameter("version", "version and timestamp exclude each other; give one of them.");
@@ -56,14 +51,9 @@ export async function findVersion(
     const found = versions.find(({ publishedAt }) => publishedAt <= time);
     return found ?? missing(versions, `The table has no version at or before ${time}`);
   }
-  const found = version === undefined ? versions[0] : versions.find((each) => each.version === version);
-  return (
-    found ??
-    missing(
-      versions,
-      version === undefined ? "The table has no version yet" : `There is no version ${version}`,
-    )
-  );
+  if (version === undefined) return versions[0] ?? missing(versions, "The table has no version yet");
+  const found = versions.find((each) => each.version === version);
+  return found ?? missing(versions, `There is no version ${version}`);
 }
 
 /** The oldest version that was published at or after a time. */
