@@ -129,7 +129,7 @@ async function rewriteObjects(storage: Storage, current: Commit, wanted: Previou
  * damaged, which may be the reason for the rollback.
  */
 async function recordChanges(storage: Storage, current: Commit, wanted: Commit) {
-  const objects = new ObjectWriter(storage, new Set(), false);
+  const objects = new ObjectWriter(storage);
   const made = await unless(ObjectError, () => recordBetween(storage, objects, current, wanted));
   if (made) await refuseCollected(storage, objects.written);
   return made;

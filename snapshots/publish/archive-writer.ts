@@ -17,13 +17,11 @@ import { wordsOf } from "../index/word-table.ts";
 import type { FileNumbers, RenderedMarket } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";
 import { besideSegment, referTo } from "../store/objects.ts";
+import type { TakeDifference } from "./guards.ts";
 import type { ObjectWriter } from "./object-writer.ts";
 import type { OldMarket, PreviousPage, RowColumns, StoredRows } from "./previous-rows.ts";
 import type { PreviousSnapshot } from "./previous-snapshot.ts";
 import type { ReadSources } from "./read-sources.ts";
-
-/** Takes what differs at one place of the archive, oldest place first. */
-export type TakeDifference = (rows: { before?: MarketLine; after?: MarketLine }) => Promise<void>;
 
 /** Segments from the oldest up; epoch milliseconds. */
 export interface WrittenArchive {

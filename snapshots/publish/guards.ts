@@ -1,11 +1,14 @@
 import { crc32 } from "node:zlib";
 import { Fault } from "../../schemas/errors.ts";
-import type { ChangeCounts } from "../../schemas/store/stored-objects.ts";
+import { type ChangeCounts, maxProtocols, type ObjectRef } from "../../schemas/store/stored-objects.ts";
 import { feedVersion } from "../../schemas/versions.ts";
 import { type Difference, difference, Entries, type Sides } from "../changes/difference.ts";
-import { rowOf } from "../changes/record.ts";
+import { ChangeRecordWriter, maxRecordLines, rowOf } from "../changes/record.ts";
+import { DetailCount, type MarketChanges, summaryOf } from "../changes/summary.ts";
 import { type MarketLine, memberOfLine, sharedText } from "../format/market-line.ts";
-import { type FileNumbers, SourceRefusal } from "../sources/sources.ts";
+import { nameOfAll } from "../sources/files/source-files.ts";
+import { type FileNumbers, SourceRefusal, type Sources } from "../sources/sources.ts";
+import type { ObjectWriter } from "./object-writer.ts";
 import type { Before, PreviousSnapshot } from "./previous-snapshot.ts";
 import type { ScoreObjects } from "./score-objects.ts";
 
@@ -94,6 +97,65 @@ export async function compareRun(
 
 const formulaOf = (record: Uint8Array) => crc32(memberOfLine(record, "formulaVersion")!);
 
+/** Takes what differs at one place of the archive, oldest place first. */
+export type TakeDifference = (rows: { before?: MarketLine; after?: MarketLine }) => Promise<void>;
+
+/** Sums up and records what a run changes in the archive, while the rows that differ are walked. */
+export class ArchiveChanges {
+  readonly objects: ObjectWriter;
+  readonly #compared: ArchiveDifference | undefined;
+  readonly #markets: number;
+  readonly #record: ChangeRecordWriter;
+  /** Undefined where the changes are not recorded: nothing is known of them, or they are too many. */
+  readonly #details: DetailCount | undefined;
+
+  /**
+   * `objects` takes the record, which is no part of the snapshot. `compared` is undefined where there is nothing to
+   * compare the archive of `markets` markets with.
+   */
+  constructor(objects: ObjectWriter, compared: ArchiveDifference | undefined, markets: number) {
+    this.objects = objects;
+    this.#compared = compared;
+    this.#markets = markets;
+    this.#record = new ChangeRecordWriter(objects);
+    if (compared && isRecordable(compared)) this.#details = new DetailCount(compared.sides, compared.found);
+  }
+
+  /** Undefined when nobody looks at the rows that differ. */
+  get take(): TakeDifference | undefined {
+    const details = this.#details;
+    if (!details) return undefined;
+    return async (rows) => {
+      details.add(rows);
+      await this.#record.add(rows);
+    };
+  }
+
+  /** Undefined where damaged rows of the current snapshot would count as new. */
+  get markets(): MarketChanges | undefined {
+    const compared = this.#compared;
+    if (!compared) return allNew(this.#markets);
+    if (!compared.whole) return undefined;
+    return { ...summaryOf(compared.sides, compared.found), details: this.#details?.details ?? null };
+  }
+
+  /** Null when there are no changes, or too many. */
+  async finishRecord(since: string | undefined, until: string): Promise<ObjectRef | null> {
+    const counts = this.markets;
+    if (since === undefined || !counts || !this.#details) return null;
+    return this.#record.finish({ since, until, counts });
+  }
+}
+
+function isRecordable({ whole, found: { added, changed, removed } }: ArchiveDifference): boolean {
+  return whole && added.length + 2 * changed.after.length + removed.length <= maxRecordLines;
+}
+
+/** The changes of the first snapshot, or of one whose predecessor is gone. */
+function allNew(added: number): MarketChanges {
+  return { added, changed: 0, removed: 0, first: { added: [], changed: [], removed: [] }, details: null };
+}
+
 const nothing: ChangeCounts = { added: 0, changed: 0, removed: 0 };
 
 /**
@@ -157,4 +219,9 @@ export function checkGuards(
 export function requireAtMost(file: string, count: number, most: number, what: string): void {
   const rule = `would make ${count} ${what}, more than the ${most} that a snapshot can have`;
   if (count > most) throw new SourceRefusal([{ file, rule }]);
+}
+
+/** Throws SourceRefusal when there are more protocols than a snapshot can have. */
+export function requireFewProtocols({ scoreFiles }: Pick<Sources, "scoreFiles">, count: number): void {
+  requireAtMost(nameOfAll(scoreFiles, "protocol_scores"), count, maxProtocols, "protocols");
 }

@@ -90,7 +90,7 @@ async function mend(
 ): Promise<void> {
   let told = "it is made again from both snapshots";
   try {
-    const objects = new ObjectWriter(storage, new Set(), false);
+    const objects = new ObjectWriter(storage);
     const made = await recordBetween(storage, objects, older, newer);
     if (made?.ref.hash !== newer.changes?.hash)
       told = "this version of the program makes another one of both snapshots";

@@ -7,6 +7,17 @@ import type { Storage } from "../store/storage.ts";
 /** Attempts to put an object that is gone when it is read back. */
 const putTries = 3;
 
+interface WriterOptions {
+  /** Keys of the current snapshot's objects that the store has. */
+  present?: ReadonlySet<string> | undefined;
+  /** Counts, but writes nothing. */
+  dryRun?: boolean | undefined;
+  /** Awaited before each object that is written. */
+  ready?: () => Promise<void>;
+  /** Told of objects that the store has with other bytes. */
+  warn?: ((line: string) => void) | undefined;
+}
+
 /** Writes objects named by their content, each once, checks that the store has them, and counts them. */
 export class ObjectWriter {
   readonly uploaded: Size = { objects: 0, bytes: 0 };
@@ -20,17 +31,9 @@ export class ObjectWriter {
   readonly #ready: () => Promise<void>;
   readonly #warn: (line: string) => void;
 
-  /**
-   * `present` are keys of the current snapshot's objects that the store has. A dry run counts, but writes nothing.
-   * `ready` is awaited before each object that is written. `warn` is told of objects that the store has with other
-   * bytes.
-   */
   constructor(
     storage: Storage,
-    present: ReadonlySet<string>,
-    dryRun: boolean,
-    ready: () => Promise<void> = async () => {},
-    warn: (line: string) => void = () => {},
+    { present = new Set(), dryRun = false, ready = async () => {}, warn = () => {} }: WriterOptions = {},
   ) {
     this.#storage = storage;
     this.#present = present;

@@ -129,6 +129,11 @@ export class PreviousSnapshot {
     return this.#present;
   }
 
+  /** With that of the manifest itself, which was read. */
+  get keys(): ReadonlySet<string> {
+    return new Set([...this.#present.keys(), layout.manifest(this.commit.manifest.hash)]);
+  }
+
   /** Whether the store has all of them, as far as they were read. */
   get complete(): boolean {
     return this.present.size === this.#objects;

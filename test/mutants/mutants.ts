@@ -15,7 +15,7 @@ import type { Entry, Job, Orders, Recorded } from "./worker.ts";
 const root = join(import.meta.dirname, "../..");
 const sources = [
   "snapshots/{format,index,read,trust,publish/parts}/**/*.ts",
-  "snapshots/publish/run-plan.ts",
+  "snapshots/publish/commit-snapshot.ts",
   "proxy/{quota,access}/*.ts",
 ];
 const options = {

@@ -10,11 +10,11 @@ import { inParallel } from "../../store/in-parallel.ts";
 import { type Kind, layout } from "../../store/layout.ts";
 import { readCommit } from "../../store/log/commits.ts";
 import { readRecord, seal } from "../../store/objects.ts";
+import { probeConditionalWrites } from "../../store/open-storage.ts";
 import type { Storage } from "../../store/storage.ts";
 import { refuseUntrustedRun, type Signing, trustOf } from "../../trust/log/believe.ts";
 import { signRecord, subjectOf } from "../../trust/notes/signed-note.ts";
 import { UntrustedError } from "../../trust/trust.ts";
-import { prepareStore } from "../make-archive.ts";
 import { beginRun, type PublishOptions } from "../publish.ts";
 import { bucketMarkets, readSources } from "../read-sources.ts";
 
@@ -60,7 +60,8 @@ export async function planParts(options: PublishOptions, name: string, count: nu
       await read.close();
       throw new Error("the id or time of a row broke a rule, but a second look found none");
     }
-    await prepareStore(storage);
+    await probeConditionalWrites(storage);
+    await storage.removeLeftovers?.();
     await writePlan(run, {
       formatVersion,
       feedVersion,

@@ -10,18 +10,23 @@ import { scoresRootOf } from "../../store/manifest.ts";
 import { objectsIn } from "../../store/objects.ts";
 import type { Storage } from "../../store/storage.ts";
 import { type WrittenArchive, writeArchive } from "../archive-writer.ts";
+import {
+  commitSnapshot,
+  type MadeArchive,
+  type PublishReport,
+  type SoundSources,
+} from "../commit-snapshot.ts";
 import { ExternalSort } from "../external-sort.ts";
-import { type ArchiveDifference, ArchiveSides, checkGuards } from "../guards.ts";
 import {
   ArchiveChanges,
-  type MadeArchive,
+  type ArchiveDifference,
+  ArchiveSides,
+  checkGuards,
   requireFewProtocols,
-  type SoundSources,
-  snapshotWriter,
-} from "../make-archive.ts";
+} from "../guards.ts";
 import { ObjectWriter } from "../object-writer.ts";
 import type { Before, PreviousSnapshot } from "../previous-snapshot.ts";
-import { beginRun, finishPublish, overDamage, type PublishOptions, type PublishReport } from "../publish.ts";
+import { beginRun, type PublishOptions, retryWithoutDamaged } from "../publish.ts";
 import { readSources, sortMarkets } from "../read-sources.ts";
 import { referToScores, renderScores } from "../score-objects.ts";
 import {
@@ -83,7 +88,7 @@ async function makePart(options: PartOptions, run: Run, plan: PartsPlan, part: n
   if (plan.parts[part - 1]!.markets === 0) return nothing;
   const current = await plannedCommit(run, plan);
   const write = () =>
-    overDamage(options, current, (previous) => writeRange(options, run, plan, part, previous));
+    retryWithoutDamaged(options, current, (previous) => writeRange(options, run, plan, part, previous));
   return unless(SourceRefusal, write, ({ counted }) => ({ ...nothing, refused: [...counted] }));
 }
 
@@ -113,7 +118,8 @@ async function writeRange(
     };
     const read = { sources, sort, ...(await sortMarkets(reading, sources, sort)) };
     await sources.close();
-    const objects = snapshotWriter(options, previous);
+    const { storage, warn } = options;
+    const objects = new ObjectWriter(storage, { present: previous?.keys, warn });
     const archive = await writeArchive(objects, previous, read, (done) =>
       progress("writing pages", done, total),
     );
@@ -158,11 +164,11 @@ export async function joinParts(options: PublishOptions, name: string): Promise<
   if (refusals.length > 0) throw await refusalOf(options, plan, refusals);
   const archive = join(parts);
   const sources = await readSound(options, run, plan);
-  requireFewProtocols(sources);
+  requireFewProtocols(sources.sources, sources.scores.records.size);
   if (moved && !isOf(current!, archive, sources)) throw lost(run, current);
-  return overDamage(options, current, async (previous) => {
+  return retryWithoutDamaged(options, current, async (previous) => {
     const made = await compare(options, { archive, parts, sources }, { log, previous });
-    return finishPublish(options, made, { log, previous });
+    return commitSnapshot(options, made, { log, previous });
   });
 }
 
@@ -252,17 +258,17 @@ async function compare(
   { archive, parts, sources }: Joined,
   before: Before,
 ): Promise<MadeArchive> {
-  const { storage, allow } = options;
+  const { storage, allow, dryRun, warn } = options;
   const { previous } = before;
   const compared = previous && (await differenceTo(storage, previous, archive));
   checkGuards(before, compared, { ...sources, markets: archive.markets }, allow);
-  const objects = snapshotWriter(options, previous);
+  const objects = new ObjectWriter(storage, { present: previous?.keys, dryRun, warn });
   for (const { objects: made } of parts)
     for (const [key, bytes] of made) {
       if (key.startsWith(layout.origins.prefix)) objects.hold(key, bytes);
       else objects.countWritten(key, bytes);
     }
-  const changes = new ArchiveChanges(new ObjectWriter(storage, new Set(), false), compared, archive.markets);
+  const changes = new ArchiveChanges(new ObjectWriter(storage), compared, archive.markets);
   if (previous && changes.take)
     for await (const rows of differingRows(objectsIn(storage), previous.manifest, archive))
       await changes.take(rows);

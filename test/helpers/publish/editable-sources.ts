@@ -1,7 +1,8 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { DuckDBConnection } from "@duckdb/node-api";
-import { type PublishOptions, type PublishReport, publish } from "../../../snapshots/publish/publish.ts";
+import type { PublishReport } from "../../../snapshots/publish/commit-snapshot.ts";
+import { type PublishOptions, publish } from "../../../snapshots/publish/publish.ts";
 import { writeSample } from "../../../snapshots/sample/sample.ts";
 import { quoted } from "../../../snapshots/sources/duckdb/sql-literals.ts";
 import { openSources } from "../../../snapshots/sources/open-sources.ts";

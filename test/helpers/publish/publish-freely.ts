@@ -1,6 +1,7 @@
 import { publishedSite } from "../../../proxy/site/files.ts";
 import { isFault } from "../../../schemas/errors.ts";
-import { type PublishOptions, type PublishReport, publish } from "../../../snapshots/publish/publish.ts";
+import type { PublishReport } from "../../../snapshots/publish/commit-snapshot.ts";
+import { type PublishOptions, publish } from "../../../snapshots/publish/publish.ts";
 
 /**
  * Publishes, with the site, as an operator does who means every change, also one to a store without signatures: what a

@@ -1,8 +1,9 @@
 import { publishedSite } from "../../../proxy/site/files.ts";
 import { isFault } from "../../../schemas/errors.ts";
+import type { PublishReport } from "../../../snapshots/publish/commit-snapshot.ts";
 import { planParts } from "../../../snapshots/publish/parts/plan-parts.ts";
 import { joinParts, publishPart } from "../../../snapshots/publish/parts/publish-parts.ts";
-import type { PublishOptions, PublishReport } from "../../../snapshots/publish/publish.ts";
+import type { PublishOptions } from "../../../snapshots/publish/publish.ts";
 
 /** Publishes in so many parts, the last one first, and lets pass what the guards print. */
 export async function publishInParts(

@@ -1,4 +1,5 @@
-import type { PublishOptions, PublishReport } from "../../../snapshots/publish/publish.ts";
+import type { PublishReport } from "../../../snapshots/publish/commit-snapshot.ts";
+import type { PublishOptions } from "../../../snapshots/publish/publish.ts";
 import { writeSample } from "../../../snapshots/sample/sample.ts";
 import type { Storage } from "../../../snapshots/store/storage.ts";
 import { writeOddMarkets } from "../archive/odd-markets.ts";

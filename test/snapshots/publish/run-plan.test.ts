@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { CommitEntry } from "../../../schemas/store/stored-objects.ts";
-import { planRun, type RunFacts, type RunPlan } from "../../../snapshots/publish/run-plan.ts";
+import { planRun, type RunFacts, type RunPlan } from "../../../snapshots/publish/commit-snapshot.ts";
 
 const manifest = { hash: "b".repeat(64), bytes: 1 };
 const current = { entry: { snapshotId: "a" } as CommitEntry, manifest, hold: false };
@@ -30,11 +30,11 @@ const cases: [string, Partial<RunFacts>, RunPlan["reasons"]][] = [
 ];
 
 test.each(cases)("the reasons for a commit after %s", (_, changed, reasons) => {
-  const kind = reasons.length > 0 ? "commit" : "same";
-  const plan = { kind, reasons, keepsManifest: reasons.length === 0 };
+  const outcome = reasons.length > 0 ? "published" : "unchanged";
+  const plan = { outcome, reasons, keepsManifest: reasons.length === 0 };
   expect(planRun({ ...facts, ...changed })).toEqual(plan);
   // A dry run decides alike.
-  expect(planRun({ ...facts, ...changed, dryRun: true })).toEqual({ ...plan, kind: "dry-run" });
+  expect(planRun({ ...facts, ...changed, dryRun: true })).toEqual({ ...plan, outcome: "dry-run" });
 });
 
 test.each<[string, RunFacts["previous"]]>([
@@ -42,6 +42,6 @@ test.each<[string, RunFacts["previous"]]>([
   ["the manifest", undefined],
 ])("a run that makes %s again with the same bytes keeps the commit, and writes them", (_, previous) => {
   const built = { snapshotId: "a", manifestHash: manifest.hash };
-  const plan: RunPlan = { kind: "same", reasons: [], keepsManifest: false };
+  const plan: RunPlan = { outcome: "unchanged", reasons: [], keepsManifest: false };
   expect(planRun({ ...facts, previous, built })).toEqual(plan);
 });

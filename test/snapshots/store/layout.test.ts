@@ -75,7 +75,7 @@ describe("objects that match their hashes and are larger than any can be", () =>
     }
     expect(storage.calls).toEqual([]);
     // Nor does a publisher write what readers refuse.
-    const objectsOf = new ObjectWriter(storage, new Set(), false);
+    const objectsOf = new ObjectWriter(storage);
     const large = Buffer.alloc(16 * mebibyte + 1);
     await expect(objectsOf.write(layout.rows(sha256(large)), large)).rejects.toThrow(
       "more than the 16777216",

@@ -1,0 +1,316 @@
+import {
+  type Commit,
+  type CommitEntry,
+  type Manifest,
+  maxSegments,
+  type NamedObject,
+  type ObjectRef,
+  type Size,
+  type SourceFiles,
+} from "../../schemas/store/stored-objects.ts";
+import { feedVersion, formatVersion } from "../../schemas/versions.ts";
+import { type Changes, protocolChanges } from "../changes/summary.ts";
+import { signExportsOf } from "../export/export-records.ts";
+import { nameOfAll } from "../sources/files/source-files.ts";
+import type { Sources } from "../sources/sources.ts";
+import { layout } from "../store/layout.ts";
+import { appendCommit, type CommitContent, publicationTime } from "../store/log/commits.ts";
+import { refuseCollected } from "../store/log/gc-records.ts";
+import { divideManifest, type SnapshotEntry, snapshotEntryOf } from "../store/manifest.ts";
+import { namedBy, readObject, referTo } from "../store/objects.ts";
+import { probeConditionalWrites } from "../store/open-storage.ts";
+import type { Storage } from "../store/storage.ts";
+import { lacksSignature, requireStillNewest, signerOf } from "../trust/log/believe.ts";
+import type { WrittenArchive } from "./archive-writer.ts";
+import { type ArchiveChanges, requireAtMost } from "./guards.ts";
+import { mendChanges } from "./mend-changes.ts";
+import type { ObjectWriter } from "./object-writer.ts";
+import type { Before, PreviousSnapshot } from "./previous-snapshot.ts";
+import { treeBefore, type Witnessed } from "./public/log.ts";
+import { finishRun, namesOfProtocols, type SiteOptions } from "./public/mutable-objects.ts";
+import { objectsByHash, type ScoreObjects, writeScores } from "./score-objects.ts";
+
+export interface CommitOptions extends SiteOptions {
+  storage: Storage;
+  now: () => Date;
+  /** Does everything except writing to the store. */
+  dryRun?: boolean;
+  /** Called with what the operator should know before the commit is made. */
+  warn?: (line: string) => void;
+}
+
+/** Sources that were read and found sound. `fileRows` are in the order of the files. */
+export interface SoundSources {
+  sources: Pick<Sources, "files" | "scoreFiles" | "rowDigests">;
+  fileRows: readonly number[];
+  scores: ScoreObjects;
+}
+
+/** An archive whose pages and segments are written, with all that a run needs to make a snapshot of it. */
+export interface MadeArchive extends SoundSources {
+  archive: WrittenArchive;
+  /** Counts and writes the objects of the snapshot, and holds what only a new commit may need. */
+  objects: ObjectWriter;
+  changes: ArchiveChanges;
+}
+
+export interface PublishReport {
+  outcome: "published" | "unchanged" | "dry-run";
+  /** Only in a dry run: whether a run that writes would make a commit. */
+  wouldCommit?: boolean;
+  /** After the run; 0 when there is no commit. */
+  commit: number;
+  snapshotId: string;
+  counts: CommitEntry["counts"] & Record<"segments" | "pages", number>;
+  /** Compared with the snapshot that was current before; null when a part of that is gone or damaged. */
+  changes: Changes | null;
+  /** Of what the run makes, or would make. "lost": the current commit was signed, and the new one is not. */
+  signature: "signed" | "unsigned" | "lost";
+  /** Segments of the snapshot before that lacked a column for a filter, and were made anew. */
+  reindexed: number;
+  /** Objects of the snapshot: uploaded by this run, there already, and both, which is the size of the commit. */
+  uploaded: Size;
+  unchanged: Size;
+  total: Size;
+  /** Uploaded beside the snapshot: the record of what it changes. */
+  changeRecord: Size;
+  /** What each witness of the publisher's policy answered. */
+  witnessed: Witnessed[];
+}
+
+/**
+ * Builds the snapshot of an archive and makes it the current one, unless the store already shows the same. Then brings
+ * what is shown of the newest commit up to date.
+ */
+export async function commitSnapshot(
+  options: CommitOptions,
+  made: MadeArchive,
+  before: Before,
+): Promise<PublishReport> {
+  const { storage, now, dryRun = false, signing = {} } = options;
+  const { log, previous } = before;
+  const { newest: current } = log;
+  const { objects, scores, archive } = made;
+  const built = await buildSnapshot(storage, made, before);
+  const { manifest, entry, changes } = built;
+  const plan = planRun({
+    current,
+    previous,
+    built: { snapshotId: entry.snapshotId, manifestHash: built.ref.hash },
+    signed: current !== undefined && !lacksSignature(current, signing),
+    dryRun,
+  });
+  const { outcome, reasons } = plan;
+  const record = await writeManifest(options, made, before, built, plan);
+  const newest = outcome === "published" ? await append(options, made, before, built, record) : current;
+  let witnessed: Witnessed[] = [];
+  if (newest && outcome !== "dry-run") {
+    const atHand = { commit: newest, log, manifest, objects: objectsByHash(scores) };
+    witnessed = await finishRun(storage, atHand, outcome, now(), options);
+    await mendChanges(outcome === "unchanged" ? previous?.listed : undefined, newest, options);
+  }
+  const { uploaded, unchanged, total } = objects;
+  return {
+    outcome,
+    ...(dryRun && { wouldCommit: reasons.length > 0 }),
+    commit: newest?.entry.commit ?? 0,
+    snapshotId: entry.snapshotId,
+    counts: { ...entry.counts, segments: archive.segments.length, pages: archive.pages },
+    changes,
+    signature: signing.key ? "signed" : current?.note === undefined ? "unsigned" : "lost",
+    reindexed: previous?.unindexed ?? 0,
+    uploaded,
+    unchanged,
+    total,
+    changeRecord: made.changes.objects.total,
+    witnessed,
+  };
+}
+
+interface BuiltSnapshot {
+  manifest: Manifest;
+  /** The manifest's own object. Its parts are held until it is written. */
+  stored: Buffer;
+  ref: ObjectRef;
+  entry: SnapshotEntry;
+  changes: PublishReport["changes"];
+}
+
+/** Writes the scores, builds the manifest, and compares both with the current snapshot. */
+async function buildSnapshot(storage: Storage, made: MadeArchive, before: Before): Promise<BuiltSnapshot> {
+  const { objects, sources, scores, archive } = made;
+  const { segments, newestResolvedAt } = archive;
+  requireAtMost(nameOfAll(sources.files, "markets"), segments.length, maxSegments, "segments");
+  const { manifest, stored, parts } = divideManifest({
+    formatVersion,
+    newestResolvedAt: new Date(newestResolvedAt).toISOString(),
+    newestUpdatedAt: scores.newestUpdatedAt,
+    rowDigests: sources.rowDigests,
+    scores: await writeScores(objects, scores),
+    sources: holdSourceFiles(made),
+    segments,
+  });
+  for (const [key, bytes] of parts) objects.hold(key, bytes);
+  return {
+    manifest,
+    stored,
+    ref: referTo(stored),
+    entry: snapshotEntryOf(manifest, feedVersion),
+    changes: await changesOf(storage, made, manifest, before),
+  };
+}
+
+/** Tells which files the markets were made from, by hash: the order of their names may change, and does not matter. */
+function holdSourceFiles({ objects, sources, fileRows }: MadeArchive): ObjectRef {
+  const files = sources.files.map(({ name: _, unchanged: __, ...file }, index) => ({
+    ...file,
+    rows: fileRows[index]!,
+  }));
+  files.sort((a, b) => (a.hash < b.hash ? -1 : 1));
+  const content: SourceFiles = { formatVersion, files };
+  const bytes = Buffer.from(JSON.stringify(content));
+  const ref = referTo(bytes);
+  objects.hold(layout.sourceFiles(ref.hash), bytes);
+  return ref;
+}
+
+async function changesOf(
+  storage: Storage,
+  { changes: { markets }, scores }: MadeArchive,
+  { scores: { records } }: Manifest,
+  { log, previous }: Before,
+): Promise<Changes | null> {
+  const before = log.newest ? previous?.manifest.scores?.records : {};
+  if (!before || !markets) return null;
+  const own = objectsByHash(scores);
+  const read = async (ref: NamedObject) =>
+    own.get(ref.hash) ?? (await readObject(storage, layout.publicObject(ref.hash), ref));
+  return { markets, protocols: await protocolChanges(before, records, read) };
+}
+
+/** Why the current commit cannot stay. */
+type Reason =
+  /** The store has no commit. */
+  | "first"
+  /** The sources have other content than the current snapshot. */
+  | "content"
+  /** A rollback put publishing on hold, and the operator resumes it. */
+  | "hold"
+  /** Objects of the current snapshot were lost, and those made in their place have other names. */
+  | "objects"
+  /** Segments lacked a column for a filter and were made anew. */
+  | "index"
+  /** The current commit does not carry the signature of this run's key: there was none, or the key was changed. */
+  | "signature";
+
+/** What a run does with the snapshot that it built. */
+export interface RunPlan extends Pick<PublishReport, "outcome"> {
+  /** Why a run makes a commit, or would without --dry-run; none when the current commit stays. */
+  reasons: readonly Reason[];
+  /**
+   * Whether the store keeps the manifest and source files that the current commit names. They name the files that it
+   * was made from, which need not be those of this run. Otherwise the run's own are written.
+   */
+  keepsManifest: boolean;
+}
+
+export interface RunFacts {
+  current: Pick<Commit, "entry" | "manifest" | "hold"> | undefined;
+  /** The snapshot of the current commit; undefined when its manifest is gone or damaged. */
+  previous: Pick<PreviousSnapshot, "complete" | "unindexed"> | undefined;
+  built: { snapshotId: string; manifestHash: string };
+  /** Whether the current commit carries the signature that this run would give it. */
+  signed: boolean;
+  dryRun: boolean;
+}
+
+export function planRun({ current, previous, built, signed, dryRun }: RunFacts): RunPlan {
+  const otherContent = current?.entry.snapshotId !== built.snapshotId;
+  const sameObjects = previous?.complete || current?.manifest.hash === built.manifestHash;
+  const checks: [Reason, boolean][] = current
+    ? [
+        ["content", otherContent],
+        ["hold", current.hold],
+        ["objects", !otherContent && !sameObjects],
+        ["index", (previous?.unindexed ?? 0) > 0],
+        ["signature", !signed],
+      ]
+    : [["first", true]];
+  const reasons = checks.flatMap(([reason, applies]) => (applies ? [reason] : []));
+  const stays = reasons.length === 0;
+  return {
+    outcome: dryRun ? "dry-run" : stays ? "unchanged" : "published",
+    reasons,
+    keepsManifest: stays && previous?.complete === true,
+  };
+}
+
+/**
+ * Writes what is held, the record of changes and, last of all objects, the manifest. Returns the record of a snapshot
+ * that gets a commit; null when there are no changes, or too many.
+ */
+async function writeManifest(
+  { storage }: CommitOptions,
+  { objects, changes: archiveChanges }: MadeArchive,
+  { previous }: Before,
+  { manifest, stored, ref, entry, changes }: BuiltSnapshot,
+  { outcome, reasons, keepsManifest }: RunPlan,
+): Promise<ObjectRef | null> {
+  if (!keepsManifest) await objects.writeHeld();
+  const record =
+    changes && reasons.length > 0
+      ? await archiveChanges.finishRecord(previous?.commit.entry.snapshotId, entry.snapshotId)
+      : null;
+  // Objects of the current snapshot are safe. A manifest must not be put while a collection is deleting its objects.
+  if (outcome === "published")
+    await refuseCollected(
+      storage,
+      objects.written.union(archiveChanges.objects.written),
+      namesOfProtocols(manifest),
+    );
+  if (keepsManifest) keepManifest(objects, previous!);
+  else await objects.write(layout.manifest(ref.hash), stored);
+  return record;
+}
+
+/** Counts the current commit's manifest, and what it names, as objects that stay. The run has counted rows itself. */
+function keepManifest(objects: ObjectWriter, { commit, manifest, present }: PreviousSnapshot): void {
+  const named = namedBy(manifest);
+  for (const [key, bytes] of present) if (named.has(key) && !layout.rows.has(key)) objects.keep(key, bytes);
+  objects.keep(layout.manifest(commit.manifest.hash), commit.manifest.bytes);
+}
+
+async function append(
+  options: CommitOptions,
+  { objects }: MadeArchive,
+  { log: { newest: current } }: Before,
+  { manifest, ref, entry, changes }: BuiltSnapshot,
+  record: ObjectRef | null,
+): Promise<Commit> {
+  const { storage, signing = {} } = options;
+  // Nothing was written yet, so probe now; the write also reveals a directory's clock.
+  if (objects.written.size === 0) await probeConditionalWrites(storage);
+  // Public names are written after the commit, so until then nothing but this check keeps them.
+  await refuseCollected(storage, new Set([layout.manifest(ref.hash)]), namesOfProtocols(manifest));
+  if (current) await signExportsOf(storage, current, signing);
+  await requireStillNewest(storage, current, signing);
+  const content: CommitContent = {
+    formatVersion,
+    entry: {
+      commit: (current?.entry.commit ?? 0) + 1,
+      ...entry,
+      publishedAt: publicationTime(storage, current, options),
+      withdrawn: current?.entry.withdrawn ?? [],
+    },
+    manifest: ref,
+    changes: record,
+    changeCounts: changes && countsIn(changes.markets),
+    size: objects.total,
+    hold: false,
+    previous: current?.digest ?? null,
+    tree: await treeBefore(storage, current),
+  };
+  return appendCommit(storage, content, signerOf(signing));
+}
+
+const countsIn = ({ added, changed, removed }: Changes["markets"]) => ({ added, changed, removed });
