@@ -4,18 +4,15 @@ export const siteName = "Protocol Risk Scores";
 export const siteDescription =
   "Risk scores of DeFi protocols in twelve dimensions, and an archive of resolved prediction markets.";
 
-/** Null where the operator says nothing. */
-export interface Terms {
-  /** An address. */
-  license: string | null;
-  citeAs: string | null;
-}
-
-export interface Addresses extends Terms {
-  /** Ends with a slash. */
+/** What the public data says of itself; null where the operator says nothing. */
+export interface Addresses {
+  /** The address of the public tree. Ends with a slash. */
   site: string;
   /** https://HOST/api/v1; null where the site has no service. */
   api: string | null;
+  /** An address. */
+  license: string | null;
+  citeAs: string | null;
 }
 
 /** Relative to the root of the public tree. Not every CDN shows a folder's index.html under the folder's own name. */

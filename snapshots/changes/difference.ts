@@ -24,30 +24,32 @@ export interface Difference {
 export async function difference({ before, after }: Sides, turn?: Turn): Promise<Difference> {
   const byId = (side: Entries) => sortIndexes(range(side.size), (a, b) => side.compareIds(a, side, b), turn);
   const [old, fresh] = [await byId(before), await byId(after)];
-  const [added, removed, changedBefore, changedAfter] = [
-    new Indexes(),
-    new Indexes(),
-    new Indexes(),
-    new Indexes(),
-  ];
+  // As long as they can become.
+  const [removed, added] = [new Uint32Array(old.length), new Uint32Array(fresh.length)];
+  const most = Math.min(old.length, fresh.length);
+  const changed = { before: new Uint32Array(most), after: new Uint32Array(most) };
+  const found = { added: 0, changed: 0, removed: 0 };
   let [left, right] = [0, 0];
   while (left < old.length || right < fresh.length) {
     const [a, b] = [old[left], fresh[right]];
     const order = a === undefined ? 1 : b === undefined ? -1 : before.compareIds(a, after, b);
-    if (order < 0) removed.push(a!);
-    else if (order > 0) added.push(b!);
+    if (order < 0) removed[found.removed++] = a!;
+    else if (order > 0) added[found.added++] = b!;
     else if (!before.sameText(a!, after, b!)) {
-      changedBefore.push(a!);
-      changedAfter.push(b!);
+      changed.before[found.changed] = a!;
+      changed.after[found.changed++] = b!;
     }
     if (order <= 0) left += 1;
     if (order >= 0) right += 1;
     if (turn && (left + right) % comparisonsPerTurn === 0) await turn();
   }
   return {
-    added: added.values,
-    changed: { before: changedBefore.values, after: changedAfter.values },
-    removed: removed.values,
+    added: added.slice(0, found.added),
+    changed: {
+      before: changed.before.slice(0, found.changed),
+      after: changed.after.slice(0, found.changed),
+    },
+    removed: removed.slice(0, found.removed),
   };
 }
 
@@ -103,26 +105,6 @@ export async function netSides(steps: readonly Sides[], turn?: Turn): Promise<Si
     if (isLast && isGained[index] === 1) net.after.copy(all, index);
   }
   return net;
-}
-
-/** Grows without boxing its numbers. */
-class Indexes {
-  #values = new Uint32Array(16);
-  #size = 0;
-
-  push(index: number): void {
-    if (this.#size === this.#values.length) {
-      const larger = new Uint32Array(this.#size * 2);
-      larger.set(this.#values);
-      this.#values = larger;
-    }
-    this.#values[this.#size] = index;
-    this.#size += 1;
-  }
-
-  get values(): Uint32Array {
-    return this.#values.subarray(0, this.#size);
-  }
 }
 
 /** Words of 32 bits for an id, and for the kept half of a text's hash. */

@@ -14,7 +14,7 @@ import { encodeIds, idHash } from "../index/id-table.ts";
 import { columnsOf, type IndexColumns, type IndexRow, sectionRootOf } from "../index/index-header.ts";
 import { encodeOrigins, encodeSegment, readIndexHeader } from "../index/segment.ts";
 import { wordsOf } from "../index/word-table.ts";
-import type { FileNumbers, RenderedMarket } from "../sources/sources.ts";
+import type { RenderedMarket } from "../sources/sources.ts";
 import { layout } from "../store/layout.ts";
 import { besideSegment, referTo } from "../store/objects.ts";
 import type { TakeDifference } from "./guards.ts";
@@ -48,7 +48,7 @@ export async function writeArchive(
 ): Promise<WrittenArchive> {
   const writer = new ArchiveWriter(objects, previous, read, progress);
   try {
-    await mergeMarkets(writer, previous, read.kept, read.sort.sorted(), differs);
+    await mergeMarkets(writer, previous, read, differs);
     return await writer.finish();
   } finally {
     await writer.close();
@@ -58,18 +58,17 @@ export async function writeArchive(
 async function mergeMarkets(
   writer: ArchiveWriter,
   previous: PreviousSnapshot | undefined,
-  kept: FileNumbers,
-  fresh: AsyncIterable<RenderedMarket[]>,
+  { kept, sort }: RowsRead,
   differs?: TakeDifference,
 ): Promise<void> {
-  const markets = oneByOne(fresh);
+  const markets = oneByOne(sort.sorted());
   let next = await markets.next();
   const addFresh = async (market: RenderedMarket, before?: MarketLine) => {
     if (!before?.line.equals(market.line)) await differs?.({ ...(before && { before }), after: market });
     await writer.add(market);
     next = await markets.next();
   };
-  for (const page of previous?.pages ?? []) {
+  for (const page of previous?.rows.pages ?? []) {
     const rows = kept.subarray(page.start, page.start + page.markets);
     if (!differs && rows.every((file) => file === 0)) continue;
     while (!next.done && next.value.resolvedAt < page.oldest) await addFresh(next.value);
@@ -112,17 +111,9 @@ type Market = OldMarket | (RenderedMarket & { ordinal?: undefined });
 class ArchiveWriter {
   readonly #objects: ObjectWriter;
   readonly #previous: PreviousSnapshot | undefined;
-  /** Hashes of the source files. `#kept` and the markets refer to them by number, from 1. */
-  readonly #files: readonly string[];
-  readonly #kept: FileNumbers;
-  readonly #sameOrigins: ReadonlyMap<string, ObjectRef>;
+  readonly #read: RowsRead;
   readonly #cutter = new Cutter();
-  readonly #written: WrittenArchive = {
-    segments: [],
-    pages: 0,
-    markets: 0,
-    newestResolvedAt: 0,
-  };
+  readonly #written: WrittenArchive = { segments: [], pages: 0, markets: 0, newestResolvedAt: 0 };
   readonly #progress: (markets: number) => void;
   readonly #inFlight = new Set<Promise<Page>>();
   #markets: Market[] = [];
@@ -132,14 +123,12 @@ class ArchiveWriter {
   constructor(
     objects: ObjectWriter,
     previous: PreviousSnapshot | undefined,
-    { sources, kept, sameOrigins }: RowsRead,
+    read: RowsRead,
     progress: (markets: number) => void,
   ) {
     this.#objects = objects;
     this.#previous = previous;
-    this.#files = sources.files.map(({ hash }) => hash);
-    this.#kept = kept;
-    this.#sameOrigins = sameOrigins;
+    this.#read = read;
     this.#progress = progress;
   }
 
@@ -194,7 +183,7 @@ class ArchiveWriter {
     const same = this.#previous?.pageOf(markets.map((market) => market.ordinal));
     if (same && this.#objects.keep(layout.page(same.hash), same.bytes)) return same;
     const root = pageRootOf(markets.map(({ line }) => leafHash(line))).toString("hex");
-    const known = this.#previous?.pageWithRoot(root);
+    const known = this.#previous?.pageByRoot.get(root);
     // Another zlib version may compress differently, so a stored page keeps the table entry it was written with. It is
     // copied, since these rows are others than those of the previous page, though their text is the same.
     if (known && this.#objects.keep(layout.page(known.hash), known.bytes)) {
@@ -294,13 +283,15 @@ class ArchiveWriter {
   }
 
   #unchangedOrigins({ hash }: SegmentRef): ObjectRef | undefined {
-    const same = this.#sameOrigins.get(hash);
+    const same = this.#read.sameOrigins.get(hash);
     return same && this.#objects.keep(layout.origins(same.hash), same.bytes) ? same : undefined;
   }
 
   #holdOrigins(rows: readonly RowOrOrdinal[]): ObjectRef {
-    const numbers = rows.map((row) => (typeof row === "number" ? this.#kept[row]! : row.file));
-    const bytes = encodeOrigins(numbers, this.#files);
+    const { kept, sources } = this.#read;
+    const numbers = rows.map((row) => (typeof row === "number" ? kept[row]! : row.file));
+    const hashes = sources.files.map(({ hash }) => hash);
+    const bytes = encodeOrigins(numbers, hashes);
     const ref = referTo(bytes);
     this.#objects.hold(layout.origins(ref.hash), bytes);
     return ref;

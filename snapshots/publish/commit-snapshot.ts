@@ -105,7 +105,12 @@ export async function commitSnapshot(
   const newest = outcome === "published" ? await append(options, made, before, built, record) : current;
   let witnessed: Witnessed[] = [];
   if (newest && outcome !== "dry-run") {
-    const atHand = { commit: newest, log, manifest, objects: objectsByHash(scores) };
+    const atHand = {
+      commit: newest,
+      log: newest === current ? log : undefined,
+      manifest,
+      objects: objectsByHash(scores),
+    };
     witnessed = await finishRun(storage, atHand, outcome, now(), options);
     await mendChanges(outcome === "unchanged" ? previous?.listed : undefined, newest, options);
   }

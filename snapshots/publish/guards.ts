@@ -83,9 +83,10 @@ export async function compareRun(
   sides: ArchiveSides,
 ): Promise<ArchiveDifference> {
   // Pages of a segment that is gone are not known.
-  const known = previous.pages.reduce((sum, { markets }) => sum + markets, 0);
+  const { pages } = previous.rows;
+  const known = pages.reduce((sum, { markets }) => sum + markets, 0);
   let whole = known === previous.commit.entry.counts.markets;
-  for (const page of previous.pages) {
+  for (const page of pages) {
     if (!kept.subarray(page.start, page.start + page.markets).includes(0)) continue;
     whole &&= page.usable;
     if (!page.usable) continue;

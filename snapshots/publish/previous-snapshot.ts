@@ -38,27 +38,31 @@ export class PreviousSnapshot {
   /** Those that can be read, from the oldest. */
   readonly segments: readonly PreviousSegment[];
   readonly rows: PreviousRows;
+  /** Pages that the store has, at any position, by the root of their markets. */
+  readonly pageByRoot: ReadonlyMap<string, Page>;
   readonly #storage: Storage;
   readonly #present: Map<string, number>;
-  readonly #objects: number;
-  readonly #byRoot = new Map<string, Page>();
+  /** How many objects the manifest and its segments name. */
+  readonly #named: number;
 
   private constructor(
     { storage, listed }: Record<"storage" | "listed", Storage>,
     commit: Commit,
     manifest: KnownManifest,
     segments: readonly PreviousSegment[],
-    { present, objects }: { present: Map<string, number>; objects: number },
+    { present, named }: { present: Map<string, number>; named: number },
   ) {
     this.commit = commit;
     this.manifest = manifest;
     this.listed = listed;
     this.segments = segments;
     this.rows = new PreviousRows(storage, segments);
+    this.pageByRoot = new Map(
+      this.rows.pages.flatMap((page) => (page.usable ? [[page.root, page] as const] : [])),
+    );
     this.#storage = storage;
     this.#present = present;
-    this.#objects = objects;
-    for (const page of this.pages) if (page.usable) this.#byRoot.set(page.root, page);
+    this.#named = named;
   }
 
   /**
@@ -76,15 +80,16 @@ export class PreviousSnapshot {
   ): Promise<PreviousSnapshot> {
     const key = layout.manifest(commit.manifest.hash);
     if (faulty.has(key)) throw new MissingObjectError(key);
-    const absent = new Set(faulty);
-    const lost: Damaged = (error) => {
-      if (!absent.has(error.key)) damaged(error);
-      absent.add(error.key);
-    };
-    const manifest = await readParts(storage, commit, { lost });
+    const without = new Set(faulty);
+    const manifest = await readParts(storage, commit, {
+      lost: (error) => {
+        if (!without.has(error.key)) damaged(error);
+        without.add(error.key);
+      },
+    });
     const listed = listedOnce(storage, privateTree);
     const named = namedBy(manifest);
-    const present = await presentOf(listed, named, manifestPrefixes, absent);
+    const present = await presentOf(listed, named, manifestPrefixes, without);
     const tables = new Map<SegmentRef, PageTable>();
     await inParallel(manifest.segments, async (ref) => {
       const key = layout.segment(ref.hash);
@@ -92,13 +97,13 @@ export class PreviousSnapshot {
       if (table) tables.set(ref, table);
       else present.delete(key);
     });
-    const pages = Array.from(tables.values(), (table) => table.pages).flat();
+    const pages = [...tables.values()].flatMap((table) => table.pages);
     const wanted = new Map(pages.map((page) => [layout.page(page.hash), page]));
     const presentPages = await presentOf(listed, wanted, [layout.page.prefix], faulty);
     const segments = placeSegments(manifest.segments, tables, presentPages);
     return new PreviousSnapshot({ storage, listed }, commit, manifest, segments, {
       present: new Map([...present, ...presentPages]),
-      objects: named.size + wanted.size,
+      named: named.size + wanted.size,
     });
   }
 
@@ -120,7 +125,7 @@ export class PreviousSnapshot {
   }
 
   /** Whether an error says that an object of the snapshot, which the store lists, is damaged or gone. */
-  isHurtBy(error: unknown): error is CorruptObjectError | MissingObjectError {
+  isDamage(error: unknown): error is CorruptObjectError | MissingObjectError {
     return isLoss(error) && this.present.has(error.key);
   }
 
@@ -136,7 +141,7 @@ export class PreviousSnapshot {
 
   /** Whether the store has all of them, as far as they were read. */
   get complete(): boolean {
-    return this.present.size === this.#objects;
+    return this.#present.size === this.#named;
   }
 
   /** How many segments lack a column for a filter of this version. */
@@ -149,11 +154,6 @@ export class PreviousSnapshot {
     return this.manifest.segments.reduce((sum, { markets }) => sum + markets, 0);
   }
 
-  /** From the oldest. */
-  get pages(): readonly PreviousPage[] {
-    return this.rows.pages;
-  }
-
   /** The page with exactly these old rows, given by ordinal from the oldest. */
   pageOf(ordinals: readonly (number | undefined)[]): PreviousPage | undefined {
     const [first] = ordinals;
@@ -161,11 +161,6 @@ export class PreviousSnapshot {
     const page = this.rows.pageAt(first);
     const same = page.start === first && page.markets === ordinals.length;
     return same && ordinals.every((ordinal, n) => ordinal === first + n) ? page : undefined;
-  }
-
-  /** A stored page with these markets, at any position. */
-  pageWithRoot(root: string): Page | undefined {
-    return this.#byRoot.get(root);
   }
 
   /** The segment with exactly these old pages, from the oldest. */

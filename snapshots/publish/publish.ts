@@ -120,7 +120,7 @@ export async function retryWithoutDamaged<T>(
     try {
       return await work(previous);
     } catch (error) {
-      if (tries === maxTries || !previous?.isHurtBy(error)) throw error;
+      if (tries === maxTries || !previous?.isDamage(error)) throw error;
       damaged(error);
     }
   }

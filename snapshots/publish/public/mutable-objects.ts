@@ -64,8 +64,8 @@ export interface SiteOptions {
 /** The newest commit that a run knows of, and what it has at hand, so that it need not be read again. */
 interface AtHand {
   commit: Commit;
-  /** The log as it was when the run began. It serves as long as that commit is still its newest. */
-  log?: RunLog;
+  /** The log as it was when the run began, if that commit was its newest. */
+  log?: RunLog | undefined;
   /** What the commit's manifest says of scores. */
   manifest?: Pick<Manifest, "scores">;
   /** By hash. */
@@ -85,7 +85,7 @@ export async function updateMutableObjects(
   // Nobody trusts what a run makes without a key, yet it has to be shown.
   const trust = signing.key && trustOf(signing);
   const { commit: known } = atHand;
-  let log = atHand.log?.newest?.digest === known.digest ? atHand.log : undefined;
+  let { log } = atHand;
   let shown = await showNewest(storage, trust, faulty, known, log?.storage);
   if (log && shown.commit.digest !== known.digest) {
     log = undefined;
@@ -106,13 +106,9 @@ async function namedIn(
   site: Site | undefined,
   { api, siteUrl, license, citeAs, contact }: SiteOptions,
 ): Promise<Named> {
-  const complete = (before: Named): Named => ({
-    api: api === undefined ? before.api : api,
-    site: siteUrl === undefined ? before.site : siteUrl,
-    license: license === undefined ? before.license : license,
-    citeAs: citeAs === undefined ? before.citeAs : citeAs,
-    contact: contact === undefined ? before.contact : contact,
-  });
+  const all = Object.entries({ api, site: siteUrl, license, citeAs, contact });
+  const told = Object.fromEntries(all.filter(([, value]) => value !== undefined));
+  const complete = (before: Named): Named => ({ ...before, ...told });
   const { api: alone, ...others } = complete(nothingNamed);
   const file = layout.siteFile("api.json");
   const asTold = (await site?.files(alone, others))?.get(file);

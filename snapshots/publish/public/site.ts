@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { contactAt } from "../../../schemas/names.ts";
-import type { Terms } from "../../artefacts/addresses.ts";
+import type { Addresses } from "../../artefacts/addresses.ts";
 import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { artefactFolders, layout } from "../../store/layout.ts";
@@ -104,9 +104,7 @@ export function siteAddressAt(base: string): string {
 }
 
 /** The members of the store's `site/api.json`, each null when it is not there. */
-export interface Named extends Terms {
-  api: ApiAddress;
-  /** The address of the public tree. */
+export interface Named extends Omit<Addresses, "site"> {
   site: string | null;
   /** An address where one gets a key. */
   contact: string | null;
