@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { endpoints } from "../../schemas/endpoints.ts";
-import { protocolListPath } from "../../snapshots/artefacts/addresses.ts";
+import { protocolListPath } from "../../snapshots/artefacts/dataset.ts";
 import type { ApiAddress, Named, Site } from "../../snapshots/publish/public/site.ts";
 import { headersOf, layout } from "../../snapshots/store/layout.ts";
 import { bundle, pagePolicy, policyHeader, type StaticFile } from "./static-files.ts";

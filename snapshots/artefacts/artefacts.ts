@@ -3,10 +3,17 @@ import { meanings } from "../../schemas/meanings.ts";
 import { inListOrder, listEntryOf, type ProtocolScore, type ScoreListEntry } from "../../schemas/records.ts";
 import { type TierChange, Tiers } from "../../schemas/store/stored-objects.ts";
 import { layout } from "../store/layout.ts";
-import { type Addresses, addressOf, serviceAddress, siteDescription, siteName } from "./addresses.ts";
 import { renderBadge } from "./badge.ts";
 import { cardKey } from "./card.ts";
-import { type DatasetFacts, renderDataset } from "./dataset.ts";
+import {
+  type Addresses,
+  addressOf,
+  type DatasetFacts,
+  renderDataset,
+  serviceAddress,
+  siteDescription,
+  siteName,
+} from "./dataset.ts";
 import { type Markup, markup } from "./markup.ts";
 import {
   placeOf,

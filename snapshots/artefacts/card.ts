@@ -5,8 +5,8 @@ import { protocolDimensionKeys } from "../../schemas/protocol.ts";
 import type { ProtocolScore } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/versions.ts";
 import { layout, sha256 } from "../store/layout.ts";
-import { siteName } from "./addresses.ts";
 import { badgeColours } from "./badge.ts";
+import { siteName } from "./dataset.ts";
 
 // The picture that messengers and social networks show beside a link to a protocol's page. It has only a few rectangles
 // and words, so it is drawn here: an SVG renderer would take some megabytes and still need a font. The only foreign

@@ -6,45 +6,34 @@ import { sourceName } from "../../schemas/shapes.ts";
 import type { ExportRecord, ObjectRef } from "../../schemas/store/stored-objects.ts";
 import { exportFileName } from "../export/export-records.ts";
 import { layout } from "../store/layout.ts";
-import { type Addresses, addressOf, siteName } from "./addresses.ts";
 
-/** Croissant 1.0 asks for this context. */
-const context = {
-  "@language": "en",
-  "@vocab": "https://schema.org/",
-  citeAs: "cr:citeAs",
-  column: "cr:column",
-  conformsTo: "dct:conformsTo",
-  cr: "http://mlcommons.org/croissant/",
-  data: { "@id": "cr:data", "@type": "@json" },
-  dataType: { "@id": "cr:dataType", "@type": "@vocab" },
-  dct: "http://purl.org/dc/terms/",
-  examples: { "@id": "cr:examples", "@type": "@json" },
-  extract: "cr:extract",
-  field: "cr:field",
-  fileObject: "cr:fileObject",
-  fileProperty: "cr:fileProperty",
-  fileSet: "cr:fileSet",
-  format: "cr:format",
-  includes: "cr:includes",
-  isLiveDataset: "cr:isLiveDataset",
-  jsonPath: "cr:jsonPath",
-  key: "cr:key",
-  md5: "cr:md5",
-  parentField: "cr:parentField",
-  path: "cr:path",
-  rai: "http://mlcommons.org/croissant/RAI/",
-  recordSet: "cr:recordSet",
-  references: "cr:references",
-  regex: "cr:regex",
-  repeated: "cr:repeated",
-  replace: "cr:replace",
-  sc: "https://schema.org/",
-  separator: "cr:separator",
-  source: "cr:source",
-  subField: "cr:subField",
-  transform: "cr:transform",
-};
+export const siteName = "Protocol Risk Scores";
+export const siteDescription =
+  "Risk scores of DeFi protocols in twelve dimensions, and an archive of resolved prediction markets.";
+
+/** What the public data says of itself; null where the operator says nothing. */
+export interface Addresses {
+  /** The address of the public tree. Ends with a slash. */
+  site: string;
+  /** https://HOST/api/v1; null where the site has no service. */
+  api: string | null;
+  /** An address. */
+  license: string | null;
+  citeAs: string | null;
+}
+
+/** Relative to the root of the public tree. Not every CDN shows a folder's index.html under the folder's own name. */
+export const pathOf = (key: string) => key.slice(layout.publicTree.length);
+
+/** `key` is of an object in the public tree. */
+export const addressOf = ({ site }: Addresses, key: string) => `${site}${pathOf(key)}`;
+
+export const protocolListPath = pathOf(layout.protocolList);
+
+/** For paths beside the API, such as `openapi.json`. */
+export function serviceAddress(api: string, path: string): string {
+  return `${api.replace(/api\/v1$/, "")}${path}`;
+}
 
 const datasetDescription =
   `Risk scores of DeFi protocols, the current one of each. BRI: ${meanings.bri.meaning} Tier: ` +
@@ -130,6 +119,44 @@ export function renderDataset(
     ],
   };
 }
+
+/** Croissant 1.0 asks for this context. */
+const context = {
+  "@language": "en",
+  "@vocab": "https://schema.org/",
+  citeAs: "cr:citeAs",
+  column: "cr:column",
+  conformsTo: "dct:conformsTo",
+  cr: "http://mlcommons.org/croissant/",
+  data: { "@id": "cr:data", "@type": "@json" },
+  dataType: { "@id": "cr:dataType", "@type": "@vocab" },
+  dct: "http://purl.org/dc/terms/",
+  examples: { "@id": "cr:examples", "@type": "@json" },
+  extract: "cr:extract",
+  field: "cr:field",
+  fileObject: "cr:fileObject",
+  fileProperty: "cr:fileProperty",
+  fileSet: "cr:fileSet",
+  format: "cr:format",
+  includes: "cr:includes",
+  isLiveDataset: "cr:isLiveDataset",
+  jsonPath: "cr:jsonPath",
+  key: "cr:key",
+  md5: "cr:md5",
+  parentField: "cr:parentField",
+  path: "cr:path",
+  rai: "http://mlcommons.org/croissant/RAI/",
+  recordSet: "cr:recordSet",
+  references: "cr:references",
+  regex: "cr:regex",
+  repeated: "cr:repeated",
+  replace: "cr:replace",
+  sc: "https://schema.org/",
+  separator: "cr:separator",
+  source: "cr:source",
+  subField: "cr:subField",
+  transform: "cr:transform",
+};
 
 /** The Parquet files of an export, and their columns that hold one value each. */
 function describeArchive(api: string, { snapshotId, files }: ExportRecord) {

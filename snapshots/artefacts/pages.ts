@@ -4,9 +4,8 @@ import { protocolDimensionKeys } from "../../schemas/protocol.ts";
 import type { ProtocolScore, ScoreListEntry } from "../../schemas/records.ts";
 import { forgeTiers } from "../../schemas/versions.ts";
 import { layout } from "../store/layout.ts";
-import { type Addresses, addressOf, pathOf, siteName } from "./addresses.ts";
 import { cardSize } from "./card.ts";
-import { renderPageData } from "./dataset.ts";
+import { type Addresses, addressOf, pathOf, renderPageData, siteName } from "./dataset.ts";
 import { jsonMarkup, type Markup, markup } from "./markup.ts";
 
 export interface Place {

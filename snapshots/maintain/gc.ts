@@ -82,14 +82,14 @@ const recordHours = 24;
 export async function collectGarbage(storage: Storage, options: CollectOptions): Promise<CollectReport> {
   const survey = new Survey(storage, options);
   const places = options.site ? collected : collected.filter((prefix) => prefix !== layout.siteFile.prefix);
-  const { unreachable, mayGo, keptCommits, ...found } = await survey.run(places);
+  const { unreachable, mayGo, keptCommits, tiers } = await survey.run(places);
   const doomed = unreachable.filter(mayGo);
   const gone = options.dryRun ? doomed : await remove(storage, survey, doomed);
   if (!options.dryRun) await removeOldRecords(storage, options.now);
   const leftovers = options.dryRun ? 0 : ((await storage.removeLeftovers?.()) ?? 0);
   return {
     keptCommits,
-    tiers: found.rules,
+    tiers,
     deleted: { keys: gone.map(({ key }) => key), bytes: gone.reduce((sum, { bytes }) => sum + bytes, 0) },
     young: unreachable.length - doomed.length,
     leftovers,
@@ -147,7 +147,7 @@ interface SurveyResult {
   /** No running publish can need an object that is this old. */
   mayGo: (info: ObjectInfo) => boolean;
   keptCommits: number;
-  rules: RuleBytes;
+  tiers: RuleBytes;
 }
 
 /** A commit, and the rules that keep its snapshot, as a mask. */
@@ -207,7 +207,7 @@ class Survey {
       unreachable: listed.filter(({ key }) => !this.#reachable.has(key)),
       mayGo,
       keptCommits: masks.filter((mask) => mask > 0).length,
-      rules: this.#bytesOf(listed),
+      tiers: this.#bytesOf(listed),
     };
   }
 
@@ -223,19 +223,17 @@ class Survey {
    */
   #reachRuns(listed: readonly ObjectInfo[]): number {
     const since = this.#options.now.getTime() - runInPartsHours * hour;
-    const records = listed.filter(({ key }) => key.startsWith(layout.runPlan.prefix));
-    const open = records.filter(({ key, modified }) => layout.runPlan.has(key) && modified.getTime() > since);
-    for (const { key: plan } of open) {
+    let first = Number.POSITIVE_INFINITY;
+    for (const { key: plan, modified } of listed) {
+      if (!layout.runPlan.has(plan) || modified.getTime() <= since) continue;
       const folder = `${layout.runPlan.prefix}${layout.runPlan.nameIn(plan)}/`;
       this.#reach(
-        records.flatMap(({ key }) => (key.startsWith(folder) ? [key] : [])),
+        listed.flatMap(({ key }) => (key.startsWith(folder) ? [key] : [])),
         rules.always,
       );
+      first = Math.min(first, modified.getTime());
     }
-    return open.reduce(
-      (first, { modified }) => Math.min(first, modified.getTime()),
-      Number.POSITIVE_INFINITY,
-    );
+    return first;
   }
 
   /** Bytes that only one rule keeps. */

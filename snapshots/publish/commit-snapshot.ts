@@ -266,13 +266,9 @@ async function writeManifest(
     changes && reasons.length > 0
       ? await archiveChanges.finishRecord(previous?.commit.entry.snapshotId, entry.snapshotId)
       : null;
+  const written = objects.written.union(archiveChanges.objects.written);
   // Objects of the current snapshot are safe. A manifest must not be put while a collection is deleting its objects.
-  if (outcome === "published")
-    await refuseCollected(
-      storage,
-      objects.written.union(archiveChanges.objects.written),
-      namesOfProtocols(manifest),
-    );
+  if (outcome === "published") await refuseCollected(storage, written, namesOfProtocols(manifest));
   if (keepsManifest) keepManifest(objects, previous!);
   else await objects.write(layout.manifest(ref.hash), stored);
   return record;

@@ -9,14 +9,14 @@ export interface Fault {
 export const faults: readonly Fault[] = [
   {
     name: "a publisher does not look for collections",
-    file: "snapshots/publish/publish.ts",
-    text: "await refuseCollected(storage, objects.written.union(archiveChanges.objects.written), names);",
+    file: "snapshots/publish/commit-snapshot.ts",
+    text: "await refuseCollected(storage, written, namesOfProtocols(manifest));",
     fault: "{}",
   },
   {
     name: "a publisher does not look again before its commit",
-    file: "snapshots/publish/publish.ts",
-    text: "await refuseCollected(storage, new Set([manifestKey]), names);",
+    file: "snapshots/publish/commit-snapshot.ts",
+    text: "await refuseCollected(storage, new Set([layout.manifest(ref.hash)]), namesOfProtocols(manifest));",
     fault: "",
   },
   {

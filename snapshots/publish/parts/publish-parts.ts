@@ -59,7 +59,14 @@ export async function publishPart(options: PartOptions, name: string, part: numb
   const known = await findPart(run, plan, part);
   if (known && !known.refused) return known;
   const [started, before] = [performance.now(), process.cpuUsage()];
-  const made = await makePart(options, run, plan, part);
+  const make = async () =>
+    retryWithoutDamaged(options, await plannedCommit(run, plan), (previous) =>
+      writeRange(options, run, plan, part, previous),
+    );
+  const made =
+    planned.markets === 0
+      ? nothing
+      : await unless(SourceRefusal, make, ({ counted }) => ({ ...nothing, refused: [...counted] }));
   const used = process.cpuUsage(before);
   await writePart(run, {
     formatVersion,
@@ -76,21 +83,7 @@ export async function publishPart(options: PartOptions, name: string, part: numb
 
 type Made = Pick<PartRecord, "refused" | "segments" | "pages" | "markets" | "newestResolvedAt" | "objects">;
 
-const nothing: Made = {
-  segments: [],
-  pages: 0,
-  markets: 0,
-  newestResolvedAt: 0,
-  objects: [],
-};
-
-async function makePart(options: PartOptions, run: Run, plan: PartsPlan, part: number): Promise<Made> {
-  if (plan.parts[part - 1]!.markets === 0) return nothing;
-  const current = await plannedCommit(run, plan);
-  const write = () =>
-    retryWithoutDamaged(options, current, (previous) => writeRange(options, run, plan, part, previous));
-  return unless(SourceRefusal, write, ({ counted }) => ({ ...nothing, refused: [...counted] }));
-}
+const nothing: Made = { segments: [], pages: 0, markets: 0, newestResolvedAt: 0, objects: [] };
 
 /** `previous` is the snapshot that the run builds on. */
 async function writeRange(
@@ -167,7 +160,7 @@ export async function joinParts(options: PublishOptions, name: string): Promise<
   requireFewProtocols(sources.sources, sources.scores.records.size);
   if (moved && !isOf(current!, archive, sources)) throw lost(run, current);
   return retryWithoutDamaged(options, current, async (previous) => {
-    const made = await compare(options, { archive, parts, sources }, { log, previous });
+    const made = await compare(options, archive, parts, sources, { log, previous });
     return commitSnapshot(options, made, { log, previous });
   });
 }
@@ -246,16 +239,12 @@ async function readSound(
   }
 }
 
-interface Joined {
-  archive: WrittenArchive;
-  parts: readonly PartRecord[];
-  sources: SoundSources;
-}
-
 /** Compares an archive that is already written with the current snapshot. */
 async function compare(
   options: PublishOptions,
-  { archive, parts, sources }: Joined,
+  archive: WrittenArchive,
+  parts: readonly PartRecord[],
+  sources: SoundSources,
   before: Before,
 ): Promise<MadeArchive> {
   const { storage, allow, dryRun, warn } = options;

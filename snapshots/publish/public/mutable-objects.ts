@@ -8,7 +8,6 @@ import type {
   NamedObject,
   Tiers,
 } from "../../../schemas/store/stored-objects.ts";
-import type { Addresses } from "../../artefacts/addresses.ts";
 import {
   artefactsOf,
   readTiers,
@@ -17,6 +16,7 @@ import {
   tiersAfter,
 } from "../../artefacts/artefacts.ts";
 import { cardKey, drawCard } from "../../artefacts/card.ts";
+import type { Addresses } from "../../artefacts/dataset.ts";
 import { soundExports } from "../../export/export-records.ts";
 import { CorruptObjectError, MissingObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";

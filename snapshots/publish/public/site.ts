@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { contactAt } from "../../../schemas/names.ts";
-import type { Addresses } from "../../artefacts/addresses.ts";
+import type { Addresses } from "../../artefacts/dataset.ts";
 import { CorruptObjectError, unless } from "../../store/errors.ts";
 import { inParallel } from "../../store/in-parallel.ts";
 import { artefactFolders, layout } from "../../store/layout.ts";
