@@ -1,7 +1,8 @@
+import { realpathSync } from "node:fs";
 import { type ParseArgsOptionDescriptor, parseArgs } from "node:util";
 import { nearest } from "../schemas/filters.ts";
 import { messageOf } from "../snapshots/store/errors.ts";
-import { type ExitCode, exitCodes, reportFailure, type Shell, usageError } from "./cli.ts";
+import { type ExitCode, exitCodes, processShell, reportFailure, type Shell, usageError } from "./cli.ts";
 
 export interface Option extends ParseArgsOptionDescriptor {
   /** Placeholder of the value in the usage, for options that take one. */
@@ -86,6 +87,13 @@ function readArguments<Named extends Options>(args: readonly string[], options: 
 function question(text: string, known: readonly string[], prefix = ""): string {
   const meant = nearest(text, known);
   return meant === undefined ? "" : `. Did you mean ${prefix}${meant}?`;
+}
+
+/** Runs a program when Node was started with its file. Other files may import it too. */
+export async function runAsScript(program: Program, file: string): Promise<void> {
+  const [, script, ...args] = process.argv;
+  if (script === undefined || realpathSync(script) !== file) return;
+  process.exitCode = await runProgram(program, args, processShell());
 }
 
 /** Runs the command that the arguments name, or shows the help, and returns the exit code. Never throws. */

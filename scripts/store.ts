@@ -1,8 +1,14 @@
 import { integerOf } from "../schemas/shapes.ts";
+import type { Policy } from "../snapshots/format/note.ts";
+import { isKeyName } from "../snapshots/format/note.ts";
 import { cacheDisk, openStorage, requireStore } from "../snapshots/store/open-storage.ts";
-import { parseS3Location, type Storage } from "../snapshots/store/storage.ts";
-import { requiredOption, type Shell, usageError } from "./cli.ts";
-import { jsonOption } from "./program.ts";
+import type { Storage } from "../snapshots/store/storage.ts";
+import type { Signing } from "../snapshots/trust/log/believe.ts";
+import { CheckpointFile } from "../snapshots/trust/log/checkpoints.ts";
+import { believedPolicy, readPolicy, readSigningKeys } from "../snapshots/trust/notes/note-keys.ts";
+import { Witnesses } from "../snapshots/trust/witnesses.ts";
+import { integerOption, requiredOption, type Shell, usageError } from "./cli.ts";
+import { flag, jsonOption, number } from "./program.ts";
 
 export const storeOption = {
   store: { type: "string", value: "STORE", required: true, does: "the store" },
@@ -15,26 +21,10 @@ export const common = { ...storeOption, ...jsonOption };
 export async function openStore(
   shell: Shell,
   location: string | undefined,
-  looks: { keysFirst?: boolean } = {},
+  looks?: Parameters<typeof requireStore>[1],
 ): Promise<Storage> {
   const storage = await openStoreUnchecked(shell, location);
   await requireStore(storage, looks);
-  return storage;
-}
-
-/**
- * Opens a store to write an object that may be its first. With `create` a directory need not exist. On S3 nothing is
- * checked: a prefix need not be created, and a key issuer has no right to read other objects.
- */
-export async function openStoreToWrite(
-  shell: Shell,
-  location: string | undefined,
-  create: boolean,
-): Promise<Storage> {
-  if (create || parseS3Location(requiredOption("store", location)))
-    return openStoreUnchecked(shell, location);
-  const storage = await openStoreUnchecked(shell, location);
-  await requireStore(storage, { wayOut: "; --create makes one", keysFirst: true });
   return storage;
 }
 
@@ -55,3 +45,103 @@ export function openStoreUnchecked(
   const cache = { cacheDir, cacheDiskBytes, warn: (line: string) => shell.warn(line) };
   return openStorage(requiredOption("store", location), shell.directory, shell.env, undefined, cache);
 }
+
+/** The default name of a key, and so the origin of the log. */
+export const defaultSigningName = "protocol-risk-score-service";
+
+/** The options that say whose commits are trusted. */
+export const trustOptions = {
+  "trusted-key": {
+    type: "string",
+    value: "FILE",
+    does: "public keys, one a line (or TRUSTED_KEYS); only commits that one of them signed count",
+  },
+  "trust-policy": {
+    type: "string",
+    value: "FILE",
+    does: "the same with witnesses (or TRUST_POLICY): a policy of logs, witnesses and quorum as c2sp.org/tlog-policy",
+  },
+} as const;
+
+export const unsignedOption = {
+  unsigned: flag("lets a run without SIGNING_KEY write into a store whose commits are signed"),
+};
+
+interface TrustValues {
+  "trusted-key"?: string | undefined;
+  "trust-policy"?: string | undefined;
+}
+
+export const signOverOption = {
+  "sign-over": number(
+    "lets a run with SIGNING_KEY build on this commit, the newest, although no trusted key signed it",
+  ),
+};
+
+/** Throws USAGE when no key can have this name. */
+export function signingName(shell: Shell, given = shell.env.SIGNING_NAME): string | undefined {
+  if (!given || isKeyName(given)) return given || undefined;
+  throw usageError(
+    `${JSON.stringify(given)} is no name for a key: spaces, plus signs and control characters are not allowed`,
+  );
+}
+
+/**
+ * The policy of --trust-policy or TRUST_POLICY, or of the keys in --trusted-key or TRUSTED_KEYS. Options win over
+ * variables. Undefined where none is given.
+ */
+export async function trustPolicy(shell: Shell, values: TrustValues): Promise<Policy | undefined> {
+  const options = [values["trust-policy"], values["trusted-key"]];
+  const given = options.some(Boolean) ? options : [shell.env.TRUST_POLICY, shell.env.TRUSTED_KEYS];
+  const [policy, keys] = given.map((file) => (file ? shell.path(file) : undefined));
+  return believedPolicy({ policy, keys });
+}
+
+/**
+ * Reads how a run signs (SIGNING_KEY, SIGNING_NAME and the options), and who remembers the log (WITNESS_POLICY and
+ * CHECKPOINT_FILE). A run that does not sign needs the latter, too.
+ */
+export async function readSigning(
+  shell: Shell,
+  values: TrustValues & { "sign-over"?: string | undefined; unsigned?: boolean | undefined } = {},
+): Promise<Signing> {
+  const { SIGNING_KEY: file, WITNESS_POLICY: policyFile, CHECKPOINT_FILE: memoryFile } = shell.env;
+  const { "sign-over": over, unsigned } = values;
+  if (file && unsigned) throw usageError("--unsigned goes without SIGNING_KEY, which is set");
+  const trusted = (await trustPolicy(shell, values))?.logs.map((log) => log.key) ?? [];
+  const witnesses = policyFile ? new Witnesses(await readPolicy(shell.path(policyFile))) : undefined;
+  const memory = memoryFile ? await CheckpointFile.open(shell.path(memoryFile)) : undefined;
+  if (!file) {
+    if (over !== undefined) throw usageError("--sign-over goes with SIGNING_KEY, which is not set");
+    return { witnesses, memory, trusted, unsigned };
+  }
+  const { key, cosigner } = await readSigningKeys(shell.path(file));
+  const name = signingName(shell);
+  if (name !== undefined && name !== key.name)
+    throw usageError(`SIGNING_NAME is ${name}, but the key in SIGNING_KEY is called ${key.name}`);
+  return {
+    key,
+    cosigner,
+    witnesses,
+    memory,
+    trusted,
+    over: integerOption("sign-over", over, { min: 1, otherwise: 0 }),
+  };
+}
+
+export const logBeginsOption = {
+  "log-begins-at": {
+    ...number(
+      "the number of the oldest commit that has to be there, where those before it are gone for good",
+    ),
+    default: "1",
+  },
+};
+
+/** The number of the commit with which the log begins. */
+export const logBegins = ({ "log-begins-at": given }: { "log-begins-at"?: string | undefined }) =>
+  integerOption("log-begins-at", given, { min: 1, otherwise: 1 });
+
+/** The warning of a run that makes an unsigned commit after a signed one. */
+export const lostSignature =
+  "SIGNING_KEY is not set, but this store was signed: proxies that trust keys do not take up what this run makes.";

@@ -1,10 +1,11 @@
 import { z } from "zod";
 import { ApiError, type Entry, linesFromEnd } from "../../proxy/site/client/client.ts";
+import { MarketIndex } from "../../schemas/envelopes.ts";
 import { Fault } from "../../schemas/errors.ts";
 import { everyField, feedFields } from "../../schemas/filters.ts";
 import { Digest } from "../../schemas/records.ts";
 import { isKnownFeed } from "../../schemas/versions.ts";
-import { chunkBytes, textOf } from "../../snapshots/format/bytes.ts";
+import { chunkBytes, maxHeaderBytes, maxObjectBytes, textOf } from "../../snapshots/format/bytes.ts";
 import { outlineOf } from "../../snapshots/format/market-line.ts";
 import { sha256 } from "../../snapshots/format/tree.ts";
 import { checkWords, encodeWords, unicodeVersion } from "../../snapshots/index/encode-words.ts";
@@ -25,8 +26,7 @@ import { indexRootOf } from "../../snapshots/store/manifest.ts";
 import { referTo } from "../../snapshots/store/objects.ts";
 import { outliners } from "../../snapshots/verify/page-check.ts";
 import { counted, type Progress } from "../cli.ts";
-import type { CopyTree, PublishedIndex } from "./copy-tree.ts";
-import { fileOf } from "./lines.ts";
+import { type CopyTree, fileOf } from "./lines.ts";
 
 /** Parts of a segment's index that this program may be unable to check. */
 const Unchecked = z.enum(["version", "columns", "words"]);
@@ -236,3 +236,56 @@ const wrong = ({ entry }: IndexParts, what: string) =>
     "WRONG_INDEX",
     `The index of snapshot ${entry.snapshotId} does not follow from its markets${what}.`,
   );
+
+/** Enough for an answer with the most segments that a snapshot can have. */
+const maxListBytes = 2 ** 23;
+const deadline = 60_000;
+
+/** The index that a service published. It is asked for only to name what is wrong with it. */
+export class PublishedIndex {
+  readonly #base: string;
+  readonly #key: string;
+
+  constructor({ url, key }: { url: string; key: string }) {
+    this.#base = `${url.replace(/(\/api\/v1)?\/*$/, "")}/api/v1/markets/index`;
+    this.#key = key;
+  }
+
+  /** The parts of a snapshot's index, by segment, from the oldest up. */
+  async segments(snapshotId: string): Promise<MarketIndex["segments"]> {
+    const text = await this.#get(`?asOf=${snapshotId}`, maxListBytes);
+    return MarketIndex.parse(JSON.parse(String(text))).segments;
+  }
+
+  /** Rejects when other bytes than those of the hash come. */
+  header(hash: string): Promise<Buffer> {
+    return this.#part(hash, maxHeaderBytes);
+  }
+
+  /** Rejects as header does. */
+  words(hash: string): Promise<Buffer> {
+    return this.#part(hash, maxObjectBytes);
+  }
+
+  async #part(hash: string, maxBytes: number): Promise<Buffer> {
+    const part = await this.#get(`/${hash}`, maxBytes);
+    if (sha256(part) !== hash) throw new Error("what came is not the part that was asked for");
+    return part;
+  }
+
+  async #get(target: string, maxBytes: number): Promise<Buffer> {
+    const answer = await fetch(this.#base + target, {
+      headers: { "x-api-key": this.#key },
+      signal: AbortSignal.timeout(deadline),
+    });
+    const parts: Uint8Array[] = [];
+    let bytes = 0;
+    for await (const part of answer.body ?? []) {
+      parts.push(part);
+      bytes += part.length;
+      if (bytes > maxBytes) throw new Error(`more than ${maxBytes} bytes came`);
+    }
+    if (!answer.ok) throw new Error(`it answered with status ${answer.status}`);
+    return Buffer.concat(parts);
+  }
+}

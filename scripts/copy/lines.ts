@@ -1,5 +1,8 @@
 import { type FileHandle, open, stat, truncate } from "node:fs/promises";
-import { Change } from "../../proxy/site/client/client.ts";
+import { crc32 } from "node:zlib";
+import { Change, linesFromEnd } from "../../proxy/site/client/client.ts";
+import { segmentsOf } from "../../proxy/site/client/trees.ts";
+import { hexOf, leafHash, rootOf, rootOver, type Subtree } from "../../snapshots/format/tree.ts";
 
 const piece = 2 ** 20;
 /** How many bytes are written at a time, and so how many a kill can cost. */
@@ -184,4 +187,36 @@ async function* putsIn(changes: string): AsyncGenerator<Buffer, undefined, void>
     if (change.op === "put") yield Buffer.from(change.text);
   }
   return undefined;
+}
+
+/** The tree over the lines of a copy. `segments` are from the oldest up. */
+export interface CopyTree {
+  archiveRoot: string;
+  lines: number;
+  bytes: number;
+  segments: CopySegment[];
+}
+
+/** Its lines are in the file from `start` to `end`. */
+interface CopySegment extends Subtree {
+  pages: Subtree[];
+  start: number;
+  end: number;
+}
+
+/** The tree over a file of lines in the archive's order. Memory holds the roots of its pages. */
+export async function treeOf(path: string): Promise<CopyTree> {
+  await using file = await fileOf(path);
+  const segments: CopySegment[] = [];
+  let [lines, end] = [0, file.size];
+  for await (const { root, markets, pages, bytes } of segmentsOf(
+    { leafHash, rootOf, crc32 },
+    linesFromEnd(file),
+  )) {
+    const named = pages.map((page) => ({ root: hexOf(page.root), markets: page.markets }));
+    segments.push({ root: hexOf(root), markets, pages: named, start: end - bytes, end });
+    lines += markets;
+    end -= bytes;
+  }
+  return { archiveRoot: hexOf(rootOver("archive", segments)), lines, bytes: file.size, segments };
 }

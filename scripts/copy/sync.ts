@@ -14,9 +14,8 @@ import { Fault, isFault } from "../../schemas/errors.ts";
 import { messageOf } from "../../snapshots/store/errors.ts";
 import type { Progress } from "../cli.ts";
 import type { CopyFolder, CopyState } from "./copy-folder.ts";
-import { type CopyTree, type PublishedIndex, treeOf } from "./copy-tree.ts";
-import { checkIndex, uncheckedIn } from "./index-check.ts";
-import { LineWriter, linesOf, mergeChanges, wholeLines } from "./lines.ts";
+import { checkIndex, type PublishedIndex, uncheckedIn } from "./index-check.ts";
+import { type CopyTree, LineWriter, linesOf, mergeChanges, treeOf, wholeLines } from "./lines.ts";
 
 /** A run takes the whole archive when more markets differ, because it keeps the ids of all changes in memory. */
 const maxChanges = 500_000;

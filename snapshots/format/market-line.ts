@@ -19,11 +19,6 @@ export function idOfLine(line: Uint8Array): string {
   return bufferOf(line).toString("latin1", idStart, idEnd);
 }
 
-/** A damaged copy may have any bytes there, and its roots are still hashes of bytes. */
-export function idBytesOfLine(line: Uint8Array): Uint8Array {
-  return line.subarray(idStart, idEnd);
-}
-
 export function keyOfLine(line: Uint8Array): MarketKey {
   return { id: idOfLine(line), resolvedAt: Date.parse(textOf(line, "resolvedAt")) };
 }

@@ -1,7 +1,8 @@
+import { crc32 } from "node:zlib";
 import type { ObjectRef, SegmentRef } from "../../schemas/store/stored-objects.ts";
-import { chunkBytes } from "../format/bytes.ts";
+import { Cutter, chunkBytes } from "../format/bytes.ts";
 import { compareKeys, type MarketLine, textOf } from "../format/market-line.ts";
-import { Cutter, compressPage, type Page } from "../format/page.ts";
+import { compressPage, type Page } from "../format/page.ts";
 import { leafHash, pageRootOf, rootOver } from "../format/tree.ts";
 import {
   addPostings,
@@ -137,7 +138,7 @@ class ArchiveWriter {
     this.#markets.push(market);
     this.#rows.push(market.ordinal === undefined ? rowOf(market) : market.ordinal);
     this.#written.newestResolvedAt = market.resolvedAt;
-    const cut = this.#cutter.next(market.id);
+    const cut = this.#cutter.next(crc32(market.id));
     if (cut !== "none") await this.#endPage();
     if (cut === "segment") await this.#endSegment();
   }

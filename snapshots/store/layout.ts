@@ -18,7 +18,7 @@ export { sha256 } from "../format/tree.ts";
 const kibibyte = 1024;
 const mebibyte = 1024 * kibibyte;
 
-// "Layout" and "Maxima" of snapshots/SPEC.md and PUBLISHING.md have these bounds, and those of format/sizes.ts. A hash
+// "Layout" and "Maxima" of snapshots/SPEC.md and PUBLISHING.md have these bounds, and those of format/bytes.ts. A hash
 // only shows that an object is the one that somebody named, so each bound is checked before memory is taken.
 
 /** The most bytes of a market's JSON text (INTERFACE 8.3). */

@@ -1,8 +1,9 @@
+import { crc32 } from "node:zlib";
 import type { ObjectRef, SegmentRef } from "../../schemas/store/stored-objects.ts";
 import { isKnownFeed } from "../../schemas/versions.ts";
-import { chunkBytes } from "../format/bytes.ts";
+import { Cutter, chunkBytes } from "../format/bytes.ts";
 import { compareKeys, type MarketKey, type Outline } from "../format/market-line.ts";
-import { Cutter, type Page } from "../format/page.ts";
+import type { Page } from "../format/page.ts";
 import { rootOver } from "../format/tree.ts";
 import { checkWords, unicodeVersion } from "../index/encode-words.ts";
 import { encodeIds, idHash } from "../index/id-table.ts";
@@ -195,7 +196,7 @@ function checkCuts(key: string, pages: readonly Page[], rows: readonly Outline[]
   }
   rows.forEach(({ id }, ordinal) => {
     const isLast = ordinal === rows.length - 1;
-    const cut = cutter.next(id);
+    const cut = cutter.next(crc32(id));
     if (!isLast && (cut === "segment" || (cut === "page") !== ends.has(ordinal + 1))) {
       throw new CorruptObjectError(key, `its page boundaries are wrong at market ${id}`);
     }

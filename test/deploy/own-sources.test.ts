@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import { snapshotProgram } from "../../scripts/commands/snapshot.ts";
+import { snapshotProgram } from "../../scripts/snapshot.ts";
 import { runScript } from "../../snapshots/sources/duckdb/run-script.ts";
 import { withDuckDb } from "../helpers/archive/sql.ts";
 import { snapshotCommand } from "../helpers/publish/commands.ts";

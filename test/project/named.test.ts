@@ -71,8 +71,10 @@ function callsIn(file: string): Call[] {
 const calls = told.flatMap(callsIn);
 
 describe("commands", () => {
-  test("are the programs of scripts/commands/, and each is a script of package.json", () => {
-    const files = globSync("scripts/commands/*.ts", { cwd: root }).map((file) => basename(file, ".ts"));
+  test("are the programs of scripts/, and each is a script of package.json", () => {
+    const files = globSync("scripts/*.ts", { cwd: root })
+      .filter((file) => guide(file).includes("await runAsScript("))
+      .map((file) => basename(file, ".ts"));
     expect(files.sort()).toEqual([...names].sort());
     const run = Object.entries(scripts).flatMap(([name, line]) => {
       const file = / scripts\/(\w+)\.ts$/.exec(line)?.[1];

@@ -40,7 +40,7 @@ const rooms: Record<string, Room> = {
     endpoints: ["marketIndex", "indexParts", "indexPart", "marketAbsence"],
   },
   parts: {
-    files: ["snapshots/publish/parts/", "scripts/commands/snapshot/publish-parts.ts"],
+    files: ["snapshots/publish/parts/", "scripts/snapshot/publish-parts.ts"],
     endpoints: [],
   },
   site: {
@@ -63,11 +63,11 @@ const tables = [
   "schemas/addresses.ts",
   "schemas/openapi/document.ts",
   "schemas/openapi/operations.ts",
-  "scripts/commands/keys.ts",
-  "scripts/commands/snapshot/maintain.ts",
-  "scripts/commands/snapshot/publish-run.ts",
-  "scripts/commands/snapshot/publish.ts",
-  "scripts/commands/snapshot/verify.ts",
+  "scripts/keys.ts",
+  "scripts/snapshot/maintain.ts",
+  "scripts/snapshot/publish-run.ts",
+  "scripts/snapshot/publish.ts",
+  "scripts/snapshot/verify.ts",
 ];
 
 const read = (file: string) => readFile(join(root, file), "utf8");

@@ -97,7 +97,7 @@ describe("--help and -h", () => {
 
 const node22 = findNode("22");
 test.skipIf(!node22)("every command loads in Node 22, which macOS may have", async () => {
-  const loaded = Object.keys(programs).flatMap((name) => ["--import", `./scripts/commands/${name}.ts`]);
+  const loaded = Object.keys(programs).flatMap((name) => ["--import", `./scripts/${name}.ts`]);
   const { code, stderr } = await runProcess("scripts/proxy", ["--help"], node22, [...nodeOptions, ...loaded]);
   expect({ code, failure: code && stderr }).toEqual({ code: 0, failure: 0 });
 });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, test } from "vitest";
 import { Shell } from "../../scripts/cli.ts";
-import { makeParts } from "../../scripts/commands/snapshot/publish-parts.ts";
+import { makeParts } from "../../scripts/snapshot/publish-parts.ts";
 import { directoryStorage } from "../../snapshots/store/backends/directory.ts";
 import { layout } from "../../snapshots/store/layout.ts";
 import { scriptProcess, snapshotCommand } from "../helpers/publish/commands.ts";

@@ -1,9 +1,8 @@
-import { chunkBytes, cuts, fromBase64, hashFrom, toHex } from "../../../snapshots/format/bytes.ts";
+import { bytesOf, chunkBytes, cuts, fromBase64, hashFrom, toHex } from "../../../snapshots/format/bytes.ts";
 import { isOneOf, maxSegments, type SaidOfIndex } from "./archive.ts";
 import type { Asker } from "./asker.ts";
-import { idHash, trees } from "./hashes.ts";
 import type { MarketProof } from "./records.d.ts";
-import { archiveFrom } from "./trees.ts";
+import { archiveFrom, ownSha256, trees } from "./trees.ts";
 import type { Entry } from "./types.ts";
 
 /** What shows that an id is not in a segment. */
@@ -111,9 +110,15 @@ async function otherId(
   { market, ...proof }: Other,
   { entry, wanted }: { entry: Entry; wanted: number },
 ): Promise<string> {
-  const root = archiveFrom(trees, market, proof);
+  const root = archiveFrom(market, proof);
   need(root && toHex(await root) === entry.archiveRoot, "absence", "It is not in the archive.");
   const { id } = JSON.parse(market);
   need((await idHash(id)) === wanted, "absence", `Market ${id} has another hash.`);
   return id;
+}
+
+/** The first 32 bits of an id's hash. */
+async function idHash(id: string): Promise<number> {
+  const hash = await ownSha256(bytesOf(id));
+  return new DataView(hash.buffer, hash.byteOffset).getUint32(0);
 }

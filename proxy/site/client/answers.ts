@@ -1,7 +1,7 @@
 import { ApiError, broken, check, VerificationError } from "./errors.ts";
+import { timeIn } from "./proofs.ts";
 import type { Filters, HistoricalMarket } from "./records.d.ts";
 import { maxLine } from "./trees.ts";
-import { timeIn } from "./trusted.ts";
 import type { Vouched } from "./types.ts";
 
 /** @internal What is asked with a request. */

@@ -17,8 +17,8 @@ import {
   parseIndexHeader,
 } from "../../../snapshots/read/fetched-index.ts";
 import type { Asker, Job } from "./asker.ts";
-import { ownUnicode, sha256, trees } from "./hashes.ts";
 import type { Part, Parts } from "./parts.ts";
+import { node, ownSha256, trees } from "./trees.ts";
 import type { Believed, SaidOfLog, TrustedLog } from "./trusted-log.ts";
 import type { Entry, Trust, Vouched } from "./types.ts";
 
@@ -108,7 +108,7 @@ export class Segment {
 
   get wordsPart(): Part {
     const { hash, bytes } = this.header.words;
-    return { hash, bytes, what: "words", name: `The words of ${this.name}`, hashOf: sha256 };
+    return { hash, bytes, what: "words", name: `The words of ${this.name}`, hashOf: ownSha256 };
   }
 }
 
@@ -195,7 +195,7 @@ export class Archives {
       ...header,
       what: "header",
       name: `The index header of segment ${index}`,
-      hashOf: sha256,
+      hashOf: ownSha256,
     }));
     const starts = [0];
     for (const { markets } of listed) starts.push(starts.at(-1)! + markets);
@@ -254,10 +254,13 @@ export function vouchedFor(
 ): Vouched {
   const needed = words.length > 0 ? segments.filter(({ header }) => !isLeftOut(header, conditions)) : [];
   const versions = new Set(needed.map(({ header }) => header.words.unicode));
-  const own = ownUnicode ?? "one that it does not tell";
+  const own = node?.versions?.unicode;
   const unjudged = [...versions]
-    .filter((version) => version !== ownUnicode)
-    .map((version) => `Words that Unicode ${version} made; this platform has ${own}.`);
+    .filter((version) => version !== own)
+    .map(
+      (version) =>
+        `Words that Unicode ${version} made; this platform has ${own ?? "one that it does not tell"}.`,
+    );
   const { feedVersion } = entry;
   if (judgedIn(feedVersion, conditions).length < conditions.length)
     unjudged.push(`Whether markets of version ${feedVersion} of the feed match; it is a later one.`);

@@ -1,6 +1,42 @@
 import { type Fault, isFault } from "../../../schemas/errors.ts";
 import { bytesOf } from "../../../snapshots/format/bytes.ts";
-import type { Tools } from "./lent.ts";
+import type { Query, ReadText, Rows } from "./answers.ts";
+import type * as errors from "./errors.ts";
+import type * as proofs from "./proofs.ts";
+import type { Filters } from "./records.d.ts";
+import type { CallOptions } from "./types.ts";
+
+/** A request. */
+export interface Asked extends CallOptions {
+  query?: Query;
+  accept?: string;
+  body?: string;
+}
+
+/**
+ * What is read of an answer: all of its text, or of its at most so many bytes, within one timeout; or its bytes with one
+ * for each piece.
+ */
+export type Read<T> = (answer: {
+  response: Response;
+  text: ReadText;
+  bytes: (most: number) => Promise<Uint8Array<ArrayBuffer>>;
+  bytesByPiece: (most: number) => Promise<Uint8Array<ArrayBuffer>>;
+}) => Promise<T>;
+
+/**
+ * What the client lends to recompute.mjs. Requests are then counted, timed and repeated alike, and errors are of the
+ * classes that callers know: with a copy of its own they would be of others.
+ */
+export interface Tools
+  extends Pick<typeof errors, "ApiError" | "IntegrityError" | "VerificationError" | "broken">,
+    Pick<typeof proofs, "ForkedLogError" | "checkpointIn" | "verifyCheckpoint" | "verifyEntry"> {
+  client: {
+    requireSameLog: (before: string, after: string, options?: CallOptions) => Promise<void>;
+    rows: (query: Filters, options: CallOptions) => Rows;
+  };
+  ask: <T>(path: string, how: Asked, read: Read<T>) => Promise<T>;
+}
 
 /** What a call has asked for so far. */
 export interface Job {

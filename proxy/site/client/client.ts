@@ -12,13 +12,14 @@ import {
   type Step,
   utf8,
 } from "./answers.ts";
+import type { Asked, Read } from "./asker.ts";
 import { ApiError, broken, check, IntegrityError, VerificationError } from "./errors.ts";
-import { type Asked, type Read, shared } from "./lent.ts";
 import {
   checkpointIn,
   ForkedLogError,
   verifyCheckpoint,
   verifyCopy,
+  verifyEntry,
   verifyProof,
   verifyScoreProof,
 } from "./proofs.ts";
@@ -235,7 +236,14 @@ export class Client {
       ({ Prover }) =>
         new Prover(
           {
-            ...shared,
+            ApiError,
+            ForkedLogError,
+            IntegrityError,
+            VerificationError,
+            broken,
+            checkpointIn,
+            verifyCheckpoint,
+            verifyEntry,
             client: this,
             ask: (path, how, read) => this.#ask(path, how, read),
           },

@@ -1,6 +1,7 @@
 import { maxObjectBytes, toHex } from "../../../snapshots/format/bytes.ts";
 import { isCount } from "../../../snapshots/format/hash-trees.ts";
 import type { Asker, Job } from "./asker.ts";
+import type { Sha256 } from "./types.ts";
 
 /** A part of an index by its hash, and what tells that its bytes have that hash. */
 export interface Part {
@@ -10,7 +11,7 @@ export interface Part {
   what: string;
   /** Which one it is, for messages. */
   name: string;
-  hashOf: (bytes: Uint8Array) => Uint8Array | Promise<Uint8Array>;
+  hashOf: Sha256;
 }
 
 // How many parts are asked for in one answer, how many bytes of them, and how many answers at a time.

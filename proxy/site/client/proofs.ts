@@ -17,8 +17,7 @@ import {
 } from "../../../snapshots/format/note.ts";
 import { ApiError, check, IntegrityError } from "./errors.ts";
 import type { HistoricalMarket, MarketProof, ProtocolScore, ScoreProof } from "./records.d.ts";
-import { archiveFrom, webSha256, webTrees } from "./trees.ts";
-import { isPolicy, timeIn } from "./trusted.ts";
+import { archiveFrom, ownSha256, trees } from "./trees.ts";
 import type {
   CheckedHead,
   CheckpointHead,
@@ -85,7 +84,7 @@ async function policyBy(keys: string | readonly string[]): Promise<Policy> {
       throw unusable("The policy has no quorum line, or no log.");
     // All is read at once, and Web Crypto hashes by and by.
     for (const { key } of [...policy.logs, ...policy.witnesses])
-      matching(key, toHex(await webSha256(identified(key))).slice(0, 8));
+      matching(key, toHex(await ownSha256(identified(key))).slice(0, 8));
     if (policy.logs.some(({ key }) => key.kind === "cosignature-ed25519"))
       throw unusable("A key of a witness stands in the place of a log's key.");
     return policy;
@@ -94,6 +93,9 @@ async function policyBy(keys: string | readonly string[]): Promise<Policy> {
     throw unusable("This is no key as it was given out, NAME+ID+BASE64; copy it again, whole.");
   }
 }
+
+/** @internal Whether keys are a policy. */
+export const isPolicy = (keys: unknown): keys is string => typeof keys === "string" && /\s/.test(keys.trim());
 
 /** A key or a policy of the caller cannot be used, for which no answer is to blame. */
 const unusable = (detail: string) =>
@@ -143,8 +145,6 @@ export async function verifyCheckpoint(
   return { ...said, cosigners: witnesses.filter(({ key }) => signers.has(key)).length };
 }
 
-const { headFrom, leafHash, rootFrom } = webTrees;
-
 function objectIn(text: string) {
   let found = null;
   try {
@@ -160,7 +160,7 @@ async function snapshotIdOf(entry: Entry): Promise<string> {
   const isOne =
     [counts?.markets, counts?.protocols].every(isCount) && hashFrom(archiveRoot) && hashFrom(scoresRoot);
   check(isOne && /^[!-~]+$/.test(feedVersion));
-  return toHex(await webSha256(bytesOf(identityOf(entry))));
+  return toHex(await ownSha256(bytesOf(identityOf(entry))));
 }
 
 /** @internal Checks that the log has the entry of an answer, and that it is about the answer's snapshot. */
@@ -194,7 +194,7 @@ export async function verifyEntry(
     key !== undefined ? await verifyCheckpoint(checkpoint, key) : checkpoint && checkpointIn(checkpoint);
   if (!tree) return said;
   const place = { index: commit - 1, size: tree.size, path: proof.inclusion };
-  const head = await headFrom(leafHash(bytesOf(entry)), place);
+  const head = await trees.headFrom(trees.leafHash(bytesOf(entry)), place);
   check(head && toHex(head) === tree.root, "The log does not have this entry.");
   // Its last entry is never withdrawn: a rollback is an entry of its own.
   check(
@@ -203,6 +203,10 @@ export async function verifyEntry(
   );
   return said;
 }
+
+/** @internal The latest time that `asOf` means; NaN where it is a snapshot's id. */
+export const timeIn = (asOf: string): number =>
+  /^[0-9a-f]{64}$/.test(asOf) ? Number.NaN : Date.parse(asOf.length > 10 ? asOf : `${asOf}T23:59:59.999Z`);
 
 /**
  * Checks that a market belongs to its snapshot, and that snapshot to the publisher's log, and returns its record. `id`
@@ -214,7 +218,7 @@ export async function verifyProof(
 ): Promise<HistoricalMarket> {
   const { page, segment, archive } = answer.proof ?? {};
   check(typeof answer.market === "string" && page && segment && archive);
-  const root = await archiveFrom(webTrees, answer.market, answer.proof);
+  const root = await archiveFrom(answer.market, answer.proof);
   const { archiveRoot, counts } = await verifyEntry(answer, known);
   const belongs = root && toHex(root) === archiveRoot && archive.markets === counts.markets;
   check(belongs, "The market does not belong to the snapshot.");
@@ -231,8 +235,11 @@ export async function verifyScoreProof(
   const { score } = answer.proof ?? {};
   check(typeof answer.score === "string" && score);
   const record = objectIn(answer.score);
-  const line = `score ${record.slug} ${toHex(await webSha256(bytesOf(answer.score)))}`;
-  const root = await rootFrom("scores", leafHash(bytesOf(line)), { ...score, markets: score.size });
+  const line = `score ${record.slug} ${toHex(await ownSha256(bytesOf(answer.score)))}`;
+  const root = await trees.rootFrom("scores", trees.leafHash(bytesOf(line)), {
+    ...score,
+    markets: score.size,
+  });
   const { scoresRoot } = await verifyEntry(answer, known);
   check(root && toHex(root) === scoresRoot, "The score does not belong to the snapshot.");
   check(slug === undefined || record.slug === slug, "The proof is about another protocol.");

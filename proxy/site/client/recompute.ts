@@ -20,8 +20,7 @@ import {
 import { type Absent, requireAbsent, type SaidOfAbsence } from "./absence.ts";
 import type { Row, Rows } from "./answers.ts";
 import { Archives, isOneOf, type Known, vouchedFor } from "./archive.ts";
-import { Asker, type Job } from "./asker.ts";
-import type { Tools } from "./lent.ts";
+import { Asker, type Job, type Tools } from "./asker.ts";
 import { Parts } from "./parts.ts";
 import type { Filters, MarketPage } from "./records.d.ts";
 import { checkerOf, cursorIn, cursorText, type PageTexts, type Place, pageIn } from "./rows.ts";

@@ -3,9 +3,9 @@ import { hashesIn } from "../../../snapshots/format/hash-trees.ts";
 import { type ArchiveFilter, isSelected, type Matches } from "../../../snapshots/read/fetched-index.ts";
 import type { Archives, Known, Pages, Segment } from "./archive.ts";
 import type { Asker, Job } from "./asker.ts";
-import { trees } from "./hashes.ts";
 import { type Part, type Parts, partsAtOnce } from "./parts.ts";
 import type { MarketPage } from "./records.d.ts";
+import { trees } from "./trees.ts";
 
 /** Adjacent matches in one page. */
 interface Group {

@@ -9,9 +9,9 @@ import {
   tileWidth,
 } from "../../../snapshots/format/log-tiles.ts";
 import type { Asker } from "./asker.ts";
-import { sha256, trees } from "./hashes.ts";
+import { isPolicy, timeIn } from "./proofs.ts";
 import type { MarketProof } from "./records.d.ts";
-import { isPolicy, timeIn } from "./trusted.ts";
+import { ownSha256, trees } from "./trees.ts";
 import type { CallOptions, Entry, Trust, Vouched } from "./types.ts";
 
 /** What the service says of its log. Nothing of it is believed before it was checked. */
@@ -52,7 +52,7 @@ export class TrustedLog {
     const { need, checking } = this.#asker;
     const { checkpointIn, verifyCheckpoint, verifyEntry } = this.#asker.tools;
     need(typeof text === "string", "entry", "There is no entry of the log.");
-    const hash = toHex(await sha256(bytesOf(text)));
+    const hash = toHex(await ownSha256(bytesOf(text)));
     need(
       pinned === undefined || hash === pinned,
       "entry",

@@ -203,9 +203,8 @@ export interface KnownScore extends Known {
 }
 
 /**
- * A hash function. In Node, `(bytes) => crypto.hash("sha256", bytes, "buffer")` of `node:crypto` is several times as
- * fast as the default, Web Crypto, which browsers have in secure contexts only. It must have read the bytes when it
- * returns.
+ * A hash function in the place of the platform's: that of Node, or Web Crypto, which browsers have in secure contexts
+ * only. It must have read the bytes when it returns.
  */
 export type Sha256 = (bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Uint8Array>;
 

@@ -1,8 +1,9 @@
+import { crc32 } from "node:zlib";
 import { Fault } from "../../../schemas/errors.ts";
 import type { Commit, PartRecord, PartsPlan } from "../../../schemas/store/stored-objects.ts";
 import { feedVersion, formatVersion } from "../../../schemas/versions.ts";
+import { Cutter } from "../../format/bytes.ts";
 import type { MarketKey } from "../../format/market-line.ts";
-import { Cutter } from "../../format/page.ts";
 import { unicodeVersion } from "../../index/encode-words.ts";
 import type { KeyRange, NamedContent, PinnedFiles, Sources } from "../../sources/sources.ts";
 import { FormatError } from "../../store/errors.ts";
@@ -122,7 +123,7 @@ async function readKeys(sources: Sources, progress: (done: number) => void): Pro
         keys.buckets.push(edge);
         sinceBucket = 0;
       }
-      segmentEnded = cutter.next(id) === "segment";
+      segmentEnded = cutter.next(crc32(id)) === "segment";
       sinceBucket += 1;
       keys.markets += 1;
       const of = keys.files[file - 1]!;

@@ -2,15 +2,15 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { askProgram } from "../../../scripts/ask.ts";
 import { Shell } from "../../../scripts/cli.ts";
-import { askProgram } from "../../../scripts/commands/ask.ts";
-import { doctorProgram } from "../../../scripts/commands/doctor.ts";
-import { keysProgram } from "../../../scripts/commands/keys.ts";
-import { sampleProgram } from "../../../scripts/commands/sample.ts";
-import { snapshotProgram } from "../../../scripts/commands/snapshot.ts";
-import { startProgram } from "../../../scripts/commands/start.ts";
-import { syncProgram } from "../../../scripts/commands/sync.ts";
+import { doctorProgram } from "../../../scripts/doctor.ts";
+import { keysProgram } from "../../../scripts/keys.ts";
 import { runProgram } from "../../../scripts/program.ts";
+import { sampleProgram } from "../../../scripts/sample.ts";
+import { snapshotProgram } from "../../../scripts/snapshot.ts";
+import { startProgram } from "../../../scripts/start.ts";
+import { syncProgram } from "../../../scripts/sync.ts";
 import { nodeOptions } from "../servers/programs.ts";
 
 /** How a command ended and what it said. */
@@ -30,7 +30,7 @@ export interface CommandOptions {
   npm?: boolean;
 }
 
-/** Every program of scripts/commands/, by its name. */
+/** Every program of scripts/, by its name. */
 export const programs = {
   ask: askProgram,
   doctor: doctorProgram,

@@ -44,7 +44,7 @@ const runner = `
   process.on("message", async ({ name, args }) => {
     const said = { stdout: "", stderr: "" };
     const [stdout, stderr] = Object.keys(said).map((to) => ({ write: (text) => (said[to] += text) }));
-    const program = (await import(scripts + "/commands/" + name + ".ts"))[name + "Program"];
+    const program = (await import(scripts + "/" + name + ".ts"))[name + "Program"];
     const code = await runProgram(program, args, new Shell(from, process.env, { stdout, stderr }));
     process.send({ code, ...said });
   });`;

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { type FilterField, filterFields } from "../../../schemas/filters.ts";
 import type { SegmentRef } from "../../../schemas/store/stored-objects.ts";
 import { formatVersion } from "../../../schemas/versions.ts";
-import { describePublish } from "../../../scripts/commands/snapshot/reports.ts";
+import { describePublish } from "../../../scripts/snapshot/reports.ts";
 import { columnsOf, type IndexRow } from "../../../snapshots/index/index-header.ts";
 import { encodeSections, openSections } from "../../../snapshots/index/sections.ts";
 import { encodeSegment, openColumns, readIndexHeader, readPages } from "../../../snapshots/index/segment.ts";

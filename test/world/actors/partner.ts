@@ -1,6 +1,6 @@
 import { ApiError, Client, IntegrityError } from "../../../proxy/site/client/client.ts";
 import { CopyFolder, CopyState } from "../../../scripts/copy/copy-folder.ts";
-import { PublishedIndex } from "../../../scripts/copy/copy-tree.ts";
+import { PublishedIndex } from "../../../scripts/copy/index-check.ts";
 import { syncOnce } from "../../../scripts/copy/sync.ts";
 import { generateKey } from "../../../snapshots/keys/keys.ts";
 import { layout, sha256 } from "../../../snapshots/store/layout.ts";

@@ -1,19 +1,25 @@
 import { type FileHandle, open } from "node:fs/promises";
-import { contactAt, contactRule } from "../../../schemas/names.ts";
-import { maxNoteBytes } from "../../../snapshots/format/note.ts";
-import type { PublishReport } from "../../../snapshots/publish/commit-snapshot.ts";
-import { apiPlaceAt, citationIn, licenseAt, siteAddressAt } from "../../../snapshots/publish/public/site.ts";
-import { publish } from "../../../snapshots/publish/publish.ts";
-import type { NamedContent } from "../../../snapshots/sources/sources.ts";
-import { messageOf } from "../../../snapshots/store/errors.ts";
-import { layout } from "../../../snapshots/store/layout.ts";
-import { noStoreAt, storeExists } from "../../../snapshots/store/open-storage.ts";
-import type { Storage } from "../../../snapshots/store/storage.ts";
-import { counted, exitCodes, type Shell, usageError } from "../../cli.ts";
-import { command, flag } from "../../program.ts";
-import { siteFaultAt } from "../../service.ts";
-import { lostSignature, readSigning, signOverOption, trustOptions } from "../../signing.ts";
-import { common, openStoreUnchecked } from "../../store.ts";
+import { contactAt, contactRule } from "../../schemas/names.ts";
+import { maxNoteBytes } from "../../snapshots/format/note.ts";
+import { apiPlaceAt, citationIn, licenseAt, siteAddressAt } from "../../snapshots/publish/public/site.ts";
+import { type PublishReport } from "../../snapshots/publish/commit-snapshot.ts";
+import { publish } from "../../snapshots/publish/publish.ts";
+import type { NamedContent } from "../../snapshots/sources/sources.ts";
+import { messageOf } from "../../snapshots/store/errors.ts";
+import { layout } from "../../snapshots/store/layout.ts";
+import { noStoreAt, storeExists } from "../../snapshots/store/open-storage.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
+import { counted, exitCodes, type Shell, usageError } from "../cli.ts";
+import { command, flag } from "../program.ts";
+import { siteFaultAt } from "../service.ts";
+import {
+  common,
+  lostSignature,
+  openStoreUnchecked,
+  readSigning,
+  signOverOption,
+  trustOptions,
+} from "../store.ts";
 import { inParts, partsWay } from "./publish-parts.ts";
 import { allowing, exportTo, publishFrom, readPublishing, sourcesOption, type Way } from "./publish-run.ts";
 import { describePublish } from "./reports.ts";

@@ -1,16 +1,16 @@
 import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { z } from "zod";
-import { publishedSite } from "../../../proxy/site/files.ts";
-import { Count, Digest, Timestamp } from "../../../schemas/records.ts";
-import { publish } from "../../../snapshots/publish/publish.ts";
-import { CorruptObjectError, unless } from "../../../snapshots/store/errors.ts";
-import { readJson, replaceFile } from "../../../snapshots/store/local-files.ts";
-import { readCommit } from "../../../snapshots/store/log/commits.ts";
-import type { Storage } from "../../../snapshots/store/storage.ts";
-import { trustOf } from "../../../snapshots/trust/log/believe.ts";
-import { Trust } from "../../../snapshots/trust/trust.ts";
-import { type VerifyOptions, type VerifyReport, verify } from "../../../snapshots/verify/verify.ts";
+import { publishedSite } from "../../proxy/site/files.ts";
+import { Count, Digest, Timestamp } from "../../schemas/records.ts";
+import { publish } from "../../snapshots/publish/publish.ts";
+import { CorruptObjectError, unless } from "../../snapshots/store/errors.ts";
+import { readJson, replaceFile } from "../../snapshots/store/local-files.ts";
+import { readCommit } from "../../snapshots/store/log/commits.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
+import { trustOf } from "../../snapshots/trust/log/believe.ts";
+import { Trust } from "../../snapshots/trust/trust.ts";
+import { type VerifyOptions, type VerifyReport, verify } from "../../snapshots/verify/verify.ts";
 import {
   counted,
   exitCodes,
@@ -19,11 +19,18 @@ import {
   requiredOption,
   type Shell,
   usageError,
-} from "../../cli.ts";
-import { waysBack } from "../../incidents.ts";
-import { command, flag, number } from "../../program.ts";
-import { logBegins, logBeginsOption, readSigning, trustOptions, trustPolicy } from "../../signing.ts";
-import { common, openStore } from "../../store.ts";
+} from "../cli.ts";
+import { waysBack } from "../incidents.ts";
+import { command, flag, number } from "../program.ts";
+import {
+  common,
+  logBegins,
+  logBeginsOption,
+  openStore,
+  readSigning,
+  trustOptions,
+  trustPolicy,
+} from "../store.ts";
 import { allowing, publishFrom, readPublishing, sourcesOption } from "./publish-run.ts";
 import { describePublish, shorten } from "./reports.ts";
 

@@ -3,13 +3,13 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { maxParts, type PartRecord, type PartsPlan } from "../../../schemas/store/stored-objects.ts";
-import { planParts } from "../../../snapshots/publish/parts/plan-parts.ts";
-import { joinParts, publishPart } from "../../../snapshots/publish/parts/publish-parts.ts";
-import { isScript } from "../../../snapshots/sources/duckdb/run-script.ts";
-import { counted, type ExitCode, exitCodes, integerOption, type Shell, usageError } from "../../cli.ts";
-import { flag, number, type ValuesOf } from "../../program.ts";
-import { whenStopped } from "../../temporary.ts";
+import { maxParts, type PartRecord, type PartsPlan } from "../../schemas/store/stored-objects.ts";
+import { planParts } from "../../snapshots/publish/parts/plan-parts.ts";
+import { joinParts, publishPart } from "../../snapshots/publish/parts/publish-parts.ts";
+import { isScript } from "../../snapshots/sources/duckdb/run-script.ts";
+import { counted, type ExitCode, exitCodes, integerOption, type Shell, usageError } from "../cli.ts";
+import { flag, number, type ValuesOf } from "../program.ts";
+import { whenStopped } from "../temporary.ts";
 import type { readPublishing, Way } from "./publish-run.ts";
 
 /** A run in parts: on this machine by itself, or step by step wherever a scheduler runs them. */
@@ -198,8 +198,8 @@ const pathOf = (file: string) => fileURLToPath(import.meta.resolve(file));
 
 /** The process of a part. Its output is that of `npm run snapshot`, with the part's number before each line. */
 function startPart(shell: Shell, args: readonly string[], part: number): ChildProcess {
-  const node = ["--max-semi-space-size=16", "--import", import.meta.resolve("../../installed.js")];
-  const child = spawn(process.execPath, [...node, pathOf("../../snapshot.ts"), ...args], {
+  const node = ["--max-semi-space-size=16", "--import", import.meta.resolve("../installed.js")];
+  const child = spawn(process.execPath, [...node, pathOf("../snapshot.ts"), ...args], {
     env: { ...shell.env, INIT_CWD: shell.directory },
     stdio: ["ignore", "ignore", "pipe"],
   });

@@ -1,24 +1,20 @@
 import { realpath } from "node:fs/promises";
-import { publishedSite } from "../../../proxy/site/files.ts";
-import { exportSnapshot } from "../../../snapshots/maintain/export.ts";
-import type { PublishReport } from "../../../snapshots/publish/commit-snapshot.ts";
-import type { Allowance } from "../../../snapshots/publish/guards.ts";
-import type { PublishOptions } from "../../../snapshots/publish/publish.ts";
-import { lateRule } from "../../../snapshots/sources/contract/source-tables.ts";
-import {
-  type NamedContent,
-  type OpenSources,
-  type Refusal,
-  SourceRefusal,
-} from "../../../snapshots/sources/sources.ts";
-import { describeClocks } from "../../../snapshots/store/log/commits.ts";
-import type { Storage } from "../../../snapshots/store/storage.ts";
-import type { Signing } from "../../../snapshots/trust/log/believe.ts";
-import { type ExitCode, integerOption, progressOn, requiredOption, type Shell } from "../../cli.ts";
-import { flag, number, type ValuesOf } from "../../program.ts";
-import { unsignedOption } from "../../signing.ts";
-import { sourcesAt, sourcesLocation } from "../../sources.ts";
-import { withTemporaryFolder } from "../../temporary.ts";
+import { publishedSite } from "../../proxy/site/files.ts";
+import { exportSnapshot } from "../../snapshots/maintain/export.ts";
+import type { Allowance } from "../../snapshots/publish/guards.ts";
+import type { PublishOptions } from "../../snapshots/publish/publish.ts";
+import type { PublishReport } from "../../snapshots/publish/commit-snapshot.ts";
+import { lateRule } from "../../snapshots/sources/contract/source-tables.ts";
+import type { NamedContent, OpenSources } from "../../snapshots/sources/sources.ts";
+import { type Refusal, SourceRefusal } from "../../snapshots/sources/sources.ts";
+import { describeClocks } from "../../snapshots/store/log/commits.ts";
+import type { Storage } from "../../snapshots/store/storage.ts";
+import type { Signing } from "../../snapshots/trust/log/believe.ts";
+import { type ExitCode, integerOption, progressOn, requiredOption, type Shell } from "../cli.ts";
+import { flag, number, type ValuesOf } from "../program.ts";
+import { sourcesAt, sourcesLocation } from "../sources.ts";
+import { unsignedOption } from "../store.ts";
+import { withTemporaryFolder } from "../temporary.ts";
 
 /** Options that let a guard pass, end a hold, or let signatures end. */
 export const allowing = {

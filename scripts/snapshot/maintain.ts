@@ -1,27 +1,28 @@
-import { publishedSite } from "../../../proxy/site/files.ts";
-import { retention } from "../../../schemas/store/stored-objects.ts";
-import { collectGarbage } from "../../../snapshots/maintain/gc.ts";
-import { rollback } from "../../../snapshots/maintain/rollback.ts";
-import { updateLog } from "../../../snapshots/publish/public/log.ts";
-import { PublicTree } from "../../../snapshots/publish/public/site.ts";
-import { readCommit } from "../../../snapshots/store/log/commits.ts";
-import { readRunLog } from "../../../snapshots/trust/log/believe.ts";
-import { verifierText, writeSigningKey } from "../../../snapshots/trust/notes/note-keys.ts";
-import { counted, integerOption, requiredOption, usageError } from "../../cli.ts";
-import { command, flag, jsonOption, number } from "../../program.ts";
+import { publishedSite } from "../../proxy/site/files.ts";
+import { retention } from "../../schemas/store/stored-objects.ts";
+import { collectGarbage } from "../../snapshots/maintain/gc.ts";
+import { rollback } from "../../snapshots/maintain/rollback.ts";
+import { updateLog } from "../../snapshots/publish/public/log.ts";
+import { PublicTree } from "../../snapshots/publish/public/site.ts";
+import { readCommit } from "../../snapshots/store/log/commits.ts";
+import { readRunLog } from "../../snapshots/trust/log/believe.ts";
+import { verifierText, writeSigningKey } from "../../snapshots/trust/notes/note-keys.ts";
+import { counted, integerOption, requiredOption, usageError } from "../cli.ts";
+import { command, flag, jsonOption, number } from "../program.ts";
 import {
+  common,
   defaultSigningName,
   logBegins,
   logBeginsOption,
   lostSignature,
+  openStore,
   readSigning,
   signingName,
   signOverOption,
   trustOptions,
   unsignedOption,
-} from "../../signing.ts";
-import { common, openStore } from "../../store.ts";
-import { removeLeftTemporaryFolders } from "../../temporary.ts";
+} from "../store.ts";
+import { removeLeftTemporaryFolders } from "../temporary.ts";
 import { exportTo } from "./publish-run.ts";
 import { describeWitnesses, reportOf, shorten } from "./reports.ts";
 

@@ -1,8 +1,8 @@
-import type { Commit, Size } from "../../../schemas/store/stored-objects.ts";
-import type { Changes, Summary } from "../../../snapshots/changes/summary.ts";
-import type { PublishReport } from "../../../snapshots/publish/commit-snapshot.ts";
-import type { Witnessed } from "../../../snapshots/publish/public/log.ts";
-import { counted } from "../../cli.ts";
+import type { Commit, Size } from "../../schemas/store/stored-objects.ts";
+import type { Changes, Summary } from "../../snapshots/changes/summary.ts";
+import type { Witnessed } from "../../snapshots/publish/public/log.ts";
+import type { PublishReport } from "../../snapshots/publish/commit-snapshot.ts";
+import { counted } from "../cli.ts";
 
 /** A commit as reports tell it. */
 export const reportOf = ({ entry, ...record }: Commit) => ({ ...entry, ...record });

@@ -1,15 +1,22 @@
-import type { Commit } from "../../../schemas/store/stored-objects.ts";
-import type { Witness } from "../../../snapshots/format/note.ts";
-import { diff } from "../../../snapshots/maintain/diff.ts";
-import { gapsIn, isWithdrawn, readLog } from "../../../snapshots/store/log/commits.ts";
-import { trustOf } from "../../../snapshots/trust/log/believe.ts";
-import { cosignersOf } from "../../../snapshots/trust/log/checkpoints.ts";
-import { readPolicy } from "../../../snapshots/trust/notes/note-keys.ts";
-import type { Trust } from "../../../snapshots/trust/trust.ts";
-import { counted, type Shell, usageError } from "../../cli.ts";
-import { command } from "../../program.ts";
-import { readSigning, trustOptions, trustPolicy } from "../../signing.ts";
-import { common, openStore } from "../../store.ts";
+import type { Commit } from "../../schemas/store/stored-objects.ts";
+import type { Witness } from "../../snapshots/format/note.ts";
+import { diff } from "../../snapshots/maintain/diff.ts";
+import {
+  contractJsonSchema,
+  contractMarkdown,
+  contractSql,
+} from "../../snapshots/sources/contract/describe-contract.ts";
+import { gapsIn, isWithdrawn, readLog } from "../../snapshots/store/log/commits.ts";
+import { trustOf } from "../../snapshots/trust/log/believe.ts";
+import { cosignersOf } from "../../snapshots/trust/log/checkpoints.ts";
+import { readPolicy } from "../../snapshots/trust/notes/note-keys.ts";
+import type { Trust } from "../../snapshots/trust/trust.ts";
+import { counted, progressOn, requiredOption, type Shell, usageError } from "../cli.ts";
+import { command, flag, jsonOption } from "../program.ts";
+import { inspectSourcesAt, sourcesLocation } from "../sources.ts";
+import { common, openStore, readSigning, trustOptions, trustPolicy } from "../store.ts";
+import { withTemporaryFolder } from "../temporary.ts";
+import { sourcesOption } from "./publish-run.ts";
 import { describeChanges, describeSize, reportOf } from "./reports.ts";
 
 export const listCommand = command({
@@ -92,5 +99,37 @@ export const diffCommand = command({
       `to commit ${until.commit}, snapshot ${until.snapshotId}`,
       ...describeChanges("It changes", changes),
     ]);
+  },
+});
+
+export const contractCommand = command({
+  name: "contract",
+  does: "prints what sources must be, from the table that checks them: in Markdown without an option",
+  options: {
+    sql: flag("as CREATE TABLE for DuckDB"),
+    json: flag("as JSON Schema (2020-12)"),
+  },
+  async run({ sql, json }, _operand, shell) {
+    if (sql && json) throw usageError("--sql and --json exclude each other");
+    if (json) shell.report(true, contractJsonSchema(), []);
+    else shell.print((sql ? contractSql() : contractMarkdown()).trimEnd());
+  },
+});
+
+export const checkCommand = command({
+  name: "check",
+  does: "says all that a publish would refuse in the sources, without a store",
+  options: { sources: { ...sourcesOption, required: true }, ...jsonOption },
+  async run({ sources, json }, _operand, shell) {
+    const location = sourcesLocation(shell, requiredOption("sources", sources));
+    const found = await withTemporaryFolder((folder) =>
+      inspectSourcesAt(shell, location, folder, progressOn(shell.stderr)),
+    );
+    const { markets, scores, protocols } = found;
+    const counts = [
+      counted(markets, "market"),
+      `${counted(scores, "score")} of ${counted(protocols, "protocol")}`,
+    ];
+    shell.report(json, found, [`${counts.join(" and ")}: nothing to refuse`]);
   },
 });
