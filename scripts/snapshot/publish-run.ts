@@ -1,9 +1,9 @@
 import { realpath } from "node:fs/promises";
 import { publishedSite } from "../../proxy/site/files.ts";
 import { exportSnapshot } from "../../snapshots/maintain/export.ts";
+import type { PublishReport } from "../../snapshots/publish/commit-snapshot.ts";
 import type { Allowance } from "../../snapshots/publish/guards.ts";
 import type { PublishOptions } from "../../snapshots/publish/publish.ts";
-import type { PublishReport } from "../../snapshots/publish/commit-snapshot.ts";
 import { lateRule } from "../../snapshots/sources/contract/source-tables.ts";
 import type { NamedContent, OpenSources } from "../../snapshots/sources/sources.ts";
 import { type Refusal, SourceRefusal } from "../../snapshots/sources/sources.ts";

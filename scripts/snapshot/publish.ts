@@ -1,8 +1,8 @@
 import { type FileHandle, open } from "node:fs/promises";
 import { contactAt, contactRule } from "../../schemas/names.ts";
 import { maxNoteBytes } from "../../snapshots/format/note.ts";
+import type { PublishReport } from "../../snapshots/publish/commit-snapshot.ts";
 import { apiPlaceAt, citationIn, licenseAt, siteAddressAt } from "../../snapshots/publish/public/site.ts";
-import { type PublishReport } from "../../snapshots/publish/commit-snapshot.ts";
 import { publish } from "../../snapshots/publish/publish.ts";
 import type { NamedContent } from "../../snapshots/sources/sources.ts";
 import { messageOf } from "../../snapshots/store/errors.ts";

@@ -1,7 +1,7 @@
 import type { Commit, Size } from "../../schemas/store/stored-objects.ts";
 import type { Changes, Summary } from "../../snapshots/changes/summary.ts";
-import type { Witnessed } from "../../snapshots/publish/public/log.ts";
 import type { PublishReport } from "../../snapshots/publish/commit-snapshot.ts";
+import type { Witnessed } from "../../snapshots/publish/public/log.ts";
 import { counted } from "../cli.ts";
 
 /** A commit as reports tell it. */
