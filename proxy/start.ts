@@ -52,7 +52,7 @@ export async function startService(
   const cache = { ...config, warn };
   const storage = await openStorage(config.snapshotStore, directory, environment, limits.store, cache);
   const at = (file: string | undefined) => file && resolve(directory, file);
-  const { trustPolicy, trustedKeys, checkpointFile } = config;
+  const { host, trustPolicy, trustedKeys, checkpointFile } = config;
   const reader = await openLogReader(
     storage,
     { TRUST_POLICY: at(trustPolicy), TRUSTED_KEYS: at(trustedKeys), CHECKPOINT_FILE: at(checkpointFile) },
@@ -142,7 +142,7 @@ export async function startService(
   poller.start(config.pollSeconds);
 
   return {
-    url: urlOf(server, config),
+    url: `http://${host.includes(":") ? `[${host}]` : host}:${(server.address() as AddressInfo).port}`,
     metrics: metrics.registry,
     /** Looks at the store now, between two polls. */
     poll: poller.once,
@@ -175,11 +175,6 @@ export async function openQuota(
   } catch (error) {
     throw configError(`QUOTA_STORE cannot be used: ${messageOf(error)}`);
   }
-}
-
-function urlOf(server: Server, { host }: Config): string {
-  const { port } = server.address() as AddressInfo;
-  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
 /**

@@ -175,23 +175,20 @@ function fileAddresses(
 export function requireAddress({ keys, now }: Pick<AppServices, "keys" | "now">): Check {
   return ({ url = "" }, exchange) => {
     const [path = ""] = url.split("?", 1);
-    exchange.identify = holderOfAddress(path, exchange.search, keys, now());
-    exchange.caller = exchange.identify();
+    const parameters = new URLSearchParams(exchange.search);
+    const key = parameters.get("key") ?? "";
+    const expires = Number(parameters.get("expires"));
+    const identify = () => holderOf(keys, keys.judgeId(key));
+    const caller = identify();
+    const verdict = keys.judgeId(key);
+    // Another spelling of the query is another text, and was not signed.
+    const sound =
+      verdict.state === "active" && isAddressQuery(exchange.search, verdict.record, path, expires);
+    if (!sound) throw refused("This address was not given out by the service as it is.");
+    if (expires * 1000 <= now()) throw refused("This address has expired.");
+    exchange.identify = identify;
+    exchange.caller = caller;
   };
-}
-
-function holderOfAddress(path: string, query: string, keys: KeyRing, now: number): () => Identity {
-  const parameters = new URLSearchParams(query);
-  const key = parameters.get("key") ?? "";
-  const expires = Number(parameters.get("expires"));
-  const identify = () => holderOf(keys, keys.judgeId(key));
-  identify();
-  const verdict = keys.judgeId(key);
-  // Another spelling of the query is another text, and was not signed.
-  const sound = verdict.state === "active" && isAddressQuery(query, verdict.record, path, expires);
-  if (!sound) throw refused("This address was not given out by the service as it is.");
-  if (expires * 1000 <= now) throw refused("This address has expired.");
-  return identify;
 }
 
 const refused = (reason: string) =>

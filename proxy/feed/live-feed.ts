@@ -70,15 +70,6 @@ export function liveFeed(services: AppServices): Companion {
     throw new Fault("TOO_MANY_CONNECTIONS", detail);
   }
 
-  function serve(socket: WebSocket, identify: () => Identity, start: ReaderStart): void {
-    const pending = scoreReader(changes, start);
-    const { stalledSeconds } = limits;
-    const client = feedClient(socket, { identify, pending, stalledSeconds, failed });
-    clients.add(client);
-    socket.on("close", () => clients.delete(client));
-    void client.advance();
-  }
-
   return {
     isHandshake,
     async takeOver(request, socket, head) {
@@ -97,7 +88,12 @@ export function liveFeed(services: AppServices): Companion {
         answers.set(request, exchangeHeaders(exchange, now()));
         server.handleUpgrade(request, socket, head, (live) => {
           boundFrames(socket, live, now);
-          serve(live, identify, start);
+          const pending = scoreReader(changes, start);
+          const { stalledSeconds } = limits;
+          const client = feedClient(live, { identify, pending, stalledSeconds, failed });
+          clients.add(client);
+          live.on("close", () => clients.delete(client));
+          void client.advance();
         });
         end(socket.destroyed ? undefined : 101);
         return undefined;

@@ -23,15 +23,12 @@ export interface Counters {
   close(): void | Promise<void>;
 }
 
-/** What is lost if the counter server fails. */
-type Keeping = Omit<Ready["counting"], "onFailure">;
-
 /** Counters outside of this process. */
 export interface QuotaStore extends Counters {
   /** Names the part of the store that holds a counter now, where parts fail on their own. */
   partOf?(account: string, day: string): string;
-  /** Never throws. */
-  keeping(): Promise<Keeping>;
+  /** What is lost if the counter server fails. Never throws. */
+  keeping(): Promise<Omit<Ready["counting"], "onFailure">>;
 }
 
 /** Prefix of accounts without a key. Their number has no bound, while keys are issued by the operator. */

@@ -93,32 +93,24 @@ const busyOwners = 1000;
 /** Prepares an answer of an endpoint within the deadline, and a heavy one when its turn has come. */
 export type Bounded = <T>(endpoint: Endpoint, exchange: Exchange, work: () => Promise<T>) => Promise<T>;
 
-/** The bounds that all answers of a process share. */
+/** The bounds that all answers of a process share: of their time, and of the heavy ones in all and per owner. */
 function createBounds({ limits: { answerSeconds } }: Pick<AppServices, "limits">): Bounded {
-  const bulkhead = createBulkhead();
-  return ({ heavy }, { asOf, caller }, work) =>
-    // An older snapshot may have to be loaded, so its answer counts as heavy.
-    heavy || asOf
-      ? within(answerSeconds, (late) => bulkhead(caller?.owner ?? "", work, late))
-      : inTime(answerSeconds, work());
-}
-
-/**
- * Bounds how many heavy answers are prepared at a time, in all and per owner. Work for which nobody waits any more is
- * not begun.
- */
-function createBulkhead() {
   const all = bulkhead(heavyAtOnce, Number.POSITIVE_INFINITY);
   const owners = new LRUCache<string, BulkheadPolicy>({
     max: busyOwners,
     memoMethod: () => bulkhead(perOwner, Number.POSITIVE_INFINITY),
   });
-  return <T>(owner: string, work: () => Promise<T>, late: AbortSignal): Promise<T> => {
-    const timely = () => {
-      late.throwIfAborted();
-      return work();
-    };
-    return owners.memo(owner).execute(() => all.execute(timely));
+  return ({ heavy }, { asOf, caller }, work) => {
+    // An older snapshot may have to be loaded, so its answer counts as heavy.
+    if (!heavy && !asOf) return inTime(answerSeconds, work());
+    return within(answerSeconds, (late) => {
+      const timely = () => {
+        // Nobody waits for it any more.
+        late.throwIfAborted();
+        return work();
+      };
+      return owners.memo(caller?.owner ?? "").execute(() => all.execute(timely));
+    });
   };
 }
 

@@ -150,7 +150,7 @@ const readBeforeRefusal = 1024 * 1024;
 export function readBody({ schema, maxBytes }: RequestBody, { requestSeconds }: Limits): Check {
   return async (request, exchange, response) => {
     const fault = faultOfHead(request, maxBytes);
-    if (waitsForContinue(request)) {
+    if (request.httpVersion === "1.1" && /^100-continue$/i.test(request.headers.expect ?? "")) {
       if (fault) throw fault;
       response?.writeContinue();
     }
@@ -169,9 +169,6 @@ function faultOfHead(request: IncomingMessage, maxBytes: number): Fault<ErrorCod
 }
 
 const tooLarge = (max: number) => new Fault("BODY_TOO_LARGE", `The body may have at most ${max} bytes.`);
-
-const waitsForContinue = ({ httpVersion, headers }: IncomingMessage) =>
-  httpVersion === "1.1" && /^100-continue$/i.test(headers.expect ?? "");
 
 function isJson({ rawHeaders }: IncomingMessage): boolean {
   const [type, ...others] = headerValues(rawHeaders, "content-type");

@@ -12,26 +12,24 @@ import { asOfParameter } from "../query.ts";
 // Real answers over a sample. test/schemas/openapi-examples.test.ts compares them, and updates them when run with -u.
 const folder = new URL("examples/", import.meta.url);
 
-function stored(name: string): unknown {
-  const file = new URL(`${name}.json`, folder);
-  return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : undefined;
+/** The text of an example, where there is one. */
+function exampleText(name: string): string | undefined {
+  const file = new URL(name, folder);
+  return existsSync(file) ? readFileSync(file, "utf8") : undefined;
 }
 
-export const answerExample = (id: string): unknown => stored(id);
+export function answerExample(id: string): unknown {
+  const text = exampleText(`${id}.json`);
+  return text === undefined ? undefined : JSON.parse(text);
+}
 
 // An example that no longer fits its schema is left out. If it threw, the test that updates examples could not run.
 
 const Example = z.strictObject({ endpoint: z.string(), problem: Problem });
 
-/** The example of an answer with all rows, as text. */
-function rowsExample(id: EndpointId, extension: "ndjson" | "csv"): string | undefined {
-  const file = new URL(`${id}.${extension}`, folder);
-  return existsSync(file) ? readFileSync(file, "utf8") : undefined;
-}
-
 /** Examples of errors by code, each with the endpoint that gave it. Not every code has one. */
 export const problemExamples =
-  z.partialRecord(Problem.shape.code, Example).safeParse(stored("problems")).data ?? {};
+  z.partialRecord(Problem.shape.code, Example).safeParse(answerExample("problems")).data ?? {};
 
 // The texts of these errors name the endpoint that answered, so they fit no other one.
 const ofOneAddress: readonly ErrorCode[] = ["INVALID_PARAMETER", "API_KEY_REQUIRED"];
@@ -163,7 +161,7 @@ const ofCsv = `As RFC 4180 has it; with \`${csv}; bom=present\` a byte order mar
 
 const textOf = (id: EndpointId, extension: "ndjson" | "csv", description: string) => ({
   schema: { type: "string" as const, description },
-  example: rowsExample(id, extension),
+  example: exampleText(`${id}.${extension}`),
 });
 
 // Errors with these statuses come before a unit is taken, so they have no rate-limit headers.
